@@ -1,0 +1,302 @@
+"""Every number of a run. The defaults are those of the paper's Sec. IV, the unit is in the name.
+
+Where the paper is silent or contradicts itself, the default is our decision and the other values
+are the literal readings; ``docs/decisions`` gives the reasons. This module imports no JAX.
+"""
+
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+import numpy as np
+import tomli_w
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+
+from mix2fld.errors import InputError, did_you_mean
+
+
+def _as_tuple(value: Any) -> Any:
+    return (value,) if isinstance(value, (str, int, float)) else value
+
+
+Listed = BeforeValidator(_as_tuple)
+Positive = Annotated[int, Field(ge=1)]
+Count = Annotated[int, Field(ge=0)]
+PositiveFloat = Annotated[float, Field(gt=0)]
+
+
+class Section(BaseModel):
+    """A group of fields that turns every validation error into one ``InputError``."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    def __init__(self, **fields: Any) -> None:
+        try:
+            super().__init__(**fields)
+        except ValidationError as error:
+            raise InputError(_describe(error, type(self))) from None
+
+
+class DataConfig(Section):
+    """Which samples there are and who holds them."""
+
+    dataset: str = "mnist"
+    """mnist, fashion-mnist, cifar10, cifar100, or the path of your own .npz file."""
+    data_folder: Path | None = None
+    """Folder that already holds the dataset's files; looked at before any download."""
+    partition: Literal["non-iid", "iid", "dirichlet", "shards"] = "non-iid"
+    """How samples are dealt out; non-iid is the paper's: a few labels are rare on each device."""
+    devices: Positive = 10
+    """Number of devices, |D|."""
+    samples_per_device: Positive = 500
+    """Samples that each device holds, |S_d|."""
+    rare_labels: Count = 2
+    """Partition non-iid: labels that are rare on a device, drawn anew for each device."""
+    rare_samples: Count = 2
+    """Partition non-iid: samples of each rare label."""
+    dirichlet_alpha: PositiveFloat = 0.5
+    """Partition dirichlet: concentration; smaller is more uneven."""
+    shards_per_device: Positive = 2
+    """Partition shards: label shards that each device gets."""
+    reuse_samples: bool = False
+    """Let two devices hold the same sample, for more samples than the dataset has."""
+    test_samples: Count = 0
+    """Test samples that accuracy is measured on, the first of the test set; 0 is all of them."""
+
+
+class LearningConfig(Section):
+    """What is trained and how: Eqs. 1, 2, 3 and 5."""
+
+    model: str = "auto"
+    """paper-cnn, cifar-cnn, mlp, or package.module:function of your own; auto fits the images."""
+    initial_weights: Literal["common", "independent"] = "common"
+    """Whether all devices start from one draw or each from its own."""
+    optimizer: Literal["sgd", "momentum", "adam"] = "sgd"
+    """The Optax optimiser; it starts afresh in every local phase and every conversion."""
+    learning_rate: PositiveFloat = 0.01
+    """Step size, eta."""
+    batch_size: Positive = 1
+    """Samples of one SGD step."""
+    local_steps: Positive = 6400
+    """SGD steps of a device in a round, K."""
+    server_steps: Count = 3200
+    """SGD steps of the output-to-model conversion in a round, K_s."""
+    distillation_weight: Annotated[float, Field(ge=0)] = 0.01
+    """Weight of the distillation term, beta."""
+    distillation_loss: Literal["cross-entropy", "printed"] = "cross-entropy"
+    """Sign of psi: as a cross-entropy, or as printed, without the minus."""
+    soft_label_teacher: Literal["mixture", "dominant"] = "mixture"
+    """Teacher of a soft-labelled seed: the label's mixture of outputs, or its largest label's."""
+    unseen_labels: Literal["skip", "zero"] = "skip"
+    """A label that a device never drew: left out of the mean, or counted in it as zeros."""
+    student_start: Literal["continue", "fresh"] = "continue"
+    """The server's student goes on from the last global model, or starts untrained each round."""
+
+
+def mixing_condition(ratios: tuple[float, ...]) -> float:
+    """Condition number of the circulant mixing matrix of Eq. 8, from its eigenvalues."""
+    spectrum = np.abs(np.fft.fft(ratios))
+    smallest = float(spectrum.min())
+    return float(spectrum.max()) / smallest if smallest > 0 else float("inf")
+
+
+class SeedingConfig(Section):
+    """The samples that the server converts outputs with: Eqs. 6, 7 and 8."""
+
+    seed_samples: Positive = 50
+    """Samples that each device uploads once, N_S."""
+    inverse_samples: Positive = 100
+    """Inversely mixed-up samples made at the server, N_I."""
+    inverse_count: Literal["per-device", "total"] = "per-device"
+    """Whether N_I counts for each device or for all together."""
+    mixing_ratio: Annotated[tuple[float, ...], Listed] = (0.1,)
+    """The ratios lambda_1 .. lambda_(N-1) of a mix of N samples; the last one is what is left."""
+    max_condition: PositiveFloat = 1e4
+    """Largest condition number of the mixing matrix that is accepted."""
+    reuse_pairs: bool = True
+    """Use a pair of mixed-up samples again when there are fewer pairs than N_I needs."""
+    inverse_clip: bool = False
+    """Clip inversely mixed-up pixels to the range of real ones."""
+    seed_bits_per_pixel: Literal[8, 32] = 8
+    """Bits that carry a pixel of a seed sample; 8 rounds mixed-up pixels, 32 sends them as floats."""
+    lost_seeds: Literal["resend", "drop"] = "resend"
+    """Seeds lost in an outage go again, and are charged again, with the next upload; or never."""
+
+    @property
+    def ratios(self) -> tuple[float, ...]:
+        """All N mixing ratios, summing to one."""
+        return (*self.mixing_ratio, 1.0 - sum(self.mixing_ratio))
+
+    @model_validator(mode="after")
+    def _invertible(self) -> Self:
+        shown = ", ".join(f"{ratio:g}" for ratio in self.mixing_ratio)
+        if not self.mixing_ratio or min(self.ratios) <= 0:
+            raise InputError(f"mixing_ratio = {shown}: ratios must be above 0 and sum to less than 1")
+        if len(self.mixing_ratio) == 1 and self.mixing_ratio[0] >= 0.5:
+            raise InputError(
+                f"mixing_ratio = {shown}: must be between 0 and 0.5, both excluded; at 0.5 the two "
+                "labels of a mixed-up sample cannot be told apart, and inverse-Mixup divides by zero"
+            )
+        condition = mixing_condition(self.ratios)
+        if condition > self.max_condition:
+            raise InputError(
+                f"mixing_ratio = {shown}: the mixing matrix has condition number {condition:.3g}, "
+                f"above max_condition = {self.max_condition:g}; move the ratios apart"
+            )
+        return self
+
+
+class ChannelConfig(Section):
+    """The radio link of Sec. II-C."""
+
+    link: Literal["rayleigh", "ideal"] = "rayleigh"
+    """Rayleigh block fading with outages, or an ideal link that delivers everything at once."""
+    bandwidth_hz: PositiveFloat = 10e6
+    """Bandwidth of a channel, W."""
+    uplink_channels: PositiveFloat = 2
+    """Uplink channels that all devices share by FDMA, N_ch."""
+    uplink_power_dbm: Annotated[float, Field(ge=0, le=100)] = 23
+    """Transmit power of a device, P_up; 40 makes the paper's symmetric link."""
+    downlink_power_dbm: Annotated[float, Field(ge=0, le=100)] = 40
+    """Transmit power of the server, P_dn."""
+    distance_m: PositiveFloat = 1000
+    """Distance from each device to the server, r_d."""
+    path_loss_exponent: Annotated[float, Field(ge=2)] = 4
+    """Path loss exponent, alpha."""
+    noise_dbm_per_hz: Annotated[float, Field(ge=-200, le=0)] = -174
+    """Noise power spectral density, N_0."""
+    uplink_snr_threshold: PositiveFloat = 3
+    """Target SNR of the uplink as a ratio, theta_up."""
+    downlink_snr_threshold: PositiveFloat = 3
+    """Target SNR of the downlink as a ratio, theta_dn."""
+    slot_ms: PositiveFloat = 1
+    """Length of a slot, tau."""
+    max_slots: Positive = 105
+    """Slots after which a transfer is an outage, T_max; the paper prints 100, see decision 1."""
+    no_uploads: Literal["silent", "rebroadcast"] = "silent"
+    """A round without a delivered upload: the server sends nothing, or the last global state again."""
+
+
+class ClockConfig(Section):
+    """Simulated computing time, kept apart from communication time."""
+
+    computing_time: Literal["stated", "measured"] = "stated"
+    """Charge the costs below, so that runs repeat, or the time measured on this machine."""
+    device_step_us: Annotated[float, Field(ge=0)] = 100
+    """Stated time of one SGD step on a device."""
+    server_step_us: Annotated[float, Field(ge=0)] = 100
+    """Stated time of one SGD step at the server."""
+
+
+class Config(Section):
+    """Everything that decides the result of a run; one run for each protocol and seed."""
+
+    protocols: Annotated[tuple[str, ...], Listed] = ("fl", "fd", "mixfld", "mix2fld")
+    """Protocols to compare: fl, fl8, fl4, fd, fld, mixfld, mix2fld, isolated."""
+    seed: Annotated[tuple[Count, ...], Listed] = (0,)
+    """Seeds; each gives one run of every protocol."""
+    rounds: Positive = 10
+    """Global updates."""
+    tolerance: PositiveFloat = 0.05
+    """Relative change below which the stopping rule fires, epsilon."""
+    stop_when_converged: bool = False
+    """Stop at the round where the stopping rule fires instead of only marking it."""
+    curve_points: Positive = 8
+    """Times within a local phase at which the reference device's accuracy is measured."""
+
+    data: DataConfig = DataConfig()
+    learning: LearningConfig = LearningConfig()
+    seeding: SeedingConfig = SeedingConfig()
+    channel: ChannelConfig = ChannelConfig()
+    clock: ClockConfig = ClockConfig()
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        for name in ("protocols", "seed"):
+            values = getattr(self, name)
+            if not values or len(set(values)) < len(values):
+                raise InputError(f"{name} = {list(values)}: name at least one, and each only once")
+        return self
+
+    @classmethod
+    def of(cls, **fields: Any) -> Self:
+        """A config from plain field names: ``Config.of(devices=4, protocols="fl")``."""
+        return cls().replace(**fields)
+
+    def replace(self, **fields: Any) -> Self:
+        """This config with some fields changed, by their plain names."""
+        tree = self.model_dump()
+        for name, value in fields.items():
+            section = _home_of(name)
+            (tree[section] if section else tree)[name] = value
+        return type(self)(**tree)
+
+    def single_runs(self) -> list[Self]:
+        """One config for each protocol and seed, in the order in which they are played."""
+        return [
+            self.replace(protocols=(protocol,), seed=(seed,))
+            for seed in self.seed
+            for protocol in self.protocols
+        ]
+
+    @property
+    def run_name(self) -> str:
+        """Folder name of a single run, ``<protocol>-s<seed>``."""
+        return f"{self.protocols[0]}-s{self.seed[0]}"
+
+
+SECTIONS: dict[str, type[Section]] = {
+    name: field.annotation
+    for name, field in Config.model_fields.items()
+    if isinstance(field.annotation, type) and issubclass(field.annotation, Section)
+}
+
+PRESETS: dict[str, dict[str, Any]] = {
+    "symmetric": {"uplink_power_dbm": 40.0},
+    "literal": {"max_slots": 100},
+    "ideal": {"link": "ideal"},
+    "iid": {"partition": "iid"},
+}
+"""Named changes of the default config; ``literal`` is T_max as the paper prints it."""
+
+
+def field_names() -> dict[str, str]:
+    """Every plain field name and the section it stands in (empty for the top level)."""
+    names = {name: "" for name in Config.model_fields if name not in SECTIONS}
+    for section, kind in SECTIONS.items():
+        names.update(dict.fromkeys(kind.model_fields, section))
+    return names
+
+
+def load_config(path: Path) -> Config:
+    """Read a TOML file written by hand or by ``save_config``."""
+    try:
+        return Config(**tomllib.loads(path.read_text(encoding="utf-8")))
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"config = {path}: cannot be read ({error})") from None
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"config = {path}: not a TOML file ({error})") from None
+
+
+def dump_config(config: Config) -> str:
+    """The resolved config as TOML; ``load_config`` gives the same config back."""
+    return tomli_w.dumps(config.model_dump(mode="json", exclude_none=True))
+
+
+def _home_of(name: str) -> str:
+    known = field_names()
+    if name not in known:
+        raise InputError(f"{name}: no such field; {did_you_mean(name, known)}")
+    return known[name]
+
+
+def _describe(error: ValidationError, section: type[Section]) -> str:
+    first = error.errors(include_url=False)[0]
+    field = ".".join(str(part) for part in first["loc"]) or section.__name__
+    if first["type"] == "extra_forbidden":
+        home = field_names().get(field)
+        known = Config.model_fields if section is Config else section.model_fields
+        hint = f"it belongs in [{home}]" if home else did_you_mean(field, known)
+        return f"{field}: no such field here; {hint}"
+    message = first["msg"].removeprefix("Value error, ")
+    return f"{field} = {first['input']!r}: {message[0].lower()}{message[1:]}"

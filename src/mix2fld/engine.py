@@ -1,0 +1,224 @@
+"""Plays rounds of a protocol with all devices on this machine."""
+
+import time
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
+
+from mix2fld.batching import TestSet, begin_all, cores, steps_all
+from mix2fld.clock import Clock, computing_seconds, transfer_seconds
+from mix2fld.convergence import relative_change
+from mix2fld.data import check_labels_covered, partition
+from mix2fld.errors import InputError
+from mix2fld.exchange import (
+    decode_download,
+    decode_upload,
+    download_bits,
+    encode_download,
+    encode_upload,
+    global_update,
+    make_seeds,
+    upload_bits,
+)
+from mix2fld.learning import average_outputs, draw_samples, one_hot
+from mix2fld.link import Link
+from mix2fld.protocol import Protocol
+from mix2fld.rounds import LocalPhase, Round, RoundInfo, RunState, Transfer, observe, pick
+from mix2fld.streams import stream
+from mix2fld.task import Task
+from mix2fld.types import Dataset, Knowledge, Seeds, ServerState, Upload, Weights
+
+
+class Simulation:
+    """One protocol, one seed: devices, link and server of a single run."""
+
+    def __init__(self, task: Task, protocol: Protocol, dataset: Dataset, link: Link) -> None:
+        config = task.config
+        self.task, self.protocol, self.link = task, protocol, link
+        self.parts = partition(
+            dataset.train_labels, config.data, dataset.num_labels, stream(task.seed, "partition")
+        )
+        check_labels_covered(dataset.train_labels, self.parts, dataset.num_labels)
+        self.dataset = dataset
+        self.reference = int(stream(task.seed, "reference").integers(config.data.devices))
+        self._images = jnp.asarray(dataset.train_images)
+        self._targets = jnp.asarray(one_hot(dataset.train_labels, dataset.num_labels))
+        tested = config.data.test_samples or len(dataset.test_labels)
+        self._tests = TestSet(dataset.test_images[:tested], dataset.test_labels[:tested])
+
+    def start(self) -> RunState:
+        """The state before the first round."""
+        devices, labels = len(self.parts), self.task.dims.num_labels
+        initial = [self.task.initial_weights(device) for device in range(devices)]
+        return RunState(
+            round_number=0,
+            weights=jax.tree.map(lambda *tensors: jnp.stack(tensors), *initial),
+            teachers=np.zeros((devices, labels, labels), np.float32),
+            seeds_due=np.full(devices, self.protocol.collect_seeds is not None),
+            server=ServerState(),
+            clock=Clock(),
+        )
+
+    def play_round(self, state: RunState) -> tuple[RunState, RoundInfo]:
+        """One global update: local phase, upload, server step, download."""
+        round_number = state.round_number + 1
+        local = self._local_phase(state, round_number)
+        inbox, up, seeds_due = self._upload(state, local, round_number)
+
+        started = time.perf_counter()
+        server = global_update(self.protocol, self.task, state.server, inbox, round_number)
+        jax.block_until_ready(server.weights)
+        server_seconds = self._server_seconds(server, state.server, time.perf_counter() - started)
+
+        weights, teachers, down = self._download(state, local, server, round_number)
+        clock = local.clock.after(
+            communication=transfer_seconds(self.link, up.delivery)
+            + transfer_seconds(self.link, down.delivery),
+            computing=server_seconds,
+        )
+        after = RunState(round_number, weights, teachers, seeds_due, server, clock)
+        played = Round(state, local, up, down, after, relative_change(state.server, server))
+        model, tolerance = self.task.learner.model, self.task.config.tolerance
+        return after, observe(played, model, self._tests, self.reference, tolerance)
+
+    def _local_phase(self, state: RunState, round_number: int) -> LocalPhase:
+        config, learner = self.task.config.learning, self.task.learner
+        draws = jnp.asarray(self._draws(round_number))
+        teachers = jnp.asarray(state.teachers)
+        phase = begin_all(learner, self.task.dims.num_labels, state.weights)
+        ends = np.linspace(0, config.local_steps, self.task.config.curve_points + 1).astype(int)
+        snapshots = []
+        started = time.perf_counter()
+        for begin, end in zip(ends[:-1], ends[1:], strict=True):
+            if begin == end:
+                continue
+            phase = steps_all(
+                learner,
+                self.protocol.local_loss,
+                phase,
+                self._images,
+                self._targets,
+                teachers,
+                draws[:, begin:end],
+            )
+            snapshots.append((int(end), pick(phase.weights, self.reference)))
+        jax.block_until_ready(phase.weights)
+        share = cores().size / len(self.parts)
+        measured = (time.perf_counter() - started) * min(1.0, share)
+        self._check_finite(phase.weights, round_number)
+        seconds = computing_seconds(
+            self.task.config.clock,
+            self.task.config.clock.device_step_us,
+            config.local_steps,
+            measured,
+        )
+        outputs = np.asarray(jax.vmap(average_outputs)(phase))
+        return LocalPhase(phase.weights, outputs, snapshots, state.clock.after(computing=seconds))
+
+    def _draws(self, round_number: int) -> NDArray[np.int32]:
+        """Rows of the training set that each step of each device uses: [D, K, B]."""
+        config = self.task.config.learning
+        return np.stack(
+            [
+                part[
+                    draw_samples(
+                        stream(self.task.seed, "draws", round_number, device),
+                        len(part),
+                        config.local_steps,
+                        config.batch_size,
+                    )
+                ]
+                for device, part in enumerate(self.parts)
+            ]
+        ).astype(np.int32)
+
+    def _upload(
+        self, state: RunState, local: LocalPhase, round_number: int
+    ) -> tuple[dict[int, Upload], Transfer, NDArray[np.bool_]]:
+        """Send every device's upload; what arrives is decoded from the bytes that were sent."""
+        protocol, task = self.protocol, self.task
+        bits = np.array([upload_bits(protocol, task, bool(due)) for due in state.seeds_due])
+        rng = stream(task.seed, "uplink", round_number)
+        delivery = self.link.transmit("uplink", bits, rng)
+        transfer = Transfer(bits, delivery)
+        inbox = {}
+        for device in np.flatnonzero(transfer.arrived).tolist():
+            seeds = self.make_seeds(device) if state.seeds_due[device] else None
+            own = Knowledge(task.flatten(pick(local.weights, device)), local.outputs[device])
+            data = encode_upload(protocol, task, own, seeds)
+            inbox[device] = decode_upload(
+                protocol, task, data, len(self.parts[device]), with_seeds=seeds is not None
+            )
+        resend = task.config.seeding.lost_seeds == "resend"
+        due = state.seeds_due & ~transfer.arrived if resend else np.zeros_like(state.seeds_due)
+        return inbox, transfer, due
+
+    def make_seeds(self, device: int) -> Seeds | None:
+        """The seeds that a device uploads."""
+        part = self.parts[device]
+        return make_seeds(
+            self.protocol,
+            self.task,
+            device,
+            self.dataset.train_images[part],
+            self.dataset.train_labels[part],
+        )
+
+    def check_seeds(self) -> None:
+        """Raise ``InputError`` if the seeds of all devices together would not do."""
+        seeds = {d: made for d in range(len(self.parts)) if (made := self.make_seeds(d))}
+        if self.protocol.prepare_seeds is not None:
+            self.protocol.prepare_seeds(seeds, self.task)
+
+    def _download(
+        self, state: RunState, local: LocalPhase, server: ServerState, round_number: int
+    ) -> tuple[Weights, NDArray[np.float32], Transfer]:
+        """Multicast the global state; a device that misses it goes on with its own (decision 12)."""
+        devices = len(self.parts)
+        again = self.task.config.channel.no_uploads == "rebroadcast" and server.updates > 0
+        sends = server.updates > state.server.updates or again
+        bits = np.full(devices, download_bits(self.protocol, self.task) if sends else 0)
+        rng = stream(self.task.seed, "downlink", round_number)
+        delivery = self.link.transmit("downlink", bits, rng)
+        weights, teachers = local.weights, state.teachers
+        if sends:
+            data = encode_download(self.protocol, self.task, server)
+            received = decode_download(self.protocol, self.task, data)
+            if received.weights is not None:
+                weights = _replace_where(
+                    delivery.delivered, self.task.unflatten(received.weights), weights
+                )
+            if received.outputs is not None:
+                teachers = np.where(
+                    delivery.delivered[:, None, None], received.outputs, state.teachers
+                )
+        return weights, teachers, Transfer(bits, delivery)
+
+    def _server_seconds(self, after: ServerState, before: ServerState, measured: float) -> float:
+        converted = after.seed_set is not None and after.updates > before.updates
+        steps = self.task.config.learning.server_steps if converted else 0
+        clock = self.task.config.clock
+        return computing_seconds(clock, clock.server_step_us, steps, measured)
+
+    def _check_finite(self, weights: Weights, round_number: int) -> None:
+        finite = np.ones(len(self.parts), bool)
+        for tensor in jax.tree.leaves(weights):
+            finite &= np.asarray(jnp.isfinite(tensor.reshape(len(self.parts), -1)).all(axis=1))
+        if not finite.all():
+            raise InputError(
+                f"learning_rate = {self.task.config.learning.learning_rate:g}: the weights of "
+                f"device {int(np.argmin(finite))} are no longer finite in round {round_number}; "
+                "use a smaller one"
+            )
+
+
+def _replace_where(chosen: NDArray[np.bool_], new: Weights, stacked: Weights) -> Weights:
+    """``stacked`` with the rows of chosen devices replaced by ``new``."""
+
+    def replace_rows(tensor: Any, value: Any) -> Any:
+        return jnp.where(chosen.reshape(-1, *[1] * value.ndim), value, tensor)
+
+    return jax.tree.map(replace_rows, stacked, new)

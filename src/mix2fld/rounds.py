@@ -1,0 +1,158 @@
+"""A round as records: what goes on (``RunState``) apart from what is observed (``RoundInfo``)."""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from numpy.typing import NDArray
+
+from mix2fld.batching import TestSet
+from mix2fld.clock import Clock
+from mix2fld.types import Delivery, Model, ServerState, Weights
+
+
+@dataclass(frozen=True, eq=False)
+class RunState:
+    """All that goes on from one round to the next."""
+
+    round_number: int
+    weights: Weights  # [D, ...]
+    teachers: NDArray[np.float32]  # [D, N_L, N_L], the outputs each device last downloaded
+    seeds_due: NDArray[np.bool_]  # [D], devices whose seeds have not gone through yet
+    server: ServerState
+    clock: Clock
+
+
+class LocalPhase(NamedTuple):
+    """All devices at the end of their local steps, and the reference device on the way there."""
+
+    weights: Weights  # [D, ...]
+    outputs: NDArray[np.float32]  # [D, N_L, N_L], Eq. 2
+    snapshots: list[tuple[int, Weights]]  # steps done, weights of the reference device
+    clock: Clock
+
+
+class Transfer(NamedTuple):
+    """One direction of a round."""
+
+    bits: NDArray[np.int64]  # [D], 0 for a device that has nothing to send or receive
+    delivery: Delivery
+
+    @property
+    def arrived(self) -> NDArray[np.bool_]:
+        """Devices for which something was sent and delivered."""
+        return self.delivery.delivered & (self.bits > 0)
+
+
+class Round(NamedTuple):
+    """Everything that happened in one round."""
+
+    before: RunState
+    local: LocalPhase
+    up: Transfer
+    down: Transfer
+    after: RunState
+    change: float | None
+
+
+@dataclass(frozen=True)
+class RoundInfo:
+    """What is kept of a round: a line of ``rounds.jsonl``."""
+
+    round: int
+    accuracy: dict[str, Any]
+    """devices [D] and reference at the end of the local phase; global: the server's model."""
+    curve: list[dict[str, Any]]
+    """Accuracy of the reference device along the round, with the seconds of the run's clock."""
+    uploads: dict[str, Any]
+    downloads: dict[str, Any]
+    bits: dict[str, int]
+    """up: of all devices, lost uploads included; down: of the one multicast."""
+    slots: dict[str, int]
+    """Slots until the slowest device was done, T_max where there was an outage."""
+    seconds: dict[str, float]
+    change: float | None
+    """What the stopping rule compares with the tolerance."""
+    converged: bool
+    seeds: dict[str, int]
+
+
+def observe(
+    played: Round, model: Model, tests: TestSet, reference: int, tolerance: float
+) -> RoundInfo:
+    """Measure all accuracies of a round in one go and write down what happened."""
+    before, local, up, down, after, change = played
+    devices = len(before.seeds_due)
+    own = [pick(local.weights, device) for device in range(devices)]
+    on_the_way = [weights for _, weights in local.snapshots[:-1]]
+    at_first = [pick(before.weights, reference)] if before.round_number == 0 else []
+    of_server = [] if after.server.weights is None else [after.server.weights]
+    measured = iter(tests.accuracies(model, own + on_the_way + at_first + of_server))
+
+    accuracies = [next(measured) for _ in own]
+    within = [*(next(measured) for _ in on_the_way), accuracies[reference]]
+    curve = [_curve_point(0, next(measured), "start", before.clock) for _ in at_first]
+    global_accuracy = next(measured) if of_server else None
+
+    steps = local.snapshots[-1][0]
+    done_before = before.round_number * steps
+    for (step, _), accuracy in zip(local.snapshots, within, strict=True):
+        spent = (local.clock.computing - before.clock.computing) * step / steps
+        clock = before.clock.after(computing=spent)
+        curve.append(_curve_point(done_before + step, accuracy, "local", clock))
+    if down.arrived[reference] and global_accuracy is not None:
+        end = done_before + steps
+        curve.append(_curve_point(end, global_accuracy, "download", after.clock))
+
+    seed_set = after.server.seed_set
+    return RoundInfo(
+        round=after.round_number,
+        accuracy={
+            "devices": accuracies,
+            "reference": accuracies[reference],
+            "global": global_accuracy,
+        },
+        curve=curve,
+        uploads=_transfer_record(up),
+        downloads=_transfer_record(down),
+        bits={"up": int(up.bits.sum()), "down": int(down.bits.max(initial=0))},
+        slots={
+            "up": int(up.delivery.slots.max(initial=0)),
+            "down": int(down.delivery.slots.max(initial=0)),
+        },
+        seconds={
+            "communication": after.clock.communication - before.clock.communication,
+            "computing": after.clock.computing - before.clock.computing,
+        },
+        change=change,
+        converged=change is not None and change < tolerance,
+        seeds={
+            "devices": len(after.server.seeds),
+            "samples": 0 if seed_set is None else len(seed_set.targets),
+            "distinct_groups": 0 if seed_set is None else seed_set.distinct_groups,
+        },
+    )
+
+
+def pick(stacked: Weights, index: int) -> Weights:
+    """The weights of one device."""
+    return jax.tree.map(lambda tensor: tensor[index], stacked)
+
+
+def _curve_point(step: int, accuracy: float, event: str, clock: Clock) -> dict[str, Any]:
+    return {
+        "step": step,
+        "accuracy": accuracy,
+        "event": event,
+        "communication": clock.communication,
+        "computing": clock.computing,
+    }
+
+
+def _transfer_record(transfer: Transfer) -> dict[str, Any]:
+    return {
+        "attempted": int((transfer.bits > 0).sum()),
+        "delivered": int(transfer.arrived.sum()),
+        "devices": transfer.arrived.tolist(),
+    }

@@ -1,0 +1,111 @@
+"""Inverse-Mixup, Eqs. 7 and 8: mixed-up samples of different devices become hard-labelled ones."""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mix2fld.types import Images, Seeds
+
+CANDIDATES = 1_000_000
+GROUPS_AT_ONCE = 1024
+
+
+class Groups(NamedTuple):
+    """Groups of N mixed-up samples whose label tuples are all the rotations of one tuple.
+
+    Member a of a group mixes label b of ``labels`` with ratio lambda_(a+b), indices modulo N.
+    """
+
+    members: NDArray[np.int64]  # [g, N], rows into the pooled samples
+    labels: NDArray[np.int32]  # [g, N]
+
+
+class Pool(NamedTuple):
+    """All delivered mixed-up samples, one after another, with the device each came from."""
+
+    images: Images  # [m, H, W, C]
+    labels: NDArray[np.int32]  # [m, N]
+    device: NDArray[np.int64]  # [m]
+
+
+def mixing_matrix(ratios: tuple[float, ...]) -> NDArray[np.float64]:
+    """The circulant matrix of Eq. 8: row a is (lambda_a, lambda_(a+1), ...), wrapping around."""
+    size = len(ratios)
+    index = np.arange(size)
+    return np.asarray(ratios)[(index[:, None] + index[None, :]) % size]
+
+
+def inverse_ratios(ratios: tuple[float, ...]) -> NDArray[np.float64]:
+    """Eq. 8: row n holds the ratios lambda-hat that leave only label n."""
+    return np.linalg.inv(mixing_matrix(ratios))
+
+
+def pool_seeds(seeds: Mapping[int, Seeds]) -> Pool:
+    """Put the seeds of all devices into one row of samples, in the order of device numbers."""
+    devices = sorted(seeds)
+    return Pool(
+        images=np.concatenate([seeds[d].images for d in devices]),
+        labels=np.concatenate([seeds[d].labels for d in devices]),
+        device=np.repeat(devices, [len(seeds[d].labels) for d in devices]),
+    )
+
+
+def find_groups(pool: Pool, wanted: int, rng: np.random.Generator) -> Groups:
+    """Up to ``wanted`` distinct groups of samples from different devices, in random order."""
+    rows: dict[tuple[int, ...], list[int]] = defaultdict(list)
+    for row, labels in enumerate(pool.labels.tolist()):
+        rows[tuple(labels)].append(row)
+    orbits = [
+        [rows[shifted] for shifted in _rotations(labels)]
+        for labels in sorted(rows)
+        if labels == min(_rotations(labels)) and all(s in rows for s in _rotations(labels))
+    ]
+    size = pool.labels.shape[1]
+    if not orbits:
+        return Groups(np.zeros((0, size), np.int64), np.zeros((0, size), np.int32))
+    shapes = np.array([[len(member) for member in orbit] for orbit in orbits])
+    ends = np.cumsum(shapes.prod(axis=1))
+    total = int(ends[-1])
+    tried = rng.choice(total, size=min(total, max(CANDIDATES, 20 * wanted)), replace=False)
+    members = _members_of(tried, orbits, shapes, ends)
+    devices = np.sort(pool.device[members], axis=1)
+    across = members[(np.diff(devices, axis=1) > 0).all(axis=1)][:wanted]
+    return Groups(members=across, labels=pool.labels[across[:, 0]])
+
+
+def unmix(pool: Pool, groups: Groups, ratios: tuple[float, ...]) -> NDArray[np.float32]:
+    """Eq. 7 for every group and label: [g, N, H, W, C], sample n of a group has its label n."""
+    inverse = inverse_ratios(ratios) / (255 if pool.images.dtype == np.uint8 else 1)
+    unmixed = np.empty((*groups.members.shape, *pool.images.shape[1:]), np.float32)
+    for start in range(0, len(unmixed), GROUPS_AT_ONCE):
+        part = slice(start, start + GROUPS_AT_ONCE)
+        samples = pool.images[groups.members[part]].astype(np.float64)
+        unmixed[part] = np.einsum("na,ga...->gn...", inverse, samples)
+    return unmixed
+
+
+def _rotations(labels: tuple[int, ...]) -> list[tuple[int, ...]]:
+    """Label tuples of members a = 0, 1, ...: each shifts the one before by one place."""
+    size = len(labels)
+    return [labels[size - shift :] + labels[: size - shift] for shift in range(size)]
+
+
+def _members_of(
+    candidates: NDArray[np.int64],
+    orbits: list[list[list[int]]],
+    shapes: NDArray[np.int64],
+    ends: NDArray[np.int64],
+) -> NDArray[np.int64]:
+    """Decode candidate numbers: which orbit, and which sample of each of its N rows: [c, N]."""
+    orbit = np.searchsorted(ends, candidates, side="right")
+    within = candidates - (ends[orbit] - shapes[orbit].prod(axis=1))
+    members = np.empty((len(candidates), shapes.shape[1]), np.int64)
+    starts = np.cumsum([0, *shapes.ravel()[:-1]]).reshape(shapes.shape)
+    flat = np.array([row for rows_of in orbits for rows in rows_of for row in rows])
+    for position in range(shapes.shape[1]):
+        within, place = np.divmod(within, shapes[orbit, position])
+        members[:, position] = flat[starts[orbit, position] + place]
+    return members

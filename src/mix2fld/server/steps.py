@@ -1,0 +1,61 @@
+"""The server's step of each protocol: delivered uploads in, new global state out."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from mix2fld.server.aggregate import average_outputs, average_weights
+from mix2fld.server.conversion import convert
+from mix2fld.task import Task
+from mix2fld.types import SeedSet, ServerState, Upload
+
+Inbox = Mapping[int, Upload]
+
+
+def keep_state(
+    state: ServerState, inbox: Inbox, seeds: SeedSet | None, task: Task, round_number: int
+) -> ServerState:
+    """Isolated devices: there is nothing to do."""
+    del inbox, seeds, task, round_number
+    return state
+
+
+def take_mean_weights(
+    state: ServerState, inbox: Inbox, seeds: SeedSet | None, task: Task, round_number: int
+) -> ServerState:
+    """FL: the global model is the mean of the delivered ones."""
+    del seeds, round_number
+    if not inbox:
+        return state
+    weights = task.unflatten(average_weights(inbox))
+    return replace(state, weights=weights, updates=state.updates + 1)
+
+
+def take_mean_outputs(
+    state: ServerState, inbox: Inbox, seeds: SeedSet | None, task: Task, round_number: int
+) -> ServerState:
+    """FD: the global outputs are the mean of the delivered ones, label by label."""
+    del seeds, round_number
+    if not inbox:
+        return state
+    last = np.zeros((task.dims.num_labels,) * 2, np.float32)
+    outputs = average_outputs(
+        inbox,
+        last if state.outputs is None else state.outputs,
+        task.config.learning.unseen_labels,
+    )
+    return replace(state, outputs=outputs, updates=state.updates + 1)
+
+
+def convert_mean_outputs(
+    state: ServerState, inbox: Inbox, seeds: SeedSet | None, task: Task, round_number: int
+) -> ServerState:
+    """FLD and its kin: mean outputs as in FD, then converted to a global model on the seeds."""
+    if not inbox:
+        return state
+    averaged = take_mean_outputs(state, inbox, seeds, task, round_number)
+    if seeds is None or averaged.outputs is None:
+        return replace(averaged, updates=state.updates)
+    weights = convert(averaged.weights, averaged.outputs, seeds, task, round_number)
+    return replace(averaged, weights=weights)

@@ -1,0 +1,116 @@
+"""The records that flow between devices, link and server.
+
+Axes are written in brackets: D devices, n samples of one device, N_L labels, N_S seed samples,
+N samples in one mix, K steps, B batch, H x W x C image.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from jax import Array
+from numpy.typing import NDArray
+
+Weights = Any
+"""A pytree of float32 arrays: the parameters of one model."""
+Images = NDArray[np.uint8] | NDArray[np.float32]
+"""Pixels: uint8 in 0..255 as stored, or float32 in units where a stored 255 is 1."""
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """A labelled image dataset, as stored: uint8 pixels."""
+
+    name: str
+    train_images: NDArray[np.uint8]  # [n, H, W, C]
+    train_labels: NDArray[np.int32]  # [n]
+    test_images: NDArray[np.uint8]  # [m, H, W, C]
+    test_labels: NDArray[np.int32]  # [m]
+    num_labels: int
+
+    @property
+    def sample_shape(self) -> tuple[int, int, int]:
+        height, width, channels = self.train_images.shape[1:]
+        return height, width, channels
+
+
+@dataclass(frozen=True)
+class Model:
+    """A classifier as two plain functions.
+
+    ``init(key) -> weights`` and ``apply(weights, images[B, H, W, C]) -> logits[B, N_L]``, where
+    images are float32 in [0, 1].
+    """
+
+    name: str
+    init: Callable[[Array], Weights]
+    apply: Callable[[Weights, Array], Array]
+
+
+class Seeds(NamedTuple):
+    """Seed samples as one device uploads them; sample i mixes the labels ``labels[i]``.
+
+    Raw samples are a mix of N = 1.
+    """
+
+    images: Images  # [N_S, H, W, C]
+    labels: NDArray[np.int32]  # [N_S, N]
+
+
+class SeedSet(NamedTuple):
+    """Samples that the server trains its student on."""
+
+    images: Images  # [n, H, W, C]
+    targets: NDArray[np.float32]  # [n, N_L], label distributions
+    distinct_groups: int  # groups that inverse-Mixup found, before any was used again
+
+
+class Knowledge(NamedTuple):
+    """What one side knows and a payload can carry a part of."""
+
+    weights: list[NDArray[np.float32]] | None  # the tensors of a model, in payload order
+    outputs: NDArray[np.float32] | None  # [N_L, N_L]; the row of an unknown label is zero
+
+
+class Upload(NamedTuple):
+    """What the server decoded from one delivered upload."""
+
+    value: Any  # weights or outputs, by the protocol's uplink payload
+    samples: int  # |S_d|
+    seeds: Seeds | None = None
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """What a link did with one payload per device in one direction."""
+
+    delivered: NDArray[np.bool_]  # [D]
+    slots: NDArray[np.int64]  # [D], slots used; max_slots where it failed
+
+
+@dataclass(frozen=True, eq=False)
+class ServerState:
+    """What the server keeps from round to round."""
+
+    weights: Weights | None = None  # the global model, G_mod
+    outputs: NDArray[np.float32] | None = None  # [N_L, N_L], G_out; unknown rows are zero
+    seeds: dict[int, Seeds] = field(default_factory=dict)  # delivered so far, by device
+    updates: int = 0  # global updates made
+    seed_set: SeedSet | None = None  # made from the seeds held; None until it can be
+
+
+@dataclass(frozen=True)
+class Dimensions:
+    """The sizes that decide how many bits a payload has."""
+
+    weight_shapes: tuple[tuple[int, ...], ...]
+    num_labels: int
+    sample_shape: tuple[int, int, int]
+    seed_samples: int
+    bits_per_pixel: int
+
+    @property
+    def num_weights(self) -> int:
+        """N_mod, counted from the model."""
+        return sum(int(np.prod(shape)) for shape in self.weight_shapes)
