@@ -6,6 +6,7 @@ several times faster than a batched step; on an accelerator they run batched.
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from functools import lru_cache, partial
 from typing import Any
 
@@ -35,7 +36,7 @@ def cores() -> Mesh:
 
     JAX fixes its CPU devices at first use; where that has happened already, those are taken.
     """
-    if not jax._src.xla_bridge.backends_are_initialized():
+    with suppress(RuntimeError):
         jax.config.update("jax_num_cpu_devices", len(os.sched_getaffinity(0)))
     return Mesh(np.array(jax.devices()), ("devices",))
 

@@ -24,7 +24,7 @@ from mix2fld.exchange import (
     upload_bits,
 )
 from mix2fld.learning import average_outputs, draw_samples, one_hot
-from mix2fld.link import Link
+from mix2fld.link import Direction, Link, check_delivery
 from mix2fld.protocol import Protocol
 from mix2fld.rounds import LocalPhase, Round, RoundInfo, RunState, Transfer, observe, pick
 from mix2fld.streams import stream
@@ -141,9 +141,7 @@ class Simulation:
         """Send every device's upload; what arrives is decoded from the bytes that were sent."""
         protocol, task = self.protocol, self.task
         bits = np.array([upload_bits(protocol, task, bool(due)) for due in state.seeds_due])
-        rng = stream(task.seed, "uplink", round_number)
-        delivery = self.link.transmit("uplink", bits, rng)
-        transfer = Transfer(bits, delivery)
+        transfer = self._transmit("uplink", bits, round_number)
         inbox = {}
         for device in np.flatnonzero(transfer.arrived).tolist():
             seeds = self.make_seeds(device) if state.seeds_due[device] else None
@@ -181,21 +179,25 @@ class Simulation:
         again = self.task.config.channel.no_uploads == "rebroadcast" and server.updates > 0
         sends = server.updates > state.server.updates or again
         bits = np.full(devices, download_bits(self.protocol, self.task) if sends else 0)
-        rng = stream(self.task.seed, "downlink", round_number)
-        delivery = self.link.transmit("downlink", bits, rng)
+        transfer = self._transmit("downlink", bits, round_number)
         weights, teachers = local.weights, state.teachers
         if sends:
             data = encode_download(self.protocol, self.task, server)
             received = decode_download(self.protocol, self.task, data)
             if received.weights is not None:
-                weights = _replace_where(
-                    delivery.delivered, self.task.unflatten(received.weights), weights
-                )
+                new = self.task.unflatten(received.weights)
+                weights = _replace_where(transfer.arrived, new, weights)
             if received.outputs is not None:
-                teachers = np.where(
-                    delivery.delivered[:, None, None], received.outputs, state.teachers
-                )
-        return weights, teachers, Transfer(bits, delivery)
+                chosen = transfer.arrived[:, None, None]
+                teachers = np.where(chosen, received.outputs, state.teachers)
+        return weights, teachers, transfer
+
+    def _transmit(
+        self, direction: Direction, bits: NDArray[np.int64], round_number: int
+    ) -> Transfer:
+        rng = stream(self.task.seed, direction, round_number)
+        delivery = self.link.transmit(direction, bits, rng)
+        return Transfer(bits, check_delivery(self.link, delivery, len(bits)))
 
     def _server_seconds(self, after: ServerState, before: ServerState, measured: float) -> float:
         converted = after.seed_set is not None and after.updates > before.updates

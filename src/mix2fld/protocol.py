@@ -70,7 +70,7 @@ PROTOCOLS: dict[str, Protocol] = {
     "fl":       Protocol("FL",       label_loss,        Weights(),  None,          no_seeds,    None,            take_mean_weights,    Weights()),
     "fl8":      Protocol("FL 8-bit", label_loss,        Weights(8), None,          no_seeds,    None,            take_mean_weights,    Weights()),
     "fl4":      Protocol("FL 4-bit", label_loss,        Weights(4), None,          no_seeds,    None,            take_mean_weights,    Weights()),
-    "fd":       Protocol("FD",       distillation_loss, Outputs(),  None,          no_seeds,    None,            take_mean_outputs,    Outputs()),
+    "fd":       Protocol("FD",       distillation_loss, Outputs(),  None,          no_seeds,    None,            take_mean_outputs,    Outputs(partial_rows=True)),
     "fld":      Protocol("FLD",      label_loss,        Outputs(),  raw_samples,   raw_seeds,   as_collected,    convert_mean_outputs, Weights()),
     "mixfld":   Protocol("MixFLD",   label_loss,        Outputs(),  mixed_samples, mixed_seeds, as_collected,    convert_mean_outputs, Weights()),
     "mix2fld":  Protocol("Mix2FLD",  label_loss,        Outputs(),  mixed_samples, mixed_seeds, inversely_mixed, convert_mean_outputs, Weights()),

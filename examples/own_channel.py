@@ -1,0 +1,36 @@
+"""Your own link: any class with a slot length, a limit and ``transmit``.
+
+Here, a satellite that passes overhead: a device can upload only while it is in view.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+import mix2fld
+from mix2fld.link import Direction
+
+
+class SatellitePass:
+    slot_seconds = 0.01
+    max_slots = 500
+    bits_per_slot = 2_000
+
+    def transmit(
+        self, direction: Direction, bits: NDArray[np.int64], rng: np.random.Generator
+    ) -> mix2fld.Delivery:
+        if direction == "downlink":  # broadcast, always heard
+            slots = np.full(len(bits), 20)
+            return mix2fld.Delivery(np.ones(len(bits), bool), np.where(bits > 0, slots, 0))
+        in_view = rng.integers(50, self.max_slots, size=len(bits))
+        needed = -(-bits // self.bits_per_slot)
+        delivered = needed <= in_view
+        return mix2fld.Delivery(delivered, np.where(delivered, needed, self.max_slots))
+
+
+if __name__ == "__main__":
+    config = mix2fld.Config.of(
+        protocols=("fl", "mix2fld"), devices=5, local_steps=500, server_steps=500, rounds=2,
+        test_samples=1000,
+    )
+    for result in mix2fld.run(config, link=SatellitePass()):
+        print(result.summary["protocol"], result.summary["uploads"], result.summary["accuracy"])

@@ -1,0 +1,36 @@
+"""Your own protocol: a new row of the table, made of functions that are there and one that is new.
+
+Here, FL whose server leaves out the upload farthest from the coordinate-wise median.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+
+import mix2fld
+from mix2fld.server.steps import Inbox, take_mean_weights
+from mix2fld.task import Task
+from mix2fld.types import SeedSet, ServerState
+
+
+def take_careful_mean(
+    state: ServerState, inbox: Inbox, seeds: SeedSet | None, task: Task, round_number: int
+) -> ServerState:
+    flat = {d: np.concatenate([t.ravel() for t in upload.value]) for d, upload in inbox.items()}
+    if len(flat) > 2:
+        median = np.median(list(flat.values()), axis=0)
+        farthest = max(flat, key=lambda d: float(np.linalg.norm(flat[d] - median)))
+        inbox = {d: upload for d, upload in inbox.items() if d != farthest}
+    return take_mean_weights(state, inbox, seeds, task, round_number)
+
+
+mix2fld.PROTOCOLS["careful"] = replace(
+    mix2fld.PROTOCOLS["fl8"], title="careful FL", server_step=take_careful_mean
+)
+
+if __name__ == "__main__":
+    config = mix2fld.Config.of(
+        protocols=("fl8", "careful"), devices=5, local_steps=500, rounds=2, test_samples=1000
+    )
+    for result in mix2fld.run(config):
+        print(result.summary["protocol"], result.summary["accuracy"])

@@ -1,0 +1,47 @@
+"""Federated learning and distillation over thin, fading, unequal links.
+
+    import mix2fld
+    results = mix2fld.run(mix2fld.Config.of(protocols=("fl", "mix2fld"), rounds=3))
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from mix2fld.config import Config
+from mix2fld.errors import InputError
+
+if TYPE_CHECKING:
+    from mix2fld.protocol import PROTOCOLS, Protocol
+    from mix2fld.runner import RunResult, run
+    from mix2fld.types import Dataset, Delivery, Model
+
+__version__ = "0.1.0"
+__all__ = [
+    "PROTOCOLS",
+    "Config",
+    "Dataset",
+    "Delivery",
+    "InputError",
+    "Model",
+    "Protocol",
+    "RunResult",
+    "run",
+]
+
+_HOMES = {
+    "PROTOCOLS": "protocol",
+    "Protocol": "protocol",
+    "RunResult": "runner",
+    "run": "runner",
+    "Dataset": "types",
+    "Delivery": "types",
+    "Model": "types",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import what needs JAX only when it is asked for."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'mix2fld' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f"mix2fld.{_HOMES[name]}"), name)

@@ -1,0 +1,154 @@
+"""``mix2fld data``: which datasets there are, get them, show who would hold what."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import tyro
+
+from mix2fld.config import DataConfig
+from mix2fld.errors import InputError
+
+
+@dataclass(frozen=True)
+class DataList:
+    """The datasets that are known by name."""
+
+    json: bool = False
+    """Print JSON instead of a table."""
+
+    def run(self) -> None:
+        """Print the list."""
+        data_list(self.json)
+
+
+@dataclass(frozen=True)
+class DataGet:
+    """Fetch datasets, verify them and keep them in the cache."""
+
+    names: tyro.conf.Positional[tuple[str, ...]]
+    """Datasets to get: mnist, fashion-mnist, cifar10, cifar100."""
+    data_folder: Path | None = None
+    """Folder that already holds the files; nothing is downloaded then."""
+
+    def run(self) -> None:
+        """Get each of them."""
+        data_get(self.names, self.data_folder)
+
+
+@dataclass(frozen=True)
+class DataShow:
+    """How many samples of each label each device would have."""
+
+    seed: int = 0
+    """Seed of the run whose partition is shown."""
+    out: Path | None = None
+    """Also save it as a picture, a .png file."""
+    data: tyro.conf.OmitArgPrefixes[DataConfig] = field(default_factory=DataConfig)
+
+    def run(self) -> None:
+        """Print the table."""
+        data_show(self.data, self.seed, self.out)
+
+
+def data_list(json: bool = False) -> None:
+    """Print the catalogue as a table, or as one JSON object."""
+    from mix2fld.data.cache import cached
+    from mix2fld.data.catalogue import DATASETS
+
+    if json:
+        _print_json()
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title="Datasets")
+    for heading in ("name", "image", "labels", "training", "test", "in the cache"):
+        table.add_column(heading, justify="left" if heading == "name" else "right")
+    for info in DATASETS.values():
+        shape = " x ".join(map(str, info.sample_shape))
+        here = "yes" if cached(info.name) else "no"
+        sizes = (f"{info.num_labels}", f"{info.train_count:,}", f"{info.test_count:,}")
+        table.add_row(info.name, shape, *sizes, here)
+    Console().print(table)
+
+
+def _print_json() -> None:
+    import json
+    import sys
+
+    from mix2fld.data.cache import cache_file, cached
+    from mix2fld.data.catalogue import DATASETS
+
+    rows = {
+        info.name: {
+            "sample_shape": info.sample_shape,
+            "num_labels": info.num_labels,
+            "train_count": info.train_count,
+            "test_count": info.test_count,
+            "cached": cached(info.name),
+            "cache_file": str(cache_file(info.name)),
+            "places": [str(place) for place in info.places],
+        }
+        for info in DATASETS.values()
+    }
+    sys.stdout.write(json.dumps(rows, indent=2) + "\n")
+
+
+def data_get(names: tuple[str, ...], data_folder: Path | None = None) -> None:
+    """Load each dataset into the cache; what fails is said at the end, after the others."""
+    from rich.console import Console
+
+    from mix2fld.data.cache import cache_file, cached
+    from mix2fld.data.catalogue import DATASETS, dataset_info
+    from mix2fld.data.sources import load_dataset
+
+    if not names:
+        raise InputError(f"names: name at least one dataset; known: {', '.join(sorted(DATASETS))}")
+    for name in names:
+        dataset_info(name)
+    faults = []
+    for name in names:
+        config = DataConfig(dataset=name, data_folder=data_folder)
+        try:
+            dataset = load_dataset(config, console=Console(stderr=True))
+        except InputError as error:
+            faults.append(str(error))
+            continue
+        kept = f"in {cache_file(name)}" if cached(name) else "not kept, the cache is not writable"
+        train, test = len(dataset.train_labels), len(dataset.test_labels)
+        Console(soft_wrap=True, highlight=False).print(
+            f"{name}: {train:,} training and {test:,} test images, {kept}", markup=False
+        )
+    if faults:
+        raise InputError("\n".join(faults))
+
+
+def data_show(config: DataConfig, seed: int = 0, out: Path | None = None) -> None:
+    """Print the label table of the partition that ``seed`` gives; save it as a PNG to ``out``."""
+    from rich.console import Console
+
+    from mix2fld.data.partition import check_labels_covered, label_counts, partition
+    from mix2fld.data.sources import load_dataset
+    from mix2fld.report.label_map import draw_label_map, label_table
+    from mix2fld.streams import stream
+
+    if seed < 0:
+        raise InputError(f"seed = {seed}: must be 0 or above")
+    if out is not None and out.suffix != ".png":
+        raise InputError(f"out = {out}: must end in .png")
+    dataset = load_dataset(config, console=Console(stderr=True))
+    labels, num_labels = dataset.train_labels, dataset.num_labels
+    parts = partition(labels, config, num_labels, stream(seed, "partition"))
+    counts = label_counts(labels, parts, num_labels)
+    Console().print(label_table(counts))
+    console = Console(soft_wrap=True, highlight=False)
+    try:
+        check_labels_covered(labels, parts, num_labels)
+    except InputError as error:
+        console.print(f"A run would stop: {error}", markup=False)
+    if out is not None:
+        try:
+            draw_label_map(counts, out)
+        except OSError as error:
+            raise InputError(f"out = {out}: cannot be written ({error})") from None
+        console.print(f"saved {out}", markup=False)

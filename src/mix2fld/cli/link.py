@@ -1,0 +1,43 @@
+"""``mix2fld link``."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import tyro
+
+from mix2fld.config import Config
+
+
+@dataclass(frozen=True)
+class LinkCommand:
+    """What the link does to every protocol, in closed form: bits, slots, delivery, latency."""
+
+    config: Path | None = None
+    """TOML file with any of the fields below; flags win over it."""
+    preset: tuple[str, ...] = ()
+    """Named settings: symmetric, literal, ideal, iid."""
+    json: bool = False
+    """Print JSON instead of a table."""
+    settings: tyro.conf.OmitArgPrefixes[Config] = field(default_factory=Config)
+
+    def run(self) -> None:
+        """Print the budget of every transfer."""
+        from json import dumps
+
+        from rich.console import Console
+
+        from mix2fld.planning import plan_link
+        from mix2fld.protocol import PROTOCOLS
+        from mix2fld.report.tables import link_table
+
+        console = Console()
+        unnamed = self.settings.protocols == Config().protocols
+        names = tuple(PROTOCOLS) if unnamed else self.settings.protocols
+        plans = plan_link(self.settings.replace(protocols=names))
+        if self.json:
+            print(dumps([plan.as_dict() for plan in plans], indent=2))
+            return
+        console.print(link_table(plans))
+        for plan in plans:
+            if plan.problem:
+                console.print(f"[red]{plan.problem}[/]")

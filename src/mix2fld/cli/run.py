@@ -1,0 +1,59 @@
+"""``mix2fld run``."""
+
+import hashlib
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import tyro
+
+from mix2fld.config import Config, dump_config
+
+
+@dataclass(frozen=True)
+class RunCommand:
+    """Compare protocols: one run for each protocol and seed, a table and a picture at the end.
+
+    A run that is in the output folder already goes on where it stopped.
+    """
+
+    config: Path | None = None
+    """TOML file with any of the fields below; flags win over it."""
+    preset: tuple[str, ...] = ()
+    """Named settings: symmetric, literal, ideal, iid."""
+    out: Path | None = None
+    """Folder for the runs; by default one under runs/ named after the settings."""
+    overwrite: bool = False
+    """Replace runs that are in the folder already."""
+    settings: tyro.conf.OmitArgPrefixes[Config] = field(default_factory=Config)
+
+    def run(self) -> None:
+        """Play all runs."""
+        from rich.console import Console
+
+        from mix2fld.cli.progress import RichWatcher
+        from mix2fld.data import load_dataset
+        from mix2fld.report.figures import draw_curves
+        from mix2fld.report.tables import results_table
+        from mix2fld.runner import check, run
+
+        console = Console()
+        out = self.out or default_folder(self.settings)
+        dataset = load_dataset(self.settings.data, console=console)
+        for problem in check(self.settings, dataset):
+            console.print(f"[yellow]note[/]: {problem}")
+        with RichWatcher(console, self.settings) as watcher:
+            results = run(
+                self.settings, out, dataset=dataset, watcher=watcher, overwrite=self.overwrite
+            )
+        picture = out / "curves.png"
+        draw_curves(results, picture)
+        console.print(results_table(results))
+        console.print(f"runs in [bold]{out}[/], learning curves in [bold]{picture}[/]")
+
+
+def default_folder(config: Config) -> Path:
+    """The same folder for the same settings, whatever the protocols and seeds."""
+    settings = dump_config(config.replace(protocols="fl", seed=0))
+    digest = hashlib.sha256(settings.encode()).hexdigest()[:8]
+    name = Path(config.data.dataset).stem
+    return Path("runs") / f"{name}-{config.data.partition}-{digest}"

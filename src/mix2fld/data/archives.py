@@ -1,0 +1,79 @@
+"""Read files out of archives: only those wanted, in memory, and never more bytes than expected."""
+
+import gzip
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import BinaryIO, Protocol
+
+from mix2fld.data.readers import PlaceError, one_line
+
+Members = Mapping[str, int]
+"""Names of files within a place, and the most bytes that each may have."""
+ARCHIVE_ERRORS = (OSError, EOFError, tarfile.TarError, zipfile.BadZipFile, zlib.error)
+
+
+class Readable(Protocol):
+    """All that is asked of a stream."""
+
+    def read(self, size: int, /) -> bytes:
+        """At most ``size`` bytes; none at the end."""
+        ...
+
+
+def bounded_read(stream: Readable, name: str, most: int) -> bytes:
+    """The whole stream; ``PlaceError`` if it has more than ``most`` bytes."""
+    content = stream.read(most + 1)
+    if len(content) > most:
+        raise PlaceError(f"{name} is larger than the {most:,} bytes that it may have")
+    return content
+
+
+def gunzip(stream: BinaryIO, name: str, most: int) -> bytes:
+    """The file ``name`` out of a .gz stream."""
+    with gzip.GzipFile(fileobj=stream) as unzipped:
+        try:
+            return bounded_read(unzipped, name, most)
+        except ARCHIVE_ERRORS as error:
+            raise PlaceError(f"{name}.gz is damaged ({one_line(error)})") from None
+
+
+def read_zip(path: Path, members: Members) -> dict[str, bytes]:
+    """Those of the wanted members that a zip file holds."""
+    found = {}
+    with zipfile.ZipFile(path) as archive:
+        for name in set(members) & set(archive.namelist()):
+            with archive.open(name) as stream:
+                found[name] = bounded_read(stream, name, members[name])
+    return found
+
+
+def read_tar(stream: Readable, members: Members) -> dict[str, bytes]:
+    """Those of the wanted members that an uncompressed tar stream holds."""
+    found: dict[str, bytes] = {}
+    bounded = _BoundedStream(stream, 2 * sum(members.values()) + (1 << 24))
+    with tarfile.open(fileobj=bounded, mode="r|") as archive:  # type: ignore[call-overload]
+        for member in archive:
+            name = member.name.removeprefix("./")
+            content = archive.extractfile(member) if name in members else None
+            if content is not None:
+                found[name] = bounded_read(content, name, members[name])
+            if len(found) == len(members):
+                break
+    return found
+
+
+class _BoundedStream:
+    """A stream that refuses to go on after ``most`` bytes, whatever its headers promise."""
+
+    def __init__(self, stream: Readable, most: int) -> None:
+        self._stream, self._left = stream, most
+
+    def read(self, size: int) -> bytes:
+        chunk = self._stream.read(min(size, self._left + 1))
+        self._left -= len(chunk)
+        if self._left < 0:
+            raise PlaceError("the archive is larger than it may be")
+        return chunk

@@ -1,0 +1,87 @@
+"""The verified arrays of named datasets, one .npz file each, in a folder of the user's."""
+
+import os
+import secrets
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mix2fld.data.catalogue import DatasetInfo
+from mix2fld.data.progress import say
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from mix2fld.data.readers import Arrays
+
+
+def cache_folder() -> Path:
+    """``$MIX2FLD_CACHE``, or the cache folder that the operating system has for programs."""
+    named = os.environ.get("MIX2FLD_CACHE")
+    if named:
+        return Path(named).expanduser()
+    import pooch
+
+    return Path(pooch.os_cache("mix2fld"))
+
+
+def cache_file(name: str) -> Path:
+    """Where the arrays of a named dataset are kept."""
+    return cache_folder() / f"{name}.npz"
+
+
+def cached(name: str) -> bool:
+    """Whether a dataset is in the cache; ``read_cache`` is what verifies it."""
+    return cache_file(name).is_file()
+
+
+def read_cache(info: DatasetInfo, console: "Console | None" = None) -> "Arrays | None":
+    """The verified arrays in the cache; a damaged file is set aside, and gives none."""
+    import numpy as np
+
+    from mix2fld.data.readers import Arrays, PlaceError, one_line, verify
+
+    path = cache_file(info.name)
+    if not path.is_file():
+        return None
+    try:
+        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as stored:
+            arrays = Arrays(*(stored[name] for name in Arrays._fields))
+        verify(info, arrays)
+    except PermissionError as error:
+        say(console, f"{info.name}: cannot read the cache ({one_line(error)})")
+    except PlaceError as error:
+        _set_aside(path, str(error), console)
+    except Exception as error:  # what a reader raises on damaged bytes is not foreseeable
+        _set_aside(path, one_line(error), console)
+    else:
+        return arrays
+    return None
+
+
+def write_cache(info: DatasetInfo, arrays: "Arrays", console: "Console | None" = None) -> None:
+    """Keep the arrays; readers and other writers see the whole file or none."""
+    import numpy as np
+
+    path = cache_file(info.name)
+    own_name = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with own_name.open("xb") as stream:
+                np.savez(stream, **arrays._asdict())
+            own_name.replace(path)
+        finally:
+            own_name.unlink(missing_ok=True)
+    except OSError as error:
+        say(console, f"{info.name}: goes on without cache, {path.parent} is not writable ({error})")
+    else:
+        say(console, f"{info.name}: verified and kept in {path}")
+
+
+def _set_aside(path: Path, why: str, console: "Console | None") -> None:
+    aside = path.with_name(f"{path.name}.damaged")
+    say(console, f"{path.name}: damaged in the cache ({why}); set aside, and fetched again")
+    try:
+        path.replace(aside)
+    except OSError:
+        return  # another process has already replaced it, or the folder is not writable

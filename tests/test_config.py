@@ -1,0 +1,126 @@
+"""The config: round trips, one message for bad input, and documents that agree with it."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mix2fld.config import Config, dump_config, field_names, load_config, mixing_condition
+from mix2fld.errors import InputError
+
+DECISIONS = Path(__file__).parent.parent / "docs" / "decisions"
+
+changes = st.fixed_dictionaries(
+    {},
+    optional={
+        "protocols": st.lists(st.sampled_from(["fl", "fd", "mix2fld"]), min_size=1, unique=True),
+        "seed": st.lists(st.integers(0, 2**31), min_size=1, max_size=3, unique=True),
+        "devices": st.integers(1, 10**6),
+        "learning_rate": st.floats(1e-9, 1e3),
+        "mixing_ratio": st.floats(1e-3, 0.4999),
+        "partition": st.sampled_from(["iid", "non-iid", "dirichlet", "shards"]),
+        "uplink_power_dbm": st.floats(0, 100),
+        "reuse_samples": st.booleans(),
+        "data_folder": st.none() | st.just(Path("some/folder")),
+        "dataset": st.text(min_size=1, max_size=20).filter(str.isprintable),
+    },
+)
+
+
+@given(changes)
+def test_a_config_survives_its_file(fields: dict[str, object]) -> None:
+    config = Config.of(**fields)
+    assert Config(**tomllib.loads(dump_config(config))) == config
+    assert config.replace() == config
+
+
+@given(st.sampled_from(sorted(field_names())), st.none() | st.integers(-5, 5) | st.text() | st.floats())
+def test_any_value_is_taken_or_refused_by_name(name: str, value: object) -> None:
+    try:
+        Config.of(**{name: value})
+    except InputError as error:
+        assert name in str(error)
+        assert "\n" not in str(error)
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"mixing_ratio": 0.5}, ["mixing_ratio = 0.5", "between 0 and 0.5", "divides by zero"]),
+        ({"mixing_ratio": 0.0}, ["mixing_ratio = 0", "above 0"]),
+        ({"mixing_ratio": (0.3, 0.8)}, ["mixing_ratio = 0.3, 0.8", "less than 1"]),
+        ({"mixing_ratio": (1 / 3, 1 / 3)}, ["condition number", "max_condition"]),
+        ({"uplink_power_dbm": -1}, ["uplink_power_dbm = -1", "greater than or equal to 0"]),
+        ({"devices": 0}, ["devices = 0", "greater than or equal to 1"]),
+        ({"partition": "iiid"}, ["partition = 'iiid'", "'iid'"]),
+        ({"protocols": ()}, ["protocols = []", "at least one"]),
+        ({"seed": (3, 3)}, ["seed = [3, 3]", "only once"]),
+        ({"learning_rate": float("nan")}, ["learning_rate = nan", "finite"]),
+        ({"rond": 3}, ["rond", "did you mean 'rounds'"]),
+    ],
+)
+def test_bad_values_are_named(fields: dict[str, object], words: list[str]) -> None:
+    with pytest.raises(InputError) as caught:
+        Config.of(**fields)
+    for word in words:
+        assert word in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("devices = 3", ["devices", "belongs in [data]"]),
+        ("[data]\ndevises = 3", ["devises", "did you mean 'devices'"]),
+        ("[data]\ndevices = 'many'", ["devices = 'many'"]),
+        ("rounds = ", ["not a TOML file"]),
+    ],
+)
+def test_bad_files_are_named(tmp_path: Path, text: str, words: list[str]) -> None:
+    file = tmp_path / "bad.toml"
+    file.write_text(text)
+    with pytest.raises(InputError) as caught:
+        load_config(file)
+    for word in words:
+        assert word in str(caught.value)
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no-such-file"):
+        load_config(tmp_path / "no-such-file.toml")
+
+
+def test_field_names_are_unique_across_sections() -> None:
+    plain = [name for name, section in field_names().items() if not section]
+    sections = [name for name, section in field_names().items() if section]
+    fields_in_sections = sum(
+        len(getattr(Config(), section).model_dump())
+        for section in {home for home in field_names().values() if home}
+    )
+    assert len(set(plain) | set(sections)) == len(plain) + fields_in_sections
+
+
+def test_condition_of_a_pair_is_known() -> None:
+    for ratio in (0.01, 0.1, 0.3, 0.49):
+        assert mixing_condition((ratio, 1 - ratio)) == pytest.approx(1 / (1 - 2 * ratio))
+
+
+def test_every_decision_names_a_field_and_its_default() -> None:
+    rows = re.findall(
+        r"^\| (\d+) \| \[.*\]\((.*)\) \| `(\w+)` \| (.*?) \|",
+        (DECISIONS / "README.md").read_text(),
+        re.MULTILINE,
+    )
+    assert len(rows) >= 15
+    known = field_names()
+    for _, page, name, default in rows:
+        assert (DECISIONS / page).exists()
+        section = known[name]
+        config = Config()
+        value = getattr(getattr(config, section) if section else config, name)
+        if name in {"protocols", "model", "mixing_ratio"}:
+            continue
+        shown = str(value).lower() if isinstance(value, bool) else str(value)
+        assert shown == default, name

@@ -1,0 +1,44 @@
+"""Documents that speak of the code keep speaking the truth."""
+
+import importlib
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+MAP = (ROOT / "docs" / "paper_map.md").read_text()
+ROWS = re.findall(r"^\| ([^|]+) \| [^|]+ \| `(mix2fld[\w.]+)` \|$", MAP, re.MULTILINE)
+
+
+def resolve(path: str) -> object:
+    """A module, or a name within one, or a method of a class within one."""
+    parts = path.split(".")
+    for split in range(len(parts), 0, -1):
+        try:
+            found: object = importlib.import_module(".".join(parts[:split]))
+        except ModuleNotFoundError:
+            continue
+        for name in parts[split:]:
+            found = getattr(found, name)
+        return found
+    raise AssertionError(f"{path} does not exist")
+
+
+@pytest.mark.parametrize(("place", "path"), ROWS)
+def test_every_row_of_the_paper_map_is_true(place: str, path: str) -> None:
+    found = resolve(path)
+    assert found.__doc__
+    if place.startswith("Eq."):
+        number = place.removeprefix("Eq. ")
+        assert re.search(rf"Eqs?\..*\b{number}\b", found.__doc__), f"{path} does not cite {place}"
+
+
+def test_every_equation_is_on_the_map() -> None:
+    assert {place for place, _ in ROWS} >= {f"Eq. {number}" for number in range(1, 9)}
+
+
+@pytest.mark.parametrize("page", sorted(ROOT.rglob("docs/**/*.md")) + [ROOT / "README.md"])
+def test_links_between_pages_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text()):
+        assert (page.parent / target).exists(), f"{page.name} links to {target}"

@@ -1,0 +1,258 @@
+"""How samples are dealt out to devices."""
+
+from io import StringIO
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+from rich.console import Console
+
+from mix2fld.cli.data import data_show
+from mix2fld.config import DataConfig
+from mix2fld.data import PARTITIONS, check_labels_covered, label_counts, partition
+from mix2fld.errors import InputError
+from mix2fld.report.label_map import draw_label_map, label_table
+from mix2fld.streams import stream
+
+KINDS = sorted(PARTITIONS)
+MNIST_LIKE = np.arange(60_000) % 10
+
+
+def deal(labels, num_labels=10, seed=0, **fields):
+    return partition(labels, DataConfig(**fields), num_labels, stream(seed, "partition"))
+
+
+@st.composite
+def problems(draw):
+    """A config that every kind can serve, and labels with enough samples for it."""
+    num_labels = draw(st.integers(2, 6))
+    shards = draw(st.integers(1, 3))
+    config = DataConfig(
+        partition=draw(st.sampled_from(KINDS)),
+        devices=draw(st.integers(1, 6)),
+        samples_per_device=shards * draw(st.integers(4, 12)),
+        rare_labels=draw(st.integers(0, num_labels - 1)),
+        rare_samples=draw(st.integers(0, 1)),
+        dirichlet_alpha=draw(st.sampled_from([1e-300, 1e-3, 0.5, 100.0, 1e308])),
+        shards_per_device=shards,
+        reuse_samples=draw(st.booleans()),
+    )
+    wanted = config.samples_per_device * config.devices
+    sizes = [draw(st.integers(wanted, wanted + 5)) for _ in range(num_labels)]
+    labels = np.repeat(np.arange(num_labels), sizes)
+    labels = np.random.default_rng(draw(st.integers(0, 99))).permutation(labels)
+    if config.samples_per_device < num_labels + config.rare_labels:
+        config = config.model_copy(update={"rare_labels": 0, "samples_per_device": 6 * shards})
+    return labels, config, num_labels
+
+
+@given(problems(), st.integers(0, 2**32 - 1))
+def test_sizes_are_exact_and_samples_are_not_shared(problem, seed):
+    labels, config, num_labels = problem
+    parts = partition(labels, config, num_labels, stream(seed, "partition"))
+    assert [len(part) for part in parts] == [config.samples_per_device] * config.devices
+    for part in parts:
+        assert np.issubdtype(part.dtype, np.integer)
+        assert len(np.unique(part)) == len(part)
+        assert part.min() >= 0
+        assert part.max() < len(labels)
+    if not config.reuse_samples:
+        assert len(np.unique(np.concatenate(parts))) == config.devices * config.samples_per_device
+    again = partition(labels, config, num_labels, stream(seed, "partition"))
+    assert all(np.array_equal(one, other) for one, other in zip(parts, again, strict=True))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_another_seed_gives_another_partition(kind):
+    one, other = (deal(MNIST_LIKE, partition=kind, seed=seed) for seed in (0, 1))
+    assert not all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
+
+
+def test_iid_gives_every_label_equally():
+    counts = label_counts(MNIST_LIKE, deal(MNIST_LIKE, partition="iid"), 10)
+    assert np.array_equal(counts, np.full((10, 10), 50))
+
+
+def test_iid_remainder_goes_to_random_labels():
+    parts = deal(MNIST_LIKE, partition="iid", samples_per_device=503, devices=50)
+    counts = label_counts(MNIST_LIKE, parts, 10)
+    assert np.array_equal(np.sort(counts, axis=1), [[50] * 7 + [51] * 3] * 50)
+    assert (counts == 51).any(axis=0).all()
+
+
+def test_non_iid_is_the_papers():
+    parts = deal(MNIST_LIKE, devices=100)
+    counts = label_counts(MNIST_LIKE, parts, 10)
+    assert np.array_equal(np.sort(counts, axis=1), [[2, 2] + [62] * 8] * 100)
+    rare_pairs = {tuple(np.flatnonzero(row == 2)) for row in counts}
+    assert len(rare_pairs) > 20
+
+
+@given(st.integers(1, 9), st.integers(0, 5), st.integers(80, 200))
+def test_non_iid_rare_counts_hold_for_any_size(rare_labels, rare_samples, samples):
+    parts = deal(
+        MNIST_LIKE,
+        devices=3,
+        rare_labels=rare_labels,
+        rare_samples=rare_samples,
+        samples_per_device=samples,
+    )
+    common = 10 - rare_labels
+    share, extra = divmod(samples - rare_labels * rare_samples, common)
+    expected = sorted(
+        [rare_samples] * rare_labels + [share + 1] * extra + [share] * (common - extra)
+    )
+    assert np.array_equal(np.sort(label_counts(MNIST_LIKE, parts, 10), axis=1), [expected] * 3)
+
+
+@pytest.mark.parametrize("alpha", [0.1, 1.0, 10.0])
+def test_dirichlet_counts_have_the_right_mean_and_spread(alpha):
+    devices, samples = 2000, 500
+    parts = deal(
+        MNIST_LIKE,
+        partition="dirichlet",
+        dirichlet_alpha=alpha,
+        devices=devices,
+        samples_per_device=samples,
+        reuse_samples=True,
+    )
+    counts = label_counts(MNIST_LIKE, parts, 10)
+    mean = samples / 10
+    # Variance of a Dirichlet-multinomial count with ten equal concentrations.
+    variance = mean * 0.9 * (samples + 10 * alpha) / (1 + 10 * alpha)
+    assert counts.mean(axis=0) == pytest.approx([mean] * 10, abs=5 * (variance / devices) ** 0.5)
+    assert counts.var() == pytest.approx(variance, rel=0.1)
+
+
+def test_dirichlet_uses_up_everything_there_is():
+    labels = np.repeat(np.arange(10), [1, 2, 3, 4, 5, 5, 100, 200, 300, 380])
+    parts = deal(
+        labels, partition="dirichlet", dirichlet_alpha=0.01, devices=10, samples_per_device=100
+    )
+    assert np.array_equal(np.sort(np.concatenate(parts)), np.arange(1000))
+
+
+def test_shards_hold_few_labels_and_all_labels_are_covered():
+    parts = deal(MNIST_LIKE, partition="shards", shards_per_device=2)
+    counts = label_counts(MNIST_LIKE, parts, 10)
+    assert ((counts > 0).sum(axis=1) <= 2).all()
+    assert np.array_equal(counts.sum(axis=0), [500] * 10)
+    assert set(counts.ravel()) <= {0, 250, 500}
+
+
+def test_shards_can_use_the_whole_dataset():
+    parts = deal(MNIST_LIKE, partition="shards", devices=100, samples_per_device=600)
+    assert np.array_equal(np.sort(np.concatenate(parts)), np.arange(60_000))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_reuse_serves_more_devices_than_there_are_samples(kind):
+    parts = deal(MNIST_LIKE, partition=kind, devices=1000, reuse_samples=True)
+    assert len(parts) == 1000
+    assert all(len(np.unique(part)) == 500 for part in parts)
+    check_labels_covered(MNIST_LIKE, parts, 10)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_too_few_samples_in_all(kind):
+    with pytest.raises(InputError, match=r"samples_per_device = 500.*121.*60,500.*60,000.*reuse"):
+        deal(MNIST_LIKE, partition=kind, devices=121)
+
+
+def test_too_few_samples_of_one_label():
+    labels = np.concatenate([MNIST_LIKE[MNIST_LIKE != 3], [3] * 499, [0] * 9000])
+    deal(labels, partition="iid", devices=9)
+    with pytest.raises(
+        InputError, match=r"devices = 10 need 500 samples of label 3.*has 499.*reuse"
+    ):
+        deal(labels, partition="iid", devices=10)
+
+
+def test_too_few_samples_of_one_label_even_with_reuse():
+    labels = np.repeat([0, 1], [100, 4])
+    with pytest.raises(InputError, match="a device needs 10 samples of label 1 but"):
+        deal(labels, 2, partition="iid", samples_per_device=20, reuse_samples=True)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"rare_labels": 10}, "rare_labels = 10: must be below the 10 labels"),
+        ({"samples_per_device": 11}, "samples_per_device = 11: must be at least 12"),
+        ({"rare_samples": 300}, "samples_per_device = 500: must be at least 608"),
+        ({"partition": "shards", "shards_per_device": 3}, "multiple of shards_per_device = 3"),
+        ({"reuse_samples": True, "samples_per_device": 60_001}, "a device needs 60,001 samples"),
+    ],
+)
+def test_impossible_settings_are_named(fields, message):
+    with pytest.raises(InputError, match=message):
+        deal(MNIST_LIKE, **fields)
+
+
+def test_uncovered_labels_are_named():
+    parts = [np.array([0, 1]), np.array([5, 8])]
+    with pytest.raises(InputError, match="labels 2, 3, 4, 6, 7, 9"):
+        check_labels_covered(MNIST_LIKE, parts, 10)
+    with pytest.raises(InputError, match="label 9;"):
+        check_labels_covered(MNIST_LIKE, [np.arange(9)], 10)
+    check_labels_covered(MNIST_LIKE, [np.arange(4), np.arange(4, 10)], 10)
+
+
+def test_order_within_a_device_does_not_follow_the_label():
+    part = deal(np.sort(MNIST_LIKE), partition="iid")[0]
+    ordered = np.sort(MNIST_LIKE)[part]
+    assert 0.8 < np.mean(np.diff(ordered) != 0) < 1
+
+
+def cells(text):
+    return [line.replace("│", " ").split() for line in text.splitlines()]
+
+
+def cells_of(table):
+    stream = StringIO()
+    Console(file=stream, width=200).print(table)
+    return cells(stream.getvalue())
+
+
+def test_label_table_lists_few_devices_and_sums_up_many():
+    listed = cells_of(label_table(np.arange(20).reshape(2, 10)))
+    assert ["0", *map(str, range(10)), "45"] in listed
+    assert ["1", *map(str, range(10, 20)), "145"] in listed
+    many = np.zeros((40, 3), int)
+    many[:10, 1] = 2_000_000
+    summed = cells_of(label_table(many))
+    assert ["1", "20,000,000", "30", "0", "0.0", "2,000,000"] in summed
+
+
+@pytest.mark.parametrize("shape", [(1, 2), (20, 10), (50, 100)])
+def test_label_map_is_a_picture(tmp_path, shape):
+    path = tmp_path / "new" / "map.png"
+    draw_label_map(np.random.default_rng(0).integers(0, 60, shape), path)
+    with Image.open(path) as picture:
+        assert picture.format == "PNG"
+        assert min(picture.size) > 300
+        assert len(picture.convert("RGB").getcolors(1 << 24)) > 2
+
+
+def test_show_prints_the_partition_of_that_seed(tmp_path, capsys):
+    labels = np.repeat([0, 1, 2], 40)
+    images = np.zeros((120, 4, 4), np.uint8)
+    path = tmp_path / "mine.npz"
+    np.savez(path, x_train=images, y_train=labels, x_test=images[:3], y_test=[0, 1, 2])
+    config = DataConfig(
+        dataset=str(path), partition="shards", devices=2, samples_per_device=10, shards_per_device=1
+    )
+    data_show(config, seed=5, out=tmp_path / "map.png")
+    shown = cells(capsys.readouterr().out)
+    counts = label_counts(labels, partition(labels, config, 3, stream(5, "partition")), 3)
+    for device, row in enumerate(counts):
+        assert [str(device), *map(str, row), "10"] in shown
+    assert (tmp_path / "map.png").is_file()
+    data_show(DataConfig(dataset=str(path), partition="iid", devices=1, samples_per_device=2))
+    assert "A run would stop: partition: no device has a sample of" in capsys.readouterr().out
+    with pytest.raises(InputError, match=r"must end in \.png"):
+        data_show(config, out=tmp_path / "map.txt")
+    with pytest.raises(InputError, match="seed = -1"):
+        data_show(config, seed=-1)

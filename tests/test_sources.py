@@ -1,0 +1,440 @@
+"""Where datasets come from: folders, mirrors, packages and the cache."""
+
+import gzip
+import hashlib
+import io
+import json
+import subprocess
+import sys
+import tarfile
+import threading
+import time
+import zipfile
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from dataset_files import (
+    COLOUR,
+    FORMATS,
+    GREY,
+    IDX_NAMES,
+    LABELS,
+    csv_files,
+    idx_files,
+    make_info,
+    tar_of,
+    write_files,
+)
+from mix2fld.cli.data import data_get, data_list
+from mix2fld.config import DataConfig
+from mix2fld.data import DATASETS, Place, cache_file, cached, dataset_sizes, load_dataset
+from mix2fld.data.cache import read_cache, write_cache
+from mix2fld.data.places import read_place
+from mix2fld.data.readers import LAYOUTS, PlaceError, idx_header
+from mix2fld.errors import InputError
+
+
+@pytest.fixture
+def tiny(monkeypatch, tmp_path):
+    """Puts a tiny dataset into the catalogue, with a cache of its own."""
+    monkeypatch.setenv("MIX2FLD_CACHE", str(tmp_path / "cache"))
+
+    def register(arrays=GREY, **fields):
+        info = make_info(arrays, **fields)
+        monkeypatch.setitem(DATASETS, "tiny", info)
+        return info
+
+    return register
+
+
+def load_tiny(folder=None, console=None):
+    return load_dataset(DataConfig(dataset="tiny", data_folder=folder), console=console)
+
+
+def assert_same(dataset, arrays):
+    assert np.array_equal(dataset.train_images, arrays.train_images)
+    assert np.array_equal(dataset.train_labels, arrays.train_labels)
+    assert np.array_equal(dataset.test_images, arrays.test_images)
+    assert np.array_equal(dataset.test_labels, arrays.test_labels)
+    assert dataset.train_labels.dtype == dataset.test_labels.dtype == np.int32
+    assert dataset.num_labels == LABELS
+
+
+# --- a folder that the user names ----------------------------------------------------------------
+
+FOLDERS = (Place("folder", ".", "idx"), Place("folder", "MNIST/raw", "idx"))
+
+
+@pytest.mark.parametrize("zipped", [False, True])
+@pytest.mark.parametrize("below", [".", "MNIST/raw"])
+def test_folder_of_idx_files(tiny, tmp_path, below, zipped):
+    tiny(folders=FOLDERS)
+    write_files(tmp_path / "here" / below, idx_files(GREY), zipped)
+    assert_same(load_tiny(tmp_path / "here"), GREY)
+    assert cached("tiny")
+
+
+def test_folder_of_plain_and_zipped_files(tiny, tmp_path):
+    tiny(folders=FOLDERS)
+    files = idx_files(GREY)
+    last = files.popitem()
+    write_files(tmp_path, files)
+    write_files(tmp_path, dict([last]), zipped=True)
+    assert_same(load_tiny(tmp_path), GREY)
+
+
+@pytest.mark.parametrize("case", [case for case in FORMATS if case.startswith("cifar")])
+def test_folder_or_archive_of_cifar(tiny, tmp_path, case):
+    layout, arrays, files = FORMATS[case]
+    archive = tar_of(files, "inside/")
+    tiny(
+        arrays,
+        folders=(
+            Place("folder", "unzipped", layout),
+            Place("archive", "a.tar.gz", layout, "inside/", md5=hashlib.md5(archive).hexdigest()),
+        ),
+    )
+    write_files(tmp_path / "one" / "unzipped", files)
+    assert_same(load_tiny(tmp_path / "one"), arrays)
+    write_files(tmp_path / "two", {"a.tar.gz": archive})
+    assert_same(load_tiny(tmp_path / "two"), arrays)
+    write_files(tmp_path / "two", {"a.tar.gz": archive + b"\0"})
+    with pytest.raises(InputError, match=r"a\.tar\.gz: the archive has not the published MD5"):
+        load_tiny(tmp_path / "two")
+
+
+def test_folder_without_the_files_is_an_error_and_nothing_is_downloaded(tiny, tmp_path, server):
+    tiny(folders=FOLDERS, places=(web(server),))
+    with pytest.raises(
+        InputError, match=r"does not hold tiny; looked for .*train-images-idx3-ubyte"
+    ):
+        load_tiny(tmp_path)
+    with pytest.raises(InputError, match="there is no such folder"):
+        load_tiny(tmp_path / "absent")
+    assert server.asked == []
+
+
+def test_folder_with_other_files_says_which_array_differs(tiny, tmp_path):
+    tiny(folders=FOLDERS)
+    files = idx_files(GREY._replace(test_labels=GREY.test_labels[::-1].copy()))
+    write_files(tmp_path, files)
+    with pytest.raises(
+        InputError, match="test_labels are not those of tiny: their SHA-256 differs"
+    ):
+        load_tiny(tmp_path)
+
+
+def test_zip_bombs_are_not_unpacked(tiny, tmp_path):
+    tiny(folders=FOLDERS)
+    write_files(tmp_path, idx_files(GREY), zipped=True)
+    bomb = gzip.compress(bytes(300_000_000), compresslevel=1)
+    (tmp_path / "train-images-idx3-ubyte.gz").write_bytes(bomb)
+    start = time.perf_counter()
+    with pytest.raises(InputError, match="train-images-idx3-ubyte is larger than"):
+        load_tiny(tmp_path)
+    assert time.perf_counter() - start < 1
+
+
+def test_archive_headers_cannot_ask_for_more_than_there_may_be(tiny, tmp_path):
+    header = tarfile.TarInfo("x")
+    header.type, header.size = tarfile.XHDTYPE, 1 << 32
+    promise = header.tobuf(format=tarfile.USTAR_FORMAT)
+    bomb = gzip.compress(promise + bytes(50_000_000), compresslevel=1)
+    tiny(COLOUR, folders=(Place("archive", "a.tar.gz", "cifar10-binary"),))
+    write_files(tmp_path, {"a.tar.gz": bomb})
+    with pytest.raises(InputError, match="the archive is larger than it may be"):
+        load_tiny(tmp_path)
+
+
+# --- the web -------------------------------------------------------------------------------------
+
+
+class Handler(SimpleHTTPRequestHandler):
+    def log_message(self, *_):
+        self.server.asked.append(self.path)
+
+
+@pytest.fixture
+def server(tmp_path):
+    """Serves the folder ``web`` and remembers what was asked for."""
+    folder = tmp_path / "web"
+    folder.mkdir()
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=folder)) as running:
+        running.folder, running.asked = folder, []
+        running.address = f"http://127.0.0.1:{running.server_port}/"
+        thread = threading.Thread(target=running.serve_forever, args=(0.01,))
+        thread.start()
+        yield running
+        running.shutdown()
+        thread.join()
+
+
+def web(server, below="", **fields) -> Place:
+    return Place("web", f"{server.address}{below}", "idx", gzipped=True, **fields)
+
+
+def test_first_good_mirror_wins_and_is_kept(tiny, server):
+    tiny(places=(web(server, "absent/"), web(server, "wrong/"), web(server, "right/")))
+    write_files(server.folder / "wrong", idx_files(GREY._replace(**bent())), zipped=True)
+    write_files(server.folder / "right", idx_files(GREY), zipped=True)
+    said = io.StringIO()
+    assert_same(load_tiny(console=Console(file=said)), GREY)
+    assert "absent/ (HTTP 404 File not found)" in said.getvalue()
+    assert "wrong/ (train_images are not those of tiny: their SHA-256 differs)" in said.getvalue()
+    server.asked.clear()
+    assert_same(load_tiny(), GREY)
+    assert server.asked == []
+
+
+def bent():
+    images = GREY.train_images.copy()
+    images[0, 0, 0, 0] ^= 1
+    return {"train_images": images}
+
+
+def test_mirror_with_an_archive(tiny, server):
+    layout, arrays, files = FORMATS["cifar10-binary"]
+    archive = tar_of(files, "inside/")
+    write_files(server.folder, {"c.tar.gz": archive})
+    place = Place("web-archive", f"{server.address}c.tar.gz", layout, "inside/")
+    info = tiny(arrays, places=(place,))
+    assert_same(load_tiny(), arrays)
+    wrong = Place("web-archive", place.address, layout, "inside/", md5="0" * 32)
+    with pytest.raises(PlaceError, match="not the published MD5"):
+        read_place(wrong, info)
+
+
+def test_a_mirror_cannot_send_more_than_expected(tiny, server):
+    info = tiny()
+    write_files(server.folder, {f"{name}.gz": bytes(1 << 20) for name in IDX_NAMES.values()})
+    with pytest.raises(PlaceError, match="is larger than the"):
+        read_place(web(server), info)
+
+
+def test_when_all_places_fail_each_is_named_with_its_reason(tiny, server):
+    refused = Place("web", "http://127.0.0.1:9/", "idx")
+    tiny(places=(web(server), refused))
+    with pytest.raises(InputError) as caught:
+        load_tiny()
+    first, *places = str(caught.value).splitlines()
+    assert "dataset = 'tiny'" in first
+    assert "--data-folder" in first
+    assert [server.address in places[0], "HTTP 404" in places[0]] == [True, True]
+    assert ["127.0.0.1:9" in places[1], "refused" in places[1]] == [True, True]
+    assert len(places) == 2
+
+
+def test_progress_is_a_bar_on_a_terminal_and_plain_lines_elsewhere(tiny, server):
+    info = tiny()
+    write_files(server.folder, idx_files(GREY), zipped=True)
+    plain, terminal = io.StringIO(), io.StringIO()
+    read_place(web(server), info, Console(file=plain))
+    read_place(web(server), info, Console(file=terminal, force_terminal=True, width=80))
+    assert plain.getvalue() == f"tiny: from {server.address}\n"
+    assert "━" in terminal.getvalue()
+
+
+# --- package registries, with clients that answer from a file ------------------------------------
+
+
+def install(monkeypatch, folder: Path, **programs: str) -> None:
+    folder.mkdir()
+    for name, script in programs.items():
+        path = folder / name.replace("_", "-")
+        path.write_text(f"#!/bin/sh\n{script}\n")
+        path.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
+
+
+def test_npm_package(tiny, monkeypatch, tmp_path):
+    _, arrays, files = FORMATS["png-rows"]
+    (tmp_path / "p.tgz").write_bytes(tar_of(files | {"index.js": b"throw 1"}, "package/"))
+    install(monkeypatch, tmp_path / "bin", npm=f"cp {tmp_path}/p.tgz .")
+    tiny(arrays, places=(Place("npm", "p@1", "png-rows", "package/"),))
+    assert_same(load_tiny(), arrays)
+
+
+def test_debian_package_with_lists_of_its_own(tiny, monkeypatch, tmp_path):
+    zipped = {f"{name}.gz": gzip.compress(content) for name, content in idx_files(GREY).items()}
+    (tmp_path / "data.tar").write_bytes(tar_of(zipped, "./usr/share/", compression=""))
+    needs_lists = """
+        case "$*" in
+            *Lists*update) mkdir lists;;
+            "download p -oDir::State::Lists=lists"*) test -d lists && touch p.deb;;
+            *) echo "W: a warning" >&2; echo "E: Unable to locate package p" >&2; exit 100;;
+        esac"""
+    unpack = f"cat {tmp_path}/data.tar"
+    install(monkeypatch, tmp_path / "bin", apt_get=needs_lists, dpkg_deb=unpack)
+    info = tiny(places=(Place("apt", "p", "idx", "usr/share/", gzipped=True),))
+    assert_same(load_tiny(), GREY)
+    with pytest.raises(PlaceError, match=r"^E: Unable to locate package p$"):
+        read_place(Place("apt", "q", "idx"), info)
+
+
+def test_missing_clients_are_named(tiny, monkeypatch, tmp_path):
+    info = tiny()
+    monkeypatch.setenv("PATH", str(tmp_path))
+    for kind, program in (("npm", "npm"), ("apt", "apt-get")):
+        with pytest.raises(PlaceError, match=f"{program} is not installed"):
+            read_place(Place(kind, "p", "idx"), info)
+
+
+@pytest.mark.skipif(find_spec("pip") is None, reason="this Python has no pip")
+def test_wheel_by_pip(tiny, monkeypatch, tmp_path):
+    wheel = tmp_path / "tinydata-1.0-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in csv_files(GREY).items():
+            archive.writestr(f"tinydata/{name}", content)
+        archive.writestr("tinydata/__init__.py", "raise SystemExit")
+        about = "tinydata-1.0.dist-info/"
+        archive.writestr(
+            f"{about}METADATA", "Metadata-Version: 2.1\nName: tinydata\nVersion: 1.0\n"
+        )
+        archive.writestr(f"{about}WHEEL", "Wheel-Version: 1.0\nTag: py3-none-any\n")
+        archive.writestr(f"{about}RECORD", "")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
+    info = tiny(places=(Place("pip", "tinydata==1.0", "csv", "tinydata/"),))
+    assert_same(load_tiny(), GREY)
+    with pytest.raises(PlaceError, match="tinydata==2"):
+        read_place(Place("pip", "tinydata==2.0", "csv", "tinydata/"), info)
+
+
+# --- the cache -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("damage", ["cut", "flipped", "other", "empty"])
+def test_damaged_cache_is_set_aside_and_fetched_again(tiny, server, damage):
+    tiny(places=(web(server),))
+    write_files(server.folder, idx_files(GREY), zipped=True)
+    load_tiny()
+    kept = bytearray(cache_file("tiny").read_bytes())
+    kept[len(kept) // 2] ^= 1
+    contents = {"cut": kept[:500], "flipped": kept, "other": b"not a cache", "empty": b""}
+    cache_file("tiny").write_bytes(contents[damage])
+    said = io.StringIO()
+    assert_same(load_tiny(console=Console(file=said)), GREY)
+    assert said.getvalue().splitlines()[0].startswith("tiny.npz: damaged in the cache (")
+    aside = cache_file("tiny").with_name("tiny.npz.damaged")
+    assert aside.read_bytes() == contents[damage]
+    server.asked.clear()
+    load_tiny()
+    assert server.asked == []
+
+
+def test_cache_that_holds_another_dataset_is_refused(tiny):
+    info = tiny()
+    write_cache(info, GREY._replace(**bent()))
+    assert read_cache(info) is None
+
+
+def test_unwritable_cache_is_said_and_the_data_is_loaded(tiny, server, monkeypatch, tmp_path):
+    tiny(places=(web(server),))
+    write_files(server.folder, idx_files(GREY), zipped=True)
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("MIX2FLD_CACHE", str(tmp_path / "file" / "cache"))
+    said = io.StringIO()
+    assert_same(load_tiny(console=Console(file=said)), GREY)
+    assert said.getvalue().splitlines()[-1].startswith("tiny: goes on without cache")
+    assert len(said.getvalue().splitlines()) == 2
+
+
+def test_many_at_once_never_see_half_a_file(tiny):
+    info = tiny()
+    write_cache(info, GREY)
+    said = io.StringIO()
+
+    def write_and_read(_):
+        write_cache(info, GREY)
+        arrays = read_cache(info, Console(file=said))
+        return arrays is not None and np.array_equal(arrays.train_images, GREY.train_images)
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(write_and_read, range(200)))
+    assert said.getvalue() == ""
+    assert [path.name for path in cache_file("tiny").parent.iterdir()] == ["tiny.npz"]
+
+
+# --- the catalogue and the commands --------------------------------------------------------------
+
+
+def test_unknown_name():
+    with pytest.raises(
+        InputError, match=r"dataset = 'fashion_mnist'.*did you mean 'fashion-mnist'"
+    ):
+        load_dataset(DataConfig(dataset="fashion_mnist"))
+
+
+def test_the_catalogue_loads_no_jax():
+    script = (
+        "import sys, mix2fld.data as data; assert data.DATASETS; assert 'jax' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)
+
+
+@pytest.mark.parametrize("info", DATASETS.values(), ids=DATASETS)
+def test_catalogue_rows_fit_together(info):
+    assert info.places
+    for place in (*info.folders, *info.places):
+        assert place.layout in LAYOUTS
+    assert (info.checksums is not None) or info.file_md5s
+    assert all(len(value) == 64 for value in info.checksums or ())
+
+
+def test_sizes_are_known_without_loading(tiny):
+    tiny(COLOUR)
+    assert dataset_sizes(DataConfig(dataset="tiny")) == ((4, 6, 3), LABELS)
+    assert not cached("tiny")
+
+
+def test_list_as_json_says_what_is_cached(tiny, capsys):
+    info = tiny()
+    write_cache(info, GREY)
+    data_list(json=True)
+    listed = json.loads(capsys.readouterr().out)
+    assert set(listed) == set(DATASETS)
+    assert listed["tiny"]["cached"] is True
+    assert listed["mnist"]["cached"] is False
+    assert listed["cifar100"]["num_labels"] == 100
+    data_list()
+    assert "fashion-mnist" in capsys.readouterr().out
+
+
+def test_get_goes_on_after_a_failure_and_says_it_at_the_end(tiny, tmp_path, capsys, monkeypatch):
+    info = tiny(folders=FOLDERS)
+    elsewhere = replace(info, name="other", folders=(Place("folder", "absent", "idx"),))
+    monkeypatch.setitem(DATASETS, "other", elsewhere)
+    write_files(tmp_path, idx_files(GREY))
+    with pytest.raises(InputError, match="does not hold other"):
+        data_get(("other", "tiny"), tmp_path)
+    assert "tiny: 50 training and 10 test images" in capsys.readouterr().out
+    assert cached("tiny")
+
+
+def test_get_checks_all_names_first(tiny, tmp_path):
+    tiny(folders=FOLDERS)
+    write_files(tmp_path, idx_files(GREY))
+    with pytest.raises(InputError, match=r"dataset = 'tinny'.*did you mean 'tiny'"):
+        data_get(("tiny", "tinny"), tmp_path)
+    assert not cached("tiny")
+    with pytest.raises(InputError, match="name at least one"):
+        data_get(())
+
+
+def test_mnist():
+    """Through the normal cache, and on a fresh machine through the network."""
+    dataset = load_dataset(DataConfig())
+    assert dataset.sample_shape == (28, 28, 1)
+    counts = [5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949]
+    assert np.bincount(dataset.train_labels).tolist() == counts
+    original = idx_header((60_000, 28, 28)) + dataset.train_images.tobytes()
+    published = "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db"
+    assert hashlib.sha256(original).hexdigest() == published

@@ -1,0 +1,15 @@
+"""Models that the tests name on the command line."""
+
+import jax.numpy as jnp
+
+from mix2fld.types import Model
+
+
+def wrong_outputs(sample_shape: tuple[int, int, int], num_labels: int) -> Model:
+    """Seven outputs, whatever the dataset has."""
+    size = sample_shape[0] * sample_shape[1] * sample_shape[2]
+    return Model(
+        "wrong",
+        lambda key: {"kernel": jnp.zeros((size, 7))},
+        lambda weights, images: images.reshape(len(images), -1) @ weights["kernel"],
+    )
