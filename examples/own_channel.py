@@ -29,7 +29,11 @@ class SatellitePass:
 
 if __name__ == "__main__":
     config = mix2fld.Config.of(
-        protocols=("fl", "mix2fld"), devices=5, local_steps=500, server_steps=500, rounds=2,
+        protocols=("fl", "mix2fld"),
+        devices=5,
+        local_steps=500,
+        server_steps=500,
+        rounds=2,
         test_samples=1000,
     )
     for result in mix2fld.run(config, link=SatellitePass()):

@@ -25,7 +25,12 @@ def small_flax_cnn(sample_shape: tuple[int, int, int], num_labels: int) -> mix2f
 
 if __name__ == "__main__":
     config = mix2fld.Config.of(
-        protocols="mix2fld", devices=4, local_steps=500, server_steps=500, rounds=2, test_samples=1000
+        protocols="mix2fld",
+        devices=4,
+        local_steps=500,
+        server_steps=500,
+        rounds=2,
+        test_samples=1000,
     )
     model = small_flax_cnn((28, 28, 1), 10)
     (result,) = mix2fld.run(config, model=model)

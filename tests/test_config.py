@@ -37,13 +37,20 @@ def test_a_config_survives_its_file(fields: dict[str, object]) -> None:
     assert config.replace() == config
 
 
-@given(st.sampled_from(sorted(field_names())), st.none() | st.integers(-5, 5) | st.text() | st.floats())
+@given(
+    st.sampled_from(sorted(field_names())), st.none() | st.integers(-5, 5) | st.text() | st.floats()
+)
 def test_any_value_is_taken_or_refused_by_name(name: str, value: object) -> None:
+    refusal = refusal_of(name, value)
+    assert refusal is None or (name in refusal and "\n" not in refusal)
+
+
+def refusal_of(name: str, value: object) -> str | None:
     try:
         Config.of(**{name: value})
     except InputError as error:
-        assert name in str(error)
-        assert "\n" not in str(error)
+        return str(error)
+    return None
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ def test_every_equation_is_on_the_map() -> None:
     assert {place for place, _ in ROWS} >= {f"Eq. {number}" for number in range(1, 9)}
 
 
-@pytest.mark.parametrize("page", sorted(ROOT.rglob("docs/**/*.md")) + [ROOT / "README.md"])
+@pytest.mark.parametrize("page", [*sorted(ROOT.rglob("docs/**/*.md")), ROOT / "README.md"])
 def test_links_between_pages_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text()):
         assert (page.parent / target).exists(), f"{page.name} links to {target}"

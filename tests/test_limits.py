@@ -4,12 +4,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from toys import toy_config, toy_dataset
 
 from mix2fld.learning import begin_phase, draw_samples, label_loss, one_hot, sgd_steps
 from mix2fld.runner import make_simulation
 from mix2fld.streams import stream
 from mix2fld.types import Weights
+from toys import toy_config, toy_dataset
 
 
 def final_state(**fields: object):

@@ -4,22 +4,13 @@ import json
 from pathlib import Path
 
 import pytest
-from toys import toy_config, toy_dataset
 
 from mix2fld.config import load_config
 from mix2fld.errors import InputError
 from mix2fld.protocol import PROTOCOLS
 from mix2fld.rounds import RoundInfo
 from mix2fld.runner import Watcher, run
-
-FADING = {
-    "link": "rayleigh",
-    "max_slots": 6,
-    "bandwidth_hz": 4e5,
-    "uplink_power_dbm": 17,
-    "downlink_power_dbm": 20,
-    "seed_samples": 10,
-}
+from toys import CoinLink, toy_config, toy_dataset
 
 
 class StopAfter(Watcher):
@@ -39,12 +30,18 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 @pytest.mark.parametrize("name", PROTOCOLS)
 def test_a_resumed_run_equals_an_uninterrupted_one(tmp_path: Path, name: str) -> None:
-    config = toy_config(protocols=name, rounds=3, **FADING)
-    run(config, tmp_path / "whole", dataset=toy_dataset())
+    config = toy_config(protocols=name, rounds=3)
+    run(config, tmp_path / "whole", dataset=toy_dataset(), link=CoinLink())
     for rounds in (1, 2):
         with pytest.raises(KeyboardInterrupt):
-            run(config, tmp_path / "cut", dataset=toy_dataset(), watcher=StopAfter(rounds))
-    run(config, tmp_path / "cut", dataset=toy_dataset())
+            run(
+                config,
+                tmp_path / "cut",
+                dataset=toy_dataset(),
+                link=CoinLink(),
+                watcher=StopAfter(rounds),
+            )
+    run(config, tmp_path / "cut", dataset=toy_dataset(), link=CoinLink())
     whole = contents(tmp_path / "whole" / config.run_name)
     assert set(whole) == {"config.toml", "rounds.jsonl", "checkpoint.safetensors", "summary.json"}
     assert contents(tmp_path / "cut" / config.run_name) == whole
@@ -73,8 +70,8 @@ def test_a_finished_run_is_not_played_again(tmp_path: Path) -> None:
 
 
 def test_summary_has_what_is_promised(tmp_path: Path) -> None:
-    config = toy_config(protocols="mix2fld", seed=5, rounds=3, **FADING)
-    run(config, tmp_path, dataset=toy_dataset())
+    config = toy_config(protocols="mix2fld", seed=5, rounds=3)
+    run(config, tmp_path, dataset=toy_dataset(), link=CoinLink())
     folder = tmp_path / "mix2fld-s5"
     summary = json.loads((folder / "summary.json").read_text())
     assert summary["protocol"] == "mix2fld"

@@ -59,3 +59,14 @@ class DeadLink:
         """Nothing arrives; a device with nothing to send has no outage."""
         idle = bits == 0
         return Delivery(delivered=idle, slots=np.where(idle, 0, self.max_slots))
+
+
+class CoinLink(DeadLink):
+    """Every transfer arrives or not by the toss of a coin."""
+
+    def transmit(
+        self, direction: Direction, bits: NDArray[np.int64], rng: np.random.Generator
+    ) -> Delivery:
+        delivered = (rng.random(len(bits)) < 0.6) | (bits == 0)
+        slots = np.where(delivered, rng.integers(1, self.max_slots, len(bits)), self.max_slots)
+        return Delivery(delivered, np.where(bits == 0, 0, slots))

@@ -1,7 +1,7 @@
 """Federated learning and distillation over thin, fading, unequal links.
 
-    import mix2fld
-    results = mix2fld.run(mix2fld.Config.of(protocols=("fl", "mix2fld"), rounds=3))
+import mix2fld
+results = mix2fld.run(mix2fld.Config.of(protocols=("fl", "mix2fld"), rounds=3))
 """
 
 from typing import TYPE_CHECKING, Any

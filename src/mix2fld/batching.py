@@ -41,7 +41,9 @@ def cores() -> Mesh:
     return Mesh(np.array(jax.devices()), ("devices",))
 
 
-def over_devices(function: Callable[..., Any], shared: tuple[Any, ...], own: tuple[Any, ...]) -> Any:
+def over_devices(
+    function: Callable[..., Any], shared: tuple[Any, ...], own: tuple[Any, ...]
+) -> Any:
     """``function(*shared, *own[d])`` for every d of the leading axis of ``own``."""
     mesh = cores()
     count = len(jax.tree.leaves(own)[0])

@@ -86,7 +86,7 @@ class LearningConfig(Section):
     distillation_loss: Literal["cross-entropy", "printed"] = "cross-entropy"
     """Sign of psi: as a cross-entropy, or as printed, without the minus."""
     soft_label_teacher: Literal["mixture", "dominant"] = "mixture"
-    """Teacher of a soft-labelled seed: the label's mixture of outputs, or its largest label's."""
+    """Teacher of a soft label: its mixture of outputs, or the output of its largest entry."""
     unseen_labels: Literal["skip", "zero"] = "skip"
     """A label that a device never drew: left out of the mean, or counted in it as zeros."""
     student_start: Literal["continue", "fresh"] = "continue"
@@ -118,7 +118,7 @@ class SeedingConfig(Section):
     inverse_clip: bool = False
     """Clip inversely mixed-up pixels to the range of real ones."""
     seed_bits_per_pixel: Literal[8, 32] = 8
-    """Bits that carry a pixel of a seed sample; 8 rounds mixed-up pixels, 32 sends them as floats."""
+    """Bits that carry a pixel of a seed sample: 8 rounds mixed-up ones, 32 sends floats."""
     lost_seeds: Literal["resend", "drop"] = "resend"
     """Seeds lost in an outage go again, and are charged again, with the next upload; or never."""
 
@@ -131,11 +131,13 @@ class SeedingConfig(Section):
     def _invertible(self) -> Self:
         shown = ", ".join(f"{ratio:g}" for ratio in self.mixing_ratio)
         if not self.mixing_ratio or min(self.ratios) <= 0:
-            raise InputError(f"mixing_ratio = {shown}: ratios must be above 0 and sum to less than 1")
+            raise InputError(
+                f"mixing_ratio = {shown}: ratios must be above 0 and sum to less than 1"
+            )
         if len(self.mixing_ratio) == 1 and self.mixing_ratio[0] >= 0.5:
             raise InputError(
                 f"mixing_ratio = {shown}: must be between 0 and 0.5, both excluded; at 0.5 the two "
-                "labels of a mixed-up sample cannot be told apart, and inverse-Mixup divides by zero"
+                "labels of a mixed-up sample cannot be told apart: inverse-Mixup divides by zero"
             )
         condition = mixing_condition(self.ratios)
         if condition > self.max_condition:
@@ -174,7 +176,7 @@ class ChannelConfig(Section):
     max_slots: Positive = 105
     """Slots after which a transfer is an outage, T_max; the paper prints 100, see decision 1."""
     no_uploads: Literal["silent", "rebroadcast"] = "silent"
-    """A round without a delivered upload: the server sends nothing, or the last global state again."""
+    """When no upload arrived: the server sends nothing, or the last global state again."""
 
 
 class ClockConfig(Section):

@@ -8,7 +8,7 @@ from mix2fld.types import ServerState
 
 
 def relative_change(before: ServerState, after: ServerState) -> float | None:
-    """|G^p - G^(p-1)| / |G^(p-1)|, as printed: of the outputs, the worst label's, else of the weights.
+    """|G^p - G^(p-1)| / |G^(p-1)| of the outputs, the worst label's, or in FL of the weights.
 
     None in a round without a global update, and while there is nothing to compare with.
     """

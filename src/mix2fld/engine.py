@@ -1,6 +1,7 @@
 """Plays rounds of a protocol with all devices on this machine."""
 
 import time
+from itertools import pairwise
 from typing import Any
 
 import jax
@@ -92,9 +93,7 @@ class Simulation:
         ends = np.linspace(0, config.local_steps, self.task.config.curve_points + 1).astype(int)
         snapshots = []
         started = time.perf_counter()
-        for begin, end in zip(ends[:-1], ends[1:], strict=True):
-            if begin == end:
-                continue
+        for begin, end in pairwise(np.unique(ends).tolist()):
             phase = steps_all(
                 learner,
                 self.protocol.local_loss,
@@ -104,7 +103,7 @@ class Simulation:
                 teachers,
                 draws[:, begin:end],
             )
-            snapshots.append((int(end), pick(phase.weights, self.reference)))
+            snapshots.append((end, pick(phase.weights, self.reference)))
         jax.block_until_ready(phase.weights)
         share = cores().size / len(self.parts)
         measured = (time.perf_counter() - started) * min(1.0, share)
@@ -174,7 +173,7 @@ class Simulation:
     def _download(
         self, state: RunState, local: LocalPhase, server: ServerState, round_number: int
     ) -> tuple[Weights, NDArray[np.float32], Transfer]:
-        """Multicast the global state; a device that misses it goes on with its own (decision 12)."""
+        """Multicast the global state; who misses it goes on with their own (decision 12)."""
         devices = len(self.parts)
         again = self.task.config.channel.no_uploads == "rebroadcast" and server.updates > 0
         sends = server.updates > state.server.updates or again

@@ -1,7 +1,7 @@
 """The one exception that means: the input is wrong, and here is what would be right."""
 
-from difflib import get_close_matches
 from collections.abc import Iterable
+from difflib import get_close_matches
 
 
 class InputError(Exception):
@@ -9,7 +9,7 @@ class InputError(Exception):
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """A hint to append to a message about an unknown ``word``; lists all choices if none is close."""
+    """A hint for a message about an unknown ``word``: the closest choice, or all of them."""
     choices = sorted(known)
     close = get_close_matches(word, choices, n=1)
     return f"did you mean {close[0]!r}?" if close else f"known: {', '.join(choices)}"

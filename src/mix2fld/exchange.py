@@ -65,7 +65,11 @@ def decode_upload(
 
 
 def global_update(
-    protocol: Protocol, task: Task, state: ServerState, inbox: Mapping[int, Upload], round_number: int
+    protocol: Protocol,
+    task: Task,
+    state: ServerState,
+    inbox: Mapping[int, Upload],
+    round_number: int,
 ) -> ServerState:
     """The server's part of a round: take in new seeds, then the protocol's own step."""
     new = {d: upload.seeds for d, upload in inbox.items() if upload.seeds is not None}

@@ -78,10 +78,8 @@ def distillation_loss(learner: Learner, logits: Array, labels: Array, teacher: A
     label, with the label's mixture of outputs (decision 3). The zero row of an unknown output
     switches psi off for that label (decision 4).
     """
-    if learner.dominant_teacher:
-        target = teacher[jnp.argmax(labels, axis=-1)]
-    else:
-        target = labels @ teacher
+    dominant = teacher[jnp.argmax(labels, axis=-1)]
+    target = dominant if learner.dominant_teacher else labels @ teacher
     return cross_entropy(logits, labels) + learner.distillation_weight * cross_entropy(
         logits, target
     )
@@ -167,5 +165,3 @@ def draw_samples(
 ) -> NDArray[np.int32]:
     """Which samples each SGD step uses, uniformly drawn: [K, B]."""
     return rng.integers(samples, size=(steps, batch_size), dtype=np.int32)
-
-

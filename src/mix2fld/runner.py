@@ -57,8 +57,9 @@ def run(
     for name in config.protocols:
         get_protocol(name)
     samples = load_dataset(config.data) if dataset is None else dataset
-    for single in config.single_runs() if out is not None and not overwrite else ():
-        RunFolder(out / single.run_name).check(single)
+    if out is not None and not overwrite:
+        for single in config.single_runs():
+            RunFolder(out / single.run_name).check(single)
     return [
         _play(single, out, samples, model, link, watcher or Watcher(), overwrite)
         for single in config.single_runs()
@@ -98,7 +99,8 @@ def _play(
     overwrite: bool,
 ) -> RunResult:
     simulation = make_simulation(config, dataset, model, link)
-    state, rounds = simulation.start(), []
+    state = simulation.start()
+    rounds: list[dict[str, Any]] = []
     folder = None if out is None else RunFolder(out / config.run_name)
     if folder is not None:
         if overwrite:

@@ -10,6 +10,7 @@ import numpy as np
 
 
 def seed_sequence(seed: int, purpose: str, *indices: int) -> np.random.SeedSequence:
+    """What a stream starts from."""
     return np.random.SeedSequence([seed, zlib.crc32(purpose.encode()), *indices])
 
 

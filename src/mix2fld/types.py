@@ -31,6 +31,7 @@ class Dataset:
 
     @property
     def sample_shape(self) -> tuple[int, int, int]:
+        """Height, width and channels of an image."""
         height, width, channels = self.train_images.shape[1:]
         return height, width, channels
 

@@ -27,7 +27,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(f"mix2fld: {error}", file=sys.stderr)
         sys.exit(BAD_INPUT)
     except KeyboardInterrupt:
-        print("\nmix2fld: stopped; the same command goes on from the last finished round", file=sys.stderr)
+        print(
+            "\nmix2fld: stopped; the same command goes on from the last finished round",
+            file=sys.stderr,
+        )
         sys.exit(INTERRUPTED)
 
 

@@ -32,7 +32,7 @@ def mixed_samples(
     labels: NDArray[np.int32],
     config: SeedingConfig,
 ) -> Seeds:
-    """MixFLD and Mix2FLD: N_S mixed-up samples, Eq. 6, each of N samples with N different labels."""
+    """MixFLD and Mix2FLD: N_S mixes (Eq. 6), each of N samples with different labels."""
     size = len(config.ratios)
     held = len(np.unique(labels))
     if held < size:

@@ -53,7 +53,7 @@ class Radio:
 
 @dataclass(frozen=True)
 class RayleighLink:
-    """Rayleigh block fading with a target SNR per direction and a latency limit."""
+    """Rayleigh block fading with a target SNR per direction and a latency limit, Eq. 4."""
 
     uplink: Radio
     downlink: Radio

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import numpy as np
+from rich import box
 from rich.table import Table
 
 from mix2fld.planning import PlannedTransfer
@@ -13,19 +14,24 @@ from mix2fld.runner import RunResult
 def results_table(results: Sequence[RunResult]) -> Table:
     """One row for each protocol; with several seeds, means over them and their spread."""
     seeds = len({result.config.seed[0] for result in results})
-    spread = f"mean ± std over {seeds} seeds" if seeds > 1 else "± std over devices"
-    table = Table(title=f"After {results[0].summary['rounds']} rounds", caption=spread)
+    table = Table(
+        title=f"After {results[0].summary['rounds']} rounds",
+        caption=f"accuracy in %, ± std over {f'{seeds} seeds' if seeds > 1 else 'devices'}; "
+        "conv.: round where the stopping rule fired",
+        box=box.SIMPLE,
+        padding=(0, 1, 0, 0),
+    )
     table.add_column("protocol")
     for heading in (
-        "devices' accuracy",
-        "reference",
-        "server model",
-        "uploads",
-        "Mbit up",
-        "Mbit down",
-        "s on air",
-        "s computing",
-        "converged",
+        "all devices",
+        "ref.\ndevice",
+        "server\nmodel",
+        "uploads\narrived",
+        "Mbit\nup",
+        "Mbit\ndown",
+        "s on\nair",
+        "s com-\nputing",
+        "conv.",
     ):
         table.add_column(heading, justify="right")
     best = max(_mean(results, name, "mean") for name in _names(results))
@@ -38,10 +44,22 @@ def results_table(results: Sequence[RunResult]) -> Table:
 
 def link_table(plans: Sequence[PlannedTransfer]) -> Table:
     """One row for each transfer of each protocol."""
-    table = Table(title="Link budget")
+    table = Table(
+        title="Link budget",
+        caption="slots if it arrives, and of the slowest device of a round; an outage takes them all",
+        box=box.SIMPLE,
+        padding=(0, 1, 0, 0),
+    )
     table.add_column("protocol")
     table.add_column("transfer")
-    for heading in ("bits", "slots needed", "of", "delivered", "mean slots", "round slots"):
+    for heading in (
+        "bits",
+        "slots\nneeded",
+        "slots\nallowed",
+        "probability\nof delivery",
+        "mean\nslots",
+        "slots of\na round",
+    ):
         table.add_column(heading, justify="right")
     for plan in plans:
         of = plan.budget
@@ -86,13 +104,13 @@ def _result_cells(results: Sequence[RunResult], name: str) -> list[str]:
     delivered = sum(run["uploads"]["delivered"] for run in runs)
     attempted = sum(run["uploads"]["attempted"] for run in runs)
     return [
-        f"{np.mean(means):.4f} ± {spread:.4f}",
-        f"{_mean(results, name, 'reference'):.4f}",
-        f"{np.mean(server):.4f}" if server else "-",
+        f"{100 * np.mean(means):.2f} ± {100 * spread:.2f}",
+        f"{100 * _mean(results, name, 'reference'):.2f}",
+        f"{100 * np.mean(server):.2f}" if server else "-",
         f"{delivered}/{attempted}" if attempted else "-",
         f"{mean_of('bits', 'up') / 1e6:.2f}",
         f"{mean_of('bits', 'down') / 1e6:.2f}",
         f"{mean_of('seconds', 'communication'):.2f}",
         f"{mean_of('seconds', 'computing'):.2f}",
-        f"round {np.median(converged):g}" if converged else "no",
+        f"{np.median(converged):g}" if converged else "-",
     ]

@@ -39,5 +39,5 @@ def average_outputs(
     seen = outputs.any(axis=2)  # [D^p, N_L]
     counted = seen.sum(axis=0) if unseen_labels == "skip" else np.full(seen.shape[1], len(outputs))
     mean = outputs.sum(axis=0) / np.maximum(counted, 1)[:, None]
-    known = seen.any(axis=0)[:, None]
+    known = np.any(seen, axis=0, keepdims=True).T
     return np.where(known, mean, last).astype(np.float32)

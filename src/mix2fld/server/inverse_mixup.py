@@ -40,7 +40,7 @@ def mixing_matrix(ratios: tuple[float, ...]) -> NDArray[np.float64]:
 
 def inverse_ratios(ratios: tuple[float, ...]) -> NDArray[np.float64]:
     """Eq. 8: row n holds the ratios lambda-hat that leave only label n."""
-    return np.linalg.inv(mixing_matrix(ratios))
+    return np.linalg.inv(mixing_matrix(ratios)).astype(np.float64)
 
 
 def pool_seeds(seeds: Mapping[int, Seeds]) -> Pool:

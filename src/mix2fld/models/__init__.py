@@ -1,0 +1,84 @@
+"""Models: two plain functions each, by name or of your own.
+
+A builder takes the shape of a sample and the number of labels and gives a ``Model``. To add one,
+write it in ``networks`` and name it in ``MODELS``.
+"""
+
+import importlib
+from collections.abc import Callable
+
+from mix2fld.errors import InputError, did_you_mean
+from mix2fld.models.adapters import from_equinox, from_flax, from_nnx
+from mix2fld.models.checks import check_model, first_line, weight_shapes
+from mix2fld.models.networks import SampleShape, cifar_cnn, mlp, paper_cnn
+from mix2fld.types import Model
+
+__all__ = [
+    "MODELS",
+    "Builder",
+    "check_model",
+    "cifar_cnn",
+    "from_equinox",
+    "from_flax",
+    "from_nnx",
+    "make_model",
+    "mlp",
+    "paper_cnn",
+    "weight_shapes",
+]
+
+Builder = Callable[[SampleShape, int], Model]
+"""(height, width and channels of a sample, number of labels) -> model."""
+
+MODELS: dict[str, Builder] = {"paper-cnn": paper_cnn, "cifar-cnn": cifar_cnn, "mlp": mlp}
+
+
+def make_model(name: str, sample_shape: SampleShape, num_labels: int) -> Model:
+    """The model of that name: one of ``MODELS``, ``package.module:function`` of your own, or auto.
+
+    ``auto`` is paper-cnn for images of one channel and cifar-cnn for all others.
+    """
+    if ":" in name:
+        return _build_own(name, sample_shape, num_labels)
+    if name == "auto":
+        name = "paper-cnn" if sample_shape[-1] == 1 else "cifar-cnn"
+    if name not in MODELS:
+        raise InputError(
+            f"model = {name}: neither a known model nor package.module:function; "
+            f"{did_you_mean(name, [*MODELS, 'auto'])}"
+        )
+    return MODELS[name](sample_shape, num_labels)
+
+
+def _build_own(name: str, sample_shape: SampleShape, num_labels: int) -> Model:
+    builder = _import_builder(name)
+    try:
+        model = builder(sample_shape, num_labels)
+    except InputError:
+        raise
+    except Exception as error:
+        raise InputError(
+            f"model = {name}: fails as function(sample_shape, num_labels) ({first_line(error)})"
+        ) from error
+    if not isinstance(model, Model):
+        raise InputError(f"model = {name}: must return a Model, not {type(model).__name__}")
+    return model
+
+
+def _import_builder(name: str) -> Builder:
+    module_name, _, function_name = name.partition(":")
+    try:
+        module = importlib.import_module(module_name)
+    except Exception as error:
+        raise InputError(
+            f"model = {name}: module {module_name!r} cannot be imported ({first_line(error)})"
+        ) from error
+    builder = getattr(module, function_name, None)
+    if not callable(builder):
+        public = [key for key, value in vars(module).items() if callable(value) and key[0] != "_"]
+        raise InputError(
+            f"model = {name}: module {module_name!r} has no function {function_name!r}; "
+            f"{did_you_mean(function_name, public)}"
+        )
+    checked: Builder = builder
+    return checked

@@ -1,0 +1,106 @@
+"""Modules of other libraries as a ``Model``; each library is imported only when it is asked for."""
+
+import importlib
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from mix2fld.errors import InputError
+from mix2fld.models.checks import first_line
+from mix2fld.types import Model, Weights
+
+_NO_STATE = (
+    "a model here is its weights and nothing else, because that is what devices send and "
+    "average; use a module without such state, e.g. GroupNorm in place of BatchNorm"
+)
+
+
+def from_flax(module: Any, sample_shape: tuple[int, int, int], name: str | None = None) -> Model:
+    """A ``flax.linen`` module that maps images [B, H, W, C] to logits [B, N_L]."""
+    linen = _library("flax.linen", "flax")
+    if not isinstance(module, linen.Module):
+        raise InputError(
+            f"module = {module!r}: must be a flax.linen module; for flax.nnx there is from_nnx"
+        )
+    title = name or type(module).__name__
+    blank = jnp.zeros((1, *sample_shape), jnp.float32)
+    state = sorted(set(_shapes(title, lambda key: module.init(key, blank))) - {"params"})
+    if state:
+        raise InputError(f"model {title}: has state in {', '.join(state)}; {_NO_STATE}")
+
+    def init(key: Array) -> Weights:
+        return module.init(key, blank)["params"]
+
+    def apply(weights: Weights, images: Array) -> Array:
+        logits: Array = module.apply({"params": weights}, images)
+        return logits
+
+    return Model(title, init, apply)
+
+
+def from_nnx(make: Callable[[Any], Any], name: str | None = None) -> Model:
+    """A ``flax.nnx`` module, ``make(rngs)``, that maps images [B, H, W, C] to logits [B, N_L]."""
+    nnx = _library("flax.nnx", "flax")
+
+    title = name or str(getattr(make, "__name__", "nnx module"))
+    shape = _shapes(title, lambda key: make(nnx.Rngs(key)), nnx.eval_shape)
+    graph, _, state = nnx.split(shape, nnx.Param, ...)
+    if jax.tree.leaves(state):
+        parts = ", ".join(sorted(str(part) for part in state))
+        raise InputError(f"model {title}: has state in {parts}; {_NO_STATE}")
+
+    def init(key: Array) -> Weights:
+        return nnx.to_pure_dict(nnx.state(make(nnx.Rngs(key)), nnx.Param))
+
+    def apply(weights: Weights, images: Array) -> Array:
+        logits: Array = nnx.merge(graph, nnx.State(weights))(images)
+        return logits
+
+    return Model(title, init, apply)
+
+
+def from_equinox(make: Callable[[Array], Any], name: str | None = None) -> Model:
+    """An Equinox module, ``make(key)``, that maps one image [H, W, C] to logits [N_L].
+
+    Its weights become a dictionary by their place in the module, such as ``.layers[0].weight``.
+    """
+    equinox = _library("equinox", "equinox")
+    title = name or str(getattr(make, "__name__", "equinox module"))
+    shape = _shapes(title, make, equinox.filter_eval_shape)
+    arrays, static = equinox.partition(shape, lambda leaf: isinstance(leaf, jax.ShapeDtypeStruct))
+    places = [jax.tree_util.keystr(path) for path, _ in jax.tree_util.tree_leaves_with_path(arrays)]
+    structure = jax.tree.structure(arrays)
+
+    def init(key: Array) -> Weights:
+        leaves = jax.tree.leaves(equinox.filter(make(key), equinox.is_array))
+        return dict(zip(places, leaves, strict=True))
+
+    def apply(weights: Weights, images: Array) -> Array:
+        arrays = jax.tree.unflatten(structure, [weights[place] for place in places])
+        logits: Array = jax.vmap(equinox.combine(arrays, static))(images)
+        return logits
+
+    return Model(title, init, apply)
+
+
+def _library(module: str, package: str) -> ModuleType:
+    try:
+        return importlib.import_module(module)
+    except ImportError:
+        raise InputError(f"{module} is not installed: pip install {package}") from None
+
+
+def _shapes(
+    title: str,
+    init: Callable[[Array], Any],
+    eval_shape: Callable[..., Any] = jax.eval_shape,
+) -> Any:
+    """What ``init`` would give, with every failure of the user's module as an ``InputError``."""
+    try:
+        return eval_shape(init, jax.random.key(0))
+    except Exception as error:
+        raise InputError(f"model {title}: cannot be initialised ({first_line(error)})") from None

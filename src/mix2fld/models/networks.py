@@ -1,0 +1,128 @@
+"""The networks that come with the package; all weights are He-normal, all biases start at zero.
+
+He-normal is a normal draw of variance 2 / fan-in. Every network ends in a linear kernel
+[N_L, F], whose features F are counted in the order (channel, row, column).
+"""
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from mix2fld.errors import InputError
+from mix2fld.models.layers import conv_relu, conv_relu_pool, linear, max_pool
+from mix2fld.types import Model, Weights
+
+SampleShape = tuple[int, int, int]
+"""Height, width and channels of one image."""
+
+
+def paper_cnn(sample_shape: SampleShape, num_labels: int) -> Model:
+    """The paper's network of two convolutions and one linear layer (decision 5).
+
+    Convolution to 12 channels, ReLU, max-pool 2, convolution to 6, ReLU, linear: 12,544 weights
+    for MNIST.
+    """
+    height, width, channels = _divisible("paper-cnn", sample_shape, 2)
+    features = 6 * (height // 2) * (width // 2)
+
+    def init(key: Array) -> Weights:
+        keys = jax.random.split(key, 3)
+        return {
+            "conv1": _conv_weights(keys[0], channels, 12),
+            "conv2": _conv_weights(keys[1], 12, 6),
+            "linear": _linear_weights(keys[2], features, num_labels),
+        }
+
+    def apply(weights: Weights, images: Array) -> Array:
+        maps = conv_relu_pool(**weights["conv1"], images=_batch_last(images))
+        maps = conv_relu(**weights["conv2"], images=maps)
+        return _logits(weights["linear"], maps)
+
+    return Model("paper-cnn", init, apply)
+
+
+def cifar_cnn(sample_shape: SampleShape, num_labels: int) -> Model:
+    """Three convolutions to 32, 48 and 64 channels, the first two pooled, and one linear layer.
+
+    83,450 weights for CIFAR-10.
+    """
+    height, width, channels = _divisible("cifar-cnn", sample_shape, 4)
+    features = 64 * (height // 4) * (width // 4)
+
+    def init(key: Array) -> Weights:
+        keys = jax.random.split(key, 4)
+        return {
+            "conv1": _conv_weights(keys[0], channels, 32),
+            "conv2": _conv_weights(keys[1], 32, 48),
+            "conv3": _conv_weights(keys[2], 48, 64),
+            "linear": _linear_weights(keys[3], features, num_labels),
+        }
+
+    def apply(weights: Weights, images: Array) -> Array:
+        maps = conv_relu_pool(**weights["conv1"], images=_batch_last(images))
+        maps = max_pool(conv_relu(**weights["conv2"], images=maps))
+        maps = conv_relu(**weights["conv3"], images=maps)
+        return _logits(weights["linear"], maps)
+
+    return Model("cifar-cnn", init, apply)
+
+
+def mlp(sample_shape: SampleShape, num_labels: int, hidden: Sequence[int] = (128,)) -> Model:
+    """Linear layers with ReLU between them; no hidden layer at all is multinomial regression."""
+    sizes = [math.prod(sample_shape), *hidden, num_labels]
+
+    def init(key: Array) -> Weights:
+        keys = jax.random.split(key, len(sizes) - 1)
+        return {
+            f"linear{layer}": _linear_weights(key, inputs, outputs)
+            for layer, (key, (inputs, outputs)) in enumerate(
+                zip(keys, pairwise(sizes), strict=True), start=1
+            )
+        }
+
+    def apply(weights: Weights, images: Array) -> Array:
+        maps = _batch_last(images)
+        for layer in range(1, len(sizes) - 1):
+            features = maps.reshape(-1, maps.shape[-1])
+            maps = jax.nn.relu(linear(**weights[f"linear{layer}"], features=features))
+        return _logits(weights[f"linear{len(sizes) - 1}"], maps)
+
+    return Model("mlp", init, apply)
+
+
+def _logits(weights: Weights, maps: Array) -> Array:
+    """Kernel [N_L, F] and bias [N_L], maps [..., B] of F values a sample -> [B, N_L]."""
+    return linear(**weights, features=maps.reshape(-1, maps.shape[-1])).T
+
+
+def _batch_last(images: Array) -> Array:
+    """[B, H, W, C] -> [C, H, W, B]."""
+    return images.transpose(3, 1, 2, 0)
+
+
+def _conv_weights(key: Array, channels: int, outputs: int) -> Weights:
+    kernel = _he_normal(key, (3, 3, channels, outputs), fan_in=9 * channels)
+    return {"kernel": kernel, "bias": jnp.zeros(outputs, jnp.float32)}
+
+
+def _linear_weights(key: Array, inputs: int, outputs: int) -> Weights:
+    kernel = _he_normal(key, (outputs, inputs), fan_in=inputs)
+    return {"kernel": kernel, "bias": jnp.zeros(outputs, jnp.float32)}
+
+
+def _he_normal(key: Array, shape: tuple[int, ...], fan_in: int) -> Array:
+    return jax.random.normal(key, shape, jnp.float32) * math.sqrt(2 / fan_in)
+
+
+def _divisible(name: str, sample_shape: SampleShape, factor: int) -> SampleShape:
+    height, width, _ = sample_shape
+    if height % factor or width % factor or not height or not width:
+        raise InputError(
+            f"model = {name}: images are {height} x {width}, but height and width must be "
+            f"divisible by {factor}; pad the images, or choose mlp"
+        )
+    return sample_shape

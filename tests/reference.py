@@ -1,0 +1,292 @@
+"""Algorithm 1 and its siblings in plain loops: the oracle that the fast code is tested against.
+
+One device, one sample and one slot at a time, in float64, written from the paper and from the
+decisions on what it leaves open. Of the package it uses the config and the named random streams;
+the partition, the initial weights and the order in which groups are tried are given to it.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from math import ceil, log2
+
+import numpy as np
+from numpy.linalg import norm
+from numpy.typing import NDArray
+
+from mix2fld.config import Config
+from mix2fld.streams import stream
+from reference_equations import (
+    Outputs,
+    Sample,
+    Seed,
+    all_groups,
+    learn,
+    mean_outputs,
+    mean_weights,
+    mixed_seeds,
+    quantise,
+    raw_seeds,
+    soft_label,
+    unmix,
+)
+from reference_networks import Network, Weights
+
+WEIGHT_BITS = {"fl": 32, "fl8": 8, "fl4": 4}
+MAKE_SEEDS = {"fld": raw_seeds, "mixfld": mixed_seeds, "mix2fld": mixed_seeds}
+
+
+@dataclass(frozen=True)
+class State:
+    """All that goes on from round to round."""
+
+    round: int
+    weights: list[Weights]
+    teachers: list[Outputs]
+    seeds_due: list[bool]
+    seeds: dict[int, list[Seed]] = field(default_factory=dict)
+    global_weights: Weights | None = None
+    global_outputs: Outputs | None = None
+    updates: int = 0
+    communication: float = 0.0
+    computing: float = 0.0
+
+
+@dataclass(frozen=True)
+class Record:
+    """What is seen of one round."""
+
+    phases: list[tuple[Weights, Outputs]]  # of each device, after its local steps
+    uploads: list[bool]
+    downloads: list[bool]
+    bits: tuple[int, int]  # up: of all devices; down: of the one multicast
+    slots: tuple[int, int]
+    change: float | None
+
+
+def relative_change(before: State, after: State) -> float | None:
+    """|G^p - G^(p-1)| / |G^(p-1)| of the weights in FL, of the outputs' worst label elsewhere."""
+
+    def rows(state: State) -> Outputs:
+        if state.global_outputs is not None:
+            return state.global_outputs
+        weights = state.global_weights
+        return [None if weights is None else np.concatenate([w.ravel() for w in weights.values()])]
+
+    old, new = rows(before), rows(after)
+    if after.updates == before.updates or any(row is None for row in old):
+        return None
+    return float(max(norm(n - o) / norm(o) for o, n in zip(old, new, strict=True)))
+
+
+@dataclass(frozen=True)
+class Reference:
+    """One run of one protocol. What is not in the paper's pseudocode is given from outside."""
+
+    config: Config
+    network: Network
+    samples: list[list[Sample]]  # of each device
+    initial_weights: list[Weights]  # of each device
+    student: Callable[[int], Weights]  # the weights that the server's student starts round p with
+    order_groups: Callable[[list[Seed], int], list[tuple[int, ...]]]  # (pool, wanted) -> groups
+
+    @property
+    def protocol(self) -> str:
+        return self.config.protocols[0]
+
+    @property
+    def num_labels(self) -> int:
+        return len(self.samples[0][0][1])
+
+    def draws(self, samples: int, steps: int, *name: str | int) -> NDArray[np.integer]:
+        size = (steps, self.config.learning.batch_size)
+        return stream(self.config.seed[0], *name).integers(samples, size=size, dtype=np.int32)
+
+    def start(self) -> State:
+        devices = len(self.samples)
+        return State(
+            round=0,
+            weights=self.initial_weights,
+            teachers=[[None] * self.num_labels] * devices,
+            seeds_due=[self.protocol in MAKE_SEEDS] * devices,
+        )
+
+    def play_round(self, before: State) -> tuple[State, Record]:
+        """Algorithm 1 from line 3 to line 13; the other protocols leave lines out."""
+        p, devices = before.round + 1, range(len(self.samples))
+        channel = self.config.channel
+
+        phases = [self.local_phase(d, p, before) for d in devices]
+        weights = [w for w, _ in phases]
+        bits_up = [self.upload_bits(before.seeds_due[d]) for d in devices]
+        uploads = self.transmit("uplink", p, bits_up)
+        delivered = [d for d in devices if bits_up[d] and uploads[d] is not None]
+        resend = self.config.seeding.lost_seeds == "resend"
+        resent = [resend and due and d not in delivered for d, due in enumerate(before.seeds_due)]
+        after = replace(
+            self.server_step(before, p, {d: phases[d] for d in delivered}),
+            round=p,
+            seeds_due=resent,
+        )
+
+        updated = after.updates > before.updates
+        again = channel.no_uploads == "rebroadcast" and after.updates > 0
+        bits_down = [self.download_bits() if updated or again else 0] * len(devices)
+        downloads = self.transmit("downlink", p, bits_down)
+        teachers = list(before.teachers)
+        for d in devices:
+            if bits_down[d] and downloads[d] is not None:
+                if self.protocol == "fd":
+                    teachers[d] = after.global_outputs
+                else:
+                    weights[d] = after.global_weights
+
+        slots = self.slowest(uploads), self.slowest(downloads)
+        after = replace(
+            after,
+            weights=weights,
+            teachers=teachers,
+            communication=before.communication + sum(slots) * channel.slot_ms / 1000,
+            computing=before.computing + self.computing_seconds(updated),
+        )
+        return after, Record(
+            phases=phases,
+            uploads=[d in delivered for d in devices],
+            downloads=[bits_down[d] > 0 and downloads[d] is not None for d in devices],
+            bits=(sum(bits_up), max(bits_down)),
+            slots=slots,
+            change=relative_change(before, after),
+        )
+
+    def local_phase(self, device: int, p: int, state: State) -> tuple[Weights, Outputs]:
+        """Line 5: K iterations of Eq. 1, in FD of Eq. 3, with the averages of Eq. 2."""
+        samples = self.samples[device]
+        draws = self.draws(len(samples), self.config.learning.local_steps, "draws", p, device)
+        teacher = state.teachers[device] if self.protocol == "fd" else None
+        weights = state.weights[device]
+        return learn(self.network, weights, samples, draws, teacher, self.config.learning)
+
+    def server_step(self, state: State, p: int, inbox: dict[int, tuple[Weights, Outputs]]) -> State:
+        """Lines 8 to 10, for what was delivered."""
+        if self.protocol == "isolated" or not inbox:
+            return state
+        if self.protocol in WEIGHT_BITS:
+            uploads = [self.as_uploaded(weights) for weights, _ in inbox.values()]
+            mean = mean_weights(uploads, [len(self.samples[d]) for d in inbox])
+            return replace(state, global_weights=mean, updates=state.updates + 1)
+        outputs = mean_outputs(
+            [outputs for _, outputs in inbox.values()],
+            state.global_outputs,
+            self.config.learning.unseen_labels,
+        )
+        state = replace(state, global_outputs=outputs)
+        if self.protocol == "fd":
+            return replace(state, updates=state.updates + 1)
+        new = {d: self.make_seeds(d) for d in inbox if state.seeds_due[d]}
+        state = replace(state, seeds=state.seeds | new)
+        samples = self.seed_set(state.seeds)
+        if not samples:
+            return state
+        weights = self.convert(state, p, samples)
+        return replace(state, global_weights=weights, updates=state.updates + 1)
+
+    def convert(self, state: State, p: int, samples: list[Sample]) -> Weights:
+        """Line 10: K_s iterations of Eq. 5."""
+        weights, learning = state.global_weights, self.config.learning
+        if weights is None or learning.student_start == "fresh":
+            weights = self.student(p)
+        draws = self.draws(len(samples), learning.server_steps, "conversion", p)
+        return learn(self.network, weights, samples, draws, state.global_outputs, learning)[0]
+
+    def make_seeds(self, device: int) -> list[Seed]:
+        """Line 4."""
+        rng = stream(self.config.seed[0], "seeds", device)
+        make = MAKE_SEEDS[self.protocol]
+        return make(rng, device, self.samples[device], self.config.seeding)
+
+    def seed_set(self, seeds: dict[int, list[Seed]]) -> list[Sample]:
+        """The samples of Eq. 5: in Mix2FLD those of line 8, else the seeds as they came."""
+        config, labels = self.config.seeding, self.num_labels
+        pool = [seed for device in sorted(seeds) for seed in seeds[device]]
+        if not pool:
+            return []
+        if self.protocol == "fld":
+            return [(seed.image, np.eye(labels)[seed.labels[0]]) for seed in pool]
+        if self.protocol == "mixfld":
+            return [(s.image, soft_label(s.labels, config.ratios, labels)) for s in pool]
+        per = len(self.samples) if config.inverse_count == "per-device" else 1
+        total = per * config.inverse_samples
+        groups = self.choose_groups(pool, ceil(total / len(config.ratios)))
+        unmixed = [
+            unmix([pool[i] for i in group], label, config.ratios, labels)
+            for group in groups
+            for label in pool[group[0]].labels
+        ]
+        if config.inverse_clip:
+            unmixed = [(np.clip(image, 0, 1), label) for image, label in unmixed]
+        return unmixed[:total]
+
+    def choose_groups(self, pool: list[Seed], wanted: int) -> list[tuple[int, ...]]:
+        """Distinct valid groups, as many as there are or as are wanted, then the same again."""
+        valid = all_groups(pool)
+        groups = self.order_groups(pool, wanted)
+        assert {frozenset(group) for group in groups} <= valid
+        assert len({frozenset(group) for group in groups}) == min(wanted, len(valid)) == len(groups)
+        return [groups[i % len(groups)] for i in range(wanted)] if groups else []
+
+    def as_uploaded(self, weights: Weights) -> Weights:
+        """FL with fewer bits: each tensor on levels between its ends."""
+        bits = WEIGHT_BITS[self.protocol]
+        if bits == 32:
+            return weights
+        return {name: quantise(w, w.min(), w.max(), bits) for name, w in weights.items()}
+
+    def upload_bits(self, with_seeds: bool) -> int:
+        """B_up; a seed's labels are charged with its pixels."""
+        if self.protocol == "isolated":
+            return 0
+        if self.protocol in WEIGHT_BITS:
+            tensors, bits = self.initial_weights[0].values(), WEIGHT_BITS[self.protocol]
+            ends = 0 if bits == 32 else 2 * 32 * len(tensors)
+            return bits * sum(w.size for w in tensors) + ends
+        config = self.config.seeding
+        pixels = self.samples[0][0][0].size
+        mixed = 1 if self.protocol == "fld" else len(config.ratios)
+        seed_bits = config.seed_bits_per_pixel * pixels + mixed * ceil(log2(self.num_labels))
+        return 32 * self.num_labels**2 + with_seeds * config.seed_samples * seed_bits
+
+    def download_bits(self) -> int:
+        """B_dn: outputs in FD, weights elsewhere."""
+        if self.protocol == "fd":
+            return 32 * self.num_labels**2
+        return 32 * sum(w.size for w in self.initial_weights[0].values())
+
+    def transmit(self, direction: str, p: int, bits: list[int]) -> list[int | None]:
+        """Sec. II-C and Eq. 4: slots that each device's payload takes, None for an outage."""
+        c = self.config.channel
+        up = direction == "uplink"
+        W = c.bandwidth_hz * c.uplink_channels / len(bits) if up else c.bandwidth_hz
+        P = 10 ** (((c.uplink_power_dbm if up else c.downlink_power_dbm) - 30) / 10)
+        theta = c.uplink_snr_threshold if up else c.downlink_snr_threshold
+        N_0 = 10 ** ((c.noise_dbm_per_hz - 30) / 10)
+        h = stream(self.config.seed[0], direction, p).exponential(size=(len(bits), c.max_slots))
+        slots: list[int | None] = []
+        for d in range(len(bits)):
+            t, received = 0, 0.0
+            while received < bits[d] and t < c.max_slots:
+                snr = P * h[d, t] * c.distance_m**-c.path_loss_exponent / (W * N_0)
+                received += c.slot_ms / 1000 * (snr >= theta) * W * log2(1 + theta)
+                t += 1
+            slots.append(t if received >= bits[d] else None)
+        return slots
+
+    def computing_seconds(self, updated: bool) -> float:
+        """Decision 13: a stated cost for each step of a device, and of the server's student."""
+        learning, clock = self.config.learning, self.config.clock
+        converted = updated and self.protocol in MAKE_SEEDS
+        device_us = learning.local_steps * clock.device_step_us
+        server_us = learning.server_steps * clock.server_step_us if converted else 0.0
+        return (device_us + server_us) * 1e-6
+
+    def slowest(self, slots: list[int | None]) -> int:
+        """Decision 13: a round waits for the slowest device, T_max for one in outage."""
+        return max(self.config.channel.max_slots if s is None else s for s in slots)

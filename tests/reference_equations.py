@@ -1,0 +1,167 @@
+"""The equations of the oracle, each for one device, one sample and one step at a time.
+
+A label whose average output nobody knows is ``None`` here, not a row of zeros.
+"""
+
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mix2fld.config import LearningConfig, SeedingConfig
+from reference_networks import Floats, Network, Weights, softmax
+
+Outputs = list[Floats | None]  # the average output of each label
+Sample = tuple[Floats, Floats]  # image [H, W, C] with 255 as 1, label vector [N_L]
+
+
+@dataclass(frozen=True)
+class Seed:
+    """A seed sample; mixing ratio i stands for label ``labels[i]``, a raw one has one label."""
+
+    device: int
+    image: Floats
+    labels: tuple[int, ...]
+
+
+def learn(
+    network: Network,
+    weights: Weights,
+    samples: list[Sample],
+    draws: NDArray[np.integer],
+    teacher: Outputs | None,
+    config: LearningConfig,
+) -> tuple[Weights, Outputs]:
+    """SGD on the samples that the rows of ``draws`` [K, B] name, and the outputs on the way.
+
+    Eq. 1 without a teacher, Eq. 3 or 5 with one; Eq. 2 for the average outputs.
+    """
+    num_labels = len(samples[0][1])
+    seen: list[list[Floats]] = [[] for _ in range(num_labels)]
+    velocity = {name: np.zeros_like(tensor) for name, tensor in weights.items()}
+    decay = {"sgd": 0.0, "momentum": 0.9}[config.optimizer]
+    for batch in draws:
+        velocity = {name: decay * tensor for name, tensor in velocity.items()}
+        for i in batch:
+            image, label = samples[i]
+            logits, back = network(weights, image)
+            output = softmax(logits)
+            seen[int(np.argmax(label))].append(output)
+            d_logits = output - label  # of the cross-entropy phi
+            if teacher is not None:
+                d_logits = d_logits + config.distillation_weight * d_psi(
+                    output, label, teacher, config
+                )
+            for name, gradient in back(d_logits).items():
+                velocity[name] += gradient / len(batch)
+        weights = {
+            name: tensor - config.learning_rate * velocity[name] for name, tensor in weights.items()
+        }
+    return weights, [np.mean(outputs, axis=0) if outputs else None for outputs in seen]
+
+
+def d_psi(output: Floats, label: Floats, teacher: Outputs, config: LearningConfig) -> Floats:
+    """Gradient of psi = -sum_m G_m log F_m with respect to the logits; G of an unknown label is 0.
+
+    Decision 3: the G of a soft label is the label's mixture of outputs, or its largest label's.
+    """
+    if config.soft_label_teacher == "dominant":
+        label = np.eye(len(label))[np.argmax(label)]
+    G = np.zeros(len(label))
+    for share, row in zip(label, teacher, strict=True):
+        if row is not None:
+            G += share * row
+    sign = -1 if config.distillation_loss == "printed" else 1
+    return sign * (output * G.sum() - G)
+
+
+def quantise(tensor: Floats, low: float, high: float, bits: int) -> Floats:
+    """The nearest of 2^bits evenly spaced levels between ``low`` and ``high``."""
+    step = (high - low) / (2**bits - 1)
+    return low + step * np.rint((tensor - low) / step) if step > 0 else tensor
+
+
+def raw_seeds(
+    rng: np.random.Generator, device: int, samples: list[Sample], config: SeedingConfig
+) -> list[Seed]:
+    """FLD: N_S different samples of the device."""
+    chosen = rng.choice(len(samples), size=config.seed_samples, replace=False)
+    return [Seed(device, samples[i][0], (int(np.argmax(samples[i][1])),)) for i in chosen]
+
+
+def mixed_seeds(
+    rng: np.random.Generator, device: int, samples: list[Sample], config: SeedingConfig
+) -> list[Seed]:
+    """Eq. 6: N_S mixes of N samples with different labels, rounded to 8 bits (decision 10).
+
+    The labels stand in cyclic order, so that devices which mix the same labels have cyclic shifts
+    of each other (decision 16).
+    """
+    labels = [int(np.argmax(label)) for _, label in samples]
+    seeds = []
+    for _ in range(config.seed_samples):
+        mixed: list[int] = []
+        for _ in config.ratios:
+            others = [i for i in range(len(samples)) if labels[i] not in [labels[j] for j in mixed]]
+            mixed.append(others[rng.integers(len(others))])
+        first = labels[mixed[0]]
+        mixed.sort(key=lambda i: (labels[i] < first, labels[i]))
+        image = sum(r * samples[i][0] for r, i in zip(config.ratios, mixed, strict=True))
+        if config.seed_bits_per_pixel == 8:
+            image = np.rint(255 * image) / 255
+        seeds.append(Seed(device, image, tuple(labels[i] for i in mixed)))
+    return seeds
+
+
+def mean_weights(uploads: list[Weights], sizes: list[int]) -> Weights:
+    """Sec. II-A: sum of |S_d| w_d over sum of |S_d|."""
+    return {
+        name: sum(n * w[name] for n, w in zip(sizes, uploads, strict=True)) / sum(sizes)
+        for name in uploads[0]
+    }
+
+
+def mean_outputs(uploads: list[Outputs], last: Outputs | None, unseen_labels: str) -> Outputs:
+    """Sec. II-B, with decision 4 for labels that some or all devices never drew."""
+    mean: Outputs = []
+    for n in range(len(uploads[0])):
+        rows = [upload[n] for upload in uploads if upload[n] is not None]
+        count = len(uploads) if unseen_labels == "zero" else len(rows)
+        mean.append(sum(rows) / count if rows else None if last is None else last[n])
+    return mean
+
+
+def soft_label(labels: tuple[int, ...], ratios: tuple[float, ...], num_labels: int) -> Floats:
+    """The label vector of a mix."""
+    vector = np.zeros(num_labels)
+    for label, ratio in zip(labels, ratios, strict=True):
+        vector[label] = ratio
+    return vector
+
+
+def all_groups(pool: list[Seed]) -> set[frozenset[int]]:
+    """Every N mixed-up samples of N devices whose label tuples are the N rotations of one tuple."""
+    size = len(pool[0].labels)
+    groups = set()
+    for group in combinations(range(len(pool)), size):
+        first = pool[group[0]].labels
+        rotations = {first[shift:] + first[:shift] for shift in range(size)}
+        devices = {pool[i].device for i in group}
+        if len(devices) == size and {pool[i].labels for i in group} == rotations:
+            groups.add(frozenset(group))
+    return groups
+
+
+def unmix(group: list[Seed], label: int, ratios: tuple[float, ...], num_labels: int) -> Sample:
+    """Eqs. 7 and 8: the combination of the group's samples that leaves ``label`` alone."""
+    soft = np.array([soft_label(seed.labels, ratios, num_labels) for seed in group])
+    hard = np.eye(num_labels)[label]
+    inverse_ratios = np.linalg.lstsq(soft.T, hard)[0]
+    return sum(r * seed.image for r, seed in zip(inverse_ratios, group, strict=True)), hard
+
+
+def accuracy(network: Network, weights: Weights, samples: list[Sample]) -> float:
+    """Share of samples whose largest output is at their label."""
+    right = [np.argmax(network(weights, x)[0]) == np.argmax(label) for x, label in samples]
+    return sum(right) / len(samples)
