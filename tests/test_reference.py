@@ -6,11 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-import reference_networks
-from reference import WEIGHT_BITS, Record, Reference, State
-from reference_equations import Outputs, Sample, Seed, accuracy, quantise
-from reference_networks import Floats, Network, Weights
 
+import reference_networks
 from mix2fld.config import Config
 from mix2fld.engine import Simulation
 from mix2fld.learning import one_hot
@@ -20,19 +17,23 @@ from mix2fld.runner import make_simulation
 from mix2fld.server.inverse_mixup import Pool, find_groups
 from mix2fld.streams import stream
 from mix2fld.types import Dataset
+from reference import WEIGHT_BITS, Record, Reference, State
+from reference_equations import Outputs, Sample, Seed, accuracy, quantise
+from reference_networks import Floats, Network, Weights
 
-# Each of up to 24 steps rounds a weight below 2, and its gradient: half a float32 step each.
-TOLERANCE = 24 * 2 * 2.0**-24
+# Each of up to 20 steps rounds a weight below 2, and its gradient: half a float32 step each.
+TOLERANCE = 20 * 2 * 2.0**-24
 LABELS, SIDE, DEVICES = 4, 8, 4
 NETWORKS = {"paper-cnn": reference_networks.cnn, "mlp": reference_networks.mlp}
 
-# Slots of about a third of the payload, so that transfers of every protocol take a few of them.
+# Every first upload and every download needs two of four slots, each decoded about every other
+# time. The power goes with the bandwidth, which the number of channels decides.
 CHANNELS = {
     "isolated": {},
     "fl": {"uplink_channels": 4.0, "uplink_power_dbm": 23.0},
     "fl8": {"uplink_channels": 1.0, "uplink_power_dbm": 17.0},
-    "fl4": {"uplink_channels": 0.5, "uplink_power_dbm": 14.0},
-    "fd": {"uplink_channels": 4.0, "uplink_power_dbm": 23.0, "slot_ms": 0.01},
+    "fl4": {"uplink_channels": 0.6, "uplink_power_dbm": 14.75},
+    "fd": {"uplink_channels": 4.0, "uplink_power_dbm": 23.0, "slot_ms": 0.02},
     "fld": {"uplink_channels": 0.4, "uplink_power_dbm": 13.0},
     "mixfld": {"uplink_channels": 0.4, "uplink_power_dbm": 13.0},
     "mix2fld": {"uplink_channels": 0.4, "uplink_power_dbm": 13.0},
@@ -43,12 +44,12 @@ def a_config(protocol: str, **fields: Any) -> Config:
     """Two short rounds over a fading link."""
     small = {
         "protocols": protocol,
-        "seed": 0,
+        "seed": 20,
         "devices": DEVICES,
         "samples_per_device": 14,
         "partition": "iid",
         "learning_rate": 0.1,
-        "local_steps": 12,
+        "local_steps": 10,
         "server_steps": 8,
         "distillation_weight": 0.5,
         "seed_samples": 6,
@@ -56,7 +57,7 @@ def a_config(protocol: str, **fields: Any) -> Config:
         "mixing_ratio": 0.1234567,
         "downlink_power_dbm": 21.0,
         "max_slots": 4,
-        "curve_points": 2,
+        "curve_points": 1,
         "device_step_us": 70.0,
         "server_step_us": 30.0,
     }
@@ -201,7 +202,6 @@ def assert_same_weights(tree: Any, expected: Weights | None, slack: dict[str, An
         weights = named(tree)
         assert weights.keys() == expected.keys()
         for name in expected:
-            WORST[0]=max(WORST[0],np.abs(weights[name] - expected[name]).max(),0 if 1 else np.max(slack[name]))
             assert np.all(np.abs(weights[name] - expected[name]) <= slack[name]), name
 
 
@@ -232,57 +232,98 @@ def assert_same_accuracy(
         assert info.accuracy["global"] == accuracy(network, expected.global_weights, tests)
 
 
-WORST=[0]
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_every_protocol(protocol: str) -> None:
     states, records = play_both(a_config(protocol))
     if protocol == "isolated":
-        assert not any(record.uploads + record.downloads for record in records)
+        assert not any(any(record.uploads + record.downloads) for record in records)
         return
     for transfers in ("uploads", "downloads"):
         assert {arrived for r in records for arrived in getattr(r, transfers)} == {True, False}
     assert states[-1].updates == 2
-    print(protocol, WORST)
 
 
-ALL_LOST_IN_ROUND_2 = {"seed": 12, "uplink_channels": 3.0, "uplink_power_dbm": 21.75}
+# Every reading that the paper's words allow besides the decision, all at once.
+LITERAL = {
+    "distillation_loss": "printed",
+    "soft_label_teacher": "dominant",
+    "unseen_labels": "zero",
+    "student_start": "fresh",
+    "initial_weights": "independent",
+    "lost_seeds": "drop",
+    "inverse_count": "total",
+    "inverse_clip": True,
+}
+CONCERNS = {
+    "fl": ("initial_weights",),
+    "fd": ("distillation_loss", "unseen_labels", "initial_weights"),
+    "fld": (
+        "distillation_loss",
+        "unseen_labels",
+        "student_start",
+        "initial_weights",
+        "lost_seeds",
+    ),
+    "mixfld": ("distillation_loss", "soft_label_teacher", "student_start", "lost_seeds"),
+    "mix2fld": ("distillation_loss", "unseen_labels", "inverse_count", "inverse_clip"),
+}
 
-LITERAL = [
-    ("fd", {"distillation_loss": "printed"}, {}),
-    ("mixfld", {"distillation_loss": "printed"}, {}),
-    ("mixfld", {"soft_label_teacher": "dominant"}, {}),
-    ("fd", {"unseen_labels": "zero"}, {}),
-    ("fld", {"unseen_labels": "zero"}, {}),
-    ("fld", {"student_start": "fresh"}, {}),
-    ("fl", {"initial_weights": "independent"}, {}),
-    ("mix2fld", {"initial_weights": "independent"}, {}),
-    ("mixfld", {"lost_seeds": "drop"}, {}),
-    ("mix2fld", {"lost_seeds": "drop"}, {}),
-    ("mix2fld", {"inverse_count": "total"}, {}),
-    ("mix2fld", {"inverse_clip": True}, {}),
-    ("fl", {"no_uploads": "rebroadcast"}, ALL_LOST_IN_ROUND_2),
-    ("fd", {"no_uploads": "rebroadcast"}, {"seed": 14}),
-]
+
+@pytest.mark.parametrize("protocol", CONCERNS)
+def test_literal_readings(protocol: str) -> None:
+    """All at once; each of them counts: with one decision put back, the result is another."""
+    states, _ = play_both(a_config(protocol, **LITERAL))
+    for name in CONCERNS[protocol]:
+        others = {other: value for other, value in LITERAL.items() if other != name}
+        assert how_far(states[-1], oracle_end(a_config(protocol, **others))) > 100 * TOLERANCE, name
 
 
 @pytest.mark.parametrize(
-    ("protocol", "literal", "given"),
-    [pytest.param(*case, id="-".join([case[0], *map(str, *case[1].items())])) for case in LITERAL],
+    ("protocol", "link"),
+    [
+        ("fl", {"seed": 12, "uplink_channels": 3.0, "uplink_power_dbm": 21.75}),
+        ("fd", {"seed": 14, "slot_ms": 0.01}),
+    ],
 )
-def test_literal_readings(
-    protocol: str, literal: dict[str, Any], given: dict[str, Any]
-) -> None:
-    WORST[0]=0
-    states, _ = play_both(a_config(protocol, **given, **literal))
-    by_default = oracle_rounds(a_config(protocol, **given))
-    print(protocol,literal,WORST, how_far(states[-1], by_default[-1]))
-    assert how_far(states[-1], by_default[-1]) > 100 * TOLERANCE
+def test_round_without_uploads(protocol: str, link: dict[str, Any]) -> None:
+    config = a_config(protocol, **link)
+    silent, records = play_both(config)
+    assert not any(records[1].uploads)
+    assert not any(records[1].downloads)
+    again, records = play_both(config.replace(no_uploads="rebroadcast"))
+    assert any(records[1].downloads)
+    assert how_far(silent[-1], again[-1]) > 100 * TOLERANCE
 
 
-def oracle_rounds(config: Config) -> list[State]:
+def test_no_conversion_before_the_first_pair() -> None:
+    states, records = play_both(a_config("mix2fld", seed=30))
+    assert any(records[0].uploads)
+    assert not any(records[0].downloads)
+    assert [state.updates for state in states] == [0, 1]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"batch_size": 2, "optimizer": "momentum", "learning_rate": 0.02},
+        {"model": "mlp", "curve_points": 3, "slot_ms": 8.0},
+        {"seed_bits_per_pixel": 32, "uplink_channels": 1.6, "uplink_power_dbm": 19.0},
+        {"mixing_ratio": (0.1234567, 0.2345678), "seed_samples": 8, "uplink_channels": 0.5},
+    ],
+    ids=["batches", "mlp", "float-pixels", "mixes-of-three"],
+)
+def test_other_settings(fields: dict[str, Any]) -> None:
+    states, records = play_both(a_config("mix2fld", **fields))
+    assert states[-1].updates == 2
+    assert any(records[0].downloads)
+
+
+def oracle_end(config: Config) -> State:
     oracle = an_oracle(a_simulation(config))
-    first, _ = oracle.play_round(oracle.start())
-    return [first, oracle.play_round(first)[0]]
+    state = oracle.start()
+    for _ in range(2):
+        state, _ = oracle.play_round(state)
+    return state
 
 
 def how_far(one: State, other: State) -> float:
@@ -293,27 +334,7 @@ def how_far(one: State, other: State) -> float:
         outputs = [*state.teachers, state.global_outputs or []]
         return np.concatenate(
             [tensor.ravel() for model in models for tensor in model.values()]
-            + [row for rows in outputs for row in rows if row is not None]
+            + [np.zeros(LABELS) if row is None else row for rows in outputs for row in rows]
         )
 
     return float(np.max(np.abs(values(one) - values(other))))
-
-
-@pytest.mark.parametrize(
-    ("protocol", "fields"),
-    [
-        ("fd", {"batch_size": 2}),
-        ("mixfld", {"batch_size": 2}),
-        ("mix2fld", {"optimizer": "momentum", "learning_rate": 0.02}),
-        ("fl", {"model": "mlp"}),
-        ("mix2fld", {"model": "mlp"}),
-        ("mix2fld", {"seed_bits_per_pixel": 32, "uplink_channels": 1.6, "uplink_power_dbm": 19.0}),
-        ("mix2fld", {"mixing_ratio": (0.1234567, 0.2345678), "seed_samples": 12,
-           "uplink_channels": 0.8, "uplink_power_dbm": 16.0}),
-        ("isolated", {"curve_points": 5}),
-    ],
-)
-def test_other_settings(protocol: str, fields: dict[str, Any]) -> None:
-    WORST[0]=0
-    states,r=play_both(a_config(protocol, **fields))
-    print(protocol,fields,WORST,states[-1].updates,[x.uploads for x in r],[x.downloads for x in r])

@@ -28,7 +28,7 @@ def draw_curves(results: Sequence[RunResult], path: Path) -> None:
     axes.grid(alpha=0.3)
     axes.set_xlim(left=0)
     axes.set_ylim(*_zoomed(results))
-    axes.legend(loc="lower right")
+    figure.legend(loc="outside right upper", frameon=False)
     figure.savefig(path, dpi=150)
     plt.close(figure)
 
@@ -47,10 +47,17 @@ def describe_setting(config: Config) -> str:
 
 
 def curve_of(result: RunResult) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Seconds and accuracies of a run's reference device."""
-    points = [point for info in result.rounds for point in info["curve"]]
-    seconds = np.array([point["communication"] + point["computing"] for point in points])
-    return seconds, np.array([point["accuracy"] for point in points])
+    """Seconds and accuracies of a run's reference device; it holds its accuracy while it waits."""
+    seconds: list[float] = []
+    accuracies: list[float] = []
+    for point in (point for info in result.rounds for point in info["curve"]):
+        now = point["communication"] + point["computing"]
+        if point["event"] == "download":
+            seconds.append(now)
+            accuracies.append(accuracies[-1])
+        seconds.append(now)
+        accuracies.append(point["accuracy"])
+    return np.array(seconds), np.array(accuracies)
 
 
 def _draw_protocol(axes: Axes, runs: Sequence[RunResult], protocol: str) -> None:

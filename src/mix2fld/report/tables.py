@@ -1,14 +1,17 @@
 """Tables of finished runs and of link budgets, for the terminal."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
-from rich import box
 from rich.table import Table
 
 from mix2fld.planning import PlannedTransfer
 from mix2fld.protocol import get_protocol
 from mix2fld.runner import RunResult
+
+
+PLAIN: dict[str, Any] = {"box": None, "padding": (0, 1, 0, 0), "header_style": "underline"}
 
 
 def results_table(results: Sequence[RunResult]) -> Table:
@@ -18,22 +21,21 @@ def results_table(results: Sequence[RunResult]) -> Table:
         title=f"After {results[0].summary['rounds']} rounds",
         caption=f"accuracy in %, ± std over {f'{seeds} seeds' if seeds > 1 else 'devices'}; "
         "conv.: round where the stopping rule fired",
-        box=box.SIMPLE,
-        padding=(0, 1, 0, 0),
+        **PLAIN,
     )
-    table.add_column("protocol")
+    table.add_column("protocol", no_wrap=True)
     for heading in (
-        "all devices",
+        "accuracy of\nall devices",
         "ref.\ndevice",
         "server\nmodel",
-        "uploads\narrived",
+        "uploads",
         "Mbit\nup",
         "Mbit\ndown",
         "s on\nair",
-        "s com-\nputing",
+        "s com-\nputed",
         "conv.",
     ):
-        table.add_column(heading, justify="right")
+        table.add_column(heading, justify="right", no_wrap=True)
     best = max(_mean(results, name, "mean") for name in _names(results))
     for name in _names(results):
         cells = _result_cells(results, name)
@@ -46,21 +48,20 @@ def link_table(plans: Sequence[PlannedTransfer]) -> Table:
     """One row for each transfer of each protocol."""
     table = Table(
         title="Link budget",
-        caption="slots if it arrives, and of the slowest device of a round; an outage takes them all",
-        box=box.SIMPLE,
-        padding=(0, 1, 0, 0),
+        caption="mean slots if it arrives; of a round: until the slowest device is done",
+        **PLAIN,
     )
-    table.add_column("protocol")
-    table.add_column("transfer")
+    table.add_column("protocol", no_wrap=True)
+    table.add_column("transfer", no_wrap=True)
     for heading in (
         "bits",
         "slots\nneeded",
         "slots\nallowed",
-        "probability\nof delivery",
+        "chance of\ndelivery",
         "mean\nslots",
         "slots of\na round",
     ):
-        table.add_column(heading, justify="right")
+        table.add_column(heading, justify="right", no_wrap=True)
     for plan in plans:
         of = plan.budget
         latency = of.mean_slots_if_delivered
