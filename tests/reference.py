@@ -72,10 +72,12 @@ def relative_change(before: State, after: State) -> float | None:
         weights = state.global_weights
         return [None if weights is None else np.concatenate([w.ravel() for w in weights.values()])]
 
-    old, new = rows(before), rows(after)
-    if after.updates == before.updates or any(row is None for row in old):
-        return None
-    return float(max(norm(n - o) / norm(o) for o, n in zip(old, new, strict=True)))
+    changes = []
+    for old, new in zip(rows(before), rows(after), strict=False):
+        if old is None or new is None or after.updates == before.updates:
+            return None
+        changes.append(float(norm(new - old) / norm(old)))
+    return max(changes)
 
 
 @dataclass(frozen=True)
@@ -97,9 +99,9 @@ class Reference:
     def num_labels(self) -> int:
         return len(self.samples[0][0][1])
 
-    def draws(self, samples: int, steps: int, *name: str | int) -> NDArray[np.integer]:
-        size = (steps, self.config.learning.batch_size)
-        return stream(self.config.seed[0], *name).integers(samples, size=size, dtype=np.int32)
+    def draws(self, samples: int, steps: int, purpose: str, *indices: int) -> NDArray[np.int32]:
+        rng = stream(self.config.seed[0], purpose, *indices)
+        return rng.integers(samples, size=(steps, self.config.learning.batch_size), dtype=np.int32)
 
     def start(self) -> State:
         devices = len(self.samples)
@@ -135,10 +137,10 @@ class Reference:
         teachers = list(before.teachers)
         for d in devices:
             if bits_down[d] and downloads[d] is not None:
-                if self.protocol == "fd":
-                    teachers[d] = after.global_outputs
-                else:
+                if after.global_weights is not None:
                     weights[d] = after.global_weights
+                elif after.global_outputs is not None:  # FD
+                    teachers[d] = after.global_outputs
 
         slots = self.slowest(uploads), self.slowest(downloads)
         after = replace(

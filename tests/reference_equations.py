@@ -3,6 +3,7 @@
 A label whose average output nobody knows is ``None`` here, not a row of zeros.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -23,6 +24,14 @@ class Seed:
     device: int
     image: Floats
     labels: tuple[int, ...]
+
+
+def combine(shares: Iterable[float], tensors: list[Floats]) -> Floats:
+    """The sum of share times tensor."""
+    total = np.zeros_like(tensors[0])
+    for share, tensor in zip(shares, tensors, strict=True):
+        total += share * tensor
+    return total
 
 
 def learn(
@@ -73,7 +82,7 @@ def d_psi(output: Floats, label: Floats, teacher: Outputs, config: LearningConfi
         if row is not None:
             G += share * row
     sign = -1 if config.distillation_loss == "printed" else 1
-    return sign * (output * G.sum() - G)
+    return np.asarray(sign * (output * G.sum() - G))
 
 
 def quantise(tensor: Floats, low: float, high: float, bits: int) -> Floats:
@@ -107,7 +116,7 @@ def mixed_seeds(
             mixed.append(others[rng.integers(len(others))])
         first = labels[mixed[0]]
         mixed.sort(key=lambda i: (labels[i] < first, labels[i]))
-        image = sum(r * samples[i][0] for r, i in zip(config.ratios, mixed, strict=True))
+        image = combine(config.ratios, [samples[i][0] for i in mixed])
         if config.seed_bits_per_pixel == 8:
             image = np.rint(255 * image) / 255
         seeds.append(Seed(device, image, tuple(labels[i] for i in mixed)))
@@ -116,19 +125,20 @@ def mixed_seeds(
 
 def mean_weights(uploads: list[Weights], sizes: list[int]) -> Weights:
     """Sec. II-A: sum of |S_d| w_d over sum of |S_d|."""
-    return {
-        name: sum(n * w[name] for n, w in zip(sizes, uploads, strict=True)) / sum(sizes)
-        for name in uploads[0]
-    }
+    shares = [size / sum(sizes) for size in sizes]
+    return {name: combine(shares, [w[name] for w in uploads]) for name in uploads[0]}
 
 
 def mean_outputs(uploads: list[Outputs], last: Outputs | None, unseen_labels: str) -> Outputs:
     """Sec. II-B, with decision 4 for labels that some or all devices never drew."""
     mean: Outputs = []
     for n in range(len(uploads[0])):
-        rows = [upload[n] for upload in uploads if upload[n] is not None]
-        count = len(uploads) if unseen_labels == "zero" else len(rows)
-        mean.append(sum(rows) / count if rows else None if last is None else last[n])
+        rows = [row for upload in uploads if (row := upload[n]) is not None]
+        counted = len(uploads) if unseen_labels == "zero" else len(rows)
+        if rows:
+            mean.append(combine([1 / counted] * len(rows), rows))
+        else:
+            mean.append(None if last is None else last[n])
     return mean
 
 
@@ -158,10 +168,10 @@ def unmix(group: list[Seed], label: int, ratios: tuple[float, ...], num_labels: 
     soft = np.array([soft_label(seed.labels, ratios, num_labels) for seed in group])
     hard = np.eye(num_labels)[label]
     inverse_ratios = np.linalg.lstsq(soft.T, hard)[0]
-    return sum(r * seed.image for r, seed in zip(inverse_ratios, group, strict=True)), hard
+    return combine(inverse_ratios, [seed.image for seed in group]), hard
 
 
 def accuracy(network: Network, weights: Weights, samples: list[Sample]) -> float:
     """Share of samples whose largest output is at their label."""
     right = [np.argmax(network(weights, x)[0]) == np.argmax(label) for x, label in samples]
-    return sum(right) / len(samples)
+    return right.count(True) / len(samples)

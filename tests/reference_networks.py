@@ -101,4 +101,4 @@ def max_pool_back(d_pooled: Floats, chosen: NDArray[np.bool_]) -> Floats:
 def softmax(logits: Floats) -> Floats:
     """The output vector F."""
     exponentials = np.exp(logits - logits.max())
-    return exponentials / exponentials.sum()
+    return np.asarray(exponentials / exponentials.sum())

@@ -76,7 +76,7 @@ def a_dataset() -> Dataset:
         noisy[: count // 2, :4, :5] = 0
         return np.clip(noisy, 0, 255).astype(np.uint8), labels
 
-    return Dataset("small", *samples(80), *samples(50), LABELS)
+    return Dataset("small", *samples(80), *samples(20), LABELS)
 
 
 def a_simulation(config: Config) -> Simulation:

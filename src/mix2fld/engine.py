@@ -5,11 +5,10 @@ from itertools import pairwise
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from mix2fld.batching import TestSet, begin_all, cores, steps_all
+from mix2fld.batching import TestSet, begin_all, cores, on_every_core, steps_all
 from mix2fld.clock import Clock, computing_seconds, transfer_seconds
 from mix2fld.convergence import relative_change
 from mix2fld.data import check_labels_covered, partition
@@ -45,8 +44,8 @@ class Simulation:
         check_labels_covered(dataset.train_labels, self.parts, dataset.num_labels)
         self.dataset = dataset
         self.reference = int(stream(task.seed, "reference").integers(config.data.devices))
-        self._images = jnp.asarray(dataset.train_images)
-        self._targets = jnp.asarray(one_hot(dataset.train_labels, dataset.num_labels))
+        self._images = on_every_core(dataset.train_images)
+        self._targets = on_every_core(one_hot(dataset.train_labels, dataset.num_labels))
         tested = config.data.test_samples or len(dataset.test_labels)
         self._tests = TestSet(dataset.test_images[:tested], dataset.test_labels[:tested])
 
@@ -56,7 +55,7 @@ class Simulation:
         initial = [self.task.initial_weights(device) for device in range(devices)]
         return RunState(
             round_number=0,
-            weights=jax.tree.map(lambda *tensors: jnp.stack(tensors), *initial),
+            weights=jax.tree.map(lambda *tensors: np.stack(tensors), *initial),
             teachers=np.zeros((devices, labels, labels), np.float32),
             seeds_due=np.full(devices, self.protocol.collect_seeds is not None),
             server=ServerState(),
@@ -71,7 +70,6 @@ class Simulation:
 
         started = time.perf_counter()
         server = global_update(self.protocol, self.task, state.server, inbox, round_number)
-        jax.block_until_ready(server.weights)
         server_seconds = self._server_seconds(server, state.server, time.perf_counter() - started)
 
         weights, teachers, down = self._download(state, local, server, round_number)
@@ -87,8 +85,7 @@ class Simulation:
 
     def _local_phase(self, state: RunState, round_number: int) -> LocalPhase:
         config, learner = self.task.config.learning, self.task.learner
-        draws = jnp.asarray(self._draws(round_number))
-        teachers = jnp.asarray(state.teachers)
+        draws = self._draws(round_number)
         phase = begin_all(learner, self.task.dims.num_labels, state.weights)
         ends = np.linspace(0, config.local_steps, self.task.config.curve_points + 1).astype(int)
         snapshots = []
@@ -100,11 +97,10 @@ class Simulation:
                 phase,
                 self._images,
                 self._targets,
-                teachers,
+                state.teachers,
                 draws[:, begin:end],
             )
             snapshots.append((end, pick(phase.weights, self.reference)))
-        jax.block_until_ready(phase.weights)
         share = cores().size / len(self.parts)
         measured = (time.perf_counter() - started) * min(1.0, share)
         self._check_finite(phase.weights, round_number)
@@ -114,7 +110,7 @@ class Simulation:
             config.local_steps,
             measured,
         )
-        outputs = np.asarray(jax.vmap(average_outputs)(phase))
+        outputs = np.stack([average_outputs(pick(phase, d)) for d in range(len(self.parts))])
         return LocalPhase(phase.weights, outputs, snapshots, state.clock.after(computing=seconds))
 
     def _draws(self, round_number: int) -> NDArray[np.int32]:
@@ -207,7 +203,7 @@ class Simulation:
     def _check_finite(self, weights: Weights, round_number: int) -> None:
         finite = np.ones(len(self.parts), bool)
         for tensor in jax.tree.leaves(weights):
-            finite &= np.asarray(jnp.isfinite(tensor.reshape(len(self.parts), -1)).all(axis=1))
+            finite &= np.isfinite(tensor.reshape(len(self.parts), -1)).all(axis=1)
         if not finite.all():
             raise InputError(
                 f"learning_rate = {self.task.config.learning.learning_rate:g}: the weights of "
@@ -220,6 +216,6 @@ def _replace_where(chosen: NDArray[np.bool_], new: Weights, stacked: Weights) ->
     """``stacked`` with the rows of chosen devices replaced by ``new``."""
 
     def replace_rows(tensor: Any, value: Any) -> Any:
-        return jnp.where(chosen.reshape(-1, *[1] * value.ndim), value, tensor)
+        return np.where(chosen.reshape(-1, *[1] * value.ndim), value, tensor)
 
     return jax.tree.map(replace_rows, stacked, new)

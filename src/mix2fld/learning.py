@@ -133,10 +133,10 @@ def sgd_steps(
     return jax.lax.scan(step, phase, draws)[0]
 
 
-def average_outputs(phase: Phase) -> Array:
+def average_outputs(phase: Phase) -> NDArray[np.float32]:
     """Eq. 2: the mean output under each ground-truth label; zero for a label never drawn."""
-    counts = phase.label_counts[:, None]
-    return jnp.where(counts > 0, phase.output_sums / jnp.maximum(counts, 1.0), 0.0)
+    counts = np.asarray(phase.label_counts)[:, None]
+    return np.where(counts > 0, phase.output_sums / np.maximum(counts, 1.0), 0.0).astype(np.float32)
 
 
 def correct_predictions(model: Model, weights: Weights, images: Array, labels: Array) -> Array:

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
@@ -204,5 +203,5 @@ def _rebuilt(name: str, tensors: dict[str, Any], like: Weights) -> Weights | Non
     if f"{name}.0" not in tensors:
         return None
     leaves, structure = jax.tree.flatten(like)
-    numbered = [jnp.asarray(tensors[f"{name}.{number}"]) for number in range(len(leaves))]
+    numbered = [tensors[f"{name}.{number}"] for number in range(len(leaves))]
     return jax.tree.unflatten(structure, numbered)

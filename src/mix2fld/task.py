@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
@@ -48,11 +47,11 @@ class Task:
     def unflatten(self, tensors: list[NDArray[np.float32]]) -> Weights:
         """The weight tree that ``flatten`` took apart."""
         shape = jax.eval_shape(self.learner.model.init, jax.random.key(0))
-        return jax.tree.unflatten(jax.tree.structure(shape), [jnp.asarray(t) for t in tensors])
+        return jax.tree.unflatten(jax.tree.structure(shape), tensors)
 
     def _draw_weights(self, purpose: str, index: int) -> Weights:
         key = jax.random.key(streams.integer(self.seed, purpose, index))
-        return self.learner.model.init(key)
+        return jax.tree.map(np.asarray, self.learner.model.init(key))
 
 
 def make_task(

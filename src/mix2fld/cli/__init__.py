@@ -14,6 +14,13 @@ from mix2fld.cli.run import RunCommand
 from mix2fld.config import PRESETS, Config, load_config
 from mix2fld.errors import InputError, did_you_mean
 
+DESCRIPTION = """Federated learning and distillation over thin, fading, unequal links.
+
+Examples:
+  mix2fld run                                   the paper's head-to-head on MNIST
+  mix2fld run --protocols fl8 mix2fld --preset symmetric --seed 0 1 2
+  mix2fld link --devices 50 --seed-samples 10   what fits, and how often it arrives
+  mix2fld data show --partition dirichlet       who would hold which labels"""
 BAD_INPUT = 2
 INTERRUPTED = 130
 
@@ -21,6 +28,7 @@ INTERRUPTED = 130
 def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point of ``mix2fld``; exits with 2 for bad input."""
     given = list(sys.argv[1:] if arguments is None else arguments)
+    sys.path.append(str(Path.cwd()))  # where --model finds a module of the user's
     try:
         _parse(given).run()
     except InputError as error:
@@ -47,7 +55,7 @@ def _parse(given: list[str]) -> "RunCommand | LinkCommand | DataList | DataGet |
         | Annotated[LinkCommand, subcommand("link", default=LinkCommand(settings=start))]
         | Annotated[data, subcommand("data", description="Datasets: list, get, show.")]
     )
-    return tyro.cli(commands, args=given, prog="mix2fld", description=__doc__)
+    return tyro.cli(commands, args=given, prog="mix2fld", description=DESCRIPTION)
 
 
 def _starting_config(given: list[str]) -> Config:

@@ -3,7 +3,6 @@
 from functools import partial
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from numpy.typing import NDArray
@@ -33,14 +32,8 @@ def convert(
         learning.server_steps,
         learning.batch_size,
     )
-    return _student_steps(
-        task.learner,
-        weights,
-        jnp.asarray(seeds.images),
-        jnp.asarray(seeds.targets),
-        jnp.asarray(outputs),
-        jnp.asarray(draws),
-    )
+    trained = _student_steps(task.learner, weights, seeds.images, seeds.targets, outputs, draws)
+    return jax.tree.map(np.asarray, trained)
 
 
 @partial(jax.jit, static_argnums=0)

@@ -1,0 +1,348 @@
+/* Batch-1 SGD and evaluation of the small-CNN family, one learner to a thread.
+ *
+ * Network: 3x3 convolution, ReLU, 2x2 max-pool, 3x3 convolution, ReLU, linear. A vector holds
+ * LANES neighbouring columns of one row of pooled pixels; rows are ROW floats, the last of which
+ * may be dead. The input is kept as four planes, one for each parity of row and column, so that
+ * the four pixels of a pooling window are loads from four planes. Weights are kept in the order
+ * in which the loops read them, and unpacked from and packed to the tensors of the model.
+ *
+ * Sizes come from the command line of the compiler: SIDE, CHANNELS, FIRST, SECOND, LABELS, LANES.
+ */
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#define HALF (SIDE / 2)
+#define ROW 16
+#define PARTS (ROW / LANES)
+#define STRIDE (ROW + 4)
+#define FEATURES (SECOND * HALF * HALF)
+#define VECTORS (SECOND * HALF * PARTS)
+#define GROUP (FIRST % 6 == 0 ? 6 : FIRST % 4 == 0 ? 4 : 1)
+#define EACH _Pragma("GCC unroll 16")
+
+typedef float vec __attribute__((vector_size(4 * LANES)));
+typedef float loose __attribute__((vector_size(4 * LANES), aligned(4)));
+typedef int32_t mask __attribute__((vector_size(4 * LANES)));
+
+typedef struct {
+    vec linear[VECTORS][LABELS];
+    float conv1[CHANNELS][3][3][FIRST], bias1[FIRST];
+    float conv2[FIRST][3][3][SECOND], bias2[SECOND];
+    float conv2_by_output[SECOND][3][3][FIRST];
+    float bias[LABELS];
+} weights_t;
+
+typedef struct {
+    float pixels[CHANNELS][2][2][HALF + 1][STRIDE];
+    float pooled[FIRST][HALF + 2][STRIDE];
+    float by_scores[SECOND][HALF + 2][STRIDE];
+    mask winner[FIRST][HALF][PARTS];
+    vec by_pooled[FIRST][HALF][PARTS];
+    vec features[VECTORS];
+} memory_t;
+
+static inline vec load(const float *from) { return *(const loose *)from; }
+static inline void store(float *to, vec value) { *(loose *)to = value; }
+static inline vec where(mask chosen, vec value) { return (vec)(chosen & (mask)value); }
+static inline vec larger(vec a, vec b) {
+    mask first = a > b;
+    return (vec)((first & (mask)a) | (~first & (mask)b));
+}
+
+static inline float total(vec value) {
+    float sum = 0;
+    EACH for (int lane = 0; lane < LANES; lane++) sum += value[lane];
+    return sum;
+}
+
+static inline mask live(int part) {
+    mask lanes;
+    EACH for (int lane = 0; lane < LANES; lane++) lanes[lane] = part * LANES + lane < HALF ? -1 : 0;
+    return lanes;
+}
+
+#define READ_IMAGE(NAME, TYPE, SCALE)                                                              \
+    static void NAME(memory_t *m, const TYPE *image) {                                             \
+        for (int channel = 0; channel < CHANNELS; channel++)                                       \
+            for (int y = 0; y < SIDE; y++) {                                                       \
+                const TYPE *row = image + (y * SIDE) * CHANNELS + channel;                         \
+                float *even = m->pixels[channel][(y + 1) & 1][0][(y + 1) >> 1];                    \
+                float *odd = m->pixels[channel][(y + 1) & 1][1][(y + 1) >> 1];                     \
+                for (int j = 0; j < HALF; j++) {                                                   \
+                    odd[j] = row[2 * j * CHANNELS] * (SCALE);                                      \
+                    even[j + 1] = row[(2 * j + 1) * CHANNELS] * (SCALE);                           \
+                }                                                                                  \
+            }                                                                                      \
+    }
+READ_IMAGE(read_bytes, uint8_t, 1.0f / 255)
+READ_IMAGE(read_floats, float, 1.0f)
+
+static inline void read_image(memory_t *m, const void *images, int floats, int64_t which) {
+    int64_t start = which * SIDE * SIDE * CHANNELS;
+    if (floats) read_floats(m, (const float *)images + start);
+    else read_bytes(m, (const uint8_t *)images + start);
+}
+
+/* The 4 x 4 pixels around each pooling window of a row, as one vector each. */
+static inline void windows(const memory_t *m, int channel, int i, int part, vec x[4][4]) {
+    EACH for (int r = 0; r < 4; r++)
+        EACH for (int c = 0; c < 4; c++)
+            x[r][c] = load(&m->pixels[channel][r & 1][c & 1][i + (r >> 1)][part * LANES + (c >> 1)]);
+}
+
+static void convolve_and_pool(const weights_t *w, memory_t *m) {
+    for (int i = 0; i < HALF; i++)
+        for (int part = 0; part < PARTS; part++) {
+            vec x[CHANNELS][4][4];
+            for (int channel = 0; channel < CHANNELS; channel++) windows(m, channel, i, part, x[channel]);
+            for (int o = 0; o < FIRST; o++) {
+                vec s0 = (vec){} + w->bias1[o], s1 = s0, s2 = s0, s3 = s0;
+                for (int channel = 0; channel < CHANNELS; channel++)
+                    EACH for (int dy = 0; dy < 3; dy++)
+                        EACH for (int dx = 0; dx < 3; dx++) {
+                            float tap = w->conv1[channel][dy][dx][o];
+                            s0 += tap * x[channel][dy][dx];
+                            s1 += tap * x[channel][dy][dx + 1];
+                            s2 += tap * x[channel][dy + 1][dx];
+                            s3 += tap * x[channel][dy + 1][dx + 1];
+                        }
+                vec best = larger(larger(s0, s1), larger(s2, s3));
+                mask on = (best > 0) & live(part);
+                mask is0 = s0 == best, is1 = ~is0 & (s1 == best), is2 = ~is0 & ~is1 & (s2 == best);
+                m->winner[o][i][part] = (on & ((is1 & 1) | (is2 & 2) | (~is0 & ~is1 & ~is2 & 3))) | (~on & 4);
+                store(&m->pooled[o][i + 1][1 + part * LANES], where(on, best));
+            }
+        }
+}
+
+static void convolve(const weights_t *w, memory_t *m) {
+    for (int i = 0; i < HALF; i += 2)
+        for (int part = 0; part < PARTS; part++) {
+            const int at = part * LANES;
+            vec s[2][SECOND];
+            EACH for (int o = 0; o < SECOND; o++) s[0][o] = s[1][o] = (vec){} + w->bias2[o];
+            for (int c = 0; c < FIRST; c++)
+                EACH for (int dx = 0; dx < 3; dx++) {
+                    vec v0 = load(&m->pooled[c][i][at + dx]), v1 = load(&m->pooled[c][i + 1][at + dx]);
+                    vec v2 = load(&m->pooled[c][i + 2][at + dx]), v3 = load(&m->pooled[c][i + 3][at + dx]);
+                    EACH for (int o = 0; o < SECOND; o++) {
+                        float t0 = w->conv2[c][0][dx][o], t1 = w->conv2[c][1][dx][o], t2 = w->conv2[c][2][dx][o];
+                        s[0][o] += t0 * v0 + t1 * v1 + t2 * v2;
+                        s[1][o] += t0 * v1 + t1 * v2 + t2 * v3;
+                    }
+                }
+            EACH for (int o = 0; o < SECOND; o++)
+                EACH for (int row = 0; row < 2; row++)
+                    m->features[(o * HALF + i + row) * PARTS + part] = where((s[row][o] > 0) & live(part), s[row][o]);
+        }
+}
+
+static void score(const weights_t *w, const memory_t *m, float scores[LABELS]) {
+    vec s[LABELS];
+    EACH for (int l = 0; l < LABELS; l++) s[l] = (vec){};
+    for (int v = 0; v < VECTORS; v++) {
+        vec a = m->features[v];
+        EACH for (int l = 0; l < LABELS; l++) s[l] += w->linear[v][l] * a;
+    }
+    for (int l = 0; l < LABELS; l++) scores[l] = w->bias[l] + total(s[l]);
+}
+
+static void forward(const weights_t *w, memory_t *m, float scores[LABELS]) {
+    convolve_and_pool(w, m);
+    convolve(w, m);
+    score(w, m, scores);
+}
+
+/* Each step back updates its own layer as soon as nothing needs the old weights any more. */
+static void learn_linear(weights_t *w, memory_t *m, const float by_score[LABELS], float rate) {
+    for (int o = 0; o < SECOND; o++)
+        for (int i = 0; i < HALF; i++)
+            for (int part = 0; part < PARTS; part++) {
+                int v = (o * HALF + i) * PARTS + part;
+                vec a = m->features[v], by = {}, scaled = a * rate;
+                EACH for (int l = 0; l < LABELS; l++) {
+                    vec tap = w->linear[v][l];
+                    by += by_score[l] * tap;
+                    w->linear[v][l] = tap - by_score[l] * scaled;
+                }
+                store(&m->by_scores[o][i + 1][1 + part * LANES], where(a > 0, by));
+            }
+    for (int l = 0; l < LABELS; l++) w->bias[l] -= rate * by_score[l];
+}
+
+static void back_to_pooled(const weights_t *w, memory_t *m) {
+    for (int first = 0; first < FIRST; first += GROUP)
+        for (int i = 0; i < HALF; i += 2)
+            for (int part = 0; part < PARTS; part++) {
+                const int at = part * LANES;
+                vec s[2][GROUP];
+                EACH for (int c = 0; c < GROUP; c++) s[0][c] = s[1][c] = (vec){};
+                for (int o = 0; o < SECOND; o++)
+                    EACH for (int dx = 0; dx < 3; dx++) {
+                        vec v0 = load(&m->by_scores[o][i][at + dx]), v1 = load(&m->by_scores[o][i + 1][at + dx]);
+                        vec v2 = load(&m->by_scores[o][i + 2][at + dx]), v3 = load(&m->by_scores[o][i + 3][at + dx]);
+                        EACH for (int c = 0; c < GROUP; c++) {
+                            float t0 = w->conv2_by_output[o][2][2 - dx][first + c];
+                            float t1 = w->conv2_by_output[o][1][2 - dx][first + c];
+                            float t2 = w->conv2_by_output[o][0][2 - dx][first + c];
+                            s[0][c] += t0 * v0 + t1 * v1 + t2 * v2;
+                            s[1][c] += t0 * v1 + t1 * v2 + t2 * v3;
+                        }
+                    }
+                EACH for (int c = 0; c < GROUP; c++) {
+                    m->by_pooled[first + c][i][part] = s[0][c];
+                    m->by_pooled[first + c][i + 1][part] = s[1][c];
+                }
+            }
+}
+
+static void learn_second(weights_t *w, memory_t *m, float rate) {
+    for (int c = 0; c < FIRST; c++)
+        for (int dy = 0; dy < 3; dy++) {
+            vec s[3][SECOND];
+            EACH for (int o = 0; o < SECOND; o++) s[0][o] = s[1][o] = s[2][o] = (vec){};
+            for (int i = 0; i < HALF; i++)
+                for (int at = 0; at < ROW; at += LANES) {
+                    const float *row = &m->pooled[c][i + dy][at];
+                    vec v0 = load(row), v1 = load(row + 1), v2 = load(row + 2);
+                    EACH for (int o = 0; o < SECOND; o++) {
+                        vec by = load(&m->by_scores[o][i + 1][1 + at]);
+                        s[0][o] += by * v0;
+                        s[1][o] += by * v1;
+                        s[2][o] += by * v2;
+                    }
+                }
+            EACH for (int dx = 0; dx < 3; dx++)
+                EACH for (int o = 0; o < SECOND; o++) {
+                    float tap = w->conv2[c][dy][dx][o] - rate * total(s[dx][o]);
+                    w->conv2[c][dy][dx][o] = w->conv2_by_output[o][dy][dx][c] = tap;
+                }
+        }
+    for (int o = 0; o < SECOND; o++) {
+        vec s = {};
+        for (int i = 0; i < HALF; i++)
+            for (int at = 0; at < ROW; at += LANES) s += load(&m->by_scores[o][i + 1][1 + at]);
+        w->bias2[o] -= rate * total(s);
+    }
+}
+
+static void learn_first(weights_t *w, memory_t *m, float rate) {
+    for (int o = 0; o < FIRST; o++) {
+        vec by_bias = {};
+        for (int channel = 0; channel < CHANNELS; channel++) {
+            vec s[3][3] = {};
+            for (int i = 0; i < HALF; i++)
+                for (int part = 0; part < PARTS; part++) {
+                    vec by = m->by_pooled[o][i][part], x[4][4];
+                    mask winner = m->winner[o][i][part];
+                    vec g0 = where(winner == 0, by), g1 = where(winner == 1, by);
+                    vec g2 = where(winner == 2, by), g3 = where(winner == 3, by);
+                    windows(m, channel, i, part, x);
+                    EACH for (int dy = 0; dy < 3; dy++)
+                        EACH for (int dx = 0; dx < 3; dx++)
+                            s[dy][dx] += g0 * x[dy][dx] + g1 * x[dy][dx + 1] + g2 * x[dy + 1][dx] + g3 * x[dy + 1][dx + 1];
+                    if (channel == 0) by_bias += (g0 + g1) + (g2 + g3);
+                }
+            EACH for (int dy = 0; dy < 3; dy++)
+                EACH for (int dx = 0; dx < 3; dx++) w->conv1[channel][dy][dx][o] -= rate * total(s[dy][dx]);
+        }
+        w->bias1[o] -= rate * total(by_bias);
+    }
+}
+
+static void softmax(const float scores[LABELS], float outputs[LABELS]) {
+    float top = scores[0], sum = 0;
+    for (int l = 1; l < LABELS; l++) top = scores[l] > top ? scores[l] : top;
+    for (int l = 0; l < LABELS; l++) sum += outputs[l] = expf(scores[l] - top);
+    for (int l = 0; l < LABELS; l++) outputs[l] /= sum;
+}
+
+/* Tensors in payload order: conv1 bias, kernel [3,3,C,O]; conv2 likewise; linear bias, kernel [L,F]. */
+static void unpack(weights_t *w, float *const t[6]) {
+    memset(w, 0, sizeof *w);
+    memcpy(w->bias1, t[0], sizeof w->bias1);
+    memcpy(w->bias2, t[2], sizeof w->bias2);
+    memcpy(w->bias, t[4], sizeof w->bias);
+    for (int y = 0; y < 3; y++)
+        for (int x = 0; x < 3; x++) {
+            for (int c = 0; c < CHANNELS; c++)
+                for (int o = 0; o < FIRST; o++) w->conv1[c][y][x][o] = t[1][((y * 3 + x) * CHANNELS + c) * FIRST + o];
+            for (int c = 0; c < FIRST; c++)
+                for (int o = 0; o < SECOND; o++)
+                    w->conv2[c][y][x][o] = w->conv2_by_output[o][y][x][c] = t[3][((y * 3 + x) * FIRST + c) * SECOND + o];
+        }
+    for (int l = 0; l < LABELS; l++)
+        for (int row = 0; row < SECOND * HALF; row++)
+            for (int j = 0; j < HALF; j++)
+                w->linear[row * PARTS + j / LANES][l][j % LANES] = t[5][l * FEATURES + row * HALF + j];
+}
+
+static void pack(const weights_t *w, float *const t[6]) {
+    memcpy(t[0], w->bias1, sizeof w->bias1);
+    memcpy(t[2], w->bias2, sizeof w->bias2);
+    memcpy(t[4], w->bias, sizeof w->bias);
+    for (int y = 0; y < 3; y++)
+        for (int x = 0; x < 3; x++) {
+            for (int c = 0; c < CHANNELS; c++)
+                for (int o = 0; o < FIRST; o++) t[1][((y * 3 + x) * CHANNELS + c) * FIRST + o] = w->conv1[c][y][x][o];
+            for (int c = 0; c < FIRST; c++)
+                for (int o = 0; o < SECOND; o++) t[3][((y * 3 + x) * FIRST + c) * SECOND + o] = w->conv2[c][y][x][o];
+        }
+    for (int l = 0; l < LABELS; l++)
+        for (int row = 0; row < SECOND * HALF; row++)
+            for (int j = 0; j < HALF; j++)
+                t[5][l * FEATURES + row * HALF + j] = w->linear[row * PARTS + j / LANES][l][j % LANES];
+}
+
+/* SGD with distillation: one step for each draw. sums [L,L] and counts [L] are added to. */
+void train(float *const tensors[6], const void *images, int floats, const float *targets,
+           const float *teacher, const int32_t *draws, int64_t steps, float rate, float beta,
+           float *sums, float *counts) {
+    weights_t w __attribute__((aligned(64)));
+    memory_t m __attribute__((aligned(64)));
+    unpack(&w, tensors);
+    memset(&m, 0, sizeof m);
+    for (int64_t step = 0; step < steps; step++) {
+        const float *label = targets + (int64_t)draws[step] * LABELS;
+        float scores[LABELS], outputs[LABELS], goal[LABELS], by_score[LABELS], mass = 0;
+        read_image(&m, images, floats, draws[step]);
+        forward(&w, &m, scores);
+        softmax(scores, outputs);
+        memcpy(goal, label, sizeof goal);
+        for (int l = 0; l < LABELS; l++) {
+            if (label[l] == 0) continue;
+            counts[l] += label[l];
+            for (int k = 0; k < LABELS; k++) {
+                goal[k] += beta * label[l] * teacher[l * LABELS + k];
+                sums[l * LABELS + k] += label[l] * outputs[k];
+            }
+        }
+        for (int l = 0; l < LABELS; l++) mass += goal[l];
+        for (int l = 0; l < LABELS; l++) by_score[l] = mass * outputs[l] - goal[l];
+        learn_linear(&w, &m, by_score, rate);
+        back_to_pooled(&w, &m);
+        learn_second(&w, &m, rate);
+        learn_first(&w, &m, rate);
+    }
+    pack(&w, tensors);
+}
+
+/* How many of the images get the label that `labels` says. */
+int64_t count_correct(float *const tensors[6], const uint8_t *images, const int32_t *labels, int64_t count) {
+    weights_t w __attribute__((aligned(64)));
+    memory_t m __attribute__((aligned(64)));
+    int64_t correct = 0;
+    unpack(&w, tensors);
+    memset(&m, 0, sizeof m);
+    for (int64_t n = 0; n < count; n++) {
+        float scores[LABELS];
+        int best = 0;
+        read_image(&m, images, 0, n);
+        forward(&w, &m, scores);
+        for (int l = 1; l < LABELS; l++)
+            if (scores[l] > scores[best]) best = l;
+        correct += best == labels[n];
+    }
+    return correct;
+}
