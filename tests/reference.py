@@ -270,12 +270,12 @@ class Reference:
         P = 10 ** (((c.uplink_power_dbm if up else c.downlink_power_dbm) - 30) / 10)
         theta = c.uplink_snr_threshold if up else c.downlink_snr_threshold
         N_0 = 10 ** ((c.noise_dbm_per_hz - 30) / 10)
-        h = stream(self.config.seed[0], direction, p).exponential(size=(len(bits), c.max_slots))
+        h = stream(self.config.seed[0], direction, p).exponential(size=(c.max_slots, len(bits)))
         slots: list[int | None] = []
         for d in range(len(bits)):
             t, received = 0, 0.0
             while received < bits[d] and t < c.max_slots:
-                snr = P * h[d, t] * c.distance_m**-c.path_loss_exponent / (W * N_0)
+                snr = P * h[t, d] * c.distance_m**-c.path_loss_exponent / (W * N_0)
                 received += c.slot_ms / 1000 * (snr >= theta) * W * log2(1 + theta)
                 t += 1
             slots.append(t if received >= bits[d] else None)

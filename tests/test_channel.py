@@ -29,10 +29,11 @@ def eq4_by_loops(
     """Eq. 4 as printed; theta = 3, so that a slot's bits are exact."""
     radio = link.uplink if direction == "uplink" else link.downlink
     delivered, slots = [], []
-    for size in bits:
+    fading = [[rng.exponential() for _ in bits] for _ in range(link.max_slots)]
+    for device, size in enumerate(bits):
         received, latency = 0.0, 0 if size == 0 else None
         for t in range(1, link.max_slots + 1):
-            h = rng.exponential()
+            h = fading[t - 1][device]
             snr = (
                 radio.power_w
                 * h
@@ -208,3 +209,15 @@ def test_a_delivery_that_breaks_its_promise_is_refused(delivered, slots, named):
         check_delivery(
             IdealLink(max_slots=5), Delivery(np.array(delivered), np.array(slots)), devices=2
         )
+
+
+def test_a_longer_limit_sees_the_same_channel():
+    bits = np.full(10, 360_000)
+    short, long = (
+        paper_link(max_slots=limit).transmit("uplink", bits, np.random.default_rng(3))
+        for limit in (100, 110)
+    )
+    assert short.delivered.any()
+    assert not short.delivered.all()
+    assert long.delivered[short.delivered].all()
+    np.testing.assert_array_equal(long.slots[short.delivered], short.slots[short.delivered])

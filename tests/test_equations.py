@@ -143,8 +143,8 @@ class GivenFading:
         self.fading = np.array(fading)
 
     def exponential(self, size: tuple[int, int]) -> Any:
-        assert size == self.fading.shape
-        return self.fading
+        assert size == self.fading.T.shape
+        return self.fading.T
 
 
 def test_eq_4_counts_the_slots_above_the_target_snr() -> None:

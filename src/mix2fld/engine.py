@@ -70,6 +70,7 @@ class Simulation:
 
         started = time.perf_counter()
         server = global_update(self.protocol, self.task, state.server, inbox, round_number)
+        self._check_server(server, round_number)
         server_seconds = self._server_seconds(server, state.server, time.perf_counter() - started)
 
         weights, teachers, down = self._download(state, local, server, round_number)
@@ -199,6 +200,16 @@ class Simulation:
         steps = self.task.config.learning.server_steps if converted else 0
         clock = self.task.config.clock
         return computing_seconds(clock, clock.server_step_us, steps, measured)
+
+    def _check_server(self, server: ServerState, round_number: int) -> None:
+        if all(np.isfinite(tensor).all() for tensor in jax.tree.leaves(server.weights)):
+            return
+        config = self.task.config
+        raise InputError(
+            f"learning_rate = {config.learning.learning_rate:g}: the server's model is no longer "
+            f"finite in round {round_number}; use a smaller one, or a mixing_ratio farther from "
+            f"0.5 (it is {config.seeding.mixing_ratio[0]:g})"
+        )
 
     def _check_finite(self, weights: Weights, round_number: int) -> None:
         finite = np.ones(len(self.parts), bool)

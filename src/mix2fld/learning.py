@@ -6,7 +6,7 @@ batches it outside.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 import jax
@@ -41,10 +41,16 @@ class Learner:
         sign = 1.0 if config.distillation_loss == "cross-entropy" else -1.0
         return cls(
             model=model,
-            optimizer=OPTIMIZERS[config.optimizer](config.learning_rate),
+            optimizer=_optimizer(config.optimizer, config.learning_rate),
             distillation_weight=sign * config.distillation_weight,
             dominant_teacher=config.soft_label_teacher == "dominant",
         )
+
+
+@lru_cache(maxsize=64)
+def _optimizer(name: str, learning_rate: float) -> optax.GradientTransformation:
+    """One object for equal arguments: equal learners are then equal, and share compiled code."""
+    return OPTIMIZERS[name](learning_rate)
 
 
 class Phase(NamedTuple):

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mix2fld import streams
-from mix2fld.config import Config, LearningConfig
+from mix2fld.config import Config
 from mix2fld.learning import Learner
 from mix2fld.models import check_model, make_model, weight_shapes
 from mix2fld.types import Dimensions, Model, Weights
@@ -65,7 +65,7 @@ def make_task(
     check_model(chosen, sample_shape, num_labels)
     return Task(
         config=config,
-        learner=_learner(chosen, config.learning),
+        learner=Learner.from_config(chosen, config.learning),
         dims=Dimensions(
             weight_shapes=weight_shapes(chosen),
             num_labels=num_labels,
@@ -78,8 +78,3 @@ def make_task(
 
 # One object for equal arguments, so that runs of one process share their compiled code.
 _known_model = lru_cache(maxsize=16)(make_model)
-
-
-@lru_cache(maxsize=16)
-def _learner(model: Model, config: LearningConfig) -> Learner:
-    return Learner.from_config(model, config)

@@ -122,10 +122,10 @@ class RayleighLink:
     ) -> Delivery:
         """Eq. 4: latency is the first slot by which enough slots were decoded.
 
-        All [D, T_max] fading values are drawn whatever the payload, so that payloads of different
-        size can be compared over the same channel.
+        Fading is drawn slot by slot for all devices, whatever the payload, so that payloads of
+        different size and limits T_max can be compared over the same channel.
         """
-        fading = rng.exponential(size=(len(bits), self.max_slots))
+        fading = rng.exponential(size=(self.max_slots, len(bits))).T  # [D, T_max]
         snr = self.mean_snr(direction) * fading
         decoded = np.cumsum(snr >= self.radio(direction).snr_threshold, axis=1)
         out_of_reach = self.max_slots + 1

@@ -1,0 +1,79 @@
+"""The limit: a hand-tuned C kernel of the same SGD step, compiled for this machine."""
+
+import ctypes
+import shutil
+import subprocess
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.machine import cpu_flags
+from benchmarks.work import CORES, LEARNING_RATE, Tensors, Work, mean_weights, paper_work
+from mix2fld.learning import one_hot
+
+SOURCE = Path(__file__).parent.parent / "limit.c"
+SIZES = {"SIDE": 28, "CHANNELS": 1, "FIRST": 12, "SECOND": 6, "LABELS": 10}
+
+
+def measure(devices: int, steps: int) -> dict[str, Any]:
+    """One thread to a core, each walking through its share of the devices."""
+    work = paper_work(devices, steps)
+    lanes = 16 if "avx512f" in cpu_flags() else 8
+    library, compiling = _compile(lanes)
+    _train_all(library, work.first_steps(50))
+    started = time.perf_counter()
+    trained = _train_all(library, work)
+    return {
+        "seconds": time.perf_counter() - started,
+        "warm_up_seconds": compiling,
+        "lanes": lanes,
+        "weights": mean_weights(trained),
+    }
+
+
+def _compile(lanes: int) -> tuple[ctypes.CDLL, float]:
+    compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+    if compiler is None:
+        raise RuntimeError("no C compiler on this machine")
+    started = time.perf_counter()
+    with tempfile.TemporaryDirectory() as folder:
+        target = Path(folder) / "limit.so"
+        flags = ["-O3", "-march=native", "-ffast-math", "-shared", "-fPIC", "-Wno-psabi"]
+        sizes = [f"-D{name}={size}" for name, size in {**SIZES, "LANES": lanes}.items()]
+        command = [compiler, *flags, *sizes, str(SOURCE), "-o", str(target), "-lm"]
+        subprocess.run(command, check=True)
+        return ctypes.CDLL(str(target)), time.perf_counter() - started
+
+
+def _train_all(library: ctypes.CDLL, work: Work) -> list[Tensors]:
+    with ThreadPoolExecutor(CORES) as pool:
+        return list(pool.map(lambda d: _train(library, work, d), range(len(work.draws))))
+
+
+def _train(library: ctypes.CDLL, work: Work, device: int) -> Tensors:
+    weights = [np.array(tensor, order="C") for tensor in work.weights]
+    targets, teacher = one_hot(work.labels[device], 10), np.zeros((10, 10), np.float32)
+    sums, counts = np.zeros((10, 10), np.float32), np.zeros(10, np.float32)
+    library.train(
+        (ctypes.c_void_p * 6)(*[tensor.ctypes.data for tensor in weights]),
+        _pointer(work.images[device]),
+        0,
+        _pointer(targets),
+        _pointer(teacher),
+        _pointer(work.draws[device]),
+        ctypes.c_int64(work.draws.shape[1]),
+        ctypes.c_float(LEARNING_RATE),
+        ctypes.c_float(0),
+        _pointer(sums),
+        _pointer(counts),
+    )
+    return weights
+
+
+def _pointer(array: NDArray[Any]) -> ctypes.c_void_p:
+    return ctypes.c_void_p(array.ctypes.data)

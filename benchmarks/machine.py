@@ -1,0 +1,59 @@
+"""What the benchmark ran on."""
+
+import platform
+import subprocess
+from functools import lru_cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from benchmarks.work import CORES
+
+PACKAGES = ("mix2fld", "numpy", "jax", "jaxlib", "torch", "flwr", "ray", "pfl", "fedlab", "fedjax")
+VECTOR_FLAGS = ("avx2", "fma", "avx512f", "avx512_vnni", "amx_tile", "asimd", "sve")
+
+
+def describe() -> dict[str, Any]:
+    """Processor, cores, memory, system and versions."""
+    return {
+        "cpu": _proc_field("/proc/cpuinfo", "model name") or platform.processor(),
+        "cores": CORES,
+        "flags": [flag for flag in VECTOR_FLAGS if flag in cpu_flags()],
+        "memory_gb": round(int(_proc_field("/proc/meminfo", "MemTotal").split()[0]) / 2**20, 1),
+        "system": f"{platform.system()} {platform.machine()}",
+        "compiler": _compiler(),
+        "versions": {"python": platform.python_version(), **_versions()},
+    }
+
+
+@lru_cache
+def cpu_flags() -> frozenset[str]:
+    """Instruction sets of the processor, as Linux names them."""
+    text = _proc_field("/proc/cpuinfo", "flags") or _proc_field("/proc/cpuinfo", "Features")
+    return frozenset(text.split())
+
+
+def _proc_field(path: str, name: str) -> str:
+    for line in Path(path).read_text().splitlines():
+        key, _, value = line.partition(":")
+        if key.strip() == name:
+            return value.strip()
+    return ""
+
+
+def _versions() -> dict[str, str]:
+    found = {}
+    for package in PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def _compiler() -> str:
+    try:
+        said = subprocess.run(["cc", "--version"], capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return "none"
+    return said.stdout.splitlines()[0]

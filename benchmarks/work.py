@@ -1,0 +1,124 @@
+"""The work that every contender does: the paper's local phase on MNIST, the same draws for all.
+
+Weights are passed around as the six tensors of the paper's network in payload order: bias [12] and
+kernel [3, 3, 1, 12] of the first convolution, bias [6] and kernel [3, 3, 12, 6] of the second, bias
+[10] and kernel [10, 1176] of the linear layer.
+"""
+
+import os
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mix2fld.config import Config
+from mix2fld.data import load_dataset, partition
+from mix2fld.learning import draw_samples
+from mix2fld.streams import stream
+
+LEARNING_RATE = 0.01
+SHAPES = ((12,), (3, 3, 1, 12), (6,), (3, 3, 12, 6), (10,), (10, 1176))
+CORES = len(os.sched_getaffinity(0))
+Tensors = list[NDArray[np.float32]]
+
+
+@dataclass(frozen=True, eq=False)
+class Work:
+    """Ten labels, D devices of n samples each, K steps of one sample each."""
+
+    images: NDArray[np.uint8]  # [D, n, 28, 28, 1]
+    labels: NDArray[np.int32]  # [D, n]
+    draws: NDArray[np.int32]  # [D, K], the sample of each step, counted within its device
+    weights: Tensors  # where every device starts
+
+    def first_steps(self, steps: int) -> "Work":
+        """The same work cut short, to warm up with."""
+        return Work(self.images, self.labels, self.draws[:, :steps], self.weights)
+
+
+def paper_work(devices: int, steps: int) -> Work:
+    """The paper's partition, non-iid, with 500 samples a device."""
+    config = Config.of(devices=devices, reuse_samples=devices > 100)
+    dataset = load_dataset(config.data)
+    parts = partition(dataset.train_labels, config.data, 10, stream(0, "partition"))
+    draws = [
+        draw_samples(stream(0, "draws", 1, device), len(part), steps, 1)[:, 0]
+        for device, part in enumerate(parts)
+    ]
+    return Work(
+        images=np.stack([dataset.train_images[part] for part in parts]),
+        labels=np.stack([dataset.train_labels[part] for part in parts]),
+        draws=np.stack(draws),
+        weights=initial_weights(),
+    )
+
+
+def initial_weights() -> Tensors:
+    """He-normal kernels and zero biases."""
+    rng = stream(0, "benchmark weights")
+    fans = (0, 9, 0, 9 * 12, 0, 1176)
+    return [
+        np.float32(rng.normal(size=shape) * np.sqrt(2 / fan)) if fan else np.zeros(shape, "f4")
+        for shape, fan in zip(SHAPES, fans, strict=True)
+    ]
+
+
+def mean_weights(of_devices: list[Tensors]) -> Tensors:
+    """What federated averaging makes of the devices' weights."""
+    return [np.mean(tensors, axis=0) for tensors in zip(*of_devices, strict=True)]
+
+
+def deviation(work: Work, mean: Tensors) -> float:
+    """Largest difference of any mean weight from that of the package's own ``sgd_steps``."""
+    expected = mean_weights([_reference(work, device) for device in range(len(work.draws))])
+    return max(float(np.abs(a - b).max()) for a, b in zip(mean, expected, strict=True))
+
+
+def _reference(work: Work, device: int) -> Tensors:
+    import jax
+
+    from mix2fld.learning import one_hot
+
+    tensors = _trained(
+        work.weights,
+        work.images[device],
+        one_hot(work.labels[device], 10),
+        work.draws[device][:, None],
+    )
+    return [np.asarray(tensor) for tensor in jax.tree.leaves(tensors)]
+
+
+def _trained(tensors: Tensors, images: Any, targets: Any, draws: Any) -> Any:
+    import jax
+    import jax.numpy as jnp
+
+    from mix2fld.learning import begin_phase, label_loss, sgd_steps
+
+    @partial(jax.jit, static_argnums=0)
+    def train(learner: Any, weights: Any, images: Any, targets: Any, draws: Any) -> Any:
+        phase = begin_phase(learner, weights, 10)
+        teacher = jnp.zeros((10, 10))
+        return sgd_steps(learner, label_loss, phase, images, targets, teacher, draws).weights
+
+    return train(paper_learner(), weight_tree(tensors), images, targets, draws)
+
+
+def paper_learner() -> Any:
+    """The package's learner for this work: the paper's network and plain SGD."""
+    from mix2fld.config import LearningConfig
+    from mix2fld.learning import Learner
+    from mix2fld.models import paper_cnn
+
+    config = LearningConfig(learning_rate=LEARNING_RATE)
+    return Learner.from_config(paper_cnn((28, 28, 1), 10), config)
+
+
+def weight_tree(tensors: Tensors) -> Any:
+    """The six tensors as the package's weight tree."""
+    names = ("conv1", "conv2", "linear")
+    return {
+        name: {"bias": tensors[2 * layer], "kernel": tensors[2 * layer + 1]}
+        for layer, name in enumerate(names)
+    }
