@@ -1,17 +1,12 @@
-"""What the PyTorch contenders share: the paper's network, its data as tensors, many processes."""
+"""What the PyTorch contenders share: the paper's network, its data as tensors, a plain loop."""
 
-import multiprocessing
-import time
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from benchmarks.work import LEARNING_RATE, Tensors, Work, mean_weights, paper_work
-
-Train = Callable[[Work], list[Tensors]]
+from benchmarks.work import LEARNING_RATE, Tensors, Work
 
 
 def paper_network() -> nn.Sequential:
@@ -64,53 +59,3 @@ def plain_steps(network: nn.Module, images: Tensor, labels: Tensor, draws: list[
         loss = nn.functional.cross_entropy(network(images[row : row + 1]), labels[row : row + 1])
         loss.backward()
         optimizer.step()
-
-
-def measure_in_processes(
-    train: Train, processes: int, devices: int, steps: int, warm_up_steps: int = 50
-) -> dict[str, Any]:
-    """Time ``train`` on the devices shared out to processes that start together.
-
-    Each process warms up on its own share first, with ``warm_up_steps`` steps.
-    """
-    context = multiprocessing.get_context("spawn")
-    ready, results = context.Barrier(processes + 1), context.Queue()
-    shares = np.array_split(np.arange(devices), processes)
-    workers = [
-        context.Process(
-            target=_worker, args=(train, share, devices, steps, warm_up_steps, ready, results)
-        )
-        for share in shares
-    ]
-    for worker in workers:
-        worker.start()
-    ready.wait()
-    started = time.perf_counter()
-    ready.wait()
-    seconds = time.perf_counter() - started
-    done = [results.get() for _ in workers]
-    for worker in workers:
-        worker.join()
-    return {
-        "seconds": seconds,
-        "warm_up_seconds": max(warm_up for warm_up, _ in done),
-        "processes": processes,
-        "weights": mean_weights([tensors for _, of_share in done for tensors in of_share]),
-    }
-
-
-def _worker(
-    train: Train, share: Any, devices: int, steps: int, warm_up: int, ready: Any, results: Any
-) -> None:
-    torch.set_num_threads(1)
-    work = paper_work(devices, steps)
-    own = Work(work.images[share], work.labels[share], work.draws[share], work.weights)
-    started = time.perf_counter()
-    train(own.first_steps(warm_up))
-    warm_up_seconds = time.perf_counter() - started
-    ready.wait()
-    trained = train(own)
-    ready.wait()
-    results.put((warm_up_seconds, trained))
-
-

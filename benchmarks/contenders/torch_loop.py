@@ -1,11 +1,14 @@
 """A plain PyTorch loop over devices and steps, in one process to a core."""
 
+from collections.abc import Callable
 from typing import Any
 
+import torch
+
+from benchmarks.processes import measure_in_processes
 from benchmarks.torch_work import (
     device_samples,
     from_torch,
-    measure_in_processes,
     paper_network,
     plain_steps,
     set_weights,
@@ -14,16 +17,22 @@ from benchmarks.work import CORES, Tensors, Work
 
 
 def measure(devices: int, steps: int) -> dict[str, Any]:
-    """Devices shared out to as many processes as there are cores, one thread each."""
-    return measure_in_processes(train, CORES, devices, steps)
+    """Devices shared out to as many processes as there are cores."""
+    return measure_in_processes(prepare, CORES, devices, steps, warm_up_steps=50)
 
 
-def train(work: Work) -> list[Tensors]:
-    """One device after another."""
-    trained = []
-    for device, draws in enumerate(work.draws.tolist()):
-        network = paper_network()
-        set_weights(network, work.weights)
-        plain_steps(network, *device_samples(work, device), draws)
-        trained.append(from_torch(list(network.parameters())))
-    return trained
+def prepare(work: Work) -> Callable[[], list[Tensors]]:
+    """One device after another, on one thread."""
+    torch.set_num_threads(1)
+    samples = [device_samples(work, device) for device in range(len(work.draws))]
+
+    def train() -> list[Tensors]:
+        trained = []
+        for (images, labels), draws in zip(samples, work.draws.tolist(), strict=True):
+            network = paper_network()
+            set_weights(network, work.weights)
+            plain_steps(network, images, labels, draws)
+            trained.append(from_torch(list(network.parameters())))
+        return trained
+
+    return train

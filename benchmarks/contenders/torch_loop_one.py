@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from benchmarks.contenders.torch_loop import train
-from benchmarks.torch_work import measure_in_processes
+from benchmarks.contenders.torch_loop import prepare
+from benchmarks.processes import measure_in_processes
 
 
 def measure(devices: int, steps: int) -> dict[str, Any]:
-    """One process, one thread."""
-    return measure_in_processes(train, 1, devices, steps)
+    """One process, one thread; the other cores idle."""
+    return measure_in_processes(prepare, 1, devices, steps, warm_up_steps=50)

@@ -10,6 +10,7 @@ from mix2fld.config import Config
 from mix2fld.errors import InputError
 
 if TYPE_CHECKING:
+    from mix2fld.planning import plan_link
     from mix2fld.protocol import PROTOCOLS, Protocol
     from mix2fld.runner import RunResult, run
     from mix2fld.types import Dataset, Delivery, Model
@@ -24,6 +25,7 @@ __all__ = [
     "Model",
     "Protocol",
     "RunResult",
+    "plan_link",
     "run",
 ]
 
@@ -31,6 +33,7 @@ _HOMES = {
     "PROTOCOLS": "protocol",
     "Protocol": "protocol",
     "RunResult": "runner",
+    "plan_link": "planning",
     "run": "runner",
     "Dataset": "types",
     "Delivery": "types",

@@ -26,6 +26,7 @@ class RichWatcher(Watcher):
             TimeRemainingColumn(elapsed_when_finished=True),
             console=console,
             disable=not console.is_terminal,
+            speed_estimate_period=3600,
         )
         self._bars = {
             single.run_name: self._progress.add_task(

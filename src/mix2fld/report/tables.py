@@ -19,7 +19,7 @@ def results_table(results: Sequence[RunResult]) -> Table:
     table = Table(
         title=f"After {results[0].summary['rounds']} rounds",
         caption=f"accuracy in %, ± std over {f'{seeds} seeds' if seeds > 1 else 'devices'}; "
-        "conv.: round where the stopping rule fired",
+        "conv.: round of convergence",
         **PLAIN,
     )
     table.add_column("protocol", no_wrap=True)

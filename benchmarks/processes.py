@@ -1,0 +1,57 @@
+"""The devices shared out to several processes that start together."""
+
+import multiprocessing
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from benchmarks.work import Tensors, Work, mean_weights, paper_work
+
+Prepare = Callable[[Work], Callable[[], list[Tensors]]]
+"""Takes the work of a process, converts its data, and gives the function that is timed."""
+
+
+def measure_in_processes(
+    prepare: Prepare, processes: int, devices: int, steps: int, warm_up_steps: int
+) -> dict[str, Any]:
+    """Time the local phase; each process warms up on the first steps of its own share."""
+    context = multiprocessing.get_context("spawn")
+    together, results = context.Barrier(processes + 1), context.Queue()
+    work = (devices, steps, warm_up_steps)
+    workers = [
+        context.Process(target=_worker, args=(prepare, share, work, together, results), daemon=True)
+        for share in np.array_split(np.arange(devices), processes)
+    ]
+    for worker in workers:
+        worker.start()
+    together.wait(timeout=600)
+    started = time.perf_counter()
+    together.wait(timeout=3600)
+    seconds = time.perf_counter() - started
+    done = [results.get() for _ in workers]
+    for worker in workers:
+        worker.join()
+    return {
+        "seconds": seconds,
+        "warm_up_seconds": max(warm_up for warm_up, _ in done),
+        "processes": processes,
+        "weights": mean_weights([tensors for _, of_share in done for tensors in of_share]),
+    }
+
+
+def _worker(
+    prepare: Prepare, share: Any, size: tuple[int, int, int], together: Any, results: Any
+) -> None:
+    devices, steps, warm_up_steps = size
+    work = paper_work(devices, steps)
+    own = Work(work.images[share], work.labels[share], work.draws[share], work.weights)
+    started = time.perf_counter()
+    prepare(own.first_steps(warm_up_steps))()
+    warm_up_seconds = time.perf_counter() - started
+    local_phase = prepare(own)
+    together.wait(timeout=600)
+    trained = local_phase()
+    together.wait(timeout=600)
+    results.put((warm_up_seconds, trained))
