@@ -1,6 +1,7 @@
 """``mix2fld run``."""
 
 import hashlib
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -31,12 +32,15 @@ class RunCommand:
         from rich.console import Console
 
         from mix2fld.cli.progress import RichWatcher
-        from mix2fld.data import load_dataset
+        from mix2fld.compilation import CompileClock, keep_compiled_code
+        from mix2fld.data import cache_folder, load_dataset
         from mix2fld.report.figures import draw_curves
         from mix2fld.report.tables import results_table
         from mix2fld.runner import check, run
 
         console = Console()
+        keep_compiled_code(cache_folder() / "compiled")
+        compiling, started = CompileClock(), time.perf_counter()
         out = self.out or default_folder(self.settings)
         dataset = load_dataset(self.settings.data, console=console)
         for problem in check(self.settings, dataset):
@@ -49,6 +53,10 @@ class RunCommand:
         draw_curves(results, picture)
         console.print(results_table(results))
         console.print(f"runs in [bold]{out}[/], learning curves in [bold]{picture}[/]")
+        seconds = time.perf_counter() - started
+        console.print(
+            f"took {seconds:.0f} s on this machine, of which {compiling.seconds:.0f} s compiling"
+        )
 
 
 def default_folder(config: Config) -> Path:
