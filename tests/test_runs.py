@@ -87,6 +87,8 @@ def test_summary_has_what_is_promised(tmp_path: Path) -> None:
     assert summary["seconds"]["computing"] == pytest.approx(
         3 * 30 * 1e-4 + 20 * 1e-4 * sum(info["seeds"]["samples"] > 0 for info in rounds)
     )
+    assert summary["seeds"]["condition"] == pytest.approx(1 / (1 - 2 * 0.1))
+    assert summary["seeds"]["distinct_groups"] > 0
     assert load_config(folder / "config.toml") == config
 
 

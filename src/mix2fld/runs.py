@@ -17,7 +17,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from mix2fld.clock import Clock
-from mix2fld.config import Config, dump_config, field_names, load_config
+from mix2fld.config import Config, dump_config, field_names, load_config, mixing_condition
 from mix2fld.errors import InputError
 from mix2fld.rounds import RoundInfo, RunState
 from mix2fld.types import Seeds, ServerState, Weights
@@ -122,6 +122,7 @@ def summarise(config: Config, rounds: Sequence[dict[str, Any]], reference: int) 
         "downloads": {name: total("downloads", name) for name in ("attempted", "delivered")},
         "bits": {name: total("bits", name) for name in ("up", "down")},
         "seconds": {name: total("seconds", name) for name in ("communication", "computing")},
+        "seeds": {**rounds[-1]["seeds"], "condition": mixing_condition(config.seeding.ratios)},
         "seconds_to_converge": None
         if converged is None
         else {name: total("seconds", name, done) for name in ("communication", "computing")},
