@@ -44,8 +44,8 @@ class Simulation:
         check_labels_covered(dataset.train_labels, self.parts, dataset.num_labels)
         self.dataset = dataset
         self.reference = int(stream(task.seed, "reference").integers(config.data.devices))
-        self._images = on_every_core(dataset.train_images)
-        self._targets = on_every_core(one_hot(dataset.train_labels, dataset.num_labels))
+        targets = one_hot(dataset.train_labels, dataset.num_labels)
+        self.shared = on_every_core((dataset.train_images, targets))
         tested = config.data.test_samples or len(dataset.test_labels)
         self._tests = TestSet(dataset.test_images[:tested], dataset.test_labels[:tested])
 
@@ -86,7 +86,8 @@ class Simulation:
 
     def _local_phase(self, state: RunState, round_number: int) -> LocalPhase:
         config, learner = self.task.config.learning, self.task.learner
-        draws = self._draws(round_number)
+        draws = self.draws(round_number)
+        images, targets = self.shared
         phase = begin_all(learner, self.task.dims.num_labels, state.weights)
         ends = np.linspace(0, config.local_steps, self.task.config.curve_points + 1).astype(int)
         snapshots = []
@@ -96,8 +97,8 @@ class Simulation:
                 learner,
                 self.protocol.local_loss,
                 phase,
-                self._images,
-                self._targets,
+                images,
+                targets,
                 state.teachers,
                 draws[:, begin:end],
             )
@@ -114,7 +115,7 @@ class Simulation:
         outputs = np.stack([average_outputs(pick(phase, d)) for d in range(len(self.parts))])
         return LocalPhase(phase.weights, outputs, snapshots, state.clock.after(computing=seconds))
 
-    def _draws(self, round_number: int) -> NDArray[np.int32]:
+    def draws(self, round_number: int) -> NDArray[np.int32]:
         """Rows of the training set that each step of each device uses: [D, K, B]."""
         config = self.task.config.learning
         return np.stack(

@@ -1,0 +1,129 @@
+"""How time and memory grow: ``python -m benchmarks.growth`` measures, draws and writes the page.
+
+Every point is measured in a process of its own. ``page`` makes the picture and the page again from
+the record; ``point NAME VALUE`` measures one point.
+"""
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from benchmarks.machine import describe
+
+ROOT = Path(__file__).parent.parent
+RECORD = ROOT / "results" / "bench" / "growth.json"
+AXES: dict[str, tuple[int, ...]] = {
+    "devices": (10, 30, 100, 300, 1000),
+    "samples": (50, 500, 5000),
+    "weights": (16, 158, 1258, 12_579),
+    "cores": (1, 2),
+}
+"""Values of each axis; for weights, the hidden units of an MLP."""
+DEVICE_STEPS = 64_000
+REPEATS = 3
+TESTED = 960
+
+
+def main(arguments: list[str]) -> None:
+    """Measure everything, or what the arguments say."""
+    if arguments[:1] == ["point"]:
+        name, value = arguments[1], int(arguments[2])
+        print(json.dumps(measure(name, value)), flush=True)
+        return
+    if arguments != ["page"]:
+        measure_all()
+    from benchmarks.growth_page import write_page
+
+    write_page(json.loads(RECORD.read_text()))
+
+
+def measure_all() -> None:
+    """Every point of every axis, written as they come."""
+    record: dict[str, Any] = {"machine": describe(), "points": {}}
+    for name, values in AXES.items():
+        record["points"][name] = []
+        for value in values:
+            command = [sys.executable, "-m", "benchmarks.growth", "point", name, str(value)]
+            done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+            point = json.loads(done.stdout.splitlines()[-1])
+            record["points"][name].append(point)
+            print(name, point, flush=True)
+            RECORD.parent.mkdir(parents=True, exist_ok=True)
+            RECORD.write_text(json.dumps(record, indent=1) + "\n")
+
+
+def measure(name: str, value: int) -> dict[str, Any]:
+    """Time of a device-step and peak memory with one setting changed."""
+    cores = sorted(os.sched_getaffinity(0))
+    if name == "cores":
+        os.sched_setaffinity(0, cores[:value])  # before JAX counts them
+    import resource
+
+    import jax
+    import numpy as np
+
+    from mix2fld.batching import TestSet, begin_all, steps_all
+    from mix2fld.config import Config
+    from mix2fld.data import load_dataset
+    from mix2fld.models import mlp
+    from mix2fld.rounds import pick
+    from mix2fld.runner import make_simulation
+
+    devices = value if name == "devices" else 10
+    steps = max(16, DEVICE_STEPS // devices // (1 if name != "weights" else max(1, value // 150)))
+    config = Config.of(
+        protocols="fl",
+        devices=devices,
+        samples_per_device=value if name == "samples" else 500,
+        partition="iid" if name == "samples" else "non-iid",
+        reuse_samples=devices > 100,
+        local_steps=steps,
+        test_samples=100,
+        link="ideal",
+        curve_points=1,
+    )
+    model = mlp((28, 28, 1), 10, hidden=(value,)) if name == "weights" else None
+    dataset = load_dataset(config.data)
+    simulation = make_simulation(config, dataset, model)
+    state, _ = simulation.play_round(simulation.start())
+    learner, seconds = simulation.task.learner, []
+    for round_number in range(2, 2 + REPEATS):
+        draws = simulation.draws(round_number)
+        phase = begin_all(learner, 10, state.weights)
+        started = time.perf_counter()
+        steps_all(
+            learner,
+            simulation.protocol.local_loss,
+            phase,
+            *simulation.shared,
+            state.teachers,
+            draws,
+        )
+        seconds.append(time.perf_counter() - started)
+    tests = TestSet(dataset.test_images[:TESTED], dataset.test_labels[:TESTED])
+    testing = []
+    for _ in range(2):
+        started = time.perf_counter()
+        tests.accuracies(learner.model, [pick(state.weights, d) for d in range(devices)])
+        testing.append(time.perf_counter() - started)
+    used = len(os.sched_getaffinity(0))
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return {
+        "value": simulation.task.dims.num_weights if name == "weights" else value,
+        "us_per_step": statistics.median(seconds) / (devices * steps) * used * 1e6,
+        "least": min(seconds) / (devices * steps) * used * 1e6,
+        "most": max(seconds) / (devices * steps) * used * 1e6,
+        "us_per_test_image": min(testing) / (devices * TESTED) * used * 1e6,
+        "seconds_of_a_round": statistics.median(seconds) / steps * 6400,
+        "peak_gb": peak * 1024 / 1e9,
+        "weights_mb": sum(np.asarray(t).nbytes for t in jax.tree.leaves(state.weights)) / 1e6,
+    }
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

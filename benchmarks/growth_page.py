@@ -1,0 +1,162 @@
+"""``docs/scaling.md`` and its picture, made from the record of ``benchmarks.growth`` alone."""
+
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import matplotlib.pyplot as plt
+import numpy as np
+
+mpl.use("Agg")
+
+ROOT = Path(__file__).parent.parent
+PAGE = ROOT / "docs" / "scaling.md"
+PICTURE = ROOT / "docs" / "images" / "growth.png"
+TITLES = {
+    "devices": "devices",
+    "samples": "samples of each device",
+    "weights": "weights of the model",
+    "cores": "cores",
+}
+MILLION = 1_000_000
+STEPS = 6400
+
+
+def write_page(record: dict[str, Any]) -> None:
+    """Draw the picture and write the page."""
+    draw(record["points"])
+    PAGE.write_text(render(record))
+
+
+def draw(points: dict[str, list[dict[str, float]]]) -> None:
+    """Time above, memory below, one column for each axis."""
+    figure, axes = plt.subplots(2, 4, figsize=(11, 5), sharex="col", layout="constrained")
+    for column, (name, title) in enumerate(TITLES.items()):
+        values = [point["value"] for point in points[name]]
+        time, memory = axes[0][column], axes[1][column]
+        middle = np.array([point["us_per_step"] for point in points[name]])
+        low = middle - [point["least"] for point in points[name]]
+        high = [point["most"] for point in points[name]] - middle
+        time.errorbar(values, middle, yerr=[low, high], marker="o", color="#0072b2", capsize=3)
+        memory.plot(values, [p["peak_gb"] for p in points[name]], marker="s", color="#d55e00")
+        memory.set_xlabel(title)
+        for axis in (time, memory):
+            axis.set_xscale("log", base=2 if name == "cores" else 10)
+            axis.set_yscale("log" if name == "weights" else "linear")
+            if name != "weights":
+                axis.set_ylim(bottom=0)
+            axis.grid(alpha=0.3)
+        if name == "cores":
+            memory.set_xticks(values, [str(int(value)) for value in values])
+            memory.minorticks_off()
+    axes[0][0].set_ylabel("µs of a core\nfor a device-step")
+    axes[1][0].set_ylabel("peak memory in GB")
+    PICTURE.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(PICTURE, dpi=110)
+    plt.close(figure)
+
+
+def render(record: dict[str, Any]) -> str:
+    """The page, with every figure taken from the record or worked out from it."""
+    points = record["points"]
+    machine = record["machine"]
+    return f"""# How it grows
+
+Made by `make bench-growth` from `results/bench/growth.json`; do not edit it. Machine: {machine["cpu"]},
+{machine["cores"]} cores, {machine["memory_gb"]} GB. A point is the median of three local phases of FL in a
+process of its own; bars are the fastest and the slowest.
+
+![Time and memory against devices, samples, weights and cores](images/growth.png)
+
+| axis | from | to | µs of a core for a device-step | peak memory in GB |
+|---|---|---|---|---|
+{chr(10).join(_row(name, points[name]) for name in TITLES)}
+
+In words:
+
+- **Devices.** {_flatness(points["devices"])} Memory grows by
+  {_memory_per_device(points["devices"]):.2f} MB a device: its weights, held three times over while they
+  are mapped, encoded and measured. The dataset is held once for each core, whatever the devices.
+- **Samples of a device.** A step reads one sample, so its time hardly moves; a device holds row
+  numbers of the common dataset, not copies.
+- **Weights.** The step grows with the power {_slope(points["weights"]):.2f} of the number of weights
+  between the smallest and the largest model: below some 100,000 weights fixed costs count, above a
+  million the step is bound by reading and writing the weights.
+- **Cores.** {_cores(points["cores"])}
+
+{_million(points)}
+"""
+
+
+def _row(name: str, points: list[dict[str, float]]) -> str:
+    first, last = points[0], points[-1]
+    return (
+        f"| {TITLES[name]} | {first['value']:,.0f} | {last['value']:,.0f} "
+        f"| {first['us_per_step']:.1f} → {last['us_per_step']:.1f} "
+        f"| {first['peak_gb']:.2f} → {last['peak_gb']:.2f} |"
+    )
+
+
+def _flatness(points: list[dict[str, float]]) -> str:
+    times = [point["us_per_step"] for point in points]
+    apart = max(times) / min(times) - 1
+    return (
+        f"From {points[0]['value']:,.0f} to {points[-1]['value']:,.0f} devices the cost of a "
+        f"device-step stays within {apart:.0%}."
+    )
+
+
+def _memory_per_device(points: list[dict[str, float]]) -> float:
+    devices = [point["value"] for point in points]
+    return float(np.polyfit(devices, [point["peak_gb"] * 1e3 for point in points], 1)[0])
+
+
+def _slope(points: list[dict[str, float]]) -> float:
+    values = np.log([point["value"] for point in points])
+    return float(np.polyfit(values, np.log([point["us_per_step"] for point in points]), 1)[0])
+
+
+def _cores(points: list[dict[str, float]]) -> str:
+    one, all_of_them = points[0], points[-1]
+    faster = one["seconds_of_a_round"] / all_of_them["seconds_of_a_round"]
+    return (
+        f"{all_of_them['value']:.0f} cores finish a local phase {faster:.2f} times as fast as one: "
+        "devices are independent until they upload."
+    )
+
+
+def _million(points: dict[str, list[dict[str, float]]]) -> str:
+    step = points["devices"][-1]["us_per_step"] * 1e-6
+    training = MILLION * STEPS * step / 3600
+    testing = MILLION * 10_000 * points["devices"][-1]["us_per_test_image"] * 1e-6 / 3600
+    weights_gb = MILLION * 12_544 * 4 / 1e9
+    outputs_gb = MILLION * 400 / 1e9
+    seeds_gb = MILLION * 50 * 785 / 1e9
+    unmixed_gb = MILLION * 100 * 784 * 4 / 1e9
+    own_gb = MILLION * 500 * 784 / 1e9
+    slot_bits = 2 * 10e6 / MILLION * 2 * 1e-3
+    return f"""## A million devices, on paper
+
+What the figures above say about a cluster, for the paper's numbers (K = {STEPS:,}, N_S = 50, N_I = 100):
+
+| part of a round | needs | on 1,000 cores |
+|---|---|---|
+| local phases | {training:,.0f} core-hours | {training * 3.6:,.0f} s |
+| accuracy of every device on 10,000 images | {testing:,.0f} core-hours | {testing * 3.6:,.0f} s |
+| weights of all devices | {weights_gb:,.0f} GB | {weights_gb:,.0f} MB a core |
+| samples, if each device has its own | {own_gb:,.0f} GB | {own_gb:,.0f} MB a core |
+| FL uploads to one server | {weights_gb:,.0f} GB | {weights_gb * 0.8:,.0f} s over 10 Gbit/s |
+| Mix2FLD outputs to one server | {outputs_gb:.1f} GB | {outputs_gb * 0.8:.1f} s over 10 Gbit/s |
+| Mix2FLD seeds, once | {seeds_gb:,.0f} GB | {seeds_gb * 0.8:,.0f} s over 10 Gbit/s |
+| Mix2FLD unmixed samples at the server | {unmixed_gb:,.0f} GB | does not fit one machine |
+
+What breaks first, in this order:
+
+1. **The radio of the paper.** FDMA leaves each of a million devices {slot_bits:.2f} bits a slot; even the
+   3,200 bits of outputs need {3200 / slot_bits:,.0f} slots. Devices would have to be scheduled in groups.
+2. **The server's unmixed samples.** N_I counts for each device, but 3,200 steps look at 3,200 samples at
+   the most: they would have to be made when they are drawn, not all beforehand.
+3. **One server for FL.** Its uploads fill a 10 Gbit/s link for {weights_gb * 0.8:,.0f} s a round; the mean of weights is
+   a sum and can be taken in a tree. Outputs are {weights_gb / outputs_gb:,.0f} times smaller and need none.
+4. **Measuring every device.** It costs {testing / training:.0%} of the training; a sample of a thousand devices
+   would do."""
