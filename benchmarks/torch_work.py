@@ -32,7 +32,7 @@ def to_torch(tensors: Tensors) -> list[Tensor]:
 
 def from_torch(parameters: list[Any]) -> Tensors:
     """The way back."""
-    arrays = [np.array(torch.as_tensor(tensor).detach()) for tensor in parameters]
+    arrays = [torch.as_tensor(tensor).detach().numpy().copy() for tensor in parameters]
     kernels = [arrays[0].transpose(2, 3, 1, 0), arrays[2].transpose(2, 3, 1, 0), arrays[4]]
     pairs = zip(arrays[1::2], kernels, strict=True)
     return [array for pair in pairs for array in pair]

@@ -7,7 +7,7 @@ kernel [3, 3, 1, 12] of the first convolution, bias [6] and kernel [3, 3, 12, 6]
 
 import os
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from mix2fld.config import Config
 from mix2fld.data import load_dataset, partition
 from mix2fld.learning import draw_samples
 from mix2fld.streams import stream
+from mix2fld.types import Dataset
 
 LEARNING_RATE = 0.01
 SHAPES = ((12,), (3, 3, 1, 12), (6,), (3, 3, 12, 6), (10,), (10, 1176))
@@ -38,20 +39,33 @@ class Work:
         return Work(self.images, self.labels, self.draws[:, :steps], self.weights)
 
 
-def paper_work(devices: int, steps: int) -> Work:
-    """The paper's partition, non-iid, with 500 samples a device."""
+def deal(devices: int) -> tuple[Dataset, list[NDArray[np.int64]]]:
+    """MNIST, and the 500 rows of it that each device holds: the paper's partition, non-iid."""
     config = Config.of(devices=devices, reuse_samples=devices > 100)
     dataset = load_dataset(config.data)
     parts = partition(dataset.train_labels, config.data, 10, stream(0, "partition"))
-    draws = [
-        draw_samples(stream(0, "draws", 1, device), len(part), steps, 1)[:, 0]
-        for device, part in enumerate(parts)
-    ]
+    return dataset, parts
+
+
+def paper_work(devices: int, steps: int) -> Work:
+    """The work with its samples laid out device by device."""
+    dataset, parts = deal(devices)
     return Work(
         images=np.stack([dataset.train_images[part] for part in parts]),
         labels=np.stack([dataset.train_labels[part] for part in parts]),
-        draws=np.stack(draws),
+        draws=draw(parts, steps),
         weights=initial_weights(),
+    )
+
+
+def draw(parts: list[NDArray[np.int64]], steps: int) -> NDArray[np.int32]:
+    """One sample for each step of each device, [D, K], uniformly drawn."""
+    streams = [stream(0, "draws", 1, device) for device in range(len(parts))]
+    return np.stack(
+        [
+            draw_samples(rng, len(part), steps, 1)[:, 0]
+            for rng, part in zip(streams, parts, strict=True)
+        ]
     )
 
 
@@ -72,39 +86,36 @@ def mean_weights(of_devices: list[Tensors]) -> Tensors:
 
 def deviation(work: Work, mean: Tensors) -> float:
     """Largest difference of any mean weight from that of the package's own ``sgd_steps``."""
-    expected = mean_weights([_reference(work, device) for device in range(len(work.draws))])
-    return max(float(np.abs(a - b).max()) for a, b in zip(mean, expected, strict=True))
+    devices = range(len(work.draws))
+    return difference(mean, mean_weights([reference(work, device) for device in devices]))
 
 
-def _reference(work: Work, device: int) -> Tensors:
-    import jax
-
-    from mix2fld.learning import one_hot
-
-    tensors = _trained(
-        work.weights,
-        work.images[device],
-        one_hot(work.labels[device], 10),
-        work.draws[device][:, None],
-    )
-    return [np.asarray(tensor) for tensor in jax.tree.leaves(tensors)]
+def difference(some: Tensors, others: Tensors) -> float:
+    """Largest difference of any weight."""
+    return max(float(np.abs(a - b).max()) for a, b in zip(some, others, strict=True))
 
 
-def _trained(tensors: Tensors, images: Any, targets: Any, draws: Any) -> Any:
+def reference(work: Work, device: int) -> Tensors:
+    """One device's weights after its steps by the package's own ``sgd_steps``."""
     import jax
     import jax.numpy as jnp
 
-    from mix2fld.learning import begin_phase, label_loss, sgd_steps
+    from mix2fld.learning import begin_phase, label_loss, one_hot, sgd_steps
 
-    @partial(jax.jit, static_argnums=0)
-    def train(learner: Any, weights: Any, images: Any, targets: Any, draws: Any) -> Any:
-        phase = begin_phase(learner, weights, 10)
-        teacher = jnp.zeros((10, 10))
-        return sgd_steps(learner, label_loss, phase, images, targets, teacher, draws).weights
+    learner = paper_learner()
+    trained = jax.jit(sgd_steps, static_argnums=(0, 1))(
+        learner,
+        label_loss,
+        begin_phase(learner, weight_tree([jnp.asarray(tensor) for tensor in work.weights]), 10),
+        work.images[device],
+        one_hot(work.labels[device], 10),
+        jnp.zeros((10, 10)),
+        work.draws[device][:, None],
+    )
+    return [np.asarray(tensor) for tensor in jax.tree.leaves(trained.weights)]
 
-    return train(paper_learner(), weight_tree(tensors), images, targets, draws)
 
-
+@lru_cache
 def paper_learner() -> Any:
     """The package's learner for this work: the paper's network and plain SGD."""
     from mix2fld.config import LearningConfig

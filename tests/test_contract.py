@@ -6,6 +6,7 @@ import jax
 import numpy as np
 import pytest
 
+from mix2fld.batching import pick
 from mix2fld.exchange import (
     decode_upload,
     download_bits,
@@ -14,7 +15,6 @@ from mix2fld.exchange import (
     upload_bits,
 )
 from mix2fld.protocol import PROTOCOLS
-from mix2fld.rounds import pick
 from mix2fld.runner import make_simulation, run
 from mix2fld.types import Knowledge
 from toys import DeadLink, toy_config, toy_dataset

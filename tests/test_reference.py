@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 
 import reference_networks
+from mix2fld.batching import pick
 from mix2fld.config import Config
 from mix2fld.engine import Simulation
 from mix2fld.learning import one_hot
+from mix2fld.native import small_cnn
 from mix2fld.protocol import PROTOCOLS
-from mix2fld.rounds import RoundInfo, RunState, pick
+from mix2fld.rounds import RoundInfo, RunState
 from mix2fld.runner import make_simulation
 from mix2fld.server.inverse_mixup import Pool, find_groups
 from mix2fld.streams import stream
@@ -245,9 +247,12 @@ def assert_same_seed_set(info: RoundInfo, oracle: Reference, expected: State) ->
         assert info.seeds["distinct_groups"] == min(found, wanted)
 
 
+@pytest.mark.parametrize("kernel", ["xla", "native"])
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_every_protocol(protocol: str) -> None:
-    states, records = play_both(a_config(protocol))
+def test_every_protocol(protocol: str, kernel: str) -> None:
+    if kernel == "native" and small_cnn((SIDE, SIDE, 1), 12, 6, LABELS) is None:
+        pytest.skip("no C compiler or no AVX2 here: there is only XLA")
+    states, records = play_both(a_config(protocol, kernel=kernel))
     if protocol == "isolated":
         assert not any(any(record.uploads + record.downloads) for record in records)
         return

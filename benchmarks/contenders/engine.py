@@ -6,18 +6,21 @@ from typing import Any
 import jax
 import numpy as np
 
-from benchmarks.work import Work, mean_weights, paper_learner, paper_work, weight_tree
+from benchmarks.work import deal, draw, initial_weights, mean_weights, paper_learner, weight_tree
 from mix2fld.batching import begin_all, on_every_core, steps_all
 from mix2fld.learning import label_loss, one_hot
 
 
 def measure(devices: int, steps: int) -> dict[str, Any]:
     """``batching.steps_all`` as the engine calls it, in one piece."""
-    work = paper_work(devices, steps)
+    dataset, parts = deal(devices)
     learner, teachers = paper_learner(), np.zeros((devices, 10, 10), np.float32)
-    images = on_every_core(work.images.reshape(-1, *work.images.shape[2:]))
-    targets = on_every_core(one_hot(work.labels.reshape(-1), 10))
-    draws, phase = rows_of_all(work), begin_all(learner, 10, _stacked(work))
+    images = on_every_core(dataset.train_images)
+    targets = on_every_core(one_hot(dataset.train_labels, 10))
+    rows = np.stack([part[drawn] for part, drawn in zip(parts, draw(parts, steps), strict=True)])
+    draws = rows[:, :, None].astype(np.int32)
+    stacked = [np.stack([tensor] * devices) for tensor in initial_weights()]
+    phase = begin_all(learner, 10, weight_tree(stacked))
 
     def local_phase() -> Any:
         return steps_all(learner, label_loss, phase, images, targets, teachers, draws)
@@ -34,15 +37,3 @@ def measure(devices: int, steps: int) -> dict[str, Any]:
         "warm_up_seconds": first - seconds,
         "weights": mean_weights(of_devices),
     }
-
-
-def rows_of_all(work: Work) -> Any:
-    """The draws as rows of all devices' samples together: [D, K, 1]."""
-    devices, samples = work.labels.shape
-    first_rows = samples * np.arange(devices, dtype=np.int32)[:, None]
-    return (work.draws + first_rows)[:, :, None]
-
-
-def _stacked(work: Work) -> Any:
-    copies = [np.stack([tensor] * len(work.draws)) for tensor in work.weights]
-    return weight_tree(copies)

@@ -1,22 +1,23 @@
-"""FedJAX: federated averaging with its ``pmap`` backend, one JAX device to a core."""
+"""FedJAX: federated averaging with its ``jit`` backend, one process to a core.
 
-import os
-import time
-from collections.abc import Iterator
+Its ``pmap`` backend calls a function that current JAX no longer has.
+"""
+
+from collections.abc import Callable, Iterator
+from functools import lru_cache
 from typing import Any
-
-from benchmarks.work import CORES, LEARNING_RATE, Tensors, Work, paper_work
-
-os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={CORES}"
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from benchmarks.processes import measure_in_processes
+from benchmarks.work import CORES, LEARNING_RATE, Tensors, Work
+
 jax.tree_map = jax.tree.map  # FedJAX still calls it by the name that JAX has given up
 
-import fedjax
-from fedjax.algorithms import fed_avg
+import fedjax  # noqa: E402
+from fedjax.algorithms import fed_avg  # noqa: E402
 
 
 class DrawnSamples:
@@ -38,41 +39,49 @@ class DrawnSamples:
 
 
 def measure(devices: int, steps: int) -> dict[str, Any]:
-    """One round, after one of a few steps to compile."""
-    work = paper_work(devices, steps)
-    fedjax.set_for_each_client_backend(os.environ.get("FEDJAX_BACKEND", "pmap"))
-    algorithm = fed_avg.federated_averaging(
-        jax.grad(_loss),
+    """Devices shared out to as many processes as there are cores."""
+    return measure_in_processes(prepare, CORES, devices, steps, warm_up_steps=20)
+
+
+def prepare(work: Work) -> Callable[[], list[Tensors]]:
+    """One round of federated averaging over the devices of the share."""
+    keys = jax.random.split(jax.random.PRNGKey(0), len(work.draws))
+    clients = [(str(d).encode(), DrawnSamples(work, d), key) for d, key in enumerate(keys)]
+    algorithm = averaging()
+    state = algorithm.init([jnp.asarray(tensor) for tensor in work.weights])
+
+    def train() -> list[Tensors]:
+        after, _ = algorithm.apply(state, clients)
+        mean = [np.asarray(tensor) for tensor in after.params]
+        return [mean for _ in clients]
+
+    return train
+
+
+@lru_cache
+def averaging() -> Any:
+    """FedJAX's algorithm, made once because it holds the compiled code."""
+    return fed_avg.federated_averaging(
+        jax.grad(loss),
         fedjax.optimizers.sgd(LEARNING_RATE),
         fedjax.optimizers.sgd(1.0),
         fedjax.ShuffleRepeatBatchHParams(batch_size=1),
     )
-    state = algorithm.init([jnp.asarray(tensor) for tensor in work.weights])
-    warm_up, _ = _round(algorithm, state, work.first_steps(20))
-    seconds, trained = _round(algorithm, state, work)
-    return {"seconds": seconds, "warm_up_seconds": warm_up, "weights": trained}
 
 
-def _round(algorithm: Any, state: Any, work: Work) -> tuple[float, Tensors]:
-    keys = jax.random.split(jax.random.PRNGKey(0), len(work.draws))
-    clients = [(str(d).encode(), DrawnSamples(work, d), key) for d, key in enumerate(keys)]
-    started = time.perf_counter()
-    after, _ = algorithm.apply(state, clients)
-    weights = [np.asarray(tensor) for tensor in after.params]
-    return time.perf_counter() - started, weights
-
-
-def _loss(weights: Any, batch: Any, key: Any) -> Any:
+def loss(weights: Any, batch: Any, key: Any) -> Any:
+    """Cross-entropy of the paper's network on a batch of one image."""
     del key
     bias1, kernel1, bias2, kernel2, bias3, kernel3 = weights
     maps = batch["x"].astype(jnp.float32) / 255
-    maps = jax.nn.relu(_convolution(maps, kernel1) + bias1)
+    maps = jax.nn.relu(convolution(maps, kernel1) + bias1)
     maps = jax.lax.reduce_window(maps, -jnp.inf, jax.lax.max, (1, 2, 2, 1), (1, 2, 2, 1), "VALID")
-    maps = jax.nn.relu(_convolution(maps, kernel2) + bias2)
+    maps = jax.nn.relu(convolution(maps, kernel2) + bias2)
     logits = maps.transpose(0, 3, 1, 2).reshape(1, -1) @ kernel3.T + bias3
     return -jax.nn.log_softmax(logits)[0, batch["y"][0]]
 
 
-def _convolution(maps: Any, kernel: Any) -> Any:
+def convolution(maps: Any, kernel: Any) -> Any:
+    """3 x 3 convolution of the same size."""
     layout = ("NHWC", "HWIO", "NHWC")
     return jax.lax.conv_general_dilated(maps, kernel, (1, 1), "SAME", dimension_numbers=layout)

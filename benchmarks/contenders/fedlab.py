@@ -1,12 +1,21 @@
 """FedLab: its serial trainer, one process to a core.
 
-The batches of each device are laid out beforehand, which spares FedLab the work of a ``DataLoader``.
+Each device's batches are laid out beforehand, which spares FedLab the work of a ``DataLoader``.
 """
 
+import sys
 from collections.abc import Callable
 from typing import Any
+from unittest.mock import MagicMock
 
 import torch
+
+try:
+    import torchvision  # noqa: F401
+except (ImportError, RuntimeError):  # a build for another PyTorch fails with the latter
+    # FedLab imports it for datasets that are not used here.
+    sys.modules.update({name: MagicMock() for name in ("torchvision", "torchvision.transforms")})
+
 from fedlab.contrib.algorithm.basic_client import SGDSerialClientTrainer
 from fedlab.utils import SerializationTool
 

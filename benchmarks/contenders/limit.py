@@ -6,6 +6,7 @@ import subprocess
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -23,36 +24,44 @@ SIZES = {"SIDE": 28, "CHANNELS": 1, "FIRST": 12, "SECOND": 6, "LABELS": 10}
 def measure(devices: int, steps: int) -> dict[str, Any]:
     """One thread to a core, each walking through its share of the devices."""
     work = paper_work(devices, steps)
-    lanes = 16 if "avx512f" in cpu_flags() else 8
-    library, compiling = _compile(lanes)
-    _train_all(library, work.first_steps(50))
     started = time.perf_counter()
-    trained = _train_all(library, work)
+    train_all(work.first_steps(50))
+    warm_up = time.perf_counter() - started
+    started = time.perf_counter()
+    trained = train_all(work)
     return {
         "seconds": time.perf_counter() - started,
-        "warm_up_seconds": compiling,
-        "lanes": lanes,
+        "warm_up_seconds": warm_up,
+        "lanes": lanes(),
         "weights": mean_weights(trained),
     }
 
 
-def _compile(lanes: int) -> tuple[ctypes.CDLL, float]:
+def train_all(work: Work) -> list[Tensors]:
+    """The weights of every device after its steps."""
+    library = compiled()
+    with ThreadPoolExecutor(CORES) as pool:
+        return list(pool.map(lambda d: _train(library, work, d), range(len(work.draws))))
+
+
+def lanes() -> int:
+    """Floats in the widest vector of this machine: AVX-512 or AVX2."""
+    return 16 if "avx512f" in cpu_flags() else 8
+
+
+@lru_cache
+def compiled() -> ctypes.CDLL:
+    """The kernel, compiled for this machine."""
     compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
     if compiler is None:
         raise RuntimeError("no C compiler on this machine")
-    started = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder) / "limit.so"
         flags = ["-O3", "-march=native", "-ffast-math", "-shared", "-fPIC", "-Wno-psabi"]
-        sizes = [f"-D{name}={size}" for name, size in {**SIZES, "LANES": lanes}.items()]
+        sizes = [f"-D{name}={size}" for name, size in {**SIZES, "LANES": lanes()}.items()]
         command = [compiler, *flags, *sizes, str(SOURCE), "-o", str(target), "-lm"]
         subprocess.run(command, check=True)
-        return ctypes.CDLL(str(target)), time.perf_counter() - started
-
-
-def _train_all(library: ctypes.CDLL, work: Work) -> list[Tensors]:
-    with ThreadPoolExecutor(CORES) as pool:
-        return list(pool.map(lambda d: _train(library, work, d), range(len(work.draws))))
+        return ctypes.CDLL(str(target))
 
 
 def _train(library: ctypes.CDLL, work: Work, device: int) -> Tensors:

@@ -1,13 +1,14 @@
 """Maps what one device does over all devices, with every core busy.
 
-On a CPU each core walks through its share of the devices one by one, which for small models is
-several times faster than a batched step; on an accelerator they run batched. Arrays with a device
-axis come from the host and go back to it: nothing spread over cores is ever combined there, so no
-core waits for another.
+Where the learner has machine code, threads share out the devices. Otherwise XLA does: on a CPU each
+core walks through its share of the devices one by one, which for small models is several times
+faster than a batched step; on an accelerator they run batched. Arrays with a device axis come from
+the host and go back to it: nothing spread over cores is ever combined there, so no core waits for
+another.
 """
 
-import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import lru_cache, partial
 from typing import Any
@@ -24,8 +25,11 @@ from mix2fld.learning import (
     Phase,
     begin_phase,
     correct_predictions,
+    has_kernel,
+    kernel_steps,
     sgd_steps,
 )
+from mix2fld.processor import usable_cores
 from mix2fld.types import Model, Weights
 
 TEST_BATCH = 32  # the fastest for the networks of the package on a CPU
@@ -33,7 +37,80 @@ EVERYWHERE, SPLIT = PartitionSpec(), PartitionSpec("devices")
 
 # JAX fixes its CPU devices at first use; where that has happened already, they stay as they are.
 with suppress(RuntimeError):
-    jax.config.update("jax_num_cpu_devices", len(os.sched_getaffinity(0)))
+    jax.config.update("jax_num_cpu_devices", usable_cores())
+
+
+class Trainer:
+    """The local steps of all devices on a common training set."""
+
+    def __init__(
+        self,
+        learner: Learner,
+        loss: Loss,
+        images: NDArray[np.uint8],
+        targets: NDArray[np.float32],
+    ) -> None:
+        self.learner, self.loss = learner, loss
+        self._num_labels = targets.shape[1]
+        self._by_kernel = has_kernel(learner, loss)
+        samples = (np.ascontiguousarray(images), np.ascontiguousarray(targets))
+        self._samples: tuple[Any, Any] = samples if self._by_kernel else on_every_core(samples)
+
+    def begin(self, weights: Weights) -> Phase:
+        """The phase of every device before its first step; ``weights`` [D, ...]."""
+        if not self._by_kernel:
+            return over_devices(_begin_one, (self.learner, self._num_labels), (), (weights,))
+        devices, labels = len(jax.tree.leaves(weights)[0]), self._num_labels
+        sums, counts = np.zeros((devices, labels, labels)), np.zeros((devices, labels))
+        stateless = self.learner.optimizer.init(weights)
+        return Phase(weights, stateless, sums.astype(np.float32), counts.astype(np.float32))
+
+    def steps(self, phase: Phase, teachers: NDArray[np.float32], draws: NDArray[np.int32]) -> Phase:
+        """SGD steps of every device; ``draws`` [D, K, B] names rows of the training set."""
+        if not self._by_kernel:
+            fixed, own = (self.learner, self.loss), (phase, teachers, draws)
+            return over_devices(_steps_of_one, fixed, self._samples, own)
+
+        def one(device: int) -> Phase:
+            own, (images, targets) = pick(phase, device), self._samples
+            teacher = np.ascontiguousarray(teachers[device])
+            return kernel_steps(
+                self.learner, self.loss, own, images, targets, teacher, draws[device]
+            )
+
+        return _stack(_in_threads(one, range(len(draws))))
+
+
+class TestSet:
+    """Test samples, for the accuracy of many models at once."""
+
+    def __init__(
+        self, learner: Learner, images: NDArray[np.uint8], labels: NDArray[np.int32]
+    ) -> None:
+        self.size = len(labels)
+        self._learner = learner
+        if learner.kernel is not None:
+            self._samples = (np.ascontiguousarray(images), np.ascontiguousarray(labels))
+            return
+        padding = -self.size % TEST_BATCH
+        nothing = np.zeros((padding, *images.shape[1:]), np.uint8)
+        batches = np.concatenate([images, nothing]).reshape(-1, TEST_BATCH, *images.shape[1:])
+        truth = np.concatenate([labels, np.full(padding, -1)]).reshape(-1, TEST_BATCH)
+        self._samples = on_every_core((batches, truth.astype(np.int32)))
+
+    def accuracies(self, models_weights: list[Weights]) -> list[float]:
+        """Test accuracy of each set of weights."""
+        kernel = self._learner.kernel
+        if kernel is None:
+            fixed, own = (self._learner.model,), (_stack(models_weights),)
+            correct = over_devices(_correct_of_one, fixed, self._samples, own)
+        else:
+
+            def count(weights: Weights) -> int:
+                return kernel.count_correct(jax.tree.leaves(weights), *self._samples)
+
+            correct = _in_threads(count, models_weights)
+        return [int(count) / self.size for count in correct]
 
 
 @lru_cache(maxsize=1)
@@ -63,6 +140,11 @@ def over_devices(
     return jax.tree.map(lambda a: np.asarray(a)[:count], result)
 
 
+def pick(stacked: Any, device: int) -> Any:
+    """One device's part of arrays with a device axis."""
+    return jax.tree.map(lambda tensor: tensor[device], stacked)
+
+
 @partial(jax.jit, static_argnums=(0, 1))
 def _mapped(function: Callable[..., Any], fixed: Any, shared: Any, own: Any) -> Any:
     mesh = cores()
@@ -79,40 +161,13 @@ def _mapped(function: Callable[..., Any], fixed: Any, shared: Any, own: Any) -> 
     )(shared, own)
 
 
-def begin_all(learner: Learner, num_labels: int, weights: Weights) -> Phase:
-    """The phase of every device before its first step; ``weights`` [D, ...]."""
-    return over_devices(_begin_one, (learner, num_labels), (), (weights,))
+def _in_threads(function: Callable[[Any], Any], values: Iterable[Any]) -> list[Any]:
+    with ThreadPoolExecutor(usable_cores()) as threads:
+        return list(threads.map(function, values))
 
 
-def steps_all(
-    learner: Learner,
-    loss: Loss,
-    phase: Phase,
-    images: Array,
-    targets: Array,
-    teachers: NDArray[np.float32],
-    draws: NDArray[np.int32],
-) -> Phase:
-    """SGD steps of every device; ``draws`` [D, K, B] names rows of the common ``images``."""
-    return over_devices(_steps_of_one, (learner, loss), (images, targets), (phase, teachers, draws))
-
-
-class TestSet:
-    """Test samples cut into batches, for the accuracy of many models at once."""
-
-    def __init__(self, images: NDArray[np.uint8], labels: NDArray[np.int32]) -> None:
-        self.size = len(labels)
-        padding = -self.size % TEST_BATCH
-        nothing = np.zeros((padding, *images.shape[1:]), np.uint8)
-        batches = np.concatenate([images, nothing]).reshape(-1, TEST_BATCH, *images.shape[1:])
-        truth = np.concatenate([labels, np.full(padding, -1)]).reshape(-1, TEST_BATCH)
-        self._samples = on_every_core((batches, truth.astype(np.int32)))
-
-    def accuracies(self, model: Model, models_weights: list[Weights]) -> list[float]:
-        """Test accuracy of each set of weights."""
-        stacked = jax.tree.map(lambda *tensors: np.stack(tensors), *models_weights)
-        correct = over_devices(_correct_of_one, (model,), self._samples, (stacked,))
-        return [int(count) / self.size for count in correct]
+def _stack(trees: list[Any]) -> Any:
+    return jax.tree.map(lambda *tensors: np.stack(tensors), *trees)
 
 
 def _begin_one(learner: Learner, num_labels: int, weights: Weights) -> Phase:

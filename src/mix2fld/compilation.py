@@ -2,10 +2,11 @@
 
 import hashlib
 import platform
-from contextlib import suppress
 from pathlib import Path
 
 import jax
+
+from mix2fld.processor import cpu_flags
 
 COMPILING = (
     "/jax/core/compile/jaxpr_to_mlir_module_duration",
@@ -39,8 +40,4 @@ class CompileClock:
 
 def _processor() -> str:
     """A short name for this kind of processor, from the instructions it has."""
-    described = platform.machine()
-    with suppress(OSError):
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-        described += next((line for line in lines if line.startswith(("flags", "Features"))), "")
-    return hashlib.sha256(described.encode()).hexdigest()[:12]
+    return hashlib.sha256(f"{platform.machine()}{cpu_flags()}".encode()).hexdigest()[:12]

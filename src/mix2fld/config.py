@@ -71,6 +71,8 @@ class LearningConfig(Section):
     """paper-cnn, cifar-cnn, mlp, or package.module:function of your own; auto fits the images."""
     initial_weights: Literal["common", "independent"] = "common"
     """Whether all devices start from one draw or each from its own."""
+    kernel: Literal["auto", "xla", "native"] = "auto"
+    """By XLA, or by a C compiler for models that have such code; auto takes the faster."""
     optimizer: Literal["sgd", "momentum", "adam"] = "sgd"
     """The Optax optimiser; it starts afresh in every local phase and every conversion."""
     learning_rate: PositiveFloat = 0.01

@@ -8,7 +8,7 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
-from mix2fld.batching import TestSet, begin_all, cores, on_every_core, steps_all
+from mix2fld.batching import TestSet, Trainer, pick
 from mix2fld.clock import Clock, computing_seconds, transfer_seconds
 from mix2fld.convergence import relative_change
 from mix2fld.data import check_labels_covered, partition
@@ -25,8 +25,9 @@ from mix2fld.exchange import (
 )
 from mix2fld.learning import average_outputs, draw_samples, one_hot
 from mix2fld.link import Direction, Link, check_delivery
+from mix2fld.processor import usable_cores
 from mix2fld.protocol import Protocol
-from mix2fld.rounds import LocalPhase, Round, RoundInfo, RunState, Transfer, observe, pick
+from mix2fld.rounds import LocalPhase, Round, RoundInfo, RunState, Transfer, observe
 from mix2fld.streams import stream
 from mix2fld.task import Task
 from mix2fld.types import Dataset, Knowledge, Seeds, ServerState, Upload, Weights
@@ -45,9 +46,10 @@ class Simulation:
         self.dataset = dataset
         self.reference = int(stream(task.seed, "reference").integers(config.data.devices))
         targets = one_hot(dataset.train_labels, dataset.num_labels)
-        self.shared = on_every_core((dataset.train_images, targets))
+        self.trainer = Trainer(task.learner, protocol.local_loss, dataset.train_images, targets)
         tested = config.data.test_samples or len(dataset.test_labels)
-        self._tests = TestSet(dataset.test_images[:tested], dataset.test_labels[:tested])
+        samples = dataset.test_images[:tested], dataset.test_labels[:tested]
+        self.tests = TestSet(task.learner, *samples)
 
     def start(self) -> RunState:
         """The state before the first round."""
@@ -81,29 +83,19 @@ class Simulation:
         )
         after = RunState(round_number, weights, teachers, seeds_due, server, clock)
         played = Round(state, local, up, down, after, relative_change(state.server, server))
-        model, tolerance = self.task.learner.model, self.task.config.tolerance
-        return after, observe(played, model, self._tests, self.reference, tolerance)
+        return after, observe(played, self.tests, self.reference, self.task.config.tolerance)
 
     def _local_phase(self, state: RunState, round_number: int) -> LocalPhase:
-        config, learner = self.task.config.learning, self.task.learner
+        config = self.task.config.learning
         draws = self.draws(round_number)
-        images, targets = self.shared
-        phase = begin_all(learner, self.task.dims.num_labels, state.weights)
+        phase = self.trainer.begin(state.weights)
         ends = np.linspace(0, config.local_steps, self.task.config.curve_points + 1).astype(int)
         snapshots = []
         started = time.perf_counter()
         for begin, end in pairwise(np.unique(ends).tolist()):
-            phase = steps_all(
-                learner,
-                self.protocol.local_loss,
-                phase,
-                images,
-                targets,
-                state.teachers,
-                draws[:, begin:end],
-            )
+            phase = self.trainer.steps(phase, state.teachers, draws[:, begin:end])
             snapshots.append((end, pick(phase.weights, self.reference)))
-        share = cores().size / len(self.parts)
+        share = usable_cores() / len(self.parts)
         measured = (time.perf_counter() - started) * min(1.0, share)
         self._check_finite(phase.weights, round_number)
         seconds = computing_seconds(

@@ -7,7 +7,7 @@ batches it outside.
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -17,7 +17,8 @@ from jax import Array
 from numpy.typing import ArrayLike, NDArray
 
 from mix2fld.config import LearningConfig
-from mix2fld.types import Model, Weights
+from mix2fld.errors import InputError
+from mix2fld.types import Images, Kernel, Model, Weights
 
 OPTIMIZERS: dict[str, Callable[[float], optax.GradientTransformation]] = {
     "sgd": optax.sgd,
@@ -32,8 +33,10 @@ class Learner:
 
     model: Model
     optimizer: optax.GradientTransformation
+    learning_rate: float
     distillation_weight: float  # beta, negative for psi as printed
     dominant_teacher: bool
+    kernel: Kernel | None  # machine code that does the same steps, if it can be had
 
     @classmethod
     def from_config(cls, model: Model, config: LearningConfig) -> "Learner":
@@ -41,10 +44,27 @@ class Learner:
         sign = 1.0 if config.distillation_loss == "cross-entropy" else -1.0
         return cls(
             model=model,
+            learning_rate=config.learning_rate,
+            kernel=_kernel(model, config),
             optimizer=_optimizer(config.optimizer, config.learning_rate),
             distillation_weight=sign * config.distillation_weight,
             dominant_teacher=config.soft_label_teacher == "dominant",
         )
+
+
+def _kernel(model: Model, config: LearningConfig) -> Kernel | None:
+    """The model's machine code, for plain batch-1 SGD."""
+    plain = (config.optimizer, config.batch_size, config.soft_label_teacher)
+    if config.kernel == "xla":
+        return None
+    suits = model.kernel is not None and plain == ("sgd", 1, "mixture")
+    kernel = model.kernel() if model.kernel is not None and suits else None
+    if kernel is None and config.kernel == "native":
+        raise InputError(
+            f"kernel = native: {model.name} with optimizer = {plain[0]}, batch_size = {plain[1]}, "
+            f"soft_label_teacher = {plain[2]} has no machine code on this machine; use auto"
+        )
+    return kernel
 
 
 @lru_cache(maxsize=64)
@@ -54,12 +74,12 @@ def _optimizer(name: str, learning_rate: float) -> optax.GradientTransformation:
 
 
 class Phase(NamedTuple):
-    """A learner in the middle of its steps."""
+    """A learner in the middle of its steps; arrays of JAX or, between phases, of the host."""
 
     weights: Weights
     optimizer_state: optax.OptState
-    output_sums: Array  # [N_L, N_L], sum of the outputs F seen under each label
-    label_counts: Array  # [N_L], how often each label was drawn
+    output_sums: Any  # [N_L, N_L], sum of the outputs F seen under each label
+    label_counts: Any  # [N_L], how often each label was drawn
 
 
 Loss = Callable[[Learner, Array, Array, Array], Array]
@@ -137,6 +157,39 @@ def sgd_steps(
         ), None
 
     return jax.lax.scan(step, phase, draws)[0]
+
+
+def kernel_steps(
+    learner: Learner,
+    loss: Loss,
+    phase: Phase,
+    images: Images,
+    targets: NDArray[np.float32],
+    teacher: NDArray[np.float32],
+    draws: NDArray[np.int32],
+) -> Phase:
+    """``sgd_steps`` by the learner's machine code, on host arrays."""
+    if learner.kernel is None:
+        raise ValueError("this learner has no kernel")
+    weights = jax.tree.map(np.array, phase.weights)
+    sums, counts = np.array(phase.output_sums), np.array(phase.label_counts)
+    learner.kernel.train(
+        jax.tree.leaves(weights),
+        images,
+        targets,
+        teacher,
+        np.ascontiguousarray(draws[:, 0]),
+        learner.learning_rate,
+        learner.distillation_weight if loss is distillation_loss else 0.0,
+        sums,
+        counts,
+    )
+    return Phase(weights, phase.optimizer_state, sums, counts)
+
+
+def has_kernel(learner: Learner, loss: Loss) -> bool:
+    """Whether ``kernel_steps`` can take the place of ``sgd_steps``."""
+    return learner.kernel is not None and loss in (label_loss, distillation_loss)
 
 
 def average_outputs(phase: Phase) -> NDArray[np.float32]:

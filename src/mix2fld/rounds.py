@@ -3,13 +3,12 @@
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 from numpy.typing import NDArray
 
-from mix2fld.batching import TestSet
+from mix2fld.batching import TestSet, pick
 from mix2fld.clock import Clock
-from mix2fld.types import Delivery, Model, ServerState, Weights
+from mix2fld.types import Delivery, ServerState, Weights
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,9 +77,7 @@ class RoundInfo:
     seeds: dict[str, int]
 
 
-def observe(
-    played: Round, model: Model, tests: TestSet, reference: int, tolerance: float
-) -> RoundInfo:
+def observe(played: Round, tests: TestSet, reference: int, tolerance: float) -> RoundInfo:
     """Measure all accuracies of a round in one go and write down what happened."""
     before, local, up, down, after, change = played
     devices = len(before.seeds_due)
@@ -88,7 +85,7 @@ def observe(
     on_the_way = [weights for _, weights in local.snapshots[:-1]]
     at_first = [pick(before.weights, reference)] if before.round_number == 0 else []
     of_server = [] if after.server.weights is None else [after.server.weights]
-    measured = iter(tests.accuracies(model, own + on_the_way + at_first + of_server))
+    measured = iter(tests.accuracies(own + on_the_way + at_first + of_server))
 
     accuracies = [next(measured) for _ in own]
     within = [*(next(measured) for _ in on_the_way), accuracies[reference]]
@@ -133,11 +130,6 @@ def observe(
             "distinct_groups": 0 if seed_set is None else seed_set.distinct_groups,
         },
     )
-
-
-def pick(stacked: Weights, index: int) -> Weights:
-    """The weights of one device."""
-    return jax.tree.map(lambda tensor: tensor[index], stacked)
 
 
 def _curve_point(step: int, accuracy: float, event: str, clock: Clock) -> dict[str, Any]:

@@ -6,7 +6,7 @@ N samples in one mix, K steps, B batch, H x W x C image.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from jax import Array
@@ -36,17 +36,45 @@ class Dataset:
         return height, width, channels
 
 
+class Kernel(Protocol):
+    """Machine code for one model: batch-1 SGD and testing, on host arrays, one learner a call."""
+
+    def train(
+        self,
+        tensors: list[NDArray[np.float32]],
+        images: Images,
+        targets: NDArray[np.float32],
+        teacher: NDArray[np.float32],
+        draws: NDArray[np.int32],
+        rate: float,
+        distillation_weight: float,
+        output_sums: NDArray[np.float32],
+        label_counts: NDArray[np.float32],
+    ) -> None:
+        """One step of Eqs. 1, 3 or 5 for each draw [K], in place."""
+
+    def count_correct(
+        self,
+        tensors: list[NDArray[np.float32]],
+        images: NDArray[np.uint8],
+        labels: NDArray[np.int32],
+    ) -> int:
+        """How many images get their label."""
+
+
 @dataclass(frozen=True)
 class Model:
     """A classifier as two plain functions.
 
     ``init(key) -> weights`` and ``apply(weights, images[B, H, W, C]) -> logits[B, N_L]``, where
-    images are float32 in [0, 1].
+    images are float32 in [0, 1]. ``kernel``, if there is one, does the same in machine code, where
+    it can be had.
     """
 
     name: str
     init: Callable[[Array], Weights]
     apply: Callable[[Weights, Array], Array]
+    kernel: Callable[[], Kernel | None] | None = None
 
 
 class Seeds(NamedTuple):

@@ -6,6 +6,7 @@ He-normal is a normal draw of variance 2 / fan-in. Every network ends in a linea
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from itertools import pairwise
 
 import jax
@@ -14,6 +15,7 @@ from jax import Array
 
 from mix2fld.errors import InputError
 from mix2fld.models.layers import conv_relu, conv_relu_pool, linear, max_pool
+from mix2fld.native import small_cnn
 from mix2fld.types import Model, Weights
 
 SampleShape = tuple[int, int, int]
@@ -42,7 +44,7 @@ def paper_cnn(sample_shape: SampleShape, num_labels: int) -> Model:
         maps = conv_relu(**weights["conv2"], images=maps)
         return _logits(weights["linear"], maps)
 
-    return Model("paper-cnn", init, apply)
+    return Model("paper-cnn", init, apply, partial(small_cnn, sample_shape, 12, 6, num_labels))
 
 
 def cifar_cnn(sample_shape: SampleShape, num_labels: int) -> Model:

@@ -7,7 +7,15 @@ import numpy as np
 from jax import Array
 from numpy.typing import NDArray
 
-from mix2fld.learning import Learner, begin_phase, distillation_loss, draw_samples, sgd_steps
+from mix2fld.learning import (
+    Learner,
+    begin_phase,
+    distillation_loss,
+    draw_samples,
+    has_kernel,
+    kernel_steps,
+    sgd_steps,
+)
 from mix2fld.streams import stream
 from mix2fld.task import Task
 from mix2fld.types import SeedSet, Weights
@@ -32,6 +40,11 @@ def convert(
         learning.server_steps,
         learning.batch_size,
     )
+    if has_kernel(task.learner, distillation_loss):
+        phase = begin_phase(task.learner, weights, task.dims.num_labels)
+        return kernel_steps(
+            task.learner, distillation_loss, phase, seeds.images, seeds.targets, outputs, draws
+        ).weights
     trained = _student_steps(task.learner, weights, seeds.images, seeds.targets, outputs, draws)
     return jax.tree.map(np.asarray, trained)
 

@@ -91,7 +91,7 @@ static inline void windows(const memory_t *m, int channel, int i, int part, vec 
             x[r][c] = load(&m->pixels[channel][r & 1][c & 1][i + (r >> 1)][part * LANES + (c >> 1)]);
 }
 
-static void convolve_and_pool(const weights_t *w, memory_t *m) {
+static inline void convolve_and_pool(const weights_t *w, memory_t *m, const int learning) {
     for (int i = 0; i < HALF; i++)
         for (int part = 0; part < PARTS; part++) {
             vec x[CHANNELS][4][4];
@@ -109,8 +109,10 @@ static void convolve_and_pool(const weights_t *w, memory_t *m) {
                         }
                 vec best = larger(larger(s0, s1), larger(s2, s3));
                 mask on = (best > 0) & live(part);
-                mask is0 = s0 == best, is1 = ~is0 & (s1 == best), is2 = ~is0 & ~is1 & (s2 == best);
-                m->winner[o][i][part] = (on & ((is1 & 1) | (is2 & 2) | (~is0 & ~is1 & ~is2 & 3))) | (~on & 4);
+                if (learning) {
+                    mask is0 = s0 == best, is1 = ~is0 & (s1 == best), is2 = ~is0 & ~is1 & (s2 == best);
+                    m->winner[o][i][part] = (on & ((is1 & 1) | (is2 & 2) | (~is0 & ~is1 & ~is2 & 3))) | (~on & 4);
+                }
                 store(&m->pooled[o][i + 1][1 + part * LANES], where(on, best));
             }
         }
@@ -148,8 +150,8 @@ static void score(const weights_t *w, const memory_t *m, float scores[LABELS]) {
     for (int l = 0; l < LABELS; l++) scores[l] = w->bias[l] + total(s[l]);
 }
 
-static void forward(const weights_t *w, memory_t *m, float scores[LABELS]) {
-    convolve_and_pool(w, m);
+static inline void forward(const weights_t *w, memory_t *m, const int learning, float scores[LABELS]) {
+    convolve_and_pool(w, m, learning);
     convolve(w, m);
     score(w, m, scores);
 }
@@ -307,7 +309,7 @@ void train(float *const tensors[6], const void *images, int floats, const float 
         const float *label = targets + (int64_t)draws[step] * LABELS;
         float scores[LABELS], outputs[LABELS], goal[LABELS], by_score[LABELS], mass = 0;
         read_image(&m, images, floats, draws[step]);
-        forward(&w, &m, scores);
+        forward(&w, &m, 1, scores);
         softmax(scores, outputs);
         memcpy(goal, label, sizeof goal);
         for (int l = 0; l < LABELS; l++) {
@@ -339,7 +341,7 @@ int64_t count_correct(float *const tensors[6], const uint8_t *images, const int3
         float scores[LABELS];
         int best = 0;
         read_image(&m, images, 0, n);
-        forward(&w, &m, scores);
+        forward(&w, &m, 0, scores);
         for (int l = 1; l < LABELS; l++)
             if (scores[l] > scores[best]) best = l;
         correct += best == labels[n];

@@ -1,0 +1,82 @@
+"""This engine's whole rounds, one for each protocol, split into their parts."""
+
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Any
+from unittest.mock import patch
+
+from mix2fld import engine
+from mix2fld.batching import TestSet
+from mix2fld.config import Config
+from mix2fld.data import load_dataset
+from mix2fld.protocol import PROTOCOLS
+from mix2fld.runner import make_simulation
+from mix2fld.server import steps as server_steps
+from mix2fld.types import Dataset
+
+PARTS: tuple[tuple[str, Any, str], ...] = (
+    ("local", engine, "steps_all"),
+    ("conversion", server_steps, "convert"),
+    ("evaluation", TestSet, "accuracies"),
+)
+
+
+class Stopwatch:
+    """Notes when functions that it is put around were running."""
+
+    def __init__(self) -> None:
+        self.intervals: list[tuple[float, float, str]] = []
+
+    def around(self, part: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        """The same function, timed."""
+
+        def timed(*args: Any, **kwargs: Any) -> Any:
+            started = time.perf_counter()
+            result = function(*args, **kwargs)
+            self.intervals.append((started, time.perf_counter(), part))
+            return result
+
+        return timed
+
+    def seconds(self, part: str) -> float:
+        """How long a part ran."""
+        return sum(end - start for start, end, name in self.intervals if name == part)
+
+    def covered(self) -> float:
+        """How long any part ran; parts may overlap."""
+        total, until = 0.0, 0.0
+        for start, end, _ in sorted(self.intervals):
+            total += max(0.0, end - max(start, until))
+            until = max(until, end)
+        return total
+
+
+def measure(devices: int, steps: int) -> dict[str, Any]:
+    """The second round of every protocol over an ideal link, where everything arrives."""
+    config = Config.of(devices=devices, local_steps=steps, server_steps=steps // 2, link="ideal")
+    dataset = load_dataset(config.data)
+    return {
+        "server_steps": steps // 2,
+        "rounds": {
+            name: measure_protocol(config.replace(protocols=name), dataset) for name in PROTOCOLS
+        },
+    }
+
+
+def measure_protocol(config: Config, dataset: Dataset) -> dict[str, float]:
+    """Seconds of each part of a round; the first round, which compiles, is not counted."""
+    simulation = make_simulation(config, dataset)
+    started = time.perf_counter()
+    state, _ = simulation.play_round(simulation.start())
+    first = time.perf_counter() - started
+    watch = Stopwatch()
+    with ExitStack() as stack:
+        for part, home, name in PARTS:
+            # A method is found on the class, so self comes first, as with any function.
+            stack.enter_context(patch.object(home, name, watch.around(part, getattr(home, name))))
+        started = time.perf_counter()
+        simulation.play_round(state)
+        total = time.perf_counter() - started
+    seconds = {part: watch.seconds(part) for part, _, _ in PARTS}
+    return {"total": total, **seconds, "rest": total - watch.covered(), "first": first - total}

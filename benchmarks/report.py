@@ -1,0 +1,283 @@
+# ruff: noqa: RUF001
+"""The page ``docs/benchmarks.md``, made from the record alone: ``python -m benchmarks.report``."""
+
+import json
+import statistics
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from benchmarks.table import BY_NAME, CHECK_STEPS, CONTENDERS, Contender
+
+ROOT = Path(__file__).parent.parent
+RECORD = ROOT / "results" / "bench" / "bench.json"
+PAGE = ROOT / "docs" / "benchmarks.md"
+Record = dict[str, Any]
+Row = tuple[str, ...]
+
+PAPER_STEPS = 6400
+PARTS = ("total", "local", "conversion", "evaluation", "rest")
+
+INTRODUCTION = """\
+# Benchmarks
+
+This page is made by `make bench` from `results/bench/bench.json`; do not edit it.
+
+## What is measured
+The paper's local phase: 10 devices, each with 500 MNIST samples of the paper's non-iid partition,
+take SGD steps of one uniformly drawn sample each (learning rate 0.01, cross-entropy) on the
+network of 12,544 weights. The unit is **microseconds per device-step on all cores**: wall time of
+the local phase, divided by devices and steps, times the cores of the machine. A contender that
+leaves a core idle pays for it. Compiling and warming up are not counted; they stand in a column of
+their own. Every contender starts from the same weights, uses the same draws, runs in a fresh
+process, and has to arrive at the same weights."""
+
+MEANING = """\
+## What the figures mean
+- **The limit** is a C kernel written by hand for this one network (`benchmarks/limit.c`), compiled
+  for the machine at hand. Its ratio says how much of the machine is left unused.
+- **PyTorch, plain loop** is what a user writes; the frameworks that run a PyTorch client cannot be
+  faster than it. One process is charged for the cores that it leaves idle.
+- **PyTorch at its best** is the fastest that we could write with it: `torch.func.vmap` over
+  devices, convolutions as matrix products, eight steps in one `torch.compile`d call
+  (`benchmarks/contenders/torch_best.py`).
+- **Frameworks** get one process to a core and their samples laid out beforehand, without a data
+  loader. Their work per round around the local phase (starting clients, moving weights) is
+  counted, because a user waits for it; with the paper's K it is small.
+- A ratio is taken within a pass and shown as the median with the smallest and the largest over the
+  passes."""
+
+
+HOW_TO = """\
+## Run it
+`make bench` makes an environment of its own (`.venv-bench`), measures everything on an otherwise
+idle machine and writes this page. `make bench ARGS="--quick --passes 1"` tries it out;
+`ARGS="--only limit engine"` measures some. Both leave this page alone."""
+
+
+def main() -> None:
+    """Write the page."""
+    write_page()
+
+
+def write_page() -> None:
+    """Make the page from the record on disk."""
+    PAGE.write_text(render(json.loads(RECORD.read_text())))
+
+
+def render(record: Record) -> str:
+    """The whole page."""
+    sections = [
+        INTRODUCTION,
+        "## Local phase\n" + summary(record),
+        left_out(record),
+        checks(record),
+        "## Whole rounds\n" + rounds(record),
+        "## Many devices\n" + growth(record),
+        "## Targets\n" + targets(record),
+        MEANING,
+        machine(record),
+        HOW_TO,
+    ]
+    return "\n\n".join(section for section in sections if section) + "\n"
+
+
+def values(record: Record, name: str, field: str = "us_per_step") -> dict[int, float]:
+    """A figure of a contender in each pass."""
+    rows = [row for row in record["records"] if row["name"] == name]
+    return {row["pass"]: row[field] for row in rows}
+
+
+def ratios(record: Record, name: str, base: str) -> list[float]:
+    """A contender's time as a multiple of another's, pass by pass."""
+    over, under = values(record, name), values(record, base)
+    return [over[number] / under[number] for number in over if number in under]
+
+
+def spread(figures: Iterable[float], digits: int = 1) -> str:
+    """Median, and smallest to largest."""
+    found = sorted(figures)
+    if not found:
+        return ""
+    middle, low, high = (
+        f"{x:,.{digits}f}" for x in (statistics.median(found), found[0], found[-1])
+    )
+    return f"{middle} ({low}–{high})"
+
+
+def markdown(head: Row, rows: Iterable[Row]) -> str:
+    """A table."""
+    lines = [head, tuple("---" for _ in head), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def of_kind(record: Record, kind: str) -> list[Contender]:
+    """Contenders of a kind that were measured."""
+    there = {row["name"] for row in record["records"]}
+    return [c for c in CONTENDERS if c.kind == kind and c.name in there]
+
+
+def summary(record: Record) -> str:
+    """The table of ratios."""
+    head = ("", "µs per device-step", "× limit", "× mix2fld", "K", "warm-up, s")
+    rows = []
+    for contender in of_kind(record, "local"):
+        name = contender.name
+        steps = next(row["steps"] for row in record["records"] if row["name"] == name)
+        warm_up = statistics.median(values(record, name, "warm_up_seconds").values())
+        rows.append(
+            (
+                contender.title,
+                spread(values(record, name).values()),
+                spread(ratios(record, name, "limit"), 2),
+                spread(ratios(record, name, "engine"), 2),
+                f"{steps:,}",
+                f"{warm_up:.1f}",
+            )
+        )
+    note = (
+        f"Median of {record['passes']} passes, smallest and largest in brackets. Where K is below "
+        f"{PAPER_STEPS:,}, the local phase was cut short to save time; the figure is per step."
+    )
+    return markdown(head, rows) + "\n\n" + note
+
+
+def left_out(record: Record) -> str:
+    """Who could not be measured."""
+    lines = [
+        f"- {BY_NAME[name].title}: `{reason}`" for name, reason in record["unavailable"].items()
+    ]
+    return "Could not run here:\n" + "\n".join(lines) if lines else ""
+
+
+def checks(record: Record) -> str:
+    """How far the weights of the contenders differ."""
+    largest = max(record["checks"].values(), default=0.0)
+    text = (
+        f"Same work: the mean weights of all contenders after {CHECK_STEPS} steps differ "
+        f"from those of the package's `sgd_steps` by at most {largest:.0e}."
+    )
+    if found := record.get("limit_check"):
+        text += (
+            f" After {found['steps']:,} steps the limit's weights differ by {found['median']:.0e} "
+            f"in the median device and by {found['largest']:.0e} in the one that differs most: "
+            "a value within rounding of a kink of ReLU falls on the other side of it."
+        )
+    return text
+
+
+def rounds(record: Record) -> str:
+    """Seconds of a round of every protocol, part by part."""
+    found = [row for row in record["records"] if row["name"] == "rounds"]
+    if not found:
+        return "Not measured."
+
+    def row(protocol: str) -> Row:
+        passes = [one["rounds"][protocol] for one in found]
+        parts = [spread((one[part] for one in passes), 2) for part in PARTS]
+        share = spread(map(evaluation_share, passes), 0)
+        return (protocol, *parts, share)
+
+    head = (
+        "protocol",
+        "round, s",
+        "local phase",
+        "conversion",
+        "evaluation",
+        "rest",
+        "evaluation, %",
+    )
+    text = (
+        f"Seconds of a whole round with K = {found[0]['steps']:,} and K_s = "
+        f"{found[0]['server_steps']:,} over an ideal link, after a first round that compiles. "
+        "Evaluation is the accuracy of all devices, of the points of the learning curve and of "
+        "the server on the 10,000 test samples.\n\n"
+    )
+    return text + markdown(head, [row(protocol) for protocol in found[0]["rounds"]])
+
+
+def growth(record: Record) -> str:
+    """Cost per device-step and memory with more devices."""
+    rows = [
+        (
+            c.title,
+            spread(values(record, c.name).values()),
+            spread(ratios(record, c.name, "engine"), 2),
+        )
+        for c in of_kind(record, "growth")
+    ]
+    text = markdown(("", "µs per device-step", "× 10 devices"), rows) if rows else "Not measured."
+    if peak := values(record, "memory", "peak_gb"):
+        text += (
+            "\n\nPeak memory of a whole Mix2FLD round with 1,000 devices of 500 samples: "
+            f"{spread(peak.values(), 2)} GB."
+        )
+    return text
+
+
+def targets(record: Record) -> str:
+    """What was aimed at and what came out; medians."""
+    rows = []
+
+    def add(aim: str, figures: list[float], met: Callable[[float], bool], unit: str = "×") -> None:
+        if figures:
+            middle = statistics.median(figures)
+            rows.append((aim, f"{middle:.2f} {unit}", "met" if met(middle) else "**not met**"))
+
+    add("at most 2 × the limit", ratios(record, "engine", "limit"), lambda x: x <= 2)
+    add(
+        "PyTorch at its best: at least 3 × slower",
+        ratios(record, "torch-best", "engine"),
+        lambda x: x >= 3,
+    )
+    for contender in of_kind(record, "local"):
+        if contender.framework:
+            aim = f"{contender.title}: at least 15 × slower"
+            add(aim, ratios(record, contender.name, "engine"), lambda x: x >= 15)
+    found = [row for row in record["records"] if row["name"] == "rounds"]
+    shares = [max(map(evaluation_share, row["rounds"].values())) for row in found]
+    add("evaluation at most 10 % of a round of any protocol", shares, lambda x: x <= 10, "%")
+    add(
+        "conversion step at most the cost of a local step",
+        conversion_ratios(record),
+        lambda x: x <= 1,
+    )
+    for contender in of_kind(record, "growth"):
+        aim = f"{contender.title}: within 15 % of 10 devices"
+        add(aim, ratios(record, contender.name, "engine"), lambda x: abs(x - 1) <= 0.15)
+    peak = list(values(record, "memory", "peak_gb").values())
+    add("1,000 devices in under 2.5 GB", peak, lambda x: x < 2.5, "GB")
+    return markdown(("target", "median", ""), rows)
+
+
+def evaluation_share(parts: dict[str, float]) -> float:
+    """Per cent of a round that evaluation takes."""
+    return 100 * parts["evaluation"] / parts["total"]
+
+
+def conversion_ratios(record: Record) -> list[float]:
+    """A conversion step over a local step, both on one core; the slowest protocol of a pass."""
+    local = values(record, "engine")
+    return [
+        max(parts["conversion"] for parts in row["rounds"].values())
+        / (row["server_steps"] * local[row["pass"]] * 1e-6)
+        for row in record["records"]
+        if row["name"] == "rounds" and row["pass"] in local
+    ]
+
+
+def machine(record: Record) -> str:
+    """What it ran on."""
+    found = record["machine"]
+    versions = ", ".join(f"{name} {version}" for name, version in found["versions"].items())
+    loads = [row["load_before"] for row in record["records"]]
+    return (
+        "## Machine\n"
+        f"{found['cpu']}, {found['cores']} cores ({', '.join(found['flags'])}), "
+        f"{found['memory_gb']} GB, {found['system']}, {found['compiler']}; {versions}. "
+        f"Load average before a measurement (the one before it included): {spread(loads, 1)}."
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,42 @@
+"""The contenders: which module measures each, with how many devices and steps."""
+
+from dataclasses import dataclass
+
+CHECK_STEPS = 96  # short enough that rounding has not yet decided a kink of ReLU the other way
+QUICK_STEPS = 200
+
+
+@dataclass(frozen=True)
+class Contender:
+    """A row of the benchmark."""
+
+    name: str
+    module: str
+    title: str
+    devices: int = 10
+    steps: int = 6400
+    kind: str = "local"  # local phase, growth, rounds or memory
+    framework: bool = False
+
+
+def framework(name: str, title: str) -> Contender:
+    """A federated framework as its users run it."""
+    return Contender(name, name, title, steps=1600, framework=True)
+
+
+CONTENDERS = (
+    Contender("limit", "limit", "the limit: hand-tuned C, one thread to a core"),
+    Contender("engine", "engine", "**mix2fld**, local phase"),
+    Contender("torch-best", "torch_best", "PyTorch at its best, a process to a core"),
+    Contender("torch-all", "torch_loop", "PyTorch, plain loop, a process to a core", steps=1600),
+    Contender("torch-one", "torch_loop_one", "PyTorch, plain loop, one process", steps=800),
+    framework("flower", "Flower simulation on Ray, plain PyTorch client"),
+    framework("pfl", "pfl under torchrun, a process to a core"),
+    framework("fedlab", "FedLab's serial trainer, a process to a core"),
+    framework("fedjax", "FedJAX, jit backend, a process to a core"),
+    Contender("engine-100", "engine", "100 devices", devices=100, steps=640, kind="growth"),
+    Contender("engine-1000", "engine", "1,000 devices", devices=1000, steps=640, kind="growth"),
+    Contender("rounds", "rounds", "whole rounds", kind="rounds"),
+    Contender("memory", "memory", "peak memory", devices=1000, steps=64, kind="memory"),
+)
+BY_NAME = {contender.name: contender for contender in CONTENDERS}
