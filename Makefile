@@ -2,9 +2,10 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+BENCH := .venv-bench
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test check format clean
+.PHONY: help install run test check format bench bench-growth clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -27,8 +28,14 @@ format: $(VENV)/.installed-test ## Format and fix lint
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
+bench: $(BENCH)/.installed ## Measure speed against the limit and against peers (half an hour)
+	$(BENCH)/bin/python -m benchmarks.run $(ARGS)
+
+bench-growth: install ## Measure time and memory against devices, samples, weights, cores
+	$(BIN)/python -m benchmarks.growth $(ARGS)
+
 clean: ## Remove .venv and caches; runs stay
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(BENCH) .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
@@ -42,3 +49,12 @@ $(VENV)/.installed: pyproject.toml constraints.txt | $(VENV)/bin/python
 $(VENV)/.installed-test: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test]'
 	@touch $@ $(VENV)/.installed
+
+# PyTorch comes first, so that no peer brings another build of it; a peer that cannot be had is left out.
+$(BENCH)/.installed: pyproject.toml constraints.txt benchmarks/peers.txt benchmarks/constraints.txt
+	$(PYTHON) -m venv $(BENCH)
+	$(BENCH)/bin/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
+	$(BENCH)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	while read -r peer; do $(BENCH)/bin/python -m pip install --quiet --disable-pip-version-check \
+		-c benchmarks/constraints.txt "$$peer" || echo "not installed: $$peer"; done < benchmarks/peers.txt
+	@touch $@

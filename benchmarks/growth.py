@@ -67,11 +67,10 @@ def measure(name: str, value: int) -> dict[str, Any]:
     import jax
     import numpy as np
 
-    from mix2fld.batching import TestSet, begin_all, steps_all
+    from mix2fld.batching import TestSet, pick
     from mix2fld.config import Config
     from mix2fld.data import load_dataset
     from mix2fld.models import mlp
-    from mix2fld.rounds import pick
     from mix2fld.runner import make_simulation
 
     devices = value if name == "devices" else 10
@@ -91,25 +90,19 @@ def measure(name: str, value: int) -> dict[str, Any]:
     dataset = load_dataset(config.data)
     simulation = make_simulation(config, dataset, model)
     state, _ = simulation.play_round(simulation.start())
-    learner, seconds = simulation.task.learner, []
+    seconds = []
     for round_number in range(2, 2 + REPEATS):
         draws = simulation.draws(round_number)
-        phase = begin_all(learner, 10, state.weights)
+        phase = simulation.trainer.begin(state.weights)
         started = time.perf_counter()
-        steps_all(
-            learner,
-            simulation.protocol.local_loss,
-            phase,
-            *simulation.shared,
-            state.teachers,
-            draws,
-        )
+        simulation.trainer.steps(phase, state.teachers, draws)
         seconds.append(time.perf_counter() - started)
-    tests = TestSet(dataset.test_images[:TESTED], dataset.test_labels[:TESTED])
+    tested = dataset.test_images[:TESTED], dataset.test_labels[:TESTED]
+    tests = TestSet(simulation.task.learner, *tested)
     testing = []
     for _ in range(2):
         started = time.perf_counter()
-        tests.accuracies(learner.model, [pick(state.weights, d) for d in range(devices)])
+        tests.accuracies([pick(state.weights, d) for d in range(devices)])
         testing.append(time.perf_counter() - started)
     used = len(os.sched_getaffinity(0))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

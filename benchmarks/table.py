@@ -27,6 +27,7 @@ def framework(name: str, title: str) -> Contender:
 CONTENDERS = (
     Contender("limit", "limit", "the limit: hand-tuned C, one thread to a core"),
     Contender("engine", "engine", "**mix2fld**, local phase"),
+    Contender("engine-xla", "engine_xla", "mix2fld, local phase by XLA, the path of any model"),
     Contender("torch-best", "torch_best", "PyTorch at its best, a process to a core"),
     Contender("torch-all", "torch_loop", "PyTorch, plain loop, a process to a core", steps=1600),
     Contender("torch-one", "torch_loop_one", "PyTorch, plain loop, one process", steps=800),

@@ -116,13 +116,13 @@ def reference(work: Work, device: int) -> Tensors:
 
 
 @lru_cache
-def paper_learner() -> Any:
+def paper_learner(kernel: str = "xla") -> Any:
     """The package's learner for this work: the paper's network and plain SGD."""
     from mix2fld.config import LearningConfig
     from mix2fld.learning import Learner
     from mix2fld.models import paper_cnn
 
-    config = LearningConfig(learning_rate=LEARNING_RATE)
+    config = LearningConfig(learning_rate=LEARNING_RATE, kernel=kernel)
     return Learner.from_config(paper_cnn((28, 28, 1), 10), config)
 
 

@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+import mix2fld.native
 from benchmarks.machine import cpu_flags
 from benchmarks.work import CORES, LEARNING_RATE, Tensors, Work, mean_weights, paper_work
 from mix2fld.learning import one_hot
 
-SOURCE = Path(__file__).parent.parent / "limit.c"
+SOURCE = Path(mix2fld.native.__file__).with_name("small_cnn.c")
 SIZES = {"SIDE": 28, "CHANNELS": 1, "FIRST": 12, "SECOND": 6, "LABELS": 10}
 
 

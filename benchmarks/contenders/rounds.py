@@ -6,8 +6,7 @@ from contextlib import ExitStack
 from typing import Any
 from unittest.mock import patch
 
-from mix2fld import engine
-from mix2fld.batching import TestSet
+from mix2fld.batching import TestSet, Trainer
 from mix2fld.config import Config
 from mix2fld.data import load_dataset
 from mix2fld.protocol import PROTOCOLS
@@ -16,7 +15,7 @@ from mix2fld.server import steps as server_steps
 from mix2fld.types import Dataset
 
 PARTS: tuple[tuple[str, Any, str], ...] = (
-    ("local", engine, "steps_all"),
+    ("local", Trainer, "steps"),
     ("conversion", server_steps, "convert"),
     ("evaluation", TestSet, "accuracies"),
 )
