@@ -1,6 +1,7 @@
 """Documents that speak of the code keep speaking the truth."""
 
 import importlib
+import json
 import re
 import subprocess
 import sys
@@ -44,6 +45,18 @@ def test_every_equation_is_on_the_map() -> None:
 def test_links_between_pages_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text()):
         assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+@pytest.mark.parametrize(
+    ("record", "page", "maker"),
+    [
+        ("results/bench/bench.json", "docs/benchmarks.md", "benchmarks.report"),
+        ("results/bench/growth.json", "docs/scaling.md", "benchmarks.growth_page"),
+    ],
+)
+def test_pages_made_from_records_are_up_to_date(record: str, page: str, maker: str) -> None:
+    render = importlib.import_module(maker).render
+    assert (ROOT / page).read_text() == render(json.loads((ROOT / record).read_text()))
 
 
 def test_the_python_of_the_readme_runs() -> None:

@@ -335,7 +335,8 @@ def test_models_that_do_not_fit_are_refused(model: Model, message: str) -> None:
 
 
 def test_flax_linen_module() -> None:
-    linen = pytest.importorskip("flax.linen")
+    from flax import linen
+
     module = linen.Sequential(
         [linen.Conv(4, (3, 3)), linen.relu, lambda x: x.reshape(len(x), -1), linen.Dense(5)]
     )
@@ -348,7 +349,8 @@ def test_flax_linen_module() -> None:
 
 
 def test_flax_state_is_refused() -> None:
-    linen = pytest.importorskip("flax.linen")
+    from flax import linen
+
     module = linen.Sequential([linen.BatchNorm(use_running_average=False), linen.Dense(5)])
     with pytest.raises(InputError, match="has state in batch_stats"):
         from_flax(module, MNIST)
@@ -359,7 +361,7 @@ def test_flax_state_is_refused() -> None:
 
 
 def test_flax_nnx_module() -> None:
-    nnx = pytest.importorskip("flax.nnx")
+    from flax import nnx
 
     def linear(rngs: Any) -> Any:
         return nnx.Sequential(lambda x: x.reshape(len(x), -1), nnx.Linear(12, 5, rngs=rngs))
@@ -376,7 +378,7 @@ def test_flax_nnx_module() -> None:
 
 
 def test_equinox_module() -> None:
-    equinox = pytest.importorskip("equinox")
+    import equinox
 
     class Flat(equinox.Module):  # type: ignore[misc, name-defined]
         inner: Any

@@ -89,6 +89,24 @@ def test_the_same_steps_give_the_same_bits() -> None:
         np.testing.assert_array_equal(one, other)
 
 
+@needs_compiler
+def test_narrow_vectors_give_the_same_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """AVX2, which every machine that has AVX-512 has too."""
+    images, targets, teacher, draws = some_work((28, 28, 1), 10, floats=False)
+    ends = []
+    for lanes in (native._lanes(), 8):
+        native.small_cnn.cache_clear()
+        monkeypatch.setattr(native, "_lanes", lambda lanes=lanes: lanes)
+        model = paper_cnn((28, 28, 1), 10)
+        learner = Learner.from_config(model, LearningConfig(kernel="native"))
+        start = begin_phase(learner, model.init(jax.random.key(1)), 10)
+        end = kernel_steps(learner, distillation_loss, start, images, targets, teacher, draws)
+        ends.append(jax.tree.leaves(end))
+    native.small_cnn.cache_clear()
+    for wide, narrow in zip(*ends, strict=True):
+        np.testing.assert_allclose(wide, narrow, rtol=0, atol=2 * STEPS * 2.0**-24)
+
+
 @pytest.mark.parametrize("missing", ["compiler", "instructions"])
 def test_without_it_xla_takes_over(monkeypatch: pytest.MonkeyPatch, missing: str) -> None:
     native.small_cnn.cache_clear()

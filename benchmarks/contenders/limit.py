@@ -58,9 +58,8 @@ def compiled() -> ctypes.CDLL:
         raise RuntimeError("no C compiler on this machine")
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder) / "limit.so"
-        flags = ["-O3", "-march=native", "-ffast-math", "-shared", "-fPIC", "-Wno-psabi"]
         sizes = [f"-D{name}={size}" for name, size in {**SIZES, "LANES": lanes()}.items()]
-        command = [compiler, *flags, *sizes, str(SOURCE), "-o", str(target), "-lm"]
+        command = [compiler, *mix2fld.native.FLAGS, *sizes, str(SOURCE), "-o", str(target), "-lm"]
         subprocess.run(command, check=True)
         return ctypes.CDLL(str(target))
 

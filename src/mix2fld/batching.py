@@ -119,6 +119,11 @@ def cores() -> Mesh:
     return Mesh(np.array(jax.devices()), ("devices",))
 
 
+def walks_one_by_one() -> bool:
+    """Whether a core takes its devices one after the other, or all in one batch."""
+    return bool(cores().devices.flat[0].platform == "cpu")
+
+
 def on_every_core(tree: Any) -> Any:
     """A copy on each core, made once, of what all devices share."""
     return jax.device_put(tree, NamedSharding(cores(), EVERYWHERE))
@@ -147,17 +152,14 @@ def pick(stacked: Any, device: int) -> Any:
 
 @partial(jax.jit, static_argnums=(0, 1))
 def _mapped(function: Callable[..., Any], fixed: Any, shared: Any, own: Any) -> Any:
-    mesh = cores()
-    on_cpu = mesh.devices.flat[0].platform == "cpu"
-
     def on_one_core(shared: Any, own: Any) -> Any:
         def one(args: Any) -> Any:
             return function(*fixed, *shared, *args)
 
-        return jax.lax.map(one, own) if on_cpu else jax.vmap(one)(own)
+        return jax.lax.map(one, own) if walks_one_by_one() else jax.vmap(one)(own)
 
     return jax.shard_map(
-        on_one_core, mesh=mesh, in_specs=(EVERYWHERE, SPLIT), out_specs=SPLIT, check_vma=False
+        on_one_core, mesh=cores(), in_specs=(EVERYWHERE, SPLIT), out_specs=SPLIT, check_vma=False
     )(shared, own)
 
 

@@ -116,7 +116,8 @@ def _play(
             folder.append(info, state)
         rounds.append(asdict(info))
         watcher.round_played(config, info)
-    result = RunResult(config, rounds, summarise(config, rounds, simulation.reference))
+    kernel = "xla" if simulation.task.learner.kernel is None else "native"
+    result = RunResult(config, rounds, summarise(config, rounds, simulation.reference, kernel))
     if folder is not None:
         folder.finish(result.summary)
     watcher.end(result)

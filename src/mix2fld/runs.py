@@ -93,8 +93,10 @@ class RunFolder:
         _write_atomically(self._summary, (json.dumps(summary, indent=2) + "\n").encode())
 
 
-def summarise(config: Config, rounds: Sequence[dict[str, Any]], reference: int) -> dict[str, Any]:
-    """What ``summary.json`` says, from the records of a run alone."""
+def summarise(
+    config: Config, rounds: Sequence[dict[str, Any]], reference: int, kernel: str
+) -> dict[str, Any]:
+    """What ``summary.json`` says of a finished run: its records, added up."""
     last = rounds[-1]["accuracy"]
     accuracies = np.array(last["devices"])
     converged = next((info for info in rounds if info["converged"]), None)
@@ -118,6 +120,7 @@ def summarise(config: Config, rounds: Sequence[dict[str, Any]], reference: int) 
             "global": last["global"],
         },
         "reference_device": reference,
+        "kernel": kernel,
         "uploads": {name: total("uploads", name) for name in ("attempted", "delivered")},
         "downloads": {name: total("downloads", name) for name in ("attempted", "delivered")},
         "bits": {name: total("bits", name) for name in ("up", "down")},

@@ -24,7 +24,7 @@ SOURCE = Path(__file__).with_name("small_cnn.c")
 ROW = 16
 FLAGS = (
     *("-std=gnu11", "-O3", "-march=native", "-shared", "-fPIC", "-Wno-psabi", "-fno-math-errno"),
-    *("-fno-trapping-math", "-fno-signed-zeros", "-fassociative-math", "-ffp-contract=fast"),
+    *("-fno-trapping-math", "-ffp-contract=fast"),
 )
 Tensors = list[NDArray[np.float32]]
 

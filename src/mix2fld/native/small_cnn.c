@@ -50,10 +50,23 @@ static inline vec larger(vec a, vec b) {
     return (vec)((first & (mask)a) | (~first & (mask)b));
 }
 
+typedef float half_t __attribute__((vector_size(2 * LANES)));
+typedef float four_t __attribute__((vector_size(16)));
+
+/* The sum of all lanes, by halves. */
 static inline float total(vec value) {
-    float sum = 0;
-    EACH for (int lane = 0; lane < LANES; lane++) sum += value[lane];
-    return sum;
+    half_t halves[2];
+    memcpy(halves, &value, sizeof halves);
+    half_t sum = halves[0] + halves[1];
+#if LANES == 16
+    four_t quarters[2];
+    memcpy(quarters, &sum, sizeof quarters);
+    four_t four = quarters[0] + quarters[1];
+#else
+    four_t four;
+    memcpy(&four, &sum, sizeof four);
+#endif
+    return (four[0] + four[2]) + (four[1] + four[3]);
 }
 
 static inline mask live(int part) {
@@ -130,8 +143,9 @@ static void convolve(const weights_t *w, memory_t *m) {
                     vec v2 = load(&m->pooled[c][i + 2][at + dx]), v3 = load(&m->pooled[c][i + 3][at + dx]);
                     EACH for (int o = 0; o < SECOND; o++) {
                         float t0 = w->conv2[c][0][dx][o], t1 = w->conv2[c][1][dx][o], t2 = w->conv2[c][2][dx][o];
-                        s[0][o] += t0 * v0 + t1 * v1 + t2 * v2;
-                        s[1][o] += t0 * v1 + t1 * v2 + t2 * v3;
+                        s[0][o] = s[0][o] + t0 * v0, s[1][o] = s[1][o] + t0 * v1;
+                        s[0][o] = s[0][o] + t1 * v1, s[1][o] = s[1][o] + t1 * v2;
+                        s[0][o] = s[0][o] + t2 * v2, s[1][o] = s[1][o] + t2 * v3;
                     }
                 }
             EACH for (int o = 0; o < SECOND; o++)
@@ -188,8 +202,9 @@ static void back_to_pooled(const weights_t *w, memory_t *m) {
                             float t0 = w->conv2_by_output[o][2][2 - dx][first + c];
                             float t1 = w->conv2_by_output[o][1][2 - dx][first + c];
                             float t2 = w->conv2_by_output[o][0][2 - dx][first + c];
-                            s[0][c] += t0 * v0 + t1 * v1 + t2 * v2;
-                            s[1][c] += t0 * v1 + t1 * v2 + t2 * v3;
+                            s[0][c] = s[0][c] + t0 * v0, s[1][c] = s[1][c] + t0 * v1;
+                            s[0][c] = s[0][c] + t1 * v1, s[1][c] = s[1][c] + t1 * v2;
+                            s[0][c] = s[0][c] + t2 * v2, s[1][c] = s[1][c] + t2 * v3;
                         }
                     }
                 EACH for (int c = 0; c < GROUP; c++) {
@@ -242,8 +257,12 @@ static void learn_first(weights_t *w, memory_t *m, float rate) {
                     vec g2 = where(winner == 2, by), g3 = where(winner == 3, by);
                     windows(m, channel, i, part, x);
                     EACH for (int dy = 0; dy < 3; dy++)
-                        EACH for (int dx = 0; dx < 3; dx++)
-                            s[dy][dx] += g0 * x[dy][dx] + g1 * x[dy][dx + 1] + g2 * x[dy + 1][dx] + g3 * x[dy + 1][dx + 1];
+                        EACH for (int dx = 0; dx < 3; dx++) {
+                            s[dy][dx] = s[dy][dx] + g0 * x[dy][dx];
+                            s[dy][dx] = s[dy][dx] + g1 * x[dy][dx + 1];
+                            s[dy][dx] = s[dy][dx] + g2 * x[dy + 1][dx];
+                            s[dy][dx] = s[dy][dx] + g3 * x[dy + 1][dx + 1];
+                        }
                     if (channel == 0) by_bias += (g0 + g1) + (g2 + g3);
                 }
             EACH for (int dy = 0; dy < 3; dy++)
