@@ -74,7 +74,10 @@ def measure(name: str, value: int) -> dict[str, Any]:
     from mix2fld.runner import make_simulation
 
     devices = value if name == "devices" else 10
-    steps = max(16, DEVICE_STEPS // devices // (1 if name != "weights" else max(1, value // 150)))
+    steps = max(
+        640 if name == "devices" else 16,
+        DEVICE_STEPS // devices // (1 if name != "weights" else max(1, value // 150)),
+    )
     config = Config.of(
         protocols="fl",
         devices=devices,

@@ -75,8 +75,8 @@ process of its own; bars are the fastest and the slowest.
 In words:
 
 - **Devices.** {_flatness(points["devices"])} Memory grows by
-  {_memory_per_device(points["devices"]):.2f} MB a device: its weights, held three times over while they
-  are mapped, encoded and measured. The dataset is held once for each core, whatever the devices.
+  {_memory_per_device(points["devices"]):.2f} MB a device, {_copies(points["devices"]):.0f} times its weights, which are copied as they are mapped,
+  encoded and measured. The dataset is held once (by XLA, once for each core), whatever the devices.
 - **Samples of a device.** A step reads one sample, so its time hardly moves; a device holds row
   numbers of the common dataset, not copies.
 - **Weights.** The step grows with the power {_slope(points["weights"]):.2f} of the number of weights
@@ -109,6 +109,12 @@ def _flatness(points: list[dict[str, float]]) -> str:
 def _memory_per_device(points: list[dict[str, float]]) -> float:
     devices = [point["value"] for point in points]
     return float(np.polyfit(devices, [point["peak_gb"] * 1e3 for point in points], 1)[0])
+
+
+def _copies(points: list[dict[str, float]]) -> float:
+    """Memory of a device over the size of its weights."""
+    last = points[-1]
+    return _memory_per_device(points) * last["value"] / last["weights_mb"]
 
 
 def _slope(points: list[dict[str, float]]) -> float:

@@ -126,3 +126,19 @@ def test_inverse_mixup_of_one_shared_pair_gives_the_raw_samples_back() -> None:
     groups = Groups(members=np.array([[0, 1]]), labels=np.array([[0, 1]], np.int32))
     unmixed = unmix(pool, groups, ratios).reshape(2, 2) * 255
     np.testing.assert_allclose(unmixed, raw, atol=1e-3)
+
+
+def test_measured_time_leaves_compiling_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first round is played once more, unmeasured, and changes nothing but the clock."""
+    config = toy_config(protocols="mix2fld", curve_points=1)
+    simulation = make_simulation(config.replace(computing_time="measured"), toy_dataset())
+    steps, calls = simulation.trainer.steps, []
+    monkeypatch.setattr(
+        simulation.trainer, "steps", lambda *given: [calls.append(None), steps(*given)][1]
+    )
+    state = simulation.start()
+    for expected_calls in (2, 3):
+        state, info = simulation.play_round(state)
+        assert len(calls) == expected_calls
+        assert info.seconds["computing"] > 0
+    assert_same(state.weights, final_state(protocols="mix2fld", curve_points=1)[1].weights)
