@@ -44,7 +44,7 @@ def draw(points: dict[str, list[dict[str, float]]]) -> None:
             axis.set_xscale("log", base=2 if name == "cores" else 10)
             axis.set_yscale("log" if name == "weights" else "linear")
             if name != "weights":
-                axis.set_ylim(bottom=0)
+                axis.set_ylim(0, 1.15 * axis.get_ylim()[1])
             axis.grid(alpha=0.3)
         if name == "cores":
             memory.set_xticks(values, [str(int(value)) for value in values])
