@@ -34,7 +34,6 @@ class RunCommand:
         from mix2fld.cli.progress import RichWatcher
         from mix2fld.compilation import CompileClock, keep_compiled_code
         from mix2fld.data import cache_folder, load_dataset
-        from mix2fld.report.figures import draw_curves
         from mix2fld.report.tables import results_table
         from mix2fld.runner import check, run
 
@@ -49,6 +48,8 @@ class RunCommand:
             results = run(
                 self.settings, out, dataset=dataset, watcher=watcher, overwrite=self.overwrite
             )
+        from mix2fld.report.figures import draw_curves  # slow to import, needed only now
+
         picture = out / "curves.png"
         draw_curves(results, picture)
         console.print(results_table(results))

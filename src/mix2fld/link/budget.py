@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+from scipy import special
 
 from mix2fld.errors import InputError
 from mix2fld.link.channel import Direction, IdealLink, Link, RayleighLink, check_delivery
@@ -129,14 +129,22 @@ def _immediate(
 
 
 def _arrived_by(slots: NDArray[np.int64], needed: int, success: float) -> NDArray[np.float64]:
-    """P(T <= t) for each t of ``slots``."""
-    return np.asarray(stats.binom.sf(needed - 1, slots, success), dtype=np.float64)
+    """P(T <= t) for each t of ``slots``: at least ``needed`` >= 1 of t slots are decoded."""
+    enough = slots >= needed
+    chance = special.betainc(needed, np.where(enough, slots - needed + 1, 1), success)
+    return np.where(enough, chance, 0.0)
 
 
 def _mean_latency(needed: int, max_slots: int, success: float) -> float:
     """E[T | T <= T_max], from log-probabilities: the conditioning event may be very rare."""
     slots = np.arange(needed, max_slots + 1)
-    log_chance = stats.nbinom.logpmf(slots - needed, needed, success)
+    failed = slots - needed
+    log_chance = (
+        special.gammaln(slots)
+        - special.gammaln(failed + 1)
+        + special.xlogy(needed, success)
+        + special.xlog1py(failed, -success)
+    )
     chance = np.exp(log_chance - log_chance.max())
     return float(np.sum(slots * chance) / np.sum(chance))
 
