@@ -19,9 +19,9 @@ def cache_folder() -> Path:
     named = os.environ.get("MIX2FLD_CACHE")
     if named:
         return Path(named).expanduser()
-    import pooch
+    import platformdirs
 
-    return Path(pooch.os_cache("mix2fld"))
+    return platformdirs.user_cache_path("mix2fld", appauthor=False)
 
 
 def cache_file(name: str) -> Path:

@@ -1,8 +1,8 @@
 """The small-CNN family as machine code, compiled for this machine when it is first used.
 
-The general path is XLA; this one gives the same numbers to rounding in about half the time, for one
-family of networks. Where there is no compiler, or a processor without AVX2, there is no kernel and
-nothing else changes.
+The general path is XLA; this one gives the same numbers to rounding in less than half the time,
+for one family of networks. Where there is no compiler, or a processor without AVX2, there is no
+kernel and nothing else changes.
 """
 
 import ctypes
