@@ -12,7 +12,8 @@ from mix2fld.errors import InputError
 if TYPE_CHECKING:
     from mix2fld.planning import plan_link
     from mix2fld.protocol import PROTOCOLS, Protocol
-    from mix2fld.runner import RunResult, run
+    from mix2fld.runner import run
+    from mix2fld.runs import RunResult
     from mix2fld.types import Dataset, Delivery, Model
 
 __version__ = "0.1.0"
@@ -32,7 +33,7 @@ __all__ = [
 _HOMES = {
     "PROTOCOLS": "protocol",
     "Protocol": "protocol",
-    "RunResult": "runner",
+    "RunResult": "runs",
     "plan_link": "planning",
     "run": "runner",
     "Dataset": "types",

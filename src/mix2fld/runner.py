@@ -1,6 +1,6 @@
 """Plays every run of a config, in memory or into a folder that can be gone on with."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -11,18 +11,9 @@ from mix2fld.link import Link, make_link
 from mix2fld.planning import plan_transfers
 from mix2fld.protocol import get_protocol
 from mix2fld.rounds import RoundInfo
-from mix2fld.runs import RunFolder, summarise
+from mix2fld.runs import RunFolder, RunResult, summarise
 from mix2fld.task import make_task
 from mix2fld.types import Dataset, Model
-
-
-@dataclass(frozen=True)
-class RunResult:
-    """One finished run: its config, its rounds as recorded, its summary."""
-
-    config: Config
-    rounds: list[dict[str, Any]]
-    summary: dict[str, Any]
 
 
 class Watcher:

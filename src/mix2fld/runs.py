@@ -7,7 +7,7 @@ at any instant the folder holds a state to go on from.
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,15 @@ from mix2fld.rounds import RoundInfo, RunState
 from mix2fld.types import Seeds, ServerState, Weights
 
 FORMAT = 1
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """One finished run: its config, its rounds as recorded, its summary."""
+
+    config: Config
+    rounds: list[dict[str, Any]]
+    summary: dict[str, Any]
 
 
 class RunFolder:
@@ -87,6 +96,14 @@ class RunFolder:
         if len(lines) > len(kept):
             _write_atomically(self._rounds, b"".join(kept))
         return state, [json.loads(line) for line in kept]
+
+    def finished(self) -> RunResult | None:
+        """The run that the folder holds, if it was played to its end."""
+        if not self._summary.exists():
+            return None
+        lines = self._rounds.read_text(encoding="utf-8").splitlines()
+        summary = json.loads(self._summary.read_text(encoding="utf-8"))
+        return RunResult(load_config(self._config), [json.loads(line) for line in lines], summary)
 
     def finish(self, summary: dict[str, Any]) -> None:
         """Write the summary; a folder that has one is a finished run."""

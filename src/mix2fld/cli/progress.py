@@ -9,7 +9,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from mix2fld.config import Config
 from mix2fld.protocol import get_protocol
 from mix2fld.rounds import RoundInfo
-from mix2fld.runner import RunResult, Watcher
+from mix2fld.runner import Watcher
+from mix2fld.runs import RunResult
 
 
 class RichWatcher(Watcher):

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from mix2fld.config import Config
 from mix2fld.protocol import get_protocol
 from mix2fld.report.style import style_of
-from mix2fld.runner import RunResult
+from mix2fld.runs import RunResult
 
 SAMPLES = 600
 

@@ -8,7 +8,7 @@ from rich.table import Table
 
 from mix2fld.planning import PlannedTransfer
 from mix2fld.protocol import get_protocol
-from mix2fld.runner import RunResult
+from mix2fld.runs import RunResult
 
 PLAIN: dict[str, Any] = {"box": None, "padding": (0, 1, 0, 0), "header_style": "underline"}
 
