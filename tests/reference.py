@@ -214,7 +214,10 @@ class Reference:
         if self.protocol == "fld":
             return [(seed.image, np.eye(labels)[seed.labels[0]]) for seed in pool]
         if self.protocol == "mixfld":
-            return [(s.image, soft_label(s.labels, config.ratios, labels)) for s in pool]
+            soft = [soft_label(seed.labels, config.ratios, labels) for seed in pool]
+            if config.mixed_labels == "hard":
+                soft = [np.eye(labels)[np.argmax(label)] for label in soft]
+            return [(seed.image, label) for seed, label in zip(pool, soft, strict=True)]
         per = len(self.samples) if config.inverse_count == "per-device" else 1
         total = per * config.inverse_samples
         groups = self.choose_groups(pool, ceil(total / len(config.ratios)))

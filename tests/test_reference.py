@@ -282,7 +282,12 @@ CONCERNS = {
         "initial_weights",
         "lost_seeds",
     ),
-    "mixfld": ("distillation_loss", "soft_label_teacher", "student_start", "lost_seeds"),
+    "mixfld": (
+        "distillation_loss",
+        "soft_label_teacher",
+        "student_start",
+        "lost_seeds",
+    ),
     "mix2fld": ("distillation_loss", "unseen_labels", "inverse_count", "inverse_clip"),
 }
 
@@ -294,6 +299,12 @@ def test_literal_readings(protocol: str) -> None:
     for name in CONCERNS[protocol]:
         others = {other: value for other, value in LITERAL.items() if other != name}
         assert how_far(states[-1], oracle_end(a_config(protocol, **others))) > 100 * TOLERANCE, name
+
+
+def test_mixfld_with_hard_labels() -> None:
+    """Apart from the other readings: a hard label has the same teacher under both of decision 3."""
+    states, _ = play_both(a_config("mixfld", mixed_labels="hard"))
+    assert how_far(states[-1], oracle_end(a_config("mixfld"))) > 100 * TOLERANCE
 
 
 @pytest.mark.parametrize(

@@ -113,6 +113,8 @@ class SeedingConfig(Section):
     """Whether N_I counts for each device or for all together."""
     mixing_ratio: Annotated[tuple[float, ...], Listed] = (0.1,)
     """The ratios lambda_1 .. lambda_(N-1) of a mix of N samples; the last one is what is left."""
+    mixed_labels: Literal["soft", "hard"] = "soft"
+    """MixFLD: a mix has the labels of all its samples, or only that of its largest ratio."""
     max_condition: PositiveFloat = 1e4
     """Largest condition number of the mixing matrix that is accepted."""
     reuse_pairs: bool = True

@@ -33,6 +33,17 @@ def mixed_samples(
     config: SeedingConfig,
 ) -> Seeds:
     """MixFLD and Mix2FLD: N_S mixes (Eq. 6), each of N samples with different labels."""
+    groups = draw_groups(rng, labels, config)
+    return Seeds(
+        images=_as_uploaded(mix(images[groups], config.ratios), config.seed_bits_per_pixel),
+        labels=labels[groups],
+    )
+
+
+def draw_groups(
+    rng: np.random.Generator, labels: NDArray[np.int32], config: SeedingConfig
+) -> NDArray[np.int64]:
+    """Which of the device's samples each of its N_S mixes is made of: rows [N_S, N]."""
     size = len(config.ratios)
     held = len(np.unique(labels))
     if held < size:
@@ -40,13 +51,7 @@ def mixed_samples(
             f"mixing_ratio = {list(config.mixing_ratio)}: mixes {size} samples of different "
             f"labels, but a device holds only {held} label(s)"
         )
-    groups = np.stack(
-        [_draw_group(rng, labels, size) for _ in range(config.seed_samples)]
-    )  # [N_S, N]
-    return Seeds(
-        images=_as_uploaded(mix(images[groups], config.ratios), config.seed_bits_per_pixel),
-        labels=labels[groups],
-    )
+    return np.stack([_draw_group(rng, labels, size) for _ in range(config.seed_samples)])
 
 
 def mix(samples: NDArray[np.uint8], ratios: tuple[float, ...]) -> NDArray[np.float64]:

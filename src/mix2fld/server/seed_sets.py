@@ -18,8 +18,11 @@ def as_collected(seeds: Mapping[int, Seeds], task: Task) -> SeedSet | None:
     if not seeds:
         return None
     pool = pool_seeds(seeds)
+    config = task.config.seeding
     mixed = pool.labels.shape[1] > 1
-    ratios = task.config.seeding.ratios if mixed else (1.0,)
+    ratios = config.ratios if mixed else (1.0,)
+    if config.mixed_labels == "hard":
+        ratios = tuple(float(place == np.argmax(ratios)) for place in range(len(ratios)))
     targets = soft_labels(pool.labels, ratios, task.dims.num_labels)
     return SeedSet(pool.images, targets, distinct_groups=0)
 
