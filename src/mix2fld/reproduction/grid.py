@@ -1,0 +1,67 @@
+"""Plays the cells of experiments into a folder; what is finished there is not played again."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from mix2fld.config import Config
+from mix2fld.data import load_dataset
+from mix2fld.reproduction.experiments import Cell, Experiment, Scale
+from mix2fld.runner import Watcher, run
+from mix2fld.runs import RunFolder, RunResult
+from mix2fld.types import Dataset
+
+
+class GridWatcher(Watcher):
+    """Told of every run of a grid; does nothing by itself."""
+
+    def run_begins(self, cell: Cell, config: Config) -> None:
+        """A run of a cell starts, or was finished before."""
+
+
+def work(config: Config) -> int:
+    """What a single run costs, in rounds of one device."""
+    return config.rounds * config.data.devices
+
+
+def cells_of(experiments: Iterable[Experiment]) -> list[Cell]:
+    """Their cells, each once."""
+    return list({cell.key: cell for each in experiments for cell in each.cells}.values())
+
+
+def total_work(experiments: Iterable[Experiment], scale: Scale) -> int:
+    """What all their runs cost together."""
+    configs = (cell.config(scale) for cell in cells_of(experiments))
+    return sum(len(config.seed) * work(config) for config in configs)
+
+
+def play_experiment(
+    experiment: Experiment, scale: Scale, out: Path, watcher: GridWatcher
+) -> dict[str, list[RunResult]]:
+    """The runs of every cell, by its key; those that are in ``out`` already are only read."""
+    datasets: dict[str, Dataset] = {}
+    played = {}
+    for cell in experiment.cells:
+        config = cell.config(scale)
+        name = config.data.dataset
+        if name not in datasets:
+            datasets[name] = load_dataset(config.data)
+        played[cell.key] = _play_cell(cell, config.single_runs(), out, datasets[name], watcher)
+    return played
+
+
+def _play_cell(
+    cell: Cell, singles: Sequence[Config], out: Path, dataset: Dataset, watcher: GridWatcher
+) -> list[RunResult]:
+    results = []
+    for config in singles:
+        watcher.run_begins(cell, config)
+        folder = RunFolder(out / cell.key / config.run_name)
+        folder.check(config)
+        done = folder.finished()
+        if done is None:
+            [done] = run(config, out / cell.key, dataset=dataset, watcher=watcher)
+        else:
+            watcher.begin(config, len(done.rounds))
+            watcher.end(done)
+        results.append(done)
+    return results

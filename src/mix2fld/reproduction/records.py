@@ -1,0 +1,96 @@
+"""What is kept of an experiment's runs: small enough to commit, enough to draw and to judge."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mix2fld.errors import InputError
+from mix2fld.reproduction.experiments import Experiment, Scale
+from mix2fld.runs import RunResult
+
+FORMAT = 1
+CURVE = ("step", "accuracy", "event", "communication", "computing")
+
+
+@dataclass(frozen=True)
+class CellRecord:
+    """The runs of one cell, one for each seed."""
+
+    label: str
+    protocol: str
+    changes: dict[str, Any]
+    runs: list[dict[str, Any]]
+
+    def values(self, *path: str) -> NDArray[np.float64]:
+        """One number of every run, by its place in the record: [seeds]."""
+        return np.array([_at(run, path) for run in self.runs], dtype=np.float64)
+
+
+Records = dict[str, dict[str, CellRecord]]
+"""Cells by key, by the name of their experiment."""
+
+
+def shrink(result: RunResult) -> dict[str, Any]:
+    """The record of one run."""
+    summary = {name: value for name, value in result.summary.items() if name != "format"}
+    record: dict[str, Any] = {
+        "seed": result.config.seed[0],
+        "summary": summary,
+        "devices": result.rounds[-1]["accuracy"]["devices"],
+        "rounds": {
+            "mean": [_rounded(np.mean(info["accuracy"]["devices"])) for info in result.rounds],
+            "reference": [info["accuracy"]["reference"] for info in result.rounds],
+            "global": [info["accuracy"]["global"] for info in result.rounds],
+            "delivered": [info["uploads"]["delivered"] for info in result.rounds],
+            "change": [_rounded(info["change"]) for info in result.rounds],
+        },
+    }
+    if result.config.curve_points > 1:
+        points = [point for info in result.rounds for point in info["curve"]]
+        record["curve"] = {name: [_rounded(point[name]) for point in points] for name in CURVE}
+    return record
+
+
+def save_records(
+    path: Path, experiment: Experiment, scale: Scale, played: Mapping[str, Sequence[RunResult]]
+) -> None:
+    """Write the records of an experiment; a run is a line."""
+    cells = []
+    for cell in experiment.cells:
+        about = {"label": cell.label, "protocol": cell.protocol, "changes": cell.changes}
+        head = json.dumps(about, ensure_ascii=False)[:-1]
+        runs = ",\n".join(json.dumps(shrink(result)) for result in played[cell.key])
+        cells.append(f'{json.dumps(cell.key)}: {head}, "runs": [\n{runs}\n]}}')
+    head = json.dumps({"format": FORMAT, "experiment": experiment.name, "scale": scale.name})[:-1]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    body = ",\n".join(cells)
+    path.write_text(f'{head}, "cells": {{\n{body}\n}}}}\n', encoding="utf-8")
+
+
+def load_records(path: Path) -> dict[str, CellRecord]:
+    """The cells of one experiment, by key."""
+    try:
+        tree = json.loads(path.read_text(encoding="utf-8"))
+        if tree["format"] != FORMAT:
+            raise InputError(f"{path}: format {tree['format']}, this version reads {FORMAT}")
+        return {key: CellRecord(**cell) for key, cell in tree["cells"].items()}
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror})") from None
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InputError(f"{path}: not the records of an experiment ({error})") from None
+
+
+def _at(tree: Any, path: Sequence[str]) -> Any:
+    for name in path:
+        tree = None if tree is None else tree[name]
+    return tree
+
+
+def _rounded(value: Any) -> Any:
+    """Microseconds and millionths are enough, and keep the records small."""
+    return round(float(value), 6) if isinstance(value, (float, np.floating)) else value
