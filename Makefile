@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 BENCH := .venv-bench
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test check format bench bench-growth clean
+.PHONY: help install run test check format reproduce ledger bench bench-growth clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -27,6 +27,12 @@ check: $(VENV)/.installed-test ## Check format, lint and types
 format: $(VENV)/.installed-test ## Format and fix lint
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+reproduce: install ## Measure every figure, table and claim of the paper again (two hours)
+	$(BIN)/mix2fld reproduce all --results results
+
+ledger: install ## Draw and judge again from the committed records
+	$(BIN)/mix2fld reproduce all --results results --from-records
 
 bench: $(BENCH)/.installed ## Measure speed against the limit and against peers (half an hour)
 	$(BENCH)/bin/python -m benchmarks.run $(ARGS)

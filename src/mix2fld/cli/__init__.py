@@ -10,6 +10,7 @@ import tyro
 
 from mix2fld.cli.data import DataGet, DataList, DataShow
 from mix2fld.cli.link import LinkCommand
+from mix2fld.cli.reproduce import ReproduceCommand
 from mix2fld.cli.run import RunCommand
 from mix2fld.config import PRESETS, Config, load_config
 from mix2fld.errors import InputError, did_you_mean
@@ -19,8 +20,10 @@ DESCRIPTION = """Federated learning and distillation over thin, fading, unequal 
 Examples:
   mix2fld run                                   the paper's head-to-head on MNIST
   mix2fld run --protocols fl8 mix2fld --preset symmetric --seed 0 1 2
+  mix2fld reproduce fig2c --quick               a figure of the paper, in small
   mix2fld link --devices 50 --seed-samples 10   what fits, and how often it arrives
   mix2fld data show --partition dirichlet       who would hold which labels"""
+Command = RunCommand | ReproduceCommand | LinkCommand | DataList | DataGet | DataShow
 BAD_INPUT = 2
 INTERRUPTED = 130
 
@@ -42,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(INTERRUPTED)
 
 
-def _parse(given: list[str]) -> "RunCommand | LinkCommand | DataList | DataGet | DataShow":
+def _parse(given: list[str]) -> Command:
     start = _starting_config(given)
     subcommand = tyro.conf.subcommand
     data = (
@@ -52,6 +55,7 @@ def _parse(given: list[str]) -> "RunCommand | LinkCommand | DataList | DataGet |
     )
     commands = (
         Annotated[RunCommand, subcommand("run", default=RunCommand(settings=start))]
+        | Annotated[ReproduceCommand, subcommand("reproduce")]
         | Annotated[LinkCommand, subcommand("link", default=LinkCommand(settings=start))]
         | Annotated[data, subcommand("data", description="Datasets: list, get, show.")]
     )

@@ -1,0 +1,96 @@
+"""Progress of a grid of runs: one bar for all of it, with the time left, and one for a run."""
+
+import time
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
+
+from mix2fld.config import Config
+from mix2fld.reproduction.experiments import Cell, Experiment, Scale
+from mix2fld.reproduction.grid import GridWatcher, cells_of, total_work
+from mix2fld.rounds import RoundInfo
+from mix2fld.runs import RunResult
+
+
+class GridProgress(GridWatcher):
+    """Bars in a terminal; elsewhere a line for every run that is played."""
+
+    def __init__(self, console: Console, experiments: Sequence[Experiment], scale: Scale) -> None:
+        self._console = console
+        self._runs = len(cells_of(experiments)) * len(scale.seeds)
+        self._total = total_work(experiments, scale)
+        self._seen: set[tuple[str, str]] = set()
+        self._done = self._played = 0
+        self._again = self._resumed = False
+        self._started = time.monotonic()
+        self._progress = Progress(
+            TextColumn("{task.description:<34}"),
+            BarColumn(bar_width=None),
+            TaskProgressColumn(),
+            TextColumn("{task.fields[news]:<34}"),
+            console=console,
+            disable=not console.is_terminal,
+        )
+        self._whole = self._progress.add_task("all runs", total=self._total, news="")
+        self._one = self._progress.add_task("", total=None, news="")
+        self._cell = ""
+
+    def __enter__(self) -> Self:
+        self._progress.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._progress.stop()
+
+    def run_begins(self, cell: Cell, config: Config) -> None:
+        """Name the run; one that two experiments share counts once."""
+        place = (cell.key, config.run_name)
+        self._again = place in self._seen
+        self._seen.add(place)
+        self._cell = f"{cell.key} s{config.seed[0]}"
+
+    def begin(self, config: Config, rounds_done: int) -> None:
+        """Show what a run starts with."""
+        self._resumed = rounds_done >= config.rounds
+        if not self._again:
+            self._done += rounds_done * config.data.devices
+        self._progress.update(
+            self._one, description=self._cell, completed=rounds_done, total=config.rounds, news=""
+        )
+        self._progress.update(self._whole, completed=self._done, news=self._left())
+
+    def round_played(self, config: Config, info: RoundInfo) -> None:
+        """Move both bars."""
+        self._done += config.data.devices
+        self._played += config.data.devices
+        news = f"accuracy {info.accuracy['reference']:.4f}"
+        self._progress.update(self._one, completed=info.round, news=news)
+        self._progress.update(self._whole, completed=self._done, news=self._left())
+
+    def end(self, result: RunResult) -> None:
+        """Without a terminal, say what came out."""
+        if self._console.is_terminal or self._resumed:
+            return
+        accuracy = result.summary["accuracy"]["mean"]
+        self._console.print(
+            f"{self._cell}: accuracy {accuracy:.4f}; {self._left()}",
+            highlight=False,
+            soft_wrap=True,
+        )
+
+    def _left(self) -> str:
+        """From the pace of what was played by this command."""
+        runs = f"{len(self._seen)}/{self._runs} runs"
+        if not self._played:
+            return runs
+        pace = (time.monotonic() - self._started) / self._played
+        left = round(pace * max(0, self._total - self._done))
+        return f"{runs}, {left // 3600}:{left // 60 % 60:02d}:{left % 60:02d} left"

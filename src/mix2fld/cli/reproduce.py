@@ -1,0 +1,120 @@
+"""``mix2fld reproduce``."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import tyro
+
+from mix2fld.errors import InputError, did_you_mean
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from mix2fld.reproduction.experiments import Experiment, Scale
+    from mix2fld.reproduction.results import ResultsFolder
+
+TABLES = ("table2", "table3")
+EVERYTHING = ("all", "claims")
+
+
+@dataclass(frozen=True)
+class ReproduceCommand:
+    """Measure the paper's figures, tables and claims again.
+
+    Experiments: fig2a, fig2b, fig2c, fig2d, fig3, table2, table3, privacy-accuracy, inverse-count,
+    why. claims (or all) plays every one of them and writes the ledger, REPORT.md. Runs that are
+    there already are not played again: the same command goes on where it stopped.
+    """
+
+    names: Annotated[tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="NAME...")]
+    """What to reproduce."""
+    quick: bool = False
+    """A small version: one seed, three short rounds. It shows how it works, not what holds."""
+    out: Path | None = None
+    """Folder for the runs; by default runs/reproduce, or runs/reproduce-quick."""
+    results: Path | None = None
+    """Folder for records, figures and REPORT.md; by default results in the folder of the runs."""
+    from_records: bool = False
+    """Play nothing: draw and judge from the records in the folder of results."""
+
+    def run(self) -> None:
+        """Play, record, draw and judge."""
+        from rich.console import Console
+
+        from mix2fld.reproduction.experiments import EXPERIMENTS, FULL, QUICK
+        from mix2fld.reproduction.results import ResultsFolder
+
+        console = Console()
+        known = (*EXPERIMENTS, *TABLES, *EVERYTHING)
+        for name in self.names:
+            if name not in known:
+                raise InputError(f"{name}: no such experiment; {did_you_mean(name, known)}")
+        if not self.names:
+            raise InputError(f"names: name at least one of {', '.join(known)}")
+        everything = any(name in EVERYTHING for name in self.names)
+        chosen = [e for e in EXPERIMENTS.values() if everything or e.name in self.names]
+        scale = QUICK if self.quick else FULL
+        out = self.out or Path("runs") / ("reproduce-quick" if self.quick else "reproduce")
+        folder = ResultsFolder(self.results or out / "results")
+        tables = everything or any(name in TABLES for name in self.names)
+        needs_privacy = tables or any(e.name == "privacy-accuracy" for e in chosen)
+        if not self.from_records:
+            _measure(console, folder, scale, needs_privacy, everything)
+            _play(console, chosen, scale, out, folder)
+        _show(console, folder, chosen, tables)
+        if everything:
+            folder.report.write_text(folder.ledger(), encoding="utf-8")
+            console.print(f"ledger: {folder.report}", highlight=False, soft_wrap=True)
+
+
+def _measure(
+    console: "Console", folder: "ResultsFolder", scale: "Scale", privacy: bool, host: bool
+) -> None:
+    """The two records that are no grids of runs."""
+    from mix2fld.compilation import keep_compiled_code
+    from mix2fld.data import cache_folder
+    from mix2fld.reproduction.host import measure_host, save_host
+    from mix2fld.reproduction.privacy_records import measure_datasets, save_privacy
+
+    keep_compiled_code(cache_folder() / "compiled")
+    if host and not folder.host.exists():
+        with console.status("timing a step on this machine"):
+            save_host(folder.host, measure_host(scale))
+    if privacy:
+        with console.status("measuring sample privacy"):
+            save_privacy(folder.privacy, scale, measure_datasets(scale))
+
+
+def _play(
+    console: "Console",
+    chosen: "list[Experiment]",
+    scale: "Scale",
+    out: Path,
+    folder: "ResultsFolder",
+) -> None:
+    from mix2fld.cli.grid_progress import GridProgress
+    from mix2fld.reproduction.grid import play_experiment
+    from mix2fld.reproduction.records import save_records
+
+    with GridProgress(console, chosen, scale) as watcher:
+        for experiment in chosen:
+            played = play_experiment(experiment, scale, out, watcher)
+            save_records(folder.records(experiment.name), experiment, scale, played)
+
+
+def _show(
+    console: "Console", folder: "ResultsFolder", chosen: "list[Experiment]", tables: bool
+) -> None:
+    from mix2fld.report.grid_tables import experiment_table, privacy_table
+    from mix2fld.reproduction.privacy_records import load_privacy
+    from mix2fld.reproduction.records import load_records
+
+    for experiment in chosen:
+        cells = load_records(folder.records(experiment.name))
+        console.print(experiment_table(experiment.title, cells))
+        picture = folder.draw(experiment.name)
+        if picture is not None:
+            console.print(f"picture: {picture}", highlight=False, soft_wrap=True)
+    if tables:
+        console.print(privacy_table(load_privacy(folder.privacy)))

@@ -1,0 +1,110 @@
+"""Sample privacy of Mixup and Mix2up on real data, as in Tables II and III: two devices."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mix2fld.config import DataConfig, SeedingConfig
+from mix2fld.data import partition
+from mix2fld.device.seeds import draw_groups, mix
+from mix2fld.privacy.sample_privacy import sample_privacy
+from mix2fld.server.inverse_mixup import Pool, find_groups, unmix
+from mix2fld.streams import stream
+from mix2fld.types import Dataset
+
+QUANTILES = {"q05": 0.05, "median": 0.5, "q95": 0.95}
+EVERY_GROUP = 1_000_000
+POOLS = (500, 1000, 2000)
+
+Statistics = dict[str, float | None]
+
+
+def measure(
+    dataset: Dataset, ratios: Sequence[float], seed_samples: int, seed: int
+) -> dict[str, Any]:
+    """For every mixing ratio the statistics of all samples that the server of two devices sees.
+
+    ``mixup``: the mixed-up samples against the two that each mixes. ``mix2up``: every inversely
+    mixed-up sample against the four that it comes from. ``*_8bit``: the same, when the mixed-up
+    samples are rounded to 8 bits for the upload. ``closest_pair``: the smallest distance between
+    samples of different labels among so many of the dataset's.
+    """
+    config = DataConfig(partition="iid", devices=2)
+    parts = partition(dataset.train_labels, config, dataset.num_labels, stream(seed, "partition"))
+    by_ratio = {
+        f"{ratio:g}": _of_ratio(dataset, parts, ratio, seed_samples, seed) for ratio in ratios
+    }
+    rng = stream(seed, "privacy-pool")
+    order = rng.permutation(len(dataset.train_labels))
+    pools = {
+        str(size): closest_pair(
+            dataset.train_images[order[:size]], dataset.train_labels[order[:size]]
+        )
+        for size in POOLS
+    }
+    return {"seed": seed, "ratios": by_ratio, "closest_pair": pools}
+
+
+def closest_pair(images: NDArray[np.uint8], labels: NDArray[np.int32]) -> float:
+    """The smallest L2 distance between two samples of different labels."""
+    flat = images.reshape(len(images), -1).astype(np.float64)
+    squares = (flat**2).sum(axis=1)
+    distances = squares[:, None] + squares[None, :] - 2 * flat @ flat.T
+    distances[labels[:, None] == labels[None, :]] = np.inf
+    return float(np.sqrt(distances.min()))
+
+
+def _of_ratio(
+    dataset: Dataset,
+    parts: Sequence[NDArray[np.integer[Any]]],
+    ratio: float,
+    seed_samples: int,
+    seed: int,
+) -> dict[str, Statistics]:
+    config = SeedingConfig(seed_samples=seed_samples, mixing_ratio=(ratio,))
+    rows = []
+    for number, part in enumerate(parts):
+        labels = dataset.train_labels[part]
+        rows.append(part[draw_groups(stream(seed, "seeds", number), labels, config)])
+    sources = np.concatenate(rows)  # [m, 2], rows of the training set
+    device = np.repeat(np.arange(len(rows)), [len(group) for group in rows])
+    mixed = mix(dataset.train_images[sources], config.ratios)
+    labels = dataset.train_labels[sources]
+    pools = {
+        "": Pool((mixed / 255).astype(np.float32), labels, device),
+        "_8bit": Pool(np.rint(mixed).astype(np.uint8), labels, device),
+    }
+    seen = {"": mixed, "_8bit": np.rint(mixed)}
+    found: dict[str, Statistics] = {}
+    for suffix, pool in pools.items():
+        raw = dataset.train_images[sources]
+        found["mixup" + suffix] = statistics(sample_privacy(seen[suffix], raw))
+        found["mix2up" + suffix] = _inverse(dataset, pool, sources, config, seed)
+    return found
+
+
+def _inverse(
+    dataset: Dataset,
+    pool: Pool,
+    sources: NDArray[np.integer[Any]],
+    config: SeedingConfig,
+    seed: int,
+) -> Statistics:
+    groups = find_groups(pool, EVERY_GROUP, stream(seed, "pairs"))
+    made = unmix(pool, groups, config.ratios)  # [g, 2, ...]
+    raw = dataset.train_images[sources[groups.members].reshape(len(made), -1)]  # [g, 4, ...]
+    return statistics(
+        np.concatenate([sample_privacy(made[:, n].astype(np.float64) * 255, raw) for n in (0, 1)])
+    )
+
+
+def statistics(values: NDArray[np.float64]) -> Statistics:
+    """Minimum, mean, quantiles and number of the values; None where one is minus infinity."""
+    if not len(values):
+        return dict.fromkeys(("min", "mean", *QUANTILES), None) | {"count": 0.0}
+    numbers = {"min": values.min(), "mean": values.mean()}
+    numbers |= {name: np.quantile(values, at, method="lower") for name, at in QUANTILES.items()}
+    shown = {name: float(value) if np.isfinite(value) else None for name, value in numbers.items()}
+    return {**shown, "count": float(len(values))}

@@ -1,0 +1,289 @@
+"""The paper's claims C1 to C10, each judged by the rules that ``ledger.RULES`` states."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from mix2fld.config import Config
+from mix2fld.planning import plan_link
+from mix2fld.reproduction import paper
+from mix2fld.reproduction.evidence import Claim, Evidence, Holds, Part, in_how_many, sized
+from mix2fld.reproduction.experiments import DEVICE_COUNTS, SEED_PAIRS, SETTINGS
+from mix2fld.reproduction.privacy_records import row
+from mix2fld.reproduction.statistics import Spread, accuracy, gain
+from mix2fld.reproduction.times import jumps, times_longer
+
+AS_ACCURATE = 1.0
+PAIRS = tuple(f"mix2fld-{sent}-{made}" for sent, made in SEED_PAIRS)
+BEST_PAIR = "mix2fld-50-100"
+ASYMMETRIC = ("asymmetric-iid", "asymmetric-non-iid")
+SYMMETRIC = ("symmetric-iid", "symmetric-non-iid")
+OF_THE_PAPER = ("fl", "fd", "mixfld-10", "mixfld-50", *PAIRS)
+
+
+def judge(evidence: Evidence) -> list[Claim]:
+    """All claims, in the order of the reading guide."""
+    return [Claim(name, tuple(parts(evidence))) for name, parts in CLAIMS.items()]
+
+
+def _best_gain(evidence: Evidence, settings: Sequence[str], other: str) -> tuple[Spread, str]:
+    """The largest mean gain of Mix2FLD over a protocol, and where it was."""
+    found = [
+        (gain(evidence.at(s, pair), evidence.at(s, other)), f"{_pair(pair)}, {SETTINGS[s].title}")
+        for s in settings
+        for pair in PAIRS
+    ]
+    return max(found, key=lambda each: each[0].mean)
+
+
+def _pair(name: str) -> str:
+    _, sent, made = name.split("-")
+    return f"({sent}, {made})"
+
+
+def _points(found: Spread) -> str:
+    return f"{found.mean:+.2f} points [{found.low:+.2f}, {found.high:+.2f}]"
+
+
+def _faster(evidence: Evidence, settings: Sequence[str], wanted: float) -> Part:
+    """FL's time to converge over Mix2FLD's, at every cost."""
+    lines, ratios = [], []
+    for setting in settings:
+        pairs = evidence.at(setting, "fl"), evidence.at(setting, BEST_PAIR)
+        found = [times_longer(*pairs, cost) for cost in evidence.costs]
+        ratios += [ratio.value for ratio in found]
+        shown = ", ".join(f"{ratio}" for ratio in found)
+        lines.append(f"{SETTINGS[setting].title}: {shown}")
+    needed = 1 + (wanted - 1) / 2
+    least = min(ratios)
+    holds: Holds = "yes" if least >= needed else "weaker" if least > 1 else "no"
+    if holds == "no" and max(ratios) >= needed:
+        holds = "weaker"
+    names = ", ".join(cost.name for cost in evidence.costs)
+    return Part(
+        f"Mix2FLD {_pair(BEST_PAIR)} converges faster than FL",
+        f"{wanted}×",
+        f"× at {names}: " + "; ".join(lines),
+        holds,
+    )
+
+
+def _c1(evidence: Evidence) -> list[Part]:
+    found, where = _best_gain(evidence, ASYMMETRIC, "fl")
+    return [
+        Part(
+            "asymmetric: Mix2FLD more accurate than FL, up to",
+            f"{paper.MORE_ACCURATE_THAN_FL} %",
+            f"{_points(found)} with {where}",
+            sized(found, paper.MORE_ACCURATE_THAN_FL),
+        ),
+        _faster(evidence, ASYMMETRIC, paper.FASTER_THAN_FL_ASYMMETRIC),
+    ]
+
+
+def _c2(evidence: Evidence) -> list[Part]:
+    found, where = _best_gain(evidence, ASYMMETRIC, "fd")
+    more = [
+        [times_longer(evidence.at(s, BEST_PAIR), evidence.at(s, "fd"), c) for c in evidence.costs]
+        for s in ASYMMETRIC
+    ]
+    values = [ratio.value for ratios in more for ratio in ratios]
+    most = 1 + 2 * (paper.SLOWER_THAN_FD - 1)
+    within: Holds = "yes" if max(values) <= most else "weaker" if min(values) <= most else "no"
+    names = ", ".join(cost.name for cost in evidence.costs)
+    shown = "; ".join(
+        f"{SETTINGS[s].title}: " + ", ".join(f"{ratio}" for ratio in ratios)
+        for s, ratios in zip(ASYMMETRIC, more, strict=True)
+    )
+    return [
+        Part(
+            "asymmetric: Mix2FLD more accurate than FD, up to",
+            f"{paper.MORE_ACCURATE_THAN_FD} %",
+            f"{_points(found)} with {where}",
+            sized(found, paper.MORE_ACCURATE_THAN_FD),
+        ),
+        Part(
+            f"at little more time to converge ({_pair(BEST_PAIR)}; holds up to twice the excess)",
+            f"{paper.SLOWER_THAN_FD}×",
+            f"× at {names}: {shown}",
+            within,
+        ),
+    ]
+
+
+def _c3(evidence: Evidence) -> list[Part]:
+    return [
+        *(_fl_is_best(evidence, setting) for setting in SYMMETRIC),
+        _faster(evidence, SYMMETRIC, paper.FASTER_THAN_FL_SYMMETRIC),
+    ]
+
+
+def _fl_is_best(evidence: Evidence, setting: str) -> Part:
+    others = [name for name in OF_THE_PAPER if name != "fl"]
+    second = max(others, key=lambda name: accuracy(evidence.at(setting, name)).mean)
+    lead = gain(evidence.at(setting, "fl"), evidence.at(setting, second))
+    return Part(
+        f"{SETTINGS[setting].title}: FL most accurate",
+        "yes",
+        f"FL {accuracy(evidence.at(setting, 'fl'))} %, next "
+        f"{evidence.at(setting, second).label} {accuracy(evidence.at(setting, second))} %",
+        "yes" if lead.above_zero else "no",
+    )
+
+
+def _c4(evidence: Evidence) -> list[Part]:
+    setting = "symmetric-non-iid"
+    found = [(gain(evidence.at(setting, p), evidence.at(setting, "fl")), p) for p in PAIRS]
+    best, pair = max(found, key=lambda each: each[0].mean)
+    return [
+        Part(
+            "symmetric, non-IID: Mix2FLD as accurate as FL",
+            "as high as FL",
+            f"{_points(best)} with {_pair(pair)}",
+            "yes" if best.mean >= -AS_ACCURATE else "no",
+        )
+    ]
+
+
+def _c5(evidence: Evidence) -> list[Part]:
+    below_ours, below_fd, shown, shown_fd = [], [], [], []
+    for setting in SETTINGS:
+        for mixed, unmixed in (("mixfld-10", "mix2fld-10-20"), ("mixfld-50", BEST_PAIR)):
+            less = gain(evidence.at(setting, mixed), evidence.at(setting, unmixed))
+            below_ours.append(less.below_zero)
+            shown.append(f"{less.mean:+.2f}")
+            less = gain(evidence.at(setting, mixed), evidence.at(setting, "fd"))
+            below_fd.append(less.below_zero)
+            shown_fd.append(f"{less.mean:+.2f}")
+    order = "N_S 10 and 50 in each panel"
+    return [
+        Part("MixFLD less accurate than Mix2FLD", "in all of Fig. 2",
+             f"{sum(below_ours)} of {len(below_ours)} ({order}: {', '.join(shown)} points)",
+             in_how_many(below_ours)),
+        Part("MixFLD less accurate than FD", "yes",
+             f"{sum(below_fd)} of {len(below_fd)} ({order}: {', '.join(shown_fd)} points)",
+             in_how_many(below_fd)),
+    ]  # fmt: skip
+
+
+def _c6(evidence: Evidence) -> list[Part]:
+    del evidence
+    updates = 10
+    plans = plan_link(Config.of(protocols=("fl", "mix2fld"), seed_samples=10))
+    bits = {(plan.protocol, plan.transfer): plan.budget.bits for plan in plans}
+    weights = bits["fl", "upload"]
+    later, first = bits["mix2fld", "later uploads"], bits["mix2fld", "first upload"]
+    ratio = weights / (later + (first - later) / updates)
+    return [
+        Part(
+            "uplink payload smaller than FL's, up to (N_S = 10, seeds spread over 10 updates)",
+            f"{paper.SMALLER_UPLINK}×",
+            f"{weights:,} / ({later:,} + {first - later:,} / {updates}) = {ratio:.2f}× "
+            f"(the labels of the seeds are charged too); without seeds {weights / later:.0f}×",
+            "yes" if abs(ratio / paper.SMALLER_UPLINK - 1) < 0.01 else "no",
+        )
+    ]
+
+
+def _c7(evidence: Evidence) -> list[Part]:
+    few, many = DEVICE_COUNTS[0], DEVICE_COUNTS[-1]
+    gains, variances = {}, {}
+    for split in ("iid", "non-iid"):
+        cells = [evidence.cells[f"symmetric-{split}/devices-{n}"] for n in (few, many)]
+        gains[split] = gain(cells[1], cells[0], "mean")
+        least, most = (
+            np.concatenate([run["devices"] for run in cell.runs]).var() for cell in cells
+        )
+        variances[split] = most / least
+    smaller = gains["iid"].mean - gains["non-iid"].mean
+    left = variances["iid"]
+    return [
+        Part(f"IID: mean accuracy grows from {few} to {many} devices",
+             f"+{paper.GAIN_WITH_DEVICES} %", _points(gains["iid"]),
+             sized(gains["iid"], paper.GAIN_WITH_DEVICES)),
+        Part("IID: variance over devices shrinks", "−50 %",
+             f"{100 * (left - 1):+.0f} % (non-IID {100 * (variances['non-iid'] - 1):+.0f} %)",
+             "yes" if left <= 0.75 else "weaker" if left < 1 else "no"),
+        Part("non-IID: a smaller gain, of the same tendency", "smaller", _points(gains["non-iid"]),
+             "yes" if smaller > 0 and gains["non-iid"].above_zero else "no"),
+    ]  # fmt: skip
+
+
+def _c8(evidence: Evidence) -> list[Part]:
+    slower, better = [], []
+    for setting in SETTINGS:
+        few, many = evidence.at(setting, "mix2fld-10-20"), evidence.at(setting, BEST_PAIR)
+        slower.append(times_longer(many, few, evidence.costs[0]).value)
+        better.append(gain(many, few))
+    augmented = [
+        (gain(evidence.at(s, f"mix2fld-{n}-{2 * n}"), evidence.at(s, f"mix2fld-{n}-{n}")), s, n)
+        for s in SETTINGS
+        for n in (10, 50)
+    ]
+    most, where, sent = max(augmented, key=lambda each: each[0].mean)
+    shown = ", ".join(f"{each.mean:+.2f}" for each, _, _ in augmented)
+    return [
+        Part("fewer seeds converge faster (communication alone)", "N_S 10 faster than 50",
+             "N_S = 50 takes " + ", ".join(f"{ratio:.2f}×" for ratio in slower) + " as long",
+             "yes" if min(slower) > 1 else "no"),
+        Part("fewer seeds are less accurate", "N_S 10 below 50",
+             "N_S = 50 gains " + ", ".join(f"{each.mean:+.2f}" for each in better) + " points",
+             in_how_many([each.above_zero for each in better])),
+        Part("more inversely mixed-up samples at equal N_S, up to",
+             f"+{paper.GAIN_WITH_INVERSE_SAMPLES} %",
+             f"{_points(most)} with N_S = {sent}, {SETTINGS[where].title}; all eight: {shown}",
+             sized(most, paper.GAIN_WITH_INVERSE_SAMPLES)),
+    ]  # fmt: skip
+
+
+def _c9(evidence: Evidence) -> list[Part]:
+    kinds = ("fl", "mixfld-50", BEST_PAIR)
+    found = {(s, k): jumps(evidence.at(s, k)) for s in SETTINGS for k in (*kinds, "fd")}
+    updated = {place: jump for place, jump in found.items() if jump.count and place[1] != "fd"}
+    drops = [jump.at_update < 0 for jump in updated.values()]
+    later = [jump.after_next_phase > 0 for jump in updated.values()]
+    smaller = [
+        abs(found[s, "fd"].at_update) < abs(jump.at_update) for (s, _), jump in updated.items()
+    ]
+    return [
+        Part("accuracy drops when weights are downloaded (FL, MixFLD, Mix2FLD)", "yes",
+             f"on average in {sum(drops)} of {len(drops)} cells, see below", in_how_many(drops)),
+        Part("and is higher than before at the end of the next local phase", "yes",
+             f"on average in {sum(later)} of {len(later)} cells", in_how_many(later)),
+        Part("FD's changes are smaller", "yes",
+             f"than in {sum(smaller)} of {len(smaller)} cells", in_how_many(smaller)),
+    ]  # fmt: skip
+
+
+def _c10(evidence: Evidence) -> list[Part]:
+    grows, above, shown = [], [], []
+    for name, runs in evidence.privacy.items():
+        mixup, mix2up = (
+            np.array(row(runs, kind, "min", paper.INFERRED_COLUMNS)) for kind in ("mixup", "mix2up")
+        )
+        grows += [bool((np.diff(values) > 0).all()) for values in (mixup, mix2up)]
+        above += (mix2up > mixup).tolist()
+        higher = [
+            f"{r:g}" for r, m in zip(paper.INFERRED_COLUMNS, mix2up > mixup, strict=True) if m
+        ]
+        shown.append(f"{name}: λ = {', '.join(higher) or 'none'}")
+    return [
+        Part("sample privacy grows with λ", "yes",
+             f"in {sum(grows)} of {len(grows)} rows (minimum over samples)", in_how_many(grows)),
+        Part("Mix2up above Mixup", "at every λ", "only at " + "; ".join(shown)
+             if not all(above) else "at every λ", in_how_many(above)),
+    ]  # fmt: skip
+
+
+CLAIMS: dict[str, Callable[[Evidence], list[Part]]] = {
+    "C1": _c1,
+    "C2": _c2,
+    "C3": _c3,
+    "C4": _c4,
+    "C5": _c5,
+    "C6": _c6,
+    "C7": _c7,
+    "C8": _c8,
+    "C9": _c9,
+    "C10": _c10,
+}

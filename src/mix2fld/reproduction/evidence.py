@@ -1,0 +1,66 @@
+"""What the claims are judged by, and what a judgement is."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from mix2fld.reproduction.experiments import SETTINGS
+from mix2fld.reproduction.privacy_records import PrivacyRecords
+from mix2fld.reproduction.records import CellRecord
+from mix2fld.reproduction.statistics import Spread
+from mix2fld.reproduction.times import StepCost
+
+Holds = Literal["yes", "weaker", "no"]
+
+
+@dataclass(frozen=True)
+class Part:
+    """One statement of a claim."""
+
+    text: str
+    paper: str
+    ours: str
+    holds: Holds
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A claim with what became of it."""
+
+    name: str
+    parts: tuple[Part, ...]
+
+    @property
+    def verdict(self) -> str:
+        """Reproduced, partly or not."""
+        found = {part.holds for part in self.parts}
+        if found == {"yes"}:
+            return "reproduced"
+        return "not reproduced" if found == {"no"} else "partly reproduced"
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """All that the claims are judged by."""
+
+    cells: dict[str, CellRecord]
+    privacy: PrivacyRecords
+    costs: tuple[StepCost, ...]
+
+    def at(self, setting: str, name: str) -> CellRecord:
+        """A cell of one of the four settings."""
+        if name == "isolated":
+            return self.cells[f"{SETTINGS[setting].changes['partition']}/isolated"]
+        return self.cells[f"{setting}/{name}"]
+
+
+def sized(found: Spread, wanted: float) -> Holds:
+    """Whether a gain is there, and at least half as large as the paper's."""
+    if not found.above_zero:
+        return "no"
+    return "yes" if found.mean >= wanted / 2 else "weaker"
+
+
+def in_how_many(found: Sequence[bool]) -> Holds:
+    """Whether something holds in all places, in some, or in none."""
+    return "yes" if all(found) else "weaker" if any(found) else "no"

@@ -1,0 +1,209 @@
+"""``REPORT.md``: what holds of the paper and what does not, written from records alone."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from mix2fld.reproduction.claims import BEST_PAIR, OF_THE_PAPER, judge
+from mix2fld.reproduction.evidence import Claim, Evidence
+from mix2fld.reproduction.experiments import DEVICE_COUNTS, PANELS, SETTINGS
+from mix2fld.reproduction.ledger_questions import (
+    inverse_count,
+    privacy_accuracy,
+    privacy_tables,
+    why,
+)
+from mix2fld.reproduction.markdown import server_accuracy, signed, table
+from mix2fld.reproduction.records import CellRecord
+from mix2fld.reproduction.statistics import accuracy, gain
+from mix2fld.reproduction.times import converged_rounds, jumps, rounds_to_final
+
+MARKS = {"yes": "holds", "weaker": "weaker", "no": "does not hold"}
+RULES = """\
+Accuracies are those that the paper plots: of a randomly chosen reference device, at the end of its
+last local phase, in per cent. Differences are in points, taken seed by seed; brackets hold the 95 %
+interval of their mean (Student's t). A direction counts when that interval excludes zero. A part of
+a claim *holds* when its direction counts and its size is at least half the paper's; it is *weaker*
+when only the direction counts, or only in some of the settings; otherwise it *does not hold*. A
+claim is *reproduced* when all its parts hold, *not reproduced* when none holds and none is weaker,
+and *partly reproduced* in between. "As accurate" means at most one point below. Ratios of times have
+to hold at every listed cost of a step. "Up to" is the largest of several means, as in the paper, and
+so leans upward."""
+FIGURE_CELLS = (*OF_THE_PAPER, "fl8", "fl4", "isolated", "fl-literal", "mix2fld-50-100-literal")
+
+
+def write_ledger(evidence: Evidence, seeds: int) -> str:
+    """The whole report."""
+    claims = judge(evidence)
+    sections = [
+        _head(claims, seeds),
+        _glance(claims),
+        _costs(evidence),
+        _figure_2(evidence),
+        _literal(evidence),
+        _jumps(evidence),
+        _figure_3(evidence),
+        privacy_tables(evidence),
+        privacy_accuracy(evidence),
+        inverse_count(evidence),
+        why(evidence),
+    ]
+    return "\n\n".join(section.strip() for section in sections) + "\n"
+
+
+def _head(claims: Sequence[Claim], seeds: int) -> str:
+    counts = {v: sum(c.verdict == v for c in claims) for v in ("reproduced", "partly reproduced")}
+    missing = len(claims) - sum(counts.values())
+    return f"""
+# What holds of the paper
+
+Every figure, table and claim of *Mix2FLD: Downlink Federated Learning After Uplink Federated
+Distillation With Two-Way Mixup*, measured again with {seeds} seeds. Of {len(claims)} claims
+{counts["reproduced"]} are reproduced, {counts["partly reproduced"]} partly, {missing} not.
+
+This page and its figures are made by `make ledger` from the records in [`records/`](records); the
+records by `make reproduce` (`mix2fld reproduce all`, about two hours on two cores). A single figure:
+`mix2fld reproduce fig2c`, a small version of it: `mix2fld reproduce fig2c --quick`."""
+
+
+def _glance(claims: Sequence[Claim]) -> str:
+    rows = [
+        (
+            claim.name if first else "",
+            part.text,
+            part.paper,
+            part.ours,
+            MARKS[part.holds],
+            f"**{claim.verdict}**" if first else "",
+        )
+        for claim in claims
+        for first, part in ((part is claim.parts[0], part) for part in claim.parts)
+    ]
+    shown = table(("claim", "what", "paper", "here", "part", "verdict"), rows)
+    return f"## At a glance\n\n{shown}\n\n### How a verdict is reached\n\n{RULES}"
+
+
+def _costs(evidence: Evidence) -> str:
+    rows = [(cost.name, f"{cost.device_us:g}", f"{cost.server_us:g}") for cost in evidence.costs]
+    shown = table(("cost", "µs a step on a device", "µs a step at the server"), rows)
+    return f"""
+The paper's computing times were measured on a machine that it does not name, so times to converge are
+given at several costs of an SGD step:
+
+{shown}"""
+
+
+def _figure_2(evidence: Evidence) -> str:
+    parts = ["## Fig. 2: accuracy over time"]
+    for name, setting in PANELS.items():
+        rows = []
+        for key in FIGURE_CELLS:
+            cell = evidence.at(setting, key)
+            attempted = cell.values("summary", "uploads", "attempted").sum()
+            delivered = cell.values("summary", "uploads", "delivered").sum()
+            rows.append(
+                (
+                    cell.label,
+                    str(accuracy(cell)),
+                    str(accuracy(cell, "mean")),
+                    server_accuracy(cell),
+                    f"{100 * delivered / attempted:.1f} %" if attempted else "–",
+                    f"{cell.values('summary', 'seconds', 'communication').mean():.2f}",
+                    _rounds(converged_rounds(cell)),
+                    f"{np.median(rounds_to_final(cell)):g}",
+                )
+            )
+        heads = (
+            "system", "reference device", "all devices", "server's model", "uploads delivered",
+            "s on air", "rule fired in round", "rounds to final",
+        )  # fmt: skip
+        parts += [
+            f"### Fig. 2{name[-1]}: {SETTINGS[setting].title}",
+            f"![Learning curves](figures/{name}.png)",
+            table(heads, rows),
+            f"`mix2fld reproduce {name}`",
+        ]
+    parts.append(
+        "Accuracies in %, mean ± standard deviation over seeds. *Rule fired*: the paper's stopping "
+        "rule with ε = 0.05, median over the seeds where it did within ten rounds. *Rounds to "
+        "final*: until the reference device stayed within a point of its last accuracy, median. "
+        "Isolated devices never communicate."
+    )
+    return "\n\n".join(parts)
+
+
+def _rounds(fired: Sequence[int | None]) -> str:
+    known = [number for number in fired if number is not None]
+    if not known:
+        return "never"
+    share = "" if len(known) == len(fired) else f" ({len(known)} of {len(fired)} seeds)"
+    return f"{np.median(known):g}{share}"
+
+
+def _literal(evidence: Evidence) -> str:
+    rows = []
+    for setting in SETTINGS.values():
+        at = evidence.at
+        fl, fl_100 = at(setting.key, "fl"), at(setting.key, "fl-literal")
+        ours = at(setting.key, BEST_PAIR)
+        ours_100 = at(setting.key, "mix2fld-50-100-literal")
+        rows.append(
+            (setting.title, str(accuracy(fl_100)), str(accuracy(fl)), str(accuracy(ours_100)),
+             str(accuracy(ours)), signed(gain(ours_100, fl_100).mean), signed(gain(ours, fl).mean))
+        )  # fmt: skip
+    heads = (
+        "setting", "FL, 100", "FL, 105", "Mix2FLD, 100", "Mix2FLD, 105", "gain, 100", "gain, 105",
+    )  # fmt: skip
+    return f"""
+## T_max: 100 slots as printed, 105 as used here
+
+With the printed numbers FL's upload needs 101 slots of at most 100, so it never arrives, in either
+channel (decision 1). 105 is the smallest change that lets it arrive in the symmetric one. Mix2FLD is
+the (50, 100) pair; gains are Mix2FLD over FL.
+
+{table(heads, rows)}"""
+
+
+def _jumps(evidence: Evidence) -> str:
+    rows = []
+    for setting in SETTINGS.values():
+        for key in ("fl", "fd", "mixfld-10", "mixfld-50", "mix2fld-10-20", BEST_PAIR):
+            cell = evidence.at(setting.key, key)
+            jump = jumps(cell)
+            if jump.count:
+                rows.append(
+                    (setting.title, cell.label, str(jump.count), signed(jump.at_update),
+                     signed(jump.after_next_phase))
+                )  # fmt: skip
+    heads = ("setting", "system", "updates", "at the update", "after the next local phase")
+    return f"""
+## What a global update does (C9)
+
+Mean change of the reference device's accuracy, in points, against its accuracy just before. For FD,
+whose devices keep their weights, the first column is the change up to the first point of the next
+local phase (800 steps).
+
+{table(heads, rows)}"""
+
+
+def _figure_3(evidence: Evidence) -> str:
+    rows = []
+    for count in DEVICE_COUNTS:
+        cells = [evidence.cells[f"symmetric-{s}/devices-{count}"] for s in ("iid", "non-iid")]
+        rows.append((str(count), *(text for cell in cells for text in _distribution(cell))))
+    heads = ("devices", "IID: mean", "variance", "non-IID: mean", "variance")
+    return f"""
+## Fig. 3: accuracy against the number of devices
+
+![Accuracy distributions](figures/fig3.png)
+
+{table(heads, rows)}
+
+Mix2FLD (10, 20), symmetric channels, five rounds; over all devices of all seeds, in % and in squared
+points. With 50 devices each has 0.4 MHz: ten seeds need 83 of 105 slots, fifty would need 396
+(decision 21). `mix2fld reproduce fig3`"""
+
+
+def _distribution(cell: CellRecord) -> tuple[str, str]:
+    values = 100 * np.concatenate([run["devices"] for run in cell.runs])
+    return f"{values.mean():.2f}", f"{values.var():.2f}"

@@ -1,0 +1,75 @@
+"""A folder of results: ``records/``, ``figures/`` and ``REPORT.md``, and how they follow."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from mix2fld.errors import InputError
+from mix2fld.reproduction.evidence import Evidence
+from mix2fld.reproduction.experiments import EXPERIMENTS, PANELS
+from mix2fld.reproduction.figures import (
+    Cells,
+    draw_device_counts,
+    draw_inverse_counts,
+    draw_panel,
+    draw_privacy_accuracy,
+)
+from mix2fld.reproduction.host import load_costs
+from mix2fld.reproduction.ledger import write_ledger
+from mix2fld.reproduction.privacy_records import load_privacy
+from mix2fld.reproduction.records import load_records
+
+
+class ResultsFolder:
+    """Where the records of a reproduction are kept, and what is made from them."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.host = path / "records" / "host.json"
+        self.privacy = path / "records" / "privacy.json"
+        self.report = path / "REPORT.md"
+
+    def records(self, name: str) -> Path:
+        """The records of an experiment."""
+        return self.path / "records" / f"{name}.json"
+
+    def figure(self, name: str) -> Path:
+        """The picture of an experiment."""
+        return self.path / "figures" / f"{name}.png"
+
+    def draw(self, name: str) -> Path | None:
+        """Draw an experiment from its records, if it has a picture."""
+        drawers: dict[str, Callable[[Cells], None]] = {
+            "fig3": lambda cells: draw_device_counts(cells, self.figure(name)),
+            "privacy-accuracy": lambda cells: draw_privacy_accuracy(
+                cells, load_privacy(self.privacy), self.figure(name)
+            ),
+            "inverse-count": lambda cells: draw_inverse_counts(cells, self.figure(name)),
+        }
+        drawers |= {
+            panel: lambda cells: draw_panel(name, cells, self.figure(name)) for panel in PANELS
+        }
+        if name not in drawers:
+            return None
+        drawers[name](load_records(self.records(name)))
+        return self.figure(name)
+
+    def evidence(self) -> Evidence:
+        """All records, for the ledger."""
+        missing = [name for name in EXPERIMENTS if not self.records(name).exists()]
+        if missing:
+            raise InputError(
+                f"results = {self.path}: no records of {', '.join(missing)}; "
+                f"make them with: mix2fld reproduce {' '.join(missing)}"
+            )
+        cells = {
+            key: cell
+            for name in EXPERIMENTS
+            for key, cell in load_records(self.records(name)).items()
+        }
+        return Evidence(cells, load_privacy(self.privacy), load_costs(self.host))
+
+    def ledger(self) -> str:
+        """The text of ``REPORT.md``, from the records alone."""
+        evidence = self.evidence()
+        seeds = min(len(cell.runs) for cell in evidence.cells.values())
+        return write_ledger(evidence, seeds)

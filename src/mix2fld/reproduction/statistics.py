@@ -1,0 +1,55 @@
+"""Numbers over seeds: means with their spread, differences seed by seed."""
+
+from dataclasses import dataclass
+from math import isnan
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import stdtrit
+
+from mix2fld.reproduction.records import CellRecord
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Mean, standard deviation and 95 % interval of the mean over seeds."""
+
+    mean: float
+    std: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.mean:.2f}" if isnan(self.std) else f"{self.mean:.2f} ± {self.std:.2f}"
+
+    @property
+    def above_zero(self) -> bool:
+        """Whether the whole interval is."""
+        return self.low > 0
+
+    @property
+    def below_zero(self) -> bool:
+        """Whether the whole interval is."""
+        return self.high < 0
+
+
+def spread(values: ArrayLike) -> Spread:
+    """Of one number for each seed; Student's t gives the interval."""
+    numbers = np.asarray(values, dtype=np.float64)
+    mean, count = float(numbers.mean()), len(numbers)
+    if count < 2:
+        return Spread(mean, float("nan"), float("-inf"), float("inf"))
+    std = float(numbers.std(ddof=1))
+    half = float(stdtrit(count - 1, 0.975)) * std / count**0.5
+    return Spread(mean, std, mean - half, mean + half)
+
+
+def accuracy(cell: CellRecord, measure: str = "reference") -> Spread:
+    """Per cent after the last local phase: of the reference device, or the mean of all devices."""
+    return spread(100 * cell.values("summary", "accuracy", measure))
+
+
+def gain(ours: CellRecord, other: CellRecord, measure: str = "reference") -> Spread:
+    """How many points of accuracy ``ours`` is above ``other``, seed by seed."""
+    path = ("summary", "accuracy", measure)
+    return spread(100 * (ours.values(*path) - other.values(*path)))
