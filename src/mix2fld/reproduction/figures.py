@@ -24,7 +24,7 @@ from mix2fld.reproduction.records import CellRecord
 Cells = Mapping[str, CellRecord]
 SAMPLES = 800
 DPI = 130
-PAIR_COLOURS = ("#f0a070", "#d55e00", "#b08090", "#7b3294")
+PAIR_COLOURS = ("#e8a33d", "#d55e00", "#009e73", "#7b3294")
 PAIR_LINES = (":", "--", "-.", "-")
 BOTH_SIDES = ("fl", "fd", "mix2fld-50-100")
 
@@ -50,11 +50,11 @@ def draw_panel(name: str, cells: Cells, path: Path) -> None:
             title=title, xlabel="simulated seconds, communication and computing", xlim=(0, None)
         )
         axes.grid(alpha=0.3)
-        axes.legend(fontsize=7, loc="lower right", ncols=2)
+        axes.legend(fontsize=7.5, loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=4)
     left.set_ylabel("test accuracy of the reference device, %")
     left.set_ylim(*_limits(short))
     _draw_ends(below, short)
-    figure.suptitle(EXPERIMENTS[name].title)
+    figure.suptitle(f"{EXPERIMENTS[name].title}; line: mean over seeds, band: lowest to highest")
     _save(figure, path)
 
 
@@ -78,7 +78,7 @@ def _draw_mean_curve(axes: Axes, cell: CellRecord, style: dict[str, Any]) -> Non
     values = np.stack([np.interp(times, *curve) for curve in curves])
     axes.plot(times, values.mean(axis=0), label=cell.label, linewidth=1.3, **style)
     if len(curves) > 1:
-        band = {"color": style["color"], "alpha": 0.10, "linewidth": 0}
+        band = {"color": style["color"], "alpha": 0.07, "linewidth": 0}
         axes.fill_between(times, values.min(axis=0), values.max(axis=0), **band)
 
 
