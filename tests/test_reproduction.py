@@ -190,7 +190,7 @@ def record(
                 },
             }
         )  # fmt: skip
-    return CellRecord("label", "mix2fld", {}, runs)
+    return CellRecord("label", "mix2fld" if downloads else "fd", {}, runs)
 
 
 def test_times_at_other_costs() -> None:
@@ -310,7 +310,7 @@ def test_a_difference_within_the_noise_is_none() -> None:
     ],
 )
 def test_a_verdict_follows_from_the_parts(parts: tuple[Any, ...], verdict: str) -> None:
-    assert Claim("C0", tuple(Part("", "", "", holds) for holds in parts)).verdict == verdict
+    assert Claim("C0", tuple(Part("", "", "", holds) for holds in parts), "").verdict == verdict
 
 
 # --- what is committed

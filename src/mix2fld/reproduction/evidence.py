@@ -29,6 +29,7 @@ class Claim:
 
     name: str
     parts: tuple[Part, ...]
+    command: str
 
     @property
     def verdict(self) -> str:

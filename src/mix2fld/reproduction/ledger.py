@@ -14,10 +14,14 @@ from mix2fld.reproduction.ledger_questions import (
     why,
 )
 from mix2fld.reproduction.markdown import server_accuracy, signed, table
+from mix2fld.reproduction.reasons import REASONS
 from mix2fld.reproduction.records import CellRecord
 from mix2fld.reproduction.statistics import accuracy, gain
 from mix2fld.reproduction.times import converged_rounds, jumps, rounds_to_final
 
+PREVIEW = """
+**A preview.** One seed has no spread, so no direction counts: the verdicts below say nothing. And three
+short rounds are not the paper's setting."""
 MARKS = {"yes": "holds", "weaker": "weaker", "no": "does not hold"}
 RULES = """\
 Accuracies are those that the paper plots: of a randomly chosen reference device, at the end of its
@@ -58,8 +62,9 @@ def _head(claims: Sequence[Claim], seeds: int) -> str:
 # What holds of the paper
 
 Every figure, table and claim of *Mix2FLD: Downlink Federated Learning After Uplink Federated
-Distillation With Two-Way Mixup*, measured again with {seeds} seeds. Of {len(claims)} claims
+Distillation With Two-Way Mixup*, measured again with {"one seed" if seeds == 1 else f"{seeds} seeds"}. Of {len(claims)} claims
 {counts["reproduced"]} are reproduced, {counts["partly reproduced"]} partly, {missing} not.
+{REASONS["short"] if seeds > 1 else PREVIEW}
 
 This page and its figures are made by `make ledger` from the records in [`records/`](records); the
 records by `make reproduce` (`mix2fld reproduce all`, about two hours on two cores). A single figure:
@@ -75,11 +80,12 @@ def _glance(claims: Sequence[Claim]) -> str:
             part.ours,
             MARKS[part.holds],
             f"**{claim.verdict}**" if first else "",
+            f"`{claim.command}`" if first else "",
         )
         for claim in claims
         for first, part in ((part is claim.parts[0], part) for part in claim.parts)
     ]
-    shown = table(("claim", "what", "paper", "here", "part", "verdict"), rows)
+    shown = table(("claim", "what", "paper", "here", "part", "verdict", "command"), rows)
     return f"## At a glance\n\n{shown}\n\n### How a verdict is reached\n\n{RULES}"
 
 
@@ -87,8 +93,8 @@ def _costs(evidence: Evidence) -> str:
     rows = [(cost.name, f"{cost.device_us:g}", f"{cost.server_us:g}") for cost in evidence.costs]
     shown = table(("cost", "µs a step on a device", "µs a step at the server"), rows)
     return f"""
-The paper's computing times were measured on a machine that it does not name, so times to converge are
-given at several costs of an SGD step:
+The paper's computing times were measured on a machine that it does not name. Ratios of times to
+converge are therefore given at four costs of an SGD step, in this order:
 
 {shown}"""
 

@@ -148,7 +148,10 @@ def _readings(evidence: Evidence, split: str) -> str:
             for p in columns
         ]
         rows.append((label, *line))
-    return table((f"reading, {split}", "FD", "FLD", "MixFLD", "Mix2FLD"), rows)
+    return table(
+        (f"reading, {'IID' if split == 'iid' else 'non-IID'}", "FD", "FLD", "MixFLD", "Mix2FLD"),
+        rows,
+    )
 
 
 def _relaxed(evidence: Evidence) -> str:

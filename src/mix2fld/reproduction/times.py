@@ -98,19 +98,19 @@ def jumps(cell: CellRecord) -> Jump:
     Where weights are downloaded the change is that of the download; in FD, whose devices keep
     their weights, it is the change up to the first point of the next local phase.
     """
-    changes = [change for run in cell.runs for change in _changes(run)]
+    by_weights = cell.protocol != "fd"
+    changes = [change for run in cell.runs for change in _changes(run, by_weights)]
     if not changes:
         return Jump(float("nan"), float("nan"), 0)
     at_update, later = 100 * np.mean(changes, axis=0)
     return Jump(float(at_update), float(later), len(changes))
 
 
-def _changes(run: dict[str, Any]) -> list[tuple[float, float]]:
+def _changes(run: dict[str, Any], by_weights: bool) -> list[tuple[float, float]]:
     events, accuracies = run["curve"]["event"], run["curve"]["accuracy"]
     local = [place for place, event in enumerate(events) if event == "local"]
     points_a_round = len(local) // run["summary"]["rounds"]
     ends = local[points_a_round - 1 :: points_a_round]
-    by_weights = "download" in events
     return [
         (accuracies[end + 1] - accuracies[end], accuracies[later] - accuracies[end])
         for end, later in pairwise(ends)
