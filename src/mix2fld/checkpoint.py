@@ -82,9 +82,8 @@ def load_checkpoint(path: Path, like: RunState) -> Checkpoint:
 
 def _rebuild(scalars: dict[str, Any], tensors: Tensors, like: RunState) -> RunState:
     devices = sorted(int(name.split(".")[1]) for name in tensors if name.startswith("seed_images."))
-    one_model = jax.tree.map(lambda tensor: tensor[0], like.weights)
     server = ServerState(
-        weights=_model("server_weights", tensors, one_model),
+        weights=_model("server_weights", tensors, like.weights),
         outputs=tensors.get("server_outputs"),
         seeds={
             device: Seeds(tensors[f"seed_images.{device}"], tensors[f"seed_labels.{device}"])
@@ -133,7 +132,8 @@ def _model(name: str, tensors: Tensors, like: Weights) -> Weights | None:
 
 def _fitting(name: str, tensors: Tensors, like: NDArray[Any]) -> NDArray[Any]:
     tensor = tensors[name]
-    if tensor.shape != like.shape or tensor.dtype != like.dtype:
+    of_one_device = name.startswith("server_") and tensor.shape == like.shape[1:]
+    if not (tensor.shape == like.shape or of_one_device) or tensor.dtype != like.dtype:
         raise DamagedError(
             f"is of another run: {name} is {tensor.dtype}{list(tensor.shape)}, "
             f"not {like.dtype}{list(like.shape)}"
