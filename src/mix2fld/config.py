@@ -14,6 +14,11 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from mix2fld.errors import InputError, did_you_mean
 
+FORMAT = 1
+"""Of ``config.toml``; a file without a number is of this format."""
+MOST_BYTES = 1 << 20
+LONGEST_SHOWN = 80
+
 
 def _as_tuple(value: Any) -> Any:
     return (value,) if isinstance(value, (str, int, float)) else value
@@ -30,7 +35,7 @@ class Section(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
-    def __init__(self, **fields: Any) -> None:
+    def __init__(self, /, **fields: Any) -> None:
         try:
             super().__init__(**fields)
         except ValidationError as error:
@@ -275,13 +280,30 @@ def field_names() -> dict[str, str]:
 
 
 def load_config(path: Path) -> Config:
-    """Read a TOML file written by hand or by ``save_config``."""
+    """Read a TOML file written by hand, or that of a run."""
     try:
-        return Config(**tomllib.loads(path.read_text(encoding="utf-8")))
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"config = {path}: cannot be read ({error})") from None
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(f"config = {path}: not a TOML file ({error})") from None
+        with path.open("rb") as file:
+            if not path.is_file():
+                raise InputError(f"config = {path}: not a file")
+            data = file.read(MOST_BYTES + 1)
+        if len(data) > MOST_BYTES:
+            raise InputError(f"config = {path}: larger than {MOST_BYTES:,} bytes")
+        tree = tomllib.loads(data.decode())
+    except (OSError, UnicodeDecodeError, ValueError) as error:
+        kind = "not a TOML file" if isinstance(error, ValueError) else "cannot be read"
+        raise InputError(f"config = {path}: {kind} ({error})") from None
+    except RecursionError:
+        raise InputError(f"config = {path}: nested too deeply") from None
+    found = tree.pop("format", FORMAT)
+    if found != FORMAT:
+        raise InputError(
+            f"config = {path}: format {found!r:.20} is not known to this version of mix2fld, which "
+            f"reads format {FORMAT}"
+        )
+    try:
+        return Config(**tree)
+    except InputError as error:
+        raise InputError(f"config = {path}: {error}") from None
 
 
 def dump_config(config: Config) -> str:
@@ -305,4 +327,6 @@ def _describe(error: ValidationError, section: type[Section]) -> str:
         hint = f"it belongs in [{home}]" if home else did_you_mean(field, known)
         return f"{field}: no such field here; {hint}"
     message = first["msg"].removeprefix("Value error, ")
-    return f"{field} = {first['input']!r}: {message[0].lower()}{message[1:]}"
+    given = repr(first["input"])
+    shown = given if len(given) <= LONGEST_SHOWN else f"{given[:LONGEST_SHOWN]}…"
+    return f"{field} = {shown}: {message[0].lower()}{message[1:]}"

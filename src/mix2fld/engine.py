@@ -52,6 +52,11 @@ class Simulation:
         self.tests = TestSet(task.learner, *samples)
         self._cold = True
 
+    @property
+    def kernel(self) -> str:
+        """Whose code trains: xla or native."""
+        return "xla" if self.task.learner.kernel is None else "native"
+
     def start(self) -> RunState:
         """The state before the first round."""
         devices, labels = len(self.parts), self.task.dims.num_labels

@@ -5,19 +5,24 @@ from pathlib import Path
 from typing import Any
 
 from mix2fld.config import Config
-from mix2fld.data import load_dataset
+from mix2fld.data import fingerprint, load_dataset
 from mix2fld.engine import Simulation
 from mix2fld.link import Link, make_link
 from mix2fld.planning import plan_transfers
 from mix2fld.protocol import get_protocol
+from mix2fld.records import DamagedError
 from mix2fld.rounds import RoundInfo
-from mix2fld.runs import RunFolder, RunResult, summarise
+from mix2fld.runs import RunFolder, RunResult, say_on_stderr, summarise
 from mix2fld.task import make_task
 from mix2fld.types import Dataset, Model
 
 
 class Watcher:
-    """Told what happens while runs are played; does nothing by itself."""
+    """Told what happens while runs are played; by itself, passes on notes and nothing else."""
+
+    def note(self, line: str) -> None:
+        """Something that the user should know, but that stops nothing."""
+        say_on_stderr(line)
 
     def begin(self, config: Config, rounds_done: int) -> None:
         """A run starts, or goes on after ``rounds_done`` rounds."""
@@ -42,19 +47,39 @@ def run(
     """Play one run for each protocol and seed of ``config``.
 
     With ``out`` each run is kept in ``out/<protocol>-s<seed>/``, and one that is there already
-    goes on where it stopped. ``dataset``, ``model`` and ``link`` take the place of what the config
-    names.
+    goes on where it stopped; all folders are made first, so that ``out`` tells what is still to be
+    played. ``dataset``, ``model`` and ``link`` take the place of what the config names.
     """
     for name in config.protocols:
         get_protocol(name)
     samples = load_dataset(config.data) if dataset is None else dataset
-    if out is not None and not overwrite:
-        for single in config.single_runs():
-            RunFolder(out / single.run_name).check(single)
+    folders = None if out is None else prepare_runs(config, out, overwrite=overwrite)
     return [
-        _play(single, out, samples, model, link, watcher or Watcher(), overwrite)
-        for single in config.single_runs()
+        _play(single, None if folders is None else folders[number], samples, model, link, watcher)
+        for number, single in enumerate(config.single_runs())
     ]
+
+
+def go_on(path: Path, dataset: Dataset | None = None, watcher: Watcher | None = None) -> RunResult:
+    """Play the run in a folder to its end, by the config that is in there."""
+    config = RunFolder(path).config()
+    samples = load_dataset(config.data) if dataset is None else dataset
+    return _play(config, path, samples, None, None, watcher)
+
+
+def prepare_runs(config: Config, out: Path, *, overwrite: bool = False) -> list[Path]:
+    """Make a folder for every run of ``config``, all or none; ``find_runs`` finds them again."""
+    singles = config.single_runs()
+    folders = [out / single.run_name for single in singles]
+    if not overwrite:
+        for path, single in zip(folders, singles, strict=True):
+            RunFolder(path).check(single)
+    for path, single in zip(folders, singles, strict=True):
+        with RunFolder(path) as folder:
+            if overwrite:
+                folder.clear()
+            folder.prepare(single)
+    return folders
 
 
 def make_simulation(
@@ -82,21 +107,46 @@ def check(config: Config, dataset: Dataset) -> list[str]:
 
 def _play(
     config: Config,
-    out: Path | None,
+    path: Path | None,
     dataset: Dataset,
     model: Model | None,
     link: Link | None,
-    watcher: Watcher,
-    overwrite: bool,
+    watcher: Watcher | None,
 ) -> RunResult:
-    simulation = make_simulation(config, dataset, model, link)
+    watcher = watcher or Watcher()
+    result = None if path is None else _finished(path, dataset)
+    if result is not None:
+        watcher.begin(config, len(result.rounds))
+    else:
+        simulation = make_simulation(config, dataset, model, link)
+        if path is None:
+            result = _play_rounds(config, simulation, None, watcher)
+        else:
+            made_with = {"data": fingerprint(dataset), "kernel": simulation.kernel}
+            with RunFolder(path, watcher.note, made_with) as folder:
+                folder.prepare(config)
+                result = _play_rounds(config, simulation, folder, watcher)
+    watcher.end(result)
+    return result
+
+
+def _finished(path: Path, dataset: Dataset) -> RunResult | None:
+    try:
+        folder = RunFolder(path, made_with={"data": fingerprint(dataset)})
+        result = folder.finished()
+        if result is not None:
+            folder.check_data()
+        return result
+    except DamagedError:
+        return None  # going on tells what is damaged, and plays it again
+
+
+def _play_rounds(
+    config: Config, simulation: Simulation, folder: RunFolder | None, watcher: Watcher
+) -> RunResult:
     state = simulation.start()
     rounds: list[dict[str, Any]] = []
-    folder = None if out is None else RunFolder(out / config.run_name)
     if folder is not None:
-        if overwrite:
-            folder.clear()
-        folder.prepare(config)
         state, rounds = folder.resume(like=state)
     watcher.begin(config, len(rounds))
     while len(rounds) < config.rounds and not (
@@ -107,9 +157,7 @@ def _play(
             folder.append(info, state)
         rounds.append(asdict(info))
         watcher.round_played(config, info)
-    kernel = "xla" if simulation.task.learner.kernel is None else "native"
-    result = RunResult(config, rounds, summarise(config, rounds, simulation.reference, kernel))
+    summary = summarise(config, rounds, simulation.reference, simulation.kernel)
     if folder is not None:
-        folder.finish(result.summary)
-    watcher.end(result)
-    return result
+        folder.finish(summary)
+    return RunResult(config, rounds, summary)

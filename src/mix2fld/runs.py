@@ -1,28 +1,51 @@
 """A run on disk: ``config.toml``, ``rounds.jsonl``, ``checkpoint.safetensors``, ``summary.json``.
 
-Every round is appended and synced before the checkpoint that includes it replaces the last one, so
-at any instant the folder holds a state to go on from.
+Every round is appended and synced before the checkpoint that includes it replaces the last one,
+which is kept beside it until the run is finished. So at any instant the folder holds a state to go
+on from, and after damage to one file another one.
 """
 
-import json
+import hashlib
 import os
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
-import jax
-import numpy as np
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save
-
-from mix2fld.clock import Clock
-from mix2fld.config import Config, dump_config, field_names, load_config, mixing_condition
+from mix2fld.checkpoint import Checkpoint, dump_checkpoint, load_checkpoint, made_with
+from mix2fld.config import FORMAT as CONFIG_FORMAT
+from mix2fld.config import Config, dump_config, field_names, load_config
 from mix2fld.errors import InputError
+from mix2fld.records import (
+    DamagedError,
+    Records,
+    plain_json,
+    read_json,
+    read_records,
+    seal,
+    unseal,
+    write_line,
+)
 from mix2fld.rounds import RoundInfo, RunState
-from mix2fld.types import Seeds, ServerState, Weights
+from mix2fld.storage import (
+    LOCK,
+    PART,
+    FolderLock,
+    append_whole,
+    remove,
+    rename,
+    uninterrupted,
+    write_whole,
+)
+from mix2fld.summary import summarise
 
-FORMAT = 1
+__all__ = ["RunFolder", "RunResult", "find_runs", "say_on_stderr", "summarise"]
+
+SEAL = "# checksum "
+DAMAGED = ".damaged"
+KEPT = "; finished rounds are kept, and the same command goes on after them"
 
 
 @dataclass(frozen=True)
@@ -34,15 +57,40 @@ class RunResult:
     summary: dict[str, Any]
 
 
-class RunFolder:
-    """The files of one run."""
+def say_on_stderr(line: str) -> None:
+    """Tell the user something that is not an error."""
+    print(f"mix2fld: {line}", file=sys.stderr)
 
-    def __init__(self, path: Path) -> None:
+
+class RunFolder:
+    """The files of one run. Whoever writes has the folder alone, from ``prepare`` to ``close``.
+
+    ``made_with`` names what beside the config decides the numbers: a run goes on only with the
+    same ``data``.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        tell: Callable[[str], None] = say_on_stderr,
+        made_with: Mapping[str, str] | None = None,
+    ) -> None:
         self.path = path
+        self._tell = tell
+        self._made_with = dict(made_with or {})
         self._config = path / "config.toml"
         self._rounds = path / "rounds.jsonl"
         self._checkpoint = path / "checkpoint.safetensors"
+        self._previous = path / "checkpoint.previous.safetensors"
         self._summary = path / "summary.json"
+        self._lock = FolderLock(path)
+        self._sealed_by: str | None = None  # checksum of the last record
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def check(self, config: Config) -> None:
         """Refuse a folder that cannot be written or holds anything but this run."""
@@ -50,103 +98,207 @@ class RunFolder:
         if not parent.is_dir() or not os.access(parent, os.W_OK | os.X_OK):
             raise InputError(f"out = {self.path}: {parent} is not a folder that can be written to")
         if self._config.exists():
-            _refuse_other_config(self.path, load_config(self._config), config)
-        elif self.path.exists() and any(self.path.iterdir()):
+            _refuse_other_config(self.path, self.config(), config)
+        elif self.path.exists() and self._holds_other_files():
             raise InputError(f"out = {self.path}: holds other files; name another folder")
 
+    def config(self) -> Config:
+        """The settings of the run in the folder."""
+        _check_seal(self._config)
+        return load_config(self._config)
+
     def prepare(self, config: Config) -> None:
-        """Make the folder for this config, if it is not there yet."""
+        """Make the folder for this config, if it is not there yet, and keep other processes out."""
         self.check(config)
-        try:
+        with self._writing():
             self.path.mkdir(parents=True, exist_ok=True)
+            self._take()
+            self.check(config)
+            for leftover in self._files(PART):
+                remove(leftover)
             if not self._config.exists():
-                _write_atomically(self._config, dump_config(config).encode())
-        except OSError as error:
-            raise InputError(f"out = {self.path}: cannot be written ({error.strerror})") from None
+                write_whole(self._config, _sealed_config(config))
+
+    def close(self) -> None:
+        """Let other processes write into the folder."""
+        self._lock.give_back()
 
     def clear(self) -> None:
         """Remove a run, and only the files of a run."""
-        for file in (self._summary, self._checkpoint, self._rounds, self._config):
-            file.unlink(missing_ok=True)
+        if not self.path.is_dir():
+            return
+        with self._writing():
+            self._take()
+            for ending in (DAMAGED, PART, ""):
+                for file in self._files(ending):
+                    remove(file)
 
     def append(self, info: RoundInfo, state: RunState) -> None:
         """Keep a finished round and the state after it."""
-        line = json.dumps(asdict(info)) + "\n"
-        with self._rounds.open("ab") as file:
-            file.write(line.encode())
-            file.flush()
-            os.fsync(file.fileno())
-        _write_atomically(self._checkpoint, _dump_state(state))
+        line, self._sealed_by = write_line(asdict(info), self._last_seal())
+        checkpoint = dump_checkpoint(state, self._sealed_by, self._made_with)
+        with self._writing(KEPT), uninterrupted():
+            append_whole(self._rounds, line)
+            write_whole(self._checkpoint, checkpoint, keep_last_as=self._previous)
 
     def resume(self, like: RunState) -> tuple[RunState, list[dict[str, Any]]]:
-        """The state to go on from, and the rounds before it; ``like`` is the state at the start."""
-        state = like
-        if self._checkpoint.exists():
-            try:
-                state = _load_state(self._checkpoint, like)
-            except (SafetensorError, KeyError, ValueError, OSError) as error:
-                raise InputError(f"{self._checkpoint}: damaged checkpoint ({error})") from None
-        lines = self._rounds.read_bytes().splitlines(keepends=True) if self._rounds.exists() else []
-        kept = lines[: state.round_number]
-        if len(kept) < state.round_number:
-            raise InputError(
-                f"{self._rounds}: holds {len(kept)} rounds, the checkpoint is of round "
-                f"{state.round_number}"
-            )
-        if len(lines) > len(kept):
-            _write_atomically(self._rounds, b"".join(kept))
-        return state, [json.loads(line) for line in kept]
+        """The state to go on from, and the rounds before it; ``like`` is the state at the start.
+
+        What is damaged is set aside, and the user told what is played again.
+        """
+        records = read_records(self._rounds)
+        with self._writing(KEPT):
+            state = self._newest_state(like, records)
+            played = state.round_number
+            if records.fault or len(records.lines) > played:
+                remove(self._summary)
+                write_whole(self._rounds, b"".join(records.lines[:played]))
+        self._sealed_by = records.checksum(played)
+        return state, records.rounds[:played]
 
     def finished(self) -> RunResult | None:
         """The run that the folder holds, if it was played to its end."""
         if not self._summary.exists():
             return None
-        lines = self._rounds.read_text(encoding="utf-8").splitlines()
-        summary = json.loads(self._summary.read_text(encoding="utf-8"))
-        return RunResult(load_config(self._config), [json.loads(line) for line in lines], summary)
+        records = read_records(self._rounds)
+        try:
+            summary = self._read_summary(records)
+            return RunResult(self.config(), records.rounds, summary)
+        except DamagedError as error:
+            raise DamagedError(
+                f"{self.path}: {error}; mix2fld resume {self.path} plays again what is damaged"
+            ) from None
+
+    def check_data(self) -> None:
+        """Refuse to take a run for one that was played with other samples."""
+        if self._checkpoint.exists():
+            self._compare(made_with(self._checkpoint))
 
     def finish(self, summary: dict[str, Any]) -> None:
         """Write the summary; a folder that has one is a finished run."""
-        _write_atomically(self._summary, (json.dumps(summary, indent=2) + "\n").encode())
+        text = plain_json(seal(summary, self._last_seal()), indent=2) + "\n"
+        with self._writing(KEPT), uninterrupted():
+            write_whole(self._summary, text.encode())
+            remove(self._previous)
+        self.close()
+
+    def _newest_state(self, like: RunState, records: Records) -> RunState:
+        """That of the newest intact checkpoint with all its records; else the start."""
+        state, faults = like, []
+        rejected: list[Path] = []
+        for path in (self._checkpoint, self._previous):
+            if path.exists():
+                try:
+                    found = _goes_with(load_checkpoint(path, like), records)
+                    self._compare(found.made_with)
+                    state = found.state
+                    break
+                except DamagedError as error:
+                    faults.append(f"{path.name} {error}")
+                    rejected.append(path)
+        if state is like and not rejected and len(records.lines) > 1:
+            faults.append("there is no checkpoint")
+        if faults:
+            goes_on = f"goes on after round {state.round_number}"
+            again = goes_on if state.round_number else "plays again from the start"
+            self._tell(f"{self.path}: {'; '.join(faults)}; {again}")
+            if records.fault:
+                rejected.append(self._rounds)
+        for path in rejected:  # a rejected checkpoint must never push out an intact one
+            rename(path, path.with_name(path.name + DAMAGED))
+        return state
+
+    def _compare(self, before: dict[str, str]) -> None:
+        for name in sorted(set(before) & set(self._made_with)):
+            then, now = before[name], self._made_with[name]
+            if then != now and name == "data":
+                raise InputError(
+                    f"out = {self.path}: was played with other samples (checksum {then}, now "
+                    f"{now}); give it the same data, or name another folder"
+                )
+            if then != now:
+                self._tell(
+                    f"{self.path}: began with {name} = {then} and goes on with {now}; "
+                    "its numbers may differ in the last digits"
+                )
+
+    def _read_summary(self, records: Records) -> dict[str, Any]:
+        if records.fault:
+            raise DamagedError(f"{self._rounds.name} {records.fault}")
+        try:
+            found = read_json(self._summary.read_bytes())
+            is_first_format = isinstance(found, dict) and found.get("format") == 1
+            summary = found if is_first_format else unseal(found, records.checksum(-1))
+            if summary.get("rounds") != len(records.rounds):
+                raise DamagedError("counts other rounds than there are")
+        except DamagedError as error:
+            raise DamagedError(f"{self._summary.name} {error}") from None
+        return summary
+
+    def _last_seal(self) -> str:
+        if self._sealed_by is None:
+            self._sealed_by = read_records(self._rounds).checksum(-1)
+        return self._sealed_by
+
+    def _take(self) -> None:
+        if not self._lock.take():
+            raise InputError(
+                f"out = {self.path}: another process is writing this run; wait until it is done, "
+                "or name another folder"
+            )
+
+    @contextmanager
+    def _writing(self, hint: str = "") -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise InputError(f"out = {self.path}: cannot be written ({reason}){hint}") from None
+
+    def _files(self, ending: str) -> list[Path]:
+        """The files of a run that are there, as they are or with an ending; config.toml last."""
+        files = (self._summary, self._checkpoint, self._previous, self._rounds, self._config)
+        ended = (file.with_name(file.name + ending) for file in files)
+        return [file for file in ended if file.exists()]
+
+    def _holds_other_files(self) -> bool:
+        own = {*self._files(""), *self._files(PART), *self._files(DAMAGED), self.path / LOCK}
+        return any(file not in own for file in self.path.iterdir())
 
 
-def summarise(
-    config: Config, rounds: Sequence[dict[str, Any]], reference: int, kernel: str
-) -> dict[str, Any]:
-    """What ``summary.json`` says of a finished run: its records, added up."""
-    last = rounds[-1]["accuracy"]
-    accuracies = np.array(last["devices"])
-    converged = next((info for info in rounds if info["converged"]), None)
-    done = len(rounds) if converged is None else converged["round"]
+def find_runs(folder: Path) -> list[Path]:
+    """All run folders at and below a folder, finished or not."""
+    return sorted(file.parent for file in folder.rglob("config.toml") if file.is_file())
 
-    def total(group: str, name: str, upto: int = len(rounds)) -> Any:
-        return sum(info[group][name] for info in rounds[:upto])
 
-    return {
-        "format": FORMAT,
-        "protocol": config.protocols[0],
-        "seed": config.seed[0],
-        "rounds": len(rounds),
-        "converged_round": None if converged is None else done,
-        "accuracy": {
-            "mean": float(accuracies.mean()),
-            "std": float(accuracies.std()),
-            "min": float(accuracies.min()),
-            "max": float(accuracies.max()),
-            "reference": last["reference"],
-            "global": last["global"],
-        },
-        "reference_device": reference,
-        "kernel": kernel,
-        "uploads": {name: total("uploads", name) for name in ("attempted", "delivered")},
-        "downloads": {name: total("downloads", name) for name in ("attempted", "delivered")},
-        "bits": {name: total("bits", name) for name in ("up", "down")},
-        "seconds": {name: total("seconds", name) for name in ("communication", "computing")},
-        "seeds": {**rounds[-1]["seeds"], "condition": mixing_condition(config.seeding.ratios)},
-        "seconds_to_converge": None
-        if converged is None
-        else {name: total("seconds", name, done) for name in ("communication", "computing")},
-    }
+def _goes_with(found: Checkpoint, records: Records) -> Checkpoint:
+    played = found.state.round_number
+    if played > len(records.lines):
+        why = records.fault or f"has {len(records.lines)} lines"
+        raise DamagedError(f"is of round {played}, but rounds.jsonl {why}")
+    if found.records not in (None, records.checksum(played)):
+        raise DamagedError("is not of the run in rounds.jsonl")
+    return found
+
+
+def _sealed_config(config: Config) -> bytes:
+    text = f"format = {CONFIG_FORMAT}\n{dump_config(config)}"
+    return f"{SEAL}{_checksum(text)}\n{text}".encode()
+
+
+def _check_seal(path: Path) -> None:
+    """Refuse a ``config.toml`` that was changed after its run began; one of old has no seal."""
+    text = path.read_text(encoding="utf-8", errors="replace")
+    first, _, rest = text.partition("\n")
+    if "format = " in text.partition("[")[0] and first != f"{SEAL}{_checksum(rest)}":
+        raise InputError(
+            f"{path}: was changed or damaged after its run began; put it back as it was, or give "
+            "--overwrite to play the run anew"
+        )
+
+
+def _checksum(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _refuse_other_config(path: Path, found: Config, wanted: Config) -> None:
@@ -160,69 +312,3 @@ def _refuse_other_config(path: Path, found: Config, wanted: Config) -> None:
                 f"out = {path}: holds a run with {name} = {old}, not {new}; "
                 "name another folder, or give --overwrite to replace the run"
             )
-
-
-def _write_atomically(path: Path, data: bytes) -> None:
-    temporary = path.with_name(path.name + ".part")
-    with temporary.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
-
-
-def _dump_state(state: RunState) -> bytes:
-    server = state.server
-    tensors = {"teachers": state.teachers, "seeds_due": state.seeds_due}
-    tensors |= _numbered("weights", state.weights)
-    tensors |= _numbered("server_weights", server.weights)
-    if server.outputs is not None:
-        tensors["server_outputs"] = server.outputs
-    for device, seeds in server.seeds.items():
-        tensors[f"seed_images.{device}"] = seeds.images
-        tensors[f"seed_labels.{device}"] = seeds.labels
-    scalars = {
-        "format": FORMAT,
-        "round": state.round_number,
-        "updates": server.updates,
-        "clock": [state.clock.communication, state.clock.computing],
-    }
-    contiguous = {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}
-    return bytes(save(contiguous, metadata={"state": json.dumps(scalars)}))
-
-
-def _load_state(path: Path, like: RunState) -> RunState:
-    with safe_open(path, framework="numpy") as file:
-        scalars = json.loads(file.metadata()["state"])
-        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    devices = (int(name.split(".")[1]) for name in tensors if name.startswith("seed_images."))
-    server = ServerState(
-        weights=_rebuilt("server_weights", tensors, like.weights),
-        outputs=tensors.get("server_outputs"),
-        seeds={
-            device: Seeds(tensors[f"seed_images.{device}"], tensors[f"seed_labels.{device}"])
-            for device in sorted(devices)
-        },
-        updates=scalars["updates"],
-    )
-    return RunState(
-        round_number=scalars["round"],
-        weights=_rebuilt("weights", tensors, like.weights),
-        teachers=tensors["teachers"],
-        seeds_due=tensors["seeds_due"],
-        server=server,
-        clock=Clock(*scalars["clock"]),
-    )
-
-
-def _numbered(name: str, weights: Weights | None) -> dict[str, Any]:
-    leaves = jax.tree.leaves(weights)
-    return {f"{name}.{number}": np.asarray(leaf) for number, leaf in enumerate(leaves)}
-
-
-def _rebuilt(name: str, tensors: dict[str, Any], like: Weights) -> Weights | None:
-    if f"{name}.0" not in tensors:
-        return None
-    leaves, structure = jax.tree.flatten(like)
-    numbered = [tensors[f"{name}.{number}"] for number in range(len(leaves))]
-    return jax.tree.unflatten(structure, numbered)

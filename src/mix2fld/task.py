@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import jax
 import numpy as np
@@ -46,8 +47,7 @@ class Task:
 
     def unflatten(self, tensors: list[NDArray[np.float32]]) -> Weights:
         """The weight tree that ``flatten`` took apart."""
-        shape = jax.eval_shape(self.learner.model.init, jax.random.key(0))
-        return jax.tree.unflatten(jax.tree.structure(shape), tensors)
+        return jax.tree.unflatten(_structure(self.learner.model), tensors)
 
     def _draw_weights(self, purpose: str, index: int) -> Weights:
         key = jax.random.key(streams.integer(self.seed, purpose, index))
@@ -62,7 +62,7 @@ def make_task(
 ) -> Task:
     """The task of a single run; ``model`` overrides the one that the config names."""
     chosen = model or _known_model(config.learning.model, sample_shape, num_labels)
-    check_model(chosen, sample_shape, num_labels)
+    _check_once(chosen, sample_shape, num_labels)
     return Task(
         config=config,
         learner=Learner.from_config(chosen, config.learning),
@@ -78,3 +78,10 @@ def make_task(
 
 # One object for equal arguments, so that runs of one process share their compiled code.
 _known_model = lru_cache(maxsize=16)(make_model)
+_check_once = lru_cache(maxsize=16)(check_model)
+
+
+@lru_cache(maxsize=16)
+def _structure(model: Model) -> Any:
+    """The tree of a model's weights; asking JAX for it anew each round would fill its caches."""
+    return jax.tree.structure(jax.eval_shape(model.init, jax.random.key(0)))

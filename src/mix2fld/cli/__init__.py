@@ -11,6 +11,7 @@ import tyro
 from mix2fld.cli.data import DataGet, DataList, DataShow
 from mix2fld.cli.link import LinkCommand
 from mix2fld.cli.reproduce import ReproduceCommand
+from mix2fld.cli.resume import ResumeCommand
 from mix2fld.cli.run import RunCommand
 from mix2fld.config import PRESETS, Config, load_config
 from mix2fld.errors import InputError, did_you_mean
@@ -21,9 +22,12 @@ Examples:
   mix2fld run                                   the paper's head-to-head on MNIST
   mix2fld run --protocols fl8 mix2fld --preset symmetric --seed 0 1 2
   mix2fld reproduce fig2c --quick               a figure of the paper, in small
+  mix2fld resume runs/mine                      go on with runs that were stopped
   mix2fld link --devices 50 --seed-samples 10   what fits, and how often it arrives
   mix2fld data show --partition dirichlet       who would hold which labels"""
-Command = RunCommand | ReproduceCommand | LinkCommand | DataList | DataGet | DataShow
+Command = (
+    RunCommand | ReproduceCommand | ResumeCommand | LinkCommand | DataList | DataGet | DataShow
+)
 BAD_INPUT = 2
 INTERRUPTED = 130
 
@@ -37,9 +41,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except InputError as error:
         print(f"mix2fld: {error}", file=sys.stderr)
         sys.exit(BAD_INPUT)
-    except KeyboardInterrupt:
+    except OSError as error:
+        print(f"mix2fld: {error}", file=sys.stderr)
+        sys.exit(BAD_INPUT)
+    except MemoryError as error:
+        print(f"mix2fld: not enough memory for this ({error})", file=sys.stderr)
+        sys.exit(BAD_INPUT)
+    except KeyboardInterrupt as stopped:
+        how = f", or mix2fld resume {stopped.args[0]}," if stopped.args else ""
         print(
-            "\nmix2fld: stopped; the same command goes on from the last finished round",
+            f"\nmix2fld: stopped; the same command{how} goes on from the last finished round",
             file=sys.stderr,
         )
         sys.exit(INTERRUPTED)
@@ -56,6 +67,7 @@ def _parse(given: list[str]) -> Command:
     commands = (
         Annotated[RunCommand, subcommand("run", default=RunCommand(settings=start))]
         | Annotated[ReproduceCommand, subcommand("reproduce")]
+        | Annotated[ResumeCommand, subcommand("resume")]
         | Annotated[LinkCommand, subcommand("link", default=LinkCommand(settings=start))]
         | Annotated[data, subcommand("data", description="Datasets: list, get, show.")]
     )

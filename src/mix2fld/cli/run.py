@@ -44,10 +44,13 @@ class RunCommand:
         dataset = load_dataset(self.settings.data, console=console)
         for problem in check(self.settings, dataset):
             console.print(f"[yellow]note[/]: {problem}")
-        with RichWatcher(console, self.settings) as watcher:
-            results = run(
-                self.settings, out, dataset=dataset, watcher=watcher, overwrite=self.overwrite
-            )
+        try:
+            with RichWatcher(console, self.settings) as watcher:
+                results = run(
+                    self.settings, out, dataset=dataset, watcher=watcher, overwrite=self.overwrite
+                )
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(out) from None
         from mix2fld.report.figures import draw_curves  # slow to import, needed only now
 
         picture = out / "curves.png"

@@ -1,6 +1,8 @@
 """Load a dataset: by name, from the first place that has it, or from a user's own file."""
 
+import hashlib
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -51,6 +53,21 @@ def dataset_sizes(config: DataConfig) -> tuple[tuple[int, int, int], int]:
         return dataset.sample_shape, dataset.num_labels
     info = dataset_info(config.dataset)
     return info.sample_shape, info.num_labels
+
+
+@lru_cache(maxsize=1)
+def fingerprint(dataset: "Dataset") -> str:
+    """A short checksum of all samples and labels."""
+    digest = hashlib.sha256()
+    for array in (
+        dataset.train_images,
+        dataset.train_labels,
+        dataset.test_images,
+        dataset.test_labels,
+    ):
+        digest.update(f"{array.dtype.str}{array.shape}".encode())
+        digest.update(array.tobytes())
+    return digest.hexdigest()[:16]
 
 
 def _is_path(dataset: str) -> bool:

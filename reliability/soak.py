@@ -1,0 +1,119 @@
+"""An hour of runs in one process: memory and open files must stay flat.
+
+Every pass plays all protocols into a folder, stops one of them on the way and resumes it, reads the
+results back and prints their table into nothing.
+"""
+
+import argparse
+import gc
+import io
+import shutil
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+
+from mix2fld.config import Config
+from mix2fld.data import load_dataset
+from mix2fld.protocol import PROTOCOLS
+from mix2fld.report.tables import results_table
+from mix2fld.rounds import RoundInfo
+from mix2fld.runner import Watcher, go_on, run
+from mix2fld.runs import find_runs
+from reliability.records import write_record
+from reliability.toy import small_config, write_dataset
+
+PAGE_BYTES = 4096
+POINTS = 60
+
+
+class Stopper(Watcher):
+    """Ctrl-C after the first round of one protocol."""
+
+    def __init__(self, protocol: str) -> None:
+        self.protocol = protocol
+
+    def round_played(self, config: Config, info: RoundInfo) -> None:
+        if config.protocols[0] == self.protocol and info.round == 1:
+            raise KeyboardInterrupt
+
+
+def memory_mb() -> float:
+    """What this process has in memory now."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * PAGE_BYTES / 1e6
+
+
+def open_files() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def one_pass(number: int, file: Path, folder: Path) -> int:
+    """Rounds played."""
+    names = list(PROTOCOLS)
+    config = small_config(str(file), protocols=tuple(names), seed=number)
+    dataset = load_dataset(config.data)
+    try:
+        run(config, folder, dataset=dataset, watcher=Stopper(names[number % len(names)]))
+    except KeyboardInterrupt:
+        results = [go_on(path, dataset) for path in find_runs(folder)]
+    Console(file=io.StringIO()).print(results_table(results))
+    shutil.rmtree(folder)
+    return sum(len(result.rounds) for result in results)
+
+
+def soak(minutes: float, record_every: float = 60.0) -> dict[str, Any]:
+    """Play until the time is over; the record is written on the way."""
+    started = last = time.monotonic()
+    samples: list[tuple[float, float, int]] = []
+    passes = rounds = 0
+    with tempfile.TemporaryDirectory() as scratch:
+        file = write_dataset(Path(scratch) / "toy.npz")
+        while time.monotonic() - started < 60 * minutes:
+            rounds += one_pass(passes, file, Path(scratch) / "runs")
+            passes += 1
+            gc.collect()
+            samples.append((time.monotonic() - started, memory_mb(), open_files()))
+            if time.monotonic() - last > record_every:
+                last = time.monotonic()
+                write_record("soak", report(samples, passes, rounds))
+    return report(samples, passes, rounds)
+
+
+def report(samples: list[tuple[float, float, int]], passes: int, rounds: int) -> dict[str, Any]:
+    """Growth is a straight line through the memory of the second half, and files at its ends."""
+    seconds, memory, files = (np.array(column) for column in zip(*samples, strict=True))
+    late = seconds >= seconds[-1] / 2
+    slope = np.polyfit(seconds[late], memory[late], 1)[0] * 3600 if late.sum() > 1 else 0.0
+    shown = np.unique(np.linspace(0, len(samples) - 1, POINTS).astype(int))
+    return {
+        "minutes": round(float(seconds[-1]) / 60, 1),
+        "passes": passes,
+        "runs": passes * len(PROTOCOLS),
+        "rounds": rounds,
+        "memory_mb": {
+            "after_first_pass": round(float(memory[0]), 1),
+            "half_way": round(float(memory[late][0]), 1),
+            "end": round(float(memory[-1]), 1),
+            "growth_per_hour": round(float(slope), 2),
+        },
+        "open_files": {"first": int(files[0]), "most": int(files.max()), "end": int(files[-1])},
+        "points": [
+            [round(float(seconds[i])), round(float(memory[i]), 1), int(files[i])] for i in shown
+        ],
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--minutes", type=float, default=60)
+    found = soak(parser.parse_args().minutes)
+    write_record("soak", found)
+    print({name: found[name] for name in ("minutes", "runs", "memory_mb", "open_files")})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,65 @@
+"""``mix2fld resume``."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import tyro
+
+from mix2fld.errors import InputError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from mix2fld.runs import RunResult
+
+
+@dataclass(frozen=True)
+class ResumeCommand:
+    """Go on with all runs at and below a folder, by the settings that are kept with them.
+
+    Finished runs stay as they are. What is damaged is set aside and played again.
+    """
+
+    folder: tyro.conf.Positional[Path]
+    """Folder of a run, of a comparison, or of many of them."""
+
+    def run(self) -> None:
+        """Play all runs to their end."""
+        from rich.console import Console
+
+        from mix2fld.compilation import keep_compiled_code
+        from mix2fld.data import cache_folder
+        from mix2fld.report.tables import results_table
+        from mix2fld.runs import find_runs
+
+        if not self.folder.is_dir():
+            raise InputError(f"folder = {self.folder}: there is no such folder")
+        runs = find_runs(self.folder)
+        if not runs:
+            raise InputError(
+                f"folder = {self.folder}: holds no runs; name the folder that --out was given"
+            )
+        console = Console()
+        keep_compiled_code(cache_folder() / "compiled")
+        results: dict[Path, list[RunResult]] = {}
+        try:
+            for path in runs:
+                results.setdefault(path.parent, []).append(_go_on(path, console))
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(self.folder) from None
+        for folder, compared in results.items():
+            console.print(results_table(compared))
+            console.print(f"runs in [bold]{folder}[/]")
+
+
+def _go_on(path: Path, console: "Console") -> "RunResult":
+    from mix2fld.cli.progress import RichWatcher
+    from mix2fld.data import load_dataset
+    from mix2fld.runner import go_on
+    from mix2fld.runs import RunFolder
+
+    config = RunFolder(path).config()
+    dataset = load_dataset(config.data, console=console)
+    with RichWatcher(console, config) as watcher:
+        return go_on(path, dataset, watcher)

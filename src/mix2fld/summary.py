@@ -1,0 +1,50 @@
+"""What a finished run comes to: its records, added up."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from mix2fld.config import Config, mixing_condition
+from mix2fld.records import FORMAT
+
+
+def summarise(
+    config: Config, rounds: Sequence[dict[str, Any]], reference: int, kernel: str
+) -> dict[str, Any]:
+    """What ``summary.json`` says of a finished run: its records, added up."""
+    last = rounds[-1]["accuracy"]
+    accuracies = np.array(last["devices"])
+    converged = next((info for info in rounds if info["converged"]), None)
+    done = len(rounds) if converged is None else converged["round"]
+
+    def total(group: str, name: str, upto: int = len(rounds)) -> Any:
+        values = [info[group][name] for info in rounds[:upto]]
+        return math.fsum(values) if group == "seconds" else sum(values)
+
+    return {
+        "format": FORMAT,
+        "protocol": config.protocols[0],
+        "seed": config.seed[0],
+        "rounds": len(rounds),
+        "converged_round": None if converged is None else done,
+        "accuracy": {
+            "mean": float(accuracies.mean()),
+            "std": float(accuracies.std()),
+            "min": float(accuracies.min()),
+            "max": float(accuracies.max()),
+            "reference": last["reference"],
+            "global": last["global"],
+        },
+        "reference_device": reference,
+        "kernel": kernel,
+        "uploads": {name: total("uploads", name) for name in ("attempted", "delivered")},
+        "downloads": {name: total("downloads", name) for name in ("attempted", "delivered")},
+        "bits": {name: total("bits", name) for name in ("up", "down")},
+        "seconds": {name: total("seconds", name) for name in ("communication", "computing")},
+        "seeds": {**rounds[-1]["seeds"], "condition": mixing_condition(config.seeding.ratios)},
+        "seconds_to_converge": None
+        if converged is None
+        else {name: total("seconds", name, done) for name in ("communication", "computing")},
+    }
