@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import lru_cache, partial
+from itertools import pairwise
 from typing import Any
 
 import jax
@@ -79,6 +80,22 @@ class Trainer:
             )
 
         return _stack(_in_threads(one, range(len(draws))))
+
+    def local_phase(
+        self,
+        weights: Weights,
+        teachers: NDArray[np.float32],
+        draws: NDArray[np.int32],
+        points: int,
+        watched: int,
+    ) -> tuple[Phase, list[tuple[int, Weights]]]:
+        """All steps of every device, and the weights of one of them at ``points`` times."""
+        phase, snapshots = self.begin(weights), []
+        ends = np.linspace(0, draws.shape[1], points + 1).astype(int)
+        for begin, end in pairwise(np.unique(ends).tolist()):
+            phase = self.steps(phase, teachers, draws[:, begin:end])
+            snapshots.append((end, pick(phase.weights, watched)))
+        return phase, snapshots
 
 
 class TestSet:

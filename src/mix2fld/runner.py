@@ -1,32 +1,17 @@
 """Plays every run of a config, in memory or into a folder that can be gone on with."""
 
-from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from mix2fld.config import Config
 from mix2fld.data import load_dataset
 from mix2fld.engine import Simulation
 from mix2fld.link import Link, make_link
 from mix2fld.planning import plan_transfers
+from mix2fld.playing import Watcher, play
 from mix2fld.protocol import get_protocol
-from mix2fld.rounds import RoundInfo
-from mix2fld.runs import RunFolder, RunResult, summarise
+from mix2fld.runs import RunFolder, RunResult
 from mix2fld.task import make_task
 from mix2fld.types import Dataset, Model
-
-
-class Watcher:
-    """Told what happens while runs are played; does nothing by itself."""
-
-    def begin(self, config: Config, rounds_done: int) -> None:
-        """A run starts, or goes on after ``rounds_done`` rounds."""
-
-    def round_played(self, config: Config, info: RoundInfo) -> None:
-        """A round is over."""
-
-    def end(self, result: RunResult) -> None:
-        """A run is over."""
 
 
 def run(
@@ -90,26 +75,7 @@ def _play(
     overwrite: bool,
 ) -> RunResult:
     simulation = make_simulation(config, dataset, model, link)
-    state = simulation.start()
-    rounds: list[dict[str, Any]] = []
     folder = None if out is None else RunFolder(out / config.run_name)
-    if folder is not None:
-        if overwrite:
-            folder.clear()
-        folder.prepare(config)
-        state, rounds = folder.resume(like=state)
-    watcher.begin(config, len(rounds))
-    while len(rounds) < config.rounds and not (
-        config.stop_when_converged and rounds and rounds[-1]["converged"]
-    ):
-        state, info = simulation.play_round(state)
-        if folder is not None:
-            folder.append(info, state)
-        rounds.append(asdict(info))
-        watcher.round_played(config, info)
-    kernel = "xla" if simulation.task.learner.kernel is None else "native"
-    result = RunResult(config, rounds, summarise(config, rounds, simulation.reference, kernel))
-    if folder is not None:
-        folder.finish(result.summary)
-    watcher.end(result)
-    return result
+    if folder is not None and overwrite:
+        folder.clear()
+    return play(simulation, folder, watcher)
