@@ -91,8 +91,7 @@ class Trainer:
     ) -> tuple[Phase, list[tuple[int, Weights]]]:
         """All steps of every device, and the weights of one of them at ``points`` times."""
         phase, snapshots = self.begin(weights), []
-        ends = np.linspace(0, draws.shape[1], points + 1).astype(int)
-        for begin, end in pairwise(np.unique(ends).tolist()):
+        for begin, end in pairwise([0, *snapshot_steps(draws.shape[1], points)]):
             phase = self.steps(phase, teachers, draws[:, begin:end])
             snapshots.append((end, pick(phase.weights, watched)))
         return phase, snapshots
@@ -128,6 +127,12 @@ class TestSet:
 
             correct = _in_threads(count, models_weights)
         return [int(count) / self.size for count in correct]
+
+
+def snapshot_steps(steps: int, points: int) -> list[int]:
+    """The numbers of steps after which a device of interest is looked at; the last is all."""
+    ends = np.linspace(0, steps, points + 1).astype(int)
+    return [int(end) for end in np.unique(ends) if end > 0]
 
 
 @lru_cache(maxsize=1)

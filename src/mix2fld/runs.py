@@ -19,6 +19,7 @@ from safetensors.numpy import save
 from mix2fld.clock import Clock
 from mix2fld.config import Config, dump_config, field_names, load_config, mixing_condition
 from mix2fld.errors import InputError
+from mix2fld.files import write_atomically
 from mix2fld.rounds import RoundInfo, RunState
 from mix2fld.types import Seeds, ServerState, Weights
 
@@ -60,7 +61,7 @@ class RunFolder:
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             if not self._config.exists():
-                _write_atomically(self._config, dump_config(config).encode())
+                write_atomically(self._config, dump_config(config).encode())
         except OSError as error:
             raise InputError(f"out = {self.path}: cannot be written ({error.strerror})") from None
 
@@ -76,7 +77,7 @@ class RunFolder:
             file.write(line.encode())
             file.flush()
             os.fsync(file.fileno())
-        _write_atomically(self._checkpoint, _dump_state(state))
+        write_atomically(self._checkpoint, _dump_state(state))
 
     def resume(self, like: RunState) -> tuple[RunState, list[dict[str, Any]]]:
         """The state to go on from, and the rounds before it; ``like`` is the state at the start."""
@@ -94,7 +95,7 @@ class RunFolder:
                 f"{state.round_number}"
             )
         if len(lines) > len(kept):
-            _write_atomically(self._rounds, b"".join(kept))
+            write_atomically(self._rounds, b"".join(kept))
         return state, [json.loads(line) for line in kept]
 
     def finished(self) -> RunResult | None:
@@ -107,7 +108,7 @@ class RunFolder:
 
     def finish(self, summary: dict[str, Any]) -> None:
         """Write the summary; a folder that has one is a finished run."""
-        _write_atomically(self._summary, (json.dumps(summary, indent=2) + "\n").encode())
+        write_atomically(self._summary, (json.dumps(summary, indent=2) + "\n").encode())
 
 
 def summarise(
@@ -160,15 +161,6 @@ def _refuse_other_config(path: Path, found: Config, wanted: Config) -> None:
                 f"out = {path}: holds a run with {name} = {old}, not {new}; "
                 "name another folder, or give --overwrite to replace the run"
             )
-
-
-def _write_atomically(path: Path, data: bytes) -> None:
-    temporary = path.with_name(path.name + ".part")
-    with temporary.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
 
 
 def _dump_state(state: RunState) -> bytes:

@@ -9,18 +9,21 @@ from typing import Annotated
 import tyro
 
 from mix2fld.cli.data import DataGet, DataList, DataShow
+from mix2fld.cli.deploy import DeployKeys, DeployLocal
 from mix2fld.cli.link import LinkCommand
 from mix2fld.cli.run import RunCommand
 from mix2fld.config import PRESETS, Config, load_config
 from mix2fld.errors import InputError, did_you_mean
 
+Command = RunCommand | LinkCommand | DataList | DataGet | DataShow | DeployLocal | DeployKeys
 DESCRIPTION = """Federated learning and distillation over thin, fading, unequal links.
 
 Examples:
   mix2fld run                                   the paper's head-to-head on MNIST
   mix2fld run --protocols fl8 mix2fld --preset symmetric --seed 0 1 2
   mix2fld link --devices 50 --seed-samples 10   what fits, and how often it arrives
-  mix2fld data show --partition dirichlet       who would hold which labels"""
+  mix2fld data show --partition dirichlet       who would hold which labels
+  mix2fld deploy local --protocol mix2fld --devices 4   over Flower, real processes"""
 BAD_INPUT = 2
 INTERRUPTED = 130
 
@@ -42,7 +45,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(INTERRUPTED)
 
 
-def _parse(given: list[str]) -> "RunCommand | LinkCommand | DataList | DataGet | DataShow":
+def _parse(given: list[str]) -> Command:
+    given = ["--protocols" if word == "--protocol" else word for word in given]
     start = _starting_config(given)
     subcommand = tyro.conf.subcommand
     data = (
@@ -50,10 +54,15 @@ def _parse(given: list[str]) -> "RunCommand | LinkCommand | DataList | DataGet |
         | Annotated[DataGet, subcommand("get")]
         | Annotated[DataShow, subcommand("show")]
     )
+    deploy = (
+        Annotated[DeployLocal, subcommand("local", default=DeployLocal(settings=start))]
+        | Annotated[DeployKeys, subcommand("keys")]
+    )
     commands = (
         Annotated[RunCommand, subcommand("run", default=RunCommand(settings=start))]
         | Annotated[LinkCommand, subcommand("link", default=LinkCommand(settings=start))]
         | Annotated[data, subcommand("data", description="Datasets: list, get, show.")]
+        | Annotated[deploy, subcommand("deploy", description="Over Flower, with real processes.")]
     )
     return tyro.cli(commands, args=given, prog="mix2fld", description=DESCRIPTION)
 
