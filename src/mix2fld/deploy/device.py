@@ -1,5 +1,6 @@
 """What a device does when the server asks: train and upload. Everything else it has on its disk."""
 
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -39,7 +40,8 @@ def train(order: TrainOrder, config: Config, data: Path, store: Store) -> Traine
     if own is None and order.round > 1 and not order.catch_up:
         return Behind(round=order.round)
     keep_compiled_code(cache_folder() / "compiled")
-    jax.config.update("jax_num_cpu_devices", 1)  # there is one device here, for one core
+    with suppress(RuntimeError):  # only before JAX is first used
+        jax.config.update("jax_num_cpu_devices", 1)
     samples = _read_samples(data, order)
     height, width, channels = order.sample_shape
     task = make_task(config, (height, width, channels), order.num_labels)

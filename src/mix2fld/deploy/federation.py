@@ -164,14 +164,11 @@ class Federation:
             process = self._processes.pop(name)
             with suppress(subprocess.TimeoutExpired):
                 process.wait(STOP_SECONDS)
-            _signal_group(process, signal.SIGKILL)
-            process.wait()
+            _end_group(process)
 
     def kill(self, name: str) -> None:
         """``kill -9`` a process and all that it started."""
-        process = self._processes.pop(name)
-        _signal_group(process, signal.SIGKILL)
-        process.wait()
+        _end_group(self._processes.pop(name))
 
     def log(self, name: str) -> str:
         """What a process has written so far."""
@@ -229,6 +226,17 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind((HOST, 0))
         return int(probe.getsockname()[1])
+
+
+def _end_group(process: subprocess.Popen[bytes]) -> None:
+    """Kill what is left of a process and its children, and see them gone."""
+    _signal_group(process, signal.SIGKILL)
+    process.wait()
+    deadline = time.monotonic() + STOP_SECONDS
+    with suppress(ProcessLookupError, PermissionError):
+        while time.monotonic() < deadline:
+            os.killpg(process.pid, 0)
+            time.sleep(0.02)
 
 
 def _signal_group(process: subprocess.Popen[bytes], number: int) -> None:
