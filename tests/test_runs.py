@@ -7,9 +7,10 @@ import pytest
 
 from mix2fld.config import load_config
 from mix2fld.errors import InputError
+from mix2fld.playing import Watcher
 from mix2fld.protocol import PROTOCOLS
 from mix2fld.rounds import RoundInfo
-from mix2fld.runner import Watcher, run
+from mix2fld.runner import run
 from toys import CoinLink, toy_config, toy_dataset
 
 

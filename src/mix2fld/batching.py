@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import lru_cache, partial
+from itertools import pairwise
 from typing import Any
 
 import jax
@@ -80,6 +81,21 @@ class Trainer:
 
         return _stack(_in_threads(one, range(len(draws))))
 
+    def local_phase(
+        self,
+        weights: Weights,
+        teachers: NDArray[np.float32],
+        draws: NDArray[np.int32],
+        points: int,
+        watched: int,
+    ) -> tuple[Phase, list[tuple[int, Weights]]]:
+        """All steps of every device, and the weights of one of them at ``points`` times."""
+        phase, snapshots = self.begin(weights), []
+        for begin, end in pairwise([0, *snapshot_steps(draws.shape[1], points)]):
+            phase = self.steps(phase, teachers, draws[:, begin:end])
+            snapshots.append((end, pick(phase.weights, watched)))
+        return phase, snapshots
+
 
 class TestSet:
     """Test samples, for the accuracy of many models at once."""
@@ -111,6 +127,12 @@ class TestSet:
 
             correct = _in_threads(count, models_weights)
         return [int(count) / self.size for count in correct]
+
+
+def snapshot_steps(steps: int, points: int) -> list[int]:
+    """The numbers of steps after which a device of interest is looked at; the last is all."""
+    ends = np.linspace(0, steps, points + 1).astype(int)
+    return [int(end) for end in np.unique(ends) if end > 0]
 
 
 @lru_cache(maxsize=1)

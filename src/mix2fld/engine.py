@@ -1,7 +1,5 @@
 """Plays rounds of a protocol with all devices on this machine."""
 
-import time
-from itertools import pairwise
 from typing import Any
 
 import jax
@@ -12,24 +10,30 @@ from mix2fld.batching import TestSet, Trainer, pick
 from mix2fld.clock import Clock, computing_seconds, transfer_seconds
 from mix2fld.convergence import relative_change
 from mix2fld.data import check_labels_covered, partition
-from mix2fld.errors import InputError
 from mix2fld.exchange import (
     decode_download,
     decode_upload,
     download_bits,
     encode_download,
     encode_upload,
-    global_update,
     make_seeds,
     upload_bits,
 )
-from mix2fld.learning import average_outputs, draw_samples, one_hot
+from mix2fld.learning import one_hot
 from mix2fld.link import Direction, Link, check_delivery
 from mix2fld.processor import usable_cores
 from mix2fld.protocol import Protocol
-from mix2fld.rounds import LocalPhase, Round, RoundInfo, RunState, Transfer, observe
+from mix2fld.rounds import LocalPhase, Round, RoundInfo, RunState, Transfer, measure, record
 from mix2fld.streams import stream
 from mix2fld.task import Task
+from mix2fld.turns import (
+    device_turn,
+    local_draws,
+    seeds_due_at_first,
+    seeds_still_due,
+    sends_download,
+    server_turn,
+)
 from mix2fld.types import Dataset, Knowledge, Seeds, ServerState, Upload, Weights
 
 
@@ -52,11 +56,6 @@ class Simulation:
         self.tests = TestSet(task.learner, *samples)
         self._cold = True
 
-    @property
-    def kernel(self) -> str:
-        """Whose code trains: xla or native."""
-        return "xla" if self.task.learner.kernel is None else "native"
-
     def start(self) -> RunState:
         """The state before the first round."""
         devices, labels = len(self.parts), self.task.dims.num_labels
@@ -65,7 +64,7 @@ class Simulation:
             round_number=0,
             weights=jax.tree.map(lambda *tensors: np.stack(tensors), *initial),
             teachers=np.zeros((devices, labels, labels), np.float32),
-            seeds_due=np.full(devices, self.protocol.collect_seeds is not None),
+            seeds_due=seeds_due_at_first(self.protocol, devices),
             server=ServerState(),
             clock=Clock(),
         )
@@ -79,56 +78,46 @@ class Simulation:
         local = self._local_phase(state, round_number)
         inbox, up, seeds_due = self._upload(state, local, round_number)
 
-        started = time.perf_counter()
-        server = global_update(self.protocol, self.task, state.server, inbox, round_number)
-        self._check_server(server, round_number)
-        server_seconds = self._server_seconds(server, state.server, time.perf_counter() - started)
-
+        server, server_seconds = server_turn(
+            self.protocol, self.task, state.server, inbox, round_number
+        )
         weights, teachers, down = self._download(state, local, server, round_number)
-        clock = local.clock.after(
+        trained = state.clock.after(computing=self._device_seconds(local.seconds))
+        clock = trained.after(
             communication=transfer_seconds(self.link, up.delivery)
             + transfer_seconds(self.link, down.delivery),
             computing=server_seconds,
         )
         after = RunState(round_number, weights, teachers, seeds_due, server, clock)
-        played = Round(state, local, up, down, after, relative_change(state.server, server))
-        return after, observe(played, self.tests, self.reference, self.task.config.tolerance)
+        played = Round(state, trained, up, down, after, relative_change(state.server, server))
+        measured = measure(played, local, self.tests, self.reference)
+        return after, record(played, measured, self.reference, self.task.config.tolerance)
 
     def _local_phase(self, state: RunState, round_number: int) -> LocalPhase:
-        config = self.task.config.learning
+        devices = range(len(self.parts))
         draws = self.draws(round_number)
-        phase = self.trainer.begin(state.weights)
-        ends = np.linspace(0, config.local_steps, self.task.config.curve_points + 1).astype(int)
-        snapshots = []
-        started = time.perf_counter()
-        for begin, end in pairwise(np.unique(ends).tolist()):
-            phase = self.trainer.steps(phase, state.teachers, draws[:, begin:end])
-            snapshots.append((end, pick(phase.weights, self.reference)))
-        share = usable_cores() / len(self.parts)
-        measured = (time.perf_counter() - started) * min(1.0, share)
-        self._check_finite(phase.weights, round_number)
-        seconds = computing_seconds(
-            self.task.config.clock,
-            self.task.config.clock.device_step_us,
-            config.local_steps,
-            measured,
+        return device_turn(
+            self.task,
+            self.trainer,
+            devices,
+            state.weights,
+            state.teachers,
+            draws,
+            round_number,
+            self.reference,
         )
-        outputs = np.stack([average_outputs(pick(phase, d)) for d in range(len(self.parts))])
-        return LocalPhase(phase.weights, outputs, snapshots, state.clock.after(computing=seconds))
+
+    def _device_seconds(self, measured: float) -> float:
+        """Time of the local phase, which takes as long on every device."""
+        clock, steps = self.task.config.clock, self.task.config.learning.local_steps
+        share = min(1.0, usable_cores() / len(self.parts))
+        return computing_seconds(clock, clock.device_step_us, steps, measured * share)
 
     def draws(self, round_number: int) -> NDArray[np.int32]:
         """Rows of the training set that each step of each device uses: [D, K, B]."""
-        config = self.task.config.learning
         return np.stack(
             [
-                part[
-                    draw_samples(
-                        stream(self.task.seed, "draws", round_number, device),
-                        len(part),
-                        config.local_steps,
-                        config.batch_size,
-                    )
-                ]
+                part[local_draws(self.task, round_number, device, len(part))]
                 for device, part in enumerate(self.parts)
             ]
         ).astype(np.int32)
@@ -148,9 +137,7 @@ class Simulation:
             inbox[device] = decode_upload(
                 protocol, task, data, len(self.parts[device]), with_seeds=seeds is not None
             )
-        resend = task.config.seeding.lost_seeds == "resend"
-        due = state.seeds_due & ~transfer.arrived if resend else np.zeros_like(state.seeds_due)
-        return inbox, transfer, due
+        return inbox, transfer, seeds_still_due(task, state.seeds_due, transfer.arrived)
 
     def make_seeds(self, device: int) -> Seeds | None:
         """The seeds that a device uploads."""
@@ -174,8 +161,7 @@ class Simulation:
     ) -> tuple[Weights, NDArray[np.float32], Transfer]:
         """Multicast the global state; who misses it goes on with their own (decision 12)."""
         devices = len(self.parts)
-        again = self.task.config.channel.no_uploads == "rebroadcast" and server.updates > 0
-        sends = server.updates > state.server.updates or again
+        sends = sends_download(self.task, state.server, server)
         bits = np.full(devices, download_bits(self.protocol, self.task) if sends else 0)
         transfer = self._transmit("downlink", bits, round_number)
         weights, teachers = local.weights, state.teachers
@@ -196,33 +182,6 @@ class Simulation:
         rng = stream(self.task.seed, direction, round_number)
         delivery = self.link.transmit(direction, bits, rng)
         return Transfer(bits, check_delivery(self.link, delivery, len(bits)))
-
-    def _server_seconds(self, after: ServerState, before: ServerState, measured: float) -> float:
-        converted = after.seed_set is not None and after.updates > before.updates
-        steps = self.task.config.learning.server_steps if converted else 0
-        clock = self.task.config.clock
-        return computing_seconds(clock, clock.server_step_us, steps, measured)
-
-    def _check_server(self, server: ServerState, round_number: int) -> None:
-        if all(np.isfinite(tensor).all() for tensor in jax.tree.leaves(server.weights)):
-            return
-        config = self.task.config
-        raise InputError(
-            f"learning_rate = {config.learning.learning_rate:g}: the server's model is no longer "
-            f"finite in round {round_number}; use a smaller one, or a mixing_ratio farther from "
-            f"0.5 (it is {config.seeding.mixing_ratio[0]:g})"
-        )
-
-    def _check_finite(self, weights: Weights, round_number: int) -> None:
-        finite = np.ones(len(self.parts), bool)
-        for tensor in jax.tree.leaves(weights):
-            finite &= np.isfinite(tensor.reshape(len(self.parts), -1)).all(axis=1)
-        if not finite.all():
-            raise InputError(
-                f"learning_rate = {self.task.config.learning.learning_rate:g}: the weights of "
-                f"device {int(np.argmin(finite))} are no longer finite in round {round_number}; "
-                "use a smaller one"
-            )
 
 
 def _replace_where(chosen: NDArray[np.bool_], new: Weights, stacked: Weights) -> Weights:

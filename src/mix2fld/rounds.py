@@ -29,7 +29,7 @@ class LocalPhase(NamedTuple):
     weights: Weights  # [D, ...]
     outputs: NDArray[np.float32]  # [D, N_L, N_L], Eq. 2
     snapshots: list[tuple[int, Weights]]  # steps done, weights of the reference device
-    clock: Clock
+    seconds: float  # on this machine
 
 
 class Transfer(NamedTuple):
@@ -48,7 +48,7 @@ class Round(NamedTuple):
     """Everything that happened in one round."""
 
     before: RunState
-    local: LocalPhase
+    trained: Clock  # when the devices had done their steps
     up: Transfer
     down: Transfer
     after: RunState
@@ -77,11 +77,19 @@ class RoundInfo:
     seeds: dict[str, int]
 
 
-def observe(played: Round, tests: TestSet, reference: int, tolerance: float) -> RoundInfo:
-    """Measure all accuracies of a round in one go and write down what happened."""
-    before, local, up, down, after, change = played
-    devices = len(before.seeds_due)
-    own = [pick(local.weights, device) for device in range(devices)]
+class Measured(NamedTuple):
+    """Test accuracies of a round."""
+
+    devices: list[float]  # [D], at the end of the local phase
+    on_the_way: list[tuple[int, float]]  # of the reference device: steps done, accuracy
+    at_first: float | None  # of the reference device before the first round
+    of_server: float | None
+
+
+def measure(played: Round, local: LocalPhase, tests: TestSet, reference: int) -> Measured:
+    """All accuracies of a round, in one go."""
+    before, after = played.before, played.after
+    own = [pick(local.weights, device) for device in range(len(before.seeds_due))]
     on_the_way = [weights for _, weights in local.snapshots[:-1]]
     at_first = [pick(before.weights, reference)] if before.round_number == 0 else []
     of_server = [] if after.server.weights is None else [after.server.weights]
@@ -89,26 +97,38 @@ def observe(played: Round, tests: TestSet, reference: int, tolerance: float) -> 
 
     accuracies = [next(measured) for _ in own]
     within = [*(next(measured) for _ in on_the_way), accuracies[reference]]
-    curve = [_curve_point(0, next(measured), "start", before.clock) for _ in at_first]
-    global_accuracy = next(measured) if of_server else None
+    steps = [step for step, _ in local.snapshots]
+    return Measured(
+        devices=accuracies,
+        on_the_way=list(zip(steps, within, strict=True)),
+        at_first=next(measured) if at_first else None,
+        of_server=next(measured) if of_server else None,
+    )
 
-    steps = local.snapshots[-1][0]
+
+def record(played: Round, measured: Measured, reference: int, tolerance: float) -> RoundInfo:
+    """Write down what happened in a round."""
+    before, trained, up, down, after, change = played
+    curve = []
+    if measured.at_first is not None:
+        curve.append(_curve_point(0, measured.at_first, "start", before.clock))
+    steps = measured.on_the_way[-1][0]
     done_before = before.round_number * steps
-    for (step, _), accuracy in zip(local.snapshots, within, strict=True):
-        spent = (local.clock.computing - before.clock.computing) * step / steps
+    for step, accuracy in measured.on_the_way:
+        spent = (trained.computing - before.clock.computing) * step / steps
         clock = before.clock.after(computing=spent)
         curve.append(_curve_point(done_before + step, accuracy, "local", clock))
-    if down.arrived[reference] and global_accuracy is not None:
+    if down.arrived[reference] and measured.of_server is not None:
         end = done_before + steps
-        curve.append(_curve_point(end, global_accuracy, "download", after.clock))
+        curve.append(_curve_point(end, measured.of_server, "download", after.clock))
 
     seed_set = after.server.seed_set
     return RoundInfo(
         round=after.round_number,
         accuracy={
-            "devices": accuracies,
-            "reference": accuracies[reference],
-            "global": global_accuracy,
+            "devices": measured.devices,
+            "reference": measured.devices[reference],
+            "global": measured.of_server,
         },
         curve=curve,
         uploads=_transfer_record(up),

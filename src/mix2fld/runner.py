@@ -1,37 +1,18 @@
 """Plays every run of a config, in memory or into a folder that can be gone on with."""
 
-from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from mix2fld.config import Config
 from mix2fld.data import fingerprint, load_dataset
 from mix2fld.engine import Simulation
 from mix2fld.link import Link, make_link
 from mix2fld.planning import plan_transfers
+from mix2fld.playing import Watcher, play
 from mix2fld.protocol import get_protocol
 from mix2fld.records import DamagedError
-from mix2fld.rounds import RoundInfo
-from mix2fld.runs import RunFolder, RunResult, say_on_stderr, summarise
+from mix2fld.runs import RunFolder, RunResult
 from mix2fld.task import make_task
 from mix2fld.types import Dataset, Model
-
-
-class Watcher:
-    """Told what happens while runs are played; by itself, passes on notes and nothing else."""
-
-    def note(self, line: str) -> None:
-        """Something that the user should know, but that stops nothing."""
-        say_on_stderr(line)
-
-    def begin(self, config: Config, rounds_done: int) -> None:
-        """A run starts, or goes on after ``rounds_done`` rounds."""
-
-    def round_played(self, config: Config, info: RoundInfo) -> None:
-        """A round is over."""
-
-    def end(self, result: RunResult) -> None:
-        """A run is over."""
 
 
 def run(
@@ -117,17 +98,14 @@ def _play(
     result = None if path is None else _finished(path, dataset)
     if result is not None:
         watcher.begin(config, len(result.rounds))
-    else:
-        simulation = make_simulation(config, dataset, model, link)
-        if path is None:
-            result = _play_rounds(config, simulation, None, watcher)
-        else:
-            made_with = {"data": fingerprint(dataset), "kernel": simulation.kernel}
-            with RunFolder(path, watcher.note, made_with) as folder:
-                folder.prepare(config)
-                result = _play_rounds(config, simulation, folder, watcher)
-    watcher.end(result)
-    return result
+        watcher.end(result)
+        return result
+    simulation = make_simulation(config, dataset, model, link)
+    if path is None:
+        return play(simulation, None, watcher)
+    made_with = {"data": fingerprint(dataset), "kernel": simulation.task.kernel}
+    with RunFolder(path, watcher.note, made_with) as folder:
+        return play(simulation, folder, watcher)
 
 
 def _finished(path: Path, dataset: Dataset) -> RunResult | None:
@@ -139,25 +117,3 @@ def _finished(path: Path, dataset: Dataset) -> RunResult | None:
         return result
     except DamagedError:
         return None  # going on tells what is damaged, and plays it again
-
-
-def _play_rounds(
-    config: Config, simulation: Simulation, folder: RunFolder | None, watcher: Watcher
-) -> RunResult:
-    state = simulation.start()
-    rounds: list[dict[str, Any]] = []
-    if folder is not None:
-        state, rounds = folder.resume(like=state)
-    watcher.begin(config, len(rounds))
-    while len(rounds) < config.rounds and not (
-        config.stop_when_converged and rounds and rounds[-1]["converged"]
-    ):
-        state, info = simulation.play_round(state)
-        if folder is not None:
-            folder.append(info, state)
-        rounds.append(asdict(info))
-        watcher.round_played(config, info)
-    summary = summarise(config, rounds, simulation.reference, simulation.kernel)
-    if folder is not None:
-        folder.finish(summary)
-    return RunResult(config, rounds, summary)

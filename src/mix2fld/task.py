@@ -45,6 +45,11 @@ class Task:
         """The tensors of a weight tree, in the order in which a payload carries them."""
         return [np.asarray(tensor) for tensor in jax.tree.leaves(weights)]
 
+    @property
+    def kernel(self) -> str:
+        """Whose code trains: xla or native."""
+        return "xla" if self.learner.kernel is None else "native"
+
     def unflatten(self, tensors: list[NDArray[np.float32]]) -> Weights:
         """The weight tree that ``flatten`` took apart."""
         return jax.tree.unflatten(_structure(self.learner.model), tensors)

@@ -9,6 +9,7 @@ from typing import Annotated
 import tyro
 
 from mix2fld.cli.data import DataGet, DataList, DataShow
+from mix2fld.cli.deploy import DeployKeys, DeployLocal
 from mix2fld.cli.link import LinkCommand
 from mix2fld.cli.reproduce import ReproduceCommand
 from mix2fld.cli.resume import ResumeCommand
@@ -24,9 +25,18 @@ Examples:
   mix2fld reproduce fig2c --quick               a figure of the paper, in small
   mix2fld resume runs/mine                      go on with runs that were stopped
   mix2fld link --devices 50 --seed-samples 10   what fits, and how often it arrives
-  mix2fld data show --partition dirichlet       who would hold which labels"""
+  mix2fld data show --partition dirichlet       who would hold which labels
+  mix2fld deploy local --protocol mix2fld --devices 4   over Flower, real processes"""
 Command = (
-    RunCommand | ReproduceCommand | ResumeCommand | LinkCommand | DataList | DataGet | DataShow
+    RunCommand
+    | ReproduceCommand
+    | ResumeCommand
+    | LinkCommand
+    | DataList
+    | DataGet
+    | DataShow
+    | DeployLocal
+    | DeployKeys
 )
 BAD_INPUT = 2
 INTERRUPTED = 130
@@ -57,6 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _parse(given: list[str]) -> Command:
+    given = ["--protocols" if word == "--protocol" else word for word in given]
     start = _starting_config(given)
     subcommand = tyro.conf.subcommand
     data = (
@@ -64,12 +75,17 @@ def _parse(given: list[str]) -> Command:
         | Annotated[DataGet, subcommand("get")]
         | Annotated[DataShow, subcommand("show")]
     )
+    deploy = (
+        Annotated[DeployLocal, subcommand("local", default=DeployLocal(settings=start))]
+        | Annotated[DeployKeys, subcommand("keys")]
+    )
     commands = (
         Annotated[RunCommand, subcommand("run", default=RunCommand(settings=start))]
         | Annotated[ReproduceCommand, subcommand("reproduce")]
         | Annotated[ResumeCommand, subcommand("resume")]
         | Annotated[LinkCommand, subcommand("link", default=LinkCommand(settings=start))]
         | Annotated[data, subcommand("data", description="Datasets: list, get, show.")]
+        | Annotated[deploy, subcommand("deploy", description="Over Flower, with real processes.")]
     )
     return tyro.cli(commands, args=given, prog="mix2fld", description=DESCRIPTION)
 

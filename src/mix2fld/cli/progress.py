@@ -7,9 +7,9 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from mix2fld.config import Config
+from mix2fld.playing import Watcher
 from mix2fld.protocol import get_protocol
 from mix2fld.rounds import RoundInfo
-from mix2fld.runner import Watcher
 from mix2fld.runs import RunResult
 
 

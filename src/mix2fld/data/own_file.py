@@ -26,8 +26,11 @@ class OwnArrays(NamedTuple):
     num_labels: int
 
 
-def read_own_file(path: Path) -> OwnArrays:
-    """The four arrays of a .npz file; labels are 0 .. N_L - 1, each with a training sample."""
+def read_own_file(path: Path, num_labels: int | None = None) -> OwnArrays:
+    """The four arrays of a .npz file; labels are 0 .. N_L - 1, each with a training sample.
+
+    Where N_L is given, the file is one device's part, which need not have all of them.
+    """
     arrays = {name: _array(path, name, alias) for name, alias in _NAMES.items()}
     images = [_images(path, name, arrays[name]) for name in ("train_images", "test_images")]
     labels = [_labels(path, name, arrays[name]) for name in ("train_labels", "test_labels")]
@@ -42,7 +45,10 @@ def read_own_file(path: Path) -> OwnArrays:
             f"dataset = {path}: train_images are {_by(images[0])} but test_images are "
             f"{_by(images[1])}; both must have the same height, width and channels"
         )
-    num_labels = _count_labels(path, *labels)
+    if num_labels is None:
+        num_labels = _count_labels(path, *labels)
+    elif (highest := max(int(some.max()) for some in labels)) >= num_labels:
+        raise InputError(f"dataset = {path}: has label {highest}; must be below {num_labels}")
     train, test = (some.astype(np.int32) for some in labels)
     return OwnArrays(images[0], train, images[1], test, num_labels)
 

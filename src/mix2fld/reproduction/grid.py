@@ -5,8 +5,9 @@ from pathlib import Path
 
 from mix2fld.config import Config
 from mix2fld.data import load_dataset
+from mix2fld.playing import Watcher
 from mix2fld.reproduction.experiments import Cell, Experiment, Scale
-from mix2fld.runner import Watcher, run
+from mix2fld.runner import run
 from mix2fld.runs import RunFolder, RunResult
 from mix2fld.types import Dataset
 

@@ -1,0 +1,104 @@
+"""``mix2fld deploy``."""
+
+import signal
+import time
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+
+import tyro
+
+from mix2fld.config import Config
+from mix2fld.errors import InputError
+
+
+@dataclass(frozen=True)
+class DeployLocal:
+    """Run protocols over Flower with real processes on this machine, one node for each device.
+
+    Makes certificates and keys, starts a SuperLink and the nodes, plays, and prints the table of
+    ``mix2fld run``. A run that is in the output folder already goes on where it stopped.
+    """
+
+    config: Path | None = None
+    """TOML file with any of the fields below; flags win over it."""
+    preset: tuple[str, ...] = ()
+    """Named settings: symmetric, literal, ideal, iid."""
+    out: Path | None = None
+    """Folder for the runs and for all files of Flower; by default one under runs/."""
+    overwrite: bool = False
+    """Replace runs that are in the folder already."""
+    timeout_s: float = 600.0
+    """Seconds after which a round goes on without the answers that are missing."""
+    settings: tyro.conf.OmitArgPrefixes[Config] = field(default_factory=Config)
+
+    def run(self) -> None:
+        """Play all runs."""
+        needs_flower()
+        if not self.timeout_s > 0:
+            raise InputError(f"timeout_s = {self.timeout_s:g}: must be above 0")
+        from rich.console import Console
+
+        from mix2fld.cli.progress import RichWatcher
+        from mix2fld.cli.run import default_folder
+        from mix2fld.data import load_dataset
+        from mix2fld.deploy.local import run_locally
+        from mix2fld.report.tables import results_table
+        from mix2fld.runner import check
+
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        console, started = Console(), time.perf_counter()
+        settings = self.settings.replace(link="ideal")  # the link is a real one
+        chosen = default_folder(settings)
+        out = self.out or chosen.with_name(f"deploy-{chosen.name}")
+        dataset = load_dataset(settings.data, console=console)
+        check(settings, dataset)
+        with RichWatcher(console, settings) as watcher:
+            results = run_locally(settings, out, dataset, watcher, self.timeout_s, self.overwrite)
+        console.print(results_table(results))
+        console.print(
+            f"runs in [bold]{out}[/], logs of Flower in [bold]{out / 'flower'}[/]; s on air: all "
+            "the time of a round that nobody computed in"
+        )
+        console.print(f"took {time.perf_counter() - started:.0f} s on this machine")
+
+
+@dataclass(frozen=True)
+class DeployKeys:
+    """Make what a deployment on several machines needs: a certificate, and a key for each device.
+
+    ``ca.crt`` goes to every node, ``server.crt`` and ``server.key`` to the SuperLink, and
+    ``device-<n>.key`` to one node each; ``device-<n>.pub`` is registered at the SuperLink.
+    """
+
+    hosts: tyro.conf.Positional[tuple[str, ...]]
+    """Names and addresses by which nodes reach the SuperLink."""
+    devices: int = 10
+    """Number of devices."""
+    out: Path = Path("keys")
+    """Folder for the files; must not be there yet."""
+
+    def run(self) -> None:
+        """Write the files."""
+        needs_flower()
+        if not self.hosts:
+            raise InputError("hosts: name at least one, e.g. 192.168.1.10 or link.example.org")
+        if self.devices < 1:
+            raise InputError(f"devices = {self.devices}: must be 1 or more")
+        if self.out.exists():
+            raise InputError(f"out = {self.out}: is there already; name another folder")
+        from mix2fld.deploy.keys import make_certificates, make_device_key
+
+        try:
+            make_certificates(self.out, self.hosts)
+        except OSError as error:
+            raise InputError(f"out = {self.out}: cannot be written ({error.strerror})") from None
+        for device in range(self.devices):
+            make_device_key(self.out, f"device-{device}")
+        print(f"certificates and {self.devices} device keys in {self.out}")
+
+
+def needs_flower() -> None:
+    """Say what is missing where Flower is not installed."""
+    if find_spec("flwr") is None:
+        raise InputError("deploy needs Flower: pip install 'mix2fld[flower]'")

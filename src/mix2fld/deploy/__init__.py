@@ -1,0 +1,1 @@
+"""The same protocols on real machines, over Flower; only this package imports ``flwr``."""

@@ -1,0 +1,244 @@
+"""Flower's own processes on this machine: a SuperLink, SuperNodes, and ``flwr`` to command them.
+
+Everything they write stays in one folder, and nothing of them outlives the ``with`` block.
+"""
+
+import json
+import os
+import shlex
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import tomli_w
+
+from mix2fld.deploy.keys import make_certificates, make_device_key
+from mix2fld.errors import InputError
+
+HOST = "127.0.0.1"
+START_SECONDS = 120.0
+STOP_SECONDS = 10.0
+# Has a command end with its parent, even if that was killed with -9: prctl(PR_SET_PDEATHSIG, TERM).
+LEASH = """
+import ctypes, os, sys
+ctypes.CDLL(None).prctl(1, 15)
+os.execvp(sys.argv[1], sys.argv[1:])
+"""
+CONNECTION = "here"  # the name under which ``flwr`` knows the SuperLink
+
+
+class Federation:
+    """A SuperLink and its SuperNodes; use it in a ``with`` block."""
+
+    def __init__(self, folder: Path, host: str = HOST, app: Path | None = None) -> None:
+        self.folder = folder.resolve()
+        self.app = app or app_folder()
+        self.host, self.port = host, free_port()
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+
+    def __enter__(self) -> Self:
+        self.keys.mkdir(parents=True, exist_ok=True)
+        self.logs.mkdir(parents=True, exist_ok=True)
+        make_certificates(self.keys, [self.host, "localhost"])
+        (self.folder / "home").mkdir(exist_ok=True)
+        connection = {
+            "address": f"{self.host}:{self.port}",
+            "root-certificates": str(self.keys / "ca.crt"),
+        }
+        config = {"superlink": {"default": CONNECTION, CONNECTION: connection}}
+        (self.folder / "home" / "config.toml").write_text(tomli_w.dumps(config))
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop(*self._processes)
+        for name in ("keys", "home"):
+            shutil.rmtree(self.folder / name, ignore_errors=True)
+        for file in self.folder.glob("superlink.db*"):
+            file.unlink(missing_ok=True)
+
+    @property
+    def keys(self) -> Path:
+        """Where certificates and keys are, while it lasts."""
+        return self.folder / "keys"
+
+    @property
+    def logs(self) -> Path:
+        """Where each process writes its log."""
+        return self.folder / "logs"
+
+    def start_superlink(self) -> None:
+        """Start the SuperLink, with TLS and registered keys only, and wait until it answers."""
+        command = ["flower-superlink", "--host", self.host, "--port", str(self.port)]
+        command += ["--ssl-ca-certfile", str(self.keys / "ca.crt")]
+        command += ["--ssl-certfile", str(self.keys / "server.crt")]
+        command += ["--ssl-keyfile", str(self.keys / "server.key")]
+        command += ["--enable-supernode-auth", "--disable-runtime-dependency-installation"]
+        command += ["--database", str(self.folder / "superlink.db")]
+        self.start("superlink", command)
+        deadline = time.monotonic() + START_SECONDS
+        while not self._answers():
+            self._check_alive("superlink")
+            if time.monotonic() > deadline:
+                raise InputError(f"the SuperLink does not answer; see {self.logs}")
+            time.sleep(0.1)
+
+    def register(self, devices: Sequence[int]) -> None:
+        """Make a key for each device and register it under the device's name."""
+        waiting = []
+        for device in devices:
+            public = make_device_key(self.keys, f"device-{device}")
+            command = ["flwr", "supernode", "register", str(public), CONNECTION]
+            command += ["--name", f"device-{device}"]
+            waiting.append(self._popen(command, subprocess.PIPE))
+        for process in waiting:
+            said, _ = process.communicate(timeout=START_SECONDS)
+            if process.returncode:
+                raise InputError(f"a key could not be registered: {said.decode().strip()}")
+
+    def start_node(
+        self, device: int, node_config: Mapping[str, str], wrap: Sequence[str] = ()
+    ) -> None:
+        """Start the SuperNode of a device; ``wrap`` is a command that runs the command."""
+        config = " ".join(f'{name}="{value}"' for name, value in node_config.items())
+        command = [*wrap, "flower-supernode", "--superlink", f"{self.host}:{self.port}"]
+        command += ["--root-certificates", str(self.keys / "ca.crt")]
+        command += ["--auth-supernode-private-key", str(self.keys / f"device-{device}.key")]
+        command += ["--port", str(free_port()), "--node-config", config]
+        self.start(f"device-{device}", command)
+
+    def flwr(self, *arguments: str) -> dict[str, Any]:
+        """Run a ``flwr`` command and read its JSON answer."""
+        process = self._popen(["flwr", *arguments, "--format", "json"], subprocess.PIPE)
+        try:
+            said, _ = process.communicate(timeout=START_SECONDS)
+        finally:
+            if process.poll() is None:
+                process.kill()
+        try:
+            answer: dict[str, Any] = json.loads(said)
+        except ValueError:
+            answer = {"success": False, "error-message": said.decode().strip()}
+        if not answer.get("success"):
+            words = " ".join(str(answer.get("error-message")).split())
+            raise InputError(f"flwr {arguments[0]} failed: {words}")
+        return answer
+
+    def run(self, run_config: Mapping[str, Any]) -> str:
+        """``flwr run`` with this run config; gives the number of the run."""
+        file = self.folder / "run.toml"
+        file.write_text(tomli_w.dumps(dict(run_config)))
+        started = self.flwr("run", str(self.app), CONNECTION, "--run-config", str(file))
+        return str(started["run-id"])
+
+    def status(self, run: str) -> str:
+        """What Flower says of a run, e.g. ``finished:failed``."""
+        rows = self.flwr("list", CONNECTION, "--run-id", run)["runs"]
+        return str(rows[0]["status"])
+
+    def start(self, name: str, command: Sequence[str]) -> None:
+        """Start a process in a session of its own, with its log in the folder."""
+        log = (self.logs / f"{name}.log").open("ab")
+        with log:
+            log.write(f"$ {shlex.join(command)}\n".encode())
+            log.flush()
+            self._processes[name] = self._popen(command, log)
+
+    def stop(self, *names: str) -> None:
+        """End these processes and all that they started."""
+        for name in names:
+            _signal_group(self._processes[name], signal.SIGTERM)
+        for name in names:
+            process = self._processes.pop(name)
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(STOP_SECONDS)
+            _end_group(process)
+
+    def kill(self, name: str) -> None:
+        """``kill -9`` a process and all that it started."""
+        _end_group(self._processes.pop(name))
+
+    def log(self, name: str) -> str:
+        """What a process has written so far."""
+        return (self.logs / f"{name}.log").read_text(encoding="utf-8", errors="replace")
+
+    def alive(self, name: str) -> bool:
+        """Whether a process is running."""
+        return self._processes[name].poll() is None
+
+    def _check_alive(self, name: str) -> None:
+        if not self.alive(name):
+            last = self.log(name).strip().splitlines()[-3:]
+            raise InputError(f"{name} ended: {' '.join(' '.join(last).split())}")
+
+    def _answers(self) -> bool:
+        try:
+            socket.create_connection((self.host, self.port), timeout=1).close()
+        except OSError:
+            return False
+        return True
+
+    def _popen(self, command: Sequence[str], output: Any) -> subprocess.Popen[bytes]:
+        leash = [sys.executable, "-I", "-S", "-c", LEASH] if sys.platform == "linux" else []
+        return subprocess.Popen(
+            [*leash, *command],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT if output != subprocess.PIPE else None,
+            env=self.environment(),
+            cwd=self.folder,
+            start_new_session=True,
+        )
+
+    def environment(self) -> dict[str, str]:
+        """Flower's settings: all of its files in this folder, no talk with anyone else."""
+        return {
+            **os.environ,
+            "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]),
+            "FLWR_HOME": str(self.folder / "home"),
+            "FLWR_TELEMETRY_ENABLED": "0",
+            "FLWR_DISABLE_UPDATE_CHECK": "1",
+            "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
+            "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.1",
+        }
+
+
+def app_folder() -> Path:
+    """The folder that ``flwr run`` takes: that of the ``pyproject.toml`` with the Flower app."""
+    packed = Path(__file__).parent / "app"
+    return packed if packed.exists() else Path(__file__).parents[3]
+
+
+def free_port() -> int:
+    """A port that nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind((HOST, 0))
+        return int(probe.getsockname()[1])
+
+
+def _end_group(process: subprocess.Popen[bytes]) -> None:
+    """Kill what is left of a process and its children, and see them gone."""
+    _signal_group(process, signal.SIGKILL)
+    process.wait()
+    deadline = time.monotonic() + STOP_SECONDS
+    with suppress(ProcessLookupError, PermissionError):
+        while time.monotonic() < deadline:
+            os.killpg(process.pid, 0)
+            time.sleep(0.02)
+
+
+def _signal_group(process: subprocess.Popen[bytes], number: int) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, number)

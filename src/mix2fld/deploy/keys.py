@@ -1,0 +1,98 @@
+"""Certificates for the SuperLink and keys for SuperNodes, as Flower wants them."""
+
+import datetime
+import ipaddress
+from collections.abc import Sequence
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+VALID_DAYS = 365
+
+
+def make_certificates(folder: Path, hosts: Sequence[str]) -> None:
+    """``ca.crt``, and ``server.crt`` with ``server.key`` for a SuperLink at ``hosts``.
+
+    The key of the authority itself is not kept: whoever wants another certificate makes new ones.
+    """
+    authority, server = (ec.generate_private_key(ec.SECP384R1()) for _ in range(2))
+    name = _name("mix2fld certificate authority")
+    root = _certificate(name, name, authority, authority, x509.BasicConstraints(True, 0), None)
+    alternatives = x509.SubjectAlternativeName([_general_name(host) for host in hosts])
+    leaf = _certificate(
+        _name(hosts[0]),
+        name,
+        server,
+        authority,
+        x509.BasicConstraints(ca=False, path_length=None),
+        alternatives,
+    )
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "ca.crt").write_bytes(root.public_bytes(serialization.Encoding.PEM))
+    (folder / "server.crt").write_bytes(leaf.public_bytes(serialization.Encoding.PEM))
+    _write_private(folder / "server.key", server, serialization.PrivateFormat.PKCS8)
+
+
+def make_device_key(folder: Path, name: str) -> Path:
+    """``<name>.key`` for a SuperNode and ``<name>.pub`` to register; gives the latter."""
+    folder.mkdir(parents=True, exist_ok=True)
+    private = ec.generate_private_key(ec.SECP384R1())
+    _write_private(folder / f"{name}.key", private, serialization.PrivateFormat.OpenSSH)
+    public = folder / f"{name}.pub"
+    public.write_bytes(
+        private.public_key().public_bytes(
+            serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH
+        )
+    )
+    return public
+
+
+def _certificate(
+    subject: x509.Name,
+    issuer: x509.Name,
+    key: ec.EllipticCurvePrivateKey,
+    signer: ec.EllipticCurvePrivateKey,
+    constraints: x509.BasicConstraints,
+    alternatives: x509.SubjectAlternativeName | None,
+) -> x509.Certificate:
+    now = datetime.datetime.now(datetime.UTC)
+    builder = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(minutes=5))
+        .not_valid_after(now + datetime.timedelta(days=VALID_DAYS))
+        .add_extension(constraints, critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .add_extension(
+            x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key()), critical=False
+        )
+    )
+    if alternatives is not None:
+        builder = builder.add_extension(alternatives, critical=False)
+    return builder.sign(signer, hashes.SHA384())
+
+
+def _write_private(
+    path: Path, key: ec.EllipticCurvePrivateKey, form: serialization.PrivateFormat
+) -> None:
+    path.touch(mode=0o600)
+    path.write_bytes(
+        key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption())
+    )
+
+
+def _name(common: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common)])
+
+
+def _general_name(host: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(host))
+    except ValueError:
+        return x509.DNSName(host)

@@ -1,0 +1,138 @@
+"""A trial on one machine: Flower's real processes on loopback, one SuperNode for each device."""
+
+import shutil
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+
+from mix2fld.config import Config
+from mix2fld.data import check_labels_covered, partition
+from mix2fld.deploy.federation import Federation
+from mix2fld.deploy.settings import Settings
+from mix2fld.errors import InputError
+from mix2fld.playing import Watcher
+from mix2fld.records import read_records
+from mix2fld.rounds import RoundInfo
+from mix2fld.runs import RunFolder, RunResult
+from mix2fld.streams import stream
+from mix2fld.types import Dataset
+
+STATUS_SECONDS = 10.0
+
+
+def write_device_files(folder: Path, config: Config, dataset: Dataset) -> list[Path]:
+    """Each device's samples as an .npz file of its own: those that the simulator would give it."""
+    rng = stream(config.seed[0], "partition")
+    parts = partition(dataset.train_labels, config.data, dataset.num_labels, rng)
+    check_labels_covered(dataset.train_labels, parts, dataset.num_labels)
+    tested = config.data.test_samples or len(dataset.test_labels)
+    files = []
+    for device, part in enumerate(parts):
+        files.append(folder / f"device-{device}" / "samples.npz")
+        files[-1].parent.mkdir(parents=True, exist_ok=True)
+        np.savez(
+            files[-1],
+            train_images=dataset.train_images[part],
+            train_labels=dataset.train_labels[part],
+            test_images=dataset.test_images[:tested],
+            test_labels=dataset.test_labels[:tested],
+        )
+    return files
+
+
+@contextmanager
+def local_federation(folder: Path, files: Sequence[Path]) -> Iterator[Federation]:
+    """A SuperLink with a SuperNode for each device's file; they end with the block."""
+    with Federation(folder) as federation:
+        federation.start_superlink()
+        federation.register(range(len(files)))
+        for device, file in enumerate(files):
+            federation.start_node(device, node_config(file))
+        yield federation
+
+
+def node_config(samples: Path) -> dict[str, str]:
+    """Where a device finds its samples and keeps its state."""
+    samples = samples.resolve()
+    return {"data": str(samples), "state": str(samples.parent / "state")}
+
+
+def run_locally(
+    config: Config,
+    out: Path,
+    dataset: Dataset,
+    watcher: Watcher,
+    timeout_s: float,
+    overwrite: bool = False,
+) -> list[RunResult]:
+    """Play every run of a config with real processes; what is finished already stays."""
+    results = []
+    for seed in config.seed:
+        folder = out / "flower" / f"s{seed}"
+        singles = config.replace(seed=seed, computing_time="measured").single_runs()
+        if overwrite:
+            shutil.rmtree(folder, ignore_errors=True)
+            for single in singles:
+                _forget(out / single.run_name)
+        for single in singles:
+            RunFolder(out / single.run_name).check(single)
+        files = write_device_files(folder, singles[0], dataset)
+        with local_federation(folder, files) as federation:
+            for single in singles:
+                settings = Settings(single, out.resolve(), timeout_s, wait_s=timeout_s)
+                results.append(follow_run(federation, settings, watcher))
+        for file in files:
+            shutil.rmtree(file.parent)
+    return results
+
+
+def follow_run(federation: Federation, settings: Settings, watcher: Watcher) -> RunResult:
+    """Start a run, tell the watcher about its rounds, and give its result."""
+    config, path = settings.config, settings.out / settings.config.run_name
+    told = len(_rounds(path))
+    run = federation.run(settings.as_run_config())
+    watcher.begin(config, told)
+    asked = time.monotonic()
+    while (result := RunFolder(path).finished()) is None:
+        time.sleep(0.2)
+        told = _tell(path, told, config, watcher)
+        if time.monotonic() > asked + STATUS_SECONDS:
+            asked = time.monotonic()
+            if federation.status(run).startswith("finished") and not _is_finished(path):
+                raise InputError(f"the run ended: {_last_words(path, federation)}")
+    _tell(path, told, config, watcher)
+    watcher.end(result)
+    return result
+
+
+def _tell(path: Path, told: int, config: Config, watcher: Watcher) -> int:
+    rounds = _rounds(path)
+    for info in rounds[told:]:
+        watcher.round_played(config, info)
+    return len(rounds)
+
+
+def _rounds(path: Path) -> list[RoundInfo]:
+    """The rounds that are on disk; a last line that is still being written is left for later."""
+    return [RoundInfo(**fields) for fields in read_records(path / "rounds.jsonl").rounds]
+
+
+def _is_finished(path: Path) -> bool:
+    return RunFolder(path).finished() is not None
+
+
+def _last_words(path: Path, federation: Federation) -> str:
+    diary = path / "diary.log"
+    said = diary.read_text(encoding="utf-8").splitlines() if diary.exists() else []
+    stopped = [line.partition("stopped: ")[2] for line in said if "stopped: " in line]
+    return stopped[-1] if stopped else f"see {federation.logs}"
+
+
+def _forget(path: Path) -> None:
+    """Remove a deployed run, and only the files of one."""
+    RunFolder(path).clear()
+    for name in ("identity", "diary.log"):
+        (path / name).unlink(missing_ok=True)

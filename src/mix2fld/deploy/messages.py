@@ -1,0 +1,108 @@
+"""What server and devices say to each other: payload bytes, and the little that goes with them.
+
+A message is one record of plain values. Whatever comes in is held to its form, so that nothing from
+the network is used unchecked, and nothing is ever unpickled.
+"""
+
+from typing import Annotated, Any, Self, TypeVar
+
+from flwr.app import ConfigRecord, RecordDict
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+FORMAT = 1
+TRAIN, DOWNLOAD = "train", "query.download"
+
+
+class MessageError(ValueError):
+    """A message that no honest sender would send; the text is one line."""
+
+
+class Wire(BaseModel):
+    """A message; its name on the wire is the name of its class."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+    def pack(self) -> RecordDict:
+        """The message as Flower carries it."""
+        record = ConfigRecord(self.model_dump(exclude_none=True))
+        return RecordDict({type(self).__name__: record})
+
+    @classmethod
+    def unpack(cls, content: RecordDict) -> Self:
+        """The message in ``content``, which must be of this kind."""
+        return unpack(content, cls)
+
+
+class TrainOrder(Wire):
+    """The server asks a device for its local phase and its upload."""
+
+    format: int
+    run: Annotated[str, Field(pattern="^[0-9a-f]{16}$")]
+    device: Annotated[int, Field(ge=0)]
+    round: Annotated[int, Field(ge=1)]
+    sample_shape: list[int]
+    num_labels: int
+    with_seeds: bool
+    watched: bool
+    """Whether accuracy is wanted along the local phase, not only at its end."""
+    catch_up: bool = False
+    """The device said that it is behind: it goes on from what is here, or from what it has."""
+    download: bytes | None = None
+
+
+class Trained(Wire):
+    """A device's upload, and what it says of its local phase."""
+
+    round: int
+    samples: Annotated[int, Field(ge=1)]
+    upload: bytes
+    accuracies: list[Annotated[float, Field(ge=0, le=1)]]
+    seconds: Annotated[float, Field(ge=0)]
+
+
+class Behind(Wire):
+    """A device that has not played the round before, and needs the last global state."""
+
+    round: int
+
+
+class Download(Wire):
+    """The server's global state."""
+
+    format: int
+    run: Annotated[str, Field(pattern="^[0-9a-f]{16}$")]
+    device: Annotated[int, Field(ge=0)]
+    round: Annotated[int, Field(ge=1)]
+    data: bytes
+
+
+class Taken(Wire):
+    """A device has kept the download."""
+
+    round: int
+
+
+class Refused(Wire):
+    """A device cannot do what it was asked."""
+
+    reason: str
+
+
+AnyWire = TypeVar("AnyWire", bound=Wire)
+
+
+def unpack(content: RecordDict, *kinds: type[AnyWire]) -> AnyWire:
+    """The one message in ``content``; raises ``MessageError`` unless it is of one of ``kinds``."""
+    known = {kind.__name__: kind for kind in kinds}
+    names = list(content)
+    if len(names) != 1 or names[0] not in known:
+        raise MessageError(f"records {names[:3]}; must be one of {', '.join(known)}")
+    record: Any = content[names[0]]
+    try:
+        return known[names[0]].model_validate(dict(record))
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        field = ".".join(str(part) for part in first["loc"])
+        raise MessageError(f"{names[0]}.{field}: {first['msg'].lower()}") from None
+    except (TypeError, ValueError) as error:
+        raise MessageError(f"{names[0]}: not a record of values ({error})") from None

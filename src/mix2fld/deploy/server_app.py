@@ -1,0 +1,111 @@
+"""The Flower ServerApp: plays a run into its folder, or goes on with the run that is there."""
+
+import logging
+import secrets
+import time
+from pathlib import Path
+
+from flwr.app import Context
+from flwr.serverapp import Grid, ServerApp
+
+from mix2fld.batching import TestSet
+from mix2fld.compilation import keep_compiled_code
+from mix2fld.config import Config
+from mix2fld.data import cache_folder, load_dataset
+from mix2fld.deploy.fleet import Fleet, Say
+from mix2fld.deploy.server import Deployment
+from mix2fld.deploy.settings import Settings, read_settings
+from mix2fld.errors import InputError
+from mix2fld.playing import Watcher, play
+from mix2fld.protocol import get_protocol
+from mix2fld.rounds import RoundInfo
+from mix2fld.runs import RunFolder, RunResult
+from mix2fld.storage import write_whole
+from mix2fld.task import make_task
+
+app = ServerApp()
+
+
+@app.main()
+def main(grid: Grid, context: Context) -> None:
+    """Play the run that the run config describes."""
+    serve(grid, read_settings(context.run_config))
+
+
+def serve(grid: Grid, settings: Settings) -> RunResult:
+    """Play a run with the devices of ``grid``."""
+    keep_compiled_code(cache_folder() / "compiled")
+    config, path = settings.config, settings.out / settings.config.run_name
+    say = _diary(path / "diary.log")
+    with RunFolder(path, say) as folder:
+        folder.prepare(config)
+        try:
+            return _serve(grid, settings, folder, say)
+        except InputError as error:
+            say(f"stopped: {error}")
+            raise
+
+
+def _serve(grid: Grid, settings: Settings, folder: RunFolder, say: Say) -> RunResult:
+    config = settings.config
+    dataset = load_dataset(config.data)
+    task = make_task(config, dataset.sample_shape, dataset.num_labels)
+    tested = config.data.test_samples or len(dataset.test_labels)
+    tests = TestSet(task.learner, dataset.test_images[:tested], dataset.test_labels[:tested])
+    fleet = Fleet(grid, config.data.devices, settings.timeout_s, say)
+    deployment = Deployment(
+        task, get_protocol(config.protocols[0]), tests, fleet, run_identity(folder.path), say
+    )
+    _, rounds = folder.resume(like=deployment.start())
+    deployment.go_on_after(rounds)
+    if len(rounds) < config.rounds:
+        there = fleet.wait_for(config.data.devices, settings.wait_s)
+        say(f"{len(there)} of {config.data.devices} devices are there")
+        if not there:
+            raise InputError(f"wait-s = {settings.wait_s:g}: no device is there; start some nodes")
+    return play(deployment, folder, Teller(say))
+
+
+class Teller(Watcher):
+    """Says in a line what happened."""
+
+    def __init__(self, say: Say) -> None:
+        self._say = say
+
+    def begin(self, config: Config, rounds_done: int) -> None:
+        """A run starts, or goes on."""
+        self._say(f"{config.run_name}: {rounds_done} of {config.rounds} rounds are done")
+
+    def round_played(self, config: Config, info: RoundInfo) -> None:
+        """A round is over."""
+        del config
+        self._say(
+            f"round {info.round} is done: uploads {info.uploads['delivered']} of "
+            f"{info.uploads['attempted']}, downloads {info.downloads['delivered']} of "
+            f"{info.downloads['attempted']}, {info.seconds['communication']:.1f} s beside "
+            f"{info.seconds['computing']:.1f} s of computing"
+        )
+
+    def end(self, result: RunResult) -> None:
+        """A run is over."""
+        self._say(f"{result.config.run_name}: finished")
+
+
+def run_identity(path: Path) -> str:
+    """What devices know this run by: drawn once, so that a new run never meets old states."""
+    file = path / "identity"
+    if not file.exists():
+        write_whole(file, secrets.token_hex(8).encode())
+    return file.read_text(encoding="ascii")
+
+
+def _diary(path: Path) -> Say:
+    """Writes each line with its time into the run's folder, and to Flower's log."""
+    logger = logging.getLogger("flwr")
+
+    def say(line: str) -> None:
+        logger.info("mix2fld: %s", line)
+        with path.open("a", encoding="utf-8") as file:
+            file.write(f"{time.strftime('%Y-%m-%dT%H:%M:%S')} {line}\n")
+
+    return say

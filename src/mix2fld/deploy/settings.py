@@ -1,0 +1,86 @@
+"""A deployed run's settings, as Flower's run config carries them.
+
+``settings`` names any field of ``Config``: ``"devices=4 local_steps=400 mixing_ratio=0.2,0.3"``.
+"""
+
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mix2fld.config import Config, field_names
+from mix2fld.errors import InputError
+
+SEVERAL = ("mixing_ratio",)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Everything that the server and the devices of one run must know."""
+
+    config: Config
+    out: Path
+    """Folder on the server's machine for the run."""
+    timeout_s: float
+    """Seconds after which a round goes on without the answers that are missing."""
+    wait_s: float
+    """Seconds to wait for all devices to be there before the first round."""
+
+    def as_run_config(self) -> dict[str, str | int | float]:
+        """For ``flwr run --run-config``; ``read_settings`` gives the same settings back."""
+        return {
+            "protocol": self.config.protocols[0],
+            "seed": self.config.seed[0],
+            "settings": _changes(self.config),
+            "out": str(self.out),
+            "timeout-s": self.timeout_s,
+            "wait-s": self.wait_s,
+        }
+
+
+def read_settings(run_config: Mapping[str, Any]) -> Settings:
+    """The settings of a run; computing time is measured, whatever they say."""
+    try:
+        fields = dict(_parsed(part) for part in shlex.split(str(run_config["settings"])))
+    except ValueError as error:
+        raise InputError(f"settings = {run_config['settings']!r}: {error}") from None
+    for name in ("protocols", "seed"):
+        if name in fields:
+            raise InputError(f"settings: {name} has a key of its own in the run config")
+    config = Config.of(
+        **fields,
+        protocols=run_config["protocol"],
+        seed=run_config["seed"],
+        computing_time="measured",
+    )
+    for name in ("timeout-s", "wait-s"):
+        if not isinstance(run_config[name], (int, float)) or run_config[name] <= 0:
+            raise InputError(f"{name} = {run_config[name]!r}: must be a number above 0")
+    return Settings(
+        config,
+        Path(str(run_config["out"])),
+        float(run_config["timeout-s"]),
+        float(run_config["wait-s"]),
+    )
+
+
+def _parsed(part: str) -> tuple[str, Any]:
+    name, equals, value = part.partition("=")
+    if not equals:
+        raise InputError(f"settings: {part!r} must be a name=value")
+    return name, tuple(value.split(",")) if name in SEVERAL else value
+
+
+def _changes(config: Config) -> str:
+    """The fields in which a config differs from the defaults."""
+    changed = []
+    for name, section in field_names().items():
+        mine, default = (
+            getattr(getattr(some, section) if section else some, name)
+            for some in (config, Config())
+        )
+        if mine != default and name not in {"protocols", "seed", "computing_time"}:
+            value = ",".join(map(str, mine)) if name in SEVERAL else str(mine)
+            changed.append(shlex.quote(f"{name}={value}"))
+    return " ".join(changed)

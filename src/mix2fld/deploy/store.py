@@ -1,0 +1,94 @@
+"""What a device keeps on its own disk from round to round, so that it can be killed at any time.
+
+A folder for each run holds ``<round>.safetensors``, the device after its local phase of that
+round, and ``<round>.download``, the bytes that came down in it. The last two rounds are kept: a
+server that was started again may ask for a round once more.
+"""
+
+import shutil
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.numpy import load, save
+
+from mix2fld.storage import write_whole
+
+RUNS_KEPT = 4
+
+
+class Own(NamedTuple):
+    """A device between two rounds."""
+
+    round: int
+    weights: list[NDArray[np.float32]]  # the tensors of its model, in payload order
+    teacher: NDArray[np.float32]  # [N_L, N_L], the outputs it last downloaded
+    download: bytes | None  # came after its local phase, not yet used
+
+
+class Store:
+    """The folder of one device in one run."""
+
+    def __init__(self, root: Path, run: str, device: int) -> None:
+        self._runs = root
+        self.path = root / run / f"device-{device}"
+
+    def before(self, round_number: int) -> Own | None:
+        """The device as it was left before this round, in the last round that it played."""
+        for played in sorted(self._rounds(), reverse=True):
+            if played < round_number:
+                return self._read(played)
+        return None
+
+    def save(
+        self,
+        round_number: int,
+        weights: list[NDArray[np.float32]],
+        teacher: NDArray[np.float32],
+    ) -> None:
+        """Keep the device after its local phase; a download of this round is yet to come."""
+        self._make_room()
+        self._download(round_number).unlink(missing_ok=True)
+        tensors = {f"weights.{i}": np.ascontiguousarray(part) for i, part in enumerate(weights)}
+        tensors["teacher"] = np.ascontiguousarray(teacher)
+        write_whole(self._state(round_number), save(tensors))
+        for played in self._rounds():
+            if played < round_number - 1:
+                self._state(played).unlink(missing_ok=True)
+                self._download(played).unlink(missing_ok=True)
+
+    def keep_download(self, round_number: int, data: bytes) -> None:
+        """Keep what came down."""
+        self._make_room()
+        write_whole(self._download(round_number), data)
+
+    def _read(self, played: int) -> Own | None:
+        try:
+            tensors = load(self._state(played).read_bytes())
+        except (OSError, SafetensorError):
+            return None
+        weights = [tensors[f"weights.{i}"] for i in range(len(tensors) - 1)]
+        came = self._download(played)
+        return Own(
+            played, weights, tensors["teacher"], came.read_bytes() if came.exists() else None
+        )
+
+    def _rounds(self) -> list[int]:
+        return [int(file.stem) for file in self.path.glob("*.safetensors")]
+
+    def _state(self, round_number: int) -> Path:
+        return self.path / f"{round_number}.safetensors"
+
+    def _download(self, round_number: int) -> Path:
+        return self.path / f"{round_number}.download"
+
+    def _make_room(self) -> None:
+        """Make this run's folder, and forget all but the last few runs."""
+        if self.path.exists():
+            return
+        self.path.mkdir(parents=True)
+        runs = sorted(self._runs.iterdir(), key=lambda folder: folder.stat().st_mtime)
+        for old in runs[:-RUNS_KEPT]:
+            shutil.rmtree(old, ignore_errors=True)

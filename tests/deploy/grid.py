@@ -1,0 +1,57 @@
+"""Flower without its processes: messages go straight from the server app to the client app."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from uuid import uuid4
+
+from flwr.app import Context, Error, Message, RecordDict
+from flwr.supercore.task_identity import TaskIdentity
+
+from mix2fld.deploy.client_app import app
+
+Client = Callable[[Message, Context], Message]
+
+
+@dataclass
+class InProcessGrid:
+    """As much of Flower's ``Grid`` as the server uses; every device answers at once."""
+
+    node_configs: dict[int, dict[str, str]]
+    run_config: dict[str, object]
+    client: Client = app
+    replies: dict[str, Message] = field(default_factory=dict)
+    names: dict[int, str] = field(default_factory=dict)
+    is_away: Callable[[int], bool] = lambda device: False
+
+    def __post_init__(self) -> None:
+        TaskIdentity.task_id = TaskIdentity.run_id = TaskIdentity.node_id = 1
+
+    def get_nodes(self) -> Iterable[SimpleNamespace]:
+        for device in self.node_configs:
+            if not self.is_away(device):
+                name = self.names.get(device, f"device-{device}")
+                yield SimpleNamespace(node_id=100 + device, name=name)
+
+    def push_messages(self, messages: Iterable[Message]) -> list[str]:
+        return [self._deliver(message) for message in messages]
+
+    def pull_messages(self, numbers: Iterable[str]) -> list[Message]:
+        return [self.replies.pop(number) for number in numbers if number in self.replies]
+
+    def _deliver(self, message: Message) -> str:
+        number = uuid4().hex
+        message.metadata.__dict__["_message_id"] = number
+        node = message.metadata.dst_node_id
+        context = Context(
+            run_id=1,
+            node_id=node,
+            node_config=self.node_configs[node - 100],
+            state=RecordDict(),
+            run_config=self.run_config,
+        )
+        try:
+            self.replies[number] = self.client(message, context)
+        except RuntimeError as error:
+            self.replies[number] = Message(Error(0, str(error)), reply_to=message)
+        return number

@@ -1,0 +1,197 @@
+"""The deployment's logic without its processes: every protocol, every fault, going on."""
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+from flwr.app import Context, Message
+
+import mix2fld
+from deploy.grid import InProcessGrid
+from deploy.lab import (
+    FAULTY,
+    assert_same_as_engine,
+    deployed_config,
+    diary,
+    play_in_process,
+    rounds_of,
+)
+from mix2fld.deploy.client_app import app
+from mix2fld.deploy.messages import TrainOrder
+from mix2fld.errors import InputError
+from mix2fld.protocol import PROTOCOLS
+from mix2fld.task import make_task
+from toys import toy_dataset
+
+sys.path.insert(0, str(FAULTY))
+import faulty_app
+
+HOSTILE = {
+    "nan": "outputs: a value is not finite",
+    "infinite": "outputs: a value is not finite",
+    "negative": "outputs: a value is negative",
+    "not-one": "sums to 0.5; must be 0 or 1",
+    "wrong-labels": r"seeds: \d+ bytes; must be \d+",
+    "wrong-shape": r"outputs: 48 bytes; must be 64",
+    "oversized": r"seeds: \d+ bytes; must be \d+",
+    "truncated": r"seeds: \d+ bytes; must be \d+",
+    "nothing": "0 bytes",
+    "pickle": r"bytes; must be",
+    "old-round": "an answer for round 0",
+    "boast": "less than or equal to 1",
+    "chatter": "1000 accuracies",
+    "stranger": r"records \['Stranger'\]",
+}
+
+
+@pytest.mark.parametrize("name", PROTOCOLS)
+def test_every_protocol_has_the_numbers_of_the_engine(tmp_path: Path, name: str) -> None:
+    path = play_in_process(tmp_path, deployed_config(tmp_path, protocols=name))
+    assert_same_as_engine(path, tmp_path, tmp_path / "engine")
+
+
+@pytest.mark.parametrize("name", ["fl", "fd", "mix2fld"])
+def test_lost_uploads_and_missing_devices_have_the_numbers_of_the_engine(
+    tmp_path: Path, name: str
+) -> None:
+    config = deployed_config(tmp_path, protocols=name, rounds=3, unseen_labels="zero")
+    faults = {0: "1:fails 2:fails", 3: "2:fails"}
+    path = play_in_process(tmp_path, config, faulty_app.client, faults)
+    assert [info["uploads"]["delivered"] for info in rounds_of(path)] == [3, 2, 4]
+    assert "round 1: device 0 failed: out of coffee" in diary(path)
+    assert_same_as_engine(path, tmp_path, tmp_path / "engine")
+
+
+def test_the_papers_network_has_the_numbers_of_the_engine(tmp_path: Path) -> None:
+    config = deployed_config(tmp_path, protocols="mix2fld", model="paper-cnn", learning_rate=0.01)
+    path = play_in_process(tmp_path, config)
+    assert_same_as_engine(path, tmp_path, tmp_path / "engine")
+
+
+@pytest.mark.parametrize("fault", HOSTILE)
+def test_a_hostile_device_is_refused_and_the_round_goes_on(tmp_path: Path, fault: str) -> None:
+    config = deployed_config(tmp_path, protocols="mix2fld", rounds=1)
+    path = play_in_process(tmp_path, config, faulty_app.client, {2: f"1:{fault}"})
+    (info,) = rounds_of(path)
+    assert info["uploads"]["devices"] == [True, True, False, True]
+    assert info["seeds"]["devices"] == 3
+    assert re.search(rf"round 1: device 2 refused: .*{HOSTILE[fault]}", diary(path))
+    assert not Path("/tmp/mix2fld-was-here").exists()
+    assert_same_as_engine(path, tmp_path, tmp_path / "engine")
+
+
+def test_weights_that_are_not_finite_are_refused(tmp_path: Path) -> None:
+    config = deployed_config(tmp_path, protocols="fl", rounds=1)
+    path = play_in_process(tmp_path, config, faulty_app.client, {1: "1:nan"})
+    assert "device 1 refused: weights: a value is not finite" in diary(path)
+    assert rounds_of(path)[0]["uploads"]["delivered"] == 3
+
+
+def test_a_device_that_was_away_catches_up(tmp_path: Path) -> None:
+    """It misses round 2, and starts round 3 from the global model after it."""
+    config = deployed_config(tmp_path, protocols="fl", rounds=3)
+    path = tmp_path / "runs" / config.run_name
+    orders = []
+
+    def client(message: Message, context: Context) -> Message:
+        if message.metadata.message_type == "train":
+            orders.append(TrainOrder.unpack(message.content))
+        return app(message, context)
+
+    def prepare(grid: InProcessGrid) -> None:
+        grid.is_away = lambda device: device == 1 and len(rounds_of(path)) == 1
+
+    play_in_process(tmp_path, config, client, prepare=prepare)
+    assert "round 3: device 1 was away and catches up" in diary(path)
+    counts = [(i["uploads"]["delivered"], i["uploads"]["attempted"]) for i in rounds_of(path)]
+    assert counts == [(4, 4), (3, 3), (4, 4)]
+    (again,) = [order for order in orders if order.catch_up]
+    assert (again.device, again.round) == (1, 3)
+    task = make_task(config, toy_dataset().sample_shape, 4)
+    others = [order for order in orders if order.round == 3 and order.device == 0]
+    assert others[0].download is None
+    state = tmp_path / "device-0" / "state" / again.run / "device-0" / "2.download"
+    assert again.download == state.read_bytes()
+    assert len(again.download) == 4 * task.dims.num_weights
+
+
+def test_a_server_that_is_stopped_goes_on(tmp_path: Path) -> None:
+    """Stopped while devices are in round 2, which they then play again."""
+    config = deployed_config(tmp_path, protocols="mix2fld", rounds=3)
+    calls = []
+
+    def client(message: Message, context: Context) -> Message:
+        calls.append(message.metadata.group_id)
+        if calls.count("2") == 3 and len(calls) < 20:
+            calls.extend(["over"] * 20)
+            raise KeyboardInterrupt
+        return app(message, context)
+
+    with pytest.raises(KeyboardInterrupt):
+        play_in_process(tmp_path, config, client)
+    path = play_in_process(tmp_path, config, client)
+    assert "1 of 3 rounds are done" in diary(path)
+    assert_same_as_engine(path, tmp_path, tmp_path / "engine")
+
+
+def test_a_new_run_does_not_meet_the_states_of_an_old_one(tmp_path: Path) -> None:
+    config = deployed_config(tmp_path, protocols="fl")
+    path = play_in_process(tmp_path, config)
+    first = (path / "identity").read_text()
+    path.rename(tmp_path / "old")
+    path = play_in_process(tmp_path, config)
+    assert (path / "identity").read_text() != first
+    assert_same_as_engine(path, tmp_path, tmp_path / "engine")
+
+
+def test_unknown_names_are_left_out(tmp_path: Path) -> None:
+    config = deployed_config(tmp_path, protocols="fl", rounds=1)
+
+    def prepare(grid: InProcessGrid) -> None:
+        grid.names = {2: "device-0", 3: "laptop"}
+
+    path = play_in_process(tmp_path, config, prepare=prepare)
+    assert "registered as 'laptop'; must be device-0 to device-3, each once" in diary(path)
+    assert "node 102 is left out: registered as 'device-0'" in diary(path)
+    assert rounds_of(path)[0]["uploads"]["devices"] == [True, True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"data": "/no/such/file.npz"}, "there is no such file"),
+        ({"data": ""}, 'start the node with --node-config data="FILE"'),
+    ],
+)
+def test_what_a_device_lacks_is_said_at_the_server(
+    tmp_path: Path, change: dict[str, str], words: str
+) -> None:
+    config = deployed_config(tmp_path, protocols="fl", rounds=1)
+
+    def prepare(grid: InProcessGrid) -> None:
+        grid.node_configs[3].update(change)
+
+    path = play_in_process(tmp_path, config, prepare=prepare)
+    assert words in diary(path)
+    assert "device 3 refused: it says" in diary(path)
+
+
+def test_no_device_is_bad_input(tmp_path: Path) -> None:
+    def prepare(grid: InProcessGrid) -> None:
+        grid.is_away = lambda device: True
+
+    config = deployed_config(tmp_path, protocols="fl", rounds=1)
+    with pytest.raises(InputError, match="no device is there"):
+        play_in_process(tmp_path, config, prepare=prepare)
+
+
+def test_only_the_deployment_imports_flower() -> None:
+    source = Path(mix2fld.__file__).parent
+    for file in source.rglob("*.py"):
+        text = file.read_text()
+        if file.parent.name != "deploy":
+            assert not re.search(r"^\s*(import|from) flwr", text, re.MULTILINE), file
+        else:
+            assert "mix2fld.engine" not in text, file
+            assert not re.search(r"import.*(pickle|marshal|dill)", text), file
