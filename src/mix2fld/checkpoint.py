@@ -92,7 +92,7 @@ def _rebuild(scalars: dict[str, Any], tensors: Tensors, like: RunState) -> RunSt
         updates=scalars["updates"],
     )
     weights = _model("weights", tensors, like.weights)
-    if weights is None:
+    if weights is None and like.teachers.size:
         raise DamagedError("holds no weights")
     return RunState(
         round_number=int(scalars["round"]),
