@@ -5,10 +5,10 @@ BIN := $(VENV)/bin
 BENCH := .venv-bench
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test check format reproduce ledger bench bench-growth clean
+.PHONY: help install run test test-deploy check format reproduce ledger bench bench-growth clean
 
 help: ## Show this list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 
 install: $(VENV)/.installed ## Make .venv with the mix2fld command
 
@@ -18,6 +18,9 @@ run: install ## Play the paper's head-to-head on MNIST: FL, FD, MixFLD, Mix2FLD
 test: $(VENV)/.installed-test ## Run checks and tests
 	$(MAKE) --no-print-directory check
 	$(BIN)/pytest -q -n 2
+
+test-deploy: $(VENV)/.installed-test ## Run all tests of the deployment, with real processes (half an hour)
+	$(BIN)/pytest -q -m '' tests/deploy
 
 check: $(VENV)/.installed-test ## Check format, lint and types
 	$(BIN)/ruff format --check .

@@ -17,7 +17,8 @@ from flwr.serverapp import Grid, ServerApp
 from mix2fld.deploy import client_app, server_app
 from mix2fld.deploy.messages import Trained, TrainOrder, Wire
 
-client, server = ClientApp(), ServerApp()
+client = ClientApp()
+server = ServerApp()
 
 
 @server.main()
