@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 from rich.table import Table
 
 from mix2fld.planning import PlannedTransfer
 from mix2fld.protocol import get_protocol
+from mix2fld.report.series import title_of
+from mix2fld.report.summary import over_seeds
 from mix2fld.runs import RunResult
 
 PLAIN: dict[str, Any] = {"box": None, "padding": (0, 1, 0, 0), "header_style": "underline"}
@@ -35,11 +36,14 @@ def results_table(results: Sequence[RunResult]) -> Table:
         "conv.",
     ):
         table.add_column(heading, justify="right", no_wrap=True)
-    best = max(_mean(results, name, "mean") for name in _names(results))
-    for name in _names(results):
-        cells = _result_cells(results, name)
-        bold = "bold" if _mean(results, name, "mean") == best else ""
-        table.add_row(get_protocol(name).title, *cells, style=bold)
+    rows = {
+        name: over_seeds([r.summary for r in results if r.config.protocols[0] == name])
+        for name in dict.fromkeys(result.config.protocols[0] for result in results)
+    }
+    best = max(row["accuracy"] for row in rows.values())
+    for name, row in rows.items():
+        style = "bold" if row["accuracy"] == best else ""
+        table.add_row(title_of(name), *_result_cells(row), style=style)
     return table
 
 
@@ -78,39 +82,16 @@ def link_table(plans: Sequence[PlannedTransfer]) -> Table:
     return table
 
 
-def _names(results: Sequence[RunResult]) -> list[str]:
-    return list(dict.fromkeys(result.config.protocols[0] for result in results))
-
-
-def _values(results: Sequence[RunResult], name: str, field: str) -> list[float]:
-    accuracies = (r.summary["accuracy"] for r in results if r.config.protocols[0] == name)
-    return [a[field] for a in accuracies if a[field] is not None]
-
-
-def _mean(results: Sequence[RunResult], name: str, field: str) -> float:
-    return float(np.mean(_values(results, name, field)))
-
-
-def _result_cells(results: Sequence[RunResult], name: str) -> list[str]:
-    runs = [result.summary for result in results if result.config.protocols[0] == name]
-    means = _values(results, name, "mean")
-    spread = float(np.std(means)) if len(runs) > 1 else runs[0]["accuracy"]["std"]
-
-    def mean_of(group: str, field: str) -> float:
-        return float(np.mean([run[group][field] for run in runs]))
-
-    server = _values(results, name, "global")
-    converged = [run["converged_round"] for run in runs if run["converged_round"] is not None]
-    delivered = sum(run["uploads"]["delivered"] for run in runs)
-    attempted = sum(run["uploads"]["attempted"] for run in runs)
+def _result_cells(row: dict[str, Any]) -> list[str]:
+    converged = row["converged_round"]
     return [
-        f"{100 * np.mean(means):.2f} ± {100 * spread:.2f}",
-        f"{100 * _mean(results, name, 'reference'):.2f}",
-        f"{100 * np.mean(server):.2f}" if server else "-",
-        f"{delivered}/{attempted}" if attempted else "-",
-        f"{mean_of('bits', 'up') / 1e6:.2f}",
-        f"{mean_of('bits', 'down') / 1e6:.2f}",
-        f"{mean_of('seconds', 'communication'):.2f}",
-        f"{mean_of('seconds', 'computing'):.2f}",
-        f"{np.median(converged):g}" if converged else "-",
+        f"{100 * row['accuracy']:.2f} ± {100 * row['spread']:.2f}",
+        f"{100 * row['reference']:.2f}",
+        "-" if row["server"] is None else f"{100 * row['server']:.2f}",
+        f"{row['delivered']}/{row['attempted']}" if row["attempted"] else "-",
+        f"{row['bits_up'] / 1e6:.2f}",
+        f"{row['bits_down'] / 1e6:.2f}",
+        f"{row['communication']:.2f}",
+        f"{row['computing']:.2f}",
+        "-" if converged is None else f"{converged:g}",
     ]

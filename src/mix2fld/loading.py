@@ -1,0 +1,228 @@
+"""Find and read runs on disk, finished or under way, while others write, move or remove them."""
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from mix2fld.config import Config, field_names, load_config
+from mix2fld.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from mix2fld.runs import RunResult
+
+Rows = Literal["rounds", "runs", "devices"]
+"""What a row of a frame is: a round, a whole run, or a device in a round."""
+
+_NEEDED = {"round", "accuracy", "curve", "uploads", "downloads", "bits", "slots", "seconds"}
+_NEEDED |= {"change", "converged", "seeds"}
+
+
+@dataclass(frozen=True)
+class LoadedRun:
+    """One run as it stands on disk."""
+
+    folder: Path
+    config: Config
+    rounds: list[dict[str, Any]]
+    finished: bool
+    notes: tuple[str, ...] = ()
+
+    @property
+    def protocol(self) -> str:
+        """The one protocol of the run."""
+        return self.config.protocols[0]
+
+    @property
+    def seed(self) -> int:
+        """The one seed of the run."""
+        return self.config.seed[0]
+
+
+@dataclass
+class Found:
+    """What was read, and what was passed over with the reason."""
+
+    runs: list[LoadedRun] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def find_runs(paths: Sequence[Path]) -> list[Path]:
+    """Run folders among ``paths`` and below them, each once, in the order of their names."""
+    found: dict[Path, Path] = {}
+    for path in paths:
+        for folder in _run_folders(path):
+            found.setdefault(folder.resolve(), folder)
+    return list(found.values())
+
+
+def read_runs(paths: Sequence[Path]) -> Found:
+    """Every run with at least one round; one that cannot be read is a note, not an error."""
+    found = Found()
+    for folder in find_runs(paths):
+        try:
+            run = read_run(folder)
+        except InputError as error:
+            found.notes.append(str(error))
+            continue
+        if run is None:
+            continue
+        found.notes.extend(run.notes)
+        found.runs.append(run)
+    found.runs.sort(key=lambda run: run.seed)
+    return found
+
+
+def require_runs(paths: Sequence[Path]) -> Found:
+    """As ``read_runs``; raises ``InputError`` where there is nothing to show."""
+    for path in paths:
+        if not path.exists():
+            raise InputError(f"runs = {path}: there is no such folder")
+    found = read_runs(paths)
+    found.runs = [run for run in found.runs if run.rounds]
+    if not found.runs:
+        where = ", ".join(map(str, paths))
+        reason = f" ({found.notes[0]})" if found.notes else ""
+        raise InputError(f"runs = {where}: holds no run with a finished round{reason}")
+    return found
+
+
+def read_run(folder: Path) -> LoadedRun | None:
+    """The run in ``folder``; None if it is gone, or not a run of one protocol and seed."""
+    try:
+        config = load_config(folder / "config.toml")
+        data = (folder / "rounds.jsonl").read_bytes() if _is_file(folder, "rounds.jsonl") else b""
+        finished = _is_file(folder, "summary.json")
+    except OSError:
+        return None
+    except InputError:
+        if not _is_file(folder, "config.toml"):
+            return None
+        raise
+    if len(config.protocols) != 1 or len(config.seed) != 1:
+        return None
+    rounds, notes = _parse_rounds(data, folder / "rounds.jsonl")
+    return LoadedRun(folder, config, rounds, finished and bool(rounds), notes)
+
+
+def as_result(run: LoadedRun) -> "RunResult":
+    """A run with its summary so far, as if it had ended with its last round."""
+    from mix2fld.runs import RunResult, summarise
+    from mix2fld.streams import stream
+
+    reference = int(stream(run.seed, "reference").integers(run.config.data.devices))
+    kernel = run.config.learning.kernel
+    return RunResult(
+        run.config, run.rounds, summarise(run.config, run.rounds, reference, kernel)
+    )
+
+
+def load_runs(*paths: Path | str, rows: Rows = "rounds") -> "pd.DataFrame":
+    """A pandas frame of all runs at or below ``paths``.
+
+    A row is a round, a run (its last round) or a device in a round; ``folder``, ``protocol``,
+    ``seed`` and every setting that is not the default of all runs stand in columns of their own.
+    """
+    try:
+        import pandas as pd
+    except ImportError:
+        raise InputError(
+            "load_runs: needs pandas; install it with: pip install 'mix2fld[frames]'"
+        ) from None
+    found = require_runs([Path(path) for path in paths or (".",)])
+    settings = _changed_fields([run.config for run in found.runs])
+    records = [
+        {**_labels(run, settings), **record} for run in found.runs for record in _records(run, rows)
+    ]
+    return pd.DataFrame.from_records(records)
+
+
+def setting(config: Config, name: str) -> Any:
+    """The value of a field by its plain name."""
+    section = field_names()[name]
+    return getattr(getattr(config, section) if section else config, name)
+
+
+def _run_folders(path: Path) -> Iterator[Path]:
+    for folder, below, files in os.walk(path):
+        below[:] = sorted(name for name in below if not name.startswith("."))
+        if "config.toml" in files:
+            yield Path(folder)
+
+
+def _is_file(folder: Path, name: str) -> bool:
+    return (folder / name).is_file()
+
+
+def _parse_rounds(data: bytes, path: Path) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
+    """The rounds up to the first line that is not one; a last line may be half written."""
+    lines = data.splitlines(keepends=True)
+    rounds: list[dict[str, Any]] = []
+    for number, line in enumerate(lines, start=1):
+        info = _parse_round(line)
+        if info is None:
+            half_written = number == len(lines) and not line.endswith(b"\n")
+            note = f"{path}: line {number} is not a round; it and what follows are left out"
+            return rounds, () if half_written else (note,)
+        rounds.append(info)
+    return rounds, ()
+
+
+def _parse_round(line: bytes) -> dict[str, Any] | None:
+    try:
+        info = json.loads(line)
+    except ValueError:
+        return None
+    return info if isinstance(info, dict) and info.keys() >= _NEEDED else None
+
+
+def _changed_fields(configs: Sequence[Config]) -> list[str]:
+    names = [name for name in field_names() if name not in ("protocols", "seed")]
+    default = Config()
+    return [
+        name
+        for name in names
+        if any(setting(config, name) != setting(default, name) for config in configs)
+    ]
+
+
+def _labels(run: LoadedRun, settings: Sequence[str]) -> dict[str, Any]:
+    values = {name: _plain(setting(run.config, name)) for name in settings}
+    return {"folder": str(run.folder), "protocol": run.protocol, "seed": run.seed, **values}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return " ".join(map(str, value))
+    return str(value) if isinstance(value, Path) else value
+
+
+def _records(run: LoadedRun, rows: Rows) -> Iterator[dict[str, Any]]:
+    if rows == "devices":
+        yield from _device_records(run)
+        return
+    from mix2fld.metrics import metrics_of
+
+    metrics = metrics_of(run.rounds)
+    table = [{"round": info["round"], **row} for info, row in zip(run.rounds, metrics, strict=True)]
+    if rows == "rounds":
+        yield from table
+        return
+    converged = next((info["round"] for info in run.rounds if info["converged"]), None)
+    yield {"finished": run.finished, **table[-1], "converged_round": converged}
+
+
+def _device_records(run: LoadedRun) -> Iterator[dict[str, Any]]:
+    for info in run.rounds:
+        for device, accuracy in enumerate(info["accuracy"]["devices"]):
+            yield {
+                "round": info["round"],
+                "device": device,
+                "accuracy": accuracy,
+                "uploaded": info["uploads"]["devices"][device],
+                "downloaded": info["downloads"]["devices"][device],
+            }

@@ -1,0 +1,69 @@
+"""The numbers of a round under one name each: in tables, in exports and in every tracker."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+Rounds = Sequence[dict[str, Any]]
+"""The lines of a ``rounds.jsonl``."""
+
+
+def metrics_of(rounds: Rounds) -> list[dict[str, float]]:
+    """The metrics of each round; one that a round does not have is left out."""
+    spent = {"seconds": 0.0, "bits_up": 0.0, "bits_down": 0.0}
+    rows = []
+    for info, parts in zip(rounds, seconds_by_part(rounds), strict=True):
+        spent["seconds"] += sum(info["seconds"].values())
+        spent["bits_up"] += info["bits"]["up"]
+        spent["bits_down"] += info["bits"]["down"]
+        values = {
+            **_accuracy(info["accuracy"]),
+            **_named("uploads", info["uploads"], ("attempted", "delivered")),
+            **_named("downloads", info["downloads"], ("attempted", "delivered")),
+            **_named("bits", info["bits"], ("up", "down")),
+            **_named("seconds", info["seconds"], ("communication", "computing")),
+            **_named("seconds", parts, PARTS),
+            **_named("so_far", spent, spent),
+            "change": info["change"],
+            "converged": info["converged"],
+            "seeds/samples": info["seeds"]["samples"],
+        }
+        rows.append({name: float(value) for name, value in values.items() if value is not None})
+    return rows
+
+
+PARTS = ("uplink", "downlink", "device", "server")
+"""Where the simulated time of a round goes."""
+
+
+def seconds_by_part(rounds: Rounds) -> list[dict[str, float]]:
+    """The seconds of each round on the uplink, on the downlink, on devices and at the server."""
+    split = []
+    clock = 0.0
+    for info in rounds:
+        on_air, computing = info["seconds"]["communication"], info["seconds"]["computing"]
+        slots = info["slots"]["up"] + info["slots"]["down"]
+        uplink = on_air * info["slots"]["up"] / slots if slots else 0.0
+        local = [point["computing"] for point in info["curve"] if point["event"] == "local"]
+        device = min(max(local[-1] - clock, 0.0), computing) if local else computing
+        parts = (uplink, on_air - uplink, device, computing - device)
+        split.append(dict(zip(PARTS, parts, strict=True)))
+        clock += computing
+    return split
+
+
+def _accuracy(accuracy: dict[str, Any]) -> dict[str, Any]:
+    devices = np.array(accuracy["devices"])
+    return {
+        "accuracy/mean": devices.mean(),
+        "accuracy/std": devices.std(),
+        "accuracy/min": devices.min(),
+        "accuracy/max": devices.max(),
+        "accuracy/reference": accuracy["reference"],
+        "accuracy/server": accuracy["global"],
+    }
+
+
+def _named(group: str, values: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    return {f"{group}/{name}": values[name] for name in names}

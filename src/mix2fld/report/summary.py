@@ -1,0 +1,45 @@
+"""What a table says of the runs of one protocol: means over seeds, and their spread."""
+
+from collections.abc import Sequence
+from statistics import fmean, median, pstdev
+from typing import Any
+
+Summary = dict[str, Any]
+"""The content of a ``summary.json``."""
+
+
+def over_seeds(runs: Sequence[Summary]) -> dict[str, Any]:
+    """Means over the summaries of runs that differ in their seed only.
+
+    ``spread`` is the standard deviation over seeds; with one seed, over its devices.
+    """
+    means = [run["accuracy"]["mean"] for run in runs]
+    several = len(runs) > 1
+    server = [run["accuracy"]["global"] for run in runs if run["accuracy"]["global"] is not None]
+    return {
+        "runs": len(runs),
+        "rounds": min(run["rounds"] for run in runs),
+        "accuracy": fmean(means),
+        "spread": pstdev(means) if several else runs[0]["accuracy"]["std"],
+        "spread_over": "seeds" if several else "devices",
+        "reference": fmean(run["accuracy"]["reference"] for run in runs),
+        "server": fmean(server) if server else None,
+        "delivered": sum(run["uploads"]["delivered"] for run in runs),
+        "attempted": sum(run["uploads"]["attempted"] for run in runs),
+        "bits_up": fmean(run["bits"]["up"] for run in runs),
+        "bits_down": fmean(run["bits"]["down"] for run in runs),
+        "communication": fmean(run["seconds"]["communication"] for run in runs),
+        "computing": fmean(run["seconds"]["computing"] for run in runs),
+        **_convergence(runs),
+    }
+
+
+def _convergence(runs: Sequence[Summary]) -> dict[str, Any]:
+    """Over the runs in which the stopping rule fired."""
+    fired = [run for run in runs if run["converged_round"] is not None]
+    seconds = [sum(run["seconds_to_converge"].values()) for run in fired]
+    return {
+        "converged_runs": len(fired),
+        "converged_round": median(run["converged_round"] for run in fired) if fired else None,
+        "converged_seconds": fmean(seconds) if fired else None,
+    }
