@@ -1,5 +1,10 @@
-"""One look for every figure: colours that colour-blind readers can tell apart, and line styles."""
+"""One look for every figure: colours that colour-blind readers can tell apart, and line styles.
 
+The protocol colours are those of Okabe and Ito. Where a dark page would swallow one, ``ON_DARK``
+has a lighter shade of the same hue.
+"""
+
+import zlib
 from typing import Any
 
 STYLES: dict[str, dict[str, Any]] = {
@@ -12,9 +17,65 @@ STYLES: dict[str, dict[str, Any]] = {
     "mixfld": {"color": "#cc79a7", "linestyle": (0, (5, 1))},
     "mix2fld": {"color": "#d55e00", "linestyle": "-"},
 }
-OTHER: dict[str, Any] = {"color": "#000000", "linestyle": "--"}
+OTHERS: tuple[dict[str, Any], ...] = (
+    {"color": "#000000", "linestyle": "--"},
+    {"color": "#882255", "linestyle": "-."},
+    {"color": "#117733", "linestyle": ":"},
+    {"color": "#6f5f00", "linestyle": "--"},
+)
+"""For protocols that are not of the package, by their name."""
+ON_DARK = {
+    "#0072b2": "#4ba3e0",
+    "#7f7f7f": "#a6a6a6",
+    "#d55e00": "#f2792b",
+    "#000000": "#f2f2f2",
+    "#882255": "#d77fa8",
+    "#117733": "#5cb87a",
+    "#6f5f00": "#c9b74a",
+    "#332288": "#9d92e0",
+    "#999933": "#b9b94f",
+}
+PART_COLOURS = {"uplink": "#332288", "downlink": "#88ccee", "device": "#999933", "server": "#cc6677"}
+"""Where the time goes."""
+DASHES = {"-": "", "--": "7 4", ":": "2 3", "-.": "8 3 2 3"}
+
+PAPER: dict[str, Any] = {
+    "figure.figsize": (3.5, 2.4),  # inches: one column of an IEEE page
+    "figure.constrained_layout.use": True,
+    "savefig.dpi": 300,
+    "font.family": "STIXGeneral",
+    "mathtext.fontset": "stix",
+    "font.size": 8,
+    "axes.labelsize": 8,
+    "axes.titlesize": 8,
+    "legend.fontsize": 7,
+    "xtick.labelsize": 7,
+    "ytick.labelsize": 7,
+    "axes.linewidth": 0.6,
+    "axes.grid": True,
+    "grid.alpha": 0.3,
+    "grid.linewidth": 0.4,
+    "lines.linewidth": 1.1,
+    "legend.frameon": False,
+    "pdf.fonttype": 42,  # TrueType, embedded
+    "ps.fonttype": 42,
+    "svg.fonttype": "path",
+}
+"""Settings of matplotlib for figures in a paper."""
 
 
 def style_of(protocol: str) -> dict[str, Any]:
-    """Colour and line style of a protocol; black for one that is not of the package."""
-    return STYLES.get(protocol, OTHER)
+    """Colour and line style of a protocol."""
+    return STYLES.get(protocol) or OTHERS[zlib.crc32(protocol.encode()) % len(OTHERS)]
+
+
+def on_screen(colour: str) -> dict[str, str]:
+    """A colour on a light and on a dark page."""
+    return {"light": colour, "dark": ON_DARK.get(colour, colour)}
+
+
+def dash_of(linestyle: Any) -> str:
+    """A line style of matplotlib as an SVG ``stroke-dasharray``."""
+    if isinstance(linestyle, str):
+        return DASHES[linestyle]
+    return " ".join(str(2 * length) for length in linestyle[1])

@@ -1,0 +1,114 @@
+"""The result in a few words: which series is best in what."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+Row = dict[str, Any]
+"""What ``over_seeds`` says of a series."""
+
+_BEST: dict[str, tuple[Callable[[Row], float | None], int]] = {
+    "accuracy": (lambda row: row["accuracy"], 1),
+    "server": (lambda row: row["server"], 1),
+    "converged_seconds": (lambda row: row["converged_seconds"], -1),
+    "bits_up": (lambda row: row["bits_up"] or None, -1),
+    "bits_down": (lambda row: row["bits_down"] or None, -1),
+    "delivered": (lambda row: row["delivered"] / row["attempted"] if row["attempted"] else None, 1),
+}
+
+
+def best_of(rows: Sequence[Row]) -> dict[str, list[int]]:
+    """For each column that has a best: the rows that share it; none if all do.
+
+    ``close`` are the rows whose accuracy is within the spread of the best one.
+    """
+    best: dict[str, list[int]] = {}
+    for name, (value_of, sign) in _BEST.items():
+        values = [value_of(row) for row in rows]
+        known = [sign * value for value in values if value is not None]
+        winners = [n for n, v in enumerate(values) if v is not None and sign * v == max(known)]
+        best[name] = winners if 0 < len(winners) < len(rows) else []
+    best["close"] = []
+    if best["accuracy"]:
+        winner = rows[best["accuracy"][0]]
+        least = winner["accuracy"] - winner["spread"]
+        best["close"] = [
+            n
+            for n, row in enumerate(rows)
+            if n not in best["accuracy"] and row["accuracy"] >= least
+        ]
+    return best
+
+
+def tiles(labels: Sequence[str], rows: Sequence[Row]) -> list[dict[str, str]]:
+    """Four statements for the top of a page: a question, its answer, a remark."""
+    if not rows:
+        return []
+    return [
+        _most_accurate(labels, rows),
+        _fastest(labels, rows),
+        _thriftiest(labels, rows),
+        _delivery(labels, rows),
+    ]
+
+
+def _most_accurate(labels: Sequence[str], rows: Sequence[Row]) -> dict[str, str]:
+    first = max(range(len(rows)), key=lambda n: rows[n]["accuracy"])
+    row = rows[first]
+    close = [labels[n] for n in best_of(rows)["close"]]
+    over = f"{row['runs']} seeds" if row["runs"] > 1 else "devices"
+    remark = f"{100 * row['accuracy']:.1f} % on average over devices, ± {100 * row['spread']:.1f} "
+    remark += f"over {over}"
+    if close:
+        remark += f"; within that spread: {', '.join(close)}"
+    return _tile("Most accurate devices", labels[first], remark)
+
+
+def _fastest(labels: Sequence[str], rows: Sequence[Row]) -> dict[str, str]:
+    timed = [n for n, row in enumerate(rows) if row["converged_seconds"] is not None]
+    if not timed:
+        remark = f"the stopping rule fired in no run, in up to {max(r['rounds'] for r in rows)} rounds"
+        return _tile("Fastest to converge", "None yet", remark)
+    first = min(timed, key=lambda n: rows[n]["converged_seconds"])
+    row = rows[first]
+    remark = f"{row['converged_seconds']:.3g} s simulated, round {row['converged_round']:g}"
+    if row["converged_runs"] < row["runs"]:
+        remark += f"; in {row['converged_runs']} of {row['runs']} seeds"
+    return _tile("Fastest to converge", labels[first], remark)
+
+
+def _thriftiest(labels: Sequence[str], rows: Sequence[Row]) -> dict[str, str]:
+    sending = [n for n, row in enumerate(rows) if row["bits_up"]]
+    if not sending:
+        return _tile("Least sent up", "Nothing sent", "no device uploads anything")
+    first = min(sending, key=lambda n: rows[n]["bits_up"])
+    most = max(sending, key=lambda n: rows[n]["bits_up"])
+    remark = f"{megabits(rows[first]['bits_up'])} by all devices together"
+    if most != first:
+        times = rows[most]["bits_up"] / rows[first]["bits_up"]
+        remark += f"; {labels[most]} sends {times:.3g} times as much"
+    return _tile("Least sent up", labels[first], remark)
+
+
+def _delivery(labels: Sequence[str], rows: Sequence[Row]) -> dict[str, str]:
+    sending = [n for n, row in enumerate(rows) if row["attempted"]]
+    delivered, attempted = (sum(rows[n][name] for n in sending) for name in ("delivered", "attempted"))
+    if not attempted:
+        return _tile("Uploads that arrived", "None sent", "no device uploads anything")
+    if delivered == attempted:
+        return _tile("Uploads that arrived", "All", f"{attempted:,} of {attempted:,}")
+    worst = min(sending, key=lambda n: rows[n]["delivered"] / rows[n]["attempted"])
+    row = rows[worst]
+    remark = f"fewest with {labels[worst]}: {row['delivered']:,} of {row['attempted']:,}"
+    return _tile("Uploads that arrived", f"{100 * delivered / attempted:.0f} %", remark)
+
+
+def megabits(bits: float) -> str:
+    """Bits in the unit that reads best."""
+    for unit, size in (("Gbit", 1e9), ("Mbit", 1e6), ("kbit", 1e3)):
+        if bits >= size:
+            return f"{bits / size:.3g} {unit}"
+    return f"{bits:.0f} bit"
+
+
+def _tile(question: str, answer: str, remark: str) -> dict[str, str]:
+    return {"question": question, "answer": answer, "remark": remark}

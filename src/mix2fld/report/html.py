@@ -1,0 +1,84 @@
+"""The report as one HTML file: a template with its style, its script and its data in it."""
+
+import json
+from collections.abc import Sequence
+from html import escape
+from importlib.resources import files
+from pathlib import Path
+from string import Template
+from typing import Any
+
+from mix2fld.errors import InputError
+from mix2fld.loading import Found
+from mix2fld.report.page_data import page_data
+
+SCRIPTS = ("base.js", "charts.js", "page.js")
+MOST_BYTES = 6_000_000
+_POLICY = (
+    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; "
+    "base-uri 'none'; form-action 'none'; connect-src "
+)
+_COLUMNS = {
+    "accuracy of all devices": lambda row: f"{100 * row['accuracy']:.2f} ± {100 * row['spread']:.2f} %",
+    "uploads arrived": lambda row: f"{row['delivered']} of {row['attempted']}",
+    "Mbit up": lambda row: f"{row['bits_up'] / 1e6:.3g}",
+    "Mbit down": lambda row: f"{row['bits_down'] / 1e6:.3g}",
+    "simulated seconds": lambda row: f"{row['communication'] + row['computing']:.3g}",
+}
+
+
+def write_report(found: Found, path: Path) -> int:
+    """Write the report of ``found`` to ``path``; gives its size in bytes."""
+    page = report_page(page_data(found)).encode()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(page)
+    except OSError as error:
+        raise InputError(f"out = {path}: cannot be written ({error.strerror})") from None
+    return len(page)
+
+
+def report_page(data: dict[str, Any]) -> str:
+    """A page that needs no other file and no network."""
+    labels = [series["label"] for series in data["series"]]
+    table = plain_table(labels, [series["summary"] for series in data["series"]])
+    return _page(data["title"], as_json(data), table, live=False)
+
+
+def live_page() -> str:
+    """The same page without data: it fetches ``data.json`` from where it came, again and again."""
+    return _page("mix2fld", "null", "", live=True)
+
+
+def as_json(data: dict[str, Any]) -> str:
+    """JSON that may stand inside a script element: nothing in it can end that element."""
+    text = json.dumps(data, allow_nan=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def plain_table(labels: Sequence[str], rows: Sequence[dict[str, Any]]) -> str:
+    """The results as an HTML table that needs no script; also what a notebook shows."""
+    head = "".join(f"<th>{escape(words)}</th>" for words in ("protocol", *_COLUMNS))
+    body = "".join(
+        f"<tr><th>{escape(label)}</th>"
+        + "".join(f"<td>{escape(cell(row))}</td>" for cell in _COLUMNS.values())
+        + "</tr>"
+        for label, row in zip(labels, rows, strict=True)
+    )
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _page(title: str, data: str, table: str, *, live: bool) -> str:
+    return Template(_part("page.html")).substitute(
+        title=escape(title),
+        policy=_POLICY + ("'self'" if live else "'none'"),
+        css=_part("page.css"),
+        js="\n".join(_part(name) for name in SCRIPTS),
+        data=data,
+        table=table,
+        live=str(live).lower(),
+    )
+
+
+def _part(name: str) -> str:
+    return (files("mix2fld.report") / "page" / name).read_text(encoding="utf-8")

@@ -1,0 +1,221 @@
+"""All that the report page shows, as plain data that JSON can carry."""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from mix2fld import __version__
+from mix2fld.config import Config, dump_config
+from mix2fld.loading import Found, LoadedRun, as_result
+from mix2fld.metrics import PARTS, seconds_by_part
+from mix2fld.protocol import PROTOCOLS
+from mix2fld.report.command import command
+from mix2fld.report.curves import AXES, MEASURES, as_plain, curve
+from mix2fld.report.dataset import NotAtHandError, data_of, label_map
+from mix2fld.report.figures import describe_setting
+from mix2fld.report.gallery import gallery, seeds_delivered
+from mix2fld.report.headline import best_of, tiles
+from mix2fld.report.series import Series, Setting, group, title_of
+from mix2fld.report.style import PART_COLOURS, dash_of, on_screen, style_of
+from mix2fld.report.summary import over_seeds
+
+MOST_DEVICES = 200
+CELLS = 200_000
+"""Device accuracies and deliveries in a page, so that it stays small."""
+LABEL_MAPS = 10
+SETTING_DASHES = ("", "7 4", "2 3", "8 3 2 3", "12 3", "4 2")
+
+
+def page_data(found: Found) -> dict[str, Any]:
+    """The content of a report of the runs that were found, finished or under way."""
+    runs = [run for run in found.runs if run.rounds]
+    waiting = [_state(run) for run in found.runs if not run.rounds]
+    settings, series = group(runs)
+    rows = [over_seeds([as_result(run).summary for run in one.runs]) for one in series]
+    kept = _rounds_kept(runs)
+    shown = [
+        _series(one, row, kept, len(settings) > 1) for one, row in zip(series, rows, strict=True)
+    ]
+    return {
+        "version": __version__,
+        "title": _title(series),
+        "axes": AXES,
+        "measures": MEASURES,
+        "parts": {part: on_screen(PART_COLOURS[part]) for part in PARTS},
+        "settings": [
+            {**_setting(one), **_behind(one, number, series)} for number, one in enumerate(settings)
+        ],
+        "series": shown,
+        "best": best_of(rows),
+        "tiles": tiles([one.label for one in series], rows),
+        "waiting": waiting,
+        "notes": found.notes,
+    }
+
+
+def _title(series: Sequence[Series]) -> str:
+    titles = list(dict.fromkeys(title_of(one.protocol) for one in series))
+    if not titles:
+        return "No rounds yet"
+    if len(titles) > 6:
+        return f"{len(titles)} protocols compared"
+    listed = ", ".join(titles[:-1]) + f" and {titles[-1]}" if len(titles) > 1 else titles[0]
+    return f"{listed} compared" if len(titles) > 1 else listed
+
+
+def _setting(one: Setting) -> dict[str, Any]:
+    return {
+        "label": one.label or describe_setting(one.config),
+        "description": describe_setting(one.config),
+        "config": dump_config(one.config),
+        "command": command(one.config),
+        "seeds": list(one.config.seed),
+        "devices": one.config.data.devices,
+    }
+
+
+def _series(one: Series, row: dict[str, Any], kept: int, several: bool) -> dict[str, Any]:
+    style = style_of(one.protocol)
+    dash = SETTING_DASHES[one.setting % len(SETTING_DASHES)]
+    return {
+        "protocol": one.protocol,
+        "title": title_of(one.protocol),
+        "label": one.label,
+        "setting": one.setting,
+        "colour": on_screen(style["color"]),
+        "dash": dash if several else dash_of(style["linestyle"]),
+        "summary": row,
+        "curves": _curves(one.runs),
+        "seconds": _seconds(one.runs),
+        "payload": payload(one.runs, one.protocol),
+        "runs": [_run(run, kept) for run in one.runs],
+    }
+
+
+def _curves(runs: Sequence[LoadedRun]) -> dict[str, dict[str, Any]]:
+    return {
+        measure: {
+            axis: as_plain(found) for axis in AXES if (found := curve(runs, axis, measure))
+        }
+        for measure in MEASURES
+    }
+
+
+def _seconds(runs: Sequence[LoadedRun]) -> dict[str, float]:
+    """Mean seconds of a run by where they went."""
+    split = [seconds_by_part(run.rounds) for run in runs]
+    return {
+        part: float(np.mean([sum(info[part] for info in rounds) for rounds in split]))
+        for part in PARTS
+    }
+
+
+def payload(runs: Sequence[LoadedRun], protocol: str) -> dict[str, Any]:
+    """Bits of one device's first upload, of its later ones on average, and of a download."""
+    row = PROTOCOLS.get(protocol)
+    uploads = [
+        [info["bits"]["up"] / info["uploads"]["attempted"] for info in run.rounds]
+        for run in runs
+        if run.rounds[0]["uploads"]["attempted"]
+    ]
+    later = [bits for one in uploads for bits in one[1:]]
+    return {
+        "up": row.uplink.name if row else "?",
+        "seeds": row is not None and row.collect_seeds is not None,
+        "down": row.downlink.name if row else "?",
+        "first_bits": max((one[0] for one in uploads), default=0),
+        "later_bits": float(np.mean(later)) if later else None,
+        "down_bits": max((info["bits"]["down"] for run in runs for info in run.rounds), default=0),
+    }
+
+
+def _state(run: LoadedRun) -> dict[str, Any]:
+    return {
+        "protocol": title_of(run.protocol),
+        "seed": run.seed,
+        "folder": run.folder.name,
+        "finished": run.finished,
+        "done": len(run.rounds),
+        "planned": run.config.rounds,
+    }
+
+
+def _run(run: LoadedRun, kept: int) -> dict[str, Any]:
+    """One run by device: accuracies and deliveries of at most ``kept`` rounds, evenly spaced."""
+    places = np.unique(np.linspace(0, len(run.rounds) - 1, kept).round().astype(int))
+    rounds = [run.rounds[place] for place in places]
+    return {
+        **_state(run),
+        "rounds": [info["round"] for info in rounds],
+        "accuracy": [
+            [round(value, 4) for value in info["accuracy"]["devices"][:MOST_DEVICES]]
+            for info in rounds
+        ],
+        "up": [_deliveries(info["uploads"]) for info in rounds],
+        "down": [_deliveries(info["downloads"]) for info in rounds],
+    }
+
+
+def _deliveries(transfer: dict[str, Any]) -> str:
+    """A letter for each device: 1 delivered, 0 lost, - nothing sent."""
+    if not transfer["attempted"]:
+        return "-" * len(transfer["devices"][:MOST_DEVICES])
+    return "".join("1" if came else "0" for came in transfer["devices"][:MOST_DEVICES])
+
+
+def _rounds_kept(runs: Sequence[LoadedRun]) -> int:
+    devices = sum(min(run.config.data.devices, MOST_DEVICES) for run in runs)
+    return max(1, CELLS // max(1, devices))
+
+
+def _behind(one: Setting, number: int, series: Sequence[Series]) -> dict[str, Any]:
+    """What only the dataset can tell: who holds which labels, what the server sees."""
+    runs = [run for other in series if other.setting == number for run in other.runs]
+    plain: dict[str, Any] = {"labels": {}, "gallery": None, "not_at_hand": None}
+    try:
+        for seed in one.config.seed[:LABEL_MAPS]:
+            run = next(run for run in runs if run.seed == seed)
+            plain["labels"][str(seed)] = _labels(run.config, run)
+        sees = _with_most_to_see(runs)
+        plain["gallery"] = None if sees is None else _gallery(_Seen(sees))
+    except NotAtHandError as error:
+        plain["not_at_hand"] = str(error)
+    return plain
+
+
+def _with_most_to_see(runs: Sequence[LoadedRun]) -> LoadedRun | None:
+    """Of the first seed: the run whose server does most with samples, Mix2FLD before FLD."""
+    order = list(PROTOCOLS)
+    sending = [
+        run
+        for run in runs
+        if run.protocol in PROTOCOLS and PROTOCOLS[run.protocol].collect_seeds is not None
+    ]
+    return min(sending, key=lambda run: (run.seed, -order.index(run.protocol)), default=None)
+
+
+def _labels(config: Config, run: LoadedRun) -> list[list[int]]:
+    dataset, _ = data_of(run)
+    counts: list[list[int]] = label_map(dataset, config)[:MOST_DEVICES].tolist()
+    return counts
+
+
+class _Seen:
+    """A run, equal to another while its server holds the same samples."""
+
+    def __init__(self, run: LoadedRun) -> None:
+        self.run = run
+        self._key = (dump_config(run.config), tuple(seeds_delivered(run)))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Seen) and other._key == self._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+
+@lru_cache(maxsize=16)
+def _gallery(seen: _Seen) -> dict[str, Any] | None:
+    return gallery(seen.run)
