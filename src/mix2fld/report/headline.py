@@ -17,7 +17,7 @@ _BEST: dict[str, tuple[Callable[[Row], float | None], int]] = {
 
 
 def best_of(rows: Sequence[Row]) -> dict[str, list[int]]:
-    """For each column that has a best: the rows that share it; none if all do.
+    """For each column that has a best: the rows that share it; none if more than half do.
 
     ``close`` are the rows whose accuracy is within the spread of the best one.
     """
@@ -26,7 +26,7 @@ def best_of(rows: Sequence[Row]) -> dict[str, list[int]]:
         values = [value_of(row) for row in rows]
         known = [sign * value for value in values if value is not None]
         winners = [n for n, v in enumerate(values) if v is not None and sign * v == max(known)]
-        best[name] = winners if 0 < len(winners) < len(rows) else []
+        best[name] = winners if 0 < 2 * len(winners) <= len(rows) else []
     best["close"] = []
     if best["accuracy"]:
         winner = rows[best["accuracy"][0]]
@@ -70,7 +70,7 @@ def _fastest(labels: Sequence[str], rows: Sequence[Row]) -> dict[str, str]:
         return _tile("Fastest to converge", "None yet", remark)
     first = min(timed, key=lambda n: rows[n]["converged_seconds"])
     row = rows[first]
-    remark = f"{row['converged_seconds']:.3g} s simulated, round {row['converged_round']:g}"
+    remark = f"{seconds(row['converged_seconds'])} simulated, round {row['converged_round']:g}"
     if row["converged_runs"] < row["runs"]:
         remark += f"; in {row['converged_runs']} of {row['runs']} seeds"
     return _tile("Fastest to converge", labels[first], remark)
@@ -82,7 +82,7 @@ def _thriftiest(labels: Sequence[str], rows: Sequence[Row]) -> dict[str, str]:
         return _tile("Least sent up", "Nothing sent", "no device uploads anything")
     first = min(sending, key=lambda n: rows[n]["bits_up"])
     most = max(sending, key=lambda n: rows[n]["bits_up"])
-    remark = f"{megabits(rows[first]['bits_up'])} by all devices together"
+    remark = f"{in_bits(rows[first]['bits_up'])} by all devices together"
     if most != first:
         times = rows[most]["bits_up"] / rows[first]["bits_up"]
         remark += f"; {labels[most]} sends {times:.3g} times as much"
@@ -102,12 +102,17 @@ def _delivery(labels: Sequence[str], rows: Sequence[Row]) -> dict[str, str]:
     return _tile("Uploads that arrived", f"{100 * delivered / attempted:.0f} %", remark)
 
 
-def megabits(bits: float) -> str:
+def in_bits(bits: float) -> str:
     """Bits in the unit that reads best."""
     for unit, size in (("Gbit", 1e9), ("Mbit", 1e6), ("kbit", 1e3)):
         if bits >= size:
             return f"{bits / size:.3g} {unit}"
     return f"{bits:.0f} bit"
+
+
+def seconds(value: float) -> str:
+    """Seconds in the unit that reads best."""
+    return f"{value:.3g} s" if value >= 1 else f"{1e3 * value:.3g} ms"
 
 
 def _tile(question: str, answer: str, remark: str) -> dict[str, str]:

@@ -109,7 +109,7 @@ function drawCurves() {
     .filter((line) => line.x?.length);
   lineChart($("curve-chart"), lines, {
     axis: data.axes[chosen.axis], measure: data.measures[chosen.measure], unit: UNITS[chosen.axis],
-    whole: chosen.scale === "whole", log: chosen.scale === "log",
+    whole: chosen.scale === "whole", log: chosen.scale === "log" || (chosen.axis === "bits" && chosen.scale === "auto"),
     empty: data.series.length > chosen.hidden.size ? "None of the chosen protocols has this accuracy." : "Everything is switched off.",
   });
 }

@@ -1,0 +1,59 @@
+"""``mix2fld export``."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+import tyro
+
+from mix2fld.cli.output import Output
+from mix2fld.errors import InputError
+
+
+@dataclass(frozen=True)
+class ExportCommand:
+    """Runs as one table for other programs: CSV or Parquet.
+
+    Examples:
+      mix2fld export runs/head-to-head > rounds.csv
+      mix2fld export runs --to parquet --rows devices -o devices.parquet
+    """
+
+    runs: tyro.conf.Positional[tuple[Path, ...]]
+    """Run folders, or folders of runs; finished or under way."""
+    to: Literal["csv", "parquet"] = "csv"
+    """Format of the table."""
+    rows: Literal["rounds", "runs", "devices"] = "rounds"
+    """What a row is: a round, a whole run, or a device in a round."""
+    out: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
+    """The file to write; CSV goes to standard output without it."""
+    output: tyro.conf.OmitArgPrefixes[Output] = Output()
+
+    def run(self) -> None:
+        """Write the table."""
+        from mix2fld.loading import load_runs
+
+        if self.to == "parquet" and self.out is None:
+            raise InputError("out: name the file to write, e.g. -o runs.parquet")
+        if self.output.json and self.out is None:
+            raise InputError("json: needs out, since the table itself goes to standard output")
+        with self.output.working("reading runs"):
+            frame = load_runs(*self.runs, rows=self.rows)
+        if self.out is None:
+            print(frame.to_csv(index=False), end="")
+            return
+        try:
+            self.out.parent.mkdir(parents=True, exist_ok=True)
+            if self.to == "csv":
+                frame.to_csv(self.out, index=False)
+            else:
+                frame.to_parquet(self.out, index=False)
+        except ImportError:
+            raise InputError(
+                "to = 'parquet': needs pyarrow; install it with: pip install 'mix2fld[frames]'"
+            ) from None
+        except OSError as error:
+            raise InputError(f"out = {self.out}: cannot be written ({error.strerror})") from None
+        shape = f"{len(frame):,} rows, {len(frame.columns)} columns"
+        self.output.console().print(f"{shape} in [bold]{self.out}[/]")
+        self.output.print_json({"out": self.out, "rows": len(frame), "columns": list(frame)})

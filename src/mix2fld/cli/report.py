@@ -1,0 +1,52 @@
+"""``mix2fld report``."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from mix2fld.cli.output import Output
+
+
+@dataclass(frozen=True)
+class ReportCommand:
+    """Show runs as one HTML file that opens offline, and as figures for a paper.
+
+    Examples:
+      mix2fld report runs/head-to-head -o report.html
+      mix2fld report runs/a runs/b --figures figures
+    """
+
+    runs: tyro.conf.Positional[tuple[Path, ...]]
+    """Run folders, or folders of runs; finished or under way."""
+    out: Annotated[Path, tyro.conf.arg(aliases=["-o"])] = Path("report.html")
+    """The HTML file to write."""
+    figures: Path | None = None
+    """Also write every chart as PDF, SVG and PNG into this folder."""
+    output: tyro.conf.OmitArgPrefixes[Output] = Output()
+
+    def run(self) -> None:
+        """Write the page, and the figures if they are asked for."""
+        from mix2fld.loading import require_runs
+
+        console = self.output.console()
+        with self.output.working("reading runs"):
+            found = require_runs(self.runs or (Path(),))
+        for note in found.notes:
+            self.output.warn(note)
+        with self.output.working("making the report"):
+            from mix2fld.report.html import write_report
+
+            size = write_report(found, self.out)
+        console.print(f"report of {len(found.runs)} runs in [bold]{self.out}[/], {size / 1e6:.1f} MB")
+        drawn: list[Path] = []
+        if self.figures is not None:
+            from mix2fld.report.paper import draw_all
+
+            with self.output.working("drawing figures"):
+                drawn = draw_all(found, self.figures)
+            console.print(f"{len(drawn)} figures in [bold]{self.figures}[/]")
+        self.output.print_json(
+            {"report": self.out, "bytes": size, "runs": len(found.runs), "figures": drawn}
+        )

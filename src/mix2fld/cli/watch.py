@@ -1,0 +1,47 @@
+"""``mix2fld watch``."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import tyro
+
+from mix2fld.cli.output import Output
+
+
+@dataclass(frozen=True)
+class WatchCommand:
+    """The report as a live page on this machine, while runs are under way.
+
+    Reads files only and answers this machine only; Ctrl-C ends it.
+
+    Example: mix2fld watch runs
+    """
+
+    folder: tyro.conf.Positional[Path] = Path("runs")
+    """Folder of runs; they may come and go."""
+    port: int = 8420
+    """Port on 127.0.0.1; 0 takes a free one."""
+    open: bool = False
+    """Open the page in the browser."""
+    output: tyro.conf.OmitArgPrefixes[Output] = Output()
+
+    def run(self) -> None:
+        """Serve the page until interrupted."""
+        from mix2fld.report.live import make_server
+
+        server = make_server(self.folder, self.port)
+        address = f"http://127.0.0.1:{server.server_port}/"
+        if not self.folder.is_dir():
+            self.output.warn(f"{self.folder} is not there yet: the page waits for it")
+        self.output.console().print(f"watching [bold]{self.folder}[/] at {address}, Ctrl-C ends it")
+        self.output.print_json({"address": address, "folder": self.folder})
+        if self.open:
+            import webbrowser
+
+            webbrowser.open(address)
+        try:
+            server.serve_forever(poll_interval=0.2)
+        except KeyboardInterrupt:
+            self.output.console().print("stopped watching")
+        finally:
+            server.server_close()

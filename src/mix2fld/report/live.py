@@ -1,0 +1,110 @@
+"""The report page on the loopback address, fed from the files of runs as they grow."""
+
+import gzip
+import threading
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+from mix2fld.errors import InputError
+from mix2fld.loading import find_runs, read_runs
+from mix2fld.report.html import as_json, live_page
+from mix2fld.report.page_data import page_data
+
+LOOPBACK = "127.0.0.1"
+_FILES = ("config.toml", "rounds.jsonl", "summary.json")
+
+
+class Feed:
+    """What the page shows, made anew when a file has changed; nothing is ever written."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._lock = threading.Lock()
+        self._seen: object = None
+        self._text = b""
+
+    def text(self) -> bytes:
+        """The data of the page as JSON."""
+        with self._lock:
+            now = self._signature()
+            if now != self._seen:
+                self._text = as_json(page_data(read_runs([self._folder]))).encode()
+                self._seen = now
+            return self._text
+
+    def _signature(self) -> tuple[tuple[str, int, int], ...]:
+        """Name, time and size of every file of a run."""
+        found = []
+        for folder in find_runs([self._folder]):
+            for name in _FILES:
+                try:
+                    state = (folder / name).stat()
+                except OSError:
+                    continue
+                found.append((str(folder / name), state.st_mtime_ns, state.st_size))
+        return tuple(found)
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Two answers: the page and its data."""
+
+    server: "PageServer"
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:  # noqa: N802
+        """Answer the page or its data, to a browser on this machine only."""
+        host = (self.headers.get("Host") or "").rsplit(":", 1)[0]
+        if host not in (LOOPBACK, "localhost"):  # another name means another site's script asks
+            self._answer(HTTPStatus.FORBIDDEN, "text/plain", b"only for this machine\n")
+        elif self.path == "/":
+            self._answer(HTTPStatus.OK, "text/html; charset=utf-8", live_page().encode())
+        elif self.path == "/data.json":
+            self._answer(HTTPStatus.OK, "application/json", self.server.feed.text())
+        elif self.path == "/favicon.ico":
+            self._answer(HTTPStatus.NO_CONTENT, "image/x-icon", b"")
+        else:
+            self._answer(HTTPStatus.NOT_FOUND, "text/plain", b"no such page\n")
+
+    def _answer(self, status: HTTPStatus, kind: str, body: bytes) -> None:
+        zipped = "gzip" in (self.headers.get("Accept-Encoding") or "") and len(body) > 1000
+        body = gzip.compress(body, 4) if zipped else body
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Cache-Control", "no-store")
+        self.send_header("X-Content-Type-Options", "nosniff")
+        if zipped:
+            self.send_header("Content-Encoding", "gzip")
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *values: object) -> None:
+        """Say nothing: a page that refreshes would fill the terminal."""
+
+
+class PageServer(ThreadingHTTPServer):
+    """Serves one folder of runs on the loopback address."""
+
+    daemon_threads = True
+
+    def __init__(self, folder: Path, port: int) -> None:
+        self.feed = Feed(folder)
+        super().__init__((LOOPBACK, port), Handler)
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """A browser that went away is no fault of the page's."""
+        import sys
+
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)  # type: ignore[arg-type]
+
+
+def make_server(folder: Path, port: int) -> PageServer:
+    """A server for ``folder``, not serving yet."""
+    try:
+        return PageServer(folder, port)
+    except (OSError, OverflowError) as error:
+        raise InputError(
+            f"port = {port}: cannot be used ({error}); take another, or 0 for a free one"
+        ) from None
