@@ -6,10 +6,10 @@ results = mix2fld.run(mix2fld.Config.of(protocols=("fl", "mix2fld"), rounds=3))
 
 from typing import TYPE_CHECKING, Any
 
-from mix2fld.config import Config
-from mix2fld.errors import InputError
-
 if TYPE_CHECKING:
+    from mix2fld.config import Config
+    from mix2fld.errors import InputError
+    from mix2fld.loading import load_runs
     from mix2fld.planning import plan_link
     from mix2fld.protocol import PROTOCOLS, Protocol
     from mix2fld.runner import run
@@ -26,11 +26,15 @@ __all__ = [
     "Model",
     "Protocol",
     "RunResult",
+    "load_runs",
     "plan_link",
     "run",
 ]
 
 _HOMES = {
+    "Config": "config",
+    "InputError": "errors",
+    "load_runs": "loading",
     "PROTOCOLS": "protocol",
     "Protocol": "protocol",
     "RunResult": "runs",
@@ -43,7 +47,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import what needs JAX only when it is asked for."""
+    """Import what takes its time only when it is asked for."""
     if name not in _HOMES:
         raise AttributeError(f"module 'mix2fld' has no attribute {name!r}")
     from importlib import import_module

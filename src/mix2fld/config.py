@@ -8,7 +8,6 @@ import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-import numpy as np
 import tomli_w
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
@@ -102,9 +101,13 @@ class LearningConfig(Section):
 
 def mixing_condition(ratios: tuple[float, ...]) -> float:
     """Condition number of the circulant mixing matrix of Eq. 8, from its eigenvalues."""
-    spectrum = np.abs(np.fft.fft(ratios))
-    smallest = float(spectrum.min())
-    return float(spectrum.max()) / smallest if smallest > 0 else float("inf")
+    if len(ratios) == 2:  # the default: does without NumPy, which help need not wait for
+        spectrum = [abs(sum(ratios)), abs(ratios[0] - ratios[1])]
+    else:
+        import numpy as np
+
+        spectrum = np.abs(np.fft.fft(ratios)).tolist()
+    return max(spectrum) / min(spectrum) if min(spectrum) > 0 else float("inf")
 
 
 class SeedingConfig(Section):

@@ -1,104 +1,63 @@
-"""The command line. Heavy imports wait until a command runs, so that help is instant."""
+"""The command line. Only the command that is asked for is imported, so that help is instant."""
 
-import argparse
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
 
-import tyro
-
-from mix2fld.cli.data import DataGet, DataList, DataShow
-from mix2fld.cli.deploy import DeployKeys, DeployLocal
-from mix2fld.cli.link import LinkCommand
-from mix2fld.cli.reproduce import ReproduceCommand
-from mix2fld.cli.resume import ResumeCommand
-from mix2fld.cli.run import RunCommand
-from mix2fld.config import PRESETS, Config, load_config
+from mix2fld.cli.commands import COMMANDS, overview, parse
 from mix2fld.errors import InputError, did_you_mean
 
-DESCRIPTION = """Federated learning and distillation over thin, fading, unequal links.
-
-Examples:
-  mix2fld run                                   the paper's head-to-head on MNIST
-  mix2fld run --protocols fl8 mix2fld --preset symmetric --seed 0 1 2
-  mix2fld reproduce fig2c --quick               a figure of the paper, in small
-  mix2fld resume runs/mine                      go on with runs that were stopped
-  mix2fld link --devices 50 --seed-samples 10   what fits, and how often it arrives
-  mix2fld data show --partition dirichlet       who would hold which labels
-  mix2fld deploy local --protocol mix2fld --devices 4   over Flower, real processes"""
-Command = (
-    RunCommand
-    | ReproduceCommand
-    | ResumeCommand
-    | LinkCommand
-    | DataList
-    | DataGet
-    | DataShow
-    | DeployLocal
-    | DeployKeys
-)
 BAD_INPUT = 2
 INTERRUPTED = 130
+PIPE_CLOSED = 141
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Entry point of ``mix2fld``; exits with 2 for bad input."""
+    """Entry point of ``mix2fld``; the guide lists the exit codes."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     sys.path.append(str(Path.cwd()))  # where --model finds a module of the user's
     try:
-        _parse(given).run()
+        _run(given)
     except InputError as error:
         print(f"mix2fld: {error}", file=sys.stderr)
         sys.exit(BAD_INPUT)
+    except KeyboardInterrupt as stopped:
+        print(f"\nmix2fld: stopped{_remark(given, stopped)}", file=sys.stderr)
+        sys.exit(INTERRUPTED)
+    except BrokenPipeError:
+        # Whoever read the output has gone; flushing at exit must not complain of it again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(PIPE_CLOSED)
     except OSError as error:
         print(f"mix2fld: {error}", file=sys.stderr)
         sys.exit(BAD_INPUT)
     except MemoryError as error:
         print(f"mix2fld: not enough memory for this ({error})", file=sys.stderr)
         sys.exit(BAD_INPUT)
-    except KeyboardInterrupt as stopped:
-        how = f", or mix2fld resume {stopped.args[0]}," if stopped.args else ""
-        print(
-            f"\nmix2fld: stopped; the same command{how} goes on from the last finished round",
-            file=sys.stderr,
-        )
-        sys.exit(INTERRUPTED)
 
 
-def _parse(given: list[str]) -> Command:
-    given = ["--protocols" if word == "--protocol" else word for word in given]
-    start = _starting_config(given)
-    subcommand = tyro.conf.subcommand
-    data = (
-        Annotated[DataList, subcommand("list")]
-        | Annotated[DataGet, subcommand("get")]
-        | Annotated[DataShow, subcommand("show")]
-    )
-    deploy = (
-        Annotated[DeployLocal, subcommand("local", default=DeployLocal(settings=start))]
-        | Annotated[DeployKeys, subcommand("keys")]
-    )
-    commands = (
-        Annotated[RunCommand, subcommand("run", default=RunCommand(settings=start))]
-        | Annotated[ReproduceCommand, subcommand("reproduce")]
-        | Annotated[ResumeCommand, subcommand("resume")]
-        | Annotated[LinkCommand, subcommand("link", default=LinkCommand(settings=start))]
-        | Annotated[data, subcommand("data", description="Datasets: list, get, show.")]
-        | Annotated[deploy, subcommand("deploy", description="Over Flower, with real processes.")]
-    )
-    return tyro.cli(commands, args=given, prog="mix2fld", description=DESCRIPTION)
+def _run(given: list[str]) -> None:
+    if not given:
+        print(overview(), file=sys.stderr)
+        sys.exit(BAD_INPUT)
+    name = given[0]
+    if name in ("-h", "--help", "help"):
+        print(overview())
+        return
+    if name == "--version":
+        from mix2fld import __version__
+
+        print(f"mix2fld {__version__}")
+        return
+    if name not in COMMANDS:
+        raise InputError(f"{name}: no such command; {did_you_mean(name, COMMANDS)}")
+    parse(name, given[1:]).run()
+    sys.stdout.flush()
 
 
-def _starting_config(given: list[str]) -> Config:
-    """The defaults of all flags: the paper's, or those of ``--config`` and ``--preset``."""
-    early = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    early.add_argument("--config", type=Path)
-    early.add_argument("--preset", nargs="*", default=[])
-    chosen, _ = early.parse_known_args(given)
-    config = load_config(chosen.config) if chosen.config else Config()
-    for name in chosen.preset:
-        if name not in PRESETS:
-            raise InputError(f"preset = {name!r}: no such preset; {did_you_mean(name, PRESETS)}")
-        config = config.replace(**PRESETS[name])
-    return config
+def _remark(given: list[str], stopped: KeyboardInterrupt) -> str:
+    if not (given and given[0] in COMMANDS and COMMANDS[given[0]].goes_on):
+        return ""
+    how = f", or mix2fld resume {stopped.args[0]}," if stopped.args else ""
+    return f"; the same command{how} goes on from the last finished round"

@@ -1,5 +1,7 @@
 """Progress of runs: a bar for each in a terminal, a line for each round elsewhere."""
 
+import time
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
@@ -13,12 +15,37 @@ from mix2fld.rounds import RoundInfo
 from mix2fld.runs import RunResult
 
 
+class Watchers(Watcher):
+    """Tells several watchers."""
+
+    def __init__(self, watchers: Sequence[Watcher]) -> None:
+        self._watchers = watchers
+
+    def begin(self, config: Config, rounds_done: int) -> None:
+        """Tell each that a run begins."""
+        for watcher in self._watchers:
+            watcher.begin(config, rounds_done)
+
+    def round_played(self, config: Config, info: RoundInfo) -> None:
+        """Tell each that a round is over."""
+        for watcher in self._watchers:
+            watcher.round_played(config, info)
+
+    def end(self, result: RunResult) -> None:
+        """Tell each that a run is over."""
+        for watcher in self._watchers:
+            watcher.end(result)
+
+
 class RichWatcher(Watcher):
     """Shows round, accuracy, delivered uploads and time left of every run."""
 
     def __init__(self, console: Console, config: Config) -> None:
         self._console = console
         self._several_seeds = len(config.seed) > 1
+        self._rounds_left = config.rounds * len(config.protocols) * len(config.seed)
+        self._rounds_played = 0
+        self._started = time.monotonic()
         self._progress = Progress(
             TextColumn("{task.description:<12}"),
             BarColumn(bar_width=None),
@@ -35,6 +62,9 @@ class RichWatcher(Watcher):
             )
             for single in config.single_runs()
         }
+        self._whole = self._progress.add_task(
+            "all runs", total=self._rounds_left, news="", visible=len(self._bars) > 1
+        )
 
     def __enter__(self) -> Self:
         self._progress.start()
@@ -52,7 +82,9 @@ class RichWatcher(Watcher):
         """Start a run's bar."""
         bar = self._bars[config.run_name]
         self._progress.start_task(bar)
-        self._progress.update(bar, completed=rounds_done, news="compiling and playing round 1")
+        self._progress.update(bar, completed=rounds_done, news=f"playing round {rounds_done + 1}")
+        self._rounds_left -= rounds_done
+        self._progress.advance(self._whole, rounds_done)
         if rounds_done and not self._console.is_terminal:
             self._console.print(f"{self._title(config)}: {rounds_done} rounds are there already")
 
@@ -63,9 +95,14 @@ class RichWatcher(Watcher):
             f"uploads {info.uploads['delivered']}/{info.uploads['attempted']}"
         )
         self._progress.update(self._bars[config.run_name], completed=info.round, news=news)
+        self._rounds_played += 1
+        self._rounds_left -= 1
+        self._progress.update(self._whole, advance=1, news=f"{self._time_left()} left")
         if not self._console.is_terminal:
             place = f"round {info.round}/{config.rounds}"
-            self._console.print(f"{self._title(config)}: {place}, {news}", highlight=False)
+            self._console.print(
+                f"{self._title(config)}: {place}, {news}, {self._time_left()} left", highlight=False
+            )
 
     def end(self, result: RunResult) -> None:
         """Show how a run ended."""
@@ -74,6 +111,12 @@ class RichWatcher(Watcher):
         attempted = result.summary["uploads"]["attempted"]
         news = f"mean accuracy {mean:.4f}, uploads {delivered}/{attempted}"
         self._progress.update(self._bars[result.config.run_name], news=news)
+
+    def _time_left(self) -> str:
+        """Of all runs together, from the pace so far."""
+        pace = (time.monotonic() - self._started) / self._rounds_played
+        left = round(pace * self._rounds_left)
+        return f"{left // 60} min {left % 60:02d} s" if left >= 60 else f"{left} s"
 
     def _title(self, config: Config) -> str:
         title = get_protocol(config.protocols[0]).title

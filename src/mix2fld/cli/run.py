@@ -4,10 +4,17 @@ import hashlib
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
+from mix2fld.cli.output import Output
 from mix2fld.config import Config, dump_config
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from mix2fld.runs import RunResult
 
 
 @dataclass(frozen=True)
@@ -15,52 +22,79 @@ class RunCommand:
     """Compare protocols: one run for each protocol and seed, a table and a picture at the end.
 
     A run that is in the output folder already goes on where it stopped.
+
+    Examples:
+      mix2fld run --protocols fl8 mix2fld --seed 0 1 2 --report
+      mix2fld run --preset symmetric iid --devices 20 --track tensorboard
     """
 
     config: Path | None = None
     """TOML file with any of the fields below; flags win over it."""
     preset: tuple[str, ...] = ()
     """Named settings: symmetric, literal, ideal, iid."""
-    out: Path | None = None
+    out: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
     """Folder for the runs; by default one under runs/ named after the settings."""
     overwrite: bool = False
     """Replace runs that are in the folder already."""
+    report: bool = False
+    """Also make report.html, as mix2fld report does."""
+    track: Literal["tensorboard", "mlflow", "wandb"] | None = None
+    """Also log every round there; wandb offline, unless WANDB_MODE says otherwise."""
+    output: tyro.conf.OmitArgPrefixes[Output] = Output()
     settings: tyro.conf.OmitArgPrefixes[Config] = field(default_factory=Config)
 
     def run(self) -> None:
         """Play all runs."""
-        from rich.console import Console
-
-        from mix2fld.cli.progress import RichWatcher
         from mix2fld.compilation import CompileClock, keep_compiled_code
-        from mix2fld.data import cache_folder, load_dataset
-        from mix2fld.report.tables import results_table
-        from mix2fld.runner import check, run
+        from mix2fld.data import cache_folder
 
-        console = Console()
+        console = self.output.console()
         keep_compiled_code(cache_folder() / "compiled")
         compiling, started = CompileClock(), time.perf_counter()
         out = self.out or default_folder(self.settings)
-        dataset = load_dataset(self.settings.data, console=console)
-        for problem in check(self.settings, dataset):
-            console.print(f"[yellow]note[/]: {problem}")
         try:
-            with RichWatcher(console, self.settings) as watcher:
-                results = run(
-                    self.settings, out, dataset=dataset, watcher=watcher, overwrite=self.overwrite
-                )
+            results = self._play(console, out)
         except KeyboardInterrupt:
             raise KeyboardInterrupt(out) from None
         from mix2fld.report.figures import draw_curves  # slow to import, needed only now
+        from mix2fld.report.tables import results_table
 
         picture = out / "curves.png"
         draw_curves(results, picture)
-        console.print(results_table(results))
+        console.print(results_table(results), soft_wrap=False)
         console.print(f"runs in [bold]{out}[/], learning curves in [bold]{picture}[/]")
+        if self.report:
+            self._report(console, out)
         seconds = time.perf_counter() - started
         console.print(
             f"took {seconds:.0f} s on this machine, of which {compiling.seconds:.0f} s compiling"
         )
+        self.output.print_json([result.summary for result in results])
+
+    def _play(self, console: "Console", out: Path) -> "list[RunResult]":
+        from mix2fld.cli.progress import RichWatcher, Watchers
+        from mix2fld.data import load_dataset
+        from mix2fld.runner import check, run
+        from mix2fld.tracking import tracked
+
+        with tracked(self.track, out) as tracker:
+            dataset = load_dataset(self.settings.data, console=console)
+            for problem in check(self.settings, dataset):
+                self.output.warn(problem)
+            with RichWatcher(console, self.settings) as watcher:
+                watchers = Watchers([watcher, *([tracker] if tracker else [])])
+                return run(
+                    self.settings, out, dataset=dataset, watcher=watchers, overwrite=self.overwrite
+                )
+
+    def _report(self, console: "Console", out: Path) -> None:
+        from mix2fld.loading import require_runs
+        from mix2fld.report.html import write_report
+
+        with self.output.working("making the report"):
+            names = [single.run_name for single in self.settings.single_runs()]
+            write_report(require_runs([out / name for name in names]), out / "report.html")
+        console.print(f"report in [bold]{out / 'report.html'}[/]")
 
 
 def default_folder(config: Config) -> Path:

@@ -1,0 +1,180 @@
+"""The table of commands: what there is, in groups, and where each of them lives."""
+
+from dataclasses import dataclass
+from functools import reduce
+from importlib import import_module
+from inspect import cleandoc
+from operator import or_
+from typing import Annotated, Any, Protocol
+
+
+class Runnable(Protocol):
+    """A parsed command."""
+
+    def run(self) -> None:
+        """Do it."""
+
+
+@dataclass(frozen=True)
+class Command:
+    """A row of the table."""
+
+    group: str
+    does: str
+    homes: dict[str, str]
+    """Module and class of the command; of each of its own commands, if it has some."""
+    goes_on: bool = False
+    """Whether the same command goes on where it was interrupted."""
+
+
+COMMANDS: dict[str, Command] = {
+    "run": Command(
+        "Play",
+        "compare protocols: one run for each protocol and seed",
+        {"": "run:RunCommand"},
+        goes_on=True,
+    ),
+    "reproduce": Command(
+        "Play",
+        "measure the paper's figures, tables and claims again",
+        {"": "reproduce:ReproduceCommand"},
+        goes_on=True,
+    ),
+    "resume": Command(
+        "Play",
+        "go on with runs that were stopped",
+        {"": "resume:ResumeCommand"},
+        goes_on=True,
+    ),
+    "deploy": Command(
+        "Play",
+        "the same protocols over Flower, with real processes",
+        {"local": "deploy:DeployLocal", "keys": "deploy:DeployKeys"},
+        goes_on=True,
+    ),
+    "link": Command(
+        "Plan",
+        "bits, slots and chance of delivery of every transfer, in closed form",
+        {"": "link:LinkCommand"},
+    ),
+    "data": Command(
+        "Plan",
+        "datasets: list, get, show",
+        {"list": "data:DataList", "get": "data:DataGet", "show": "data:DataShow"},
+    ),
+    "report": Command(
+        "Look", "runs as one HTML file, and as figures for a paper", {"": "report:ReportCommand"}
+    ),
+    "watch": Command(
+        "Look", "the same page live, while runs are under way", {"": "watch:WatchCommand"}
+    ),
+    "export": Command("Look", "runs as CSV or Parquet", {"": "export:ExportCommand"}),
+    "completion": Command(
+        "Other", "completion for your shell", {"": "completion:CompletionCommand"}
+    ),
+}
+
+EXAMPLES = """Examples:
+  mix2fld run                                   the paper's head-to-head on MNIST
+  mix2fld run --protocols fl8 mix2fld --preset symmetric --seed 0 1 2
+  mix2fld report runs/head-to-head -o report.html
+  mix2fld reproduce fig2c --quick               a figure of the paper, in small
+  mix2fld resume runs/mine                      go on with runs that were stopped
+  mix2fld link --devices 50 --seed-samples 10   what fits, and how often it arrives
+  mix2fld data show --partition dirichlet       who would hold which labels
+  mix2fld deploy local --protocols mix2fld --devices 4   over Flower, real processes"""
+
+
+def overview() -> str:
+    """What ``mix2fld --help`` says."""
+    lines = [
+        "usage: mix2fld COMMAND [OPTIONS]",
+        "",
+        "Federated learning and distillation over thin, fading, unequal links.",
+    ]
+    for group in dict.fromkeys(command.group for command in COMMANDS.values()):
+        lines += ["", f"{group}:"]
+        lines += [
+            f"  {name:<11} {command.does}"
+            for name, command in COMMANDS.items()
+            if command.group == group
+        ]
+    lines += ["", EXAMPLES, "", "mix2fld COMMAND --help lists its options; --version, the version."]
+    return "\n".join(lines)
+
+
+def parse(name: str, given: list[str]) -> Runnable:
+    """The command of that name with its options."""
+    import tyro
+
+    given = ["--protocols" if word == "--protocol" else word for word in given]
+    kind, more = form(name, starting_config(given)), {}
+    if isinstance(kind, type) and "settings" in kind.__dataclass_fields__:
+        more = {"default": kind(settings=starting_config(given))}
+    return tyro.cli(
+        kind, args=given, prog=f"mix2fld {name}", description=_described(name, kind), **more
+    )
+
+
+def _described(name: str, kind: Any) -> str:
+    """The docstring as it stands; for a group of commands, its line of the table."""
+    if not isinstance(kind, type):
+        return COMMANDS[name].does.capitalize() + "."
+    return cleandoc(kind.__doc__ or "")
+
+
+def form(name: str, start: Any) -> Any:
+    """The class that a command is parsed into, or the union of those of its own commands.
+
+    ``start`` holds the defaults of the flags of a command that takes settings.
+    """
+    import tyro
+
+    kinds = {}
+    for own_name, home in COMMANDS[name].homes.items():
+        module, kind = home.split(":")
+        kinds[own_name] = getattr(import_module(f"mix2fld.cli.{module}"), kind)
+    if "" in kinds:
+        return kinds[""]
+
+    def own(own_name: str, kind: Any) -> Any:
+        takes_settings = "settings" in kind.__dataclass_fields__
+        more = {"default": kind(settings=start)} if takes_settings else {}
+        return Annotated[kind, tyro.conf.subcommand(own_name, **more)]
+
+    return reduce(or_, (own(own_name, kind) for own_name, kind in kinds.items()))
+
+
+def every_form() -> Any:
+    """All commands in one union, for completion."""
+    import tyro
+
+    from mix2fld.config import Config
+
+    return reduce(
+        or_,
+        (
+            Annotated[form(name, Config()), tyro.conf.subcommand(name, description=command.does)]
+            for name, command in COMMANDS.items()
+        ),
+    )
+
+
+def starting_config(given: list[str]) -> Any:
+    """The defaults of all flags: the paper's, or those of ``--config`` and ``--preset``."""
+    import argparse
+    from pathlib import Path
+
+    from mix2fld.config import PRESETS, Config, load_config
+    from mix2fld.errors import InputError, did_you_mean
+
+    early = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    early.add_argument("--config", type=Path)
+    early.add_argument("--preset", nargs="*", default=[])
+    chosen, _ = early.parse_known_args(given)
+    config = load_config(chosen.config) if chosen.config else Config()
+    for name in chosen.preset:
+        if name not in PRESETS:
+            raise InputError(f"preset = {name!r}: no such preset; {did_you_mean(name, PRESETS)}")
+        config = config.replace(**PRESETS[name])
+    return config
