@@ -116,9 +116,7 @@ def as_result(run: LoadedRun) -> "RunResult":
 
     reference = int(stream(run.seed, "reference").integers(run.config.data.devices))
     kernel = run.config.learning.kernel
-    return RunResult(
-        run.config, run.rounds, summarise(run.config, run.rounds, reference, kernel)
-    )
+    return RunResult(run.config, run.rounds, summarise(run.config, run.rounds, reference, kernel))
 
 
 def load_runs(*paths: Path | str, rows: Rows = "rounds") -> "pd.DataFrame":

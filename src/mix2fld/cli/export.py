@@ -1,6 +1,6 @@
 """``mix2fld export``."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -27,7 +27,7 @@ class ExportCommand:
     """What a row is: a round, a whole run, or a device in a round."""
     out: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
     """The file to write; CSV goes to standard output without it."""
-    output: tyro.conf.OmitArgPrefixes[Output] = Output()
+    output: tyro.conf.OmitArgPrefixes[Output] = field(default_factory=Output)
 
     def run(self) -> None:
         """Write the table."""

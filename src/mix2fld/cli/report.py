@@ -1,6 +1,6 @@
 """``mix2fld report``."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
@@ -24,7 +24,7 @@ class ReportCommand:
     """The HTML file to write."""
     figures: Path | None = None
     """Also write every chart as PDF, SVG and PNG into this folder."""
-    output: tyro.conf.OmitArgPrefixes[Output] = Output()
+    output: tyro.conf.OmitArgPrefixes[Output] = field(default_factory=Output)
 
     def run(self) -> None:
         """Write the page, and the figures if they are asked for."""
@@ -39,7 +39,9 @@ class ReportCommand:
             from mix2fld.report.html import write_report
 
             size = write_report(found, self.out)
-        console.print(f"report of {len(found.runs)} runs in [bold]{self.out}[/], {size / 1e6:.1f} MB")
+        console.print(
+            f"report of {len(found.runs)} runs in [bold]{self.out}[/], {size / 1e6:.1f} MB"
+        )
         drawn: list[Path] = []
         if self.figures is not None:
             from mix2fld.report.paper import draw_all

@@ -40,7 +40,7 @@ class RunCommand:
     """Also make report.html, as mix2fld report does."""
     track: Literal["tensorboard", "mlflow", "wandb"] | None = None
     """Also log every round there; wandb offline, unless WANDB_MODE says otherwise."""
-    output: tyro.conf.OmitArgPrefixes[Output] = Output()
+    output: tyro.conf.OmitArgPrefixes[Output] = field(default_factory=Output)
     settings: tyro.conf.OmitArgPrefixes[Config] = field(default_factory=Config)
 
     def run(self) -> None:

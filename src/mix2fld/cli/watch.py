@@ -1,6 +1,6 @@
 """``mix2fld watch``."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import tyro
@@ -23,7 +23,7 @@ class WatchCommand:
     """Port on 127.0.0.1; 0 takes a free one."""
     open: bool = False
     """Open the page in the browser."""
-    output: tyro.conf.OmitArgPrefixes[Output] = Output()
+    output: tyro.conf.OmitArgPrefixes[Output] = field(default_factory=Output)
 
     def run(self) -> None:
         """Serve the page until interrupted."""

@@ -7,7 +7,7 @@ from mix2fld.loading import setting
 
 
 def command(config: Config) -> str:
-    """``mix2fld run`` with a flag for every field that is not at its default, quoted for a shell."""
+    """``mix2fld run`` with a flag for every field that is not at its default, shell-quoted."""
     default = Config()
     words = ["mix2fld", "run"]
     for name in field_names():

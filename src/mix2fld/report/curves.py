@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from mix2fld.loading import LoadedRun
 
 Floats = NDArray[np.float64]
+Point = dict[str, float]
 
 AXES: dict[str, str] = {
     "seconds": "simulated seconds, computing and on air",
@@ -43,37 +44,47 @@ class Curve:
 
 def curve(runs: Sequence[LoadedRun], axis: str, measure: str) -> Curve | None:
     """The curve of runs that differ in their seed only; None if there is nothing to measure."""
-    lines = [line for run in runs if len((line := trace(run, axis, measure))[0])]
+    lines = [points for run in runs if (points := _points(run, axis, measure))]
     if not lines:
         return None
     converged = [spot for run in runs if (spot := _convergence(run, axis, measure))]
     if len(lines) == 1:
-        x, y = _thinned(*lines[0])
+        x, y = _thinned(*_xy(lines[0], axis))
         return Curve(x, y, y, y, np.ones(len(x), np.int64), converged)
-    grid = _grid(runs, lines, axis, measure)
-    values = np.stack([np.interp(grid, x, y, right=np.nan) for x, y in lines])
-    values[:, :] = np.where(_before_start(grid, lines), np.nan, values)
-    seeds = np.isfinite(values).sum(axis=0)
-    kept = seeds > 0
-    values = values[:, kept]
+    if _is_within_rounds(axis, measure):
+        finished = [
+            points for run in runs if run.finished and (points := _points(run, axis, measure))
+        ]
+        x, values = _on_grid([_xy(p, axis) for p in lines], [_xy(p, axis) for p in finished])
+    else:
+        x, values = _by_round(lines, axis)
     return Curve(
-        grid[kept],
+        x,
         np.nanmean(values, axis=0),
         np.nanmin(values, axis=0),
         np.nanmax(values, axis=0),
-        seeds[kept],
+        np.isfinite(values).sum(axis=0),
         converged,
     )
 
 
-def trace(run: LoadedRun, axis: str, measure: str) -> tuple[Floats, Floats]:
-    """One run: what had been spent when an accuracy was measured, and that accuracy."""
-    points = _within_rounds(run) if measure == "reference" else _once_a_round(run, measure)
-    x = [point[axis] for point in points]
-    return np.array(x, float), np.array([point["accuracy"] for point in points], float)
+def _is_within_rounds(axis: str, measure: str) -> bool:
+    """Whether a curve has more than a point a round; bits are sent only once a round."""
+    return measure == "reference" and axis != "bits"
 
 
-def _once_a_round(run: LoadedRun, measure: str) -> list[dict[str, float]]:
+def _points(run: LoadedRun, axis: str, measure: str) -> list[Point]:
+    """What had been spent when an accuracy of this run was measured, and that accuracy."""
+    if _is_within_rounds(axis, measure):
+        return _within_rounds(run)
+    return _once_a_round(run, measure)
+
+
+def _xy(points: Sequence[Point], axis: str) -> tuple[Floats, Floats]:
+    return np.array([p[axis] for p in points]), np.array([p["accuracy"] for p in points])
+
+
+def _once_a_round(run: LoadedRun, measure: str) -> list[Point]:
     """Devices at the end of their local phase, before they upload; the server after its step."""
     points = []
     spent = {"air": 0.0, "computing": 0.0, "bits": 0.0}
@@ -85,7 +96,8 @@ def _once_a_round(run: LoadedRun, measure: str) -> list[dict[str, float]]:
         if measure == "server":
             accuracy, at = info["accuracy"]["global"], spent
         else:
-            accuracy = float(np.mean(info["accuracy"]["devices"]))
+            own = info["accuracy"]
+            accuracy = own["reference"] if measure == "reference" else np.mean(own["devices"])
             local = [p["computing"] for p in info["curve"] if p["event"] == "local"]
             at = {**before, "computing": local[-1] if local else spent["computing"]}
         if accuracy is not None:
@@ -93,9 +105,9 @@ def _once_a_round(run: LoadedRun, measure: str) -> list[dict[str, float]]:
     return points
 
 
-def _within_rounds(run: LoadedRun) -> list[dict[str, float]]:
+def _within_rounds(run: LoadedRun) -> list[Point]:
     """The reference device all along; it keeps its accuracy until a download replaces its model."""
-    points: list[dict[str, float]] = []
+    points: list[Point] = []
     steps = run.config.learning.local_steps
     bits = 0.0
     for info in run.rounds:
@@ -114,9 +126,9 @@ def _within_rounds(run: LoadedRun) -> list[dict[str, float]]:
     return points
 
 
-def _point(at: dict[str, float], rounds: float, accuracy: float) -> dict[str, float]:
+def _point(at: dict[str, float], rounds: float, accuracy: float) -> Point:
     seconds = at["air"] + at["computing"]
-    return {**at, "seconds": seconds, "rounds": rounds, "accuracy": accuracy}
+    return {**at, "seconds": seconds, "rounds": float(rounds), "accuracy": float(accuracy)}
 
 
 def _convergence(run: LoadedRun, axis: str, measure: str) -> tuple[float, float] | None:
@@ -125,25 +137,29 @@ def _convergence(run: LoadedRun, axis: str, measure: str) -> tuple[float, float]
     if fired is None:
         return None
     upto = LoadedRun(run.folder, run.config, run.rounds[: fired + 1], run.finished)
-    x, y = trace(upto, axis, measure)
-    return (float(x[-1]), float(y[-1])) if len(x) else None
+    points = _points(upto, axis, measure)
+    return (points[-1][axis], points[-1]["accuracy"]) if points else None
 
 
-def _grid(
-    runs: Sequence[LoadedRun], lines: Sequence[tuple[Floats, Floats]], axis: str, measure: str
-) -> Floats:
-    """As far as every finished run goes; without one, as far as any does."""
-    ends = [trace(run, axis, measure)[0][-1:] for run in runs if run.finished]
-    reached = [float(end[0]) for end in ends if len(end)]
-    last = min(reached) if reached else max(float(x[-1]) for x, _ in lines)
-    first = min(float(x[0]) for x, _ in lines)
-    if axis == "rounds" and measure != "reference":
-        return np.arange(first, last + 1)
-    return np.linspace(first, last, GRID)
+def _by_round(lines: Sequence[Sequence[Point]], axis: str) -> tuple[Floats, Floats]:
+    """Mean x of each round, and the accuracy of each run in it: [runs, rounds]."""
+    rounds = sorted({point["rounds"] for points in lines for point in points})
+    spent = np.full((len(lines), len(rounds)), np.nan)
+    values = spent.copy()
+    for row, points in enumerate(lines):
+        for point in points:
+            place = rounds.index(point["rounds"])
+            spent[row, place], values[row, place] = point[axis], point["accuracy"]
+    return np.nanmean(spent, axis=0), values
 
 
-def _before_start(grid: Floats, lines: Sequence[tuple[Floats, Floats]]) -> NDArray[np.bool_]:
-    return np.stack([grid < x[0] - 1e-12 for x, _ in lines])
+def _on_grid(
+    lines: Sequence[tuple[Floats, Floats]], finished: Sequence[tuple[Floats, Floats]]
+) -> tuple[Floats, Floats]:
+    """Even steps as far as every finished run goes, or without one as far as any does."""
+    last = min((x[-1] for x, _ in finished), default=max(x[-1] for x, _ in lines))
+    grid = np.linspace(min(x[0] for x, _ in lines), last, GRID)
+    return grid, np.stack([np.interp(grid, x, y, right=np.nan) for x, y in lines])
 
 
 def _thinned(x: Floats, y: Floats) -> tuple[Floats, Floats]:

@@ -8,8 +8,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
-from mix2fld.config import Config
 from mix2fld.protocol import get_protocol
+from mix2fld.report.series import describe_setting
 from mix2fld.report.style import style_of
 from mix2fld.runs import RunResult
 
@@ -31,19 +31,6 @@ def draw_curves(results: Sequence[RunResult], path: Path) -> None:
     figure.legend(loc="outside right upper", frameon=False)
     figure.savefig(path, dpi=150)
     plt.close(figure)
-
-
-def describe_setting(config: Config) -> str:
-    """Dataset, partition, devices and link in one line."""
-    channel = config.channel
-    link = (
-        "ideal link"
-        if channel.link == "ideal"
-        else f"{channel.uplink_power_dbm:g} dBm up, {channel.downlink_power_dbm:g} dBm down, "
-        f"{channel.max_slots} slots"
-    )
-    data = config.data
-    return f"{data.dataset}, {data.partition}, {data.devices} devices, {link}"
 
 
 def curve_of(result: RunResult) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

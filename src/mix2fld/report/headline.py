@@ -66,7 +66,9 @@ def _most_accurate(labels: Sequence[str], rows: Sequence[Row]) -> dict[str, str]
 def _fastest(labels: Sequence[str], rows: Sequence[Row]) -> dict[str, str]:
     timed = [n for n, row in enumerate(rows) if row["converged_seconds"] is not None]
     if not timed:
-        remark = f"the stopping rule fired in no run, in up to {max(r['rounds'] for r in rows)} rounds"
+        remark = (
+            f"the stopping rule fired in no run, in up to {max(r['rounds'] for r in rows)} rounds"
+        )
         return _tile("Fastest to converge", "None yet", remark)
     first = min(timed, key=lambda n: rows[n]["converged_seconds"])
     row = rows[first]
@@ -91,7 +93,9 @@ def _thriftiest(labels: Sequence[str], rows: Sequence[Row]) -> dict[str, str]:
 
 def _delivery(labels: Sequence[str], rows: Sequence[Row]) -> dict[str, str]:
     sending = [n for n, row in enumerate(rows) if row["attempted"]]
-    delivered, attempted = (sum(rows[n][name] for n in sending) for name in ("delivered", "attempted"))
+    delivered, attempted = (
+        sum(rows[n][name] for n in sending) for name in ("delivered", "attempted")
+    )
     if not attempted:
         return _tile("Uploads that arrived", "None sent", "no device uploads anything")
     if delivered == attempted:

@@ -1,7 +1,7 @@
 """The report as one HTML file: a template with its style, its script and its data in it."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from html import escape
 from importlib.resources import files
 from pathlib import Path
@@ -18,8 +18,10 @@ _POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; "
     "base-uri 'none'; form-action 'none'; connect-src "
 )
-_COLUMNS = {
-    "accuracy of all devices": lambda row: f"{100 * row['accuracy']:.2f} ± {100 * row['spread']:.2f} %",
+_COLUMNS: dict[str, Callable[[dict[str, Any]], str]] = {
+    "accuracy of all devices": lambda row: (
+        f"{100 * row['accuracy']:.2f} ± {100 * row['spread']:.2f} %"
+    ),
     "uploads arrived": lambda row: f"{row['delivered']} of {row['attempted']}",
     "Mbit up": lambda row: f"{row['bits_up'] / 1e6:.3g}",
     "Mbit down": lambda row: f"{row['bits_down'] / 1e6:.3g}",

@@ -52,7 +52,7 @@ class Handler(BaseHTTPRequestHandler):
     server: "PageServer"
     protocol_version = "HTTP/1.1"
 
-    def do_GET(self) -> None:  # noqa: N802
+    def do_GET(self) -> None:
         """Answer the page or its data, to a browser on this machine only."""
         host = (self.headers.get("Host") or "").rsplit(":", 1)[0]
         if host not in (LOOPBACK, "localhost"):  # another name means another site's script asks

@@ -14,10 +14,9 @@ from mix2fld.protocol import PROTOCOLS
 from mix2fld.report.command import command
 from mix2fld.report.curves import AXES, MEASURES, as_plain, curve
 from mix2fld.report.dataset import NotAtHandError, data_of, label_map
-from mix2fld.report.figures import describe_setting
 from mix2fld.report.gallery import gallery, seeds_delivered
 from mix2fld.report.headline import best_of, tiles
-from mix2fld.report.series import Series, Setting, group, title_of
+from mix2fld.report.series import Series, Setting, describe_setting, group, title_of
 from mix2fld.report.style import PART_COLOURS, dash_of, on_screen, style_of
 from mix2fld.report.summary import over_seeds
 
@@ -96,9 +95,7 @@ def _series(one: Series, row: dict[str, Any], kept: int, several: bool) -> dict[
 
 def _curves(runs: Sequence[LoadedRun]) -> dict[str, dict[str, Any]]:
     return {
-        measure: {
-            axis: as_plain(found) for axis in AXES if (found := curve(runs, axis, measure))
-        }
+        measure: {axis: as_plain(found) for axis in AXES if (found := curve(runs, axis, measure))}
         for measure in MEASURES
     }
 
@@ -178,14 +175,14 @@ def _behind(one: Setting, number: int, series: Sequence[Series]) -> dict[str, An
         for seed in one.config.seed[:LABEL_MAPS]:
             run = next(run for run in runs if run.seed == seed)
             plain["labels"][str(seed)] = _labels(run.config, run)
-        sees = _with_most_to_see(runs)
+        sees = with_most_to_see(runs)
         plain["gallery"] = None if sees is None else _gallery(_Seen(sees))
     except NotAtHandError as error:
         plain["not_at_hand"] = str(error)
     return plain
 
 
-def _with_most_to_see(runs: Sequence[LoadedRun]) -> LoadedRun | None:
+def with_most_to_see(runs: Sequence[LoadedRun]) -> LoadedRun | None:
     """Of the first seed: the run whose server does most with samples, Mix2FLD before FLD."""
     order = list(PROTOCOLS)
     sending = [

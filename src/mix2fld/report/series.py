@@ -31,7 +31,9 @@ class Setting:
     @property
     def label(self) -> str:
         """The differing fields in words, e.g. ``partition iid, devices 20``."""
-        return ", ".join(f"{name.replace('_', ' ')} {_shown(v)}" for name, v in self.differs.items())
+        return ", ".join(
+            f"{name.replace('_', ' ')} {_shown(v)}" for name, v in self.differs.items()
+        )
 
 
 def group(runs: Sequence[LoadedRun]) -> tuple[list[Setting], list[Series]]:
@@ -51,6 +53,19 @@ def group(runs: Sequence[LoadedRun]) -> tuple[list[Setting], list[Series]]:
                 label += f", {settings[number].label}"
             series.append(Series(protocol, number, label, chosen))
     return settings, series
+
+
+def describe_setting(config: Config) -> str:
+    """Dataset, partition, devices and link in one line."""
+    channel = config.channel
+    link = (
+        "ideal link"
+        if channel.link == "ideal"
+        else f"{channel.uplink_power_dbm:g} dBm up, {channel.downlink_power_dbm:g} dBm down, "
+        f"{channel.max_slots} slots"
+    )
+    data = config.data
+    return f"{data.dataset}, {data.partition}, {data.devices} devices, {link}"
 
 
 def title_of(protocol: str) -> str:

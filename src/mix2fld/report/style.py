@@ -35,11 +35,16 @@ ON_DARK = {
     "#332288": "#9d92e0",
     "#999933": "#b9b94f",
 }
-PART_COLOURS = {"uplink": "#332288", "downlink": "#88ccee", "device": "#999933", "server": "#cc6677"}
+PART_COLOURS = {
+    "uplink": "#332288",
+    "downlink": "#88ccee",
+    "device": "#999933",
+    "server": "#cc6677",
+}
 """Where the time goes."""
 DASHES = {"-": "", "--": "7 4", ":": "2 3", "-.": "8 3 2 3"}
 
-PAPER: dict[str, Any] = {
+PAPER: Any = {
     "figure.figsize": (3.5, 2.4),  # inches: one column of an IEEE page
     "figure.constrained_layout.use": True,
     "savefig.dpi": 300,

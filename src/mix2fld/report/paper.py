@@ -1,0 +1,204 @@
+"""Every chart of the report as a figure for a paper: PDF, SVG and PNG in one style."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from mix2fld.errors import InputError
+from mix2fld.loading import Found, LoadedRun
+from mix2fld.metrics import PARTS, seconds_by_part
+from mix2fld.report.curves import AXES, MEASURES, curve
+from mix2fld.report.dataset import NotAtHandError, data_of, label_map
+from mix2fld.report.page_data import payload
+from mix2fld.report.paper_gallery import draw_gallery
+from mix2fld.report.series import Series, group, title_of
+from mix2fld.report.style import PAPER, PART_COLOURS, style_of
+
+FORMATS = ("pdf", "svg", "png")
+COLUMN = 3.5
+"""Width of a column of an IEEE page, in inches."""
+LINES = ("-", "--", ":", "-.")
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A figure that can be drawn."""
+
+    name: str
+    draw: Callable[[], Figure | None]
+
+
+def draw_all(found: Found, folder: Path) -> list[Path]:
+    """Write every chart into ``folder`` and give the files."""
+    runs = [run for run in found.runs if run.rounds]
+    settings, series = group(runs)
+    written: list[Path] = []
+    with mpl.rc_context(PAPER):
+        for chart in _charts(series, len(settings)):
+            figure = chart.draw()
+            if figure is not None:
+                written += _save(figure, folder, chart.name)
+    return written
+
+
+def _charts(series: Sequence[Series], settings: int) -> Iterator[Chart]:
+    for measure in MEASURES:
+        for axis in AXES:
+            draw = partial(_curves, series, measure, axis, settings > 1)
+            yield Chart(f"curves-{measure}-{axis}", draw)
+    yield Chart("time", partial(_time, series))
+    yield Chart("payload", partial(_payload, series))
+    for number in range(settings):
+        own = [one for one in series if one.setting == number]
+        mark = f"-setting{number + 1}" if settings > 1 else ""
+        shown = [(one, one.runs[0]) for one in own]
+        yield Chart(f"deliveries{mark}", partial(_deliveries, shown))
+        yield Chart(f"devices{mark}", partial(_devices, shown))
+        yield Chart(f"labels{mark}", partial(_labels, shown[0][1]))
+        yield Chart(f"samples{mark}", partial(draw_gallery, [run for _, run in shown]))
+
+
+def _save(figure: Figure, folder: Path, name: str) -> list[Path]:
+    FigureCanvasAgg(figure)
+    files = [folder / f"{name}.{kind}" for kind in FORMATS]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for file in files:
+            # Without dates, the same runs give the same bytes.
+            dates = {".pdf": {"CreationDate": None}, ".svg": {"Date": None}}.get(file.suffix)
+            figure.savefig(file, metadata=dates)
+    except OSError as error:
+        raise InputError(f"figures = {folder}: cannot be written ({error.strerror})") from None
+    return files
+
+
+def _panel(height: float = 2.4) -> tuple[Figure, Axes]:
+    figure = Figure(figsize=(COLUMN, height), layout="constrained")
+    return figure, figure.add_subplot()
+
+
+def _curves(series: Sequence[Series], measure: str, axis: str, several: bool) -> Figure | None:
+    drawn = [(one, found) for one in series if (found := curve(one.runs, axis, measure))]
+    if not drawn:
+        return None
+    figure, axes = _panel(2.4 + (0.13 * len(drawn) if several else 0))
+    for one, found in drawn:
+        style = dict(style_of(one.protocol))
+        if several:
+            style["linestyle"] = LINES[one.setting % len(LINES)]
+        axes.plot(found.x, 100 * found.mean, label=one.label, **style)
+        band = {"color": style["color"], "alpha": 0.15, "linewidth": 0}
+        axes.fill_between(found.x, 100 * found.low, 100 * found.high, **band)
+        marks = {"s": 14, "facecolor": "white", "edgecolor": style["color"], "zorder": 3}
+        if found.converged:
+            x, y = zip(*found.converged, strict=True)
+            axes.scatter(x, 100 * np.array(y), linewidth=0.8, **marks)
+    last = max(float(found.x[-1]) for _, found in drawn)
+    late = [100 * found.low[found.x >= 0.04 * last].min(initial=1.0) for _, found in drawn]
+    axes.set_ylim(bottom=max(0.0, min(late) - 2))
+    axes.set(xlabel=AXES[axis], ylabel=f"{MEASURES[measure]} (%)")
+    if axis == "bits" and last > 0:
+        axes.set_xscale("log")
+    columns = 1 if several else 3
+    figure.legend(loc="outside upper center", ncols=columns, columnspacing=1.0, handlelength=2.4)
+    return figure
+
+
+def _time(series: Sequence[Series]) -> Figure:
+    figure, axes = _panel(0.9 + 0.24 * len(series))
+    left = np.zeros(len(series))
+    for part in PARTS:
+        widths = np.array(
+            [
+                np.mean([sum(i[part] for i in seconds_by_part(run.rounds)) for run in one.runs])
+                for one in series
+            ]
+        )
+        axes.barh(range(len(series)), widths, left=left, label=part, color=PART_COLOURS[part])
+        left += widths
+    _name_rows(axes, series)
+    axes.set_xlabel("simulated seconds of a run")
+    figure.legend(loc="outside upper center", ncols=4, columnspacing=1.0, handlelength=1.2)
+    return figure
+
+
+def _payload(series: Sequence[Series]) -> Figure:
+    figure, axes = _panel(0.9 + 0.34 * len(series))
+    kinds = {"first_bits": "first upload", "later_bits": "later uploads", "down_bits": "download"}
+    sizes = [payload(one.runs, one.protocol) for one in series]
+    for place, (kind, words) in enumerate(kinds.items()):
+        rows = [row + 0.26 * (place - 1) for row in range(len(series))]
+        values = [size[kind] or np.nan for size in sizes]
+        axes.barh(rows, values, 0.24, label=words, color=("#332288", "#88ccee", "#cc6677")[place])
+    axes.set_xscale("log")
+    _name_rows(axes, series)
+    axes.set_xlabel("bits of a transfer")
+    figure.legend(loc="outside upper center", ncols=3, columnspacing=1.0, handlelength=1.2)
+    return figure
+
+
+def _name_rows(axes: Axes, series: Sequence[Series]) -> None:
+    axes.set_yticks(range(len(series)), [one.label for one in series])
+    axes.invert_yaxis()
+    axes.grid(visible=False, axis="y")
+
+
+def _deliveries(shown: Sequence[tuple[Series, LoadedRun]]) -> Figure:
+    columns = min(3, len(shown))
+    rows = -(-len(shown) // columns)
+    figure = Figure(figsize=(COLUMN, 0.3 + 1.25 * rows), layout="constrained")
+    panels = np.atleast_1d(figure.subplots(rows, columns, squeeze=False)).ravel()
+    for axes, (_, run) in zip(panels, shown, strict=False):
+        sent = np.array([info["uploads"]["attempted"] > 0 for info in run.rounds])
+        came = np.array([info["uploads"]["devices"] for info in run.rounds]).T.astype(float)
+        came[:, ~sent] = np.nan
+        rounds = (0.5, len(run.rounds) + 0.5)
+        extent = (*rounds, came.shape[0] - 0.5, -0.5)
+        look = {"cmap": "Blues", "vmin": -0.25, "vmax": 1.3, "aspect": "auto", "extent": extent}
+        axes.imshow(came, interpolation="nearest", **look)
+        axes.set_title(title_of(run.protocol))
+        axes.grid(visible=False)
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=4))
+        axes.yaxis.set_major_locator(MaxNLocator(integer=True, nbins=4))
+    for axes in panels[len(shown) :]:
+        axes.set_axis_off()
+    figure.supxlabel("round", fontsize=8)
+    figure.supylabel("device (dark: upload arrived)", fontsize=8)
+    return figure
+
+
+def _devices(shown: Sequence[tuple[Series, LoadedRun]]) -> Figure:
+    figure, axes = _panel(0.7 + 0.24 * len(shown))
+    for row, (one, run) in enumerate(shown):
+        accuracies = 100 * np.array(run.rounds[-1]["accuracy"]["devices"])
+        colour: Any = style_of(one.protocol)["color"]
+        axes.scatter(accuracies, np.full(len(accuracies), row), s=12, alpha=0.6, color=colour)
+        axes.plot([accuracies.mean()] * 2, [row - 0.3, row + 0.3], color=colour, linewidth=1.6)
+    axes.set_yticks(range(len(shown)), [title_of(one.protocol) for one, _ in shown])
+    axes.invert_yaxis()
+    axes.set_xlabel(f"accuracy of each device (%), seed {shown[0][1].seed}")
+    return figure
+
+
+def _labels(run: LoadedRun) -> Figure | None:
+    try:
+        counts = label_map(data_of(run)[0], run.config)
+    except NotAtHandError:
+        return None
+    figure, axes = _panel(min(6.0, 0.9 + 0.15 * len(counts)))
+    image = axes.imshow(counts, cmap="cividis", aspect="auto", interpolation="nearest", vmin=0)
+    axes.set(xlabel="label", ylabel=f"device, seed {run.seed}")
+    axes.grid(visible=False)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.yaxis.set_major_locator(MaxNLocator(integer=True))
+    figure.colorbar(image, ax=axes, label="samples")
+    return figure
