@@ -232,7 +232,7 @@ function deliveryGrid(series, run, direction) {
   const caption = sent ? `${arrived.toLocaleString("en")} of ${sent.toLocaleString("en")} arrived` : "nothing sent";
   const [width, height] = [rounds * wide, devices * cell];
   const svg = shape("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img",
-    "aria-label": `${series.label}: ${caption}`, style: { maxWidth: "100%" } },
+    "aria-label": `${series.label}: ${caption}`, style: { maxWidth: "100%", height: "auto" } },
   shape("rect", { width, height, fill: "transparent" }),
   shape("path", { class: "arrived", d: paths[1], style: { fill: "var(--good)" } }),
   shape("path", { class: "lost", d: paths[0], "stroke-width": cell > 6 ? 1.6 : 0.8, fill: "none", style: { stroke: "var(--lost)" } }),

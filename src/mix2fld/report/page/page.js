@@ -159,7 +159,7 @@ function drawPayload() {
   $("payload-chart").replaceChildren(...data.series.map((series) => {
     const p = series.payload;
     const differs = p.later_bits !== null && Math.round(p.later_bits) !== Math.round(p.first_bits);
-    const up = p.first_bits ? [[`up, ${differs ? "first: " : ""}${p.up}${p.seeds ? " + samples" : ""}`, p.first_bits],
+    const up = p.first_bits ? [[`up${differs ? ", first" : ""}: ${p.up}${p.seeds ? " + samples" : ""}`, p.first_bits],
       ...(differs ? [[`up, later: ${p.up}`, p.later_bits]] : [])] : [];
     const lines = [...up, ...(p.down_bits ? [[`down: ${p.down}`, p.down_bits]] : [])];
     return element("div", { class: "send" }, element("div", {}, swatch(series), element("b", {}, series.label)),
@@ -238,10 +238,11 @@ function drawGallery() {
 function privacyTable(privacy) {
   const columns = [["min", "least"], ["q05", "5 %"], ["median", "median"], ["mean", "mean"], ["q95", "95 %"]];
   const names = { mixed: "mixed-up", inverse: "inversely mixed-up" };
-  return element("table", { class: "facts" },
+  const table = element("table", { class: "facts" },
     element("thead", {}, element("tr", {}, element("th", { scope: "col" }, "sample privacy"), ...columns.map(([, words]) => element("th", { scope: "col" }, words)))),
     element("tbody", {}, ...Object.entries(privacy).map(([kind, values]) => element("tr", {}, element("th", { scope: "row" }, names[kind]),
       ...columns.map(([key]) => element("td", {}, values[key].toFixed(2)))))));
+  return element("div", { class: "scroll" }, table);
 }
 
 function sampleCard(card, gallery) {

@@ -1,0 +1,67 @@
+"""Finished runs on disk, small ones, and their parts handed out piece by piece."""
+
+from pathlib import Path
+
+import numpy as np
+
+from mix2fld.config import Config
+from mix2fld.runner import run
+from toys import CoinLink, toy_config, toy_dataset
+
+
+def save_toy_dataset(path: Path) -> Path:
+    """The toy dataset as a file that a config can name."""
+    data = toy_dataset()
+    np.savez(
+        path,
+        train_images=data.train_images,
+        train_labels=data.train_labels,
+        test_images=data.test_images,
+        test_labels=data.test_labels,
+    )
+    return path
+
+
+def play(folder: Path, **fields: object) -> Config:
+    """Runs of three rounds over a link that loses some uploads; gives their config."""
+    folder.mkdir(parents=True, exist_ok=True)
+    dataset = save_toy_dataset(folder / "toy.npz")
+    uneven = {"partition": "non-iid", "rare_labels": 1, "local_steps": 6, "learning_rate": 0.03}
+    config = toy_config(dataset=str(dataset), rounds=3, **{**uneven, **fields})
+    run(config, folder / "runs", link=CoinLink())
+    return config
+
+
+class Replay:
+    """Writes a finished run again into another folder, as a run under way would."""
+
+    def __init__(self, source: Path, target: Path) -> None:
+        self._source, self._target = source, target
+        self._lines = (source / "rounds.jsonl").read_bytes().splitlines(keepends=True)
+
+    def begin(self) -> None:
+        """The config is there, no round yet."""
+        self._target.mkdir(parents=True)
+        (self._target / "config.toml").write_bytes((self._source / "config.toml").read_bytes())
+
+    def append(self, number: int) -> None:
+        """Round ``number`` is over."""
+        self._write(self._lines[number - 1])
+
+    def append_half(self, number: int) -> None:
+        """Round ``number`` is being written."""
+        line = self._lines[number - 1]
+        self._write(line[: len(line) // 2])
+
+    def append_other_half(self, number: int) -> None:
+        """The rest of it."""
+        line = self._lines[number - 1]
+        self._write(line[len(line) // 2 :])
+
+    def finish(self) -> None:
+        """The run is over."""
+        (self._target / "summary.json").write_bytes((self._source / "summary.json").read_bytes())
+
+    def _write(self, data: bytes) -> None:
+        with (self._target / "rounds.jsonl").open("ab") as file:
+            file.write(data)
