@@ -125,18 +125,21 @@ def load_runs(*paths: Path | str, rows: Rows = "rounds") -> "pd.DataFrame":
     A row is a round, a run (its last round) or a device in a round; ``folder``, ``protocol``,
     ``seed`` and every setting that is not the default of all runs stand in columns of their own.
     """
+    return frame_of(require_runs([Path(path) for path in paths or (".",)]).runs, rows)
+
+
+def frame_of(runs: Sequence[LoadedRun], rows: Rows) -> "pd.DataFrame":
+    """As ``load_runs``, of runs that are read already."""
     try:
         import pandas as pd
     except ImportError:
         raise InputError(
-            "load_runs: needs pandas; install it with: pip install 'mix2fld[frames]'"
+            "a frame needs pandas; install it with: pip install 'mix2fld[frames]'"
         ) from None
-    found = require_runs([Path(path) for path in paths or (".",)])
-    settings = _changed_fields([run.config for run in found.runs])
-    records = [
-        {**_labels(run, settings), **record} for run in found.runs for record in _records(run, rows)
-    ]
-    return pd.DataFrame.from_records(records)
+    settings = _changed_fields([run.config for run in runs])
+    return pd.DataFrame.from_records(
+        [{**_labels(run, settings), **record} for run in runs for record in _records(run, rows)]
+    )
 
 
 def setting(config: Config, name: str) -> Any:

@@ -10,6 +10,7 @@ from mix2fld.planning import plan_transfers
 from mix2fld.playing import Watcher, play
 from mix2fld.protocol import get_protocol
 from mix2fld.records import DamagedError
+from mix2fld.results import Results
 from mix2fld.runs import RunFolder, RunResult
 from mix2fld.task import make_task
 from mix2fld.types import Dataset, Model
@@ -24,7 +25,7 @@ def run(
     link: Link | None = None,
     watcher: Watcher | None = None,
     overwrite: bool = False,
-) -> list[RunResult]:
+) -> Results:
     """Play one run for each protocol and seed of ``config``.
 
     With ``out`` each run is kept in ``out/<protocol>-s<seed>/``, and one that is there already
@@ -35,10 +36,10 @@ def run(
         get_protocol(name)
     samples = load_dataset(config.data) if dataset is None else dataset
     folders = None if out is None else prepare_runs(config, out, overwrite=overwrite)
-    return [
+    return Results(
         _play(single, None if folders is None else folders[number], samples, model, link, watcher)
         for number, single in enumerate(config.single_runs())
-    ]
+    )
 
 
 def go_on(path: Path, dataset: Dataset | None = None, watcher: Watcher | None = None) -> RunResult:

@@ -56,6 +56,12 @@ class RunResult:
     rounds: list[dict[str, Any]]
     summary: dict[str, Any]
 
+    def _repr_html_(self) -> str:
+        """A table and a picture, in a notebook."""
+        from mix2fld.report.notebook import results_html
+
+        return results_html([self])
+
 
 def say_on_stderr(line: str) -> None:
     """Tell the user something that is not an error."""

@@ -2,21 +2,21 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import BinaryIO
 
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
-from mix2fld.protocol import get_protocol
-from mix2fld.report.series import describe_setting
+from mix2fld.report.series import describe_setting, title_of
 from mix2fld.report.style import style_of
 from mix2fld.runs import RunResult
 
 SAMPLES = 600
 
 
-def draw_curves(results: Sequence[RunResult], path: Path) -> None:
+def draw_curves(results: Sequence[RunResult], target: Path | BinaryIO) -> None:
     """Accuracy of the reference device over simulated seconds: mean and range over seeds."""
     figure, axes = plt.subplots(figsize=(7.2, 4.2), layout="constrained")
     for protocol in dict.fromkeys(result.config.protocols[0] for result in results):
@@ -29,7 +29,7 @@ def draw_curves(results: Sequence[RunResult], path: Path) -> None:
     axes.set_xlim(left=0)
     axes.set_ylim(*_zoomed(results))
     figure.legend(loc="outside right upper", frameon=False)
-    figure.savefig(path, dpi=150)
+    figure.savefig(target, dpi=150, format="png")
     plt.close(figure)
 
 
@@ -48,7 +48,7 @@ def curve_of(result: RunResult) -> tuple[NDArray[np.float64], NDArray[np.float64
 
 
 def _draw_protocol(axes: Axes, runs: Sequence[RunResult], protocol: str) -> None:
-    style, title = style_of(protocol), get_protocol(protocol).title
+    style, title = style_of(protocol), title_of(protocol)
     curves = [curve_of(run) for run in runs]
     if len(curves) == 1:
         axes.plot(*curves[0], label=title, linewidth=1.6, **style)

@@ -1,0 +1,26 @@
+"""Finished runs in a notebook."""
+
+import base64
+import io
+from collections.abc import Sequence
+
+from mix2fld.report.figures import draw_curves
+from mix2fld.report.html import plain_table
+from mix2fld.report.series import title_of
+from mix2fld.report.summary import over_seeds
+from mix2fld.runs import RunResult
+
+
+def results_html(results: Sequence[RunResult]) -> str:
+    """A table with a row for each protocol, and the learning curves."""
+    names = list(dict.fromkeys(result.config.protocols[0] for result in results))
+    rows = [
+        over_seeds([r.summary for r in results if r.config.protocols[0] == name]) for name in names
+    ]
+    picture = io.BytesIO()
+    draw_curves(results, picture)
+    data = base64.b64encode(picture.getvalue()).decode()
+    image = (
+        f'<img alt="learning curves" style="max-width: 100%" src="data:image/png;base64,{data}">'
+    )
+    return plain_table([title_of(name) for name in names], rows) + image

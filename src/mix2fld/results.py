@@ -1,0 +1,31 @@
+"""Finished runs together, with a face for notebooks."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mix2fld.runs import RunResult
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from mix2fld.loading import Rows
+
+
+class Results(list[RunResult]):
+    """The runs of a config: a list that a notebook shows as a table and a picture."""
+
+    def frame(self, rows: "Rows" = "rounds") -> "pd.DataFrame":
+        """As ``mix2fld.load_runs``, of these runs."""
+        from mix2fld.loading import LoadedRun, frame_of
+
+        runs = [LoadedRun(Path(r.config.run_name), r.config, r.rounds, True) for r in self]
+        return frame_of(runs, rows)
+
+    def __repr__(self) -> str:
+        lines = [f"{r.config.run_name}: accuracy {r.summary['accuracy']['mean']:.4f}" for r in self]
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        from mix2fld.report.notebook import results_html
+
+        return results_html(self) if self else "no runs"
