@@ -1,5 +1,8 @@
 """The ledger beyond the figures: sample privacy, the paper's open questions, other readings."""
 
+import numpy as np
+from numpy.typing import NDArray
+
 from mix2fld.reproduction import paper
 from mix2fld.reproduction.evidence import Evidence
 from mix2fld.reproduction.experiments import (
@@ -7,12 +10,14 @@ from mix2fld.reproduction.experiments import (
     MIXING_RATIOS,
     READINGS,
     RELAXED_SLOTS,
+    SETTINGS,
 )
 from mix2fld.reproduction.figures import distinct_per_device
 from mix2fld.reproduction.markdown import numbers, server_accuracy, signed, table
 from mix2fld.reproduction.privacy_records import closest_pair_row, off_by, row
 from mix2fld.reproduction.reasons import REASONS
-from mix2fld.reproduction.statistics import accuracy, gain
+from mix2fld.reproduction.records import CellRecord
+from mix2fld.reproduction.statistics import Spread, accuracy, gain, spread
 
 
 def privacy_tables(evidence: Evidence) -> str:
@@ -131,6 +136,14 @@ def why(evidence: Evidence) -> str:
 Mean accuracy of all devices after five rounds, asymmetric channel, in %, ± standard deviation over
 seeds; in brackets that of the server's model. N_S = 50, N_I = 100.
 
+### What reading the curves right after a download changes
+
+{_after_download(evidence)}
+
+Differences in points: the server's model, as a device has it right after a download, against FD's and
+FL's reference device at the end of its local phase. The tables above read all of them at the end of a
+local phase.
+
 ### What T_max changes for FL
 
 {_relaxed(evidence)}
@@ -152,6 +165,39 @@ def _readings(evidence: Evidence, split: str) -> str:
         (f"reading, {'IID' if split == 'iid' else 'non-IID'}", "FD", "FLD", "MixFLD", "Mix2FLD"),
         rows,
     )
+
+
+def _after_download(evidence: Evidence) -> str:
+    rows = []
+    for setting in SETTINGS.values():
+        of = {
+            name: evidence.at(setting.key, name)
+            for name in ("fl", "fd", "mixfld-10", "mixfld-50", "mix2fld-10-20", "mix2fld-50-100")
+        }
+        pairs = [
+            ("mixfld-10", "fd"), ("mixfld-50", "fd"), ("mixfld-10", "mix2fld-10-20"),
+            ("mixfld-50", "mix2fld-50-100"), ("mix2fld-10-20", "fl"), ("mix2fld-50-100", "fl"),
+        ]  # fmt: skip
+        rows.append((setting.title, *(_points(downloaded_gain(of[a], of[b])) for a, b in pairs)))
+    heads = (
+        "setting", "MixFLD (10) over FD", "MixFLD (50) over FD", "MixFLD (10) over Mix2FLD (10, 20)",
+        "MixFLD (50) over Mix2FLD (50, 100)", "Mix2FLD (10, 20) over FL", "Mix2FLD (50, 100) over FL",
+    )  # fmt: skip
+    return table(heads, rows)
+
+
+def downloaded_gain(ours: CellRecord, other: CellRecord) -> Spread:
+    """Points of ``ours`` above ``other``, where weights are downloaded right after a download."""
+
+    def shown(cell: CellRecord) -> NDArray[np.float64]:
+        by_weights = cell.protocol in ("mixfld", "mix2fld")
+        return cell.values("summary", "accuracy", "global" if by_weights else "reference")
+
+    return spread(100 * (shown(ours) - shown(other)))
+
+
+def _points(found: Spread) -> str:
+    return f"{found.mean:+.2f} ± {found.std:.2f}"
 
 
 def _relaxed(evidence: Evidence) -> str:
