@@ -9,13 +9,22 @@ from typing import Annotated
 import tyro
 
 from mix2fld.cli.data import DataGet, DataList, DataShow
-from mix2fld.cli.deploy import DeployKeys, DeployLocal
+from mix2fld.cli.deploy import DeployKeys, DeployLocal, DeployTestbed
 from mix2fld.cli.link import LinkCommand
 from mix2fld.cli.run import RunCommand
 from mix2fld.config import PRESETS, Config, load_config
 from mix2fld.errors import InputError, did_you_mean
 
-Command = RunCommand | LinkCommand | DataList | DataGet | DataShow | DeployLocal | DeployKeys
+Command = (
+    RunCommand
+    | LinkCommand
+    | DataList
+    | DataGet
+    | DataShow
+    | DeployLocal
+    | DeployKeys
+    | DeployTestbed
+)
 DESCRIPTION = """Federated learning and distillation over thin, fading, unequal links.
 
 Examples:
@@ -57,6 +66,7 @@ def _parse(given: list[str]) -> Command:
     deploy = (
         Annotated[DeployLocal, subcommand("local", default=DeployLocal(settings=start))]
         | Annotated[DeployKeys, subcommand("keys")]
+        | Annotated[DeployTestbed, subcommand("testbed", default=DeployTestbed(settings=start))]
     )
     commands = (
         Annotated[RunCommand, subcommand("run", default=RunCommand(settings=start))]

@@ -5,6 +5,7 @@ Everything they write stays in one folder, and nothing of them outlives the ``wi
 
 import json
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -24,7 +25,7 @@ from mix2fld.deploy.keys import make_certificates, make_device_key
 from mix2fld.errors import InputError
 
 HOST = "127.0.0.1"
-START_SECONDS = 120.0
+START_SECONDS = 300.0
 STOP_SECONDS = 10.0
 # Has a command end with its parent, even if that was killed with -9: prctl(PR_SET_PDEATHSIG, TERM).
 LEASH = """
@@ -32,14 +33,30 @@ import ctypes, os, sys
 ctypes.CDLL(None).prctl(1, 15)
 os.execvp(sys.argv[1], sys.argv[1:])
 """
+# Several ``flwr`` commands in one process, which takes longer to start than they take.
+SEVERAL_COMMANDS = """
+import json, sys
+from flwr.cli.app import app
+for command in json.loads(sys.argv[1]):
+    app(command, standalone_mode=False)
+"""
+KIND = re.compile(r"/(flwr|flower)-\w+$")
+KILOBYTES = re.compile(r"VmHWM:\s+(\d+)")
 CONNECTION = "here"  # the name under which ``flwr`` knows the SuperLink
 
 
 class Federation:
     """A SuperLink and its SuperNodes; use it in a ``with`` block."""
 
-    def __init__(self, folder: Path, host: str = HOST, app: Path | None = None) -> None:
-        self.folder = folder.resolve()
+    def __init__(
+        self,
+        folder: Path,
+        host: str = HOST,
+        app: Path | None = None,
+        inside: Sequence[str] = (),
+    ) -> None:
+        """``inside`` is a command that runs the SuperLink and ``flwr`` where the host is."""
+        self.folder, self._inside = folder.resolve(), list(inside)
         self.app = app or app_folder()
         self.host, self.port = host, free_port()
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
@@ -81,7 +98,7 @@ class Federation:
 
     def start_superlink(self) -> None:
         """Start the SuperLink, with TLS and registered keys only, and wait until it answers."""
-        command = ["flower-superlink", "--host", self.host, "--port", str(self.port)]
+        command = [*self._inside, "flower-superlink", "--host", self.host, "--port", str(self.port)]
         command += ["--ssl-ca-certfile", str(self.keys / "ca.crt")]
         command += ["--ssl-certfile", str(self.keys / "server.crt")]
         command += ["--ssl-keyfile", str(self.keys / "server.key")]
@@ -97,16 +114,16 @@ class Federation:
 
     def register(self, devices: Sequence[int]) -> None:
         """Make a key for each device and register it under the device's name."""
-        waiting = []
+        commands = []
         for device in devices:
             public = make_device_key(self.keys, f"device-{device}")
-            command = ["flwr", "supernode", "register", str(public), CONNECTION]
-            command += ["--name", f"device-{device}"]
-            waiting.append(self._popen(command, subprocess.PIPE))
-        for process in waiting:
-            said, _ = process.communicate(timeout=START_SECONDS)
-            if process.returncode:
-                raise InputError(f"a key could not be registered: {said.decode().strip()}")
+            command = ["supernode", "register", str(public), CONNECTION]
+            commands.append([*command, "--name", f"device-{device}"])
+        together = [*self._inside, sys.executable, "-c", SEVERAL_COMMANDS, json.dumps(commands)]
+        process = self._popen(together, subprocess.PIPE)
+        said, _ = process.communicate(timeout=START_SECONDS)
+        if process.returncode:
+            raise InputError(f"a key could not be registered: {said.decode().strip()}")
 
     def start_node(
         self, device: int, node_config: Mapping[str, str], wrap: Sequence[str] = ()
@@ -121,7 +138,9 @@ class Federation:
 
     def flwr(self, *arguments: str) -> dict[str, Any]:
         """Run a ``flwr`` command and read its JSON answer."""
-        process = self._popen(["flwr", *arguments, "--format", "json"], subprocess.PIPE)
+        process = self._popen(
+            [*self._inside, "flwr", *arguments, "--format", "json"], subprocess.PIPE
+        )
         try:
             said, _ = process.communicate(timeout=START_SECONDS)
         finally:
@@ -178,12 +197,28 @@ class Federation:
         """Whether a process is running."""
         return self._processes[name].poll() is None
 
+    def peak_memory_mb(self) -> dict[str, float]:
+        """The most memory that each kind of process has had so far, of those that are running."""
+        groups = {process.pid for process in self._processes.values()}
+        peaks: dict[str, float] = {}
+        for entry in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError, StopIteration):
+                if os.getpgid(int(entry.name)) in groups:
+                    words = (entry / "cmdline").read_bytes().decode().split("\0")
+                    kind = next(Path(word).name for word in words if KIND.search(word))
+                    peak = KILOBYTES.search((entry / "status").read_text())
+                    found = int(peak.group(1)) / 1024 if peak else 0.0
+                    peaks[kind] = max(peaks.get(kind, 0.0), found)
+        return peaks
+
     def _check_alive(self, name: str) -> None:
         if not self.alive(name):
             last = self.log(name).strip().splitlines()[-3:]
             raise InputError(f"{name} ended: {' '.join(' '.join(last).split())}")
 
     def _answers(self) -> bool:
+        if self._inside:  # not reached from here
+            return "Application startup complete" in self.log("superlink")
         try:
             socket.create_connection((self.host, self.port), timeout=1).close()
         except OSError:

@@ -20,7 +20,7 @@ from mix2fld.runs import RunFolder, RunResult
 from mix2fld.streams import stream
 from mix2fld.types import Dataset
 
-STATUS_SECONDS = 10.0
+STATUS_SECONDS = 30.0
 
 
 def write_device_files(folder: Path, config: Config, dataset: Dataset) -> list[Path]:
@@ -92,17 +92,19 @@ def run_locally(
 def follow_run(federation: Federation, settings: Settings, watcher: Watcher) -> RunResult:
     """Start a run, tell the watcher about its rounds, and give its result."""
     config, path = settings.config, settings.out / settings.config.run_name
-    told = len(_rounds(path))
+    told, spoken = len(_rounds(path)), len(_last_words(path))
     run = federation.run(settings.as_run_config())
     watcher.begin(config, told)
     asked = time.monotonic()
     while (result := RunFolder(path).finished()) is None:
         time.sleep(0.2)
         told = _tell(path, told, config, watcher)
+        if words := _last_words(path)[spoken:]:
+            raise InputError(words[-1])
         if time.monotonic() > asked + STATUS_SECONDS:
             asked = time.monotonic()
             if federation.status(run).startswith("finished") and not _is_finished(path):
-                raise InputError(f"the run ended: {_last_words(path, federation)}")
+                raise InputError(f"the run ended before its time; see {federation.logs}")
     _tell(path, told, config, watcher)
     watcher.end(result)
     return result
@@ -126,11 +128,11 @@ def _is_finished(path: Path) -> bool:
     return RunFolder(path).finished() is not None
 
 
-def _last_words(path: Path, federation: Federation) -> str:
+def _last_words(path: Path) -> list[str]:
+    """Why the server stopped, each time that it did."""
     diary = path / "diary.log"
     said = diary.read_text(encoding="utf-8").splitlines() if diary.exists() else []
-    stopped = [line.partition("stopped: ")[2] for line in said if "stopped: " in line]
-    return stopped[-1] if stopped else f"see {federation.logs}"
+    return [line.partition(" stopped: ")[2] for line in said if " stopped: " in line]
 
 
 def _forget(path: Path) -> None:
