@@ -88,7 +88,7 @@ def test_a_device_killed_mid_round_joins_again(tmp_path: Path) -> None:
     config = deployed_config(tmp_path, protocols="mix2fld", devices=3, rounds=60)
     with Lab(tmp_path / "lab") as lab:
         lab.begin(config, faults={1: "2:hang"})
-        path = lab.play(config, timeout_s=60)
+        path = lab.play(config, timeout_s=90)
         wait_until(lab.mark(1).exists, "device 1 in the middle of round 2")
         lab.kill("device-1")
         wait_until(lambda: len(rounds_of(path)) >= 2, "the end of round 2")
@@ -116,9 +116,9 @@ def test_late_answers_are_not_counted(tmp_path: Path) -> None:
     with Lab(tmp_path / "lab") as lab:
         lab.begin(config)
         lab.stop("device-1")
-        lab.begin_node(1, "1:late", late_s=70)
-        path = lab.play_to_end(config, timeout_s=60)
-        assert "round 1: device 1 did not answer within 60 s" in diary(path)
+        lab.begin_node(1, "1:late", late_s=100)
+        path = lab.play_to_end(config, timeout_s=90)
+        assert "round 1: device 1 did not answer within 90 s" in diary(path)
         first, second = rounds_of(path)
         assert first["uploads"]["devices"] == [True, False]
         assert first["downloads"]["devices"] == [True, True]
@@ -127,26 +127,32 @@ def test_late_answers_are_not_counted(tmp_path: Path) -> None:
 
 
 def test_hostile_devices_are_refused(tmp_path: Path) -> None:
-    """One device, another attack in each round; a second one answers twice, then for an old round.
+    """Two devices with another attack in each round; a third answers twice, and for an old round.
 
     Of its two answers to one order the first counts, which is the old round's.
     """
     faults = list(HOSTILE)
-    config = deployed_config(tmp_path, protocols="mix2fld", devices=4, rounds=len(faults))
-    attacks = " ".join(f"{number}:{fault}" for number, fault in enumerate(faults, 1))
+    half = len(faults) // 2
+    attacks = {2: faults[:half], 3: faults[half:]}
+    config = deployed_config(tmp_path, protocols="mix2fld", devices=5, rounds=half)
+    told = {
+        device: " ".join(f"{number}:{fault}" for number, fault in enumerate(some, 1))
+        for device, some in attacks.items()
+    }
     with Lab(tmp_path / "lab") as lab:
-        lab.begin(config, faults={2: attacks, 3: "2:twice 3:old-round"})
+        lab.begin(config, faults={**told, 4: "2:twice 3:old-round"})
         path = lab.play_to_end(config)
-        rounds, said = rounds_of(path), diary(path)
-        assert lab.mark(3).read_text() == "2"
+        said = diary(path)
+        assert lab.mark(4).read_text() == "2"
         assert "duplicate reply" in lab.log("superlink")
         assert "unpickled" not in lab.log("superlink")
-        for number, info in enumerate(rounds, 1):
-            fine = number not in {2, 3}
-            assert info["uploads"]["devices"] == [True, True, False, fine]
-            assert f"round {number}: device 2 refused: " in said
-        assert re.search(r"round 2: device 3 refused: an answer for round 1", said)
-        assert re.search(r"round 3: device 3 refused: an answer for round 2", said)
+        for number, info in enumerate(rounds_of(path), 1):
+            assert info["uploads"]["devices"] == [True, True, False, False, number not in {2, 3}]
+            for device, some in attacks.items():
+                words = HOSTILE[some[number - 1]].replace("round 0", f"round {number - 1}")
+                assert re.search(rf"round {number}: device {device} refused: .*{words}", said)
+        assert "round 2: device 4 refused: an answer for round 1" in said
+        assert "round 3: device 4 refused: an answer for round 2" in said
         assert_same_as_engine(path, lab.folder, tmp_path / "engine")
 
 

@@ -17,6 +17,7 @@ from mix2fld.deploy.federation import app_folder
 from mix2fld.deploy.keys import make_certificates, make_device_key
 from mix2fld.deploy.messages import (
     FORMAT,
+    Download,
     MessageError,
     Refused,
     Taken,

@@ -54,9 +54,11 @@ class Federation:
         host: str = HOST,
         app: Path | None = None,
         inside: Sequence[str] = (),
+        python_path: Path | None = None,
     ) -> None:
         """``inside`` is a command that runs the SuperLink and ``flwr`` where the host is."""
         self.folder, self._inside = folder.resolve(), list(inside)
+        self._python_path = python_path
         self.app = app or app_folder()
         self.host, self.port = host, free_port()
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
@@ -239,8 +241,11 @@ class Federation:
 
     def environment(self) -> dict[str, str]:
         """Flower's settings: all of its files in this folder, no talk with anyone else."""
+        known = [] if self._python_path is None else [str(self._python_path)]
+        known += [os.environ["PYTHONPATH"]] if os.environ.get("PYTHONPATH") else []
         return {
             **os.environ,
+            **({"PYTHONPATH": os.pathsep.join(known)} if known else {}),
             "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]),
             "FLWR_HOME": str(self.folder / "home"),
             "FLWR_TELEMETRY_ENABLED": "0",

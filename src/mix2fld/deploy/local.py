@@ -44,9 +44,14 @@ def write_device_files(folder: Path, config: Config, dataset: Dataset) -> list[P
 
 
 @contextmanager
-def local_federation(folder: Path, files: Sequence[Path]) -> Iterator[Federation]:
-    """A SuperLink with a SuperNode for each device's file; they end with the block."""
-    with Federation(folder) as federation:
+def local_federation(
+    folder: Path, files: Sequence[Path], own_modules: bool = False
+) -> Iterator[Federation]:
+    """A SuperLink with a SuperNode for each device's file; they end with the block.
+
+    With ``own_modules`` they find modules in the working folder, such as the one of a model.
+    """
+    with Federation(folder, python_path=Path.cwd() if own_modules else None) as federation:
         federation.start_superlink()
         federation.register(range(len(files)))
         for device, file in enumerate(files):
@@ -69,7 +74,7 @@ def run_locally(
     overwrite: bool = False,
 ) -> list[RunResult]:
     """Play every run of a config with real processes; what is finished already stays."""
-    results = []
+    config, results = with_absolute_paths(config), []
     for seed in config.seed:
         folder = out / "flower" / f"s{seed}"
         singles = config.replace(seed=seed, computing_time="measured").single_runs()
@@ -80,13 +85,25 @@ def run_locally(
         for single in singles:
             RunFolder(out / single.run_name).check(single)
         files = write_device_files(folder, singles[0], dataset)
-        with local_federation(folder, files) as federation:
+        with local_federation(
+            folder, files, own_modules=":" in config.learning.model
+        ) as federation:
             for single in singles:
                 settings = Settings(single, out.resolve(), timeout_s, wait_s=timeout_s)
                 results.append(follow_run(federation, settings, watcher))
         for file in files:
             shutil.rmtree(file.parent)
     return results
+
+
+def with_absolute_paths(config: Config) -> Config:
+    """The config as processes with another working folder need it."""
+    paths: dict[str, str | Path] = {}
+    if config.data.data_folder is not None:
+        paths["data_folder"] = config.data.data_folder.expanduser().resolve()
+    if Path(config.data.dataset).is_file():
+        paths["dataset"] = str(Path(config.data.dataset).resolve())
+    return config.replace(**paths)
 
 
 def follow_run(federation: Federation, settings: Settings, watcher: Watcher) -> RunResult:

@@ -20,7 +20,12 @@ from typing import Any, NamedTuple, Self
 
 from mix2fld.config import Config
 from mix2fld.deploy.federation import START_SECONDS, Federation
-from mix2fld.deploy.local import follow_run, node_config, write_device_files
+from mix2fld.deploy.local import (
+    follow_run,
+    node_config,
+    with_absolute_paths,
+    write_device_files,
+)
 from mix2fld.deploy.settings import Settings
 from mix2fld.errors import InputError
 from mix2fld.planning import plan_link
@@ -156,7 +161,7 @@ def measure(
     check_possible()
     if folder.exists():
         raise InputError(f"out = {folder}: is there already; name another folder")
-    singles = config.replace(computing_time="measured").single_runs()
+    singles = with_absolute_paths(config).replace(computing_time="measured").single_runs()
     devices = config.data.devices
     record: dict[str, Any] = {
         "devices": devices,
