@@ -88,7 +88,7 @@ def test_a_device_killed_mid_round_joins_again(tmp_path: Path) -> None:
     config = deployed_config(tmp_path, protocols="mix2fld", devices=3, rounds=60)
     with Lab(tmp_path / "lab") as lab:
         lab.begin(config, faults={1: "2:hang"})
-        path = lab.play(config, timeout_s=90)
+        path = lab.play(config, timeout_s=150)
         wait_until(lab.mark(1).exists, "device 1 in the middle of round 2")
         lab.kill("device-1")
         wait_until(lambda: len(rounds_of(path)) >= 2, "the end of round 2")
@@ -116,9 +116,9 @@ def test_late_answers_are_not_counted(tmp_path: Path) -> None:
     with Lab(tmp_path / "lab") as lab:
         lab.begin(config)
         lab.stop("device-1")
-        lab.begin_node(1, "1:late", late_s=100)
-        path = lab.play_to_end(config, timeout_s=90)
-        assert "round 1: device 1 did not answer within 90 s" in diary(path)
+        lab.begin_node(1, "1:late", late_s=165)
+        path = lab.play_to_end(config, timeout_s=150)
+        assert "round 1: device 1 did not answer within 150 s" in diary(path)
         first, second = rounds_of(path)
         assert first["uploads"]["devices"] == [True, False]
         assert first["downloads"]["devices"] == [True, True]

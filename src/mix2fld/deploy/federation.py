@@ -83,6 +83,7 @@ class Federation:
         trace: TracebackType | None,
     ) -> None:
         self.stop(*self._processes)
+        self._sweep()
         for name in ("keys", "home"):
             shutil.rmtree(self.folder / name, ignore_errors=True)
         for file in self.folder.glob("superlink.db*"):
@@ -217,6 +218,21 @@ class Federation:
         if not self.alive(name):
             last = self.log(name).strip().splitlines()[-3:]
             raise InputError(f"{name} ended: {' '.join(' '.join(last).split())}")
+
+    def _sweep(self) -> None:
+        """Kill what has left its group: Flower starts some processes in sessions of their own."""
+        ours = f"FLWR_HOME={self.folder / 'home'}\0".encode()
+        deadline = time.monotonic() + STOP_SECONDS
+        while time.monotonic() < deadline:
+            left = False
+            for entry in Path("/proc").glob("[0-9]*"):
+                with suppress(OSError):
+                    if ours in (entry / "environ").read_bytes():
+                        os.kill(int(entry.name), signal.SIGKILL)
+                        left = True
+            if not left:
+                return
+            time.sleep(0.05)
 
     def _answers(self) -> bool:
         if self._inside:  # not reached from here
