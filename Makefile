@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 BENCH := .venv-bench
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test test-deploy check format reproduce ledger bench bench-growth clean
+.PHONY: help install run test test-deploy testbed check format reproduce ledger bench bench-growth clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -21,6 +21,11 @@ test: $(VENV)/.installed-test ## Run checks and tests
 
 test-deploy: $(VENV)/.installed-test ## Run all tests of the deployment, with real processes (half an hour)
 	$(BIN)/pytest -q -m '' tests/deploy
+
+testbed: install ## Measure FL and Mix2FLD over shaped links: root, Linux, iproute2
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[flower]'
+	$(BIN)/mix2fld deploy testbed --protocols fl mix2fld --devices 3 --rounds 4 $(ARGS) \
+		--record results/testbed/testbed.json --page docs/asymmetric_link.md
 
 check: $(VENV)/.installed-test ## Check format, lint and types
 	$(BIN)/ruff format --check .

@@ -52,6 +52,7 @@ def test_links_between_pages_lead_somewhere(page: Path) -> None:
     [
         ("results/bench/bench.json", "docs/benchmarks.md", "benchmarks.report"),
         ("results/bench/growth.json", "docs/scaling.md", "benchmarks.growth_page"),
+        ("results/testbed/testbed.json", "docs/asymmetric_link.md", "mix2fld.deploy.testbed_page"),
     ],
 )
 def test_pages_made_from_records_are_up_to_date(record: str, page: str, maker: str) -> None:

@@ -24,7 +24,7 @@ from mix2fld.types import Delivery
 from toys import toy_config, toy_dataset
 
 FAULTY = Path(__file__).parent / "faulty"
-PATIENCE = 300.0
+PATIENCE = 600.0
 
 
 def deployed_config(folder: Path, **fields: object) -> Config:
@@ -164,13 +164,14 @@ class Lab(Federation):
     def mark(self, device: int) -> Path:
         return self.folder / f"mark-{device}"
 
-    def play(self, config: Config, timeout_s: float = 120.0) -> Path:
+    def play(self, config: Config, timeout_s: float = PATIENCE) -> Path:
         """Start a run and give its folder."""
         settings = Settings(config, self.folder / "runs", timeout_s, wait_s=PATIENCE)
         self.run(settings.as_run_config())
         return settings.out / config.run_name
 
-    def play_to_end(self, config: Config, timeout_s: float = 120.0) -> Path:
+    def play_to_end(self, config: Config, timeout_s: float = PATIENCE) -> Path:
         path = self.play(config, timeout_s)
-        wait_until(lambda: RunFolder(path).finished() is not None, f"the end of {path.name}")
+        patience = PATIENCE * config.rounds
+        wait_until(lambda: RunFolder(path).finished() is not None, f"end of {path.name}", patience)
         return path

@@ -49,7 +49,11 @@ COMMANDS: dict[str, Command] = {
     "deploy": Command(
         "Play",
         "the same protocols over Flower, with real processes",
-        {"local": "deploy:DeployLocal", "keys": "deploy:DeployKeys"},
+        {
+            "local": "deploy:DeployLocal",
+            "keys": "deploy:DeployKeys",
+            "testbed": "deploy:DeployTestbed",
+        },
         goes_on=True,
     ),
     "link": Command(

@@ -5,6 +5,7 @@ Everything they write stays in one folder, and nothing of them outlives the ``wi
 
 import json
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -24,7 +25,7 @@ from mix2fld.deploy.keys import make_certificates, make_device_key
 from mix2fld.errors import InputError
 
 HOST = "127.0.0.1"
-START_SECONDS = 120.0
+START_SECONDS = 300.0
 STOP_SECONDS = 10.0
 # Has a command end with its parent, even if that was killed with -9: prctl(PR_SET_PDEATHSIG, TERM).
 LEASH = """
@@ -32,14 +33,32 @@ import ctypes, os, sys
 ctypes.CDLL(None).prctl(1, 15)
 os.execvp(sys.argv[1], sys.argv[1:])
 """
+# Several ``flwr`` commands in one process, which takes longer to start than they take.
+SEVERAL_COMMANDS = """
+import json, sys
+from flwr.cli.app import app
+for command in json.loads(sys.argv[1]):
+    app(command, standalone_mode=False)
+"""
+KIND = re.compile(r"/(flwr|flower)-\w+$")
+KILOBYTES = re.compile(r"VmHWM:\s+(\d+)")
 CONNECTION = "here"  # the name under which ``flwr`` knows the SuperLink
 
 
 class Federation:
     """A SuperLink and its SuperNodes; use it in a ``with`` block."""
 
-    def __init__(self, folder: Path, host: str = HOST, app: Path | None = None) -> None:
-        self.folder = folder.resolve()
+    def __init__(
+        self,
+        folder: Path,
+        host: str = HOST,
+        app: Path | None = None,
+        inside: Sequence[str] = (),
+        python_path: Path | None = None,
+    ) -> None:
+        """``inside`` is a command that runs the SuperLink and ``flwr`` where the host is."""
+        self.folder, self._inside = folder.resolve(), list(inside)
+        self._python_path = python_path
         self.app = app or app_folder()
         self.host, self.port = host, free_port()
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
@@ -64,6 +83,7 @@ class Federation:
         trace: TracebackType | None,
     ) -> None:
         self.stop(*self._processes)
+        self._sweep()
         for name in ("keys", "home"):
             shutil.rmtree(self.folder / name, ignore_errors=True)
         for file in self.folder.glob("superlink.db*"):
@@ -81,7 +101,7 @@ class Federation:
 
     def start_superlink(self) -> None:
         """Start the SuperLink, with TLS and registered keys only, and wait until it answers."""
-        command = ["flower-superlink", "--host", self.host, "--port", str(self.port)]
+        command = [*self._inside, "flower-superlink", "--host", self.host, "--port", str(self.port)]
         command += ["--ssl-ca-certfile", str(self.keys / "ca.crt")]
         command += ["--ssl-certfile", str(self.keys / "server.crt")]
         command += ["--ssl-keyfile", str(self.keys / "server.key")]
@@ -97,16 +117,16 @@ class Federation:
 
     def register(self, devices: Sequence[int]) -> None:
         """Make a key for each device and register it under the device's name."""
-        waiting = []
+        commands = []
         for device in devices:
             public = make_device_key(self.keys, f"device-{device}")
-            command = ["flwr", "supernode", "register", str(public), CONNECTION]
-            command += ["--name", f"device-{device}"]
-            waiting.append(self._popen(command, subprocess.PIPE))
-        for process in waiting:
-            said, _ = process.communicate(timeout=START_SECONDS)
-            if process.returncode:
-                raise InputError(f"a key could not be registered: {said.decode().strip()}")
+            command = ["supernode", "register", str(public), CONNECTION]
+            commands.append([*command, "--name", f"device-{device}"])
+        together = [*self._inside, sys.executable, "-c", SEVERAL_COMMANDS, json.dumps(commands)]
+        process = self._popen(together, subprocess.PIPE)
+        said, _ = process.communicate(timeout=START_SECONDS)
+        if process.returncode:
+            raise InputError(f"a key could not be registered: {said.decode().strip()}")
 
     def start_node(
         self, device: int, node_config: Mapping[str, str], wrap: Sequence[str] = ()
@@ -121,7 +141,9 @@ class Federation:
 
     def flwr(self, *arguments: str) -> dict[str, Any]:
         """Run a ``flwr`` command and read its JSON answer."""
-        process = self._popen(["flwr", *arguments, "--format", "json"], subprocess.PIPE)
+        process = self._popen(
+            [*self._inside, "flwr", *arguments, "--format", "json"], subprocess.PIPE
+        )
         try:
             said, _ = process.communicate(timeout=START_SECONDS)
         finally:
@@ -178,12 +200,43 @@ class Federation:
         """Whether a process is running."""
         return self._processes[name].poll() is None
 
+    def peak_memory_mb(self) -> dict[str, float]:
+        """The most memory that each kind of process has had so far, of those that are running."""
+        groups = {process.pid for process in self._processes.values()}
+        peaks: dict[str, float] = {}
+        for entry in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError, StopIteration):
+                if os.getpgid(int(entry.name)) in groups:
+                    words = (entry / "cmdline").read_bytes().decode().split("\0")
+                    kind = next(Path(word).name for word in words if KIND.search(word))
+                    peak = KILOBYTES.search((entry / "status").read_text())
+                    found = int(peak.group(1)) / 1024 if peak else 0.0
+                    peaks[kind] = max(peaks.get(kind, 0.0), found)
+        return peaks
+
     def _check_alive(self, name: str) -> None:
         if not self.alive(name):
             last = self.log(name).strip().splitlines()[-3:]
             raise InputError(f"{name} ended: {' '.join(' '.join(last).split())}")
 
+    def _sweep(self) -> None:
+        """Kill what has left its group: Flower starts some processes in sessions of their own."""
+        ours = f"FLWR_HOME={self.folder / 'home'}\0".encode()
+        deadline = time.monotonic() + STOP_SECONDS
+        while time.monotonic() < deadline:
+            left = False
+            for entry in Path("/proc").glob("[0-9]*"):
+                with suppress(OSError):
+                    if ours in (entry / "environ").read_bytes():
+                        os.kill(int(entry.name), signal.SIGKILL)
+                        left = True
+            if not left:
+                return
+            time.sleep(0.05)
+
     def _answers(self) -> bool:
+        if self._inside:  # not reached from here
+            return "Application startup complete" in self.log("superlink")
         try:
             socket.create_connection((self.host, self.port), timeout=1).close()
         except OSError:
@@ -204,8 +257,11 @@ class Federation:
 
     def environment(self) -> dict[str, str]:
         """Flower's settings: all of its files in this folder, no talk with anyone else."""
+        known = [] if self._python_path is None else [str(self._python_path)]
+        known += [os.environ["PYTHONPATH"]] if os.environ.get("PYTHONPATH") else []
         return {
             **os.environ,
+            **({"PYTHONPATH": os.pathsep.join(known)} if known else {}),
             "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]),
             "FLWR_HOME": str(self.folder / "home"),
             "FLWR_TELEMETRY_ENABLED": "0",

@@ -11,6 +11,7 @@ from flwr.serverapp import Grid
 from mix2fld.deploy.messages import Wire
 
 POLL_S = 0.2
+GRACE_S = 5.0  # an order must not expire while somebody waits for its answer
 NAME = re.compile(r"device-(\d+)")
 
 Hear = Callable[[int, RecordDict], Wire | None]
@@ -62,10 +63,15 @@ class Fleet:
 
         def send(device: int, node: int, order: Wire) -> None:
             left = deadline - time.monotonic()
-            if left > 0:
-                message = Message(order.pack(), node, kind, ttl=left, group_id=str(round_number))
-                (number,) = self._grid.push_messages([message])
-                waiting[number] = device, node
+            if left <= 0:
+                return
+            ttl = left + GRACE_S
+            message = Message(order.pack(), node, kind, ttl=ttl, group_id=str(round_number))
+            numbers = list(self._grid.push_messages([message]))
+            if numbers and numbers[0]:
+                waiting[numbers[0]] = device, node
+            else:
+                self._say(f"round {round_number}: device {device} failed: it cannot be reached")
 
         for device, (node, order) in orders.items():
             send(device, node, order)

@@ -20,7 +20,7 @@ from mix2fld.runs import RunFolder, RunResult
 from mix2fld.streams import stream
 from mix2fld.types import Dataset
 
-STATUS_SECONDS = 10.0
+STATUS_SECONDS = 30.0
 
 
 def write_device_files(folder: Path, config: Config, dataset: Dataset) -> list[Path]:
@@ -44,9 +44,14 @@ def write_device_files(folder: Path, config: Config, dataset: Dataset) -> list[P
 
 
 @contextmanager
-def local_federation(folder: Path, files: Sequence[Path]) -> Iterator[Federation]:
-    """A SuperLink with a SuperNode for each device's file; they end with the block."""
-    with Federation(folder) as federation:
+def local_federation(
+    folder: Path, files: Sequence[Path], own_modules: bool = False
+) -> Iterator[Federation]:
+    """A SuperLink with a SuperNode for each device's file; they end with the block.
+
+    With ``own_modules`` they find modules in the working folder, such as the one of a model.
+    """
+    with Federation(folder, python_path=Path.cwd() if own_modules else None) as federation:
         federation.start_superlink()
         federation.register(range(len(files)))
         for device, file in enumerate(files):
@@ -69,7 +74,7 @@ def run_locally(
     overwrite: bool = False,
 ) -> list[RunResult]:
     """Play every run of a config with real processes; what is finished already stays."""
-    results = []
+    config, results = with_absolute_paths(config), []
     for seed in config.seed:
         folder = out / "flower" / f"s{seed}"
         singles = config.replace(seed=seed, computing_time="measured").single_runs()
@@ -80,7 +85,9 @@ def run_locally(
         for single in singles:
             RunFolder(out / single.run_name).check(single)
         files = write_device_files(folder, singles[0], dataset)
-        with local_federation(folder, files) as federation:
+        with local_federation(
+            folder, files, own_modules=":" in config.learning.model
+        ) as federation:
             for single in singles:
                 settings = Settings(single, out.resolve(), timeout_s, wait_s=timeout_s)
                 results.append(follow_run(federation, settings, watcher))
@@ -89,20 +96,32 @@ def run_locally(
     return results
 
 
+def with_absolute_paths(config: Config) -> Config:
+    """The config as processes with another working folder need it."""
+    paths: dict[str, str | Path] = {}
+    if config.data.data_folder is not None:
+        paths["data_folder"] = config.data.data_folder.expanduser().resolve()
+    if Path(config.data.dataset).is_file():
+        paths["dataset"] = str(Path(config.data.dataset).resolve())
+    return config.replace(**paths)
+
+
 def follow_run(federation: Federation, settings: Settings, watcher: Watcher) -> RunResult:
     """Start a run, tell the watcher about its rounds, and give its result."""
     config, path = settings.config, settings.out / settings.config.run_name
-    told = len(_rounds(path))
+    told, spoken = len(_rounds(path)), len(_last_words(path))
     run = federation.run(settings.as_run_config())
     watcher.begin(config, told)
     asked = time.monotonic()
     while (result := RunFolder(path).finished()) is None:
         time.sleep(0.2)
         told = _tell(path, told, config, watcher)
+        if words := _last_words(path)[spoken:]:
+            raise InputError(words[-1])
         if time.monotonic() > asked + STATUS_SECONDS:
             asked = time.monotonic()
             if federation.status(run).startswith("finished") and not _is_finished(path):
-                raise InputError(f"the run ended: {_last_words(path, federation)}")
+                raise InputError(f"the run ended before its time; see {federation.logs}")
     _tell(path, told, config, watcher)
     watcher.end(result)
     return result
@@ -124,11 +143,11 @@ def _is_finished(path: Path) -> bool:
     return RunFolder(path).finished() is not None
 
 
-def _last_words(path: Path, federation: Federation) -> str:
+def _last_words(path: Path) -> list[str]:
+    """Why the server stopped, each time that it did."""
     diary = path / "diary.log"
     said = diary.read_text(encoding="utf-8").splitlines() if diary.exists() else []
-    stopped = [line.partition("stopped: ")[2] for line in said if "stopped: " in line]
-    return stopped[-1] if stopped else f"see {federation.logs}"
+    return [line.partition(" stopped: ")[2] for line in said if " stopped: " in line]
 
 
 def _forget(path: Path) -> None:

@@ -1,0 +1,109 @@
+"""The page of a test bed's record: ``mix2fld deploy testbed --record FILE --page FILE``."""
+
+from typing import Any
+
+from mix2fld.protocol import get_protocol
+
+HEAD = """# A real asymmetric link
+
+{devices} devices with {samples_per_device} {dataset} samples each, in network namespaces of one
+machine, play {rounds} rounds over Flower with TLS. `tc tbf` lets {up:g} kbit/s up and {down:g}
+kbit/s down on each wire. A transfer's bytes and seconds are those of the device's network
+interface, from the line in which its SuperNode begins to send or receive to the line in which it is
+done: message, objects, HTTP, TLS and TCP. Predicted is what `mix2fld link` says of the payload
+alone at these rates. Medians over devices and rounds.
+
+"""
+
+TAIL = """
+{verdict}A node that is asked for nothing sends {up:.0f} and receives {down:.0f} bytes a second.
+
+Made by `make testbed` (root, Linux, iproute2) from the record
+[testbed.json](../results/testbed/testbed.json). Where it cannot run it says what is missing.
+"""
+
+
+PROCESSES = {
+    "flower-supernode": "on each device",
+    "flower-superexec": "on each device, and on the server",
+    "flwr-clientapp": "on each device, while it works on a message",
+    "flower-superlink": "on the server",
+    "flwr-serverapp": "on the server, while a run lasts",
+}
+
+
+def render(record: dict[str, Any]) -> str:
+    """The page, in Markdown."""
+    rates = record["kbit_s"]
+    head = HEAD.format(**record, up=rates["up"], down=rates["down"])
+    parts = [table(record), _rounds(record), _memory(record)]
+    idle = record["idle_bytes_s"]
+    tail = TAIL.format(verdict=_verdict(record), up=idle["up"], down=idle["down"])
+    return head + "\n".join(parts) + tail
+
+
+def table(record: dict[str, Any]) -> str:
+    """A row for each kind of transfer of each protocol."""
+    lines = [
+        "| protocol | transfer | payload bytes | bytes on the wire | predicted s | measured s |",
+        "|---|---|---:|---:|---:|---:|",
+    ]
+    for name, measured in record["protocols"].items():
+        for kind, one in measured["transfers"].items():
+            cells = [
+                get_protocol(name).title,
+                kind,
+                f"{one['payload_bytes']:,}",
+                f"{one['wire_bytes']:,.0f}",
+                f"{one['predicted_s']:.3f}",
+                f"{one['measured_s']:.3f}",
+            ]
+            lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _rounds(record: dict[str, Any]) -> str:
+    lines = [
+        "| protocol | s a round | of these computing | uploads | mean accuracy of devices |",
+        "|---|---:|---:|---:|---:|",
+    ]
+    for name, measured in record["protocols"].items():
+        delivered, attempted = (measured["uploads"][key] for key in ("delivered", "attempted"))
+        cells = [
+            get_protocol(name).title,
+            f"{measured['round_s']:.1f}",
+            f"{measured['computing_s']:.1f}",
+            f"{delivered}/{attempted}",
+            f"{100 * measured['accuracy']:.2f} %",
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _memory(record: dict[str, Any]) -> str:
+    lines = ["| process | most memory, MB | runs |", "|---|---:|---|"]
+    for kind, when in PROCESSES.items():
+        if kind in record["memory_mb"]:
+            lines.append(f"| `{kind}` | {record['memory_mb'][kind]} | {when} |")
+    return "\n".join(lines) + "\n"
+
+
+def _verdict(record: dict[str, Any]) -> str:
+    """What the table shows, in a sentence."""
+    known = {
+        (name, kind): one
+        for name, measured in record["protocols"].items()
+        for kind, one in measured["transfers"].items()
+    }
+    weights, outputs = known.get(("fl", "upload")), known.get(("mix2fld", "later uploads"))
+    if weights is None or outputs is None:
+        return ""
+    payload = weights["payload_bytes"] / outputs["payload_bytes"]
+    wire = weights["wire_bytes"] / outputs["wire_bytes"]
+    seconds = weights["measured_s"] / outputs["measured_s"]
+    extra = outputs["wire_bytes"] - outputs["payload_bytes"]
+    return (
+        f"An upload of FL has {payload:.0f} times the payload of a later upload of Mix2FLD, but "
+        f"only {wire:.1f} times its bytes on the wire and {seconds:.1f} times its seconds: a "
+        f"message of Flower costs about {extra:,.0f} bytes whatever it carries. "
+    )

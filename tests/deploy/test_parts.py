@@ -1,0 +1,212 @@
+"""The small parts of the deployment: settings, messages, keys, what a device keeps, logs."""
+
+import re
+import ssl
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cryptography.hazmat.primitives.serialization import load_ssh_private_key, load_ssh_public_key
+from flwr.app import ConfigRecord, RecordDict
+
+from mix2fld.cli import main
+from mix2fld.config import Config
+from mix2fld.deploy import testbed
+from mix2fld.deploy.federation import app_folder
+from mix2fld.deploy.keys import make_certificates, make_device_key
+from mix2fld.deploy.messages import (
+    FORMAT,
+    Download,
+    MessageError,
+    Refused,
+    Taken,
+    Trained,
+    TrainOrder,
+    unpack,
+)
+from mix2fld.deploy.settings import Settings, read_settings
+from mix2fld.deploy.store import RUNS_KEPT, Store
+from mix2fld.errors import InputError
+
+TRAINED = {"round": 1, "samples": 3, "upload": b"abc", "accuracies": [0.5], "seconds": 0.1}
+
+
+def test_settings_survive_the_way_through_flower() -> None:
+    config = Config.of(
+        protocols="fd",
+        seed=7,
+        devices=4,
+        mixing_ratio=(0.2, 0.3),
+        dataset="/a path/it's.npz",
+        stop_when_converged=True,
+        learning_rate=1e-3,
+        computing_time="measured",
+    )
+    settings = Settings(config, Path("/runs/here"), 12.5, 3.0)
+    assert read_settings(settings.as_run_config()) == settings
+
+
+def test_the_apps_own_run_config_is_one() -> None:
+    app = tomllib.loads((app_folder() / "pyproject.toml").read_text())["tool"]["flwr"]["app"]
+    settings = read_settings(app["config"])
+    assert settings.config == Config.of(protocols="mix2fld", computing_time="measured")
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"settings": "devices"}, "'devices' must be a name=value"),
+        ({"settings": "devises=3"}, "did you mean 'devices'"),
+        ({"settings": "devices=none"}, "devices = 'none'"),
+        ({"settings": "dataset='a"}, "No closing quotation"),
+        ({"settings": "seed=3"}, "seed has a key of its own"),
+        ({"timeout-s": 0}, "timeout-s = 0: must be a number above 0"),
+        ({"wait-s": "long"}, "wait-s = 'long'"),
+    ],
+)
+def test_bad_settings_are_named(change: dict[str, object], words: str) -> None:
+    good = Settings(Config.of(protocols="fl"), Path("runs"), 1.0, 1.0).as_run_config()
+    with pytest.raises(InputError, match=re.escape(words)):
+        read_settings({**good, **change})
+
+
+def test_messages_survive_the_way_through_flower() -> None:
+    order = TrainOrder(
+        format=FORMAT,
+        run="0123456789abcdef",
+        device=3,
+        round=2,
+        sample_shape=[8, 8, 1],
+        num_labels=4,
+        with_seeds=True,
+        watched=False,
+        download=b"\0\1",
+    )
+    for message in (order, Trained(**TRAINED), Taken(round=3), Refused(reason="no")):
+        assert unpack(message.pack(), type(message)) == message
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ({}, "records []"),
+        ({"Trained": TRAINED, "Taken": {"round": 1}}, "records ['Trained', 'Taken']"),
+        ({"Order": TRAINED}, "must be one of Trained, Refused"),
+        ({"Trained": {**TRAINED, "upload": "text"}}, "Trained.upload"),
+        ({"Trained": {**TRAINED, "seconds": float("nan")}}, "Trained.seconds"),
+        ({"Trained": {**TRAINED, "seconds": -1.0}}, "Trained.seconds"),
+        ({"Trained": {**TRAINED, "accuracies": [1.5]}}, "Trained.accuracies.0"),
+        ({"Trained": {**TRAINED, "samples": 0}}, "Trained.samples"),
+        ({"Trained": {**TRAINED, "more": 1}}, "Trained.more"),
+        ({"Trained": {"round": 1}}, "Trained.samples"),
+    ],
+)
+def test_what_is_not_a_message_is_named(content: dict[str, dict], words: str) -> None:
+    records = RecordDict({name: ConfigRecord(values) for name, values in content.items()})
+    with pytest.raises(MessageError, match=re.escape(words)):
+        unpack(records, Trained, Refused)
+
+
+def test_a_run_cannot_name_a_folder_elsewhere() -> None:
+    elsewhere = {"format": FORMAT, "run": "../../etc", "device": 0, "round": 1, "data": b""}
+    record = RecordDict({"Download": ConfigRecord(elsewhere)})
+    with pytest.raises(MessageError, match=r"Download\.run"):
+        Download.unpack(record)
+
+
+def test_a_device_keeps_two_rounds(tmp_path: Path) -> None:
+    store = Store(tmp_path, "a" * 16, 0)
+    assert store.before(1) is None
+    for number in (1, 2, 3):
+        store.save(number, [np.full(2, number, np.float32)], np.zeros((2, 2), np.float32))
+        store.keep_download(number, bytes([number]))
+    assert store.before(4)._replace(weights=[], teacher=None) == (3, [], None, b"\3")
+    assert store.before(3).round == 2
+    assert store.before(2) is None
+    store.save(3, [np.zeros(2, np.float32)], np.zeros((2, 2), np.float32))
+    assert store.before(4).download is None
+
+
+def test_a_damaged_state_is_as_good_as_none(tmp_path: Path) -> None:
+    store = Store(tmp_path, "a" * 16, 0)
+    store.save(1, [np.ones(2, np.float32)], np.zeros((2, 2), np.float32))
+    (store.path / "1.safetensors").write_bytes(b"{")
+    assert store.before(2) is None
+
+
+def test_old_runs_are_forgotten(tmp_path: Path) -> None:
+    for number in range(RUNS_KEPT + 3):
+        store = Store(tmp_path, f"{number:016x}", 0)
+        store.save(1, [np.ones(2, np.float32)], np.zeros((2, 2), np.float32))
+    assert len(list(tmp_path.iterdir())) == RUNS_KEPT
+    assert store.before(2) is not None
+
+
+def test_certificates_and_keys_are_what_flower_takes(tmp_path: Path) -> None:
+    make_certificates(tmp_path, ["127.0.0.1", "link.example.org"])
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "server.crt", tmp_path / "server.key")
+    public = make_device_key(tmp_path, "device-0")
+    private = tmp_path / "device-0.key"
+    assert load_ssh_public_key(public.read_bytes()).curve.name == "secp384r1"
+    assert load_ssh_private_key(private.read_bytes(), None).curve.name == "secp384r1"
+    assert private.stat().st_mode & 0o077 == 0
+    assert (tmp_path / "server.key").stat().st_mode & 0o077 == 0
+
+
+def test_the_command_makes_keys_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["deploy", "keys", "link.example.org", "--devices", "2", "--out", str(tmp_path / "keys")])
+    made = {file.name for file in (tmp_path / "keys").iterdir()}
+    devices = {f"device-{n}.{kind}" for n in (0, 1) for kind in ("key", "pub")}
+    assert made == {"ca.crt", "server.crt", "server.key"} | devices
+    with pytest.raises(SystemExit, match="2"):
+        main(["deploy", "keys", "10.0.0.1", "--out", str(tmp_path / "keys")])
+    assert "is there already" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["local", "--timeout-s", "0"], "timeout_s = 0"),
+        (["local", "--protocol", "mix22fld"], "did you mean 'mix2fld'"),
+        (["keys", "host", "--devices", "0", "--out", "nowhere"], "devices = 0"),
+        (["testbed", "--uplink-kbit-s", "-5"], "uplink_kbit_s = -5"),
+    ],
+)
+def test_bad_flags_are_named(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], words: str
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["deploy", *arguments])
+    said = capsys.readouterr().err
+    assert words in said
+    assert "Traceback" not in said
+
+
+def test_a_test_bed_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(testbed.os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(testbed.shutil, "which", lambda tool: f"/sbin/{tool}")
+    with pytest.raises(InputError, match="needs root"):
+        testbed.check_possible()
+    monkeypatch.setattr(testbed.shutil, "which", lambda tool: None)
+    with pytest.raises(InputError, match="ip and tc not found: apt-get install iproute2"):
+        testbed.check_possible()
+
+
+def test_transfers_are_read_from_a_stamped_log() -> None:
+    log = """\
+100.0000 50 70 INFO :      [RUN 1, ROUND 1]
+100.0000 50 70 INFO :      Receiving: train message (ID: aa)
+100.5000 60 900 INFO :      Received successfully
+101.0000 60 900 INFO :      [RUN 1, ROUND 1]
+101.0000 60 900 INFO :      Sending: train message (ID: bb)
+103.2500 5060 1000 INFO :      Sent successfully
+104.0000 5100 1000 INFO :      [RUN 1, ROUND 2]
+104.0000 5100 1000 INFO :      Receiving: query.download message (ID: cc)
+104.2500 5200 3000 INFO :      Received successfully
+"""
+    assert testbed.transfers_in(log) == [
+        ("upload", 1, 2.25, 5000),
+        ("download", 2, 0.25, 2000),
+    ]
