@@ -1,6 +1,6 @@
 """The table of commands: what there is, in groups, and where each of them lives."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from functools import reduce
 from importlib import import_module
 from inspect import cleandoc
@@ -113,7 +113,7 @@ def parse(name: str, given: list[str]) -> Runnable:
 
     given = ["--protocols" if word == "--protocol" else word for word in given]
     kind, more = form(name, starting_config(given)), {}
-    if isinstance(kind, type) and "settings" in kind.__dataclass_fields__:
+    if is_dataclass(kind) and "settings" in (field.name for field in fields(kind)):
         more = {"default": kind(settings=starting_config(given))}
     return tyro.cli(
         kind, args=given, prog=f"mix2fld {name}", description=_described(name, kind), **more
@@ -123,7 +123,8 @@ def parse(name: str, given: list[str]) -> Runnable:
 def _described(name: str, kind: Any) -> str:
     """The docstring as it stands; for a group of commands, its line of the table."""
     if not isinstance(kind, type):
-        return COMMANDS[name].does.capitalize() + "."
+        does = COMMANDS[name].does
+        return f"{does[0].upper()}{does[1:]}."
     return cleandoc(kind.__doc__ or "")
 
 
