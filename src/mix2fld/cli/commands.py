@@ -112,7 +112,8 @@ def parse(name: str, given: list[str]) -> Runnable:
     import tyro
 
     given = ["--protocols" if word == "--protocol" else word for word in given]
-    kind, more = form(name, starting_config(given)), {}
+    kind = form(name, starting_config(given))
+    more: dict[str, Any] = {}
     if is_dataclass(kind) and "settings" in (field.name for field in fields(kind)):
         more = {"default": kind(settings=starting_config(given))}
     return tyro.cli(
