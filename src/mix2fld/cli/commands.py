@@ -1,6 +1,6 @@
 """The table of commands: what there is, in groups, and where each of them lives."""
 
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields
 from functools import reduce
 from importlib import import_module
 from inspect import cleandoc
@@ -112,10 +112,9 @@ def parse(name: str, given: list[str]) -> Runnable:
     import tyro
 
     given = ["--protocols" if word == "--protocol" else word for word in given]
-    kind = form(name, starting_config(given))
-    more: dict[str, Any] = {}
-    if is_dataclass(kind) and "settings" in (field.name for field in fields(kind)):
-        more = {"default": kind(settings=starting_config(given))}
+    start = starting_config(given)
+    kind = form(name, start)
+    more = _defaults(kind, start) if isinstance(kind, type) else {}
     return tyro.cli(
         kind, args=given, prog=f"mix2fld {name}", description=_described(name, kind), **more
     )
@@ -142,13 +141,19 @@ def form(name: str, start: Any) -> Any:
         kinds[own_name] = getattr(import_module(f"mix2fld.cli.{module}"), kind)
     if "" in kinds:
         return kinds[""]
+    return reduce(
+        or_,
+        (
+            Annotated[kind, tyro.conf.subcommand(own_name, **_defaults(kind, start))]
+            for own_name, kind in kinds.items()
+        ),
+    )
 
-    def own(own_name: str, kind: Any) -> Any:
-        takes_settings = "settings" in kind.__dataclass_fields__
-        more = {"default": kind(settings=start)} if takes_settings else {}
-        return Annotated[kind, tyro.conf.subcommand(own_name, **more)]
 
-    return reduce(or_, (own(own_name, kind) for own_name, kind in kinds.items()))
+def _defaults(kind: Any, start: Any) -> dict[str, Any]:
+    """What a command starts from, if it takes settings."""
+    takes_settings = any(field.name == "settings" for field in fields(kind))
+    return {"default": kind(settings=start)} if takes_settings else {}
 
 
 def every_form() -> Any:
