@@ -242,14 +242,13 @@ READINGS: dict[str, tuple[str, dict[str, Any], tuple[str, ...]]] = {
 def _why() -> Experiment:
     readings = [
         cell(
-            f"asymmetric-{split}",
+            "asymmetric-non-iid",
             f"why/{name}/{protocol}",
-            f"{protocol}, {label}, {split}",
+            f"{protocol}, {label}",
             protocol,
             **changes,
             **BRIEF,
         )
-        for split in ("non-iid", "iid")
         for name, (label, changes, protocols) in READINGS.items()
         for protocol in protocols
     ]

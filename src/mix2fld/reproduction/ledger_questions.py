@@ -129,12 +129,10 @@ def why(evidence: Evidence) -> str:
 
 ### What the decisions change
 
-{_readings(evidence, "non-iid")}
+{_readings(evidence)}
 
-{_readings(evidence, "iid")}
-
-Mean accuracy of all devices after five rounds, asymmetric channel, in %, ± standard deviation over
-seeds; in brackets that of the server's model. N_S = 50, N_I = 100.
+Mean accuracy of all devices after five rounds, asymmetric channel, non-IID, in %, ± standard deviation
+over seeds; in brackets that of the server's model. N_S = 50, N_I = 100.
 
 ### What reading the curves right after a download changes
 
@@ -151,20 +149,17 @@ local phase.
 Asymmetric channel, five rounds, mean accuracy of all devices. `mix2fld reproduce why`"""
 
 
-def _readings(evidence: Evidence, split: str) -> str:
+def _readings(evidence: Evidence) -> str:
     columns = ("fd", "fld", "mixfld", "mix2fld")
     rows = []
     for name, (label, _, protocols) in READINGS.items():
-        cells = {p: evidence.at(f"asymmetric-{split}", f"why/{name}/{p}") for p in protocols}
+        cells = {p: evidence.at("asymmetric-non-iid", f"why/{name}/{p}") for p in protocols}
         line = [
             f"{accuracy(cells[p], 'mean')} [{server_accuracy(cells[p])}]" if p in cells else ""
             for p in columns
         ]
         rows.append((label, *line))
-    return table(
-        (f"reading, {'IID' if split == 'iid' else 'non-IID'}", "FD", "FLD", "MixFLD", "Mix2FLD"),
-        rows,
-    )
+    return table(("reading", "FD", "FLD", "MixFLD", "Mix2FLD"), rows)
 
 
 def _after_download(evidence: Evidence) -> str:
