@@ -17,8 +17,8 @@ from mix2fld.config import Config, field_names
 from mix2fld.errors import InputError
 from mix2fld.loading import read_run, setting
 from mix2fld.metrics import metrics_of
+from mix2fld.playing import Watcher
 from mix2fld.rounds import RoundInfo
-from mix2fld.runner import Watcher
 from mix2fld.runs import RunResult
 
 Tracker = Literal["tensorboard", "mlflow", "wandb"]

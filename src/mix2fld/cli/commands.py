@@ -1,6 +1,6 @@
 """The table of commands: what there is, in groups, and where each of them lives."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import reduce
 from importlib import import_module
 from inspect import cleandoc
@@ -108,19 +108,14 @@ def parse(name: str, given: list[str]) -> Runnable:
     import tyro
 
     given = ["--protocols" if word == "--protocol" else word for word in given]
-    kind, more = form(name, starting_config(given)), {}
-    if isinstance(kind, type) and "settings" in kind.__dataclass_fields__:
-        more = {"default": kind(settings=starting_config(given))}
-    return tyro.cli(
-        kind, args=given, prog=f"mix2fld {name}", description=_described(name, kind), **more
-    )
-
-
-def _described(name: str, kind: Any) -> str:
-    """The docstring as it stands; for a group of commands, its line of the table."""
-    if not isinstance(kind, type):
-        return COMMANDS[name].does.capitalize() + "."
-    return cleandoc(kind.__doc__ or "")
+    kinds = _kinds(name)
+    start = starting_config(given) if any(map(_takes_settings, kinds.values())) else None
+    more: dict[str, Any] = {"description": COMMANDS[name].does.capitalize() + "."}
+    if "" in kinds:
+        more = {"description": cleandoc(kinds[""].__doc__)}
+        if start is not None:
+            more["default"] = kinds[""](settings=start)
+    return tyro.cli(form(name, start), args=given, prog=f"mix2fld {name}", **more)
 
 
 def form(name: str, start: Any) -> Any:
@@ -130,19 +125,24 @@ def form(name: str, start: Any) -> Any:
     """
     import tyro
 
-    kinds = {}
-    for own_name, home in COMMANDS[name].homes.items():
-        module, kind = home.split(":")
-        kinds[own_name] = getattr(import_module(f"mix2fld.cli.{module}"), kind)
-    if "" in kinds:
-        return kinds[""]
-
     def own(own_name: str, kind: Any) -> Any:
-        takes_settings = "settings" in kind.__dataclass_fields__
-        more = {"default": kind(settings=start)} if takes_settings else {}
+        more = {"default": kind(settings=start)} if _takes_settings(kind) else {}
         return Annotated[kind, tyro.conf.subcommand(own_name, **more)]
 
-    return reduce(or_, (own(own_name, kind) for own_name, kind in kinds.items()))
+    kinds = _kinds(name)
+    return kinds.get("") or reduce(or_, (own(*item) for item in kinds.items()))
+
+
+def _kinds(name: str) -> dict[str, Any]:
+    homes = {own: home.split(":") for own, home in COMMANDS[name].homes.items()}
+    return {
+        own: getattr(import_module(f"mix2fld.cli.{module}"), kind)
+        for own, (module, kind) in homes.items()
+    }
+
+
+def _takes_settings(kind: Any) -> bool:
+    return any(field.name == "settings" for field in fields(kind))
 
 
 def every_form() -> Any:

@@ -5,8 +5,9 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from mix2fld.checkpoint import made_with
 from mix2fld.config import Config, DataConfig
-from mix2fld.data import label_counts, load_dataset, partition
+from mix2fld.data import fingerprint, label_counts, load_dataset, partition
 from mix2fld.data.cache import read_cache
 from mix2fld.data.catalogue import DATASETS
 from mix2fld.errors import InputError
@@ -30,10 +31,10 @@ def data_of(run: LoadedRun) -> tuple[Dataset, Task]:
         task = make_task(config, dataset.sample_shape, dataset.num_labels)
     except InputError as error:
         raise NotAtHandError(str(error)) from None
-    if not _as_recorded(run, task):
+    if not _same_samples(run, dataset) or not _as_recorded(run, task):
         raise NotAtHandError(
-            "the run sent other bits than its settings say: it was played with data, a model or a "
-            "protocol of its own"
+            "the run was played with data, a model or a protocol of its own, which its settings do "
+            "not name"
         )
     return dataset, task
 
@@ -57,6 +58,17 @@ def _load(config: DataConfig) -> Dataset:
             f"{info.name} is not in the cache; get it with: mix2fld data get {info.name}"
         )
     return load_dataset(config)
+
+
+def _same_samples(run: LoadedRun, dataset: Dataset) -> bool:
+    checkpoint = run.folder / "checkpoint.safetensors"
+    recorded = made_with(checkpoint).get("data") if checkpoint.is_file() else None
+    return recorded in (None, _fingerprint(dataset))
+
+
+@lru_cache(maxsize=4)
+def _fingerprint(dataset: Dataset) -> str:
+    return fingerprint(dataset)
 
 
 def _as_recorded(run: LoadedRun, task: Task) -> bool:
