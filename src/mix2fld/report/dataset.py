@@ -1,6 +1,7 @@
 """The data behind a run, if it is at hand: nothing is fetched in order to show a run."""
 
 from functools import lru_cache
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +27,8 @@ class NotAtHandError(Exception):
 def data_of(run: LoadedRun) -> tuple[Dataset, Task]:
     """The dataset of a run and its task, checked against what the run recorded."""
     try:
-        dataset = _load(run.config.data.model_copy(update={"data_folder": None}))
+        data = run.config.data.model_copy(update={"data_folder": None})
+        dataset = _load(data, _age(data))
         config = run.config.replace(kernel="xla")
         task = make_task(config, dataset.sample_shape, dataset.num_labels)
     except InputError as error:
@@ -50,8 +52,15 @@ def label_map(dataset: Dataset, config: Config) -> NDArray[np.int64]:
     return label_counts(dataset.train_labels, parts_of(dataset, config), dataset.num_labels)
 
 
+def _age(config: DataConfig) -> int | None:
+    """When a file of the user's was last written; None for a named dataset."""
+    path = Path(config.dataset).expanduser()
+    return path.stat().st_mtime_ns if path.is_file() else None
+
+
 @lru_cache(maxsize=4)
-def _load(config: DataConfig) -> Dataset:
+def _load(config: DataConfig, age: int | None) -> Dataset:
+    del age  # a file that was written again is read again
     info = DATASETS.get(config.dataset)
     if info is not None and read_cache(info) is None:
         raise NotAtHandError(
