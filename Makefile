@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 BENCH := .venv-bench
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test test-deploy testbed check format reproduce ledger bench bench-growth clean
+.PHONY: help install run test test-deploy testbed check format reproduce ledger bench bench-growth clean report browser screenshots
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -15,7 +15,10 @@ install: $(VENV)/.installed ## Make .venv with the mix2fld command
 run: install ## Play the paper's head-to-head on MNIST: FL, FD, MixFLD, Mix2FLD
 	$(BIN)/mix2fld run --out runs/head-to-head
 
-test: $(VENV)/.installed-test ## Run checks and tests
+report: install ## Play a small comparison and make runs/first/report.html (a minute or two)
+	$(BIN)/mix2fld run --local-steps 400 --server-steps 200 --seed 0 1 --out runs/first --report
+
+test: $(VENV)/.installed-test browser ## Run checks and tests
 	$(MAKE) --no-print-directory check
 	$(BIN)/pytest -q -n 2
 
@@ -26,6 +29,19 @@ testbed: install ## Measure FL and Mix2FLD over shaped links: root, Linux, iprou
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[flower]'
 	$(BIN)/mix2fld deploy testbed --protocols fl mix2fld --devices 3 --rounds 4 $(ARGS) \
 		--record results/testbed/testbed.json --page docs/asymmetric_link.md
+
+# The browser tests need Chromium: got where this may be done, else they are skipped.
+browser:
+	@command -v chromium chromium-browser google-chrome google-chrome-stable >/dev/null \
+		|| { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get -qq update \
+			&& DEBIAN_FRONTEND=noninteractive apt-get -qq install -y chromium >/dev/null; } \
+		|| echo "no Chromium here and none could be installed: the browser tests will be skipped"
+
+SHOTS := runs/screenshots
+screenshots: $(VENV)/.installed-test browser ## Make the pictures of the report in the README (ten minutes)
+	$(BIN)/mix2fld run --protocols fl fl8 fd mixfld mix2fld --seed 0 1 2 \
+		--local-steps 1600 --server-steps 800 --out $(SHOTS) --report
+	$(BIN)/python docs/make_screenshots.py $(SHOTS)/report.html docs/images
 
 check: $(VENV)/.installed-test ## Check format, lint and types
 	$(BIN)/ruff format --check .

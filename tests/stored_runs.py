@@ -27,7 +27,7 @@ def play(folder: Path, **fields: object) -> Config:
     folder.mkdir(parents=True, exist_ok=True)
     dataset = save_toy_dataset(folder / "toy.npz")
     uneven = {"partition": "non-iid", "rare_labels": 1, "local_steps": 6, "learning_rate": 0.03}
-    config = toy_config(dataset=str(dataset), rounds=3, **{**uneven, **fields})
+    config = toy_config(**{"dataset": str(dataset), "rounds": 3, **uneven, **fields})
     run(config, folder / "runs", link=CoinLink())
     return config
 

@@ -51,7 +51,7 @@ class Found:
     notes: list[str] = field(default_factory=list)
 
 
-def find_runs(paths: Sequence[Path]) -> list[Path]:
+def find_run_folders(paths: Sequence[Path]) -> list[Path]:
     """Run folders among ``paths`` and below them, each once, in the order of their names."""
     found: dict[Path, Path] = {}
     for path in paths:
@@ -63,7 +63,7 @@ def find_runs(paths: Sequence[Path]) -> list[Path]:
 def read_runs(paths: Sequence[Path]) -> Found:
     """Every run with at least one round; one that cannot be read is a note, not an error."""
     found = Found()
-    for folder in find_runs(paths):
+    for folder in find_run_folders(paths):
         try:
             run = read_run(folder)
         except InputError as error:

@@ -112,20 +112,15 @@ def parse(name: str, given: list[str]) -> Runnable:
     import tyro
 
     given = ["--protocols" if word == "--protocol" else word for word in given]
-    start = starting_config(given)
-    kind = form(name, start)
-    more = _defaults(kind, start) if isinstance(kind, type) else {}
-    return tyro.cli(
-        kind, args=given, prog=f"mix2fld {name}", description=_described(name, kind), **more
-    )
-
-
-def _described(name: str, kind: Any) -> str:
-    """The docstring as it stands; for a group of commands, its line of the table."""
-    if not isinstance(kind, type):
-        does = COMMANDS[name].does
-        return f"{does[0].upper()}{does[1:]}."
-    return cleandoc(kind.__doc__ or "")
+    kinds = _kinds(name)
+    start = starting_config(given) if any(map(_takes_settings, kinds.values())) else None
+    does = COMMANDS[name].does
+    more: dict[str, Any] = {"description": f"{does[0].upper()}{does[1:]}."}
+    if "" in kinds:
+        more = {"description": cleandoc(kinds[""].__doc__)}
+        if start is not None:
+            more["default"] = kinds[""](settings=start)
+    return tyro.cli(form(name, start), args=given, prog=f"mix2fld {name}", **more)
 
 
 def form(name: str, start: Any) -> Any:
@@ -135,25 +130,24 @@ def form(name: str, start: Any) -> Any:
     """
     import tyro
 
-    kinds = {}
-    for own_name, home in COMMANDS[name].homes.items():
-        module, kind = home.split(":")
-        kinds[own_name] = getattr(import_module(f"mix2fld.cli.{module}"), kind)
-    if "" in kinds:
-        return kinds[""]
-    return reduce(
-        or_,
-        (
-            Annotated[kind, tyro.conf.subcommand(own_name, **_defaults(kind, start))]
-            for own_name, kind in kinds.items()
-        ),
-    )
+    def own(own_name: str, kind: Any) -> Any:
+        more = {"default": kind(settings=start)} if _takes_settings(kind) else {}
+        return Annotated[kind, tyro.conf.subcommand(own_name, **more)]
+
+    kinds = _kinds(name)
+    return kinds.get("") or reduce(or_, (own(*item) for item in kinds.items()))
 
 
-def _defaults(kind: Any, start: Any) -> dict[str, Any]:
-    """What a command starts from, if it takes settings."""
-    takes_settings = any(field.name == "settings" for field in fields(kind))
-    return {"default": kind(settings=start)} if takes_settings else {}
+def _kinds(name: str) -> dict[str, Any]:
+    homes = {own: home.split(":") for own, home in COMMANDS[name].homes.items()}
+    return {
+        own: getattr(import_module(f"mix2fld.cli.{module}"), kind)
+        for own, (module, kind) in homes.items()
+    }
+
+
+def _takes_settings(kind: Any) -> bool:
+    return any(field.name == "settings" for field in fields(kind))
 
 
 def every_form() -> Any:

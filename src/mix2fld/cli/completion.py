@@ -16,7 +16,7 @@ class CompletionCommand:
       mix2fld completion fish > ~/.config/fish/completions/mix2fld.fish
     """
 
-    shell: tyro.conf.Positional[Literal["bash", "zsh", "fish", "tcsh"]]
+    shell: tyro.conf.Positional[Literal["bash", "zsh", "fish"]]
     """Your shell."""
 
     def run(self) -> None:

@@ -21,6 +21,10 @@ class Watchers(Watcher):
     def __init__(self, watchers: Sequence[Watcher]) -> None:
         self._watchers = watchers
 
+    def note(self, line: str) -> None:
+        """Tell the first: a note is for people, once."""
+        self._watchers[0].note(line)
+
     def begin(self, config: Config, rounds_done: int) -> None:
         """Tell each that a run begins."""
         for watcher in self._watchers:

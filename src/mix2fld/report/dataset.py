@@ -1,12 +1,14 @@
 """The data behind a run, if it is at hand: nothing is fetched in order to show a run."""
 
 from functools import lru_cache
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mix2fld.checkpoint import made_with
 from mix2fld.config import Config, DataConfig
-from mix2fld.data import label_counts, load_dataset, partition
+from mix2fld.data import fingerprint, label_counts, load_dataset, partition
 from mix2fld.data.cache import read_cache
 from mix2fld.data.catalogue import DATASETS
 from mix2fld.errors import InputError
@@ -25,15 +27,16 @@ class NotAtHandError(Exception):
 def data_of(run: LoadedRun) -> tuple[Dataset, Task]:
     """The dataset of a run and its task, checked against what the run recorded."""
     try:
-        dataset = _load(run.config.data.model_copy(update={"data_folder": None}))
+        data = run.config.data.model_copy(update={"data_folder": None})
+        dataset = _load(data, _age(data))
         config = run.config.replace(kernel="xla")
         task = make_task(config, dataset.sample_shape, dataset.num_labels)
     except InputError as error:
         raise NotAtHandError(str(error)) from None
-    if not _as_recorded(run, task):
+    if not _same_samples(run, dataset) or not _as_recorded(run, task):
         raise NotAtHandError(
-            "the run sent other bits than its settings say: it was played with data, a model or a "
-            "protocol of its own"
+            "the run was played with data, a model or a protocol of its own, which its settings do "
+            "not name"
         )
     return dataset, task
 
@@ -49,14 +52,32 @@ def label_map(dataset: Dataset, config: Config) -> NDArray[np.int64]:
     return label_counts(dataset.train_labels, parts_of(dataset, config), dataset.num_labels)
 
 
+def _age(config: DataConfig) -> int | None:
+    """When a file of the user's was last written; None for a named dataset."""
+    path = Path(config.dataset).expanduser()
+    return path.stat().st_mtime_ns if path.is_file() else None
+
+
 @lru_cache(maxsize=4)
-def _load(config: DataConfig) -> Dataset:
+def _load(config: DataConfig, age: int | None) -> Dataset:
+    del age  # a file that was written again is read again
     info = DATASETS.get(config.dataset)
     if info is not None and read_cache(info) is None:
         raise NotAtHandError(
             f"{info.name} is not in the cache; get it with: mix2fld data get {info.name}"
         )
     return load_dataset(config)
+
+
+def _same_samples(run: LoadedRun, dataset: Dataset) -> bool:
+    checkpoint = run.folder / "checkpoint.safetensors"
+    recorded = made_with(checkpoint).get("data") if checkpoint.is_file() else None
+    return recorded in (None, _fingerprint(dataset))
+
+
+@lru_cache(maxsize=4)
+def _fingerprint(dataset: Dataset) -> str:
+    return fingerprint(dataset)
 
 
 def _as_recorded(run: LoadedRun, task: Task) -> bool:

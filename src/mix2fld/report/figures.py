@@ -62,7 +62,8 @@ def _draw_protocol(axes: Axes, runs: Sequence[RunResult], protocol: str) -> None
 
 def _zoomed(results: Sequence[RunResult]) -> tuple[float, float]:
     """Limits that leave out the first climb from an untrained model."""
-    trained = np.concatenate([curve_of(result)[1][2:] for result in results])
+    curves = [curve_of(result)[1] for result in results]
+    trained = np.concatenate([curve[2:] if len(curve) > 2 else curve for curve in curves])
     low, high = float(trained.min()), float(trained.max())
     margin = 0.05 * max(high - low, 0.02)
     return max(0.0, low - margin), min(1.0, high + margin)

@@ -7,7 +7,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 from mix2fld.errors import InputError
-from mix2fld.loading import find_runs, read_runs
+from mix2fld.loading import find_run_folders, read_runs
 from mix2fld.report.html import as_json, live_page
 from mix2fld.report.page_data import page_data
 
@@ -36,7 +36,7 @@ class Feed:
     def _signature(self) -> tuple[tuple[str, int, int], ...]:
         """Name, time and size of every file of a run."""
         found = []
-        for folder in find_runs([self._folder]):
+        for folder in find_run_folders([self._folder]):
             for name in _FILES:
                 try:
                     state = (folder / name).stat()

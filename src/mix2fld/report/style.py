@@ -65,6 +65,7 @@ PAPER: Any = {
     "pdf.fonttype": 42,  # TrueType, embedded
     "ps.fonttype": 42,
     "svg.fonttype": "path",
+    "svg.hashsalt": "mix2fld",  # the same picture, the same bytes
 }
 """Settings of matplotlib for figures in a paper."""
 

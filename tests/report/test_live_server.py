@@ -1,0 +1,99 @@
+"""The server behind the live page: whom it answers, what it reads, how it ends."""
+
+import http.client
+import json
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mix2fld.errors import InputError
+from mix2fld.report.live import PageServer, make_server
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[PageServer]:
+    made = make_server(tmp_path / "runs", 0)
+    thread = threading.Thread(target=made.serve_forever, kwargs={"poll_interval": 0.05})
+    thread.start()
+    yield made
+    made.shutdown()
+    thread.join()
+    made.server_close()
+
+
+def ask(server: PageServer, path: str, host: str | None = None) -> tuple[int, bytes]:
+    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=120)
+    connection.request("GET", path, headers={"Host": host} if host else {})
+    answer = connection.getresponse()
+    body = answer.read()
+    connection.close()
+    return answer.status, body
+
+
+def test_it_binds_to_this_machine_only(server: PageServer) -> None:
+    assert server.server_address[0] == "127.0.0.1"
+
+
+def test_it_answers_a_browser_of_this_machine_only(server: PageServer) -> None:
+    assert ask(server, "/")[0] == 200
+    assert ask(server, "/", "localhost:8420")[0] == 200
+    assert ask(server, "/data.json", "evil.example:8420")[0] == 403
+
+
+@pytest.mark.parametrize("path", ["/../../etc/passwd", "/config.toml", "/data.json/x", "/?x"])
+def test_there_are_two_answers_and_no_files(server: PageServer, path: str) -> None:
+    assert ask(server, path)[0] == 404
+
+
+def test_data_follows_the_files_and_nothing_is_written(
+    server: PageServer, runs: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "runs"
+    assert json.loads(ask(server, "/data.json")[1])["series"] == []
+    shutil.copytree(runs / "fl-s0", folder / "fl-s0")
+    before = {path: path.stat().st_mtime_ns for path in sorted(tmp_path.rglob("*"))}
+    first = ask(server, "/data.json")[1]
+    assert [series["protocol"] for series in json.loads(first)["series"]] == ["fl"]
+    assert ask(server, "/data.json")[1] == first
+    assert {path: path.stat().st_mtime_ns for path in sorted(tmp_path.rglob("*"))} == before
+    shutil.rmtree(folder)
+    assert json.loads(ask(server, "/data.json")[1])["series"] == []
+
+
+def test_a_port_in_use_is_said(server: PageServer, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=f"port = {server.server_port}: cannot be used"):
+        make_server(tmp_path, server.server_port)
+    with pytest.raises(InputError, match="port = 70000"):
+        make_server(tmp_path, 70000)
+
+
+def test_the_command_serves_until_interrupted(runs: Path) -> None:
+    watching = subprocess.Popen(
+        [sys.executable, "-m", "mix2fld", "watch", str(runs), "--port", "0", "--json"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert watching.stdout is not None
+        said = ""
+        while not said.endswith("}\n"):
+            said += watching.stdout.readline()
+        port = int(json.loads(said)["address"].rstrip("/").rsplit(":", 1)[1])
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
+        connection.request("GET", "/data.json")
+        assert len(json.loads(connection.getresponse().read())["series"]) == 4
+        connection.close()
+        watching.send_signal(signal.SIGINT)
+        _, complaints = watching.communicate(timeout=120)
+    finally:
+        watching.kill()
+        watching.wait()
+    assert watching.returncode == 0
+    assert "Traceback" not in complaints

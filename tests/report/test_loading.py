@@ -1,0 +1,109 @@
+"""Runs are read while others write them, and come out as frames."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import mix2fld
+from mix2fld.errors import InputError
+from mix2fld.loading import read_run, read_runs, require_runs
+from mix2fld.metrics import PARTS, metrics_of, seconds_by_part
+from stored_runs import Replay
+
+
+def test_a_run_is_read_at_every_stage(runs: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "fl-s0"
+    replay = Replay(runs / "fl-s0", folder)
+    assert read_runs([tmp_path]).runs == []
+    replay.begin()
+    stages = []
+    for act in (
+        lambda: None,
+        lambda: replay.append(1),
+        lambda: replay.append_half(2),
+        lambda: replay.append_other_half(2),
+        lambda: replay.append(3),
+        replay.finish,
+    ):
+        act()
+        found = read_runs([tmp_path])
+        (run,) = found.runs
+        stages.append((len(run.rounds), run.finished))
+        assert found.notes == []
+    assert stages == [(0, False), (1, False), (1, False), (2, False), (3, False), (3, True)]
+    shutil.rmtree(folder)
+    assert read_runs([tmp_path]).runs == []
+    assert read_run(folder) is None
+
+
+def test_a_damaged_line_is_named_and_what_is_before_it_kept(runs: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "fl-s0"
+    shutil.copytree(runs / "fl-s0", folder)
+    lines = (folder / "rounds.jsonl").read_text().splitlines(keepends=True)
+    for damage in ("\x00\x00\n", "[]\n", '{"round": 2}\n'):
+        (folder / "rounds.jsonl").write_text(lines[0] + damage + lines[2])
+        found = read_runs([tmp_path])
+        assert [info["round"] for info in found.runs[0].rounds] == [1]
+        assert "line 2 is not a round" in found.notes[0]
+
+
+def test_foreign_files_are_passed_over(runs: Path, tmp_path: Path) -> None:
+    shutil.copytree(runs / "fl-s0", tmp_path / "fl-s0")
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "config.toml").write_text("[tool]\nname = 1\n")
+    found = require_runs([tmp_path])
+    assert [run.protocol for run in found.runs] == ["fl"]
+    assert "other" in found.notes[0]
+
+
+@pytest.mark.parametrize(("name", "words"), [("nowhere", "no such folder"), ("", "holds no run")])
+def test_nothing_to_show_is_said(tmp_path: Path, name: str, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        require_runs([tmp_path / name])
+
+
+def test_a_frame_has_a_row_for_each_round(runs: Path) -> None:
+    frame = mix2fld.load_runs(runs)
+    assert len(frame) == 4 * 2 * 3
+    for (protocol, seed), rounds in frame.groupby(["protocol", "seed"]):
+        summary = json.loads((runs / f"{protocol}-s{seed}" / "summary.json").read_text())
+        assert rounds["accuracy/mean"].iloc[-1] == pytest.approx(summary["accuracy"]["mean"])
+        assert rounds["so_far/bits_up"].iloc[-1] == summary["bits"]["up"]
+        assert rounds["uploads/delivered"].sum() == summary["uploads"]["delivered"]
+        seconds = sum(summary["seconds"].values())
+        assert rounds["so_far/seconds"].iloc[-1] == pytest.approx(seconds)
+    assert set(frame["local_steps"]) == {6}
+    assert "tolerance" not in frame
+
+
+def test_frames_of_runs_and_of_devices(runs: Path) -> None:
+    assert len(mix2fld.load_runs(runs, rows="runs")) == 8
+    devices = mix2fld.load_runs(runs / "fl-s0", rows="devices")
+    assert len(devices) == 3 * 4
+    last = json.loads((runs / "fl-s0" / "rounds.jsonl").read_text().splitlines()[-1])
+    assert devices["accuracy"].tolist()[-4:] == last["accuracy"]["devices"]
+    assert devices["uploaded"].tolist()[-4:] == last["uploads"]["devices"]
+
+
+def test_time_is_split_by_where_it_went(runs: Path) -> None:
+    run = read_run(runs / "mix2fld-s0")
+    assert run is not None
+    for info, parts in zip(run.rounds, seconds_by_part(run.rounds), strict=True):
+        assert parts["uplink"] == pytest.approx(info["slots"]["up"] * 1e-3)
+        assert parts["downlink"] == pytest.approx(info["slots"]["down"] * 1e-3)
+        assert parts["device"] == pytest.approx(6 * 100e-6)
+        converted = info["seeds"]["samples"] > 0 and info["uploads"]["delivered"] > 0
+        assert parts["server"] == pytest.approx(20 * 100e-6 * converted)
+        assert sum(parts.values()) == pytest.approx(sum(info["seconds"].values()))
+        assert set(parts) == set(PARTS)
+
+
+def test_metrics_leave_out_what_a_round_does_not_have(runs: Path) -> None:
+    run = read_run(runs / "isolated-s0")
+    assert run is not None
+    assert all("accuracy/server" not in row for row in metrics_of(run.rounds))
+    assert all(np.isfinite(list(row.values())).all() for row in metrics_of(run.rounds))
