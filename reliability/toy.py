@@ -31,7 +31,9 @@ def small_flags(dataset: str, **fields: Any) -> list[str]:
     """The same as flags of ``mix2fld run``."""
     named = {**SMALL, "dataset": dataset, **fields}
     return [
-        word for name, value in named.items() for word in (f"--{name.replace('_', '-')}", str(value))
+        word
+        for name, value in named.items()
+        for word in (f"--{name.replace('_', '-')}", str(value))
     ]
 
 
