@@ -12,7 +12,6 @@ from mix2fld.batching import TestSet, Trainer, pick
 from mix2fld.clock import Clock, computing_seconds, transfer_seconds
 from mix2fld.convergence import relative_change
 from mix2fld.data import check_labels_covered, partition
-from mix2fld.errors import InputError
 from mix2fld.exchange import (
     decode_download,
     decode_upload,
@@ -23,11 +22,13 @@ from mix2fld.exchange import (
     make_seeds,
     upload_bits,
 )
+from mix2fld.finite import check_countable, check_devices, check_server
 from mix2fld.learning import average_outputs, draw_samples, one_hot
 from mix2fld.link import Direction, Link, check_delivery
 from mix2fld.processor import usable_cores
 from mix2fld.protocol import Protocol
 from mix2fld.rounds import LocalPhase, Round, RoundInfo, RunState, Transfer, observe
+from mix2fld.server.seed_sets import inversely_mixed
 from mix2fld.streams import stream
 from mix2fld.task import Task
 from mix2fld.types import Dataset, Knowledge, Seeds, ServerState, Upload, Weights
@@ -38,7 +39,9 @@ class Simulation:
 
     def __init__(self, task: Task, protocol: Protocol, dataset: Dataset, link: Link) -> None:
         config = task.config
+        check_countable(config)
         self.task, self.protocol, self.link = task, protocol, link
+        self._unmixes = protocol.prepare_seeds is inversely_mixed
         self.parts = partition(
             dataset.train_labels, config.data, dataset.num_labels, stream(task.seed, "partition")
         )
@@ -81,7 +84,7 @@ class Simulation:
 
         started = time.perf_counter()
         server = global_update(self.protocol, self.task, state.server, inbox, round_number)
-        self._check_server(server, round_number)
+        check_server(self.task.config, server.weights, self._unmixes, round_number)
         server_seconds = self._server_seconds(server, state.server, time.perf_counter() - started)
 
         weights, teachers, down = self._download(state, local, server, round_number)
@@ -106,14 +109,15 @@ class Simulation:
             snapshots.append((end, pick(phase.weights, self.reference)))
         share = usable_cores() / len(self.parts)
         measured = (time.perf_counter() - started) * min(1.0, share)
-        self._check_finite(phase.weights, round_number)
         seconds = computing_seconds(
             self.task.config.clock,
             self.task.config.clock.device_step_us,
             config.local_steps,
             measured,
         )
-        outputs = np.stack([average_outputs(pick(phase, d)) for d in range(len(self.parts))])
+        devices = range(len(self.parts))
+        outputs = np.stack([average_outputs(pick(phase, device)) for device in devices])
+        check_devices(self.task.config, devices, phase.weights, outputs, round_number)
         return LocalPhase(phase.weights, outputs, snapshots, state.clock.after(computing=seconds))
 
     def draws(self, round_number: int) -> NDArray[np.int32]:
@@ -202,27 +206,6 @@ class Simulation:
         steps = self.task.config.learning.server_steps if converted else 0
         clock = self.task.config.clock
         return computing_seconds(clock, clock.server_step_us, steps, measured)
-
-    def _check_server(self, server: ServerState, round_number: int) -> None:
-        if all(np.isfinite(tensor).all() for tensor in jax.tree.leaves(server.weights)):
-            return
-        config = self.task.config
-        raise InputError(
-            f"learning_rate = {config.learning.learning_rate:g}: the server's model is no longer "
-            f"finite in round {round_number}; use a smaller one, or a mixing_ratio farther from "
-            f"0.5 (it is {config.seeding.mixing_ratio[0]:g})"
-        )
-
-    def _check_finite(self, weights: Weights, round_number: int) -> None:
-        finite = np.ones(len(self.parts), bool)
-        for tensor in jax.tree.leaves(weights):
-            finite &= np.isfinite(tensor.reshape(len(self.parts), -1)).all(axis=1)
-        if not finite.all():
-            raise InputError(
-                f"learning_rate = {self.task.config.learning.learning_rate:g}: the weights of "
-                f"device {int(np.argmin(finite))} are no longer finite in round {round_number}; "
-                "use a smaller one"
-            )
 
 
 def _replace_where(chosen: NDArray[np.bool_], new: Weights, stacked: Weights) -> Weights:
