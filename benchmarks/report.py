@@ -1,4 +1,3 @@
-# ruff: noqa: RUF001
 """The page ``docs/benchmarks.md``, made from the record alone: ``python -m benchmarks.report``."""
 
 import json

@@ -5,7 +5,6 @@ killed.
 """
 
 import argparse
-import os
 import random
 import signal
 import subprocess
@@ -28,13 +27,16 @@ POLL_SECONDS = 0.002
 
 
 class Victim:
-    """One run that is killed again and again."""
+    """A comparison of some protocols that is killed again and again."""
 
-    def __init__(self, protocol: str, file: Path, scratch: Path, rng: random.Random) -> None:
-        flags = small_flags(str(file), protocols=protocol, rounds=ROUNDS)
-        self.whole, self.out = scratch / "whole", scratch / "killed"
-        self.name, self.rng = f"{protocol}-s0", rng
-        self._command = ["run", *flags, "--out"]
+    def __init__(
+        self, protocols: Sequence[str], rounds: int, file: Path, scratch: Path, rng: random.Random
+    ) -> None:
+        self.whole, self.out, self.rng = scratch / "whole", scratch / "killed", rng
+        self.names = [f"{protocol}-s0" for protocol in protocols]
+        self.all_rounds = rounds * len(protocols)
+        flags = small_flags(str(file), rounds=rounds)
+        self._command = ["run", *flags, "--protocols", *protocols, "--out"]
         self.kills: list[str] = []
         self.starts: Counter[str] = Counter()
 
@@ -51,7 +53,7 @@ class Victim:
         process = self.start()
         deadline = time.monotonic() + PATIENCE_SECONDS
         while process.poll() is None and time.monotonic() < deadline:
-            if self.rounds() >= before + aim and (self.out / self.name).exists():
+            if self.rounds() >= before + aim and self.out.exists():
                 time.sleep(self.rng.random() * 0.05)
                 break
             time.sleep(POLL_SECONDS)
@@ -63,14 +65,20 @@ class Victim:
             assert process.returncode == 0, said.decode()
 
     def finish(self) -> None:
-        """Let it come to its end and compare."""
+        """Let it come to its end."""
         process = self.start()
         _, said = process.communicate(timeout=PATIENCE_SECONDS)
         assert process.returncode == 0, said.decode()
-        assert contents(self.out / self.name) == contents(self.whole / self.name), self.name
+
+    def compare(self) -> int:
+        """How many runs there are, all of them as if nobody had killed them."""
+        for name in self.names:
+            assert contents(self.out / name) == contents(self.whole / name), name
+        return len(self.names)
 
     def start(self) -> "subprocess.Popen[bytes]":
-        resume = (self.out / self.name / "config.toml").exists() and self.rng.random() < 0.5
+        begun = all((self.out / name / "config.toml").exists() for name in self.names)
+        resume = begun and self.rng.random() < 0.5
         self.starts["mix2fld resume" if resume else "the same command"] += 1
         words = ["resume"] if resume else self._command
         return subprocess.Popen(
@@ -80,28 +88,26 @@ class Victim:
         )
 
     def rounds(self) -> int:
-        try:
-            return (self.out / self.name / "rounds.jsonl").read_bytes().count(b"\n")
-        except OSError:
-            return 0
+        """Rounds recorded so far."""
+        return sum(file.read_bytes().count(b"\n") for file in self.out.glob("*/rounds.jsonl"))
+
+    def done(self) -> bool:
+        return all((self.out / name / "summary.json").exists() for name in self.names)
 
     def state(self) -> str:
-        """What the kill left behind."""
-        folder = self.out / self.name
-        if not (folder / "config.toml").exists():
-            return "before the run was set up"
-        if (folder / "summary.json").exists():
-            return "when the run was finished"
+        """What the kill left behind, in the run that was under way."""
+        folders = [self.out / name for name in self.names]
+        if not all((folder / "config.toml").exists() for folder in folders):
+            return "while the runs were set up"
+        folder = next((f for f in folders if not (f / "summary.json").exists()), None)
+        if folder is None:
+            return "when all runs were finished"
         if list(folder.glob("*.part")):
             return "while a file was written"
-        checkpoints = [
-            folder / "checkpoint.safetensors",
-            folder / "checkpoint.previous.safetensors",
-        ]
         rounds = folder / "rounds.jsonl"
         if not rounds.exists():
-            return "before the first round"
-        newest = max((c.stat().st_mtime_ns for c in checkpoints if c.exists()), default=0)
+            return "before the first round of a run"
+        newest = max((c.stat().st_mtime_ns for c in folder.glob("checkpoint*")), default=0)
         if rounds.stat().st_mtime_ns > newest:
             return "between record and checkpoint"
         return "while a round was played"
@@ -111,32 +117,45 @@ class Victim:
 
 
 def kill_runs(
-    protocols: Sequence[str], kills_each: int, seed: int, keep: bool = False
+    groups: Sequence[Sequence[str]],
+    kills_each: int,
+    seed: int,
+    rounds: int = ROUNDS,
+    keep: bool = False,
 ) -> dict[str, Any]:
-    """Kill every protocol's run so often; the counts of where the kills fell."""
-    found: dict[str, Any] = {"kills": 0, "identical": 0, "protocol": {}, "where": {}, "starts": {}}
+    """Kill each group's comparison so often; the counts of where the kills fell."""
     where: Counter[str] = Counter()
     starts: Counter[str] = Counter()
+    kills: dict[str, int] = {}
+    identical = 0
     with tempfile.TemporaryDirectory() as scratch:
-        os.environ.setdefault("MIX2FLD_CACHE", str(Path(scratch) / "cache"))
         file = write_dataset(Path(scratch) / "toy.npz")
-        for protocol in protocols:
-            victim = Victim(
-                protocol, file, Path(scratch) / protocol, random.Random(f"{seed}{protocol}")
-            )
+        for protocols in groups:
+            title = ", ".join(protocols)
+            rng = random.Random(f"{seed} {title}")
+            victim = Victim(protocols, rounds, file, Path(scratch) / title, rng)
             victim.play_whole()
             while len(victim.kills) < kills_each:
-                left = max(1, (ROUNDS - victim.rounds()) // (kills_each - len(victim.kills)))
-                victim.kill_once(victim.rng.randrange(left + 1))
-                if victim.state() == "when the run was finished" and len(victim.kills) < kills_each:
-                    victim.out = victim.out.with_name(f"{victim.out.name}+")  # a fresh one
+                left = victim.all_rounds - victim.rounds()
+                share = max(1, left // (kills_each - len(victim.kills)))
+                victim.kill_once(rng.randrange(share + 1))
+                if victim.done() and len(victim.kills) < kills_each:
+                    identical += victim.compare()
+                    victim.out = victim.out.with_name(f"{victim.out.name}+")  # begin another one
             victim.finish()
+            identical += victim.compare()
             where.update(victim.kills)
             starts.update(victim.starts)
-            found["kills"] += len(victim.kills)
-            found["identical"] += 1
-            found["protocol"][protocol] = len(victim.kills)
-            found |= {"where": dict(where), "starts": dict(starts), "seed": seed}
+            kills[title] = len(victim.kills)
+            found = {
+                "kills": sum(kills.values()),
+                "identical": identical,
+                "group": kills,
+                "where": dict(where),
+                "starts": dict(starts),
+                "seed": seed,
+            }
+            print(f"{title}: {kills[title]} kills survived", flush=True)
             if keep:
                 write_record("crash", found)
     return found
@@ -144,11 +163,11 @@ def kill_runs(
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--kills", type=int, default=14, help="for each protocol")
+    parser.add_argument("--kills", type=int, default=12, help="for each protocol, and for all")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--protocols", nargs="+", default=list(PROTOCOLS))
     given = parser.parse_args()
-    print(kill_runs(given.protocols, given.kills, given.seed, keep=True))
+    groups = [*((name,) for name in PROTOCOLS), tuple(PROTOCOLS)]
+    print(kill_runs(groups, given.kills, given.seed, keep=True))
 
 
 if __name__ == "__main__":

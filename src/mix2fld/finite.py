@@ -1,4 +1,4 @@
-"""Numbers that went wrong, found in the round where it happens, with the device and likely cause."""
+"""Divergence: found in the round where it happens, and said with the device and likely cause."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -36,7 +36,7 @@ def check_devices(
             causes.append("distillation_loss = printed has no lower bound: use cross-entropy")
         raise InputError(
             f"learning_rate = {config.learning.learning_rate:g}: the weights of device "
-            f"{devices[row]} {_state(largest[row])} in round {round_number}; {' or '.join(causes)}"
+            f"{devices[row]} diverged in round {round_number}; {' or '.join(causes)}"
         )
 
 
@@ -55,8 +55,8 @@ def check_server(config: Config, weights: Weights | None, unmixes: bool, round_n
             f"{condition:.3g} is what unmixing can amplify a pixel by"
         )
     raise InputError(
-        f"learning_rate = {config.learning.learning_rate:g}: the server's model {_state(largest)} "
-        f"in round {round_number}; {' or '.join(causes)}"
+        f"learning_rate = {config.learning.learning_rate:g}: the server's model diverged in "
+        f"round {round_number}; {' or '.join(causes)}"
     )
 
 
@@ -79,8 +79,3 @@ def _largest(stacked: Any) -> NDArray[np.float32]:
 
 def _smaller_rate(config: Config) -> str:
     return f"use a smaller learning_rate than {config.learning.learning_rate:g}"
-
-
-def _state(largest: float) -> str:
-    finite = np.isfinite(largest)
-    return f"grew to {largest:.1e}" if finite else "went beyond all numbers"
