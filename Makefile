@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 BENCH := .venv-bench
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test test-deploy testbed check format reproduce ledger bench bench-growth clean report browser screenshots
+.PHONY: help install run test test-deploy testbed check format reproduce ledger bench bench-growth clean report browser screenshots crash fuzz soak
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -63,6 +63,17 @@ bench: $(BENCH)/.installed ## Measure speed against the limit and against peers 
 
 bench-growth: install ## Measure time and memory against devices, samples, weights, cores
 	$(BIN)/python -m benchmarks.growth $(ARGS)
+
+crash: install ## Kill runs and inject faults until all are survived (half an hour)
+	$(BIN)/python -m reliability.crash $(ARGS)
+	$(BIN)/python -m reliability.faults
+
+fuzz: $(VENV)/.installed-test ## Give every reader 100,000 hostile inputs, and atheris where it installs
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[fuzz]' || true
+	$(BIN)/python -m reliability.fuzz $(ARGS)
+
+soak: install ## Play runs for an hour in one process; memory and files must stay flat
+	nice -n 15 $(BIN)/python -m reliability.soak $(ARGS)
 
 clean: ## Remove .venv and caches; runs stay
 	rm -rf $(VENV) $(BENCH) .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -285,28 +285,32 @@ def field_names() -> dict[str, str]:
 def load_config(path: Path) -> Config:
     """Read a TOML file written by hand, or that of a run."""
     try:
+        if path.exists() and not path.is_file():
+            raise InputError(f"config = {path}: cannot be read (not a file)")
         with path.open("rb") as file:
-            if not path.is_file():
-                raise InputError(f"config = {path}: not a file")
             data = file.read(MOST_BYTES + 1)
-        if len(data) > MOST_BYTES:
-            raise InputError(f"config = {path}: larger than {MOST_BYTES:,} bytes")
+    except (OSError, ValueError) as error:
+        raise InputError(f"config = {path}: cannot be read ({error})") from None
+    try:
+        return parse_config(data)
+    except InputError as error:
+        raise InputError(f"config = {path}: {error}") from None
+
+
+def parse_config(data: bytes) -> Config:
+    """The config in the bytes of a TOML file."""
+    if len(data) > MOST_BYTES:
+        raise InputError(f"larger than {MOST_BYTES:,} bytes")
+    try:
         tree = tomllib.loads(data.decode())
-    except (OSError, UnicodeDecodeError, ValueError) as error:
-        kind = "not a TOML file" if isinstance(error, ValueError) else "cannot be read"
-        raise InputError(f"config = {path}: {kind} ({error})") from None
-    except RecursionError:
-        raise InputError(f"config = {path}: nested too deeply") from None
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"not a TOML file ({error})") from None
     found = tree.pop("format", FORMAT)
     if found != FORMAT:
         raise InputError(
-            f"config = {path}: format {found!r:.20} is not known to this version of mix2fld, which "
-            f"reads format {FORMAT}"
+            f"format = {str(found)[:20]}: this version of mix2fld reads format {FORMAT}"
         )
-    try:
-        return Config(**tree)
-    except InputError as error:
-        raise InputError(f"config = {path}: {error}") from None
+    return Config(**tree)
 
 
 def dump_config(config: Config) -> str:

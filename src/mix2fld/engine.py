@@ -19,6 +19,7 @@ from mix2fld.exchange import (
     make_seeds,
     upload_bits,
 )
+from mix2fld.finite import check_countable
 from mix2fld.learning import one_hot
 from mix2fld.link import Direction, Link, check_delivery
 from mix2fld.processor import usable_cores
@@ -42,6 +43,7 @@ class Simulation:
 
     def __init__(self, task: Task, protocol: Protocol, dataset: Dataset, link: Link) -> None:
         config = task.config
+        check_countable(config)
         self.task, self.protocol, self.link = task, protocol, link
         self.parts = partition(
             dataset.train_labels, config.data, dataset.num_labels, stream(task.seed, "partition")

@@ -184,8 +184,8 @@ class RunFolder:
         """Write the summary; a folder that has one is a finished run."""
         text = plain_json(seal(summary, self._last_seal()), indent=2) + "\n"
         with self._writing(KEPT), uninterrupted():
+            remove(self._previous)  # first: nobody looks after a run that has its summary
             write_whole(self._summary, text.encode())
-            remove(self._previous)
         self.close()
 
     def _newest_state(self, like: RunState, records: Records) -> RunState:

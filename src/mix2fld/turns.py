@@ -7,17 +7,17 @@ and how bytes get from one to the other, is left to the caller.
 import time
 from collections.abc import Mapping, Sequence
 
-import jax
 import numpy as np
 from numpy.typing import NDArray
 
 from mix2fld.batching import Trainer, pick
 from mix2fld.clock import computing_seconds
-from mix2fld.errors import InputError
 from mix2fld.exchange import global_update
+from mix2fld.finite import check_devices, check_server
 from mix2fld.learning import average_outputs, draw_samples
 from mix2fld.protocol import Protocol
 from mix2fld.rounds import LocalPhase
+from mix2fld.server.seed_sets import inversely_mixed
 from mix2fld.streams import stream
 from mix2fld.task import Task
 from mix2fld.types import ServerState, Upload, Weights
@@ -45,8 +45,8 @@ def device_turn(
     points = task.config.curve_points
     phase, snapshots = trainer.local_phase(weights, teachers, draws, points, watched)
     seconds = time.perf_counter() - started
-    _check_finite(task, devices, phase.weights, round_number)
     outputs = np.stack([average_outputs(pick(phase, place)) for place in range(len(devices))])
+    check_devices(task.config, devices, phase.weights, outputs, round_number)
     return LocalPhase(phase.weights, outputs, snapshots, seconds)
 
 
@@ -61,7 +61,8 @@ def server_turn(
     started = time.perf_counter()
     after = global_update(protocol, task, before, inbox, round_number)
     measured = time.perf_counter() - started
-    _check_server(task, after, round_number)
+    unmixes = protocol.prepare_seeds is inversely_mixed
+    check_server(task.config, after.weights, unmixes, round_number)
     converted = after.seed_set is not None and after.updates > before.updates
     steps = task.config.learning.server_steps if converted else 0
     clock = task.config.clock
@@ -85,25 +86,3 @@ def seeds_still_due(
     """Which devices send seeds in the next round: those whose seeds were lost (decision 11)."""
     resend = task.config.seeding.lost_seeds == "resend"
     return due & ~arrived if resend else np.zeros_like(due)
-
-
-def _check_server(task: Task, server: ServerState, round_number: int) -> None:
-    if all(np.isfinite(tensor).all() for tensor in jax.tree.leaves(server.weights)):
-        return
-    raise InputError(
-        f"learning_rate = {task.config.learning.learning_rate:g}: the server's model is no longer "
-        f"finite in round {round_number}; use a smaller one, or a mixing_ratio farther from "
-        f"0.5 (it is {task.config.seeding.mixing_ratio[0]:g})"
-    )
-
-
-def _check_finite(task: Task, devices: Sequence[int], weights: Weights, round_number: int) -> None:
-    finite = np.ones(len(devices), bool)
-    for tensor in jax.tree.leaves(weights):
-        finite &= np.isfinite(tensor.reshape(len(devices), -1)).all(axis=1)
-    if not finite.all():
-        raise InputError(
-            f"learning_rate = {task.config.learning.learning_rate:g}: the weights of device "
-            f"{devices[int(np.argmin(finite))]} are no longer finite in round {round_number}; "
-            "use a smaller one"
-        )

@@ -4,8 +4,8 @@ import gzip
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Iterable, Mapping
+from pathlib import Path, PureWindowsPath
 from typing import BinaryIO, Protocol
 
 from mix2fld.data.readers import PlaceError, one_line
@@ -31,6 +31,14 @@ def bounded_read(stream: Readable, name: str, most: int) -> bytes:
     return content
 
 
+def refuse_tricks(names: Iterable[str]) -> None:
+    """Stop at an archive with a path that leads out of it; nothing is unpacked to disk anyway."""
+    for name in names:
+        path = PureWindowsPath(name)  # knows the separators and roots of all systems
+        if path.is_absolute() or path.root or path.drive or ".." in path.parts or "\0" in name:
+            raise PlaceError(f"the archive holds the path {name[:60]!r}, which leads out of it")
+
+
 def gunzip(stream: BinaryIO, name: str, most: int) -> bytes:
     """The file ``name`` out of a .gz stream."""
     with gzip.GzipFile(fileobj=stream) as unzipped:
@@ -44,6 +52,7 @@ def read_zip(path: Path, members: Members) -> dict[str, bytes]:
     """Those of the wanted members that a zip file holds."""
     found = {}
     with zipfile.ZipFile(path) as archive:
+        refuse_tricks(archive.namelist())
         for name in set(members) & set(archive.namelist()):
             with archive.open(name) as stream:
                 found[name] = bounded_read(stream, name, members[name])
@@ -57,6 +66,9 @@ def read_tar(stream: Readable, members: Members) -> dict[str, bytes]:
     with tarfile.open(fileobj=bounded, mode="r|") as archive:  # type: ignore[call-overload]
         for member in archive:
             name = member.name.removeprefix("./")
+            refuse_tricks([name])
+            if name in members and not member.isfile():
+                raise PlaceError(f"{name} is a link in the archive, not a file")
             content = archive.extractfile(member) if name in members else None
             if content is not None:
                 found[name] = bounded_read(content, name, members[name])

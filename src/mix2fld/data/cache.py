@@ -36,16 +36,14 @@ def cached(name: str) -> bool:
 
 def read_cache(info: DatasetInfo, console: "Console | None" = None) -> "Arrays | None":
     """The verified arrays in the cache; a damaged file is set aside, and gives none."""
-    import numpy as np
-
+    from mix2fld.data.npz import read_npz
     from mix2fld.data.readers import Arrays, PlaceError, one_line, verify
 
     path = cache_file(info.name)
     if not path.is_file():
         return None
     try:
-        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as stored:
-            arrays = Arrays(*(stored[name] for name in Arrays._fields))
+        arrays = Arrays(*(read_npz(path, name) for name in Arrays._fields))
         verify(info, arrays)
     except PermissionError as error:
         say(console, f"{info.name}: cannot read the cache ({one_line(error)})")
@@ -69,6 +67,8 @@ def write_cache(info: DatasetInfo, arrays: "Arrays", console: "Console | None" =
         try:
             with own_name.open("xb") as stream:
                 np.savez(stream, **arrays._asdict())
+                stream.flush()
+                os.fsync(stream.fileno())
             own_name.replace(path)
         finally:
             own_name.unlink(missing_ok=True)

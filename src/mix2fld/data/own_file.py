@@ -6,6 +6,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from mix2fld.data.npz import MissingArrayError, read_npz
+from mix2fld.data.readers import PlaceError
 from mix2fld.errors import InputError
 
 _NAMES = {
@@ -55,23 +57,16 @@ def read_own_file(path: Path, num_labels: int | None = None) -> OwnArrays:
 
 def _array(path: Path, name: str, alias: str) -> NDArray[Any]:
     try:
-        with path.open("rb") as stream:
-            stored = np.load(stream, allow_pickle=False)
-            if isinstance(stored, np.ndarray):
-                raise InputError(f"dataset = {path}: is one array; a .npz file of four is needed")
-            found = next((key for key in (name, alias) if key in stored.files), None)
-            if found is None:
-                raise InputError(
-                    f"dataset = {path}: has no array {name!r} (or {alias!r}); it must hold "
-                    f"{', '.join(_NAMES)}, and it holds {', '.join(stored.files) or 'nothing'}"
-                )
-            return np.asarray(stored[found])
+        return read_npz(path, name, alias)
     except FileNotFoundError:
         raise InputError(f"dataset = {path}: there is no such file") from None
-    except InputError:
-        raise
-    except Exception as error:  # what a reader raises on damaged bytes is not foreseeable
-        raise InputError(f"dataset = {path}: {name} cannot be read ({error})") from None
+    except MissingArrayError as error:
+        raise InputError(
+            f"dataset = {path}: has no array {name!r} (or {alias!r}); it must hold "
+            f"{', '.join(_NAMES)}, and {error}"
+        ) from None
+    except (PlaceError, OSError, ValueError) as error:
+        raise InputError(f"dataset = {path}: {error}") from None
 
 
 def _images(path: Path, name: str, array: NDArray[Any]) -> NDArray[np.uint8]:

@@ -2,6 +2,7 @@
 
 import io
 import pickle
+import pickletools
 from typing import Any
 
 import numpy as np
@@ -42,9 +43,38 @@ class _Unpickler(pickle.Unpickler):
         return _STAND_INS[module, name]
 
 
+# What a dictionary of arrays and plain lists is written with, from Python 2 on.
+_OPCODES = {
+    *("PROTO", "FRAME", "STOP", "MARK", "EMPTY_DICT", "EMPTY_LIST", "EMPTY_TUPLE", "SETITEM"),
+    *("SETITEMS", "APPEND", "APPENDS", "TUPLE", "TUPLE1", "TUPLE2", "TUPLE3", "NONE", "NEWTRUE"),
+    *("NEWFALSE", "BININT", "BININT1", "BININT2", "LONG1", "SHORT_BINSTRING", "BINSTRING"),
+    *("SHORT_BINBYTES", "BINBYTES", "SHORT_BINUNICODE", "BINUNICODE", "BINPUT", "LONG_BINPUT"),
+    *("MEMOIZE", "BINGET", "LONG_BINGET", "GLOBAL", "STACK_GLOBAL", "REDUCE", "BUILD"),
+}
+_MOST_TUPLES, _MOST_REPEATS = 64, 24
+
+
+def _refuse_tricks(content: bytes) -> None:
+    """Stop at what would take memory or time without end, or end the process.
+
+    Tuples within tuples are hashed without a guard, things that repeat within each other are
+    walked through again and again, and the memo is as long as its highest number.
+    """
+    tuples = repeats = 0
+    for opcode, argument, _ in pickletools.genops(content):
+        if opcode.name not in _OPCODES:
+            raise pickle.UnpicklingError(f"it has the operation {opcode.name}")
+        tuples += opcode.name.startswith("TUPLE")
+        repeats += opcode.name.endswith("GET")
+        far = opcode.name == "LONG_BINPUT" and argument > len(content)
+        if far or tuples > _MOST_TUPLES or repeats > _MOST_REPEATS:
+            raise pickle.UnpicklingError("it is built like no plain dictionary")
+
+
 def load_plain_pickle(content: bytes) -> dict[bytes, Any]:
     """The pickled dictionary; its keys as bytes, its arrays inert until ``array_of`` reads them."""
     try:
+        _refuse_tricks(content)
         loaded = _Unpickler(io.BytesIO(content), encoding="bytes").load()
     except Exception as error:  # a damaged pickle can raise anything at all
         raise ValueError(f"not a pickle of plain arrays: {error}") from None
@@ -62,6 +92,6 @@ def array_of(pickled: Any) -> NDArray[np.uint8]:
     except (AttributeError, IndexError, TypeError, ValueError):
         raise ValueError("no array where one should be") from None
     if code not in (b"u1", "u1") or not isinstance(content, bytes):
-        raise ValueError(f"an array of type {code!r} where bytes should be")
+        raise ValueError("an array of another type where bytes should be")
     flat = np.frombuffer(content, np.uint8)
     return flat.reshape((rows, columns), order="F" if column_major else "C")

@@ -18,6 +18,9 @@ from mix2fld.types import Dimensions, Knowledge, Seeds
 
 Floats = NDArray[np.float32]
 
+FORMAT = 1
+"""Of the bytes of all payloads. It goes beside them in a message, as their dimensions do: bits that
+both ends know before are not charged."""
 FULL_PRECISION = 32
 SUM_TOLERANCE = 1e-3
 

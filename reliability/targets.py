@@ -1,0 +1,318 @@
+"""What reads things from outside, each as a function of bytes: accepted, or refused as documented.
+
+Any other exception, and any accepted value that is not sound, is a finding.
+"""
+
+import io
+import shutil
+import sys
+import tarfile
+import tempfile
+import tomllib
+import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from mix2fld.checkpoint import dump_checkpoint
+from mix2fld.clock import Clock
+from mix2fld.config import Config, dump_config, parse_config
+from mix2fld.data.archives import ARCHIVE_ERRORS, read_tar, read_zip
+from mix2fld.data.own_file import read_own_file
+from mix2fld.data.readers import LAYOUTS, PlaceError, decode
+from mix2fld.errors import InputError
+from mix2fld.link.payload import Outputs, PayloadError, SeedSamples, Weights
+from mix2fld.rounds import RoundInfo, RunState
+from mix2fld.runs import RunFolder
+from mix2fld.types import Dimensions, Seeds, ServerState
+
+sys.path.append(str(Path(__file__).parent.parent / "tests"))
+from dataset_files import FORMATS, TEST, TRAIN, make_info, tar_of
+
+
+@dataclass(frozen=True)
+class Target:
+    """One reader."""
+
+    title: str
+    seeds: Callable[[], list[bytes]]
+    """Inputs that it accepts."""
+    accepts: Callable[[bytes], bool]
+    """False if it refused as documented."""
+
+
+# --- config -----------------------------------------------------------------------------------
+
+
+def _config_seeds() -> list[bytes]:
+    configs = (Config(), Config.of(mixing_ratio=(0.1, 0.2), data_folder="/data"))
+    return [f"format = 1\n{dump_config(config)}".encode() for config in configs]
+
+
+def _accepts_config(data: bytes) -> bool:
+    try:
+        config = parse_config(data)
+    except InputError as error:
+        assert "\n" not in str(error).strip(), "more than one line"
+        assert len(str(error)) < 2000, "too long to read"
+        return False
+    assert Config(**tomllib.loads(dump_config(config))) == config
+    return True
+
+
+# --- payload ----------------------------------------------------------------------------------
+
+_DIMS = Dimensions(((3, 2), (4,)), 3, (2, 2, 1), 2, 8)
+_FLOAT_DIMS = Dimensions(((3, 2), (4,)), 3, (2, 2, 1), 2, 32)
+_PAYLOADS = (
+    (Weights(), _DIMS),
+    (Weights(8), _DIMS),
+    (Weights(4), _DIMS),
+    (Outputs(), _DIMS),
+    (Outputs(partial_rows=True), _DIMS),
+    (SeedSamples(1), _DIMS),
+    (SeedSamples(2), _FLOAT_DIMS),
+)
+
+
+def _payload_seeds() -> list[bytes]:
+    rng = np.random.default_rng(0)
+    weights = [rng.normal(size=shape).astype(np.float32) for shape in _DIMS.weight_shapes]
+    outputs = np.full((3, 3), 1 / 3, np.float32)
+    bytes_seeds = Seeds(rng.integers(0, 256, (2, 2, 2, 1), np.uint8), np.zeros((2, 1), np.int32))
+    float_seeds = Seeds(np.ones((2, 2, 2, 1), np.float32), np.ones((2, 2), np.int32))
+    values = (weights, weights, weights, outputs, outputs, bytes_seeds, float_seeds)
+    return [
+        bytes([number]) + payload.encode(value, dims)  # type: ignore[arg-type]
+        for number, ((payload, dims), value) in enumerate(zip(_PAYLOADS, values, strict=True))
+    ]
+
+
+def _accepts_payload(data: bytes) -> bool:
+    if not data:
+        return False
+    payload, dims = _PAYLOADS[data[0] % len(_PAYLOADS)]
+    try:
+        value = payload.decode(data[1:], dims)
+    except PayloadError as error:
+        assert "\n" not in str(error)
+        return False
+    for array in value if isinstance(value, (list, tuple)) else [value]:
+        assert np.isfinite(array).all()
+    payload.encode(value, dims)  # type: ignore[arg-type]
+    return True
+
+
+# --- dataset files ----------------------------------------------------------------------------
+
+_CASES = sorted(FORMATS)
+
+
+def _reader_seeds() -> list[bytes]:
+    return [
+        bytes([case, number]) + content
+        for case, name in enumerate(_CASES)
+        for number, content in enumerate(FORMATS[name][2].values())
+    ]
+
+
+def _accepts_dataset(data: bytes) -> bool:
+    """The first two bytes choose the layout and which of its files the rest stands for."""
+    if len(data) < 2:
+        return False
+    layout, arrays, files = FORMATS[_CASES[data[0] % len(_CASES)]]
+    info = make_info(arrays, known=False)
+    name = list(files)[data[1] % len(files)]
+    if len(data) - 2 > LAYOUTS[layout].files(info)[name]:
+        return False  # a place gives no more than this
+    try:
+        read = decode(layout, {**files, name: data[2:]}, info)
+    except PlaceError as error:
+        assert "\n" not in str(error)
+        return False
+    assert [len(array) for array in read] == [TRAIN, TRAIN, TEST, TEST]
+    assert all(array.dtype == np.uint8 for array in read)
+    return True
+
+
+@cache
+def _scratch() -> Path:
+    memory = Path("/dev/shm")
+    return Path(tempfile.mkdtemp(prefix="mix2fld-fuzz-", dir=memory if memory.is_dir() else None))
+
+
+def _npz_seeds() -> list[bytes]:
+    rng = np.random.default_rng(0)
+    arrays = {
+        "train_images": rng.integers(0, 256, (4, 3, 2), dtype=np.uint8),
+        "train_labels": np.array([0, 1, 0, 1]),
+        "test_images": rng.integers(0, 256, (2, 3, 2), dtype=np.uint8),
+        "test_labels": np.array([1, 0], np.uint8),
+    }
+    files = []
+    for save in (np.savez, np.savez_compressed):
+        stream = io.BytesIO()
+        save(stream, **arrays)  # type: ignore[arg-type]
+        files.append(stream.getvalue())
+    return files
+
+
+def _accepts_npz(data: bytes) -> bool:
+    path = _scratch() / "own.npz"
+    path.write_bytes(data)
+    try:
+        own = read_own_file(path)
+    except InputError:
+        return False
+    assert len(own.train_images) == len(own.train_labels) > 0
+    assert own.train_labels.max() < own.num_labels
+    return True
+
+
+def _archive_seeds() -> list[bytes]:
+    files = {"a.bin": b"a" * 300, "b.bin": b"b" * 20}
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in files.items():
+            archive.writestr(f"in/{name}", content)
+    plain = io.BytesIO()
+    with tarfile.open(fileobj=plain, mode="w") as archive:
+        for name, content in files.items():
+            member = tarfile.TarInfo(f"in/{name}")
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+    return [stream.getvalue(), plain.getvalue(), tar_of(files, "in/", "")]
+
+
+def _accepts_archive(data: bytes) -> bool:
+    members = {"in/a.bin": 300, "in/b.bin": 20}
+    path = _scratch() / "archive"
+    path.write_bytes(data)
+    try:
+        is_zip = data.startswith(b"PK")
+        found = read_zip(path, members) if is_zip else read_tar(io.BytesIO(data), members)
+    except (PlaceError, *ARCHIVE_ERRORS):
+        return False
+    assert all(len(content) <= members[name] for name, content in found.items())
+    return len(found) == len(members)
+
+
+# --- a run on disk ----------------------------------------------------------------------------
+
+ROUNDS = 3
+
+
+def _state(played: int) -> RunState:
+    rng = np.random.default_rng(played)
+    model = {"w": rng.normal(size=(3, 2)).astype(np.float32)}
+    seeds = {1: Seeds(np.full((2, 2, 2, 1), played, np.uint8), np.zeros((2, 1), np.int32))}
+    return RunState(
+        round_number=played,
+        weights={"w": rng.normal(size=(2, 3, 2)).astype(np.float32)},
+        teachers=rng.random((2, 2, 2)).astype(np.float32),
+        seeds_due=np.array([True, False]),
+        server=ServerState(model, np.eye(2, dtype=np.float32), seeds, played),
+        clock=Clock(played / 7, played / 3),
+    )
+
+
+def _info(played: int) -> RoundInfo:
+    counts = {"attempted": 2, "delivered": 1, "devices": [True, False]}
+    return RoundInfo(
+        round=played,
+        accuracy={"devices": [played / 9, 0.5], "reference": 0.5, "global": None},
+        curve=[],
+        uploads=counts,
+        downloads=counts,
+        bits={"up": 8, "down": 9},
+        slots={"up": 1, "down": 2},
+        seconds={"communication": 1 / 7, "computing": 1 / 3},
+        change=None,
+        converged=False,
+        seeds={"devices": 1, "samples": 2, "distinct_groups": 0},
+    )
+
+
+_CONFIG = Config.of(protocols="fld", rounds=ROUNDS)
+
+
+@cache
+def run_files(finished: bool) -> dict[str, bytes]:
+    """The files of a run of three rounds, before or after its end."""
+    path = _scratch() / "made"
+    shutil.rmtree(path, ignore_errors=True)
+    with RunFolder(path) as folder:
+        folder.prepare(_CONFIG)
+        folder.resume(_state(0))
+        for played in range(1, ROUNDS + 1):
+            folder.append(_info(played), _state(played))
+        if finished:
+            folder.finish({"format": 2, "rounds": ROUNDS})
+    return {file.name: file.read_bytes() for file in sorted(path.iterdir())}
+
+
+def _run_seeds() -> list[bytes]:
+    return [
+        bytes([finished, number]) + content
+        for finished in (False, True)
+        for number, content in enumerate(run_files(finished).values())
+    ]
+
+
+@cache
+def _true_rounds() -> tuple[list[object], list[bytes]]:
+    with RunFolder(_scratch() / "true") as folder:
+        folder.prepare(_CONFIG)
+        folder.resume(_state(0))
+        for played in range(1, ROUNDS + 1):
+            folder.append(_info(played), _state(played))
+        _, rounds = folder.resume(_state(0))
+    return list(rounds), [dump_checkpoint(_state(played), "", {}) for played in range(ROUNDS + 1)]
+
+
+def _accepts_run(data: bytes) -> bool:
+    """One file of the folder is as given: what is read must be true, however much of it."""
+    if len(data) < 2:
+        return False
+    files = run_files(bool(data[0] % 2))
+    name = list(files)[data[1] % len(files)]
+    path = _scratch() / "folder"
+    shutil.rmtree(path, ignore_errors=True)
+    path.mkdir()
+    for file, content in {**files, name: data[2:]}.items():
+        (path / file).write_bytes(content)
+    told: list[str] = []
+    try:
+        with RunFolder(path, told.append) as folder:
+            folder.prepare(_CONFIG)
+            result = _finished(folder)
+            state, rounds = folder.resume(_state(0))
+    except InputError:
+        return False
+    true_rounds, true_states = _true_rounds()
+    assert result is None or result == true_rounds
+    assert rounds == true_rounds[: state.round_number]
+    assert dump_checkpoint(state, "", {}) == true_states[state.round_number]
+    assert state.round_number == ROUNDS or told, "fell back without a word"
+    return True
+
+
+def _finished(folder: RunFolder) -> list[dict[str, object]] | None:
+    try:
+        result = folder.finished()
+    except InputError:
+        return None
+    return None if result is None else result.rounds
+
+
+TARGETS: dict[str, Target] = {
+    "config": Target("config loader", _config_seeds, _accepts_config),
+    "payload": Target("payload decoder", _payload_seeds, _accepts_payload),
+    "dataset": Target("IDX, CSV, PNG, CIFAR files", _reader_seeds, _accepts_dataset),
+    "npz": Target("own .npz files", _npz_seeds, _accepts_npz),
+    "archive": Target("zip and tar archives", _archive_seeds, _accepts_archive),
+    "run": Target("run folders", _run_seeds, _accepts_run),
+}

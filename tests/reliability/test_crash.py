@@ -1,0 +1,11 @@
+"""Real runs, killed: the short form of ``make crash``."""
+
+from reliability.crash import kill_runs
+
+from mix2fld.protocol import PROTOCOLS
+
+
+def test_killed_runs_end_with_the_same_bytes() -> None:
+    found = kill_runs([tuple(PROTOCOLS)], kills_each=10, seed=3, rounds=4)
+    assert found["kills"] == 10
+    assert found["identical"] == len(PROTOCOLS)

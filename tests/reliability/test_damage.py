@@ -1,0 +1,235 @@
+"""A run whose files are damaged, old, new or foreign: found out, said, and played again."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+from mix2fld.cli import main
+from mix2fld.config import Config, dump_config
+from mix2fld.errors import InputError
+from mix2fld.rounds import RoundInfo
+from mix2fld.runner import Watcher, go_on, run
+from mix2fld.runs import RunFolder
+from toys import toy_config, toy_dataset
+
+CONFIG = toy_config(protocols="fl", rounds=4)
+
+
+class Listener(Watcher):
+    """Keeps what the user is told; stops after so many rounds."""
+
+    def __init__(self, stop_after: int = 99) -> None:
+        self.stop_after = stop_after
+        self.notes: list[str] = []
+
+    def note(self, line: str) -> None:
+        self.notes.append(line)
+
+    def round_played(self, config: Config, info: RoundInfo) -> None:
+        if info.round == self.stop_after:
+            raise KeyboardInterrupt
+
+
+def play(out: Path, stop_after: int = 99, config: Config = CONFIG) -> list[str]:
+    listener = Listener(stop_after)
+    if stop_after < 99:
+        with pytest.raises(KeyboardInterrupt):
+            run(config, out, dataset=toy_dataset(), watcher=listener)
+    else:
+        run(config, out, dataset=toy_dataset(), watcher=listener)
+    return listener.notes
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {
+        file.name: file.read_bytes()
+        for file in sorted(folder.iterdir())
+        if not file.name.endswith(".damaged")
+    }
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    out = tmp_path_factory.mktemp("whole")
+    play(out)
+    return contents(out / "fl-s0")
+
+
+def cut(data: bytes) -> bytes:
+    return data[: len(data) // 2]
+
+
+def flip(data: bytes) -> bytes:
+    changed = bytearray(data)
+    changed[len(data) // 2] ^= 4
+    return bytes(changed)
+
+
+@pytest.mark.parametrize("harm", [cut, flip])
+@pytest.mark.parametrize(
+    ("file", "words"),
+    [
+        ("checkpoint.safetensors", "goes on after round 2"),
+        ("rounds.jsonl", "plays again from the start"),
+    ],
+)
+def test_damage_is_told_and_played_again(tmp_path, whole, harm, file, words) -> None:
+    assert play(tmp_path, stop_after=3) == []
+    path = tmp_path / "fl-s0" / file
+    path.write_bytes(harm(path.read_bytes()))
+    harmed = path.read_bytes()
+    (note,) = play(tmp_path)
+    assert file in note
+    assert words in note
+    assert contents(tmp_path / "fl-s0") == whole
+    assert path.with_name(f"{file}.damaged").read_bytes() == harmed
+
+
+def test_both_checkpoints_damaged(tmp_path, whole) -> None:
+    play(tmp_path, stop_after=3)
+    for path in (tmp_path / "fl-s0").glob("checkpoint*"):
+        path.write_bytes(flip(path.read_bytes()))
+    (note,) = play(tmp_path)
+    assert "from the start" in note
+    assert contents(tmp_path / "fl-s0") == whole
+
+
+@pytest.mark.parametrize("file", ["rounds.jsonl", "summary.json"])
+def test_a_damaged_finished_run_is_no_result(tmp_path, whole, file) -> None:
+    play(tmp_path)
+    path = tmp_path / "fl-s0" / file
+    path.write_bytes(path.read_bytes().replace(b"0.", b"0.1", 1))
+    with pytest.raises(InputError, match=rf"{file}.*mix2fld resume .*fl-s0"):
+        RunFolder(path.parent).finished()
+    go_on(path.parent, toy_dataset(), Listener())
+    assert contents(path.parent) == whole
+
+
+def test_every_bit_of_a_record_counts(tmp_path) -> None:
+    play(tmp_path)
+    path = tmp_path / "fl-s0" / "rounds.jsonl"
+    sound, rng = path.read_bytes(), np.random.default_rng(0)
+    for _ in range(200):
+        at, bit = int(rng.integers(len(sound))), int(rng.integers(8))
+        changed = bytearray(sound)
+        changed[at] ^= 1 << bit
+        path.write_bytes(changed)
+        with pytest.raises(InputError, match=r"rounds\.jsonl"):
+            RunFolder(path.parent).finished()
+
+
+def test_a_changed_config_is_refused(tmp_path) -> None:
+    play(tmp_path, stop_after=1)
+    path = tmp_path / "fl-s0" / "config.toml"
+    path.write_text(path.read_text().replace("learning_rate = 0.1", "learning_rate = 0.2"))
+    with pytest.raises(InputError, match=r"config\.toml: was changed"):
+        play(tmp_path)
+    run(CONFIG, tmp_path, dataset=toy_dataset(), overwrite=True)
+    assert RunFolder(path.parent).finished() is not None
+
+
+def test_lost_checkpoints_are_told(tmp_path, whole) -> None:
+    play(tmp_path, stop_after=3)
+    for path in (tmp_path / "fl-s0").glob("checkpoint*"):
+        path.unlink()
+    (note,) = play(tmp_path)
+    assert "there is no checkpoint" in note
+    assert contents(tmp_path / "fl-s0") == whole
+
+
+def test_the_checkpoint_of_another_run_is_refused(tmp_path, whole) -> None:
+    play(tmp_path, stop_after=3)
+    play(tmp_path / "other", stop_after=3, config=CONFIG.replace(seed=1))
+    newest = "checkpoint.safetensors"
+    (tmp_path / "fl-s0" / newest).write_bytes((tmp_path / "other/fl-s1" / newest).read_bytes())
+    (note,) = play(tmp_path)
+    assert "is not of the run" in note
+    assert contents(tmp_path / "fl-s0") == whole
+
+
+def rewrite_as_format_1(folder: Path) -> None:
+    """What mix2fld wrote before there were checksums."""
+    (folder / "config.toml").write_text(dump_config(CONFIG))
+    lines = [json.loads(line) for line in (folder / "rounds.jsonl").read_text().splitlines()]
+    for line in lines:
+        del line["format"], line["checksum"]
+    (folder / "rounds.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    checkpoint = folder / "checkpoint.safetensors"
+    tensors = load_file(checkpoint)
+    scalars = {"format": 1, "round": len(lines), "updates": len(lines), "clock": [0.0, 0.0]}
+    save_file(tensors, checkpoint, metadata={"state": json.dumps(scalars)})
+    (folder / "checkpoint.previous.safetensors").unlink(missing_ok=True)
+    if (folder / "summary.json").exists():
+        summary = json.loads((folder / "summary.json").read_text())
+        del summary["checksum"]
+        (folder / "summary.json").write_text(json.dumps({**summary, "format": 1}))
+
+
+def test_format_1_is_still_read(tmp_path, whole) -> None:
+    play(tmp_path)
+    before = RunFolder(tmp_path / "fl-s0").finished()
+    rewrite_as_format_1(tmp_path / "fl-s0")
+    after = RunFolder(tmp_path / "fl-s0").finished()
+    assert before is not None
+    assert after is not None
+    assert after.rounds == before.rounds
+    assert after.config == before.config
+
+
+def test_a_stopped_run_of_format_1_goes_on(tmp_path, whole) -> None:
+    play(tmp_path, stop_after=2)
+    rewrite_as_format_1(tmp_path / "fl-s0")
+    assert play(tmp_path) == []
+    result = RunFolder(tmp_path / "fl-s0").finished()
+    assert result is not None
+    accuracies = [info["accuracy"] for info in result.rounds]
+    lines = whole["rounds.jsonl"].splitlines()
+    assert accuracies == [json.loads(line)["accuracy"] for line in lines]
+
+
+def test_newer_formats_are_refused(tmp_path, monkeypatch) -> None:
+    play(tmp_path, stop_after=1)
+    folder = tmp_path / "fl-s0"
+    before = contents(folder)
+    for module, file in (("records", "rounds.jsonl"), ("checkpoint", "checkpoint.safetensors")):
+        with monkeypatch.context() as newer:
+            newer.setattr(f"mix2fld.{module}.FORMAT", 7)
+            play(tmp_path / module, stop_after=1)
+        path = tmp_path / module / "fl-s0" / file
+        (folder / file).write_bytes(path.read_bytes())
+        if module == "checkpoint":
+            (folder / "rounds.jsonl").write_bytes((path.parent / "rounds.jsonl").read_bytes())
+        with pytest.raises(InputError, match="format 7: this version"):
+            play(tmp_path)
+        (folder / file).write_bytes(before[file])
+    (folder / "config.toml").write_text("format = 7\nnew_setting = 3\n")
+    with pytest.raises(InputError, match=r"was changed or damaged|format = 7"):
+        play(tmp_path)
+
+
+def test_other_samples_are_refused(tmp_path) -> None:
+    play(tmp_path, stop_after=1)
+    for stop_after in (2, 99):
+        with pytest.raises(InputError, match="was played with other samples"):
+            run(CONFIG, tmp_path, dataset=toy_dataset(train=280), watcher=Listener())
+        play(tmp_path, stop_after)
+    with pytest.raises(InputError, match="was played with other samples"):
+        run(CONFIG, tmp_path, dataset=toy_dataset(train=280), watcher=Listener())
+
+
+def test_resume_finds_every_run_of_a_comparison(tmp_path, capsys) -> None:
+    data = toy_dataset()
+    file = tmp_path / "toy.npz"
+    names = ("train_images", "train_labels", "test_images", "test_labels")
+    np.savez(file, **{name: getattr(data, name) for name in names})
+    config = CONFIG.replace(protocols=("fl", "fd"), dataset=str(file))
+    with pytest.raises(KeyboardInterrupt):
+        run(config, tmp_path / "cut", dataset=data, watcher=Listener(stop_after=1))
+    run(config, tmp_path / "whole", dataset=data)
+    main(["resume", str(tmp_path / "cut")])
+    assert "After 4 rounds" in capsys.readouterr().out
+    for name in ("fl-s0", "fd-s0"):
+        assert contents(tmp_path / "cut" / name) == contents(tmp_path / "whole" / name)

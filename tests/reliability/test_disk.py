@@ -1,0 +1,150 @@
+"""A disk that is full or read-only, two processes in one folder, Ctrl-C: said, and nothing lost."""
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from reliability.faults import FAULTS, INSTANTS, STARTS, inject
+from reliability.toy import small_flags, write_dataset
+from test_damage import CONFIG, Listener, contents, play
+
+from mix2fld import storage
+from mix2fld.errors import InputError
+from mix2fld.runner import run
+from mix2fld.runs import RunFolder
+from toys import toy_dataset
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+def done(command: list[str]) -> bool:
+    return subprocess.run(command, check=False, stderr=subprocess.DEVNULL).returncode == 0
+
+
+def test_every_file_operation_can_be_the_last() -> None:
+    trials = [("mix2fld", STARTS[0], FAULTS[0], instant) for instant in INSTANTS]
+    found = inject(trials, every=2)
+    assert found["survived"] > 50
+    assert set(found["operation"]) == {"open", "write", "fsync", "replace", "unlink"}
+
+
+@pytest.mark.parametrize("fault", FAULTS[1:])
+def test_a_cut_of_power_and_a_full_disk_lose_nothing(fault) -> None:
+    trials = [("fl", start, fault, "during") for start in STARTS]
+    assert inject(trials, every=5)["survived"] > 20
+
+
+def test_a_full_disk(tmp_path) -> None:
+    """A real one: a file system of 200 kB."""
+    mount = tmp_path / "small"
+    mount.mkdir()
+    options = ["-t", "tmpfs", "-o", "size=200k", "none", str(mount)]
+    if os.geteuid() != 0 or not done(["mount", *options]):
+        pytest.skip("mounting a small file system needs root")
+    try:
+        play(mount, stop_after=1)
+        (mount / "rest").write_bytes(bytes(os.statvfs(mount).f_bavail * os.statvfs(mount).f_bsize))
+        with pytest.raises(InputError, match=r"No space left.*finished rounds are kept"):
+            play(mount)
+        (mount / "rest").unlink()
+        assert play(mount) == []
+        play(tmp_path / "whole")
+        assert contents(mount / "fl-s0") == contents(tmp_path / "whole" / "fl-s0")
+    finally:
+        subprocess.run(["umount", str(mount)], check=True)
+
+
+def test_files_that_may_not_grow(tmp_path) -> None:
+    play(tmp_path, stop_after=1)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1500, limits[1]))
+    try:
+        with pytest.raises(InputError, match="File too large"):
+            play(tmp_path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert play(tmp_path) == []
+    play(tmp_path / "whole")
+    assert contents(tmp_path / "fl-s0") == contents(tmp_path / "whole" / "fl-s0")
+
+
+def test_a_read_only_folder(tmp_path) -> None:
+    folder = tmp_path / "locked"
+    folder.mkdir(mode=0o555)
+    if os.access(folder, os.W_OK):
+        bind = ["mount", "--bind", str(folder), str(folder)]
+        remount = ["mount", "-o", "remount,ro,bind", str(folder)]
+        if not (done(bind) and done(remount)):
+            pytest.skip("root may write everywhere, and mounting is not allowed")
+    try:
+        with pytest.raises(InputError, match="not a folder that can be written to"):
+            play(folder)
+    finally:
+        done(["umount", str(folder)])
+
+
+def test_two_processes_in_one_folder(tmp_path) -> None:
+    play(tmp_path, stop_after=1)
+    hold = (
+        "import sys; from pathlib import Path; from mix2fld.storage import FolderLock\n"
+        "assert FolderLock(Path(sys.argv[1])).take(); print('has it', flush=True); input()"
+    )
+    folder = tmp_path / "fl-s0"
+    with subprocess.Popen(
+        [sys.executable, "-c", hold, str(folder)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "has it\n"
+        before = contents(folder)
+        for overwrite in (False, True):
+            with pytest.raises(InputError, match="another process is writing this run"):
+                run(CONFIG, tmp_path, dataset=toy_dataset(), overwrite=overwrite)
+        assert contents(folder) == before
+        other.kill()
+    assert play(tmp_path) == []
+    assert not (folder / storage.LOCK).exists()
+
+
+def test_ctrl_c_waits_until_a_round_is_written(tmp_path, monkeypatch) -> None:
+    written = storage.append_whole
+
+    def press_and_write(path: Path, data: bytes) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        written(path, data)
+
+    monkeypatch.setattr("mix2fld.runs.append_whole", press_and_write)
+    with pytest.raises(KeyboardInterrupt):
+        run(CONFIG, tmp_path, dataset=toy_dataset(), watcher=Listener())
+    assert (tmp_path / "fl-s0" / "checkpoint.safetensors").exists()
+    monkeypatch.undo()
+    folder = RunFolder(tmp_path / "fl-s0")
+    assert len((folder.path / "rounds.jsonl").read_text().splitlines()) == 1
+    play(tmp_path)
+    assert folder.finished() is not None
+
+
+def test_ctrl_c_says_how_to_go_on(tmp_path) -> None:
+    file = write_dataset(tmp_path / "toy.npz")
+    out = tmp_path / "runs"
+    command = ["run", *small_flags(str(file), protocols="fd", rounds=100_000), "--out", str(out)]
+    with subprocess.Popen(
+        [sys.executable, "-m", "mix2fld", *command],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+    ) as process:
+        assert process.stdout is not None
+        assert "round 1/" in process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=300)
+    assert process.returncode == 130
+    assert f"the same command, or mix2fld resume {out}, goes on" in said
+    assert "Traceback" not in said

@@ -1,0 +1,111 @@
+"""Divergence is said with round, device and cause; long sums are those of float64."""
+
+import math
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from mix2fld.errors import InputError
+from mix2fld.learning import average_outputs, begin_phase, label_loss, sgd_steps
+from mix2fld.report.tables import results_table
+from mix2fld.runner import make_simulation, run
+from mix2fld.server.aggregate import average_weights
+from mix2fld.summary import summarise
+from mix2fld.types import Upload
+from toys import toy_config, toy_dataset
+
+
+def test_a_device_that_diverges_is_named(tmp_path) -> None:
+    config = toy_config(learning_rate=1e30)
+    with pytest.raises(
+        InputError, match=r"weights of device \d diverged in round 1; use a smaller"
+    ):
+        run(config, tmp_path, dataset=toy_dataset())
+    assert not list(tmp_path.rglob("summary.json"))
+    assert not list(tmp_path.rglob("rounds.jsonl"))
+
+
+def test_weights_that_grow_without_bound_are_found_before_they_overflow() -> None:
+    with pytest.raises(InputError, match="diverged"):
+        run(toy_config(learning_rate=1e17, local_steps=1), dataset=toy_dataset())
+
+
+def test_the_printed_sign_is_named_as_a_cause() -> None:
+    config = toy_config(
+        protocols="fd", distillation_loss="printed", distillation_weight=1e9, rounds=3
+    )
+    with pytest.raises(InputError, match=r"diverged in round 2.*printed has no lower bound"):
+        run(config, dataset=toy_dataset())
+
+
+def test_the_condition_number_is_named_as_a_cause() -> None:
+    config = toy_config(
+        protocols="mix2fld",
+        mixing_ratio=0.4999,
+        learning_rate=0.5,
+        server_steps=200,
+        local_steps=1,
+        rounds=3,
+    )
+    with pytest.raises(InputError, match=r"server's model diverged.*condition number 5e\+03"):
+        run(config, dataset=toy_dataset())
+
+
+def test_a_figure_that_is_not_finite_is_not_recorded(tmp_path) -> None:
+    with pytest.raises(InputError, match=r"not finite: .*computing = inf"):
+        run(toy_config(device_step_us=1e308), tmp_path, dataset=toy_dataset())
+    assert not list(tmp_path.rglob("rounds.jsonl"))
+
+
+def test_too_many_steps_to_count_are_refused() -> None:
+    with pytest.raises(InputError, match=r"local_steps = 20000000.*16,777,216"):
+        run(toy_config(local_steps=20_000_000), dataset=toy_dataset())
+
+
+def test_long_sums_of_outputs_are_those_of_float64() -> None:
+    """Eq. 2 over 20,000 steps without learning, so that every output is known."""
+    simulation = make_simulation(toy_config(learning_rate=1e-30), toy_dataset())
+    learner, data = simulation.task.learner, toy_dataset()
+    weights = simulation.task.common_weights()
+    images, targets = data.train_images, np.eye(4, dtype=np.float32)[data.train_labels]
+    draws = np.random.default_rng(0).integers(len(images), size=(20_000, 1))
+    begun = begin_phase(learner, weights, 4)
+    phase = sgd_steps(
+        learner,
+        label_loss,
+        begun,
+        jnp.asarray(images),
+        jnp.asarray(targets),
+        jnp.zeros((4, 4)),
+        jnp.asarray(draws),
+    )
+    logits = np.asarray(learner.model.apply(weights, jnp.asarray(images) / 255), np.float64)
+    outputs = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    for label in range(4):
+        seen = draws[data.train_labels[draws[:, 0]] == label, 0]
+        assert int(phase.label_counts[label]) == len(seen)
+        np.testing.assert_allclose(
+            average_outputs(phase)[label], outputs[seen].mean(axis=0), rtol=2e-5
+        )
+
+
+def test_the_mean_of_many_models_is_that_of_float64() -> None:
+    rng = np.random.default_rng(1)
+    models = [(1e3 + rng.normal(size=50)).astype(np.float32) for _ in range(2000)]
+    samples = rng.integers(1, 999, 2000).tolist()
+    inbox = {d: Upload([model], samples[d]) for d, model in enumerate(models)}
+    exact = [
+        math.fsum(float(model[i]) * count for model, count in zip(models, samples, strict=True))
+        / sum(samples)
+        for i in range(50)
+    ]
+    np.testing.assert_array_equal(average_weights(inbox)[0], np.array(exact, np.float32))
+
+
+def test_the_seconds_of_many_rounds_add_up() -> None:
+    (result,) = run(toy_config(rounds=1), dataset=toy_dataset())
+    info = {**result.rounds[0], "seconds": {"communication": 0.1, "computing": 1e-7}}
+    summary = summarise(result.config, [info] * 100_000, 0, "xla")
+    assert summary["seconds"]["communication"] == math.fsum([0.1] * 100_000)
+    assert results_table([result]).row_count == 1
