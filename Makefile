@@ -28,6 +28,7 @@ test-deploy: $(VENV)/.installed-test ## Run all tests of the deployment, with re
 testbed: install ## Measure FL and Mix2FLD over shaped links: root, Linux, iproute2
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[flower]'
 	$(BIN)/mix2fld deploy testbed --protocols fl mix2fld --devices 3 --rounds 4 $(ARGS) \
+		--out runs/testbed-$$(date +%Y%m%d-%H%M%S) \
 		--record results/testbed/testbed.json --page docs/asymmetric_link.md
 
 # The browser tests need Chromium: got where this may be done, else they are skipped.

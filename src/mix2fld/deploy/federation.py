@@ -59,7 +59,7 @@ class Federation:
         """``inside`` is a command that runs the SuperLink and ``flwr`` where the host is."""
         self.folder, self._inside = folder.resolve(), list(inside)
         self._python_path = python_path
-        self.app = app or app_folder()
+        self._app = app or self.folder / "app"
         self.host, self.port = host, free_port()
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
 
@@ -74,6 +74,9 @@ class Federation:
         }
         config = {"superlink": {"default": CONNECTION, CONNECTION: connection}}
         (self.folder / "home" / "config.toml").write_text(tomli_w.dumps(config))
+        (self.folder / "app").mkdir(exist_ok=True)
+        for name in ("pyproject.toml", "LICENSE"):  # alone: flwr looks at every file of a folder
+            shutil.copy(app_folder() / name, self.folder / "app")
         return self
 
     def __exit__(
@@ -84,7 +87,7 @@ class Federation:
     ) -> None:
         self.stop(*self._processes)
         self._sweep()
-        for name in ("keys", "home"):
+        for name in ("keys", "home", "app"):
             shutil.rmtree(self.folder / name, ignore_errors=True)
         for file in self.folder.glob("superlink.db*"):
             file.unlink(missing_ok=True)
@@ -162,7 +165,7 @@ class Federation:
         """``flwr run`` with this run config; gives the number of the run."""
         file = self.folder / "run.toml"
         file.write_text(tomli_w.dumps(dict(run_config)))
-        started = self.flwr("run", str(self.app), CONNECTION, "--run-config", str(file))
+        started = self.flwr("run", str(self._app), CONNECTION, "--run-config", str(file))
         return str(started["run-id"])
 
     def status(self, run: str) -> str:

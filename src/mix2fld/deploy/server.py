@@ -191,7 +191,8 @@ class Deployment:
         }
         self._fleet.ask(DOWNLOAD, round_number, orders, hear)
         carried = download_bits(self.protocol, self.task)
-        return self._transfer([carried] * self.devices, confirmed)
+        bits = [carried if device in nodes else 0 for device in range(self.devices)]
+        return self._transfer(bits, confirmed)
 
     def _transfer(self, bits: Sequence[int], arrived: Mapping[int, Any]) -> Transfer:
         delivered = np.array([bool(arrived.get(device)) for device in range(self.devices)])
