@@ -81,7 +81,9 @@ def test_a_tracker_that_is_not_installed_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mix2fld.tracking.find_spec", lambda _: None)
-    with pytest.raises(InputError, match=r"track = 'wandb'.*mix2fld\[wandb\]"):
-        with tracked("wandb", tmp_path):
-            pass
+    with (
+        pytest.raises(InputError, match=r"track = 'wandb'.*mix2fld\[wandb\]"),
+        tracked("wandb", tmp_path),
+    ):
+        pass
     assert not list(tmp_path.iterdir())

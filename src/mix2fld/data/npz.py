@@ -73,11 +73,11 @@ def _read_member(archive: zipfile.ZipFile, names: Sequence[str], most: int) -> N
 
 
 def _read_header(member: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    version = npy.read_magic(member)  # type: ignore[arg-type]
+    version = npy.read_magic(member)
     readers = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
     if version not in readers:
         raise ValueError(f".npy format {version}")
-    return readers[version](member)  # type: ignore[arg-type]
+    return readers[version](member)
 
 
 def _fill(content: bytearray, member: IO[bytes]) -> None:

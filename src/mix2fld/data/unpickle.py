@@ -66,7 +66,7 @@ def _refuse_tricks(content: bytes) -> None:
             raise pickle.UnpicklingError(f"it has the operation {opcode.name}")
         tuples += opcode.name.startswith("TUPLE")
         repeats += opcode.name.endswith("GET")
-        far = opcode.name == "LONG_BINPUT" and argument > len(content)
+        far = opcode.name == "LONG_BINPUT" and (argument or 0) > len(content)
         if far or tuples > _MOST_TUPLES or repeats > _MOST_REPEATS:
             raise pickle.UnpicklingError("it is built like no plain dictionary")
 
