@@ -14,7 +14,7 @@ from mix2fld.reproduction.ledger_questions import (
     why,
 )
 from mix2fld.reproduction.markdown import server_accuracy, signed, table
-from mix2fld.reproduction.reasons import REASONS
+from mix2fld.reproduction.reasons import in_short
 from mix2fld.reproduction.records import CellRecord
 from mix2fld.reproduction.statistics import accuracy, gain
 from mix2fld.reproduction.times import converged_rounds, jumps, rounds_to_final
@@ -25,7 +25,8 @@ short rounds are not the paper's setting."""
 MARKS = {"yes": "holds", "weaker": "weaker", "no": "does not hold"}
 RULES = """\
 Accuracies are those that the paper plots: of a randomly chosen reference device, at the end of its
-last local phase, in per cent. Differences are in points, taken seed by seed; brackets hold the 95 %
+last local phase, in per cent. The paper does not say whether its gains are points or relative; here
+they are judged as points. Differences are taken seed by seed; brackets hold the 95 %
 interval of their mean (Student's t). A direction counts when that interval excludes zero. A part of
 a claim *holds* when its direction counts and its size is at least half the paper's; it is *weaker*
 when only the direction counts, or only in some of the settings; otherwise it *does not hold*. A
@@ -40,7 +41,7 @@ def write_ledger(evidence: Evidence, seeds: int) -> str:
     """The whole report."""
     claims = judge(evidence)
     sections = [
-        _head(claims, seeds),
+        _head(claims, seeds, evidence),
         _glance(claims),
         _costs(evidence),
         _figure_2(evidence),
@@ -55,7 +56,7 @@ def write_ledger(evidence: Evidence, seeds: int) -> str:
     return "\n\n".join(section.strip() for section in sections) + "\n"
 
 
-def _head(claims: Sequence[Claim], seeds: int) -> str:
+def _head(claims: Sequence[Claim], seeds: int, evidence: Evidence) -> str:
     counts = {v: sum(c.verdict == v for c in claims) for v in ("reproduced", "partly reproduced")}
     missing = len(claims) - sum(counts.values())
     return f"""
@@ -64,7 +65,7 @@ def _head(claims: Sequence[Claim], seeds: int) -> str:
 Every figure, table and claim of *Mix2FLD: Downlink Federated Learning After Uplink Federated
 Distillation With Two-Way Mixup*, measured again with {"one seed" if seeds == 1 else f"{seeds} seeds"}. Of {len(claims)} claims
 {counts["reproduced"]} are reproduced, {counts["partly reproduced"]} partly, {missing} not.
-{REASONS["short"] if seeds > 1 else PREVIEW}
+{in_short(evidence) if seeds > 1 else PREVIEW}
 
 This page and its figures are made by `make ledger` from the records in [`records/`](records); the
 records by `make reproduce` (`mix2fld reproduce all`, about two hours on two cores). A single figure:

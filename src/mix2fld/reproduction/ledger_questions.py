@@ -1,9 +1,6 @@
 """The ledger beyond the figures: sample privacy, the paper's open questions, other readings."""
 
-import numpy as np
-from numpy.typing import NDArray
-
-from mix2fld.reproduction import paper
+from mix2fld.reproduction import paper, reasons
 from mix2fld.reproduction.evidence import Evidence
 from mix2fld.reproduction.experiments import (
     INVERSE_COUNTS,
@@ -15,9 +12,7 @@ from mix2fld.reproduction.experiments import (
 from mix2fld.reproduction.figures import distinct_per_device
 from mix2fld.reproduction.markdown import numbers, server_accuracy, signed, table
 from mix2fld.reproduction.privacy_records import closest_pair_row, off_by, row
-from mix2fld.reproduction.reasons import REASONS
-from mix2fld.reproduction.records import CellRecord
-from mix2fld.reproduction.statistics import Spread, accuracy, gain, spread
+from mix2fld.reproduction.statistics import Spread, accuracy, downloaded_gain, gain
 
 
 def privacy_tables(evidence: Evidence) -> str:
@@ -92,7 +87,7 @@ def privacy_accuracy(evidence: Evidence) -> str:
 {table(heads, rows)}
 
 Accuracy in % after five rounds, non-IID, N_S = 50, N_I = 100, on an ideal link, because 32-bit seeds
-would not fit the slots; privacy is the minimum of Tables II and III. {REASONS["privacy-accuracy"]}
+would not fit the slots; privacy is the minimum of Tables II and III. {reasons.privacy_accuracy(evidence)}
 `mix2fld reproduce privacy-accuracy`"""
 
 
@@ -116,7 +111,7 @@ def inverse_count(evidence: Evidence) -> str:
 {table(heads, rows)}
 
 Accuracy in % after five rounds, non-IID, asymmetric. Distinct pairs last for this many samples per
-device: {", ".join(ends)}; beyond, the same pairs come again. {REASONS["inverse-count"]}
+device: {", ".join(ends)}; beyond, the same pairs come again. {reasons.inverse_count(evidence)}
 `mix2fld reproduce inverse-count`"""
 
 
@@ -125,7 +120,7 @@ def why(evidence: Evidence) -> str:
     return f"""
 ## Why: other readings of the paper
 
-{REASONS["why"]}
+{reasons.why(evidence).strip()}
 
 ### What the decisions change
 
@@ -179,16 +174,6 @@ def _after_download(evidence: Evidence) -> str:
         "MixFLD (50) over Mix2FLD (50, 100)", "Mix2FLD (10, 20) over FL", "Mix2FLD (50, 100) over FL",
     )  # fmt: skip
     return table(heads, rows)
-
-
-def downloaded_gain(ours: CellRecord, other: CellRecord) -> Spread:
-    """Points of ``ours`` above ``other``, where weights are downloaded right after a download."""
-
-    def shown(cell: CellRecord) -> NDArray[np.float64]:
-        by_weights = cell.protocol in ("mixfld", "mix2fld")
-        return cell.values("summary", "accuracy", "global" if by_weights else "reference")
-
-    return spread(100 * (shown(ours) - shown(other)))
 
 
 def _points(found: Spread) -> str:

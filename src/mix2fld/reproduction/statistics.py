@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from math import isnan
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import stdtrit
 
 from mix2fld.reproduction.records import CellRecord
@@ -53,3 +53,13 @@ def gain(ours: CellRecord, other: CellRecord, measure: str = "reference") -> Spr
     """How many points of accuracy ``ours`` is above ``other``, seed by seed."""
     path = ("summary", "accuracy", measure)
     return spread(100 * (ours.values(*path) - other.values(*path)))
+
+
+def downloaded_gain(ours: CellRecord, other: CellRecord) -> Spread:
+    """Points of ``ours`` above ``other``, where weights are downloaded right after a download."""
+
+    def shown(cell: CellRecord) -> NDArray[np.float64]:
+        by_weights = cell.protocol in ("mixfld", "mix2fld")
+        return cell.values("summary", "accuracy", "global" if by_weights else "reference")
+
+    return spread(100 * (shown(ours) - shown(other)))
