@@ -30,6 +30,7 @@ from mix2fld.deploy.settings import Settings
 from mix2fld.errors import InputError
 from mix2fld.planning import plan_link
 from mix2fld.playing import Watcher
+from mix2fld.processor import usable_cores
 from mix2fld.rounds import RoundInfo
 from mix2fld.runs import RunResult
 from mix2fld.types import Dataset
@@ -185,6 +186,7 @@ def measure(
                     settings = Settings(single, folder.resolve(), timeout_s=600, wait_s=600)
                     played = _play_one(federation, settings, observer, rates)
                     record["protocols"][single.protocols[0]] = played
+            record["load"] = {"average": os.getloadavg()[1], "cores": usable_cores()}
             record["memory_mb"] = {kind: round(mb) for kind, mb in sorted(observer.peaks.items())}
     return record
 

@@ -39,7 +39,7 @@ def render(record: dict[str, Any]) -> str:
     parts = [table(record), _rounds(record), _memory(record)]
     idle = record["idle_bytes_s"]
     tail = TAIL.format(verdict=_verdict(record), up=idle["up"], down=idle["down"])
-    return head + "\n".join(parts) + tail
+    return head + "\n".join(parts) + tail + _load(record)
 
 
 def table(record: dict[str, Any]) -> str:
@@ -86,6 +86,22 @@ def _memory(record: dict[str, Any]) -> str:
         if kind in record["memory_mb"]:
             lines.append(f"| `{kind}` | {record['memory_mb'][kind]} | {when} |")
     return "\n".join(lines) + "\n"
+
+
+def _load(record: dict[str, Any]) -> str:
+    """A word of caution where other work may have held up the processes."""
+    load = record.get("load")
+    if load is None:
+        return (
+            "\nHow busy the machine was is not in this record: measured seconds hold waiting for a "
+            "processor too; bytes do not depend on it.\n"
+        )
+    if load["average"] <= load["cores"]:
+        return ""
+    return (
+        f"\nThe machine was busy with other work: a load of {load['average']:.0f} on "
+        f"{load['cores']} cores. Measured seconds are longer for it; bytes are not.\n"
+    )
 
 
 def _verdict(record: dict[str, Any]) -> str:
