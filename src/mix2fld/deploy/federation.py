@@ -205,16 +205,14 @@ class Federation:
 
     def peak_memory_mb(self) -> dict[str, float]:
         """The most memory that each kind of process has had so far, of those that are running."""
-        groups = {process.pid for process in self._processes.values()}
         peaks: dict[str, float] = {}
-        for entry in Path("/proc").glob("[0-9]*"):
+        for entry in self._own_processes():
             with suppress(OSError, StopIteration):
-                if os.getpgid(int(entry.name)) in groups:
-                    words = (entry / "cmdline").read_bytes().decode().split("\0")
-                    kind = next(Path(word).name for word in words if KIND.search(word))
-                    peak = KILOBYTES.search((entry / "status").read_text())
-                    found = int(peak.group(1)) / 1024 if peak else 0.0
-                    peaks[kind] = max(peaks.get(kind, 0.0), found)
+                words = (entry / "cmdline").read_bytes().decode().split("\0")
+                kind = next(Path(word).name for word in words if KIND.search(word))
+                peak = KILOBYTES.search((entry / "status").read_text())
+                found = int(peak.group(1)) / 1024 if peak else 0.0
+                peaks[kind] = max(peaks.get(kind, 0.0), found)
         return peaks
 
     def _check_alive(self, name: str) -> None:
@@ -224,18 +222,22 @@ class Federation:
 
     def _sweep(self) -> None:
         """Kill what has left its group: Flower starts some processes in sessions of their own."""
-        ours = f"FLWR_HOME={self.folder / 'home'}\0".encode()
         deadline = time.monotonic() + STOP_SECONDS
-        while time.monotonic() < deadline:
-            left = False
-            for entry in Path("/proc").glob("[0-9]*"):
+        while (left := self._own_processes()) and time.monotonic() < deadline:
+            for entry in left:
                 with suppress(OSError):
-                    if ours in (entry / "environ").read_bytes():
-                        os.kill(int(entry.name), signal.SIGKILL)
-                        left = True
-            if not left:
-                return
+                    os.kill(int(entry.name), signal.SIGKILL)
             time.sleep(0.05)
+
+    def _own_processes(self) -> list[Path]:
+        """All running processes of this federation, by their environment, under ``/proc``."""
+        ours = f"FLWR_HOME={self.folder / 'home'}\0".encode()
+        found = []
+        for entry in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):
+                if ours in (entry / "environ").read_bytes():
+                    found.append(entry)
+        return found
 
     def _answers(self) -> bool:
         if self._inside:  # not reached from here
