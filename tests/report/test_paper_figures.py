@@ -52,7 +52,7 @@ def test_fonts_are_inside(figures: Path) -> None:
 
 def test_two_settings_have_figures_of_their_own(tmp_path: Path) -> None:
     play(tmp_path / "a", protocols="fl")
-    play(tmp_path / "b", protocols="fl", devices=5, dataset=str(tmp_path / "a" / "toy.npz"))
+    play(tmp_path / "b", protocols="fl", devices=3, dataset=str(tmp_path / "a" / "toy.npz"))
     drawn = {path.stem for path in draw_all(require_runs([tmp_path]), tmp_path / "figures")}
     assert {"deliveries-setting1", "deliveries-setting2", "labels-setting1"} <= drawn
     assert "samples-setting1" not in drawn
