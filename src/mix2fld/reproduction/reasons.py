@@ -127,9 +127,10 @@ def inverse_count(evidence: Evidence) -> str:
             f"N_I = {INVERSE_COUNTS[enough]} with N_S = {sent} ({_mean(cells[enough]):.1f} %)"
         )
     return (
-        "The smallest N_I that no larger one beats beyond the spread is "
+        "More samples pay while there are pairs that were not used yet: the smallest N_I that none "
+        "beats beyond the spread over seeds is "
         + " and ".join(texts)
-        + ". Using a pair again adds nothing new, and the server's number of steps stays the same."
+        + ". A pair that comes again brings nothing new."
     )
 
 
