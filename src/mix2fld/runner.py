@@ -5,6 +5,7 @@ from pathlib import Path
 from mix2fld.config import Config
 from mix2fld.data import fingerprint, load_dataset
 from mix2fld.engine import Simulation
+from mix2fld.errors import InputError
 from mix2fld.link import Link, make_link
 from mix2fld.planning import plan_transfers
 from mix2fld.playing import Watcher, play
@@ -45,6 +46,10 @@ def run(
 def go_on(path: Path, dataset: Dataset | None = None, watcher: Watcher | None = None) -> RunResult:
     """Play the run in a folder to its end, by the config that is in there."""
     config = RunFolder(path).config()
+    if (path / "identity").exists():
+        raise InputError(
+            f"folder = {path}: was played by a deployment; the command that started it goes on"
+        )
     samples = load_dataset(config.data) if dataset is None else dataset
     return _play(config, path, samples, None, None, watcher)
 

@@ -7,7 +7,7 @@ from mix2fld.config import Config
 from mix2fld.data import load_dataset
 from mix2fld.playing import Watcher
 from mix2fld.reproduction.experiments import Cell, Experiment, Scale
-from mix2fld.runner import run
+from mix2fld.runner import prepare_runs, run
 from mix2fld.runs import RunFolder, RunResult
 from mix2fld.types import Dataset
 
@@ -39,6 +39,8 @@ def play_experiment(
     experiment: Experiment, scale: Scale, out: Path, watcher: GridWatcher
 ) -> dict[str, list[RunResult]]:
     """The runs of every cell, by its key; those that are in ``out`` already are only read."""
+    for cell in experiment.cells:
+        prepare_runs(cell.config(scale), out / cell.key)  # so that mix2fld resume finds them all
     datasets: dict[str, Dataset] = {}
     played = {}
     for cell in experiment.cells:
