@@ -33,7 +33,7 @@ testbed: install ## Measure FL and Mix2FLD over shaped links: root, Linux, iprou
 
 # The browser tests need Chromium: got where this may be done, else they are skipped.
 browser:
-	@command -v chromium chromium-browser google-chrome google-chrome-stable >/dev/null \
+	@which chromium >/dev/null || which chromium-browser >/dev/null || which google-chrome >/dev/null \
 		|| { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get -qq update \
 			&& DEBIAN_FRONTEND=noninteractive apt-get -qq install -y chromium >/dev/null; } \
 		|| echo "no Chromium here and none could be installed: the browser tests will be skipped"

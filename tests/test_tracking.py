@@ -1,6 +1,7 @@
 """Every tracker gets the same metrics of the same rounds, under the same names."""
 
 import struct
+import time
 from pathlib import Path
 
 import pytest
@@ -70,11 +71,13 @@ def test_wandb_offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("WANDB_MODE", raising=False)
     rows = play_tracked("wandb", tmp_path)
     (file,) = (tmp_path / "wandb").glob("offline-run-*/*.wandb")
+    wanted = [name.encode() for name in rows[-1]]
+    wanted += [str(row["accuracy/mean"]).encode() for row in rows]
+    deadline = time.monotonic() + 120  # its own process writes the file
+    while not all(words in file.read_bytes() for words in wanted) and time.monotonic() < deadline:
+        time.sleep(0.2)
     kept = file.read_bytes()
-    for name in rows[-1]:
-        assert name.encode() in kept
-    for row in rows:
-        assert str(row["accuracy/mean"]).encode() in kept
+    assert [words for words in wanted if words not in kept] == []
 
 
 def test_a_tracker_that_is_not_installed_is_named(

@@ -43,14 +43,15 @@ def draw_all(found: Found, folder: Path) -> list[Path]:
     settings, series = group(runs)
     written: list[Path] = []
     with mpl.rc_context(PAPER):
-        for chart in _charts(series, len(settings)):
+        for chart in charts(series, len(settings)):
             figure = chart.draw()
             if figure is not None:
                 written += _save(figure, folder, chart.name)
     return written
 
 
-def _charts(series: Sequence[Series], settings: int) -> Iterator[Chart]:
+def charts(series: Sequence[Series], settings: int) -> Iterator[Chart]:
+    """Every chart of ``series``, which are of so many settings."""
     for measure in MEASURES:
         for axis in AXES:
             draw = partial(_curves, series, measure, axis, settings > 1)
