@@ -24,8 +24,9 @@ def _as_tuple(value: Any) -> Any:
 
 
 Listed = BeforeValidator(_as_tuple)
-Positive = Annotated[int, Field(ge=1)]
-Count = Annotated[int, Field(ge=0)]
+LARGEST = 2**63 - 1
+Positive = Annotated[int, Field(ge=1, le=LARGEST)]
+Count = Annotated[int, Field(ge=0, le=LARGEST)]
 PositiveFloat = Annotated[float, Field(gt=0)]
 
 

@@ -39,10 +39,10 @@ def test_a_cut_of_power_and_a_full_disk_lose_nothing(fault) -> None:
 
 
 def test_a_full_disk(tmp_path) -> None:
-    """A real one: a file system of 200 kB."""
+    """A real one: a file system of 4 MB."""
     mount = tmp_path / "small"
     mount.mkdir()
-    options = ["-t", "tmpfs", "-o", "size=200k", "none", str(mount)]
+    options = ["-t", "tmpfs", "-o", "size=4m", "none", str(mount)]
     if os.geteuid() != 0 or not done(["mount", *options]):
         pytest.skip("mounting a small file system needs root")
     try:
@@ -91,7 +91,8 @@ def test_two_processes_in_one_folder(tmp_path) -> None:
     play(tmp_path, stop_after=1)
     hold = (
         "import sys; from pathlib import Path; from mix2fld.storage import FolderLock\n"
-        "assert FolderLock(Path(sys.argv[1])).take(); print('has it', flush=True); input()"
+        "lock = FolderLock(Path(sys.argv[1]))\n"
+        "assert lock.take(); print('has it', flush=True); input()"
     )
     folder = tmp_path / "fl-s0"
     with subprocess.Popen(

@@ -12,7 +12,10 @@ from mix2fld.data.readers import PlaceError, one_line
 
 Members = Mapping[str, int]
 """Names of files within a place, and the most bytes that each may have."""
-ARCHIVE_ERRORS = (OSError, EOFError, tarfile.TarError, zipfile.BadZipFile, zlib.error)
+ARCHIVE_ERRORS = (
+    *(OSError, EOFError, tarfile.TarError, zipfile.BadZipFile, zlib.error),
+    *(NotImplementedError, RuntimeError, ValueError, OverflowError),  # zipfile, of odd headers
+)
 
 
 class Readable(Protocol):
