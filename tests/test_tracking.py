@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from mix2fld.cli.progress import Watchers
 from mix2fld.errors import InputError
 from mix2fld.loading import read_run
 from mix2fld.metrics import metrics_of
@@ -64,6 +65,23 @@ def test_mlflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert [(entry.step, entry.value) for entry in history] == [
         (step, pytest.approx(row["accuracy/mean"])) for step, row in enumerate(rows, start=1)
     ]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_mlflow_does_not_call_an_interrupted_run_finished(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from mlflow.tracking import MlflowClient
+
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    with pytest.raises(KeyboardInterrupt), tracked("mlflow", tmp_path) as tracker:
+        assert tracker is not None
+        watchers = Watchers([tracker, StopAfter(1)])
+        run(CONFIG, tmp_path, dataset=toy_dataset(), watcher=watchers)
+    client = MlflowClient(tracking_uri=f"sqlite:///{tmp_path / 'mlflow.db'}")
+    experiment = client.get_experiment_by_name("mix2fld")
+    (kept,) = client.search_runs([experiment.experiment_id])
+    assert kept.info.status == "KILLED"
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -31,7 +31,7 @@ class Sink(Protocol):
     def log(self, metrics: Metrics, step: int) -> None:
         """The metrics of a round."""
 
-    def close(self) -> None:
+    def close(self, finished: bool) -> None:
         """The run is over, or interrupted."""
 
 
@@ -61,12 +61,12 @@ class TrackingWatcher(Watcher):
     def end(self, result: RunResult) -> None:
         """Close the run."""
         del result
-        self.close()
+        self.close(finished=True)
 
-    def close(self) -> None:
+    def close(self, finished: bool = False) -> None:
         """Close what is open, so that nothing is lost when runs are interrupted."""
         if self._sink is not None:
-            self._sink.close()
+            self._sink.close(finished)
         self._sink, self._rounds = None, []
 
     def _add(self, info: dict[str, Any]) -> None:
@@ -118,7 +118,8 @@ class _TensorBoard:
             self._writer.add_scalar(name, value, step)
         self._writer.flush()
 
-    def close(self) -> None:
+    def close(self, finished: bool) -> None:
+        del finished  # it knows no such thing
         self._writer.close()
 
 
@@ -144,8 +145,8 @@ class _MLflow:
         entries = [Metric(name, value, now, step) for name, value in metrics.items()]
         self._client.log_batch(self._run, metrics=entries)
 
-    def close(self) -> None:
-        self._client.set_terminated(self._run)
+    def close(self, finished: bool) -> None:
+        self._client.set_terminated(self._run, status="FINISHED" if finished else "KILLED")
 
 
 class _Wandb:
@@ -167,8 +168,8 @@ class _Wandb:
     def log(self, metrics: Metrics, step: int) -> None:
         self._run.log(metrics, step=step)
 
-    def close(self) -> None:
-        self._run.finish()
+    def close(self, finished: bool) -> None:
+        self._run.finish(exit_code=0 if finished else 1)
 
 
 SINKS: dict[Tracker, Callable[[Path, Config], Sink]] = {

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import tyro
 
+from mix2fld.cli.output import Output
 from mix2fld.config import Config
 from mix2fld.errors import InputError
 
@@ -30,6 +31,7 @@ class DeployLocal:
     """Replace runs that are in the folder already."""
     timeout_s: float = 600.0
     """Seconds after which a round goes on without the answers that are missing."""
+    output: tyro.conf.OmitArgPrefixes[Output] = field(default_factory=Output)
     settings: tyro.conf.OmitArgPrefixes[Config] = field(default_factory=Config)
 
     def run(self) -> None:
@@ -37,8 +39,6 @@ class DeployLocal:
         needs_flower()
         if not self.timeout_s > 0:
             raise InputError(f"timeout_s = {self.timeout_s:g}: must be above 0")
-        from rich.console import Console
-
         from mix2fld.cli.progress import RichWatcher
         from mix2fld.cli.run import default_folder
         from mix2fld.data import load_dataset
@@ -47,7 +47,7 @@ class DeployLocal:
         from mix2fld.runner import check
 
         signal.signal(signal.SIGTERM, signal.default_int_handler)
-        console, started = Console(), time.perf_counter()
+        console, started = self.output.console(), time.perf_counter()
         settings = self.settings.replace(link="ideal")  # the link is a real one
         chosen = default_folder(settings)
         out = self.out or chosen.with_name(f"deploy-{chosen.name}")
@@ -55,12 +55,13 @@ class DeployLocal:
         check(settings, dataset)
         with RichWatcher(console, settings) as watcher:
             results = run_locally(settings, out, dataset, watcher, self.timeout_s, self.overwrite)
-        console.print(results_table(results))
+        console.print(results_table(results), soft_wrap=False)
         console.print(
             f"runs in [bold]{out}[/], logs of Flower in [bold]{out / 'flower'}[/]; s on air: all "
             "the time of a round that nobody computed in"
         )
         console.print(f"took {time.perf_counter() - started:.0f} s on this machine")
+        self.output.print_json([result.summary for result in results])
 
 
 @dataclass(frozen=True)

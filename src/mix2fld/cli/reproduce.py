@@ -1,11 +1,12 @@
 """``mix2fld reproduce``."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
+from mix2fld.cli.output import Output
 from mix2fld.errors import InputError, did_you_mean
 
 if TYPE_CHECKING:
@@ -37,15 +38,14 @@ class ReproduceCommand:
     """Folder for records, figures and REPORT.md; by default results in the folder of the runs."""
     from_records: bool = False
     """Play nothing: draw and judge from the records in the folder of results."""
+    output: tyro.conf.OmitArgPrefixes[Output] = field(default_factory=Output)
 
     def run(self) -> None:
         """Play, record, draw and judge."""
-        from rich.console import Console
-
         from mix2fld.reproduction.experiments import EXPERIMENTS, FULL, QUICK
         from mix2fld.reproduction.results import ResultsFolder
 
-        console = Console()
+        console = self.output.console()
         known = (*EXPERIMENTS, *TABLES, *EVERYTHING)
         for name in self.names:
             if name not in known:
@@ -65,7 +65,12 @@ class ReproduceCommand:
         _show(console, folder, chosen, tables)
         if everything:
             folder.report.write_text(folder.ledger(), encoding="utf-8")
-            console.print(f"ledger: {folder.report}", highlight=False, soft_wrap=True)
+            console.print(f"ledger: {folder.report}")
+        made = {
+            "records": [folder.records(experiment.name) for experiment in chosen],
+            "report": folder.report if everything else None,
+        }
+        self.output.print_json(made)
 
 
 def _measure(
@@ -112,9 +117,9 @@ def _show(
 
     for experiment in chosen:
         cells = load_records(folder.records(experiment.name))
-        console.print(experiment_table(experiment.title, cells))
+        console.print(experiment_table(experiment.title, cells), soft_wrap=False)
         picture = folder.draw(experiment.name)
         if picture is not None:
-            console.print(f"picture: {picture}", highlight=False, soft_wrap=True)
+            console.print(f"picture: {picture}")
     if tables:
-        console.print(privacy_table(load_privacy(folder.privacy)))
+        console.print(privacy_table(load_privacy(folder.privacy)), soft_wrap=False)

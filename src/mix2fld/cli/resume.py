@@ -1,11 +1,12 @@
 """``mix2fld resume``."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import tyro
 
+from mix2fld.cli.output import Output
 from mix2fld.errors import InputError
 
 if TYPE_CHECKING:
@@ -23,11 +24,10 @@ class ResumeCommand:
 
     folder: tyro.conf.Positional[Path]
     """Folder of a run, of a comparison, or of many of them."""
+    output: tyro.conf.OmitArgPrefixes[Output] = field(default_factory=Output)
 
     def run(self) -> None:
         """Play all runs to their end."""
-        from rich.console import Console
-
         from mix2fld.compilation import keep_compiled_code
         from mix2fld.data import cache_folder
         from mix2fld.report.tables import results_table
@@ -40,7 +40,7 @@ class ResumeCommand:
             raise InputError(
                 f"folder = {self.folder}: holds no runs; name the folder that --out was given"
             )
-        console = Console()
+        console = self.output.console()
         keep_compiled_code(cache_folder() / "compiled")
         results: dict[Path, list[RunResult]] = {}
         try:
@@ -49,8 +49,11 @@ class ResumeCommand:
         except KeyboardInterrupt:
             raise KeyboardInterrupt(self.folder) from None
         for folder, compared in results.items():
-            console.print(results_table(compared))
+            console.print(results_table(compared), soft_wrap=False)
             console.print(f"runs in [bold]{folder}[/]")
+        self.output.print_json(
+            [result.summary for compared in results.values() for result in compared]
+        )
 
 
 def _go_on(path: Path, console: "Console") -> "RunResult":
