@@ -74,10 +74,15 @@ def test_mlflow_does_not_call_an_interrupted_run_finished(
     from mlflow.tracking import MlflowClient
 
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    with pytest.raises(KeyboardInterrupt), tracked("mlflow", tmp_path) as tracker:
-        assert tracker is not None
-        watchers = Watchers([tracker, StopAfter(1)])
-        run(CONFIG, tmp_path, dataset=toy_dataset(), watcher=watchers)
+
+    def play_and_stop() -> None:
+        with tracked("mlflow", tmp_path) as tracker:
+            assert tracker is not None
+            watchers = Watchers([tracker, StopAfter(1)])
+            run(CONFIG, tmp_path, dataset=toy_dataset(), watcher=watchers)
+
+    with pytest.raises(KeyboardInterrupt):
+        play_and_stop()
     client = MlflowClient(tracking_uri=f"sqlite:///{tmp_path / 'mlflow.db'}")
     experiment = client.get_experiment_by_name("mix2fld")
     (kept,) = client.search_runs([experiment.experiment_id])
