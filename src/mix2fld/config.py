@@ -23,7 +23,12 @@ def _as_tuple(value: Any) -> Any:
     return (value,) if isinstance(value, (str, int, float)) else value
 
 
+def _as_number(value: Any) -> Any:
+    return int(value) if isinstance(value, str) and value.isdecimal() else value
+
+
 Listed = BeforeValidator(_as_tuple)
+AsNumber = BeforeValidator(_as_number)
 LARGEST = 2**63 - 1
 Positive = Annotated[int, Field(ge=1, le=LARGEST)]
 Count = Annotated[int, Field(ge=0, le=LARGEST)]
@@ -130,7 +135,7 @@ class SeedingConfig(Section):
     """Use a pair of mixed-up samples again when there are fewer pairs than N_I needs."""
     inverse_clip: bool = False
     """Clip inversely mixed-up pixels to the range of real ones."""
-    seed_bits_per_pixel: Literal[8, 32] = 8
+    seed_bits_per_pixel: Annotated[Literal[8, 32], AsNumber] = 8
     """Bits that carry a pixel of a seed sample: 8 rounds mixed-up ones, 32 sends floats."""
     lost_seeds: Literal["resend", "drop"] = "resend"
     """Seeds lost in an outage go again, and are charged again, with the next upload; or never."""

@@ -41,6 +41,7 @@ def test_settings_survive_the_way_through_flower() -> None:
         dataset="/a path/it's.npz",
         stop_when_converged=True,
         learning_rate=1e-3,
+        seed_bits_per_pixel=32,
         computing_time="measured",
     )
     settings = Settings(config, Path("/runs/here"), 12.5, 3.0)
