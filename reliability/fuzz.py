@@ -79,7 +79,7 @@ def search(name: str, runs: int) -> dict[str, Any] | None:
     if "No module named 'atheris'" in done.stderr:
         return None
     if done.returncode != 0:
-        raise FindingError(done.stderr[-3000:])
+        raise FindingError(done.stdout[-3000:] + done.stderr[-500:])
     return {"inputs": runs, "new_paths": found}
 
 
