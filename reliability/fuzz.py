@@ -79,7 +79,7 @@ def search(name: str, runs: int) -> dict[str, Any] | None:
     if "No module named 'atheris'" in done.stderr:
         return None
     if done.returncode != 0:
-        raise FindingError(done.stderr[-3000:])
+        raise FindingError(done.stdout[-3000:] + done.stderr[-500:])
     return {"inputs": runs, "new_paths": found}
 
 
@@ -92,7 +92,7 @@ def main() -> None:
     given = parser.parse_args()
     path = FOLDER / "fuzz.json"
     record = json.loads(path.read_text()) if path.exists() else {"mutation": {}, "search": {}}
-    for name in given.targets:
+    for name in given.targets if given.inputs else ():
         found = fuzz(TARGETS[name], given.inputs, given.seed)
         print(f"{TARGETS[name].title}: {found}", flush=True)
         record["mutation"][name] = {"title": TARGETS[name].title, **found}

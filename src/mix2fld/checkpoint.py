@@ -18,6 +18,7 @@ from mix2fld.types import Seeds, ServerState, Weights
 
 FORMAT = 2
 """Format 1 has no checksums, and is still read."""
+SCALARS_OF_FORMAT_1 = {"format", "round", "updates", "clock"}
 Tensors = dict[str, NDArray[Any]]
 
 
@@ -70,7 +71,7 @@ def load_checkpoint(path: Path, like: RunState) -> Checkpoint:
             metadata = file.metadata() or {}
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         scalars = json.loads(metadata["state"])
-        if scalars["format"] != 1:
+        if set(scalars) != SCALARS_OF_FORMAT_1:
             if scalars.pop("sha256") != _digest(scalars, tensors):
                 raise DamagedError("its checksum does not fit")
             refuse_newer("checkpoint", scalars["format"], FORMAT)

@@ -39,6 +39,10 @@ class Records:
         """What seals the first so many rounds; -1 for all of them."""
         return [START, *self.checksums][rounds]
 
+    def sealed(self) -> bool:
+        """Whether the last line has a checksum, which those of format 1 have not."""
+        return bool(self.lines) and b'"checksum"' in self.lines[-1]
+
 
 def seal(fields: dict[str, Any], before: str) -> dict[str, Any]:
     """The fields with their format and, at the end, the checksum of all that goes before."""

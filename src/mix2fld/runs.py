@@ -233,8 +233,8 @@ class RunFolder:
             raise DamagedError(f"{self._rounds.name} {records.fault}")
         try:
             found = read_json(self._summary.read_bytes())
-            is_first_format = isinstance(found, dict) and found.get("format") == 1
-            summary = found if is_first_format else unseal(found, records.checksum(-1))
+            old = isinstance(found, dict) and found.get("format") == 1 and not records.sealed()
+            summary = found if old else unseal(found, records.checksum(-1))
             if summary.get("rounds") != len(records.rounds):
                 raise DamagedError("counts other rounds than there are")
         except DamagedError as error:

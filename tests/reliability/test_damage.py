@@ -190,6 +190,23 @@ def test_a_stopped_run_of_format_1_goes_on(tmp_path, whole) -> None:
     assert accuracies == [json.loads(line)["accuracy"] for line in lines]
 
 
+def test_damage_cannot_pass_for_format_1(tmp_path, whole) -> None:
+    play(tmp_path, stop_after=3)
+    path = tmp_path / "fl-s0" / "checkpoint.safetensors"
+    named_old = path.read_bytes().replace(rb"{\"format\": 2", rb"{\"format\": 1")
+    assert named_old != path.read_bytes()
+    path.write_bytes(named_old[:-1] + bytes([named_old[-1] ^ 1]))
+    (note,) = play(tmp_path)
+    assert "its checksum does not fit" in note
+    assert contents(tmp_path / "fl-s0") == whole
+    summary = tmp_path / "fl-s0" / "summary.json"
+    found = json.loads(summary.read_text())
+    del found["checksum"]
+    summary.write_text(json.dumps({**found, "format": 1}))
+    with pytest.raises(InputError, match=r"summary\.json has no checksum"):
+        RunFolder(summary.parent).finished()
+
+
 def test_newer_formats_are_refused(tmp_path, monkeypatch) -> None:
     play(tmp_path, stop_after=1)
     folder = tmp_path / "fl-s0"
