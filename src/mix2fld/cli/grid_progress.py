@@ -2,12 +2,11 @@
 
 import time
 from collections.abc import Sequence
-from types import TracebackType
-from typing import Self
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 
+from mix2fld.cli.progress import Bars
 from mix2fld.config import Config
 from mix2fld.reproduction.experiments import Cell, Experiment, Scale
 from mix2fld.reproduction.grid import GridWatcher, cells_of, total_work
@@ -15,7 +14,7 @@ from mix2fld.rounds import RoundInfo
 from mix2fld.runs import RunResult
 
 
-class GridProgress(GridWatcher):
+class GridProgress(Bars, GridWatcher):
     """Bars in a terminal; elsewhere a line for every run that is played."""
 
     def __init__(self, console: Console, experiments: Sequence[Experiment], scale: Scale) -> None:
@@ -37,18 +36,6 @@ class GridProgress(GridWatcher):
         self._whole = self._progress.add_task("all runs", total=self._total, news="")
         self._one = self._progress.add_task("", total=None, news="")
         self._cell = ""
-
-    def __enter__(self) -> Self:
-        self._progress.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._progress.stop()
 
     def run_begins(self, cell: Cell, config: Config) -> None:
         """Name the run; one that two experiments share counts once."""

@@ -41,7 +41,25 @@ class Watchers(Watcher):
             watcher.end(result)
 
 
-class RichWatcher(Watcher):
+class Bars:
+    """Progress bars that are there as long as a block lasts."""
+
+    _progress: Progress
+
+    def __enter__(self) -> Self:
+        self._progress.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._progress.stop()
+
+
+class RichWatcher(Bars, Watcher):
     """Shows round, accuracy, delivered uploads and time left of every run."""
 
     def __init__(self, console: Console, config: Config) -> None:
@@ -69,18 +87,6 @@ class RichWatcher(Watcher):
         self._whole = self._progress.add_task(
             "all runs", total=self._rounds_left, news="", visible=len(self._bars) > 1
         )
-
-    def __enter__(self) -> Self:
-        self._progress.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._progress.stop()
 
     def begin(self, config: Config, rounds_done: int) -> None:
         """Start a run's bar."""
