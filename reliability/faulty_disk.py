@@ -23,7 +23,7 @@ class FaultyDisk:
     """Counts the operations that change something on disk; at the chosen one the fault happens.
 
     A power cut takes with it all that was not synced: written bytes, and new names of files unless
-    these survive. A full disk fails one operation, after half of the bytes if it is a write.
+    these survive. A full disk fails one operation, which may have done its work all the same.
     """
 
     def __init__(self, fault_at: int, instant: Instant, fault: Fault) -> None:
@@ -72,8 +72,8 @@ class FaultyDisk:
             act_in_part()
         elif self._instant == "after":
             done = act()
-            if self._fault == "disk is full":
-                return done
+            if name == "open" and self._fault == "disk is full":
+                os.close(done)
         if self._fault == "disk is full":
             raise OSError(errno.ENOSPC, "No space left on device")
         self._die()

@@ -69,7 +69,7 @@ overwrites another; after the fault it is started again and compared as above.
 """
 
 FUZZ = """Sound files are damaged at random and read: an input is accepted, with a value that is checked, or refused
-by the documented error; anything else is a finding, and stops the fuzzer. What is accepted of a run
+by the documented error; anything else stops the fuzzer, and there is no record. What is accepted of a run
 folder must be the true rounds and the true state. Atheris, where it installs, looks for inputs that take
 new paths through the code.
 """
@@ -123,19 +123,18 @@ def _fuzz(record: dict[str, Any]) -> str:
             f"{of['inputs']:,}",
             f"{of['accepted']:,}",
             f"{of['refused']:,}",
-            0,
             f"{of['slowest_ms']:g}",
             f"{of['memory_growth_mb']:g}",
         )
         for of in record["mutation"].values()
     ]
-    heads = ("reader", "inputs", "accepted", "refused", "findings", "slowest, ms", "memory, + MB")
+    heads = ("reader", "inputs", "accepted", "refused", "slowest, ms", "memory, + MB")
     text = _table(heads, rows)
     searched = [
-        (of["title"], f"{of['inputs']:,}", of["new_paths"], 0) for of in record["search"].values()
+        (of["title"], f"{of['inputs']:,}", of["new_paths"]) for of in record["search"].values()
     ]
     if searched:
-        text += "\nAtheris:\n\n" + _table(("reader", "inputs", "new paths", "findings"), searched)
+        text += "\nAtheris:\n\n" + _table(("reader", "inputs", "new paths"), searched)
     return text
 
 

@@ -4,7 +4,8 @@ import hashlib
 import json
 from pathlib import Path
 
-from reliability.page import FORMATS_PAGE, render_formats
+from reliability.page import FORMATS_PAGE, PAGE, render, render_formats
+from reliability.records import read_records
 from reliability.targets import TARGETS
 from test_damage import play
 
@@ -30,5 +31,17 @@ def test_the_checksum_of_a_line_is_as_documented(tmp_path: Path) -> None:
         before = checksum
 
 
-def test_the_page_of_formats_is_up_to_date() -> None:
+def test_pages_are_up_to_date() -> None:
+    assert PAGE.read_text() == render(read_records())
     assert FORMATS_PAGE.read_text() == render_formats()
+
+
+def test_the_records_are_of_the_full_forms() -> None:
+    found = read_records()
+    assert found["crash"]["kills"] >= 100
+    assert found["crash"]["identical"] >= len(found["crash"]["group"])
+    assert all(of["inputs"] >= 100_000 for of in found["fuzz"]["mutation"].values())
+    assert set(found["fuzz"]["mutation"]) == set(TARGETS)
+    assert found["faults"]["survived"] >= 1000
+    assert found["soak"]["minutes"] >= 60
+    assert found["soak"]["open_files"]["end"] <= found["soak"]["open_files"]["first"]
