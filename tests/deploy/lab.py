@@ -1,6 +1,8 @@
 """Deployments of toy runs, in this process or in Flower's, and the simulator's run beside them."""
 
 import json
+import os
+import signal
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -161,17 +163,26 @@ class Lab(Federation):
         }
         self.start_node(device, {**node_config(self.files[device]), **extra})
 
+    def kill_server_app(self) -> None:
+        """``kill -9`` the process of the server app, and no other."""
+        (app,) = (
+            int(entry.name)
+            for entry in self._own_processes()
+            if b"/flwr-serverapp" in (entry / "cmdline").read_bytes()
+        )
+        os.kill(app, signal.SIGKILL)
+
     def mark(self, device: int) -> Path:
         return self.folder / f"mark-{device}"
 
-    def play(self, config: Config, timeout_s: float = PATIENCE) -> Path:
+    def play(self, config: Config, timeout_s: float = PATIENCE, out: str = "runs") -> Path:
         """Start a run and give its folder."""
-        settings = Settings(config, self.folder / "runs", timeout_s, wait_s=PATIENCE)
+        settings = Settings(config, self.folder / out, timeout_s, wait_s=PATIENCE)
         self.run(settings.as_run_config())
         return settings.out / config.run_name
 
-    def play_to_end(self, config: Config, timeout_s: float = PATIENCE) -> Path:
-        path = self.play(config, timeout_s)
+    def play_to_end(self, config: Config, timeout_s: float = PATIENCE, out: str = "runs") -> Path:
+        path = self.play(config, timeout_s, out)
         patience = PATIENCE * config.rounds
         wait_until(lambda: RunFolder(path).finished() is not None, f"end of {path.name}", patience)
         return path

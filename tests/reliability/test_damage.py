@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
+from dataset_files import COLOUR, make_info
 from mix2fld.cli import main
 from mix2fld.config import Config, dump_config
+from mix2fld.data.cache import cache_file, read_cache, write_cache
 from mix2fld.errors import InputError
 from mix2fld.rounds import RoundInfo
 from mix2fld.runner import Watcher, go_on, run
@@ -250,3 +252,23 @@ def test_resume_finds_every_run_of_a_comparison(tmp_path, capsys) -> None:
     assert "After 4 rounds" in capsys.readouterr().out
     for name in ("fl-s0", "fd-s0"):
         assert contents(tmp_path / "cut" / name) == contents(tmp_path / "whole" / name)
+
+
+def test_a_damaged_cache_is_never_used(tmp_path, monkeypatch) -> None:
+    """Also where no checksum of the dataset is published: that of the file holds."""
+    monkeypatch.setenv("MIX2FLD_CACHE", str(tmp_path))
+    info, rng = make_info(COLOUR, known=False), np.random.default_rng(0)
+    write_cache(info, COLOUR)
+    path = cache_file(info.name)
+    sound, refused = path.read_bytes(), 0
+    for _ in range(150):
+        changed = bytearray(sound)
+        changed[int(rng.integers(len(sound)))] ^= 1 << int(rng.integers(8))
+        path.write_bytes(
+            changed[: len(sound) if rng.random() < 0.8 else int(rng.integers(len(sound)))]
+        )
+        arrays = read_cache(info)
+        refused += arrays is None
+        for read, true in zip(arrays or (), COLOUR, strict=bool(arrays)):
+            np.testing.assert_array_equal(read, true)
+    assert refused > 100

@@ -171,6 +171,7 @@ def measure(
         "samples_per_device": config.data.samples_per_device,
         "dataset": Path(config.data.dataset).name,
         "seed_samples": config.seeding.seed_samples,
+        "load_before": {"average": round(os.getloadavg()[0], 2), "cores": usable_cores()},
         "protocols": {},
     }
     with wires(devices, rates) as (server, nodes):
@@ -186,7 +187,6 @@ def measure(
                     settings = Settings(single, folder.resolve(), timeout_s=600, wait_s=600)
                     played = _play_one(federation, settings, observer, rates)
                     record["protocols"][single.protocols[0]] = played
-            record["load"] = {"average": os.getloadavg()[1], "cores": usable_cores()}
             record["memory_mb"] = {kind: round(mb) for kind, mb in sorted(observer.peaks.items())}
     return record
 

@@ -89,18 +89,10 @@ def _memory(record: dict[str, Any]) -> str:
 
 
 def _load(record: dict[str, Any]) -> str:
-    """A word of caution where other work may have held up the processes."""
-    load = record.get("load")
-    if load is None:
-        return (
-            "\nHow busy the machine was is not in this record: measured seconds hold waiting for a "
-            "processor too; bytes do not depend on it.\n"
-        )
-    if load["average"] <= load["cores"]:
-        return ""
+    load = record["load_before"]
     return (
-        f"\nThe machine was busy with other work: a load of {load['average']:.0f} on "
-        f"{load['cores']} cores. Measured seconds are longer for it; bytes are not.\n"
+        f"\nBefore it began the machine had a load of {load['average']:g} on {load['cores']} "
+        "cores. Other work makes the measured seconds longer, the bytes not.\n"
     )
 
 
