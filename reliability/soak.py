@@ -18,11 +18,11 @@ from rich.console import Console
 
 from mix2fld.config import Config
 from mix2fld.data import load_dataset
+from mix2fld.loading import find_run_folders
 from mix2fld.protocol import PROTOCOLS
 from mix2fld.report.tables import results_table
 from mix2fld.rounds import RoundInfo
 from mix2fld.runner import Watcher, go_on, run
-from mix2fld.runs import find_runs
 from reliability.records import write_record
 from reliability.toy import small_config, write_dataset
 
@@ -59,7 +59,7 @@ def one_pass(number: int, file: Path, folder: Path) -> int:
     try:
         run(config, folder, dataset=dataset, watcher=Stopper(names[number % len(names)]))
     except KeyboardInterrupt:
-        results = [go_on(path, dataset) for path in find_runs(folder)]
+        results = [go_on(path, dataset) for path in find_run_folders([folder])]
     Console(file=io.StringIO()).print(results_table(results))
     shutil.rmtree(folder)
     return sum(len(result.rounds) for result in results)

@@ -25,6 +25,7 @@ from mix2fld.data.own_file import read_own_file
 from mix2fld.data.readers import LAYOUTS, PlaceError, decode
 from mix2fld.errors import InputError
 from mix2fld.link.payload import Outputs, PayloadError, SeedSamples, Weights
+from mix2fld.loading import read_run
 from mix2fld.rounds import RoundInfo, RunState
 from mix2fld.runs import RunFolder
 from mix2fld.types import Dimensions, Seeds, ServerState
@@ -284,6 +285,7 @@ def _accepts_run(data: bytes) -> bool:
     path.mkdir()
     for file, content in {**files, name: data[2:]}.items():
         (path / file).write_bytes(content)
+    _check_loaded(path)
     told: list[str] = []
     try:
         with RunFolder(path, told.append) as folder:
@@ -299,6 +301,18 @@ def _accepts_run(data: bytes) -> bool:
     # A checkpoint that is one round behind is what an interrupted write leaves, and worth no word.
     assert state.round_number >= ROUNDS - 1 or told, "fell back without a word"
     return True
+
+
+def _check_loaded(path: Path) -> None:
+    """What a report or a frame would show is true, as far as it goes."""
+    try:
+        run = read_run(path)
+    except InputError:
+        return
+    if run is not None:
+        assert run.config == _CONFIG
+        assert run.rounds == _true_rounds()[0][: len(run.rounds)]
+        assert not run.finished or len(run.rounds) == ROUNDS
 
 
 def _finished(folder: RunFolder) -> list[dict[str, object]] | None:

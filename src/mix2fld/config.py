@@ -289,14 +289,23 @@ def field_names() -> dict[str, str]:
 
 
 def load_config(path: Path) -> Config:
-    """Read a TOML file written by hand, or that of a run."""
+    """Read a TOML file written by hand."""
+    return named_config(path, read_config_file(path))
+
+
+def read_config_file(path: Path) -> bytes:
+    """The bytes of a file, hardly more than a config may have."""
     try:
         if path.exists() and not path.is_file():
             raise InputError(f"config = {path}: cannot be read (not a file)")
         with path.open("rb") as file:
-            data = file.read(MOST_BYTES + 1)
+            return file.read(MOST_BYTES + 1)
     except (OSError, ValueError) as error:
         raise InputError(f"config = {path}: cannot be read ({error})") from None
+
+
+def named_config(path: Path, data: bytes) -> Config:
+    """As ``parse_config``, with the file in what it says."""
     try:
         return parse_config(data)
     except InputError as error:

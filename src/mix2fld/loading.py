@@ -1,14 +1,15 @@
 """Find and read runs on disk, finished or under way, while others write, move or remove them."""
 
-import json
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from mix2fld.config import Config, field_names, load_config
+from mix2fld.config import Config, field_names
 from mix2fld.errors import InputError
+from mix2fld.records import read_records
+from mix2fld.sealed_config import load_sealed_config
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -17,9 +18,6 @@ if TYPE_CHECKING:
 
 Rows = Literal["rounds", "runs", "devices"]
 """What a row of a frame is: a round, a whole run, or a device in a round."""
-
-_NEEDED = {"round", "accuracy", "curve", "uploads", "downloads", "bits", "slots", "seconds"}
-_NEEDED |= {"change", "converged", "seeds"}
 
 
 @dataclass(frozen=True)
@@ -94,9 +92,9 @@ def require_runs(paths: Sequence[Path]) -> Found:
 def read_run(folder: Path) -> LoadedRun | None:
     """The run in ``folder``; None if it is gone, or not a run of one protocol and seed."""
     try:
-        config = load_config(folder / "config.toml")
-        data = (folder / "rounds.jsonl").read_bytes() if _is_file(folder, "rounds.jsonl") else b""
+        config = load_sealed_config(folder / "config.toml")
         finished = _is_file(folder, "summary.json")
+        records = read_records(folder / "rounds.jsonl")
     except OSError:
         return None
     except InputError:
@@ -105,8 +103,12 @@ def read_run(folder: Path) -> LoadedRun | None:
         raise
     if len(config.protocols) != 1 or len(config.seed) != 1:
         return None
-    rounds, notes = _parse_rounds(data, folder / "rounds.jsonl")
-    return LoadedRun(folder, config, rounds, finished and bool(rounds), notes)
+    notes: tuple[str, ...] = ()
+    if records.fault and (finished or not records.half_written):
+        note = f"{folder / 'rounds.jsonl'}: {records.fault}; it and what follows are left out"
+        notes = (f"{note}; mix2fld resume {folder} plays again what is damaged",)
+    whole = finished and not records.fault and bool(records.rounds)
+    return LoadedRun(folder, config, records.rounds, whole, notes)
 
 
 def as_result(run: LoadedRun) -> "RunResult":
@@ -157,28 +159,6 @@ def _run_folders(path: Path) -> Iterator[Path]:
 
 def _is_file(folder: Path, name: str) -> bool:
     return (folder / name).is_file()
-
-
-def _parse_rounds(data: bytes, path: Path) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
-    """The rounds up to the first line that is not one; a last line may be half written."""
-    lines = data.splitlines(keepends=True)
-    rounds: list[dict[str, Any]] = []
-    for number, line in enumerate(lines, start=1):
-        info = _parse_round(line)
-        if info is None:
-            half_written = number == len(lines) and not line.endswith(b"\n")
-            note = f"{path}: line {number} is not a round; it and what follows are left out"
-            return rounds, () if half_written else (note,)
-        rounds.append(info)
-    return rounds, ()
-
-
-def _parse_round(line: bytes) -> dict[str, Any] | None:
-    try:
-        info = json.loads(line)
-    except ValueError:
-        return None
-    return info if isinstance(info, dict) and info.keys() >= _NEEDED else None
 
 
 def _changed_fields(configs: Sequence[Config]) -> list[str]:

@@ -34,6 +34,8 @@ class Records:
     lines: list[bytes] = field(default_factory=list)
     checksums: list[str] = field(default_factory=list)
     fault: str | None = None
+    half_written: bool = False
+    """Whether the fault may be a last line that is just being written."""
 
     def checksum(self, rounds: int) -> str:
         """What seals the first so many rounds; -1 for all of them."""
@@ -81,6 +83,7 @@ def read_records(path: Path) -> Records:
             fields, before = _read_line(line, number, before)
         except DamagedError as error:
             records.fault = f"line {number} {error}"
+            records.half_written = not line.endswith(b"\n")
             break
         except InputError as error:
             raise InputError(f"{path}: {error}") from None

@@ -55,7 +55,7 @@ def go_on(path: Path, dataset: Dataset | None = None, watcher: Watcher | None = 
 
 
 def prepare_runs(config: Config, out: Path, *, overwrite: bool = False) -> list[Path]:
-    """Make a folder for every run of ``config``, all or none; ``find_runs`` finds them again."""
+    """Make a folder for every run of ``config``, all or none."""
     singles = config.single_runs()
     folders = [out / single.run_name for single in singles]
     if not overwrite:

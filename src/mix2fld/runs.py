@@ -5,7 +5,6 @@ which is kept beside it until the run is finished. So at any instant the folder 
 on from, and after damage to one file another one.
 """
 
-import hashlib
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -15,8 +14,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from mix2fld.checkpoint import Checkpoint, dump_checkpoint, load_checkpoint, made_with
-from mix2fld.config import FORMAT as CONFIG_FORMAT
-from mix2fld.config import Config, dump_config, field_names, load_config
+from mix2fld.config import Config, field_names
 from mix2fld.errors import InputError
 from mix2fld.records import (
     DamagedError,
@@ -29,6 +27,7 @@ from mix2fld.records import (
     write_line,
 )
 from mix2fld.rounds import RoundInfo, RunState
+from mix2fld.sealed_config import dump_sealed_config, load_sealed_config
 from mix2fld.storage import (
     LOCK,
     PART,
@@ -41,9 +40,8 @@ from mix2fld.storage import (
 )
 from mix2fld.summary import summarise
 
-__all__ = ["RunFolder", "RunResult", "find_runs", "say_on_stderr", "summarise"]
+__all__ = ["RunFolder", "RunResult", "say_on_stderr", "summarise"]
 
-SEAL = "# checksum "
 DAMAGED = ".damaged"
 KEPT = "; finished rounds are kept, and the same command goes on after them"
 
@@ -110,8 +108,7 @@ class RunFolder:
 
     def config(self) -> Config:
         """The settings of the run in the folder."""
-        _check_seal(self._config)
-        return load_config(self._config)
+        return load_sealed_config(self._config)
 
     def prepare(self, config: Config) -> None:
         """Make the folder for this config, if it is not there yet, and keep other processes out."""
@@ -123,7 +120,7 @@ class RunFolder:
             for leftover in self._files(PART):
                 remove(leftover)
             if not self._config.exists():
-                write_whole(self._config, _sealed_config(config))
+                write_whole(self._config, dump_sealed_config(config))
 
     def close(self) -> None:
         """Let other processes write into the folder."""
@@ -272,11 +269,6 @@ class RunFolder:
         return any(file not in own for file in self.path.iterdir())
 
 
-def find_runs(folder: Path) -> list[Path]:
-    """All run folders at and below a folder, finished or not."""
-    return sorted(file.parent for file in folder.rglob("config.toml") if file.is_file())
-
-
 def _goes_with(found: Checkpoint, records: Records) -> Checkpoint:
     played = found.state.round_number
     if played > len(records.lines):
@@ -285,26 +277,6 @@ def _goes_with(found: Checkpoint, records: Records) -> Checkpoint:
     if found.records not in (None, records.checksum(played)):
         raise DamagedError("is not of the run in rounds.jsonl")
     return found
-
-
-def _sealed_config(config: Config) -> bytes:
-    text = f"format = {CONFIG_FORMAT}\n{dump_config(config)}"
-    return f"{SEAL}{_checksum(text)}\n{text}".encode()
-
-
-def _check_seal(path: Path) -> None:
-    """Refuse a ``config.toml`` that was changed after its run began; one of old has no seal."""
-    text = path.read_text(encoding="utf-8", errors="replace")
-    first, _, rest = text.partition("\n")
-    if "format = " in text.partition("[")[0] and first != f"{SEAL}{_checksum(rest)}":
-        raise InputError(
-            f"{path}: was changed or damaged after its run began; put it back as it was, or give "
-            "--overwrite to play the run anew"
-        )
-
-
-def _checksum(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _refuse_other_config(path: Path, found: Config, wanted: Config) -> None:

@@ -43,11 +43,15 @@ def test_a_damaged_line_is_named_and_what_is_before_it_kept(runs: Path, tmp_path
     folder = tmp_path / "fl-s0"
     shutil.copytree(runs / "fl-s0", folder)
     lines = (folder / "rounds.jsonl").read_text().splitlines(keepends=True)
-    for damage in ("\x00\x00\n", "[]\n", '{"round": 2}\n'):
+    forged = lines[1].replace('"global": 0.', '"global": 0.9', 1)
+    assert forged != lines[1]
+    for damage in ("\x00\x00\n", "[]\n", '{"round": 2}\n', forged):
         (folder / "rounds.jsonl").write_text(lines[0] + damage + lines[2])
         found = read_runs([tmp_path])
         assert [info["round"] for info in found.runs[0].rounds] == [1]
-        assert "line 2 is not a round" in found.notes[0]
+        assert not found.runs[0].finished
+        assert "rounds.jsonl: line 2 " in found.notes[0]
+        assert f"mix2fld resume {folder} plays again" in found.notes[0]
 
 
 def test_foreign_files_are_passed_over(runs: Path, tmp_path: Path) -> None:

@@ -30,12 +30,12 @@ class ResumeCommand:
         """Play all runs to their end."""
         from mix2fld.compilation import keep_compiled_code
         from mix2fld.data import cache_folder
+        from mix2fld.loading import find_run_folders
         from mix2fld.report.tables import results_table
-        from mix2fld.runs import find_runs
 
         if not self.folder.is_dir():
             raise InputError(f"folder = {self.folder}: there is no such folder")
-        runs = find_runs(self.folder)
+        runs = find_run_folders([self.folder])
         if not runs:
             raise InputError(
                 f"folder = {self.folder}: holds no runs; name the folder that --out was given"
