@@ -19,6 +19,7 @@ from mix2fld.deploy.federation import Federation
 from mix2fld.deploy.local import node_config, write_device_files
 from mix2fld.deploy.server_app import serve
 from mix2fld.deploy.settings import Settings, read_settings
+from mix2fld.deploy.store import Store
 from mix2fld.link import Direction
 from mix2fld.runner import run
 from mix2fld.runs import RunFolder
@@ -108,12 +109,14 @@ def assert_same_as_engine(path: Path, devices: Path, tmp_path: Path) -> None:
     run_id = (path / "identity").read_text()
     arrived = result.rounds[-1]["downloads"]["devices"]
     for device in range(result.config.data.devices):
-        state = devices / f"device-{device}" / "state" / run_id / f"device-{device}"
-        own = load_file(state / f"{result.config.rounds}.safetensors")
-        assert (state / f"{result.config.rounds}.download").exists() == arrived[device]
+        store = Store(devices / f"device-{device}" / "state", run_id, device)
+        own = store.before(result.config.rounds + 1)
+        assert own is not None
+        assert own.round == result.config.rounds
+        assert (own.download is not None) == arrived[device]
         if not arrived[device] or "server_weights.0" not in engine:
-            for name in (name for name in own if name.startswith("weights")):
-                np.testing.assert_array_equal(own[name], engine[name][device], err_msg=name)
+            for number, weights in enumerate(own.weights):
+                np.testing.assert_array_equal(weights, engine[f"weights.{number}"][device])
 
 
 def comparable(info: dict[str, Any], heard: list[bool] | None) -> dict[str, Any]:

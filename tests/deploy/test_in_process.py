@@ -19,6 +19,7 @@ from deploy.lab import (
 )
 from mix2fld.deploy.client_app import app
 from mix2fld.deploy.messages import TrainOrder
+from mix2fld.deploy.store import Store
 from mix2fld.errors import InputError
 from mix2fld.protocol import PROTOCOLS
 from mix2fld.task import make_task
@@ -111,8 +112,8 @@ def test_a_device_that_was_away_catches_up(tmp_path: Path) -> None:
     task = make_task(config, toy_dataset().sample_shape, 4)
     others = [order for order in orders if order.round == 3 and order.device == 0]
     assert others[0].download is None
-    state = tmp_path / "device-0" / "state" / again.run / "device-0" / "2.download"
-    assert again.download == state.read_bytes()
+    kept = Store(tmp_path / "device-0" / "state", again.run, 0).before(3)
+    assert again.download == kept.download
     assert len(again.download) == 4 * task.dims.num_weights
 
 

@@ -131,9 +131,14 @@ def test_a_device_keeps_two_rounds(tmp_path: Path) -> None:
 
 def test_a_damaged_state_is_as_good_as_none(tmp_path: Path) -> None:
     store = Store(tmp_path, "a" * 16, 0)
-    store.save(1, [np.ones(2, np.float32)], np.zeros((2, 2), np.float32))
-    (store.path / "1.safetensors").write_bytes(b"{")
-    assert store.before(2) is None
+    for name in ("1.state", "1.download"):
+        store.save(1, [np.ones(2, np.float32)], np.zeros((2, 2), np.float32))
+        store.keep_download(1, b"weights")
+        assert store.before(2).download == b"weights"
+        sound = (store.path / name).read_bytes()
+        for damaged in (b"", b"{", sound[:-1], sound[:-1] + bytes([sound[-1] ^ 1])):
+            (store.path / name).write_bytes(damaged)
+            assert store.before(2) is None
 
 
 def test_old_runs_are_forgotten(tmp_path: Path) -> None:

@@ -1,22 +1,24 @@
 """What a device keeps on its own disk from round to round, so that it can be killed at any time.
 
-A folder for each run holds ``<round>.safetensors``, the device after its local phase of that
-round, and ``<round>.download``, the bytes that came down in it. The last two rounds are kept: a
-server that was started again may ask for a round once more.
+A folder for each run holds ``<round>.state``, the device after its local phase of that round, and
+``<round>.download``, the bytes that came down in it, each after its SHA-256. The last two rounds
+are kept: a server that was started again may ask for a round once more.
 """
 
+import hashlib
 import shutil
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
+from mix2fld.records import DamagedError
 from mix2fld.storage import write_whole
 
 RUNS_KEPT = 4
+DIGEST_BYTES = 32
 
 
 class Own(NamedTuple):
@@ -53,7 +55,7 @@ class Store:
         self._download(round_number).unlink(missing_ok=True)
         tensors = {f"weights.{i}": np.ascontiguousarray(part) for i, part in enumerate(weights)}
         tensors["teacher"] = np.ascontiguousarray(teacher)
-        write_whole(self._state(round_number), save(tensors))
+        _write_sealed(self._state(round_number), save(tensors))
         for played in self._rounds():
             if played < round_number - 1:
                 self._state(played).unlink(missing_ok=True)
@@ -62,24 +64,23 @@ class Store:
     def keep_download(self, round_number: int, data: bytes) -> None:
         """Keep what came down."""
         self._make_room()
-        write_whole(self._download(round_number), data)
+        _write_sealed(self._download(round_number), data)
 
     def _read(self, played: int) -> Own | None:
+        state, came = self._state(played), self._download(played)
         try:
-            tensors = load(self._state(played).read_bytes())
-        except (OSError, SafetensorError):
+            tensors = load(_read_sealed(state))
+            download = _read_sealed(came) if came.exists() else None
+        except (OSError, DamagedError):
             return None
         weights = [tensors[f"weights.{i}"] for i in range(len(tensors) - 1)]
-        came = self._download(played)
-        return Own(
-            played, weights, tensors["teacher"], came.read_bytes() if came.exists() else None
-        )
+        return Own(played, weights, tensors["teacher"], download)
 
     def _rounds(self) -> list[int]:
-        return [int(file.stem) for file in self.path.glob("*.safetensors")]
+        return [int(file.stem) for file in self.path.glob("*.state")]
 
     def _state(self, round_number: int) -> Path:
-        return self.path / f"{round_number}.safetensors"
+        return self.path / f"{round_number}.state"
 
     def _download(self, round_number: int) -> Path:
         return self.path / f"{round_number}.download"
@@ -92,3 +93,15 @@ class Store:
         runs = sorted(self._runs.iterdir(), key=lambda folder: folder.stat().st_mtime)
         for old in runs[:-RUNS_KEPT]:
             shutil.rmtree(old, ignore_errors=True)
+
+
+def _write_sealed(path: Path, data: bytes) -> None:
+    write_whole(path, hashlib.sha256(data).digest() + data)
+
+
+def _read_sealed(path: Path) -> bytes:
+    content = path.read_bytes()
+    digest, data = content[:DIGEST_BYTES], content[DIGEST_BYTES:]
+    if hashlib.sha256(data).digest() != digest:
+        raise DamagedError(f"{path}: its checksum does not fit")
+    return data
