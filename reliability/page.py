@@ -53,7 +53,7 @@ each. What is promised of the files is in [formats](formats.md).
 | a cached dataset is damaged | found by checksum, set aside, fetched again |
 | the disk is full or read-only | one line; finished rounds are kept |
 | two processes on one run | the second is refused; the lock of a dead process is free |
-| training or conversion diverges | stops with round, device and likely cause; nothing that is not a finite number is ever recorded |
+| training or conversion diverges | stops with round, device and likely cause; nothing that is not a finite number is ever recorded; a run whose devices end no better than guessing says so |
 | hostile files | refused in one line: no code is run, nothing is unpacked to disk, and no array is made that is larger than 256 MiB or 100 times its file |
 """
 

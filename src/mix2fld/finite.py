@@ -11,8 +11,10 @@ from mix2fld.config import Config, mixing_condition
 from mix2fld.errors import InputError
 from mix2fld.types import Weights
 
-LARGEST_WEIGHT = 1e15
-"""Beyond this, products of two weights come near the end of float32."""
+LARGEST_WEIGHT = 1e6
+"""No model that learns has such weights; one that diverges passes them on its way to infinity."""
+NEAR_CHANCE = 1.25
+"""Accuracy up to this many times that of guessing is no better than guessing."""
 LARGEST_COUNT = 1 << 24
 """Up to here float32 counts by ones."""
 WORTH_A_WORD = 10.0
@@ -57,6 +59,18 @@ def check_server(config: Config, weights: Weights | None, unmixes: bool, round_n
     raise InputError(
         f"learning_rate = {config.learning.learning_rate:g}: the server's model diverged in "
         f"round {round_number}; {' or '.join(causes)}"
+    )
+
+
+def word_on_guessing(config: Config, num_labels: int, accuracy: float) -> str | None:
+    """What to tell of a run whose devices learned nothing, though all numbers are finite."""
+    if accuracy > NEAR_CHANCE / num_labels:
+        return None
+    learning = config.learning
+    return (
+        f"{config.run_name}: with an accuracy of {100 * accuracy:.1f} % its devices are no better "
+        f"than guessing one of {num_labels} labels; learning_rate = {learning.learning_rate:g} may "
+        f"be too large, or local_steps = {learning.local_steps} too few"
     )
 
 

@@ -4,6 +4,7 @@ from dataclasses import asdict
 from typing import Any, Protocol
 
 from mix2fld.config import Config
+from mix2fld.finite import word_on_guessing
 from mix2fld.rounds import RoundInfo, RunState
 from mix2fld.runs import RunFolder, RunResult, say_on_stderr, summarise
 from mix2fld.task import Task
@@ -66,4 +67,7 @@ def play(player: Player, folder: RunFolder | None, watcher: Watcher) -> RunResul
     if folder is not None:
         folder.finish(result.summary)
     watcher.end(result)
+    dims, accuracy = player.task.dims, summary["accuracy"]["mean"]
+    if word := word_on_guessing(config, dims.num_labels, accuracy):
+        watcher.note(word)
     return result

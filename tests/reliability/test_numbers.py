@@ -52,6 +52,14 @@ def test_the_condition_number_is_named_as_a_cause() -> None:
         run(config, dataset=toy_dataset())
 
 
+def test_devices_that_learned_nothing_are_no_silent_result(capsys) -> None:
+    run(toy_config(learning_rate=1e-9, local_steps=1, rounds=1), dataset=toy_dataset())
+    assert "fl-s0: with an accuracy of" in (said := capsys.readouterr().err)
+    assert "no better than guessing one of 4 labels; learning_rate = 1e-09 may be" in said
+    run(toy_config(rounds=1), dataset=toy_dataset())
+    assert not capsys.readouterr().err
+
+
 def test_a_figure_that_is_not_finite_is_not_recorded(tmp_path) -> None:
     with pytest.raises(InputError, match=r"not finite: .*computing = inf"):
         run(toy_config(device_step_us=1e308), tmp_path, dataset=toy_dataset())
