@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from mix2fld import checkpoint, config, records
+from mix2fld import checkpoint, config_file, records
 from mix2fld.link import payload
 
 ROOT = Path(__file__).parent.parent
@@ -162,7 +162,7 @@ def render_formats() -> str:
     rows = [
         (
             "`config.toml`",
-            config.FORMAT,
+            config_file.FORMAT,
             "`format`",
             "first line, over the rest",
             "without a number it is of format 1: files written by hand need none",

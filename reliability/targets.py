@@ -19,7 +19,8 @@ import numpy as np
 
 from mix2fld.checkpoint import dump_checkpoint
 from mix2fld.clock import Clock
-from mix2fld.config import Config, dump_config, parse_config
+from mix2fld.config import Config
+from mix2fld.config_file import dump_config, parse_config
 from mix2fld.data.archives import ARCHIVE_ERRORS, read_tar, read_zip
 from mix2fld.data.own_file import read_own_file
 from mix2fld.data.readers import LAYOUTS, PlaceError, decode

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mix2fld.config import Config, dump_config, field_names, load_config, mixing_condition
+from mix2fld.config import Config, field_names, mixing_condition
+from mix2fld.config_file import dump_config, load_config
 from mix2fld.errors import InputError
 
 DECISIONS = Path(__file__).parent.parent / "docs" / "decisions"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mix2fld.config import load_config
+from mix2fld.config_file import load_config
 from mix2fld.errors import InputError
 from mix2fld.playing import Watcher
 from mix2fld.protocol import PROTOCOLS

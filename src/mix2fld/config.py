@@ -4,18 +4,13 @@ Where the paper is silent or contradicts itself, the default is our decision and
 are the literal readings; ``docs/decisions`` gives the reasons. This module imports no JAX.
 """
 
-import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-import tomli_w
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from mix2fld.errors import InputError, did_you_mean
 
-FORMAT = 1
-"""Of ``config.toml``; a file without a number is of this format."""
-MOST_BYTES = 1 << 20
 LONGEST_SHOWN = 80
 
 
@@ -286,51 +281,6 @@ def field_names() -> dict[str, str]:
     for section, kind in SECTIONS.items():
         names.update(dict.fromkeys(kind.model_fields, section))
     return names
-
-
-def load_config(path: Path) -> Config:
-    """Read a TOML file written by hand."""
-    return named_config(path, read_config_file(path))
-
-
-def read_config_file(path: Path) -> bytes:
-    """The bytes of a file, hardly more than a config may have."""
-    try:
-        if path.exists() and not path.is_file():
-            raise InputError(f"config = {path}: cannot be read (not a file)")
-        with path.open("rb") as file:
-            return file.read(MOST_BYTES + 1)
-    except (OSError, ValueError) as error:
-        raise InputError(f"config = {path}: cannot be read ({error})") from None
-
-
-def named_config(path: Path, data: bytes) -> Config:
-    """As ``parse_config``, with the file in what it says."""
-    try:
-        return parse_config(data)
-    except InputError as error:
-        raise InputError(f"config = {path}: {error}") from None
-
-
-def parse_config(data: bytes) -> Config:
-    """The config in the bytes of a TOML file."""
-    if len(data) > MOST_BYTES:
-        raise InputError(f"larger than {MOST_BYTES:,} bytes")
-    try:
-        tree = tomllib.loads(data.decode())
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"not a TOML file ({error})") from None
-    found = tree.pop("format", FORMAT)
-    if found != FORMAT:
-        raise InputError(
-            f"format = {str(found)[:20]}: this version of mix2fld reads format {FORMAT}"
-        )
-    return Config(**tree)
-
-
-def dump_config(config: Config) -> str:
-    """The resolved config as TOML; ``load_config`` gives the same config back."""
-    return tomli_w.dumps(config.model_dump(mode="json", exclude_none=True))
 
 
 def _home_of(name: str) -> str:

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from mix2fld.config import Config, field_names
+from mix2fld.config_file import load_sealed_config
 from mix2fld.errors import InputError
 from mix2fld.records import read_records
-from mix2fld.sealed_config import load_sealed_config
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -15,6 +15,7 @@ from typing import Any, Self
 
 from mix2fld.checkpoint import Checkpoint, dump_checkpoint, load_checkpoint, made_with
 from mix2fld.config import Config, field_names
+from mix2fld.config_file import dump_sealed_config, load_sealed_config
 from mix2fld.errors import InputError
 from mix2fld.records import (
     DamagedError,
@@ -27,7 +28,6 @@ from mix2fld.records import (
     write_line,
 )
 from mix2fld.rounds import RoundInfo, RunState
-from mix2fld.sealed_config import dump_sealed_config, load_sealed_config
 from mix2fld.storage import (
     LOCK,
     PART,

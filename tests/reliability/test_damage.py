@@ -5,38 +5,24 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from reliability.faults import Quiet
 from safetensors.numpy import load_file, save_file
 
 from dataset_files import COLOUR, make_info
 from mix2fld.cli import main
-from mix2fld.config import Config, dump_config
+from mix2fld.config import Config
+from mix2fld.config_file import dump_config
 from mix2fld.data.cache import cache_file, read_cache, write_cache
 from mix2fld.errors import InputError
-from mix2fld.rounds import RoundInfo
-from mix2fld.runner import Watcher, go_on, run
+from mix2fld.runner import go_on, run
 from mix2fld.runs import RunFolder
 from toys import toy_config, toy_dataset
 
 CONFIG = toy_config(protocols="fl", rounds=4)
 
 
-class Listener(Watcher):
-    """Keeps what the user is told; stops after so many rounds."""
-
-    def __init__(self, stop_after: int = 99) -> None:
-        self.stop_after = stop_after
-        self.notes: list[str] = []
-
-    def note(self, line: str) -> None:
-        self.notes.append(line)
-
-    def round_played(self, config: Config, info: RoundInfo) -> None:
-        if info.round == self.stop_after:
-            raise KeyboardInterrupt
-
-
 def play(out: Path, stop_after: int = 99, config: Config = CONFIG) -> list[str]:
-    listener = Listener(stop_after)
+    listener = Quiet(stop_after)
     if stop_after < 99:
         with pytest.raises(KeyboardInterrupt):
             run(config, out, dataset=toy_dataset(), watcher=listener)
@@ -106,7 +92,7 @@ def test_a_damaged_finished_run_is_no_result(tmp_path, whole, file) -> None:
     path.write_bytes(path.read_bytes().replace(b"0.", b"0.1", 1))
     with pytest.raises(InputError, match=rf"{file}.*mix2fld resume .*fl-s0"):
         RunFolder(path.parent).finished()
-    go_on(path.parent, toy_dataset(), Listener())
+    go_on(path.parent, toy_dataset(), Quiet())
     assert contents(path.parent) == whole
 
 
@@ -233,10 +219,10 @@ def test_other_samples_are_refused(tmp_path) -> None:
     play(tmp_path, stop_after=1)
     for stop_after in (2, 99):
         with pytest.raises(InputError, match="was played with other samples"):
-            run(CONFIG, tmp_path, dataset=toy_dataset(train=280), watcher=Listener())
+            run(CONFIG, tmp_path, dataset=toy_dataset(train=280), watcher=Quiet())
         play(tmp_path, stop_after)
     with pytest.raises(InputError, match="was played with other samples"):
-        run(CONFIG, tmp_path, dataset=toy_dataset(train=280), watcher=Listener())
+        run(CONFIG, tmp_path, dataset=toy_dataset(train=280), watcher=Quiet())
 
 
 def test_resume_finds_every_run_of_a_comparison(tmp_path, capsys) -> None:
@@ -246,7 +232,7 @@ def test_resume_finds_every_run_of_a_comparison(tmp_path, capsys) -> None:
     np.savez(file, **{name: getattr(data, name) for name in names})
     config = CONFIG.replace(protocols=("fl", "fd"), dataset=str(file))
     with pytest.raises(KeyboardInterrupt):
-        run(config, tmp_path / "cut", dataset=data, watcher=Listener(stop_after=1))
+        run(config, tmp_path / "cut", dataset=data, watcher=Quiet(stop_after=1))
     run(config, tmp_path / "whole", dataset=data)
     main(["resume", str(tmp_path / "cut")])
     assert "After 4 rounds" in capsys.readouterr().out

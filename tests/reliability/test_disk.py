@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from reliability.faults import FAULTS, INSTANTS, STARTS, inject
+from reliability.faults import FAULTS, INSTANTS, STARTS, Quiet, inject
 from reliability.toy import small_flags, write_dataset
-from test_damage import CONFIG, Listener, contents, play
+from test_damage import CONFIG, contents, play
 
 from mix2fld import storage
 from mix2fld.errors import InputError
@@ -122,7 +122,7 @@ def test_ctrl_c_waits_until_a_round_is_written(tmp_path, monkeypatch) -> None:
 
     monkeypatch.setattr("mix2fld.runs.append_whole", press_and_write)
     with pytest.raises(KeyboardInterrupt):
-        run(CONFIG, tmp_path, dataset=toy_dataset(), watcher=Listener())
+        run(CONFIG, tmp_path, dataset=toy_dataset(), watcher=Quiet())
     assert (tmp_path / "fl-s0" / "checkpoint.safetensors").exists()
     monkeypatch.undo()
     folder = RunFolder(tmp_path / "fl-s0")

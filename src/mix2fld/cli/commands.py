@@ -170,7 +170,8 @@ def starting_config(given: list[str]) -> Any:
     import argparse
     from pathlib import Path
 
-    from mix2fld.config import PRESETS, Config, load_config
+    from mix2fld.config import PRESETS, Config
+    from mix2fld.config_file import load_config
     from mix2fld.errors import InputError, did_you_mean
 
     early = argparse.ArgumentParser(add_help=False, allow_abbrev=False)

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import tyro
 
 from mix2fld.cli.output import Output
-from mix2fld.config import Config, dump_config
+from mix2fld.config import Config
+from mix2fld.config_file import dump_config
 
 if TYPE_CHECKING:
     from rich.console import Console

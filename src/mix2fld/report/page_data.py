@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from mix2fld import __version__
-from mix2fld.config import Config, dump_config
+from mix2fld.config import Config
+from mix2fld.config_file import dump_config
 from mix2fld.loading import Found, LoadedRun, as_result
 from mix2fld.metrics import PARTS, seconds_by_part
 from mix2fld.protocol import PROTOCOLS

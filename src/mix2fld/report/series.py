@@ -4,7 +4,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mix2fld.config import Config, dump_config, field_names
+from mix2fld.config import Config, field_names
+from mix2fld.config_file import dump_config
 from mix2fld.loading import LoadedRun, setting
 
 _NOT_SETTINGS = ("protocols", "seed")

@@ -1,0 +1,83 @@
+"""Configs as TOML: files written by hand, and ``config.toml`` of a run, which has a checksum."""
+
+import hashlib
+import tomllib
+from pathlib import Path
+
+import tomli_w
+
+from mix2fld.config import Config
+from mix2fld.errors import InputError
+
+FORMAT = 1
+"""Of ``config.toml``; a file without a number is of this format."""
+MOST_BYTES = 1 << 20
+SEAL = "# checksum "
+
+
+def load_config(path: Path) -> Config:
+    """Read a TOML file written by hand."""
+    return _parse_named(path, _read(path))
+
+
+def parse_config(data: bytes) -> Config:
+    """The config in the bytes of a TOML file."""
+    if len(data) > MOST_BYTES:
+        raise InputError(f"larger than {MOST_BYTES:,} bytes")
+    try:
+        tree = tomllib.loads(data.decode())
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"not a TOML file ({error})") from None
+    found = tree.pop("format", FORMAT)
+    if found != FORMAT:
+        raise InputError(
+            f"format = {str(found)[:20]}: this version of mix2fld reads format {FORMAT}"
+        )
+    return Config(**tree)
+
+
+def dump_config(config: Config) -> str:
+    """The resolved config as TOML; ``load_config`` gives the same config back."""
+    return tomli_w.dumps(config.model_dump(mode="json", exclude_none=True))
+
+
+def dump_sealed_config(config: Config) -> bytes:
+    """The bytes of the file."""
+    text = f"format = {FORMAT}\n{dump_config(config)}"
+    return f"{SEAL}{_checksum(text)}\n{text}".encode()
+
+
+def load_sealed_config(path: Path) -> Config:
+    """The settings of a run; one that was changed is refused, one of old has no checksum."""
+    data = _read(path)
+    text = data.decode(errors="replace")
+    first, _, rest = text.partition("\n")
+    if "format = " in text.partition("[")[0] and first != f"{SEAL}{_checksum(rest)}":
+        raise InputError(
+            f"{path}: was changed or damaged after its run began; put it back as it was, or give "
+            "--overwrite to play the run anew"
+        )
+    return _parse_named(path, data)
+
+
+def _read(path: Path) -> bytes:
+    """The bytes of a file, hardly more than a config may have."""
+    try:
+        if path.exists() and not path.is_file():
+            raise InputError(f"config = {path}: cannot be read (not a file)")
+        with path.open("rb") as file:
+            return file.read(MOST_BYTES + 1)
+    except (OSError, ValueError) as error:
+        raise InputError(f"config = {path}: cannot be read ({error})") from None
+
+
+def _parse_named(path: Path, data: bytes) -> Config:
+    """As ``parse_config``, with the file in what it says."""
+    try:
+        return parse_config(data)
+    except InputError as error:
+        raise InputError(f"config = {path}: {error}") from None
+
+
+def _checksum(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
