@@ -11,6 +11,7 @@ from PIL import Image
 from playwright.sync_api import Page, expect
 from watched import Watched
 
+from mix2fld.config_file import dump_sealed_config, load_config
 from mix2fld.loading import require_runs
 from mix2fld.report.html import write_report
 
@@ -228,8 +229,8 @@ def test_what_comes_from_files_is_text_not_markup(
     copy.mkdir(parents=True)
     for name in ("rounds.jsonl", "summary.json"):
         (copy / name).write_bytes((runs / "fd-s0" / name).read_bytes())
-    config = (runs / "fd-s0" / "config.toml").read_text()
-    (copy / "config.toml").write_text(config.replace('"fd"', json.dumps(evil)))
+    config = load_config(runs / "fd-s0" / "config.toml").replace(protocols=evil)
+    (copy / "config.toml").write_bytes(dump_sealed_config(config))
     path = tmp_path / "report.html"
     write_report(require_runs([tmp_path / "runs", runs / "fl-s0"]), path)
     page = open_report(watched, path)
