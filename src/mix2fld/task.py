@@ -72,7 +72,7 @@ def make_task(
         config=config,
         learner=Learner.from_config(chosen, config.learning),
         dims=Dimensions(
-            weight_shapes=weight_shapes(chosen),
+            weight_shapes=_shapes_once(chosen),
             num_labels=num_labels,
             sample_shape=sample_shape,
             seed_samples=config.seeding.seed_samples,
@@ -81,12 +81,14 @@ def make_task(
     )
 
 
-# One object for equal arguments, so that runs of one process share their compiled code.
+# One object for equal arguments, so that runs of one process share their compiled code; and asked
+# once, since asking JAX anew for each run would fill its caches.
 _known_model = lru_cache(maxsize=16)(make_model)
 _check_once = lru_cache(maxsize=16)(check_model)
+_shapes_once = lru_cache(maxsize=16)(weight_shapes)
 
 
 @lru_cache(maxsize=16)
 def _structure(model: Model) -> Any:
-    """The tree of a model's weights; asking JAX for it anew each round would fill its caches."""
+    """The tree of a model's weights."""
     return jax.tree.structure(jax.eval_shape(model.init, jax.random.key(0)))

@@ -92,7 +92,7 @@ def _load(record: dict[str, Any]) -> str:
     load = record["load_before"]
     return (
         f"\nBefore it began the machine had a load of {load['average']:g} on {load['cores']} "
-        "cores. Other work makes the measured seconds longer, the bytes not.\n"
+        "cores: other work makes the measured seconds longer.\n"
     )
 
 
