@@ -84,6 +84,8 @@ TAIL = """## Limits
   otherwise. A run that goes on with another kernel than it began with says so.
 - With `computing_time = "measured"`, seconds are those of each start.
 - Files of format 1, from before there were checksums, are read on trust.
+- A model or a link of one's own is told apart by its name or class, not by its code.
+- The records of `mix2fld reproduce` and what `mix2fld export` writes are plain files without checksums.
 - Checksums are against accidents, not against forgery.
 - A sync is as good as the disk that answers it.
 """

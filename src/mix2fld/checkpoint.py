@@ -60,7 +60,7 @@ def made_with(path: Path) -> dict[str, str]:
     try:
         with safe_open(path, framework="numpy") as file:
             return dict(json.loads((file.metadata() or {})["state"])["made_with"])
-    except (SafetensorError, KeyError, ValueError, TypeError, RecursionError):
+    except (OSError, SafetensorError, KeyError, ValueError, TypeError, RecursionError):
         return {}
 
 
@@ -77,7 +77,7 @@ def load_checkpoint(path: Path, like: RunState) -> Checkpoint:
             refuse_newer("checkpoint", scalars["format"], FORMAT)
         state = _rebuild(scalars, tensors, like)
         return Checkpoint(state, scalars.get("records"), scalars.get("made_with", {}))
-    except (SafetensorError, KeyError, ValueError, TypeError, RecursionError) as error:
+    except (OSError, SafetensorError, KeyError, ValueError, TypeError, RecursionError) as error:
         raise DamagedError(" ".join(f"cannot be read: {error}".split())[:200]) from None
 
 

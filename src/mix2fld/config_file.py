@@ -6,7 +6,7 @@ from pathlib import Path
 
 import tomli_w
 
-from mix2fld.config import Config
+from mix2fld.config import SECTIONS, Config
 from mix2fld.errors import InputError
 
 FORMAT = 1
@@ -48,16 +48,34 @@ def dump_sealed_config(config: Config) -> bytes:
 
 
 def load_sealed_config(path: Path) -> Config:
-    """The settings of a run; one that was changed is refused, one of old has no checksum."""
+    """The settings of a run; a file that was changed or cut, or is not of a run, is refused.
+
+    A file from before there were checksums has all sections and names one protocol and one seed.
+    """
     data = _read(path)
     text = data.decode(errors="replace")
     first, _, rest = text.partition("\n")
-    if "format = " in text.partition("[")[0] and first != f"{SEAL}{_checksum(rest)}":
-        raise InputError(
-            f"{path}: was changed or damaged after its run began; put it back as it was, or give "
-            "--overwrite to play the run anew"
-        )
-    return _parse_named(path, data)
+    begins_sealed = bool(first) and SEAL.startswith(first[: len(SEAL)])
+    if begins_sealed or "format = " in text.partition("[")[0]:
+        if first != f"{SEAL}{_checksum(rest)}":
+            raise InputError(
+                f"{path}: was changed or damaged after its run began; put it back as it was, or "
+                "give mix2fld run --overwrite to play the run anew"
+            )
+    elif not all(f"[{section}]" in text for section in SECTIONS):
+        raise InputError(f"{path}: is not the config.toml of a run, or not all of it")
+    config = _parse_named(path, data)
+    if len(config.protocols) != 1 or len(config.seed) != 1:
+        raise InputError(f"{path}: is not of a run, which has one protocol and one seed")
+    return config
+
+
+def is_of_run(path: Path) -> bool:
+    """Whether a file is the config of a run, intact or not."""
+    try:
+        return _read(path).startswith(SEAL.encode()) or bool(load_sealed_config(path))
+    except InputError:
+        return False
 
 
 def _read(path: Path) -> bytes:

@@ -1,6 +1,7 @@
 """Find and read runs on disk, finished or under way, while others write, move or remove them."""
 
 import os
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from mix2fld.config import Config, field_names
 from mix2fld.config_file import load_sealed_config
 from mix2fld.errors import InputError
-from mix2fld.records import read_records
+from mix2fld.records import DamagedError, read_records, read_summary
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 Rows = Literal["rounds", "runs", "devices"]
 """What a row of a frame is: a round, a whole run, or a device in a round."""
+RUN_FILES = frozenset({"config.toml", "rounds.jsonl", "summary.json", "checkpoint.safetensors"})
 
 
 @dataclass(frozen=True)
@@ -90,25 +92,29 @@ def require_runs(paths: Sequence[Path]) -> Found:
 
 
 def read_run(folder: Path) -> LoadedRun | None:
-    """The run in ``folder``; None if it is gone, or not a run of one protocol and seed."""
+    """The run in ``folder``, as far as it is intact; None if it is gone."""
     try:
         config = load_sealed_config(folder / "config.toml")
         finished = _is_file(folder, "summary.json")
         records = read_records(folder / "rounds.jsonl")
-    except OSError:
+        fault = None if records.half_written and not finished else records.fault
+        if finished:
+            read_summary(folder / "summary.json", records)
+    except FileNotFoundError:
         return None
+    except DamagedError as error:
+        fault, finished = str(error), False
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be read ({error.strerror})") from None
     except InputError:
         if not _is_file(folder, "config.toml"):
             return None
         raise
-    if len(config.protocols) != 1 or len(config.seed) != 1:
-        return None
     notes: tuple[str, ...] = ()
-    if records.fault and (finished or not records.half_written):
-        note = f"{folder / 'rounds.jsonl'}: {records.fault}; it and what follows are left out"
-        notes = (f"{note}; mix2fld resume {folder} plays again what is damaged",)
-    whole = finished and not records.fault and bool(records.rounds)
-    return LoadedRun(folder, config, records.rounds, whole, notes)
+    if fault:
+        again = f"mix2fld resume {folder} plays again what is damaged"
+        notes = (f"{folder}: {fault}; only what is intact is shown; {again}",)
+    return LoadedRun(folder, config, records.rounds, finished and bool(records.rounds), notes)
 
 
 def as_result(run: LoadedRun) -> "RunResult":
@@ -127,7 +133,10 @@ def load_runs(*paths: Path | str, rows: Rows = "rounds") -> "pd.DataFrame":
     A row is a round, a run (its last round) or a device in a round; ``folder``, ``protocol``,
     ``seed`` and every setting that is not the default of all runs stand in columns of their own.
     """
-    return frame_of(require_runs([Path(path) for path in paths or (".",)]).runs, rows)
+    found = require_runs([Path(path) for path in paths or (".",)])
+    for note in found.notes:
+        warnings.warn(note, stacklevel=2)
+    return frame_of(found.runs, rows)
 
 
 def frame_of(runs: Sequence[LoadedRun], rows: Rows) -> "pd.DataFrame":
@@ -153,7 +162,7 @@ def setting(config: Config, name: str) -> Any:
 def _run_folders(path: Path) -> Iterator[Path]:
     for folder, below, files in os.walk(path):
         below[:] = sorted(name for name in below if not name.startswith("."))
-        if "config.toml" in files:
+        if not RUN_FILES.isdisjoint(files):
             yield Path(folder)
 
 

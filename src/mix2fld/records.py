@@ -93,6 +93,21 @@ def read_records(path: Path) -> Records:
     return records
 
 
+def read_summary(path: Path, records: Records) -> dict[str, Any]:
+    """The summary of these records; ``DamagedError`` unless it is theirs."""
+    if records.fault:
+        raise DamagedError(f"rounds.jsonl {records.fault}")
+    try:
+        found = read_json(path.read_bytes())
+        old = isinstance(found, dict) and found.get("format") == 1 and not records.sealed()
+        summary: dict[str, Any] = found if old else unseal(found, records.checksum(-1))
+        if summary.get("rounds") != len(records.rounds):
+            raise DamagedError("counts other rounds than there are")
+    except DamagedError as error:
+        raise DamagedError(f"{path.name} {error}") from None
+    return summary
+
+
 def write_line(fields: dict[str, Any], before: str) -> tuple[bytes, str]:
     """A line of ``rounds.jsonl``, and its checksum."""
     sealed = seal(fields, before)

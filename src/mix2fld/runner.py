@@ -1,5 +1,6 @@
 """Plays every run of a config, in memory or into a folder that can be gone on with."""
 
+from contextlib import ExitStack
 from pathlib import Path
 
 from mix2fld.config import Config
@@ -57,16 +58,18 @@ def go_on(path: Path, dataset: Dataset | None = None, watcher: Watcher | None = 
 def prepare_runs(config: Config, out: Path, *, overwrite: bool = False) -> list[Path]:
     """Make a folder for every run of ``config``, all or none."""
     singles = config.single_runs()
-    folders = [out / single.run_name for single in singles]
-    if not overwrite:
-        for path, single in zip(folders, singles, strict=True):
-            RunFolder(path).check(single)
-    for path, single in zip(folders, singles, strict=True):
-        with RunFolder(path) as folder:
+    with ExitStack() as locks:
+        folders = [locks.enter_context(RunFolder(out / single.run_name)) for single in singles]
+        for folder, single in zip(folders, singles, strict=True):
+            if overwrite:
+                folder.check_replaceable()
+            else:
+                folder.check(single)
+        for folder, single in zip(folders, singles, strict=True):
             if overwrite:
                 folder.clear()
             folder.prepare(single)
-    return folders
+        return [folder.path for folder in folders]
 
 
 def make_simulation(
@@ -101,7 +104,8 @@ def _play(
     watcher: Watcher | None,
 ) -> RunResult:
     watcher = watcher or Watcher()
-    result = None if path is None else _finished(path, dataset)
+    made_with = {"data": fingerprint(dataset), "link": _kind(link), "model": _kind(model)}
+    result = None if path is None else _finished(path, made_with)
     if result is not None:
         watcher.begin(config, len(result.rounds))
         watcher.end(result)
@@ -109,14 +113,21 @@ def _play(
     simulation = make_simulation(config, dataset, model, link)
     if path is None:
         return play(simulation, None, watcher)
-    made_with = {"data": fingerprint(dataset), "kernel": simulation.task.kernel}
+    made_with["kernel"] = simulation.task.kernel
     with RunFolder(path, watcher.note, made_with) as folder:
         return play(simulation, folder, watcher)
 
 
-def _finished(path: Path, dataset: Dataset) -> RunResult | None:
+def _kind(given: Model | Link | None) -> str:
+    """What took the place of what the config names; objects of one class are not told apart."""
+    if given is None:
+        return "as in the config"
+    return given.name if isinstance(given, Model) else type(given).__qualname__
+
+
+def _finished(path: Path, made_with: dict[str, str]) -> RunResult | None:
     try:
-        folder = RunFolder(path, made_with={"data": fingerprint(dataset)})
+        folder = RunFolder(path, made_with=made_with)
         result = folder.finished()
         if result is not None:
             folder.check_data()

@@ -15,16 +15,15 @@ from typing import Any, Self
 
 from mix2fld.checkpoint import Checkpoint, dump_checkpoint, load_checkpoint, made_with
 from mix2fld.config import Config, field_names
-from mix2fld.config_file import dump_sealed_config, load_sealed_config
+from mix2fld.config_file import dump_sealed_config, is_of_run, load_sealed_config
 from mix2fld.errors import InputError
 from mix2fld.records import (
     DamagedError,
     Records,
     plain_json,
-    read_json,
     read_records,
+    read_summary,
     seal,
-    unseal,
     write_line,
 )
 from mix2fld.rounds import RoundInfo, RunState
@@ -70,7 +69,7 @@ class RunFolder:
     """The files of one run. Whoever writes has the folder alone, from ``prepare`` to ``close``.
 
     ``made_with`` names what beside the config decides the numbers: a run goes on only with the
-    same ``data``.
+    same ``data``, ``link`` and ``model``.
     """
 
     def __init__(
@@ -103,6 +102,11 @@ class RunFolder:
             raise InputError(f"out = {self.path}: {parent} is not a folder that can be written to")
         if self._config.exists():
             _refuse_other_config(self.path, self.config(), config)
+        elif self._files(""):
+            raise InputError(
+                f"out = {self.path}: holds a run without its config.toml; put it back, or name "
+                "another folder"
+            )
         elif self.path.exists() and self._holds_other_files():
             raise InputError(f"out = {self.path}: holds other files; name another folder")
 
@@ -125,6 +129,16 @@ class RunFolder:
     def close(self) -> None:
         """Let other processes write into the folder."""
         self._lock.give_back()
+
+    def check_replaceable(self) -> None:
+        """Refuse to replace anything but a run, or one that another process writes."""
+        if not self.path.is_dir():
+            return
+        with self._writing():
+            self._take()
+        own = self._files("")
+        if self._holds_other_files() or (own == [self._config] and not is_of_run(self._config)):
+            raise InputError(f"out = {self.path}: holds other files; name another folder")
 
     def clear(self) -> None:
         """Remove a run, and only the files of a run."""
@@ -165,7 +179,7 @@ class RunFolder:
             return None
         records = read_records(self._rounds)
         try:
-            summary = self._read_summary(records)
+            summary = read_summary(self._summary, records)
             return RunResult(self.config(), records.rounds, summary)
         except DamagedError as error:
             raise DamagedError(
@@ -219,24 +233,16 @@ class RunFolder:
                     f"out = {self.path}: was played with other samples (checksum {then}, now "
                     f"{now}); give it the same data, or name another folder"
                 )
+            if then != now and name in ("link", "model"):
+                raise InputError(
+                    f"out = {self.path}: was played with another {name} ({then}; now {now}); give "
+                    f"it the same {name}, or name another folder"
+                )
             if then != now:
                 self._tell(
                     f"{self.path}: began with {name} = {then} and goes on with {now}; "
                     "its numbers may differ in the last digits"
                 )
-
-    def _read_summary(self, records: Records) -> dict[str, Any]:
-        if records.fault:
-            raise DamagedError(f"{self._rounds.name} {records.fault}")
-        try:
-            found = read_json(self._summary.read_bytes())
-            old = isinstance(found, dict) and found.get("format") == 1 and not records.sealed()
-            summary = found if old else unseal(found, records.checksum(-1))
-            if summary.get("rounds") != len(records.rounds):
-                raise DamagedError("counts other rounds than there are")
-        except DamagedError as error:
-            raise DamagedError(f"{self._summary.name} {error}") from None
-        return summary
 
     def _last_seal(self) -> str:
         if self._sealed_by is None:

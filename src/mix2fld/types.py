@@ -12,6 +12,8 @@ import numpy as np
 from jax import Array
 from numpy.typing import NDArray
 
+from mix2fld.errors import InputError
+
 Weights = Any
 """A pytree of float32 arrays: the parameters of one model."""
 Images = NDArray[np.uint8] | NDArray[np.float32]
@@ -28,6 +30,36 @@ class Dataset:
     test_images: NDArray[np.uint8]  # [m, H, W, C]
     test_labels: NDArray[np.int32]  # [m]
     num_labels: int
+
+    def __post_init__(self) -> None:
+        """Refuse arrays that are not what they should be; labels of any integer type are taken."""
+        for part in ("train", "test"):
+            images, labels = (
+                np.asarray(getattr(self, f"{part}_{what}")) for what in ("images", "labels")
+            )
+            if images.dtype != np.uint8 or images.ndim != 4:
+                raise InputError(
+                    f"{part}_images: {images.dtype}{list(images.shape)}; must be uint8 [n, H, W, C]"
+                )
+            if not np.issubdtype(labels.dtype, np.integer) or labels.shape != images.shape[:1]:
+                raise InputError(
+                    f"{part}_labels: {labels.dtype}{list(labels.shape)}; must be integers, one for "
+                    f"each of {len(images)} images"
+                )
+            if not len(labels):
+                raise InputError(f"{part}_images: there are none")
+            if labels.min() < 0 or labels.max() >= self.num_labels:
+                raise InputError(
+                    f"{part}_labels: from {labels.min()} to {labels.max()}; must be from 0 to "
+                    f"{self.num_labels - 1}, with num_labels = {self.num_labels}"
+                )
+            object.__setattr__(self, f"{part}_images", np.ascontiguousarray(images))
+            object.__setattr__(self, f"{part}_labels", np.ascontiguousarray(labels, np.int32))
+        if self.train_images.shape[1:] != self.test_images.shape[1:]:
+            raise InputError(
+                f"test_images: {list(self.test_images.shape[1:])} each; those to train with are "
+                f"{list(self.train_images.shape[1:])}"
+            )
 
     @property
     def sample_shape(self) -> tuple[int, int, int]:

@@ -16,7 +16,7 @@ from mix2fld.data.cache import cache_file, read_cache, write_cache
 from mix2fld.errors import InputError
 from mix2fld.runner import go_on, run
 from mix2fld.runs import RunFolder
-from toys import toy_config, toy_dataset
+from toys import DeadLink, toy_config, toy_dataset
 
 CONFIG = toy_config(protocols="fl", rounds=4)
 
@@ -258,3 +258,51 @@ def test_a_damaged_cache_is_never_used(tmp_path, monkeypatch) -> None:
         for read, true in zip(arrays or (), COLOUR, strict=bool(arrays)):
             np.testing.assert_array_equal(read, true)
     assert refused > 100
+
+
+@pytest.mark.parametrize("length", [0, 5, 20, 400])
+def test_a_config_that_was_cut_is_not_taken_for_the_defaults(tmp_path, length) -> None:
+    play(tmp_path, stop_after=2)
+    folder = tmp_path / "fl-s0"
+    config = folder / "config.toml"
+    config.write_bytes(config.read_bytes()[:length])
+    before = contents(folder)
+    with pytest.raises(InputError, match=r"config\.toml: (was changed|is not the config)"):
+        go_on(folder, toy_dataset())
+    assert contents(folder) == before
+
+
+def test_a_run_without_its_config_is_not_taken_for_another(tmp_path) -> None:
+    play(tmp_path)
+    (tmp_path / "fl-s0" / "config.toml").unlink()
+    with pytest.raises(InputError, match=r"holds a run without its config\.toml"):
+        play(tmp_path, config=CONFIG.replace(learning_rate=0.2))
+
+
+def test_what_takes_the_place_of_the_config_is_part_of_a_run(tmp_path) -> None:
+    run(CONFIG, tmp_path, dataset=toy_dataset(), link=DeadLink(), watcher=Quiet())
+    with pytest.raises(InputError, match=r"another link \(DeadLink; now as in the config\)"):
+        play(tmp_path)
+    with pytest.raises(InputError, match="another link"):
+        go_on(tmp_path / "fl-s0", toy_dataset())
+    run(CONFIG, tmp_path, dataset=toy_dataset(), link=DeadLink(), watcher=Quiet())
+
+
+def test_nothing_is_overwritten_unless_all_may_be(tmp_path) -> None:
+    """A folder with other files, and a run that another process writes."""
+    play(tmp_path)
+    both = CONFIG.replace(protocols=("fl", "fd"))
+    before = contents(tmp_path / "fl-s0")
+    (tmp_path / "fd-s0").mkdir()
+    (tmp_path / "fd-s0" / "config.toml").write_text("mine = 1")
+    with pytest.raises(InputError, match="fd-s0: holds other files"):
+        run(both, tmp_path, dataset=toy_dataset(), overwrite=True)
+    assert (tmp_path / "fd-s0" / "config.toml").read_text() == "mine = 1"
+    (tmp_path / "fd-s0" / "config.toml").unlink()
+    with RunFolder(tmp_path / "fd-s0") as other:
+        other.prepare(CONFIG.replace(protocols="fd"))
+        with pytest.raises(InputError, match="another process is writing"):
+            run(both, tmp_path, dataset=toy_dataset(), overwrite=True)
+    assert contents(tmp_path / "fl-s0") == before
+    run(both, tmp_path, dataset=toy_dataset(), overwrite=True, watcher=Quiet())
+    assert contents(tmp_path / "fl-s0") == before

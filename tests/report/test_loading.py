@@ -50,8 +50,34 @@ def test_a_damaged_line_is_named_and_what_is_before_it_kept(runs: Path, tmp_path
         found = read_runs([tmp_path])
         assert [info["round"] for info in found.runs[0].rounds] == [1]
         assert not found.runs[0].finished
-        assert "rounds.jsonl: line 2 " in found.notes[0]
+        assert f"{folder}: rounds.jsonl line 2 " in found.notes[0]
         assert f"mix2fld resume {folder} plays again" in found.notes[0]
+
+
+@pytest.mark.parametrize("kept", [0, 2])
+def test_a_finished_run_with_fewer_rounds_is_no_silent_result(
+    runs: Path, tmp_path: Path, kept: int
+) -> None:
+    folder = tmp_path / "fl-s0"
+    shutil.copytree(runs / "fl-s0", folder)
+    lines = (folder / "rounds.jsonl").read_text().splitlines(keepends=True)
+    (folder / "rounds.jsonl").write_text("".join(lines[:kept]))
+    found = read_runs([tmp_path])
+    assert not found.runs[0].finished
+    assert "summary.json its checksum does not fit" in found.notes[0]
+    shutil.copytree(runs / "fd-s0", tmp_path / "fd-s0")
+    with pytest.warns(UserWarning, match="mix2fld resume .* plays again what is damaged"):
+        mix2fld.load_runs(tmp_path)
+
+
+def test_records_that_cannot_be_read_are_a_note(runs: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "fl-s0"
+    shutil.copytree(runs / "fl-s0", folder)
+    (folder / "rounds.jsonl").unlink()
+    (folder / "rounds.jsonl").mkdir()
+    found = read_runs([tmp_path])
+    assert not found.runs
+    assert f"{folder}: cannot be read" in found.notes[0]
 
 
 def test_foreign_files_are_passed_over(runs: Path, tmp_path: Path) -> None:

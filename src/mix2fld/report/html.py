@@ -11,6 +11,7 @@ from typing import Any
 from mix2fld.errors import InputError
 from mix2fld.loading import Found
 from mix2fld.report.page_data import page_data
+from mix2fld.storage import write_whole
 
 SCRIPTS = ("base.js", "charts.js", "page.js")
 MOST_BYTES = 6_000_000
@@ -34,7 +35,10 @@ def write_report(found: Found, path: Path) -> int:
     page = report_page(page_data(found)).encode()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(page)
+        if path.exists() and not path.is_file():  # a pipe, or standard output
+            path.write_bytes(page)
+        else:
+            write_whole(path, page)
     except OSError as error:
         raise InputError(f"out = {path}: cannot be written ({error.strerror})") from None
     return len(page)

@@ -8,7 +8,7 @@ from mix2fld.data import load_dataset
 from mix2fld.playing import Watcher
 from mix2fld.reproduction.experiments import Cell, Experiment, Scale
 from mix2fld.runner import prepare_runs, run
-from mix2fld.runs import RunFolder, RunResult
+from mix2fld.runs import RunResult
 from mix2fld.types import Dataset
 
 
@@ -58,13 +58,6 @@ def _play_cell(
     results = []
     for config in singles:
         watcher.run_begins(cell, config)
-        folder = RunFolder(out / cell.key / config.run_name)
-        folder.check(config)
-        done = folder.finished()
-        if done is None:
-            [done] = run(config, out / cell.key, dataset=dataset, watcher=watcher)
-        else:
-            watcher.begin(config, len(done.rounds))
-            watcher.end(done)
+        [done] = run(config, out / cell.key, dataset=dataset, watcher=watcher)
         results.append(done)
     return results

@@ -8,6 +8,7 @@ from mix2fld.errors import InputError
 from mix2fld.reproduction.experiments import Scale
 from mix2fld.reproduction.times import STATED_STEP_US, StepCost
 from mix2fld.runner import run
+from mix2fld.storage import write_whole
 
 SLOW_DEVICE_US = 1000.0
 
@@ -29,7 +30,7 @@ def measure_host(scale: Scale) -> dict[str, float]:
 def save_host(path: Path, measured: dict[str, float]) -> None:
     """Write what ``measure_host`` found."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(measured) + "\n", encoding="utf-8")
+    write_whole(path, (json.dumps(measured) + "\n").encode())
 
 
 def load_costs(path: Path) -> tuple[StepCost, ...]:

@@ -19,6 +19,7 @@ from mix2fld.reproduction.paper import (
     TABLE_COLUMNS,
     TABLE_SEED_SAMPLES,
 )
+from mix2fld.storage import write_whole
 
 RATIOS = tuple(sorted({*TABLE_COLUMNS, *INFERRED_COLUMNS, *MIXING_RATIOS}))
 ON_REQUEST = ("cifar100",)
@@ -46,7 +47,7 @@ def save_privacy(path: Path, scale: Scale, records: PrivacyRecords) -> None:
         for name, runs in records.items()
     ]
     body = ",\n".join(rows)
-    path.write_text(f'{{"scale": "{scale.name}", "datasets": {{\n{body}\n}}}}\n', encoding="utf-8")
+    write_whole(path, f'{{"scale": "{scale.name}", "datasets": {{\n{body}\n}}}}\n'.encode())
 
 
 def load_privacy(path: Path) -> PrivacyRecords:

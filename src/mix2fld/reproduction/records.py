@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from mix2fld.errors import InputError
 from mix2fld.reproduction.experiments import Experiment, Scale
 from mix2fld.runs import RunResult
+from mix2fld.storage import write_whole
 
 FORMAT = 1
 CURVE = ("step", "accuracy", "event", "communication", "computing")
@@ -69,7 +70,7 @@ def save_records(
     head = json.dumps({"format": FORMAT, "experiment": experiment.name, "scale": scale.name})[:-1]
     path.parent.mkdir(parents=True, exist_ok=True)
     body = ",\n".join(cells)
-    path.write_text(f'{head}, "cells": {{\n{body}\n}}}}\n', encoding="utf-8")
+    write_whole(path, f'{head}, "cells": {{\n{body}\n}}}}\n'.encode())
 
 
 def load_records(path: Path) -> dict[str, CellRecord]:
