@@ -97,6 +97,9 @@ def test_a_stopped_grid_goes_on(tmp_path: Path) -> None:
     again = Counter()
     assert play_experiment(experiment, TINY, tmp_path / "cut", again) == whole
     assert again.rounds == 0
+    damaged = next((tmp_path / "cut").rglob("rounds.jsonl"))
+    damaged.write_bytes(damaged.read_bytes()[:-9])
+    assert play_experiment(experiment, TINY, tmp_path / "cut", Counter()) == whole
     assert total_work([experiment], TINY) == 8 * 4
 
 
