@@ -86,7 +86,7 @@ class LearningConfig(Section):
     """Samples of one SGD step."""
     local_steps: Positive = 6400
     """SGD steps of a device in a round, K."""
-    server_steps: Count = 3200
+    server_steps: Annotated[int, Field(ge=0, le=10**8)] = 3200
     """SGD steps of the output-to-model conversion in a round, K_s."""
     distillation_weight: Annotated[float, Field(ge=0)] = 0.01
     """Weight of the distillation term, beta."""
@@ -216,7 +216,7 @@ class Config(Section):
     """Relative change below which the stopping rule fires, epsilon."""
     stop_when_converged: bool = False
     """Stop at the round where the stopping rule fires instead of only marking it."""
-    curve_points: Positive = 8
+    curve_points: Annotated[int, Field(ge=1, le=10**5)] = 8
     """Times within a local phase at which the reference device's accuracy is measured."""
 
     data: DataConfig = DataConfig()

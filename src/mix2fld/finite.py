@@ -34,6 +34,10 @@ def check_devices(
     if wrong.any():
         row = int(np.argmax(wrong))
         causes = [_smaller_rate(config)]
+        if config.learning.distillation_weight > 1:
+            causes.append(
+                f"a smaller distillation_weight than {config.learning.distillation_weight:g}"
+            )
         if config.learning.distillation_loss == "printed":
             causes.append("distillation_loss = printed has no lower bound: use cross-entropy")
         raise InputError(
@@ -70,7 +74,7 @@ def word_on_guessing(config: Config, num_labels: int, accuracy: float) -> str | 
     return (
         f"{config.run_name}: with an accuracy of {100 * accuracy:.1f} % its devices are no better "
         f"than guessing one of {num_labels} labels; learning_rate = {learning.learning_rate:g} may "
-        f"be too large, or local_steps = {learning.local_steps} too few"
+        f"be too large or too small, or local_steps = {learning.local_steps} too few"
     )
 
 

@@ -47,10 +47,6 @@ def run(
 def go_on(path: Path, dataset: Dataset | None = None, watcher: Watcher | None = None) -> RunResult:
     """Play the run in a folder to its end, by the config that is in there."""
     config = RunFolder(path).config()
-    if (path / "identity").exists():
-        raise InputError(
-            f"folder = {path}: was played by a deployment; the command that started it goes on"
-        )
     samples = load_dataset(config.data) if dataset is None else dataset
     return _play(config, path, samples, None, None, watcher)
 
@@ -104,6 +100,10 @@ def _play(
     watcher: Watcher | None,
 ) -> RunResult:
     watcher = watcher or Watcher()
+    if path is not None and (path / "identity").exists():
+        raise InputError(
+            f"folder = {path}: was played by a deployment; the command that started it goes on"
+        )
     made_with = {"data": fingerprint(dataset), "link": _kind(link), "model": _kind(model)}
     result = None if path is None else _finished(path, made_with)
     if result is not None:

@@ -288,6 +288,17 @@ def test_what_takes_the_place_of_the_config_is_part_of_a_run(tmp_path) -> None:
     run(CONFIG, tmp_path, dataset=toy_dataset(), link=DeadLink(), watcher=Quiet())
 
 
+def test_a_run_of_a_deployment_is_left_to_it(tmp_path) -> None:
+    play(tmp_path, stop_after=2)
+    (tmp_path / "fl-s0" / "identity").write_text("0123456789abcdef")
+    before = contents(tmp_path / "fl-s0")
+    with pytest.raises(InputError, match="was played by a deployment"):
+        play(tmp_path)
+    with pytest.raises(InputError, match="was played by a deployment"):
+        go_on(tmp_path / "fl-s0", toy_dataset())
+    assert contents(tmp_path / "fl-s0") == before
+
+
 def test_nothing_is_overwritten_unless_all_may_be(tmp_path) -> None:
     """A folder with other files, and a run that another process writes."""
     play(tmp_path)

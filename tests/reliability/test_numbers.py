@@ -52,10 +52,16 @@ def test_the_condition_number_is_named_as_a_cause() -> None:
         run(config, dataset=toy_dataset())
 
 
+def test_the_weight_of_distillation_is_named_as_a_cause() -> None:
+    config = toy_config(protocols="fd", distillation_weight=1e30, rounds=3)
+    with pytest.raises(InputError, match=r"or a smaller distillation_weight than 1e\+30"):
+        run(config, dataset=toy_dataset())
+
+
 def test_devices_that_learned_nothing_are_no_silent_result(capsys) -> None:
     run(toy_config(learning_rate=1e-9, local_steps=1, rounds=1), dataset=toy_dataset())
     assert "fl-s0: with an accuracy of" in (said := capsys.readouterr().err)
-    assert "no better than guessing one of 4 labels; learning_rate = 1e-09 may be" in said
+    assert "no better than guessing one of 4 labels; learning_rate = 1e-09 may be too" in said
     run(toy_config(rounds=1), dataset=toy_dataset())
     assert not capsys.readouterr().err
 
