@@ -7,6 +7,7 @@ from pathlib import Path
 
 from mix2fld.cli.commands import COMMANDS, overview, parse
 from mix2fld.errors import InputError, did_you_mean
+from mix2fld.interrupts import remembered
 
 BAD_INPUT = 2
 INTERRUPTED = 130
@@ -18,7 +19,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = list(sys.argv[1:] if arguments is None else arguments)
     sys.path.append(str(Path.cwd()))  # where --model finds a module of the user's
     try:
-        _run(given)
+        with remembered():
+            _run(given)
     except InputError as error:
         print(f"mix2fld: {error}", file=sys.stderr)
         sys.exit(BAD_INPUT)
