@@ -1,6 +1,7 @@
 """Ctrl-C, wherever it comes."""
 
 import gc
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -88,3 +89,50 @@ def test_other_lost_exceptions_are_reported_as_before(monkeypatch: pytest.Monkey
     gc.collect()
     assert reported == [LookupError]
     raise_if_remembered()
+
+
+@pytest.mark.parametrize("suppressed", [False, True])
+def test_ctrl_c_in_an_import_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], suppressed: bool
+) -> None:
+    def parse(name: str, given: list[str]) -> None:
+        try:
+            raise KeyboardInterrupt
+        except KeyboardInterrupt as pressed:
+            cause = None if suppressed else pressed
+            raise ImportError("Encountered an error while initializing the extension.") from cause
+
+    monkeypatch.setattr("mix2fld.cli.parse", parse)
+    said = stopped(capsys, "link")
+    assert said == "\nmix2fld: stopped\n"
+
+
+def test_a_fault_of_the_program_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    def parse(name: str, given: list[str]) -> None:
+        raise ImportError("no such module")
+
+    monkeypatch.setattr("mix2fld.cli.parse", parse)
+    with pytest.raises(ImportError, match="no such module"):
+        main(["link"])
+
+
+def test_ctrl_c_waits_until_jax_is_imported(tmp_path: Path) -> None:
+    """The interrupt comes with the first module of jaxlib, whose import it would break."""
+    code = (
+        "import signal, sys\n"
+        "class Interrupting:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name == 'jaxlib.version':\n"
+        "            signal.raise_signal(signal.SIGINT)\n"
+        "            print('import goes on')\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "sys.meta_path.insert(0, Interrupting())\n"
+        "from mix2fld.cli import main\n"
+        "main(['run', '--rounds', '1'])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=tmp_path
+    )
+    assert done.returncode == 130
+    assert done.stdout == "import goes on\n"
+    assert done.stderr.startswith("\nmix2fld: stopped; the same command")

@@ -21,22 +21,35 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         with remembered():
             _run(given)
-    except InputError as error:
-        print(f"mix2fld: {error}", file=sys.stderr)
-        sys.exit(BAD_INPUT)
-    except KeyboardInterrupt as stopped:
+    except (Exception, KeyboardInterrupt) as error:
+        stopped = _interrupt_behind(error)
+        if stopped is None:
+            sys.exit(_exit_code(error))
         print(f"\nmix2fld: stopped{_remark(given, stopped)}", file=sys.stderr)
         sys.exit(INTERRUPTED)
-    except BrokenPipeError:
-        # Whoever read the output has gone; flushing at exit must not complain of it again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(PIPE_CLOSED)
-    except OSError as error:
-        print(f"mix2fld: {error}", file=sys.stderr)
-        sys.exit(BAD_INPUT)
-    except MemoryError as error:
-        print(f"mix2fld: not enough memory for this ({error})", file=sys.stderr)
-        sys.exit(BAD_INPUT)
+
+
+def _interrupt_behind(error: BaseException | None) -> KeyboardInterrupt | None:
+    """The Ctrl-C that led to an error: an extension turns one in its import into ImportError."""
+    if error is None or isinstance(error, KeyboardInterrupt):
+        return error
+    return _interrupt_behind(error.__cause__) or _interrupt_behind(error.__context__)
+
+
+def _exit_code(error: BaseException) -> int:
+    """Say what was wrong; what is no fault of the user's is raised again."""
+    match error:
+        case BrokenPipeError():
+            # Whoever read the output has gone; flushing at exit must not complain of it again.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return PIPE_CLOSED
+        case InputError() | OSError():
+            print(f"mix2fld: {error}", file=sys.stderr)
+        case MemoryError():
+            print(f"mix2fld: not enough memory for this ({error})", file=sys.stderr)
+        case _:
+            raise error
+    return BAD_INPUT
 
 
 def _run(given: list[str]) -> None:
@@ -54,8 +67,19 @@ def _run(given: list[str]) -> None:
         return
     if name not in COMMANDS:
         raise InputError(f"{name}: no such command; {did_you_mean(name, COMMANDS)}")
-    parse(name, given[1:]).run()
+    command = parse(name, given[1:])
+    if COMMANDS[name].computes:
+        _import_jax()
+    command.run()
     sys.stdout.flush()
+
+
+def _import_jax() -> None:
+    """Ctrl-C waits for it: one in the middle of it prints tracebacks, or crashes the process."""
+    from mix2fld.storage import uninterrupted
+
+    with uninterrupted():
+        import jax  # noqa: F401
 
 
 def _remark(given: list[str], stopped: KeyboardInterrupt) -> str:
