@@ -76,6 +76,18 @@ def test_ctrl_c_in_the_garbage_collector_stops_a_run(
     assert len((out / "fl-s0" / "rounds.jsonl").read_text().splitlines()) == 1
 
 
+def test_a_command_that_overwrites_is_not_said_to_go_on(
+    tmp_path: Path,
+    own_file: str,
+    capsys: pytest.CaptureFixture[str],
+    interrupted_in_the_first_round: None,
+) -> None:
+    out = tmp_path / "runs"
+    command = ["run", "--dataset", own_file, *SMALL, "--out", str(out), "--overwrite"]
+    said = stopped(capsys, *command)
+    assert f"mix2fld: stopped; mix2fld resume {out} goes on" in said
+
+
 def test_other_lost_exceptions_are_reported_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
     reported: list[type[BaseException]] = []
     monkeypatch.setattr(sys, "unraisablehook", lambda lost: reported.append(lost.exc_type))

@@ -85,5 +85,8 @@ def _import_jax() -> None:
 def _remark(given: list[str], stopped: KeyboardInterrupt) -> str:
     if not (given and given[0] in COMMANDS and COMMANDS[given[0]].goes_on):
         return ""
-    how = f", or mix2fld resume {stopped.args[0]}," if stopped.args else ""
+    resume = f"mix2fld resume {stopped.args[0]}" if stopped.args else ""
+    if "--overwrite" in given:  # the same command begins anew
+        return f"; {resume} goes on from the last finished round" if resume else ""
+    how = f", or {resume}," if resume else ""
     return f"; the same command{how} goes on from the last finished round"
