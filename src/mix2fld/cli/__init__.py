@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Sequence
+from io import TextIOWrapper
 from pathlib import Path
 
 from mix2fld.cli.commands import COMMANDS, overview, parse
@@ -17,6 +18,7 @@ PIPE_CLOSED = 141
 def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point of ``mix2fld``; the guide lists the exit codes."""
     given = list(sys.argv[1:] if arguments is None else arguments)
+    _make_printable()
     sys.path.append(str(Path.cwd()))  # where --model finds a module of the user's
     try:
         with remembered():
@@ -27,6 +29,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
             sys.exit(_exit_code(error))
         print(f"\nmix2fld: stopped{_remark(given, stopped)}", file=sys.stderr)
         sys.exit(INTERRUPTED)
+
+
+def _make_printable() -> None:
+    """Print whatever the encoding of the terminal lacks as a question mark."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")
 
 
 def _interrupt_behind(error: BaseException | None) -> KeyboardInterrupt | None:
