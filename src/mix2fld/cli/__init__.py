@@ -5,6 +5,7 @@ import sys
 from collections.abc import Sequence
 from io import TextIOWrapper
 from pathlib import Path
+from typing import TextIO
 
 from mix2fld.cli.commands import COMMANDS, overview, parse
 from mix2fld.errors import InputError, did_you_mean
@@ -32,10 +33,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _make_printable() -> None:
-    """Print whatever the encoding of the terminal lacks as a question mark."""
+    """Closed streams take everything; what the encoding of others lacks is a question mark."""
+    sys.stdout = sys.stdout or _nowhere()
+    sys.stderr = sys.stderr or _nowhere()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")
+
+
+def _nowhere() -> TextIO:
+    return Path(os.devnull).open("w", encoding="utf-8")
 
 
 def _interrupt_behind(error: BaseException | None) -> KeyboardInterrupt | None:
