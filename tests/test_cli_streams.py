@@ -44,3 +44,11 @@ def test_closed_streams_are_no_fault(closed: str) -> None:
 
 def test_errors_do_not_go_to_standard_output() -> None:
     assert mix2fld("data", "get", "mnits", shell='"$@" 2>&-').stdout == ""
+
+
+def test_a_removed_working_folder_is_no_fault(tmp_path: Path) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    done = mix2fld("--version", shell='rmdir "$PWD" && "$@"', cwd=gone)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("mix2fld ")

@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from io import TextIOWrapper
 from pathlib import Path
 from typing import TextIO
@@ -20,7 +21,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point of ``mix2fld``; the guide lists the exit codes."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     _make_printable()
-    sys.path.append(str(Path.cwd()))  # where --model finds a module of the user's
+    with suppress(FileNotFoundError):  # a removed folder has no modules
+        sys.path.append(str(Path.cwd()))  # where --model finds a module of the user's
     try:
         with remembered():
             _run(given)
