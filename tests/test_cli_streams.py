@@ -52,3 +52,13 @@ def test_a_removed_working_folder_is_no_fault(tmp_path: Path) -> None:
     done = mix2fld("--version", shell='rmdir "$PWD" && "$@"', cwd=gone)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("mix2fld ")
+
+
+def test_a_reader_that_goes_away_gives_141() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-m", "mix2fld", "data", "list"]
+    with os.fdopen(writer, "w") as pipe:
+        done = subprocess.run(command, stdout=pipe, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 141
+    assert done.stderr == ""

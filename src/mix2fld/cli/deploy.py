@@ -131,8 +131,7 @@ class DeployTestbed:
                 raise InputError(f"{name} = {getattr(self, name):g}: must be above 0")
         from json import dumps
 
-        from rich.console import Console
-
+        from mix2fld.cli.console import PipedConsole
         from mix2fld.cli.progress import RichWatcher
         from mix2fld.data import load_dataset
         from mix2fld.deploy.testbed import Rates, check_possible, measure
@@ -141,7 +140,7 @@ class DeployTestbed:
 
         check_possible()
         signal.signal(signal.SIGTERM, signal.default_int_handler)
-        console = Console()
+        console = PipedConsole()
         settings = self.settings.replace(link="ideal", seed=self.settings.seed[0])
         dataset = load_dataset(settings.data, console=console)
         check(settings, dataset)
