@@ -1,6 +1,7 @@
 """The console of all commands."""
 
 from rich.console import Console
+from rich.markup import escape
 
 
 class PipedConsole(Console):
@@ -10,3 +11,8 @@ class PipedConsole(Console):
         """Called while the error is handled: let it pass."""
         self.quiet = True
         raise BrokenPipeError
+
+
+def bold(text: object) -> str:
+    """A path or other text from outside as bold markup; brackets in it stay what they are."""
+    return f"[bold]{escape(str(text))}[/]"

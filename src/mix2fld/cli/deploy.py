@@ -39,6 +39,7 @@ class DeployLocal:
         needs_flower()
         if not self.timeout_s > 0:
             raise InputError(f"timeout_s = {self.timeout_s:g}: must be above 0")
+        from mix2fld.cli.console import bold
         from mix2fld.cli.progress import RichWatcher
         from mix2fld.cli.run import default_folder
         from mix2fld.data import load_dataset
@@ -57,7 +58,7 @@ class DeployLocal:
             results = run_locally(settings, out, dataset, watcher, self.timeout_s, self.overwrite)
         console.print(results_table(results), soft_wrap=False)
         console.print(
-            f"runs in [bold]{out}[/], logs of Flower in [bold]{out / 'flower'}[/]; s on air: all "
+            f"runs in {bold(out)}, logs of Flower in {bold(out / 'flower')}; s on air: all "
             "the time of a round that nobody computed in"
         )
         console.print(f"took {time.perf_counter() - started:.0f} s on this machine")
