@@ -54,6 +54,34 @@ def test_run_makes_runs_a_table_and_a_picture(
         assert json.loads((out / name / "summary.json").read_text())["rounds"] == 2
 
 
+def test_brackets_in_a_path_are_no_markup(
+    tmp_path: Path, own_file: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "m[red]x[/]y"
+    flags = ["--dataset", own_file, *SMALL, "--protocols", "fl", "--rounds", "1"]
+    main(["run", *flags, "--out", str(out), "--report"])
+    printed = capsys.readouterr().out
+    assert f"runs in {out}, learning curves in {out / 'curves.png'}" in printed
+    assert f"report in {out / 'report.html'}" in printed
+    main(["resume", str(out)])
+    assert f"runs in {out}" in capsys.readouterr().out
+    page, figures, table = out / "page.html", out / "figures", out / "rounds.csv"
+    main(["report", str(out), "-o", str(page), "--figures", str(figures)])
+    printed = capsys.readouterr().out
+    assert f"in {page}," in printed
+    assert f"figures in {figures}" in printed
+    main(["export", str(out), "-o", str(table)])
+    assert f"columns in {table}" in capsys.readouterr().out
+
+
+def test_brackets_in_a_problem_are_no_markup(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("mix2fld.planning.PlannedTransfer.problem", "[/]")
+    main(["link", "--protocols", "fd"])
+    assert capsys.readouterr().out.endswith("[/]\n")
+
+
 def test_a_config_file_and_flags_give_the_same_run(tmp_path: Path, own_file: str) -> None:
     flags = ["--dataset", own_file, *SMALL, "--protocols", "fd"]
     main(["run", *flags, "--out", str(tmp_path / "a")])

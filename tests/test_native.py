@@ -1,6 +1,8 @@
 """Machine code against XLA: the same numbers, wherever it can be had, and no need for it."""
 
+import hashlib
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -127,6 +129,46 @@ def test_a_compiler_that_fails_is_no_harm(monkeypatch: pytest.MonkeyPatch, tmp_p
     monkeypatch.setattr(shutil, "which", lambda name: "/bin/false")
     assert native.small_cnn((28, 28, 1), 12, 6, 10) is None
     native.small_cnn.cache_clear()
+
+
+def flip_last_bit(code: bytes) -> bytes:
+    return code[:-1] + bytes([code[-1] ^ 1])
+
+
+@needs_compiler
+@pytest.mark.parametrize("damage", [flip_last_bit, lambda code: code[: len(code) // 2]])
+def test_damaged_code_is_compiled_again(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, damage: Callable[[bytes], bytes]
+) -> None:
+    library, whole = fresh_library(monkeypatch, tmp_path)
+    library.unlink()  # the loaded one must stay as it is
+    library.write_bytes(damage(whole))
+    native.small_cnn.cache_clear()
+    assert native.small_cnn((28, 28, 1), 12, 6, 10) is not None
+    native.small_cnn.cache_clear()
+    assert library.read_bytes() == whole
+
+
+@needs_compiler
+def test_code_without_a_checksum_is_compiled_again(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    library, whole = fresh_library(monkeypatch, tmp_path)
+    checksum = library.with_name(f"{library.name}.sha256")
+    assert checksum.read_text().strip() == hashlib.sha256(whole).hexdigest()
+    checksum.unlink()
+    native.small_cnn.cache_clear()
+    assert native.small_cnn((28, 28, 1), 12, 6, 10) is not None
+    native.small_cnn.cache_clear()
+    assert checksum.exists()
+
+
+def fresh_library(monkeypatch: pytest.MonkeyPatch, cache: Path) -> tuple[Path, bytes]:
+    native.small_cnn.cache_clear()
+    monkeypatch.setenv("MIX2FLD_CACHE", str(cache))
+    assert native.small_cnn((28, 28, 1), 12, 6, 10) is not None
+    (library,) = (cache / "native").glob("small-cnn-*.so")
+    return library, library.read_bytes()
 
 
 def test_only_what_it_can_do_is_given_to_it() -> None:

@@ -5,6 +5,7 @@ from typing import Any, Protocol
 
 from mix2fld.config import Config
 from mix2fld.finite import word_on_guessing
+from mix2fld.interrupts import raise_if_remembered
 from mix2fld.rounds import RoundInfo, RunState
 from mix2fld.runs import RunFolder, RunResult, say_on_stderr, summarise
 from mix2fld.task import Task
@@ -62,6 +63,7 @@ def play(player: Player, folder: RunFolder | None, watcher: Watcher) -> RunResul
             folder.append(info, state)
         rounds.append(asdict(info))
         watcher.round_played(config, info)
+        raise_if_remembered()
     summary = summarise(config, rounds, player.reference, player.task.kernel)
     result = RunResult(config, rounds, summary)
     if folder is not None:

@@ -3,10 +3,14 @@
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
+from io import TextIOWrapper
 from pathlib import Path
+from typing import TextIO
 
 from mix2fld.cli.commands import COMMANDS, overview, parse
 from mix2fld.errors import InputError, did_you_mean
+from mix2fld.interrupts import remembered
 
 BAD_INPUT = 2
 INTERRUPTED = 130
@@ -16,25 +20,54 @@ PIPE_CLOSED = 141
 def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point of ``mix2fld``; the guide lists the exit codes."""
     given = list(sys.argv[1:] if arguments is None else arguments)
-    sys.path.append(str(Path.cwd()))  # where --model finds a module of the user's
+    _make_printable()
+    with suppress(FileNotFoundError):  # a removed folder has no modules
+        sys.path.append(str(Path.cwd()))  # where --model finds a module of the user's
     try:
-        _run(given)
-    except InputError as error:
-        print(f"mix2fld: {error}", file=sys.stderr)
-        sys.exit(BAD_INPUT)
-    except KeyboardInterrupt as stopped:
+        with remembered():
+            _run(given)
+    except (Exception, KeyboardInterrupt) as error:
+        stopped = _interrupt_behind(error)
+        if stopped is None:
+            sys.exit(_exit_code(error))
         print(f"\nmix2fld: stopped{_remark(given, stopped)}", file=sys.stderr)
         sys.exit(INTERRUPTED)
-    except BrokenPipeError:
-        # Whoever read the output has gone; flushing at exit must not complain of it again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(PIPE_CLOSED)
-    except OSError as error:
-        print(f"mix2fld: {error}", file=sys.stderr)
-        sys.exit(BAD_INPUT)
-    except MemoryError as error:
-        print(f"mix2fld: not enough memory for this ({error})", file=sys.stderr)
-        sys.exit(BAD_INPUT)
+
+
+def _make_printable() -> None:
+    """Closed streams take everything; what the encoding of others lacks is a question mark."""
+    sys.stdout = sys.stdout or _nowhere()
+    sys.stderr = sys.stderr or _nowhere()
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")
+
+
+def _nowhere() -> TextIO:
+    return Path(os.devnull).open("w", encoding="utf-8")
+
+
+def _interrupt_behind(error: BaseException | None) -> KeyboardInterrupt | None:
+    """The Ctrl-C that led to an error: an extension turns one in its import into ImportError."""
+    if error is None or isinstance(error, KeyboardInterrupt):
+        return error
+    return _interrupt_behind(error.__cause__) or _interrupt_behind(error.__context__)
+
+
+def _exit_code(error: BaseException) -> int:
+    """Say what was wrong; what is no fault of the user's is raised again."""
+    match error:
+        case BrokenPipeError():
+            # Whoever read the output has gone; flushing at exit must not complain of it again.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return PIPE_CLOSED
+        case InputError() | OSError():
+            print(f"mix2fld: {error}", file=sys.stderr)
+        case MemoryError():
+            print(f"mix2fld: not enough memory for this ({error})", file=sys.stderr)
+        case _:
+            raise error
+    return BAD_INPUT
 
 
 def _run(given: list[str]) -> None:
@@ -52,12 +85,26 @@ def _run(given: list[str]) -> None:
         return
     if name not in COMMANDS:
         raise InputError(f"{name}: no such command; {did_you_mean(name, COMMANDS)}")
-    parse(name, given[1:]).run()
+    command = parse(name, given[1:])
+    if COMMANDS[name].computes:
+        _import_jax()
+    command.run()
     sys.stdout.flush()
+
+
+def _import_jax() -> None:
+    """Ctrl-C waits for it: one in the middle of it prints tracebacks, or crashes the process."""
+    from mix2fld.storage import uninterrupted
+
+    with uninterrupted():
+        import jax  # noqa: F401
 
 
 def _remark(given: list[str], stopped: KeyboardInterrupt) -> str:
     if not (given and given[0] in COMMANDS and COMMANDS[given[0]].goes_on):
         return ""
-    how = f", or mix2fld resume {stopped.args[0]}," if stopped.args else ""
+    resume = f"mix2fld resume {stopped.args[0]}" if stopped.args else ""
+    if "--overwrite" in given:  # the same command begins anew
+        return f"; {resume} goes on from the last finished round" if resume else ""
+    how = f", or {resume}," if resume else ""
     return f"; the same command{how} goes on from the last finished round"

@@ -25,6 +25,8 @@ class Command:
     """Module and class of the command; of each of its own commands, if it has some."""
     goes_on: bool = False
     """Whether the same command goes on where it was interrupted."""
+    computes: bool = False
+    """Whether it needs JAX."""
 
 
 COMMANDS: dict[str, Command] = {
@@ -33,18 +35,21 @@ COMMANDS: dict[str, Command] = {
         "compare protocols: one run for each protocol and seed",
         {"": "run:RunCommand"},
         goes_on=True,
+        computes=True,
     ),
     "reproduce": Command(
         "Play",
         "measure the paper's figures, tables and claims again",
         {"": "reproduce:ReproduceCommand"},
         goes_on=True,
+        computes=True,
     ),
     "resume": Command(
         "Play",
         "go on with runs that were stopped",
         {"": "resume:ResumeCommand"},
         goes_on=True,
+        computes=True,
     ),
     "deploy": Command(
         "Play",
@@ -55,11 +60,13 @@ COMMANDS: dict[str, Command] = {
             "testbed": "deploy:DeployTestbed",
         },
         goes_on=True,
+        computes=True,
     ),
     "link": Command(
         "Plan",
         "bits, slots and chance of delivery of every transfer, in closed form",
         {"": "link:LinkCommand"},
+        computes=True,
     ),
     "data": Command(
         "Plan",

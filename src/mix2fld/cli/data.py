@@ -58,8 +58,9 @@ def data_list(json: bool = False) -> None:
     if json:
         _print_json()
         return
-    from rich.console import Console
     from rich.table import Table
+
+    from mix2fld.cli.console import PipedConsole
 
     table = Table(title="Datasets")
     for heading in ("name", "image", "labels", "training", "test", "in the cache"):
@@ -69,7 +70,7 @@ def data_list(json: bool = False) -> None:
         here = "yes" if cached(info.name) else "no"
         sizes = (f"{info.num_labels}", f"{info.train_count:,}", f"{info.test_count:,}")
         table.add_row(info.name, shape, *sizes, here)
-    Console().print(table)
+    PipedConsole().print(table)
 
 
 def _print_json() -> None:
@@ -96,8 +97,7 @@ def _print_json() -> None:
 
 def data_get(names: tuple[str, ...], data_folder: Path | None = None) -> None:
     """Load each dataset into the cache; what fails is said at the end, after the others."""
-    from rich.console import Console
-
+    from mix2fld.cli.console import PipedConsole
     from mix2fld.data.cache import cache_file, cached
     from mix2fld.data.catalogue import DATASETS, dataset_info
     from mix2fld.data.sources import load_dataset
@@ -110,13 +110,13 @@ def data_get(names: tuple[str, ...], data_folder: Path | None = None) -> None:
     for name in names:
         config = DataConfig(dataset=name, data_folder=data_folder)
         try:
-            dataset = load_dataset(config, console=Console(stderr=True))
+            dataset = load_dataset(config, console=PipedConsole(stderr=True))
         except InputError as error:
             faults.append(str(error))
             continue
         kept = f"in {cache_file(name)}" if cached(name) else "not kept, the cache is not writable"
         train, test = len(dataset.train_labels), len(dataset.test_labels)
-        Console(soft_wrap=True, highlight=False).print(
+        PipedConsole(soft_wrap=True, highlight=False).print(
             f"{name}: {train:,} training and {test:,} test images, {kept}", markup=False
         )
     if faults:
@@ -125,8 +125,7 @@ def data_get(names: tuple[str, ...], data_folder: Path | None = None) -> None:
 
 def data_show(config: DataConfig, seed: int = 0, out: Path | None = None) -> None:
     """Print the label table of the partition that ``seed`` gives; save it as a PNG to ``out``."""
-    from rich.console import Console
-
+    from mix2fld.cli.console import PipedConsole
     from mix2fld.data.partition import check_labels_covered, label_counts, partition
     from mix2fld.data.sources import load_dataset
     from mix2fld.report.label_map import draw_label_map, label_table
@@ -136,12 +135,12 @@ def data_show(config: DataConfig, seed: int = 0, out: Path | None = None) -> Non
         raise InputError(f"seed = {seed}: must be 0 or above")
     if out is not None and out.suffix != ".png":
         raise InputError(f"out = {out}: must end in .png")
-    dataset = load_dataset(config, console=Console(stderr=True))
+    dataset = load_dataset(config, console=PipedConsole(stderr=True))
     labels, num_labels = dataset.train_labels, dataset.num_labels
     parts = partition(labels, config, num_labels, stream(seed, "partition"))
     counts = label_counts(labels, parts, num_labels)
-    Console().print(label_table(counts))
-    console = Console(soft_wrap=True, highlight=False)
+    PipedConsole().print(label_table(counts))
+    console = PipedConsole(soft_wrap=True, highlight=False)
     try:
         check_labels_covered(labels, parts, num_labels)
     except InputError as error:

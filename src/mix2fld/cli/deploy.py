@@ -39,6 +39,7 @@ class DeployLocal:
         needs_flower()
         if not self.timeout_s > 0:
             raise InputError(f"timeout_s = {self.timeout_s:g}: must be above 0")
+        from mix2fld.cli.console import bold
         from mix2fld.cli.progress import RichWatcher
         from mix2fld.cli.run import default_folder
         from mix2fld.data import load_dataset
@@ -57,7 +58,7 @@ class DeployLocal:
             results = run_locally(settings, out, dataset, watcher, self.timeout_s, self.overwrite)
         console.print(results_table(results), soft_wrap=False)
         console.print(
-            f"runs in [bold]{out}[/], logs of Flower in [bold]{out / 'flower'}[/]; s on air: all "
+            f"runs in {bold(out)}, logs of Flower in {bold(out / 'flower')}; s on air: all "
             "the time of a round that nobody computed in"
         )
         console.print(f"took {time.perf_counter() - started:.0f} s on this machine")
@@ -131,8 +132,7 @@ class DeployTestbed:
                 raise InputError(f"{name} = {getattr(self, name):g}: must be above 0")
         from json import dumps
 
-        from rich.console import Console
-
+        from mix2fld.cli.console import PipedConsole
         from mix2fld.cli.progress import RichWatcher
         from mix2fld.data import load_dataset
         from mix2fld.deploy.testbed import Rates, check_possible, measure
@@ -141,7 +141,7 @@ class DeployTestbed:
 
         check_possible()
         signal.signal(signal.SIGTERM, signal.default_int_handler)
-        console = Console()
+        console = PipedConsole()
         settings = self.settings.replace(link="ideal", seed=self.settings.seed[0])
         dataset = load_dataset(settings.data, console=console)
         check(settings, dataset)

@@ -31,6 +31,7 @@ class ExportCommand:
 
     def run(self) -> None:
         """Write the table."""
+        from mix2fld.cli.console import bold
         from mix2fld.loading import load_runs
 
         if self.to == "parquet" and self.out is None:
@@ -55,5 +56,5 @@ class ExportCommand:
         except OSError as error:
             raise InputError(f"out = {self.out}: cannot be written ({error.strerror})") from None
         shape = f"{len(frame):,} rows, {len(frame.columns)} columns"
-        self.output.console().print(f"{shape} in [bold]{self.out}[/]")
+        self.output.console().print(f"{shape} in {bold(self.out)}")
         self.output.print_json({"out": self.out, "rows": len(frame), "columns": list(frame)})

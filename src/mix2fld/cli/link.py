@@ -24,13 +24,12 @@ class LinkCommand:
         """Print the budget of every transfer."""
         from json import dumps
 
-        from rich.console import Console
-
+        from mix2fld.cli.console import PipedConsole
         from mix2fld.planning import plan_link
         from mix2fld.protocol import PROTOCOLS
         from mix2fld.report.tables import link_table
 
-        console = Console()
+        console = PipedConsole()
         unnamed = self.settings.protocols == Config().protocols
         names = tuple(PROTOCOLS) if unnamed else self.settings.protocols
         plans = plan_link(self.settings.replace(protocols=names))
@@ -40,4 +39,4 @@ class LinkCommand:
         console.print(link_table(plans))
         for plan in plans:
             if plan.problem:
-                console.print(f"[red]{plan.problem}[/]")
+                console.print(plan.problem, style="red", markup=False)

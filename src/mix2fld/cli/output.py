@@ -21,15 +21,15 @@ class Output:
 
     def console(self) -> "Console":
         """For people: standard output, or standard error where that is for JSON."""
-        from rich.console import Console
+        from mix2fld.cli.console import PipedConsole
 
-        return Console(stderr=self.json, quiet=self.quiet, soft_wrap=True, highlight=False)
+        return PipedConsole(stderr=self.json, quiet=self.quiet, soft_wrap=True, highlight=False)
 
     def warn(self, words: str) -> None:
         """A line on standard error, whatever else is said."""
-        from rich.console import Console
+        from mix2fld.cli.console import PipedConsole
 
-        console = Console(stderr=True, soft_wrap=True, highlight=False)
+        console = PipedConsole(stderr=True, soft_wrap=True, highlight=False)
         console.print("[yellow]note[/]:", end=" ")
         console.print(words, markup=False)
 

@@ -6,6 +6,7 @@ from types import TracebackType
 from typing import Self
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from mix2fld.config import Config
@@ -129,5 +130,5 @@ class RichWatcher(Bars, Watcher):
         return f"{left // 60} min {left % 60:02d} s" if left >= 60 else f"{left} s"
 
     def _title(self, config: Config) -> str:
-        title = get_protocol(config.protocols[0]).title
+        title = escape(get_protocol(config.protocols[0]).title)
         return f"{title} s{config.seed[0]}" if self._several_seeds else title

@@ -28,6 +28,7 @@ class ReportCommand:
 
     def run(self) -> None:
         """Write the page, and the figures if they are asked for."""
+        from mix2fld.cli.console import bold
         from mix2fld.loading import require_runs
 
         console = self.output.console()
@@ -39,16 +40,14 @@ class ReportCommand:
             from mix2fld.report.html import write_report
 
             size = write_report(found, self.out)
-        console.print(
-            f"report of {len(found.runs)} runs in [bold]{self.out}[/], {size / 1e6:.1f} MB"
-        )
+        console.print(f"report of {len(found.runs)} runs in {bold(self.out)}, {size / 1e6:.1f} MB")
         drawn: list[Path] = []
         if self.figures is not None:
             from mix2fld.report.paper import draw_all
 
             with self.output.working("drawing figures"):
                 drawn = draw_all(found, self.figures)
-            console.print(f"{len(drawn)} figures in [bold]{self.figures}[/]")
+            console.print(f"{len(drawn)} figures in {bold(self.figures)}")
         self.output.print_json(
             {"report": self.out, "bytes": size, "runs": len(found.runs), "figures": drawn}
         )

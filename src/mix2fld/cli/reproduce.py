@@ -65,7 +65,7 @@ class ReproduceCommand:
         _show(console, folder, chosen, tables)
         if everything:
             folder.report.write_text(folder.ledger(), encoding="utf-8")
-            console.print(f"ledger: {folder.report}")
+            console.print(f"ledger: {folder.report}", markup=False)
         made = {
             "records": [folder.records(experiment.name) for experiment in chosen],
             "report": folder.report if everything else None,
@@ -120,6 +120,6 @@ def _show(
         console.print(experiment_table(experiment.title, cells), soft_wrap=False)
         picture = folder.draw(experiment.name)
         if picture is not None:
-            console.print(f"picture: {picture}")
+            console.print(f"picture: {picture}", markup=False)
     if tables:
         console.print(privacy_table(load_privacy(folder.privacy)), soft_wrap=False)

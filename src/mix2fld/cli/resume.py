@@ -28,6 +28,7 @@ class ResumeCommand:
 
     def run(self) -> None:
         """Play all runs to their end."""
+        from mix2fld.cli.console import bold
         from mix2fld.compilation import keep_compiled_code
         from mix2fld.data import cache_folder
         from mix2fld.loading import find_run_folders
@@ -50,7 +51,7 @@ class ResumeCommand:
             raise KeyboardInterrupt(self.folder) from None
         for folder, compared in results.items():
             console.print(results_table(compared), soft_wrap=False)
-            console.print(f"runs in [bold]{folder}[/]")
+            console.print(f"runs in {bold(folder)}")
         self.output.print_json(
             [result.summary for compared in results.values() for result in compared]
         )

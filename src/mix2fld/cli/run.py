@@ -46,6 +46,7 @@ class RunCommand:
 
     def run(self) -> None:
         """Play all runs."""
+        from mix2fld.cli.console import bold
         from mix2fld.compilation import CompileClock, keep_compiled_code
         from mix2fld.data import cache_folder
 
@@ -63,7 +64,7 @@ class RunCommand:
         picture = out / "curves.png"
         draw_curves(results, picture)
         console.print(results_table(results), soft_wrap=False)
-        console.print(f"runs in [bold]{out}[/], learning curves in [bold]{picture}[/]")
+        console.print(f"runs in {bold(out)}, learning curves in {bold(picture)}")
         if self.report:
             self._report(console, out)
         seconds = time.perf_counter() - started
@@ -89,13 +90,14 @@ class RunCommand:
                 )
 
     def _report(self, console: "Console", out: Path) -> None:
+        from mix2fld.cli.console import bold
         from mix2fld.loading import require_runs
         from mix2fld.report.html import write_report
 
         with self.output.working("making the report"):
             names = [single.run_name for single in self.settings.single_runs()]
             write_report(require_runs([out / name for name in names]), out / "report.html")
-        console.print(f"report in [bold]{out / 'report.html'}[/]")
+        console.print(f"report in {bold(out / 'report.html')}")
 
 
 def default_folder(config: Config) -> Path:

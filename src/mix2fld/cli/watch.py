@@ -27,13 +27,14 @@ class WatchCommand:
 
     def run(self) -> None:
         """Serve the page until interrupted."""
+        from mix2fld.cli.console import bold
         from mix2fld.report.live import make_server
 
         server = make_server(self.folder, self.port)
         address = f"http://127.0.0.1:{server.server_port}/"
         if not self.folder.is_dir():
             self.output.warn(f"{self.folder} is not there yet: the page waits for it")
-        self.output.console().print(f"watching [bold]{self.folder}[/] at {address}, Ctrl-C ends it")
+        self.output.console().print(f"watching {bold(self.folder)} at {address}, Ctrl-C ends it")
         self.output.print_json({"address": address, "folder": self.folder})
         if self.open:
             import webbrowser

@@ -15,10 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from filelock import FileLock
 from numpy.typing import NDArray
 
 from mix2fld.data.cache import cache_folder
 from mix2fld.processor import cpu_flags
+from mix2fld.storage import LOCK, write_whole
 
 SOURCE = Path(__file__).with_name("small_cnn.c")
 ROW = 16
@@ -105,19 +107,41 @@ def small_cnn(
 
 
 def _compiled(command: list[str]) -> Path:
-    """The library made by this command on this processor, from the cache if it is there."""
+    """The library made by this command on this processor, from the cache if it is whole there."""
     described = f"{command}{cpu_flags()}{SOURCE.read_text(encoding='utf-8')}"
     name = f"small-cnn-{hashlib.sha256(described.encode()).hexdigest()[:16]}.so"
     folder = cache_folder() / "native"
-    if not (folder / name).exists():
+    library = folder / name
+    if not _is_whole(library):
         folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder) as scratch:
-            made = Path(scratch) / name
-            subprocess.run(
-                [*command, str(SOURCE), "-o", str(made), "-lm"], check=True, capture_output=True
-            )
-            made.replace(folder / name)
-    return folder / name
+        with FileLock(folder / LOCK):
+            if not _is_whole(library):
+                _compile(command, library)
+    return library
+
+
+def _compile(command: list[str], library: Path) -> None:
+    with tempfile.TemporaryDirectory(dir=library.parent) as scratch:
+        made = Path(scratch) / library.name
+        subprocess.run(
+            [*command, str(SOURCE), "-o", str(made), "-lm"], check=True, capture_output=True
+        )
+        code = made.read_bytes()
+    write_whole(library, code)
+    write_whole(_checksum_file(library), f"{hashlib.sha256(code).hexdigest()}\n".encode())
+
+
+def _is_whole(library: Path) -> bool:
+    """Whether the bytes are those that were compiled; damaged code must not be loaded."""
+    try:
+        expected = _checksum_file(library).read_bytes().strip()
+        return hashlib.sha256(library.read_bytes()).hexdigest().encode() == expected
+    except FileNotFoundError:
+        return False
+
+
+def _checksum_file(library: Path) -> Path:
+    return library.with_name(f"{library.name}.sha256")
 
 
 def _lanes() -> int:
