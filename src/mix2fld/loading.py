@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from mix2fld.config import Config, field_names
-from mix2fld.config_file import load_sealed_config
+from mix2fld.config_file import is_of_run, load_sealed_config
 from mix2fld.errors import InputError
 from mix2fld.records import DamagedError, read_records, read_summary
 
@@ -58,6 +58,12 @@ def find_run_folders(paths: Sequence[Path]) -> list[Path]:
         for folder in _run_folders(path):
             found.setdefault(folder.resolve(), folder)
     return list(found.values())
+
+
+def holds_run(folder: Path) -> bool:
+    """Whether a folder is that of a run, and not of somebody's settings."""
+    others = RUN_FILES - {"config.toml"}
+    return any(_is_file(folder, name) for name in others) or is_of_run(folder / "config.toml")
 
 
 def read_runs(paths: Sequence[Path]) -> Found:

@@ -234,8 +234,11 @@ def test_resume_finds_every_run_of_a_comparison(tmp_path, capsys) -> None:
     with pytest.raises(KeyboardInterrupt):
         run(config, tmp_path / "cut", dataset=data, watcher=Quiet(stop_after=1))
     run(config, tmp_path / "whole", dataset=data)
+    (tmp_path / "cut" / "config.toml").write_text('protocols = ["fl", "fd"]')  # somebody's settings
     main(["resume", str(tmp_path / "cut")])
     assert "After 4 rounds" in capsys.readouterr().out
+    found = sorted(path.name for path in (tmp_path / "cut").iterdir())
+    assert found == ["config.toml", "fd-s0", "fl-s0"]
     for name in ("fl-s0", "fd-s0"):
         assert contents(tmp_path / "cut" / name) == contents(tmp_path / "whole" / name)
 

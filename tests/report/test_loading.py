@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import mix2fld
+from mix2fld.cli import main
 from mix2fld.errors import InputError
 from mix2fld.loading import read_run, read_runs, require_runs
 from mix2fld.metrics import PARTS, metrics_of, seconds_by_part
@@ -137,3 +138,11 @@ def test_metrics_leave_out_what_a_round_does_not_have(runs: Path) -> None:
     assert run is not None
     assert all("accuracy/server" not in row for row in metrics_of(run.rounds))
     assert all(np.isfinite(list(row.values())).all() for row in metrics_of(run.rounds))
+
+
+def test_a_damaged_run_is_named_in_an_export(runs: Path, tmp_path: Path, capsys) -> None:
+    folder = tmp_path / "fl-s0"
+    shutil.copytree(runs / "fl-s0", folder)
+    (folder / "rounds.jsonl").write_bytes((folder / "rounds.jsonl").read_bytes()[:-5])
+    main(["export", str(tmp_path), "--rows", "runs"])
+    assert "plays again what is damaged" in capsys.readouterr().err

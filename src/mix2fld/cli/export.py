@@ -32,14 +32,17 @@ class ExportCommand:
     def run(self) -> None:
         """Write the table."""
         from mix2fld.cli.console import bold
-        from mix2fld.loading import load_runs
+        from mix2fld.loading import frame_of, require_runs
 
         if self.to == "parquet" and self.out is None:
             raise InputError("out: name the file to write, e.g. -o runs.parquet")
         if self.output.json and self.out is None:
             raise InputError("json: needs out, since the table itself goes to standard output")
         with self.output.working("reading runs"):
-            frame = load_runs(*self.runs, rows=self.rows)
+            found = require_runs(self.runs or (Path(),))
+            frame = frame_of(found.runs, self.rows)
+        for note in found.notes:
+            self.output.warn(note)
         if self.out is None:
             print(frame.to_csv(index=False), end="")
             return

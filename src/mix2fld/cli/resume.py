@@ -31,12 +31,12 @@ class ResumeCommand:
         from mix2fld.cli.console import bold
         from mix2fld.compilation import keep_compiled_code
         from mix2fld.data import cache_folder
-        from mix2fld.loading import find_run_folders
+        from mix2fld.loading import find_run_folders, holds_run
         from mix2fld.report.tables import results_table
 
         if not self.folder.is_dir():
             raise InputError(f"folder = {self.folder}: there is no such folder")
-        runs = find_run_folders([self.folder])
+        runs = [path for path in find_run_folders([self.folder]) if holds_run(path)]
         if not runs:
             raise InputError(
                 f"folder = {self.folder}: holds no runs; name the folder that --out was given"
