@@ -330,6 +330,15 @@ def test_damaged_cache_is_set_aside_and_fetched_again(tiny, server, damage):
     assert server.asked == []
 
 
+def test_damaged_cache_is_written_again_from_a_folder(tiny, tmp_path):
+    info = tiny(folders=FOLDERS)
+    write_files(tmp_path / "here", idx_files(GREY))
+    load_tiny(tmp_path / "here")
+    cache_file("tiny").write_bytes(cache_file("tiny").read_bytes()[:500])
+    assert_same(load_tiny(tmp_path / "here"), GREY)
+    assert read_cache(info) is not None
+
+
 def test_cache_that_holds_another_dataset_is_refused(tiny):
     info = tiny()
     write_cache(info, GREY._replace(**bent()))

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mix2fld.config import DataConfig
-from mix2fld.data.cache import cached, expand_home, read_cache, write_cache
+from mix2fld.data.cache import expand_home, read_cache, write_cache
 from mix2fld.data.catalogue import DatasetInfo, Place, dataset_info
 from mix2fld.data.progress import say
 from mix2fld.errors import InputError
@@ -79,7 +79,7 @@ def _named_arrays(
 ) -> "Arrays":
     if data_folder is not None:
         arrays = _from_folder(info, expand_home(data_folder, "data_folder"), console)
-        if not cached(info.name):
+        if read_cache(info, console) is None:
             write_cache(info, arrays, console)
         return arrays
     kept = read_cache(info, console)
