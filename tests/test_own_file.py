@@ -53,6 +53,10 @@ def test_own_file_with_keras_names_and_label_columns(tmp_path):
         ({"test_images": np.zeros((0, 5, 4), np.uint8)}, "test_images is uint8 of shape"),
         ({"train_labels": np.arange(6.0)}, "train_labels is float64"),
         ({"train_labels": np.array([0, 1, 2, 0, 1, -1])}, "label -1"),
+        (
+            {"train_labels": np.array([0, 1, 2, 0, 1, 2**31])},
+            "label 2147483648; they must be below",
+        ),
         ({"train_labels": np.array([0, 1, 3, 0, 1, 3])}, "label 2 has no sample"),
         ({"train_labels": np.array([1, 2, 3, 1, 2, 3])}, "label 0 has no sample"),
         ({"train_labels": np.zeros(6, int)}, "at least two"),

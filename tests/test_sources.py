@@ -330,6 +330,15 @@ def test_damaged_cache_is_set_aside_and_fetched_again(tiny, server, damage):
     assert server.asked == []
 
 
+def test_damaged_cache_is_written_again_from_a_folder(tiny, tmp_path):
+    info = tiny(folders=FOLDERS)
+    write_files(tmp_path / "here", idx_files(GREY))
+    load_tiny(tmp_path / "here")
+    cache_file("tiny").write_bytes(cache_file("tiny").read_bytes()[:500])
+    assert_same(load_tiny(tmp_path / "here"), GREY)
+    assert read_cache(info) is not None
+
+
 def test_cache_that_holds_another_dataset_is_refused(tiny):
     info = tiny()
     write_cache(info, GREY._replace(**bent()))
@@ -364,6 +373,29 @@ def test_many_at_once_never_see_half_a_file(tiny):
 
 
 # --- the catalogue and the commands --------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "fields", [{"dataset": "~no-such-user/x.npz"}, {"data_folder": Path("~no-such-user")}]
+)
+def test_a_home_that_is_not_known_is_said_of_the_setting(fields):
+    with pytest.raises(InputError, match=rf"^{next(iter(fields))} = ~no-such-user"):
+        load_dataset(DataConfig(**fields))
+
+
+def test_a_cache_without_a_home_is_said(monkeypatch):
+    monkeypatch.setenv("MIX2FLD_CACHE", "~no-such-user/c")
+    with pytest.raises(InputError, match=r"^MIX2FLD_CACHE = ~no-such-user/c"):
+        cache_file("mnist")
+    monkeypatch.delenv("MIX2FLD_CACHE")
+
+    def no_home(*names, **options):
+        raise RuntimeError("could not determine the home directory")
+
+    for user_cache_path in (no_home, lambda *names, **options: Path("~/.cache/mix2fld")):
+        monkeypatch.setattr("platformdirs.user_cache_path", user_cache_path)
+        with pytest.raises(InputError, match="MIX2FLD_CACHE: no home folder"):
+            cache_file("mnist")
 
 
 def test_unknown_name():

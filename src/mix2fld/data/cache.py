@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from mix2fld.data.catalogue import DatasetInfo
 from mix2fld.data.progress import say
+from mix2fld.errors import InputError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -18,10 +19,26 @@ def cache_folder() -> Path:
     """``$MIX2FLD_CACHE``, or the cache folder that the operating system has for programs."""
     named = os.environ.get("MIX2FLD_CACHE")
     if named:
-        return Path(named).expanduser()
+        return expand_home(Path(named), "MIX2FLD_CACHE")
     import platformdirs
 
-    return platformdirs.user_cache_path("mix2fld", appauthor=False)
+    try:
+        folder = platformdirs.user_cache_path("mix2fld", appauthor=False)
+    except RuntimeError:
+        folder = Path("~")
+    if not folder.is_absolute():
+        raise InputError("MIX2FLD_CACHE: no home folder is known; set it to a folder for the cache")
+    return folder
+
+
+def expand_home(path: Path, setting: str) -> Path:
+    """The path with the home folder for ``~``; an error names the setting that it is from."""
+    try:
+        return path.expanduser()
+    except RuntimeError:
+        raise InputError(
+            f"{setting} = {path}: no home folder is known for {path.parts[0]}; give the whole path"
+        ) from None
 
 
 def cache_file(name: str) -> Path:

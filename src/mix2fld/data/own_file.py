@@ -86,8 +86,12 @@ def _labels(path: Path, name: str, array: NDArray[Any]) -> NDArray[np.integer[An
             f"dataset = {path}: {name} is {array.dtype} of shape {list(array.shape)}; it must be "
             "integers of shape [n]"
         )
-    if array.min() < 0 or array.max() >= 2**31:
+    if array.min() < 0:
         raise InputError(f"dataset = {path}: {name} has the label {array.min()}; they start at 0")
+    if array.max() >= 2**31:
+        raise InputError(
+            f"dataset = {path}: {name} has the label {array.max()}; they must be below {2**31}"
+        )
     return array
 
 

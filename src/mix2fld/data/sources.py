@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mix2fld.config import DataConfig
-from mix2fld.data.cache import cached, read_cache, write_cache
+from mix2fld.data.cache import expand_home, read_cache, write_cache
 from mix2fld.data.catalogue import DatasetInfo, Place, dataset_info
 from mix2fld.data.progress import say
 from mix2fld.errors import InputError
@@ -32,7 +32,7 @@ def load_dataset(config: DataConfig, *, console: "Console | None" = None) -> "Da
     if _is_path(config.dataset):
         from mix2fld.data.own_file import read_own_file
 
-        path = Path(config.dataset).expanduser()
+        path = expand_home(Path(config.dataset), "dataset")
         return Dataset(path.stem, *read_own_file(path))
     info = dataset_info(config.dataset)
     arrays = _named_arrays(info, config.data_folder, console)
@@ -78,8 +78,8 @@ def _named_arrays(
     info: DatasetInfo, data_folder: Path | None, console: "Console | None"
 ) -> "Arrays":
     if data_folder is not None:
-        arrays = _from_folder(info, data_folder.expanduser(), console)
-        if not cached(info.name):
+        arrays = _from_folder(info, expand_home(data_folder, "data_folder"), console)
+        if read_cache(info, console) is None:
             write_cache(info, arrays, console)
         return arrays
     kept = read_cache(info, console)
