@@ -149,6 +149,31 @@ def test_old_runs_are_forgotten(tmp_path: Path) -> None:
     assert store.before(2) is not None
 
 
+def test_what_others_keep_beside_a_state_stays(tmp_path: Path) -> None:
+    foreign = ["photos", "0" * 15 + "x/device-0", "f" * 16 + "/device-0", "e" * 16 + "/thesis"]
+    for name in foreign:
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / ("f" * 16) / "notes.txt").write_text("mine")
+    (tmp_path / ("d" * 16)).write_text("a file")
+    for number in range(RUNS_KEPT + 3):
+        store = Store(tmp_path, f"{number:016x}", 0)
+        store.save(1, [np.ones(2, np.float32)], np.zeros((2, 2), np.float32))
+    assert all((tmp_path / name).is_dir() for name in foreign)
+    assert (tmp_path / ("d" * 16)).exists()
+    assert len(list(tmp_path.iterdir())) == RUNS_KEPT + len(foreign) + 1
+
+
+def test_a_device_that_never_plays_keeps_few_downloads(tmp_path: Path) -> None:
+    store = Store(tmp_path, "a" * 16, 0)
+    store.save(1, [np.ones(2, np.float32)], np.zeros((2, 2), np.float32))
+    for number in range(1, 8):
+        store.keep_download(number, b"weights")
+    kept = {file.name for file in store.path.iterdir()}
+    assert kept == {"1.state", "1.download", "6.download", "7.download"}
+    store.save(8, [np.ones(2, np.float32)], np.zeros((2, 2), np.float32))
+    assert {file.name for file in store.path.iterdir()} == {"7.download", "8.state"}
+
+
 def test_certificates_and_keys_are_what_flower_takes(tmp_path: Path) -> None:
     make_certificates(tmp_path, ["127.0.0.1", "link.example.org"])
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
