@@ -2,10 +2,11 @@
 
 import re
 import sys
+import time
 from pathlib import Path
 
 import pytest
-from flwr.app import Context, Message
+from flwr.app import ConfigRecord, Context, Message, RecordDict
 
 import mix2fld
 from deploy.grid import InProcessGrid
@@ -18,7 +19,8 @@ from deploy.lab import (
     rounds_of,
 )
 from mix2fld.deploy.client_app import app
-from mix2fld.deploy.messages import TrainOrder
+from mix2fld.deploy.diary import last_words
+from mix2fld.deploy.messages import Refused, TrainOrder
 from mix2fld.deploy.store import Store
 from mix2fld.errors import InputError
 from mix2fld.protocol import PROTOCOLS
@@ -144,6 +146,39 @@ def test_a_new_run_does_not_meet_the_states_of_an_old_one(tmp_path: Path) -> Non
     path = play_in_process(tmp_path, config)
     assert (path / "identity").read_text() != first
     assert_same_as_engine(path, tmp_path, tmp_path / "engine")
+
+
+def test_an_answer_that_never_ends_holds_up_nobody(tmp_path: Path) -> None:
+    config = deployed_config(tmp_path, protocols="fd", rounds=1)
+
+    def prepare(grid: InProcessGrid) -> None:
+        grid.hanging = {0}
+
+    started = time.monotonic()
+    path = play_in_process(tmp_path, config, prepare=prepare, timeout_s=10)
+    assert time.monotonic() - started < 60
+    (info,) = rounds_of(path)
+    assert info["uploads"]["devices"] == [False, True, True, True]
+    assert info["downloads"]["devices"] == [False, True, True, True]
+    assert "round 1: device 0 did not answer within 10 s" in diary(path)
+
+
+def test_a_device_cannot_write_lines_of_its_own(tmp_path: Path) -> None:
+    forged = "\n2030-01-01T00:00:00 stopped: forged\u2028\x1b[2J"
+
+    def client(message: Message, context: Context) -> Message:
+        if context.node_id == 101:
+            return Message(Refused(reason=forged + 5000 * "x").pack(), reply_to=message)
+        if context.node_id == 102:
+            return Message(RecordDict({forged: ConfigRecord()}), reply_to=message)
+        return app(message, context)
+
+    path = play_in_process(tmp_path, deployed_config(tmp_path, protocols="fd", rounds=1), client)
+    lines = diary(path).splitlines()
+    assert all(re.match(r"20\d\d-", line) and line.isprintable() for line in lines)
+    assert max(map(len, lines)) <= 320
+    assert any("device 1 refused: it says: 2030-01-01" in line for line in lines)
+    assert last_words(path / "diary.log") == []
 
 
 def test_unknown_names_are_left_out(tmp_path: Path) -> None:

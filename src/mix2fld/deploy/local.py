@@ -10,6 +10,7 @@ import numpy as np
 
 from mix2fld.config import Config
 from mix2fld.data import check_labels_covered, partition
+from mix2fld.deploy.diary import last_words
 from mix2fld.deploy.federation import Federation
 from mix2fld.deploy.settings import Settings
 from mix2fld.errors import InputError
@@ -109,14 +110,14 @@ def with_absolute_paths(config: Config) -> Config:
 def follow_run(federation: Federation, settings: Settings, watcher: Watcher) -> RunResult:
     """Start a run, tell the watcher about its rounds, and give its result."""
     config, path = settings.config, settings.out / settings.config.run_name
-    told, spoken = len(_rounds(path)), len(_last_words(path))
+    told, spoken = len(_rounds(path)), len(last_words(path / "diary.log"))
     run = federation.run(settings.as_run_config())
     watcher.begin(config, told)
     asked = time.monotonic()
     while (result := RunFolder(path).finished()) is None:
         time.sleep(0.2)
         told = _tell(path, told, config, watcher)
-        if words := _last_words(path)[spoken:]:
+        if words := last_words(path / "diary.log")[spoken:]:
             raise InputError(words[-1])
         if time.monotonic() > asked + STATUS_SECONDS:
             asked = time.monotonic()
@@ -141,13 +142,6 @@ def _rounds(path: Path) -> list[RoundInfo]:
 
 def _is_finished(path: Path) -> bool:
     return RunFolder(path).finished() is not None
-
-
-def _last_words(path: Path) -> list[str]:
-    """Why the server stopped, each time that it did."""
-    diary = path / "diary.log"
-    said = diary.read_text(encoding="utf-8").splitlines() if diary.exists() else []
-    return [line.partition(" stopped: ")[2] for line in said if " stopped: " in line]
 
 
 def _forget(path: Path) -> None:

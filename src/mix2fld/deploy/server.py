@@ -9,7 +9,8 @@ import numpy as np
 from mix2fld.batching import TestSet, snapshot_steps
 from mix2fld.clock import Clock
 from mix2fld.convergence import relative_change
-from mix2fld.deploy.fleet import Fleet, Say
+from mix2fld.deploy.diary import Say, one_line
+from mix2fld.deploy.fleet import Fleet
 from mix2fld.deploy.messages import (
     DOWNLOAD,
     FORMAT,
@@ -227,4 +228,4 @@ class Deployment:
 
 
 def _words_of(refused: Refused) -> str:
-    return f"it says: {' '.join(refused.reason.split())[:300]}"
+    return f"it says: {one_line(refused.reason)}"

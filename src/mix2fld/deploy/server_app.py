@@ -1,8 +1,6 @@
 """The Flower ServerApp: plays a run into its folder, or goes on with the run that is there."""
 
-import logging
 import secrets
-import time
 from pathlib import Path
 
 from flwr.app import Context
@@ -12,7 +10,8 @@ from mix2fld.batching import TestSet
 from mix2fld.compilation import keep_compiled_code
 from mix2fld.config import Config
 from mix2fld.data import cache_folder, load_dataset
-from mix2fld.deploy.fleet import Fleet, Say
+from mix2fld.deploy.diary import Say, diary
+from mix2fld.deploy.fleet import Fleet
 from mix2fld.deploy.server import Deployment
 from mix2fld.deploy.settings import Settings, read_settings
 from mix2fld.errors import InputError
@@ -36,7 +35,7 @@ def serve(grid: Grid, settings: Settings) -> RunResult:
     """Play a run with the devices of ``grid``."""
     keep_compiled_code(cache_folder() / "compiled")
     config, path = settings.config, settings.out / settings.config.run_name
-    say = _diary(path / "diary.log")
+    say = diary(path / "diary.log")
     with RunFolder(path, say) as folder:
         folder.prepare(config)
         try:
@@ -97,15 +96,3 @@ def run_identity(path: Path) -> str:
     if not file.exists():
         write_whole(file, secrets.token_hex(8).encode())
     return file.read_text(encoding="ascii")
-
-
-def _diary(path: Path) -> Say:
-    """Writes each line with its time into the run's folder, and to Flower's log."""
-    logger = logging.getLogger("flwr")
-
-    def say(line: str) -> None:
-        logger.info("mix2fld: %s", line)
-        with path.open("a", encoding="utf-8") as file:
-            file.write(f"{time.strftime('%Y-%m-%dT%H:%M:%S')} {line}\n")
-
-    return say
