@@ -5,6 +5,7 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 
@@ -20,7 +21,7 @@ from deploy.lab import (
 )
 from mix2fld.deploy.client_app import app
 from mix2fld.deploy.diary import last_words
-from mix2fld.deploy.messages import Refused, TrainOrder
+from mix2fld.deploy.messages import Refused, Trained, TrainOrder
 from mix2fld.deploy.store import Store
 from mix2fld.errors import InputError
 from mix2fld.protocol import PROTOCOLS
@@ -44,6 +45,8 @@ HOSTILE = {
     "old-round": "an answer for round 0",
     "boast": "less than or equal to 1",
     "chatter": "1000 accuracies",
+    "slow": r"1e\+06 s of computing in a wait of \d+\.\d s",
+    "rich": "less than or equal to 2147483648",
     "stranger": r"records \['Stranger'\]",
 }
 
@@ -89,6 +92,78 @@ def test_weights_that_are_not_finite_are_refused(tmp_path: Path) -> None:
     path = play_in_process(tmp_path, config, faulty_app.client, {1: "1:nan"})
     assert "device 1 refused: weights: a value is not finite" in diary(path)
     assert rounds_of(path)[0]["uploads"]["delivered"] == 3
+
+
+@pytest.mark.parametrize("name", ["fl", "fl8"])
+def test_weights_that_nobody_learns_are_refused(tmp_path: Path, name: str) -> None:
+    def client(message: Message, context: Context) -> Message:
+        reply = app(message, context)
+        if context.node_id != 101 or "Trained" not in reply.content:
+            return reply
+        trained = Trained.unpack(reply.content)
+        ends = np.tile(np.array([0, 2e6], "<f4"), len(trained.upload) // 8).tobytes()
+        upload = ends + trained.upload[len(ends) :]
+        spoilt = trained.model_copy(update={"upload": upload})
+        return Message(spoilt.pack(), reply_to=message)
+
+    path = play_in_process(tmp_path, deployed_config(tmp_path, protocols=name, rounds=1), client)
+    refused = r"device 1 refused: weights\d?: \S+e\+06; must be at most 1e\+06"
+    assert re.search(refused, diary(path))
+    assert rounds_of(path)[0]["uploads"]["devices"] == [True, False, True, True]
+
+
+def test_seeds_that_are_no_pictures_are_refused(tmp_path: Path) -> None:
+    config = deployed_config(tmp_path, protocols="mix2fld", rounds=1, seed_bits_per_pixel=32)
+
+    def client(message: Message, context: Context) -> Message:
+        reply = app(message, context)
+        if context.node_id != 101 or "Trained" not in reply.content:
+            return reply
+        trained = Trained.unpack(reply.content)
+        pixel = np.array(1.5, "<f4").tobytes()
+        upload = trained.upload[:64] + pixel + trained.upload[68:]  # 4 labels: 64 bytes of outputs
+        spoilt = trained.model_copy(update={"upload": upload})
+        return Message(spoilt.pack(), reply_to=message)
+
+    path = play_in_process(tmp_path, config, client)
+    assert "device 1 refused: seeds: a pixel of 1.5; must be from 0 to 1" in diary(path)
+    assert rounds_of(path)[0]["uploads"]["devices"] == [True, False, True, True]
+
+
+def test_a_node_with_other_defaults_refuses(tmp_path: Path) -> None:
+    def client(message: Message, context: Context) -> Message:
+        if context.node_id == 102:
+            context.run_config = {**context.run_config, "settings": "devices=4 rounds=1"}
+        return app(message, context)
+
+    path = play_in_process(tmp_path, deployed_config(tmp_path, protocols="fd", rounds=1), client)
+    assert "device 2 refused: it says: the settings of this node" in diary(path)
+    assert rounds_of(path)[0]["uploads"]["devices"] == [True, True, False, True]
+
+
+def test_a_node_of_another_version_says_so(tmp_path: Path) -> None:
+    def client(message: Message, context: Context) -> Message:
+        (record,) = message.content.config_records.values()
+        record["format"] = 1
+        record.pop("config", None)
+        return app(message, context)
+
+    path = play_in_process(tmp_path, deployed_config(tmp_path, protocols="fd", rounds=1), client)
+    assert "the server speaks message format 1, this node 2" in diary(path)
+
+
+def test_a_round_is_not_played_with_nobody(tmp_path: Path) -> None:
+    config = deployed_config(tmp_path, protocols="fd", rounds=2)
+    path = tmp_path / "runs" / config.run_name
+
+    def prepare(grid: InProcessGrid) -> None:
+        grid.is_away = lambda device: len(rounds_of(path)) == 1
+
+    with pytest.raises(InputError, match="no device is there"):
+        play_in_process(tmp_path, config, prepare=prepare, timeout_s=10)
+    assert len(rounds_of(path)) == 1
+    play_in_process(tmp_path, config)
+    assert_same_as_engine(path, tmp_path, tmp_path / "engine")
 
 
 def test_a_device_that_was_away_catches_up(tmp_path: Path) -> None:
@@ -196,7 +271,8 @@ def test_unknown_names_are_left_out(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"data": "/no/such/file.npz"}, "there is no such file"),
+        ({"data": "/no/such/file.npz"}, "data = /no/such/file.npz: there is no such file"),
+        ({"state": "/dev/null"}, "state = /dev/null: cannot be written (Not a directory)"),
         ({"data": ""}, 'start the node with --node-config data="FILE"'),
     ],
 )

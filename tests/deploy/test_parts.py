@@ -64,6 +64,8 @@ def test_the_apps_own_run_config_is_one() -> None:
         ({"settings": "seed=3"}, "seed has a key of its own"),
         ({"timeout-s": 0}, "timeout-s = 0: must be a number above 0"),
         ({"wait-s": "long"}, "wait-s = 'long'"),
+        ({"wait-s": float("inf")}, "wait-s = inf: must be a number above 0"),
+        ({"timeout-s": float("nan")}, "timeout-s = nan: must be a number above 0"),
     ],
 )
 def test_bad_settings_are_named(change: dict[str, object], words: str) -> None:
@@ -78,6 +80,7 @@ def test_messages_survive_the_way_through_flower() -> None:
         run="0123456789abcdef",
         device=3,
         round=2,
+        config="fedcba9876543210",
         sample_shape=[8, 8, 1],
         num_labels=4,
         with_seeds=True,
@@ -99,6 +102,7 @@ def test_messages_survive_the_way_through_flower() -> None:
         ({"Trained": {**TRAINED, "seconds": -1.0}}, "Trained.seconds"),
         ({"Trained": {**TRAINED, "accuracies": [1.5]}}, "Trained.accuracies.0"),
         ({"Trained": {**TRAINED, "samples": 0}}, "Trained.samples"),
+        ({"Trained": {**TRAINED, "samples": 2**31 + 1}}, "Trained.samples"),
         ({"Trained": {**TRAINED, "more": 1}}, "Trained.more"),
         ({"Trained": {"round": 1}}, "Trained.samples"),
     ],

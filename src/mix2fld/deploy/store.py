@@ -8,6 +8,8 @@ are kept: a server that was started again may ask for a round once more.
 import hashlib
 import re
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import load, save
 
+from mix2fld.errors import InputError
 from mix2fld.records import DamagedError
 from mix2fld.storage import write_whole
 
@@ -54,18 +57,28 @@ class Store:
         teacher: NDArray[np.float32],
     ) -> None:
         """Keep the device after its local phase; a download of this round is yet to come."""
-        self._make_room()
-        self._download(round_number).unlink(missing_ok=True)
         tensors = {f"weights.{i}": np.ascontiguousarray(part) for i, part in enumerate(weights)}
         tensors["teacher"] = np.ascontiguousarray(teacher)
-        _write_sealed(self._state(round_number), save(tensors))
-        self._forget_before(round_number - 1)
+        with self._writing():
+            self._make_room()
+            self._download(round_number).unlink(missing_ok=True)
+            _write_sealed(self._state(round_number), save(tensors))
+            self._forget_before(round_number - 1)
 
     def keep_download(self, round_number: int, data: bytes) -> None:
         """Keep what came down."""
-        self._make_room()
-        _write_sealed(self._download(round_number), data)
-        self._forget_before(round_number - 1)
+        with self._writing():
+            self._make_room()
+            _write_sealed(self._download(round_number), data)
+            self._forget_before(round_number - 1)
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise InputError(f"state = {self._runs}: cannot be written ({reason})") from None
 
     def _read(self, played: int) -> Own | None:
         state, came = self._state(played), self._download(played)
