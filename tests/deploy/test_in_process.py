@@ -1,5 +1,6 @@
 """The deployment's logic without its processes: every protocol, every fault, going on."""
 
+import logging
 import re
 import sys
 import time
@@ -19,9 +20,11 @@ from deploy.lab import (
     play_in_process,
     rounds_of,
 )
+from mix2fld.deploy import server_app
 from mix2fld.deploy.client_app import app
 from mix2fld.deploy.diary import last_words
 from mix2fld.deploy.messages import Refused, Trained, TrainOrder
+from mix2fld.deploy.settings import Settings
 from mix2fld.deploy.store import Store
 from mix2fld.errors import InputError
 from mix2fld.protocol import PROTOCOLS
@@ -296,6 +299,49 @@ def test_no_device_is_bad_input(tmp_path: Path) -> None:
     config = deployed_config(tmp_path, protocols="fl", rounds=1)
     with pytest.raises(InputError, match="no device is there"):
         play_in_process(tmp_path, config, prepare=prepare)
+
+
+BAD_SETTINGS = {
+    "no such field": ({"settings": "devises=3"}, "did you mean 'devices'"),
+    "bad value": ({"settings": "devices=-1"}, "devices"),
+    "no time": ({"timeout-s": 0}, "timeout-s = 0"),
+    "no such protocol": ({"protocol": "../../x"}, "no such protocol"),
+    "no such dataset": ({"settings": "dataset=nothing"}, "nothing"),
+    "no such model": ({"settings": "model=nothing"}, "nothing"),
+    "too long": ({"settings": "local_steps=99999999"}, "local_steps = 99999999"),
+    "no such folder": ({"out": "/dev/null/runs"}, "is not a folder that can be written to"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_SETTINGS)
+def test_bad_settings_are_one_line_and_leave_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, case: str
+) -> None:
+    change, words = BAD_SETTINGS[case]
+    config = deployed_config(tmp_path, protocols="fl")
+    good = Settings(config, tmp_path / "runs", 1.0, 1.0).as_run_config()
+    if "settings" in change:
+        change = {"settings": f"{good['settings']} {change['settings']}"}
+    context = Context(1, 1, {}, RecordDict(), {**good, **change})
+    flower = logging.getLogger("flwr")
+    try:
+        with pytest.raises(InputError, match=re.escape(words)) as raised:
+            server_app.app(InProcessGrid({}, {}), context)
+        flower.error("ServerApp raised an exception", exc_info=raised.value)
+    finally:
+        flower.removeFilter(server_app._without_trace)
+    assert [record.levelname for record in caplog.records] == ["ERROR", "ERROR"]
+    assert words in caplog.records[0].getMessage()
+    assert "Traceback" not in caplog.text
+    assert {file.name for file in tmp_path.iterdir()} == {"toy.npz"}
+
+
+def test_a_run_of_the_simulator_is_not_gone_on_with(tmp_path: Path) -> None:
+    config = deployed_config(tmp_path, protocols="fl", rounds=1)
+    mix2fld.run(config, tmp_path / "runs", dataset=toy_dataset())
+    with pytest.raises(InputError, match="holds a run of the simulator"):
+        play_in_process(tmp_path, config)
+    assert not list((tmp_path / "runs").rglob("identity"))
 
 
 def test_only_the_deployment_imports_flower() -> None:

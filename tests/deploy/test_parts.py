@@ -1,6 +1,7 @@
 """The small parts of the deployment: settings, messages, keys, what a device keeps, logs."""
 
 import re
+import signal
 import ssl
 import tomllib
 from pathlib import Path
@@ -13,8 +14,9 @@ from flwr.app import ConfigRecord, RecordDict
 from mix2fld.cli import main
 from mix2fld.config import Config
 from mix2fld.deploy import testbed
-from mix2fld.deploy.federation import app_folder
+from mix2fld.deploy.federation import Federation, app_folder
 from mix2fld.deploy.keys import make_certificates, make_device_key
+from mix2fld.deploy.local import run_locally
 from mix2fld.deploy.messages import (
     FORMAT,
     Download,
@@ -28,6 +30,9 @@ from mix2fld.deploy.messages import (
 from mix2fld.deploy.settings import Settings, read_settings
 from mix2fld.deploy.store import RUNS_KEPT, Store
 from mix2fld.errors import InputError
+from mix2fld.playing import Watcher
+from mix2fld.storage import FolderLock
+from toys import toy_config, toy_dataset
 
 TRAINED = {"round": 1, "samples": 3, "upload": b"abc", "accuracies": [0.5], "seconds": 0.1}
 
@@ -188,6 +193,45 @@ def test_certificates_and_keys_are_what_flower_takes(tmp_path: Path) -> None:
     assert load_ssh_private_key(private.read_bytes(), None).curve.name == "secp384r1"
     assert private.stat().st_mode & 0o077 == 0
     assert (tmp_path / "server.key").stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["", "büro.example.org", 300 * "x", "localhost:8000", "https://x", "a b", "-a", "10.0.0.300"],
+)
+def test_a_host_that_no_node_can_name_is_refused(tmp_path: Path, host: str) -> None:
+    with pytest.raises(InputError, match="must be an IP address or a name"):
+        make_certificates(tmp_path / "keys", ["10.0.0.1", host])
+    assert not (tmp_path / "keys").exists()
+
+
+def test_hosts_may_have_long_names(tmp_path: Path) -> None:
+    hosts = ["a" * 60 + ".example.org", "node3", "::1", "3com.example.org"]
+    make_certificates(tmp_path, hosts)
+    assert (tmp_path / "server.crt").exists()
+
+
+def test_two_trials_do_not_share_a_folder(tmp_path: Path) -> None:
+    first = FolderLock(tmp_path / "flower")
+    (tmp_path / "flower").mkdir()
+    assert first.take()
+    before = set(tmp_path.rglob("*"))
+    with pytest.raises(InputError, match="another process is writing this run"):
+        run_locally(toy_config(), tmp_path, toy_dataset(), Watcher(), 60.0, overwrite=True)
+    assert set(tmp_path.rglob("*")) == before
+    first.give_back()
+
+
+def test_a_second_ctrl_c_does_not_stop_cleaning_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    federation = Federation(tmp_path / "flower")
+    monkeypatch.setattr(federation, "_sweep", lambda: signal.raise_signal(signal.SIGINT))
+    with federation:
+        assert federation.keys.exists()
+    assert not federation.keys.exists()
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGINT)
 
 
 def test_the_command_makes_keys_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

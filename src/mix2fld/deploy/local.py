@@ -18,6 +18,7 @@ from mix2fld.playing import Watcher
 from mix2fld.records import read_records
 from mix2fld.rounds import RoundInfo
 from mix2fld.runs import RunFolder, RunResult
+from mix2fld.storage import FolderLock
 from mix2fld.streams import stream
 from mix2fld.types import Dataset
 
@@ -76,25 +77,55 @@ def run_locally(
 ) -> list[RunResult]:
     """Play every run of a config with real processes; what is finished already stays."""
     config, results = with_absolute_paths(config), []
-    for seed in config.seed:
-        folder = out / "flower" / f"s{seed}"
-        singles = config.replace(seed=seed, computing_time="measured").single_runs()
-        if overwrite:
-            shutil.rmtree(folder, ignore_errors=True)
-            for single in singles:
-                _forget(out / single.run_name)
-        for single in singles:
-            RunFolder(out / single.run_name).check(single)
-        files = write_device_files(folder, singles[0], dataset)
-        with local_federation(
-            folder, files, own_modules=":" in config.learning.model
-        ) as federation:
-            for single in singles:
-                settings = Settings(single, out.resolve(), timeout_s, wait_s=timeout_s)
-                results.append(follow_run(federation, settings, watcher))
-        for file in files:
-            shutil.rmtree(file.parent)
+    with _alone_in(out / "flower"):
+        for seed in config.seed:
+            results += _run_seed(
+                config.replace(seed=seed), out, dataset, watcher, timeout_s, overwrite
+            )
     return results
+
+
+def _run_seed(
+    config: Config, out: Path, dataset: Dataset, watcher: Watcher, timeout_s: float, overwrite: bool
+) -> list[RunResult]:
+    """Play the runs of one seed, with one federation."""
+    folder, results = out / "flower" / f"s{config.seed[0]}", []
+    singles = config.replace(computing_time="measured").single_runs()
+    if overwrite:
+        shutil.rmtree(folder, ignore_errors=True)
+        for single in singles:
+            _forget(out / single.run_name)
+    for single in singles:
+        RunFolder(out / single.run_name).check(single)
+    files = write_device_files(folder, singles[0], dataset)
+    with local_federation(folder, files, own_modules=":" in config.learning.model) as federation:
+        for single in singles:
+            settings = Settings(single, out.resolve(), timeout_s, wait_s=timeout_s)
+            results.append(follow_run(federation, settings, watcher))
+    for file in files:
+        shutil.rmtree(file.parent)
+    return results
+
+
+@contextmanager
+def _alone_in(folder: Path) -> Iterator[None]:
+    """Have the folder of Flower's files for this process alone."""
+    lock = FolderLock(folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        alone = lock.take()
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise InputError(f"out = {folder.parent}: cannot be written ({reason})") from None
+    if not alone:
+        raise InputError(
+            f"out = {folder.parent}: another process is writing this run; wait until it is done, "
+            "or name another folder"
+        )
+    try:
+        yield
+    finally:
+        lock.give_back()
 
 
 def with_absolute_paths(config: Config) -> Config:
