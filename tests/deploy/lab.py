@@ -46,10 +46,11 @@ def play_in_process(
     client: Client = app,
     faults: Mapping[int, str] | None = None,
     prepare: Callable[[InProcessGrid], None] = lambda _: None,
+    timeout_s: float = 60,
 ) -> Path:
     """Play a run with a grid of this process; gives the run's folder."""
     files = write_device_files(folder, config, toy_dataset())
-    settings = Settings(config, folder / "runs", timeout_s=60, wait_s=1)
+    settings = Settings(config, folder / "runs", timeout_s, wait_s=1)
     configs = {
         device: {**node_config(file), "fault": (faults or {}).get(device, "")}
         for device, file in enumerate(files)

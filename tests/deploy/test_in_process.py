@@ -1,11 +1,14 @@
 """The deployment's logic without its processes: every protocol, every fault, going on."""
 
+import logging
 import re
 import sys
+import time
 from pathlib import Path
 
+import numpy as np
 import pytest
-from flwr.app import Context, Message
+from flwr.app import ConfigRecord, Context, Message, RecordDict
 
 import mix2fld
 from deploy.grid import InProcessGrid
@@ -17,8 +20,11 @@ from deploy.lab import (
     play_in_process,
     rounds_of,
 )
+from mix2fld.deploy import server_app
 from mix2fld.deploy.client_app import app
-from mix2fld.deploy.messages import TrainOrder
+from mix2fld.deploy.diary import last_words
+from mix2fld.deploy.messages import Refused, Trained, TrainOrder
+from mix2fld.deploy.settings import Settings
 from mix2fld.deploy.store import Store
 from mix2fld.errors import InputError
 from mix2fld.protocol import PROTOCOLS
@@ -42,6 +48,8 @@ HOSTILE = {
     "old-round": "an answer for round 0",
     "boast": "less than or equal to 1",
     "chatter": "1000 accuracies",
+    "slow": r"1e\+06 s of computing in a wait of \d+\.\d s",
+    "rich": "less than or equal to 2147483648",
     "stranger": r"records \['Stranger'\]",
 }
 
@@ -87,6 +95,78 @@ def test_weights_that_are_not_finite_are_refused(tmp_path: Path) -> None:
     path = play_in_process(tmp_path, config, faulty_app.client, {1: "1:nan"})
     assert "device 1 refused: weights: a value is not finite" in diary(path)
     assert rounds_of(path)[0]["uploads"]["delivered"] == 3
+
+
+@pytest.mark.parametrize("name", ["fl", "fl8"])
+def test_weights_that_nobody_learns_are_refused(tmp_path: Path, name: str) -> None:
+    def client(message: Message, context: Context) -> Message:
+        reply = app(message, context)
+        if context.node_id != 101 or "Trained" not in reply.content:
+            return reply
+        trained = Trained.unpack(reply.content)
+        ends = np.tile(np.array([0, 2e6], "<f4"), len(trained.upload) // 8).tobytes()
+        upload = ends + trained.upload[len(ends) :]
+        spoilt = trained.model_copy(update={"upload": upload})
+        return Message(spoilt.pack(), reply_to=message)
+
+    path = play_in_process(tmp_path, deployed_config(tmp_path, protocols=name, rounds=1), client)
+    refused = r"device 1 refused: weights\d?: \S+e\+06; must be at most 1e\+06"
+    assert re.search(refused, diary(path))
+    assert rounds_of(path)[0]["uploads"]["devices"] == [True, False, True, True]
+
+
+def test_seeds_that_are_no_pictures_are_refused(tmp_path: Path) -> None:
+    config = deployed_config(tmp_path, protocols="mix2fld", rounds=1, seed_bits_per_pixel=32)
+
+    def client(message: Message, context: Context) -> Message:
+        reply = app(message, context)
+        if context.node_id != 101 or "Trained" not in reply.content:
+            return reply
+        trained = Trained.unpack(reply.content)
+        pixel = np.array(1.5, "<f4").tobytes()
+        upload = trained.upload[:64] + pixel + trained.upload[68:]  # 4 labels: 64 bytes of outputs
+        spoilt = trained.model_copy(update={"upload": upload})
+        return Message(spoilt.pack(), reply_to=message)
+
+    path = play_in_process(tmp_path, config, client)
+    assert "device 1 refused: seeds: a pixel of 1.5; must be from 0 to 1" in diary(path)
+    assert rounds_of(path)[0]["uploads"]["devices"] == [True, False, True, True]
+
+
+def test_a_node_with_other_defaults_refuses(tmp_path: Path) -> None:
+    def client(message: Message, context: Context) -> Message:
+        if context.node_id == 102:
+            context.run_config = {**context.run_config, "settings": "devices=4 rounds=1"}
+        return app(message, context)
+
+    path = play_in_process(tmp_path, deployed_config(tmp_path, protocols="fd", rounds=1), client)
+    assert "device 2 refused: it says: the settings of this node" in diary(path)
+    assert rounds_of(path)[0]["uploads"]["devices"] == [True, True, False, True]
+
+
+def test_a_node_of_another_version_says_so(tmp_path: Path) -> None:
+    def client(message: Message, context: Context) -> Message:
+        (record,) = message.content.config_records.values()
+        record["format"] = 1
+        record.pop("config", None)
+        return app(message, context)
+
+    path = play_in_process(tmp_path, deployed_config(tmp_path, protocols="fd", rounds=1), client)
+    assert "the server speaks message format 1, this node 2" in diary(path)
+
+
+def test_a_round_is_not_played_with_nobody(tmp_path: Path) -> None:
+    config = deployed_config(tmp_path, protocols="fd", rounds=2)
+    path = tmp_path / "runs" / config.run_name
+
+    def prepare(grid: InProcessGrid) -> None:
+        grid.is_away = lambda device: len(rounds_of(path)) == 1
+
+    with pytest.raises(InputError, match="no device is there"):
+        play_in_process(tmp_path, config, prepare=prepare, timeout_s=10)
+    assert len(rounds_of(path)) == 1
+    play_in_process(tmp_path, config)
+    assert_same_as_engine(path, tmp_path, tmp_path / "engine")
 
 
 def test_a_device_that_was_away_catches_up(tmp_path: Path) -> None:
@@ -146,6 +226,39 @@ def test_a_new_run_does_not_meet_the_states_of_an_old_one(tmp_path: Path) -> Non
     assert_same_as_engine(path, tmp_path, tmp_path / "engine")
 
 
+def test_an_answer_that_never_ends_holds_up_nobody(tmp_path: Path) -> None:
+    config = deployed_config(tmp_path, protocols="fd", rounds=1)
+
+    def prepare(grid: InProcessGrid) -> None:
+        grid.hanging = {0}
+
+    started = time.monotonic()
+    path = play_in_process(tmp_path, config, prepare=prepare, timeout_s=10)
+    assert time.monotonic() - started < 60
+    (info,) = rounds_of(path)
+    assert info["uploads"]["devices"] == [False, True, True, True]
+    assert info["downloads"]["devices"] == [False, True, True, True]
+    assert "round 1: device 0 did not answer within 10 s" in diary(path)
+
+
+def test_a_device_cannot_write_lines_of_its_own(tmp_path: Path) -> None:
+    forged = "\n2030-01-01T00:00:00 stopped: forged\u2028\x1b[2J"
+
+    def client(message: Message, context: Context) -> Message:
+        if context.node_id == 101:
+            return Message(Refused(reason=forged + 5000 * "x").pack(), reply_to=message)
+        if context.node_id == 102:
+            return Message(RecordDict({forged: ConfigRecord()}), reply_to=message)
+        return app(message, context)
+
+    path = play_in_process(tmp_path, deployed_config(tmp_path, protocols="fd", rounds=1), client)
+    lines = diary(path).splitlines()
+    assert all(re.match(r"20\d\d-", line) and line.isprintable() for line in lines)
+    assert max(map(len, lines)) <= 320
+    assert any("device 1 refused: it says: 2030-01-01" in line for line in lines)
+    assert last_words(path / "diary.log") == []
+
+
 def test_unknown_names_are_left_out(tmp_path: Path) -> None:
     config = deployed_config(tmp_path, protocols="fl", rounds=1)
 
@@ -161,7 +274,8 @@ def test_unknown_names_are_left_out(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"data": "/no/such/file.npz"}, "there is no such file"),
+        ({"data": "/no/such/file.npz"}, "data = /no/such/file.npz: there is no such file"),
+        ({"state": "/dev/null"}, "state = /dev/null: cannot be written (Not a directory)"),
         ({"data": ""}, 'start the node with --node-config data="FILE"'),
     ],
 )
@@ -185,6 +299,49 @@ def test_no_device_is_bad_input(tmp_path: Path) -> None:
     config = deployed_config(tmp_path, protocols="fl", rounds=1)
     with pytest.raises(InputError, match="no device is there"):
         play_in_process(tmp_path, config, prepare=prepare)
+
+
+BAD_SETTINGS = {
+    "no such field": ({"settings": "devises=3"}, "did you mean 'devices'"),
+    "bad value": ({"settings": "devices=-1"}, "devices"),
+    "no time": ({"timeout-s": 0}, "timeout-s = 0"),
+    "no such protocol": ({"protocol": "../../x"}, "no such protocol"),
+    "no such dataset": ({"settings": "dataset=nothing"}, "nothing"),
+    "no such model": ({"settings": "model=nothing"}, "nothing"),
+    "too long": ({"settings": "local_steps=99999999"}, "local_steps = 99999999"),
+    "no such folder": ({"out": "/dev/null/runs"}, "is not a folder that can be written to"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_SETTINGS)
+def test_bad_settings_are_one_line_and_leave_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, case: str
+) -> None:
+    change, words = BAD_SETTINGS[case]
+    config = deployed_config(tmp_path, protocols="fl")
+    good = Settings(config, tmp_path / "runs", 1.0, 1.0).as_run_config()
+    if "settings" in change:
+        change = {"settings": f"{good['settings']} {change['settings']}"}
+    context = Context(1, 1, {}, RecordDict(), {**good, **change})
+    flower = logging.getLogger("flwr")
+    try:
+        with pytest.raises(InputError, match=re.escape(words)) as raised:
+            server_app.app(InProcessGrid({}, {}), context)
+        flower.error("ServerApp raised an exception", exc_info=raised.value)
+    finally:
+        flower.removeFilter(server_app._without_trace)
+    assert [record.levelname for record in caplog.records] == ["ERROR", "ERROR"]
+    assert words in caplog.records[0].getMessage()
+    assert "Traceback" not in caplog.text
+    assert {file.name for file in tmp_path.iterdir()} == {"toy.npz"}
+
+
+def test_a_run_of_the_simulator_is_not_gone_on_with(tmp_path: Path) -> None:
+    config = deployed_config(tmp_path, protocols="fl", rounds=1)
+    mix2fld.run(config, tmp_path / "runs", dataset=toy_dataset())
+    with pytest.raises(InputError, match="holds a run of the simulator"):
+        play_in_process(tmp_path, config)
+    assert not list((tmp_path / "runs").rglob("identity"))
 
 
 def test_only_the_deployment_imports_flower() -> None:

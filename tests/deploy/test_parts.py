@@ -1,6 +1,7 @@
 """The small parts of the deployment: settings, messages, keys, what a device keeps, logs."""
 
 import re
+import signal
 import ssl
 import tomllib
 from pathlib import Path
@@ -13,8 +14,9 @@ from flwr.app import ConfigRecord, RecordDict
 from mix2fld.cli import main
 from mix2fld.config import Config
 from mix2fld.deploy import testbed
-from mix2fld.deploy.federation import app_folder
+from mix2fld.deploy.federation import Federation, app_folder
 from mix2fld.deploy.keys import make_certificates, make_device_key
+from mix2fld.deploy.local import run_locally
 from mix2fld.deploy.messages import (
     FORMAT,
     Download,
@@ -28,6 +30,9 @@ from mix2fld.deploy.messages import (
 from mix2fld.deploy.settings import Settings, read_settings
 from mix2fld.deploy.store import RUNS_KEPT, Store
 from mix2fld.errors import InputError
+from mix2fld.playing import Watcher
+from mix2fld.storage import FolderLock
+from toys import toy_config, toy_dataset
 
 TRAINED = {"round": 1, "samples": 3, "upload": b"abc", "accuracies": [0.5], "seconds": 0.1}
 
@@ -64,6 +69,8 @@ def test_the_apps_own_run_config_is_one() -> None:
         ({"settings": "seed=3"}, "seed has a key of its own"),
         ({"timeout-s": 0}, "timeout-s = 0: must be a number above 0"),
         ({"wait-s": "long"}, "wait-s = 'long'"),
+        ({"wait-s": float("inf")}, "wait-s = inf: must be a number above 0"),
+        ({"timeout-s": float("nan")}, "timeout-s = nan: must be a number above 0"),
     ],
 )
 def test_bad_settings_are_named(change: dict[str, object], words: str) -> None:
@@ -78,6 +85,7 @@ def test_messages_survive_the_way_through_flower() -> None:
         run="0123456789abcdef",
         device=3,
         round=2,
+        config="fedcba9876543210",
         sample_shape=[8, 8, 1],
         num_labels=4,
         with_seeds=True,
@@ -99,6 +107,7 @@ def test_messages_survive_the_way_through_flower() -> None:
         ({"Trained": {**TRAINED, "seconds": -1.0}}, "Trained.seconds"),
         ({"Trained": {**TRAINED, "accuracies": [1.5]}}, "Trained.accuracies.0"),
         ({"Trained": {**TRAINED, "samples": 0}}, "Trained.samples"),
+        ({"Trained": {**TRAINED, "samples": 2**31 + 1}}, "Trained.samples"),
         ({"Trained": {**TRAINED, "more": 1}}, "Trained.more"),
         ({"Trained": {"round": 1}}, "Trained.samples"),
     ],
@@ -149,6 +158,31 @@ def test_old_runs_are_forgotten(tmp_path: Path) -> None:
     assert store.before(2) is not None
 
 
+def test_what_others_keep_beside_a_state_stays(tmp_path: Path) -> None:
+    foreign = ["photos", "0" * 15 + "x/device-0", "f" * 16 + "/device-0", "e" * 16 + "/thesis"]
+    for name in foreign:
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / ("f" * 16) / "notes.txt").write_text("mine")
+    (tmp_path / ("d" * 16)).write_text("a file")
+    for number in range(RUNS_KEPT + 3):
+        store = Store(tmp_path, f"{number:016x}", 0)
+        store.save(1, [np.ones(2, np.float32)], np.zeros((2, 2), np.float32))
+    assert all((tmp_path / name).is_dir() for name in foreign)
+    assert (tmp_path / ("d" * 16)).exists()
+    assert len(list(tmp_path.iterdir())) == RUNS_KEPT + len(foreign) + 1
+
+
+def test_a_device_that_never_plays_keeps_few_downloads(tmp_path: Path) -> None:
+    store = Store(tmp_path, "a" * 16, 0)
+    store.save(1, [np.ones(2, np.float32)], np.zeros((2, 2), np.float32))
+    for number in range(1, 8):
+        store.keep_download(number, b"weights")
+    kept = {file.name for file in store.path.iterdir()}
+    assert kept == {"1.state", "1.download", "6.download", "7.download"}
+    store.save(8, [np.ones(2, np.float32)], np.zeros((2, 2), np.float32))
+    assert {file.name for file in store.path.iterdir()} == {"7.download", "8.state"}
+
+
 def test_certificates_and_keys_are_what_flower_takes(tmp_path: Path) -> None:
     make_certificates(tmp_path, ["127.0.0.1", "link.example.org"])
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -159,6 +193,45 @@ def test_certificates_and_keys_are_what_flower_takes(tmp_path: Path) -> None:
     assert load_ssh_private_key(private.read_bytes(), None).curve.name == "secp384r1"
     assert private.stat().st_mode & 0o077 == 0
     assert (tmp_path / "server.key").stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["", "büro.example.org", 300 * "x", "localhost:8000", "https://x", "a b", "-a", "10.0.0.300"],
+)
+def test_a_host_that_no_node_can_name_is_refused(tmp_path: Path, host: str) -> None:
+    with pytest.raises(InputError, match="must be an IP address or a name"):
+        make_certificates(tmp_path / "keys", ["10.0.0.1", host])
+    assert not (tmp_path / "keys").exists()
+
+
+def test_hosts_may_have_long_names(tmp_path: Path) -> None:
+    hosts = ["a" * 60 + ".example.org", "node3", "::1", "3com.example.org"]
+    make_certificates(tmp_path, hosts)
+    assert (tmp_path / "server.crt").exists()
+
+
+def test_two_trials_do_not_share_a_folder(tmp_path: Path) -> None:
+    first = FolderLock(tmp_path / "flower")
+    (tmp_path / "flower").mkdir()
+    assert first.take()
+    before = set(tmp_path.rglob("*"))
+    with pytest.raises(InputError, match="another process is writing this run"):
+        run_locally(toy_config(), tmp_path, toy_dataset(), Watcher(), 60.0, overwrite=True)
+    assert set(tmp_path.rglob("*")) == before
+    first.give_back()
+
+
+def test_a_second_ctrl_c_does_not_stop_cleaning_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    federation = Federation(tmp_path / "flower")
+    monkeypatch.setattr(federation, "_sweep", lambda: signal.raise_signal(signal.SIGINT))
+    with federation:
+        assert federation.keys.exists()
+    assert not federation.keys.exists()
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGINT)
 
 
 def test_the_command_makes_keys_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,14 +5,15 @@ it keeps its state (``state``, a folder). Which device it is, the server knows f
 its key was registered under.
 """
 
+from collections.abc import Callable
 from pathlib import Path
 
-from flwr.app import Context, Message
+from flwr.app import Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 from platformdirs import user_state_path
 
 from mix2fld.deploy.messages import FORMAT, Download, MessageError, Refused, Taken, TrainOrder, Wire
-from mix2fld.deploy.settings import read_settings
+from mix2fld.deploy.settings import config_digest, read_settings
 from mix2fld.deploy.store import Store
 from mix2fld.errors import InputError
 
@@ -22,45 +23,60 @@ app = ClientApp()
 @app.train()
 def train(message: Message, context: Context) -> Message:
     """Do a local phase and answer with the upload."""
-    from mix2fld.link.payload import PayloadError  # brings JAX, which a download does without
-
-    try:
-        answer = _train(TrainOrder.unpack(message.content), context)
-    except (InputError, MessageError, PayloadError) as error:
-        answer = Refused(reason=str(error))
-    return Message(answer.pack(), reply_to=message)
+    return _answer(message, lambda: _train(message.content, context))
 
 
 @app.query("download")
 def download(message: Message, context: Context) -> Message:
     """Keep what came down; it is used in the next local phase."""
+    return _answer(message, lambda: _keep(message.content, context))
+
+
+def _answer(message: Message, work: Callable[[], Wire]) -> Message:
+    """What a device answers; if it cannot do what it was asked, why."""
     try:
-        answer = _keep(Download.unpack(message.content), context)
+        answer = work()
     except (InputError, MessageError) as error:
         answer = Refused(reason=str(error))
+    except OSError as error:
+        answer = Refused(reason=f"a file cannot be used: {error}")
     return Message(answer.pack(), reply_to=message)
 
 
-def _train(order: TrainOrder, context: Context) -> Wire:
-    from mix2fld.deploy.device import train as local_train
+def _train(content: RecordDict, context: Context) -> Wire:
+    from mix2fld.deploy.device import train as local_train  # brings JAX
+    from mix2fld.link.payload import PayloadError
 
-    _check_format(order.format)
+    _check_format(content)
+    order = TrainOrder.unpack(content)
     config = read_settings(context.run_config).config
-    return local_train(order, config, _data_file(context), _store(order, context))
+    if order.config != config_digest(config):
+        raise InputError(
+            "the settings of this node, with its defaults, are not those of the server: "
+            "install the same version of mix2fld on both"
+        )
+    try:
+        return local_train(order, config, _data_file(context), _store(order, context))
+    except PayloadError as error:
+        raise MessageError(str(error)) from None
 
 
-def _keep(came: Download, context: Context) -> Wire:
-    _check_format(came.format)
+def _keep(content: RecordDict, context: Context) -> Wire:
+    _check_format(content)
+    came = Download.unpack(content)
     _store(came, context).keep_download(came.round, came.data)
     return Taken(round=came.round)
 
 
-def _check_format(spoken: int) -> None:
-    if spoken != FORMAT:
-        raise InputError(
-            f"the server speaks message format {spoken}, this node {FORMAT}: "
-            "install the same version of mix2fld on both"
-        )
+def _check_format(content: RecordDict) -> None:
+    """Refuse the words of another version before they are read as words of this one."""
+    for record in content.config_records.values():
+        spoken = record.get("format", FORMAT)
+        if spoken != FORMAT:
+            raise InputError(
+                f"the server speaks message format {spoken!r}, this node {FORMAT}: "
+                "install the same version of mix2fld on both"
+            )
 
 
 def _data_file(context: Context) -> Path:

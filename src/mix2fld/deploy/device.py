@@ -65,7 +65,10 @@ def train(order: TrainOrder, config: Config, data: Path, store: Store) -> Traine
 
 
 def _read_samples(path: Path, order: TrainOrder) -> OwnArrays:
-    samples = read_own_file(path, order.num_labels)
+    try:
+        samples = read_own_file(path, order.num_labels)
+    except InputError as error:
+        raise InputError(str(error).replace("dataset = ", "data = ", 1)) from None
     found = list(samples.train_images.shape[1:])
     if found != order.sample_shape:
         raise InputError(f"data = {path}: images are {found}; this run has {order.sample_shape}")

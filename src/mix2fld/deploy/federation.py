@@ -12,9 +12,10 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -85,12 +86,13 @@ class Federation:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self.stop(*self._processes)
-        self._sweep()
-        for name in ("keys", "home", "app"):
-            shutil.rmtree(self.folder / name, ignore_errors=True)
-        for file in self.folder.glob("superlink.db*"):
-            file.unlink(missing_ok=True)
+        with _ignoring_signals():
+            self.stop(*self._processes)
+            self._sweep()
+            for name in ("keys", "home", "app"):
+                shutil.rmtree(self.folder / name, ignore_errors=True)
+            for file in self.folder.glob("superlink.db*"):
+                file.unlink(missing_ok=True)
 
     @property
     def keys(self) -> Path:
@@ -287,6 +289,22 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind((HOST, 0))
         return int(probe.getsockname()[1])
+
+
+@contextmanager
+def _ignoring_signals() -> Iterator[None]:
+    """Whoever presses Ctrl-C again waits until all is cleaned up."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {
+        number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler or signal.SIG_DFL)
 
 
 def _end_group(process: subprocess.Popen[bytes]) -> None:

@@ -1,22 +1,27 @@
 """The devices as the server sees them: Flower nodes whose keys are registered as ``device-<n>``."""
 
 import re
+import threading
 import time
 from collections.abc import Callable, Mapping
+from queue import Empty, SimpleQueue
 
 import httpx
 from flwr.app import Message, RecordDict
 from flwr.serverapp import Grid
 
+from mix2fld.deploy.diary import Say, one_line
 from mix2fld.deploy.messages import Wire
 
 POLL_S = 0.2
+MOST_POLLS_S = 100.0
 GRACE_S = 5.0  # an order must not expire while somebody waits for its answer
 NAME = re.compile(r"device-(\d+)")
 
 Hear = Callable[[int, RecordDict], Wire | None]
 """(device, what it answered) -> what it is asked next in this round, if anything."""
-Say = Callable[[str], None]
+Heard = SimpleQueue[tuple[str, RecordDict | str | httpx.HTTPError]]
+"""(number of an order, the answer to it, or why there will be none)."""
 
 
 class Fleet:
@@ -59,7 +64,9 @@ class Fleet:
         another round's order finds nobody waiting for it.
         """
         deadline = time.monotonic() + self.timeout_s
+        pause = max(POLL_S, len(orders) / MOST_POLLS_S)
         waiting: dict[str, tuple[int, int]] = {}
+        heard: Heard = SimpleQueue()
 
         def send(device: int, node: int, order: Wire) -> None:
             left = deadline - time.monotonic()
@@ -70,41 +77,55 @@ class Fleet:
             numbers = list(self._grid.push_messages([message]))
             if numbers and numbers[0]:
                 waiting[numbers[0]] = device, node
+                listening = (numbers[0], deadline, pause, heard)
+                threading.Thread(target=self._listen, args=listening, daemon=True).start()
             else:
                 self._say(f"round {round_number}: device {device} failed: it cannot be reached")
 
         for device, (node, order) in orders.items():
             send(device, node, order)
-        while waiting and time.monotonic() < deadline:
-            for number in list(waiting):
-                if (answer := self._answer_to(number)) is None:
-                    continue
-                device, node = waiting.pop(number)
-                if isinstance(answer, str):
-                    self._say(f"round {round_number}: device {device} failed: {answer}")
-                elif (more := hear(device, answer)) is not None:
-                    send(device, node, more)
-            time.sleep(POLL_S if len(waiting) < 20 else 5 * POLL_S)
+        while waiting and (left := deadline - time.monotonic()) > 0:
+            try:
+                number, answer = heard.get(timeout=left)
+            except Empty:
+                break
+            device, node = waiting.pop(number)
+            if isinstance(answer, httpx.HTTPError):
+                raise answer
+            if isinstance(answer, str):
+                self._say(f"round {round_number}: device {device} failed: {answer}")
+            elif (more := hear(device, answer)) is not None:
+                send(device, node, more)
         for device, _ in sorted(waiting.values()):
             self._say(
                 f"round {round_number}: device {device} did not answer within {self.timeout_s:g} s"
             )
 
-    def _answer_to(self, number: str) -> RecordDict | str | None:
-        """The answer to one order, or why there will be none; None if it is not there yet.
+    def _listen(self, number: str, deadline: float, pause: float, heard: Heard) -> None:
+        """Wait for the answer to one order, in a thread of its own.
 
-        One at a time, because an answer that Flower cannot read must not take others with it.
+        Flower shows an answer as soon as it begins to come in, and then waits for all of it, for
+        hours if its device is gone: nobody else must wait for it.
         """
+        answer: RecordDict | str | httpx.HTTPError | None = None
+        while answer is None and time.monotonic() < deadline:
+            try:
+                answer = self._answer_to(number)
+            except httpx.HTTPError as error:
+                answer = error
+            if answer is None:
+                time.sleep(pause)
+        if answer is not None:
+            heard.put((number, answer))
+
+    def _answer_to(self, number: str) -> RecordDict | str | None:
+        """The answer to one order, or why there will be none; None if it is not there yet."""
         try:
             replies = list(self._grid.pull_messages([number]))
         except httpx.HTTPError:
             raise
         except Exception as error:
-            return f"its answer cannot be read ({_one_line(error)})"
+            return f"its answer cannot be read ({one_line(error)})"
         if not replies:
             return None
-        return _one_line(replies[0].error.reason) if replies[0].has_error() else replies[0].content
-
-
-def _one_line(reason: object) -> str:
-    return " ".join(str(reason).split())[:300]
+        return one_line(replies[0].error.reason) if replies[0].has_error() else replies[0].content

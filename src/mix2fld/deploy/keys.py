@@ -2,6 +2,7 @@
 
 import datetime
 import ipaddress
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,7 +11,12 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from mix2fld.errors import InputError
+
 VALID_DAYS = 365
+LONGEST_NAME = 253
+_PART = r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
+HOST_NAME = re.compile(rf"(?!(.*\.)?\d+$)({_PART}\.)*{_PART}", re.IGNORECASE | re.ASCII)
 
 
 def make_certificates(folder: Path, hosts: Sequence[str]) -> None:
@@ -18,12 +24,12 @@ def make_certificates(folder: Path, hosts: Sequence[str]) -> None:
 
     The key of the authority itself is not kept: whoever wants another certificate makes new ones.
     """
+    alternatives = x509.SubjectAlternativeName([_general_name(host) for host in hosts])
     authority, server = (ec.generate_private_key(ec.SECP384R1()) for _ in range(2))
     name = _name("mix2fld certificate authority")
     root = _certificate(name, name, authority, authority, x509.BasicConstraints(True, 0), None)
-    alternatives = x509.SubjectAlternativeName([_general_name(host) for host in hosts])
     leaf = _certificate(
-        _name(hosts[0]),
+        _name("mix2fld SuperLink"),
         name,
         server,
         authority,
@@ -95,4 +101,9 @@ def _general_name(host: str) -> x509.GeneralName:
     try:
         return x509.IPAddress(ipaddress.ip_address(host))
     except ValueError:
+        if len(host) > LONGEST_NAME or not HOST_NAME.fullmatch(host):
+            raise InputError(
+                f"hosts = {host[:80]!r}: must be an IP address or a name such as link.example.org, "
+                "in ASCII and without a port"
+            ) from None
         return x509.DNSName(host)

@@ -10,6 +10,7 @@ import numpy as np
 
 from mix2fld.config import Config
 from mix2fld.data import check_labels_covered, partition
+from mix2fld.deploy.diary import last_words
 from mix2fld.deploy.federation import Federation
 from mix2fld.deploy.settings import Settings
 from mix2fld.errors import InputError
@@ -17,6 +18,7 @@ from mix2fld.playing import Watcher
 from mix2fld.records import read_records
 from mix2fld.rounds import RoundInfo
 from mix2fld.runs import RunFolder, RunResult
+from mix2fld.storage import FolderLock
 from mix2fld.streams import stream
 from mix2fld.types import Dataset
 
@@ -75,25 +77,55 @@ def run_locally(
 ) -> list[RunResult]:
     """Play every run of a config with real processes; what is finished already stays."""
     config, results = with_absolute_paths(config), []
-    for seed in config.seed:
-        folder = out / "flower" / f"s{seed}"
-        singles = config.replace(seed=seed, computing_time="measured").single_runs()
-        if overwrite:
-            shutil.rmtree(folder, ignore_errors=True)
-            for single in singles:
-                _forget(out / single.run_name)
-        for single in singles:
-            RunFolder(out / single.run_name).check(single)
-        files = write_device_files(folder, singles[0], dataset)
-        with local_federation(
-            folder, files, own_modules=":" in config.learning.model
-        ) as federation:
-            for single in singles:
-                settings = Settings(single, out.resolve(), timeout_s, wait_s=timeout_s)
-                results.append(follow_run(federation, settings, watcher))
-        for file in files:
-            shutil.rmtree(file.parent)
+    with _alone_in(out / "flower"):
+        for seed in config.seed:
+            results += _run_seed(
+                config.replace(seed=seed), out, dataset, watcher, timeout_s, overwrite
+            )
     return results
+
+
+def _run_seed(
+    config: Config, out: Path, dataset: Dataset, watcher: Watcher, timeout_s: float, overwrite: bool
+) -> list[RunResult]:
+    """Play the runs of one seed, with one federation."""
+    folder, results = out / "flower" / f"s{config.seed[0]}", []
+    singles = config.replace(computing_time="measured").single_runs()
+    if overwrite:
+        shutil.rmtree(folder, ignore_errors=True)
+        for single in singles:
+            _forget(out / single.run_name)
+    for single in singles:
+        RunFolder(out / single.run_name).check(single)
+    files = write_device_files(folder, singles[0], dataset)
+    with local_federation(folder, files, own_modules=":" in config.learning.model) as federation:
+        for single in singles:
+            settings = Settings(single, out.resolve(), timeout_s, wait_s=timeout_s)
+            results.append(follow_run(federation, settings, watcher))
+    for file in files:
+        shutil.rmtree(file.parent)
+    return results
+
+
+@contextmanager
+def _alone_in(folder: Path) -> Iterator[None]:
+    """Have the folder of Flower's files for this process alone."""
+    lock = FolderLock(folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        alone = lock.take()
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise InputError(f"out = {folder.parent}: cannot be written ({reason})") from None
+    if not alone:
+        raise InputError(
+            f"out = {folder.parent}: another process is writing this run; wait until it is done, "
+            "or name another folder"
+        )
+    try:
+        yield
+    finally:
+        lock.give_back()
 
 
 def with_absolute_paths(config: Config) -> Config:
@@ -109,14 +141,14 @@ def with_absolute_paths(config: Config) -> Config:
 def follow_run(federation: Federation, settings: Settings, watcher: Watcher) -> RunResult:
     """Start a run, tell the watcher about its rounds, and give its result."""
     config, path = settings.config, settings.out / settings.config.run_name
-    told, spoken = len(_rounds(path)), len(_last_words(path))
+    told, spoken = len(_rounds(path)), len(last_words(path / "diary.log"))
     run = federation.run(settings.as_run_config())
     watcher.begin(config, told)
     asked = time.monotonic()
     while (result := RunFolder(path).finished()) is None:
         time.sleep(0.2)
         told = _tell(path, told, config, watcher)
-        if words := _last_words(path)[spoken:]:
+        if words := last_words(path / "diary.log")[spoken:]:
             raise InputError(words[-1])
         if time.monotonic() > asked + STATUS_SECONDS:
             asked = time.monotonic()
@@ -141,13 +173,6 @@ def _rounds(path: Path) -> list[RoundInfo]:
 
 def _is_finished(path: Path) -> bool:
     return RunFolder(path).finished() is not None
-
-
-def _last_words(path: Path) -> list[str]:
-    """Why the server stopped, each time that it did."""
-    diary = path / "diary.log"
-    said = diary.read_text(encoding="utf-8").splitlines() if diary.exists() else []
-    return [line.partition(" stopped: ")[2] for line in said if " stopped: " in line]
 
 
 def _forget(path: Path) -> None:

@@ -9,7 +9,8 @@ from typing import Annotated, Any, Self, TypeVar
 from flwr.app import ConfigRecord, RecordDict
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-FORMAT = 1
+FORMAT = 2
+MOST_SAMPLES = 1 << 31
 TRAIN, DOWNLOAD = "train", "query.download"
 
 
@@ -40,6 +41,8 @@ class TrainOrder(Wire):
     run: Annotated[str, Field(pattern="^[0-9a-f]{16}$")]
     device: Annotated[int, Field(ge=0)]
     round: Annotated[int, Field(ge=1)]
+    config: Annotated[str, Field(pattern="^[0-9a-f]{16}$")]
+    """Digest of all settings: a device that has others would train something else."""
     sample_shape: list[int]
     num_labels: int
     with_seeds: bool
@@ -54,7 +57,7 @@ class Trained(Wire):
     """A device's upload, and what it says of its local phase."""
 
     round: int
-    samples: Annotated[int, Field(ge=1)]
+    samples: Annotated[int, Field(ge=1, le=MOST_SAMPLES)]
     upload: bytes
     accuracies: list[Annotated[float, Field(ge=0, le=1)]]
     seconds: Annotated[float, Field(ge=0)]

@@ -9,7 +9,8 @@ import numpy as np
 from mix2fld.batching import TestSet, snapshot_steps
 from mix2fld.clock import Clock
 from mix2fld.convergence import relative_change
-from mix2fld.deploy.fleet import Fleet, Say
+from mix2fld.deploy.diary import Say, one_line
+from mix2fld.deploy.fleet import Fleet
 from mix2fld.deploy.messages import (
     DOWNLOAD,
     FORMAT,
@@ -23,7 +24,10 @@ from mix2fld.deploy.messages import (
     TrainOrder,
     unpack,
 )
+from mix2fld.deploy.settings import config_digest
+from mix2fld.errors import InputError
 from mix2fld.exchange import decode_upload, download_bits, encode_download, upload_bits
+from mix2fld.finite import LARGEST_WEIGHT
 from mix2fld.link.payload import PayloadError
 from mix2fld.protocol import Protocol
 from mix2fld.rounds import Measured, Round, RoundInfo, RunState, Transfer, record
@@ -31,6 +35,8 @@ from mix2fld.streams import stream
 from mix2fld.task import Task
 from mix2fld.turns import seeds_due_at_first, seeds_still_due, sends_download, server_turn
 from mix2fld.types import Delivery, ServerState, Upload
+
+PIXEL_TOLERANCE = 1e-5  # of mixing in float32
 
 
 class Answer(NamedTuple):
@@ -74,6 +80,11 @@ class Deployment:
         round_number = state.round_number + 1
         started = time.monotonic()
         nodes = self._fleet.wait_for(1, self._fleet.timeout_s)
+        if not nodes:
+            raise InputError(
+                f"no device is there; start some nodes, and the same command goes on with round "
+                f"{round_number}"
+            )
         answers = self._collect(state, nodes, round_number)
         up = self._upload_record(state, nodes, answers)
         inbox = {d: answers[d].upload for d in np.flatnonzero(up.arrived).tolist()}
@@ -97,12 +108,14 @@ class Deployment:
     ) -> dict[int, Answer]:
         """Ask every device that is there for its upload, and take those that can be taken."""
         answers: dict[int, Answer] = {}
+        started = time.monotonic()
         orders = {
             device: TrainOrder(
                 format=FORMAT,
                 run=self._run,
                 device=device,
                 round=round_number,
+                config=config_digest(self.task.config),
                 sample_shape=list(self.task.dims.sample_shape),
                 num_labels=self.task.dims.num_labels,
                 with_seeds=bool(state.seeds_due[device]),
@@ -117,7 +130,7 @@ class Deployment:
                 if isinstance(reply, Behind) and not orders[device].catch_up:
                     orders[device] = self._catch_up(orders[device], state.server)
                     return orders[device]
-                answers[device] = self._take(orders[device], reply)
+                answers[device] = self._take(orders[device], reply, time.monotonic() - started)
             except (MessageError, PayloadError) as error:
                 self._say(f"round {round_number}: device {device} refused: {error}")
             return None
@@ -132,7 +145,7 @@ class Deployment:
         self._say(f"round {order.round}: device {order.device} was away and catches up")
         return order.model_copy(update={"catch_up": True, "download": data})
 
-    def _take(self, order: TrainOrder, reply: Any) -> Answer:
+    def _take(self, order: TrainOrder, reply: Any, waited: float) -> Answer:
         """Read an upload; raises ``PayloadError`` or ``MessageError`` for what is not one."""
         if isinstance(reply, Refused):
             raise MessageError(_words_of(reply))
@@ -143,10 +156,25 @@ class Deployment:
         wanted = len(self._steps()) if order.watched else 1
         if len(reply.accuracies) != wanted:
             raise MessageError(f"{len(reply.accuracies)} accuracies; must be {wanted}")
+        if reply.seconds > waited:
+            raise MessageError(f"{reply.seconds:g} s of computing in a wait of {waited:.1f} s")
         upload = decode_upload(
             self.protocol, self.task, reply.upload, reply.samples, order.with_seeds
         )
+        self._check_sizes(upload)
         return Answer(upload, reply.accuracies, reply.seconds)
+
+    def _check_sizes(self, upload: Upload) -> None:
+        """Refuse finite values that nobody learns or takes pictures with, which end a run."""
+        for part in self.protocol.uplink.place(upload.value).weights or []:
+            largest = float(np.max(np.abs(part), initial=0))
+            if largest > LARGEST_WEIGHT:
+                raise MessageError(f"weights: {largest:g}; must be at most {LARGEST_WEIGHT:g}")
+        if upload.seeds is not None and upload.seeds.images.dtype == np.float32:
+            outside = np.abs(upload.seeds.images - np.float32(0.5)) > 0.5 + PIXEL_TOLERANCE
+            if outside.any():
+                pixel = upload.seeds.images[outside][0]
+                raise MessageError(f"seeds: a pixel of {pixel:g}; must be from 0 to 1")
 
     def _upload_record(
         self, state: RunState, nodes: Mapping[int, int], answers: Mapping[int, Answer]
@@ -227,4 +255,4 @@ class Deployment:
 
 
 def _words_of(refused: Refused) -> str:
-    return f"it says: {' '.join(refused.reason.split())[:300]}"
+    return f"it says: {one_line(refused.reason)}"

@@ -2,7 +2,6 @@
 
 import logging
 import secrets
-import time
 from pathlib import Path
 
 from flwr.app import Context
@@ -12,50 +11,71 @@ from mix2fld.batching import TestSet
 from mix2fld.compilation import keep_compiled_code
 from mix2fld.config import Config
 from mix2fld.data import cache_folder, load_dataset
-from mix2fld.deploy.fleet import Fleet, Say
+from mix2fld.deploy.diary import Say, diary, one_line
+from mix2fld.deploy.fleet import Fleet
 from mix2fld.deploy.server import Deployment
 from mix2fld.deploy.settings import Settings, read_settings
 from mix2fld.errors import InputError
+from mix2fld.finite import check_countable
 from mix2fld.playing import Watcher, play
-from mix2fld.protocol import get_protocol
+from mix2fld.protocol import Protocol, get_protocol
 from mix2fld.rounds import RoundInfo
 from mix2fld.runs import RunFolder, RunResult
 from mix2fld.storage import write_whole
-from mix2fld.task import make_task
+from mix2fld.task import Task, make_task
+from mix2fld.types import Dataset
+
+IDENTITY = "identity"
 
 app = ServerApp()
+logger = logging.getLogger("flwr")
 
 
 @app.main()
 def main(grid: Grid, context: Context) -> None:
-    """Play the run that the run config describes."""
-    serve(grid, read_settings(context.run_config))
+    """Play the run that the run config describes; bad input is an error in one line."""
+    try:
+        serve(grid, read_settings(context.run_config))
+    except InputError as error:
+        logger.error("mix2fld: %s", one_line(error))
+        logger.addFilter(_without_trace)
+        raise  # Flower then has the run fail, with these words
 
 
 def serve(grid: Grid, settings: Settings) -> RunResult:
     """Play a run with the devices of ``grid``."""
     keep_compiled_code(cache_folder() / "compiled")
-    config, path = settings.config, settings.out / settings.config.run_name
-    say = _diary(path / "diary.log")
+    config = settings.config
+    protocol = get_protocol(config.protocols[0])
+    check_countable(config)
+    dataset = load_dataset(config.data)
+    task = make_task(config, dataset.sample_shape, dataset.num_labels)
+    path = settings.out / config.run_name
+    _refuse_run_of_simulator(path)
+    say = diary(path / "diary.log")
     with RunFolder(path, say) as folder:
         folder.prepare(config)
         try:
-            return _serve(grid, settings, folder, say)
+            return _serve(grid, settings, task, protocol, dataset, folder, say)
         except InputError as error:
             say(f"stopped: {error}")
             raise
 
 
-def _serve(grid: Grid, settings: Settings, folder: RunFolder, say: Say) -> RunResult:
+def _serve(
+    grid: Grid,
+    settings: Settings,
+    task: Task,
+    protocol: Protocol,
+    dataset: Dataset,
+    folder: RunFolder,
+    say: Say,
+) -> RunResult:
     config = settings.config
-    dataset = load_dataset(config.data)
-    task = make_task(config, dataset.sample_shape, dataset.num_labels)
     tested = config.data.test_samples or len(dataset.test_labels)
     tests = TestSet(task.learner, dataset.test_images[:tested], dataset.test_labels[:tested])
     fleet = Fleet(grid, config.data.devices, settings.timeout_s, say)
-    deployment = Deployment(
-        task, get_protocol(config.protocols[0]), tests, fleet, run_identity(folder.path), say
-    )
+    deployment = Deployment(task, protocol, tests, fleet, run_identity(folder.path), say)
     _, rounds = folder.resume(like=deployment.start())
     deployment.go_on_after(rounds)
     if len(rounds) < config.rounds:
@@ -93,19 +113,23 @@ class Teller(Watcher):
 
 def run_identity(path: Path) -> str:
     """What devices know this run by: drawn once, so that a new run never meets old states."""
-    file = path / "identity"
+    file = path / IDENTITY
     if not file.exists():
         write_whole(file, secrets.token_hex(8).encode())
     return file.read_text(encoding="ascii")
 
 
-def _diary(path: Path) -> Say:
-    """Writes each line with its time into the run's folder, and to Flower's log."""
-    logger = logging.getLogger("flwr")
+def _refuse_run_of_simulator(path: Path) -> None:
+    """No device knows its rounds."""
+    if (path / "rounds.jsonl").exists() and not (path / IDENTITY).exists():
+        raise InputError(
+            f"out = {path}: holds a run of the simulator, which devices cannot go on with; "
+            "name another folder"
+        )
 
-    def say(line: str) -> None:
-        logger.info("mix2fld: %s", line)
-        with path.open("a", encoding="utf-8") as file:
-            file.write(f"{time.strftime('%Y-%m-%dT%H:%M:%S')} {line}\n")
 
-    return say
+def _without_trace(record: logging.LogRecord) -> bool:
+    """Keep to one line what Flower's log says of bad input."""
+    if record.exc_info and isinstance(record.exc_info[1], InputError):
+        record.exc_info = None
+    return True

@@ -3,6 +3,8 @@
 ``settings`` names any field of ``Config``: ``"devices=4 local_steps=400 mixing_ratio=0.2,0.3"``.
 """
 
+import hashlib
+import math
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from mix2fld.config import Config, field_names
+from mix2fld.config_file import dump_config
 from mix2fld.errors import InputError
 
 SEVERAL = ("mixing_ratio",)
@@ -55,14 +58,20 @@ def read_settings(run_config: Mapping[str, Any]) -> Settings:
         computing_time="measured",
     )
     for name in ("timeout-s", "wait-s"):
-        if not isinstance(run_config[name], (int, float)) or run_config[name] <= 0:
-            raise InputError(f"{name} = {run_config[name]!r}: must be a number above 0")
+        seconds = run_config[name]
+        if not isinstance(seconds, (int, float)) or not math.isfinite(seconds) or seconds <= 0:
+            raise InputError(f"{name} = {seconds!r}: must be a number above 0")
     return Settings(
         config,
         Path(str(run_config["out"])),
         float(run_config["timeout-s"]),
         float(run_config["wait-s"]),
     )
+
+
+def config_digest(config: Config) -> str:
+    """The same on two machines only if all settings are, with the defaults of each."""
+    return hashlib.sha256(dump_config(config).encode()).hexdigest()[:16]
 
 
 def _parsed(part: str) -> tuple[str, Any]:

@@ -6,7 +6,10 @@ are kept: a server that was started again may ask for a round once more.
 """
 
 import hashlib
+import re
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,10 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import load, save
 
+from mix2fld.errors import InputError
 from mix2fld.records import DamagedError
 from mix2fld.storage import write_whole
 
 RUNS_KEPT = 4
+RUN_NAME = re.compile(r"[0-9a-f]{16}")
+DEVICE_NAME = re.compile(r"device-\d+")
 DIGEST_BYTES = 32
 
 
@@ -51,20 +57,28 @@ class Store:
         teacher: NDArray[np.float32],
     ) -> None:
         """Keep the device after its local phase; a download of this round is yet to come."""
-        self._make_room()
-        self._download(round_number).unlink(missing_ok=True)
         tensors = {f"weights.{i}": np.ascontiguousarray(part) for i, part in enumerate(weights)}
         tensors["teacher"] = np.ascontiguousarray(teacher)
-        _write_sealed(self._state(round_number), save(tensors))
-        for played in self._rounds():
-            if played < round_number - 1:
-                self._state(played).unlink(missing_ok=True)
-                self._download(played).unlink(missing_ok=True)
+        with self._writing():
+            self._make_room()
+            self._download(round_number).unlink(missing_ok=True)
+            _write_sealed(self._state(round_number), save(tensors))
+            self._forget_before(round_number - 1)
 
     def keep_download(self, round_number: int, data: bytes) -> None:
         """Keep what came down."""
-        self._make_room()
-        _write_sealed(self._download(round_number), data)
+        with self._writing():
+            self._make_room()
+            _write_sealed(self._download(round_number), data)
+            self._forget_before(round_number - 1)
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise InputError(f"state = {self._runs}: cannot be written ({reason})") from None
 
     def _read(self, played: int) -> Own | None:
         state, came = self._state(played), self._download(played)
@@ -76,8 +90,16 @@ class Store:
         weights = [tensors[f"weights.{i}"] for i in range(len(tensors) - 1)]
         return Own(played, weights, tensors["teacher"], download)
 
-    def _rounds(self) -> list[int]:
-        return [int(file.stem) for file in self.path.glob("*.state")]
+    def _rounds(self, kind: str = "state") -> list[int]:
+        return [int(file.stem) for file in self.path.glob(f"*.{kind}") if file.stem.isdecimal()]
+
+    def _forget_before(self, round_number: int) -> None:
+        """Remove older rounds, but not the last one that the device played."""
+        last = max(self._rounds(), default=None)
+        for kind in ("state", "download"):
+            for old in self._rounds(kind):
+                if old < round_number and old != last:
+                    (self.path / f"{old}.{kind}").unlink(missing_ok=True)
 
     def _state(self, round_number: int) -> Path:
         return self.path / f"{round_number}.state"
@@ -90,9 +112,16 @@ class Store:
         if self.path.exists():
             return
         self.path.mkdir(parents=True)
-        runs = sorted(self._runs.iterdir(), key=lambda folder: folder.stat().st_mtime)
-        for old in runs[:-RUNS_KEPT]:
+        runs = [folder for folder in self._runs.iterdir() if _is_run(folder)]
+        for old in sorted(runs, key=lambda folder: folder.stat().st_mtime)[:-RUNS_KEPT]:
             shutil.rmtree(old, ignore_errors=True)
+
+
+def _is_run(folder: Path) -> bool:
+    """Whether a folder was made here: it has the name of a run, and devices are all it holds."""
+    if not RUN_NAME.fullmatch(folder.name) or folder.is_symlink() or not folder.is_dir():
+        return False
+    return all(DEVICE_NAME.fullmatch(inner.name) and inner.is_dir() for inner in folder.iterdir())
 
 
 def _write_sealed(path: Path, data: bytes) -> None:

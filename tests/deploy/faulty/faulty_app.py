@@ -90,6 +90,8 @@ def spoilt(trained: Trained, fault: str) -> Trained:
     changes = {
         "old-round": {"round": trained.round - 1},
         "boast": {"accuracies": [7.0] * len(trained.accuracies)},
+        "slow": {"seconds": 1e6},
+        "rich": {"samples": 1 << 40},
         "chatter": {"accuracies": [0.5] * 1000},
     }
     return trained.model_copy(update=changes[fault])
