@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from mix2fld.cli import main
+from stored_runs import save_toy_dataset
 from toys import toy_dataset
 
 SMALL = [
@@ -20,16 +21,7 @@ SMALL = [
 
 @pytest.fixture(scope="module")
 def own_file(tmp_path_factory: pytest.TempPathFactory) -> str:
-    data = toy_dataset()
-    path = tmp_path_factory.mktemp("data") / "toy.npz"
-    np.savez(
-        path,
-        train_images=data.train_images,
-        train_labels=data.train_labels,
-        test_images=data.test_images,
-        test_labels=data.test_labels,
-    )
-    return str(path)
+    return str(save_toy_dataset(tmp_path_factory.mktemp("data") / "toy.npz"))
 
 
 def failure(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:

@@ -6,13 +6,12 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from mix2fld.cli import main
 from mix2fld.interrupts import raise_if_remembered, remembered
 from mix2fld.playing import Watcher
-from toys import toy_dataset
+from stored_runs import save_toy_dataset
 
 SMALL = [
     *("--devices", "4", "--samples-per-device", "40", "--partition", "iid", "--model", "mlp"),
@@ -23,16 +22,7 @@ SMALL = [
 
 @pytest.fixture(scope="module")
 def own_file(tmp_path_factory: pytest.TempPathFactory) -> str:
-    data = toy_dataset()
-    path = tmp_path_factory.mktemp("data") / "toy.npz"
-    np.savez(
-        path,
-        train_images=data.train_images,
-        train_labels=data.train_labels,
-        test_images=data.test_images,
-        test_labels=data.test_labels,
-    )
-    return str(path)
+    return str(save_toy_dataset(tmp_path_factory.mktemp("data") / "toy.npz"))
 
 
 def interrupt(phase: str, info: dict[str, int]) -> None:

@@ -131,6 +131,7 @@ def _finished(path: Path, made_with: dict[str, str]) -> RunResult | None:
         result = folder.finished()
         if result is not None:
             folder.check_data()
+            folder.tidy()
         return result
     except DamagedError:
         return None  # going on tells what is damaged, and plays it again

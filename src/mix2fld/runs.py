@@ -8,7 +8,7 @@ on from, and after damage to one file another one.
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -139,6 +139,14 @@ class RunFolder:
         own = self._files("")
         if self._holds_other_files() or (own == [self._config] and not is_of_run(self._config)):
             raise InputError(f"out = {self.path}: holds other files; name another folder")
+
+    def tidy(self) -> None:
+        """Remove what a process left that died at the very end of its run."""
+        with suppress(OSError):  # a folder that cannot be written is as good a result
+            if (self._files(PART) or (self.path / LOCK).exists()) and self._lock.take():
+                for leftover in self._files(PART):
+                    remove(leftover)
+                self.close()
 
     def clear(self) -> None:
         """Remove a run, and only the files of a run."""

@@ -320,3 +320,13 @@ def test_nothing_is_overwritten_unless_all_may_be(tmp_path) -> None:
     assert contents(tmp_path / "fl-s0") == before
     run(both, tmp_path, dataset=toy_dataset(), overwrite=True, watcher=Quiet())
     assert contents(tmp_path / "fl-s0") == before
+
+
+def test_a_lock_left_at_the_end_of_a_run_goes_with_the_next_start(tmp_path) -> None:
+    play(tmp_path)
+    folder = tmp_path / "fl-s0"
+    before = contents(folder)
+    (folder / ".lock").touch()
+    (folder / "summary.json.part").write_text("{")
+    go_on(folder, toy_dataset(), Quiet())
+    assert contents(folder) == before
