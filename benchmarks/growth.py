@@ -67,11 +67,11 @@ def measure(name: str, value: int) -> dict[str, Any]:
     import jax
     import numpy as np
 
-    from mix2fld.batching import TestSet, pick
     from mix2fld.config import Config
     from mix2fld.data import load_dataset
+    from mix2fld.learning.xla import TestSet, pick
     from mix2fld.models import mlp
-    from mix2fld.runner import make_simulation
+    from mix2fld.runs.simulation import make_simulation
 
     devices = value if name == "devices" else 10
     steps = max(
@@ -92,7 +92,7 @@ def measure(name: str, value: int) -> dict[str, Any]:
     model = mlp((28, 28, 1), 10, hidden=(value,)) if name == "weights" else None
     dataset = load_dataset(config.data)
     simulation = make_simulation(config, dataset, model)
-    state, _ = simulation.play_round(simulation.start())
+    state, _ = simulation.run_round(simulation.start())
     seconds = []
     for round_number in range(2, 2 + REPEATS):
         draws = simulation.draws(round_number)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from mix2fld.config import Config
 from mix2fld.data import load_dataset, partition
-from mix2fld.learning import draw_samples
+from mix2fld.learning.steps import draw_samples
 from mix2fld.streams import stream
 from mix2fld.types import Dataset
 
@@ -100,7 +100,7 @@ def reference(work: Work, device: int) -> Tensors:
     import jax
     import jax.numpy as jnp
 
-    from mix2fld.learning import begin_phase, label_loss, one_hot, sgd_steps
+    from mix2fld.learning.steps import begin_phase, label_loss, one_hot, sgd_steps
 
     learner = paper_learner()
     trained = jax.jit(sgd_steps, static_argnums=(0, 1))(
@@ -119,7 +119,7 @@ def reference(work: Work, device: int) -> Tensors:
 def paper_learner(kernel: str = "xla") -> Any:
     """The package's learner for this work: the paper's network and plain SGD."""
     from mix2fld.config import LearningConfig
-    from mix2fld.learning import Learner
+    from mix2fld.learning.steps import Learner
     from mix2fld.models import paper_cnn
 
     config = LearningConfig(learning_rate=LEARNING_RATE, kernel=kernel)

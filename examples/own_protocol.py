@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 import mix2fld
+from mix2fld.learning.task import Task
 from mix2fld.server.steps import Inbox, take_mean_weights
-from mix2fld.task import Task
 from mix2fld.types import SeedSet, ServerState
 
 

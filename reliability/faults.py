@@ -12,8 +12,8 @@ from mix2fld.config import Config
 from mix2fld.data import load_dataset
 from mix2fld.errors import InputError
 from mix2fld.protocol import PROTOCOLS
-from mix2fld.rounds import RoundInfo
-from mix2fld.runner import Watcher, run
+from mix2fld.round.info import RoundInfo
+from mix2fld.runs.simulation import Watcher, run
 from mix2fld.types import Dataset
 from reliability.faulty_disk import FAULTS, INSTANTS, Crash, Fault, FaultyDisk, Instant, on
 from reliability.records import write_record
@@ -32,7 +32,7 @@ class Quiet(Watcher):
     def note(self, line: str) -> None:
         self.notes.append(line)
 
-    def round_played(self, config: Config, info: RoundInfo) -> None:
+    def round_done(self, config: Config, info: RoundInfo) -> None:
         if info.round == self.stop_after:
             raise KeyboardInterrupt
 

@@ -1,4 +1,4 @@
-"""A stand-in for the ``os`` of ``mix2fld.storage`` in which one chosen operation goes wrong."""
+"""A stand-in for the ``os`` of ``mix2fld.data.files`` in which one chosen operation goes wrong."""
 
 import errno
 import os
@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from mix2fld import storage
+from mix2fld.data import files as storage
 
 Instant = Literal["before", "during", "after"]
 Fault = Literal["process dies", "power is cut", "power is cut, names survive", "disk is full"]

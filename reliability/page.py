@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-from mix2fld import checkpoint, config_file, records
 from mix2fld.link import payload
+from mix2fld.runs import checkpoint, config_file, records
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "reliability.md"

@@ -18,11 +18,11 @@ from rich.console import Console
 
 from mix2fld.config import Config
 from mix2fld.data import load_dataset
-from mix2fld.loading import find_run_folders
 from mix2fld.protocol import PROTOCOLS
 from mix2fld.report.tables import results_table
-from mix2fld.rounds import RoundInfo
-from mix2fld.runner import Watcher, go_on, run
+from mix2fld.round.info import RoundInfo
+from mix2fld.runs.reader import find_run_folders
+from mix2fld.runs.simulation import Watcher, resume_run, run
 from reliability.records import write_record
 from reliability.toy import small_config, write_dataset
 
@@ -36,7 +36,7 @@ class Stopper(Watcher):
     def __init__(self, protocol: str) -> None:
         self.protocol = protocol
 
-    def round_played(self, config: Config, info: RoundInfo) -> None:
+    def round_done(self, config: Config, info: RoundInfo) -> None:
         if config.protocols[0] == self.protocol and info.round == 1:
             raise KeyboardInterrupt
 
@@ -59,7 +59,7 @@ def one_pass(number: int, file: Path, folder: Path) -> int:
     try:
         run(config, folder, dataset=dataset, watcher=Stopper(names[number % len(names)]))
     except KeyboardInterrupt:
-        results = [go_on(path, dataset) for path in find_run_folders([folder])]
+        results = [resume_run(path, dataset) for path in find_run_folders([folder])]
     Console(file=io.StringIO()).print(results_table(results))
     shutil.rmtree(folder)
     return sum(len(result.rounds) for result in results)

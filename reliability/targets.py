@@ -17,18 +17,18 @@ from pathlib import Path
 
 import numpy as np
 
-from mix2fld.checkpoint import dump_checkpoint
-from mix2fld.clock import Clock
 from mix2fld.config import Config
-from mix2fld.config_file import dump_config, parse_config
 from mix2fld.data.archives import ARCHIVE_ERRORS, read_tar, read_zip
 from mix2fld.data.own_file import read_own_file
 from mix2fld.data.readers import LAYOUTS, PlaceError, decode
 from mix2fld.errors import InputError
 from mix2fld.link.payload import Outputs, PayloadError, SeedSamples, Weights
-from mix2fld.loading import read_run
-from mix2fld.rounds import RoundInfo, RunState
-from mix2fld.runs import RunFolder
+from mix2fld.round.clock import Clock
+from mix2fld.round.info import RoundInfo, RunState
+from mix2fld.runs.checkpoint import dump_checkpoint
+from mix2fld.runs.config_file import dump_config, parse_config
+from mix2fld.runs.folder import RunFolder
+from mix2fld.runs.reader import read_run
 from mix2fld.types import Dimensions, Seeds, ServerState
 
 sys.path.append(str(Path(__file__).parent.parent / "tests"))

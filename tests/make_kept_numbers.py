@@ -12,9 +12,8 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from toys import toy_config, toy_dataset
-
 import mix2fld
+from toys import toy_config, toy_dataset
 
 KEPT = Path(__file__).parent / "records" / "kept_numbers.json"
 FADING = {"link": "rayleigh", "bandwidth_hz": 1e6, "max_slots": 420, "uplink_power_dbm": 12.0}
@@ -75,4 +74,8 @@ if __name__ == "__main__":
     KEPT.write_text(json.dumps(kept) + "\n")
     for part in ("toy", "lossy", "mnist"):
         for name, rounds in kept[part].items():
-            print(part, name, [(r["uploads"], r["downloads"], r["accuracy"]["global"]) for r in rounds])
+            print(
+                part,
+                name,
+                [(r["uploads"], r["downloads"], r["accuracy"]["global"]) for r in rounds],
+            )

@@ -112,7 +112,7 @@ class Reference:
             seeds_due=[self.protocol in MAKE_SEEDS] * devices,
         )
 
-    def play_round(self, before: State) -> tuple[State, Record]:
+    def run_round(self, before: State) -> tuple[State, Record]:
         """Algorithm 1 from line 3 to line 13; the other protocols leave lines out."""
         p, devices = before.round + 1, range(len(self.samples))
         channel = self.config.channel

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from mix2fld.config import Config
-from mix2fld.runner import run
+from mix2fld.runs.simulation import run
 from toys import CoinLink, toy_config, toy_dataset
 
 

@@ -4,9 +4,9 @@ import jax
 import numpy as np
 import pytest
 
-from mix2fld import batching
-from mix2fld.batching import over_devices, pick
-from mix2fld.runner import make_simulation
+from mix2fld.learning import xla as batching
+from mix2fld.learning.xla import over_devices, pick
+from mix2fld.runs.simulation import make_simulation
 from toys import toy_config, toy_dataset
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from mix2fld.cli import main
-from mix2fld.interrupts import raise_if_remembered, remembered
-from mix2fld.playing import Watcher
+from mix2fld.runs.interrupts import raise_if_remembered, remembered
+from mix2fld.runs.loop import Watcher
 from stored_runs import save_toy_dataset
 
 SMALL = [

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mix2fld.config import Config, field_names, mixing_condition
-from mix2fld.config_file import dump_config, load_config
 from mix2fld.errors import InputError
+from mix2fld.runs.config_file import dump_config, load_config
 
 DECISIONS = Path(__file__).parent.parent / "docs" / "decisions"
 

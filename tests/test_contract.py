@@ -6,16 +6,16 @@ import jax
 import numpy as np
 import pytest
 
-from mix2fld.batching import pick
-from mix2fld.exchange import (
+from mix2fld.learning.xla import pick
+from mix2fld.protocol import PROTOCOLS
+from mix2fld.round.wire import (
     decode_upload,
     download_bits,
     encode_download,
     encode_upload,
     upload_bits,
 )
-from mix2fld.protocol import PROTOCOLS
-from mix2fld.runner import make_simulation, run
+from mix2fld.runs.simulation import make_simulation, run
 from mix2fld.types import Knowledge
 from toys import DeadLink, toy_config, toy_dataset
 
@@ -41,7 +41,7 @@ def test_bits_charged_are_bits_carried(name: str, with_seeds: bool) -> None:
 @every_protocol
 def test_download_is_charged_as_carried(name: str) -> None:
     simulation = make_simulation(toy_config(protocols=name), toy_dataset())
-    state, info = simulation.play_round(simulation.start())
+    state, info = simulation.run_round(simulation.start())
     carried = 0
     if state.server.updates:
         carried = 8 * len(encode_download(simulation.protocol, simulation.task, state.server))
@@ -94,7 +94,7 @@ def test_over_a_dead_link_all_devices_are_isolated(name: str) -> None:
         simulation = make_simulation(toy_config(protocols=protocol), toy_dataset(), link=DeadLink())
         state = simulation.start()
         for _ in range(2):
-            state, info = simulation.play_round(state)
+            state, info = simulation.run_round(state)
             assert info.uploads["delivered"] == 0
         final.append(state)
     for own, isolated in zip(*(jax.tree.leaves(s.weights) for s in final), strict=True):
@@ -105,10 +105,10 @@ def test_over_a_dead_link_all_devices_are_isolated(name: str) -> None:
 def test_a_device_that_misses_a_download_keeps_its_own(name: str) -> None:
     simulation = make_simulation(toy_config(protocols=name), toy_dataset(), link=DeadDownlink())
     start = simulation.start()
-    state, info = simulation.play_round(start)
+    state, info = simulation.run_round(start)
     assert info.downloads["delivered"] == 0
     np.testing.assert_array_equal(state.teachers, start.teachers)
-    accuracy = simulation.play_round(start)[1].accuracy["devices"]
+    accuracy = simulation.run_round(start)[1].accuracy["devices"]
     assert accuracy == info.accuracy["devices"]
     if state.server.weights is not None:
         for device in range(4):

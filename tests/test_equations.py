@@ -8,9 +8,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from mix2fld.config import ChannelConfig, Config, LearningConfig, SeedingConfig, mixing_condition
-from mix2fld.convergence import relative_change
 from mix2fld.device.seeds import mix, mixed_samples
-from mix2fld.learning import (
+from mix2fld.learning.steps import (
     Learner,
     Loss,
     average_outputs,
@@ -19,8 +18,10 @@ from mix2fld.learning import (
     label_loss,
     sgd_steps,
 )
+from mix2fld.learning.task import make_task
 from mix2fld.link import RayleighLink
 from mix2fld.server import aggregate
+from mix2fld.server.convergence import relative_change
 from mix2fld.server.conversion import convert
 from mix2fld.server.inverse_mixup import (
     Groups,
@@ -31,7 +32,6 @@ from mix2fld.server.inverse_mixup import (
     unmix,
 )
 from mix2fld.server.seed_sets import soft_labels
-from mix2fld.task import make_task
 from mix2fld.types import Model, SeedSet, ServerState, Upload
 
 ONE_PIXEL = Model(

@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from mix2fld.learning import begin_phase, draw_samples, label_loss, one_hot, sgd_steps
-from mix2fld.runner import make_simulation
+from mix2fld.learning.steps import begin_phase, draw_samples, label_loss, one_hot, sgd_steps
+from mix2fld.runs.simulation import make_simulation
 from mix2fld.streams import stream
 from mix2fld.types import Weights
 from toys import toy_config, toy_dataset
@@ -16,7 +16,7 @@ def final_state(**fields: object):
     simulation = make_simulation(toy_config(**fields), toy_dataset())
     state = simulation.start()
     for _ in range(simulation.task.config.rounds):
-        state, _ = simulation.play_round(state)
+        state, _ = simulation.run_round(state)
     return simulation, state
 
 
@@ -138,7 +138,7 @@ def test_measured_time_leaves_compiling_out(monkeypatch: pytest.MonkeyPatch) -> 
     )
     state = simulation.start()
     for expected_calls in (2, 3):
-        state, info = simulation.play_round(state)
+        state, info = simulation.run_round(state)
         assert len(calls) == expected_calls
         assert info.seconds["computing"] > 0
     assert_same(state.weights, final_state(protocols="mix2fld", curve_points=1)[1].weights)

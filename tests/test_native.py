@@ -11,10 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from mix2fld import native
 from mix2fld.config import LearningConfig
 from mix2fld.errors import InputError
-from mix2fld.learning import (
+from mix2fld.learning.steps import (
     Learner,
     Phase,
     begin_phase,
@@ -25,7 +24,7 @@ from mix2fld.learning import (
     label_loss,
     sgd_steps,
 )
-from mix2fld.models import mlp, paper_cnn
+from mix2fld.models import mlp, native, paper_cnn
 
 SHAPES = [(28, 28, 1), (32, 32, 3), (8, 8, 2)]
 STEPS = 60

@@ -7,7 +7,7 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
-from mix2fld.runner import run
+from mix2fld.runs.simulation import run
 from toys import toy_config, toy_dataset
 
 NOTEBOOKS = sorted((Path(__file__).parent.parent / "examples").glob("*.ipynb"))

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 import reference_networks
-from mix2fld.batching import pick
 from mix2fld.config import Config
-from mix2fld.engine import Simulation
-from mix2fld.learning import one_hot
-from mix2fld.native import small_cnn
+from mix2fld.fleet.local import Simulation
+from mix2fld.learning.steps import one_hot
+from mix2fld.learning.xla import pick
+from mix2fld.models.native import small_cnn
 from mix2fld.protocol import PROTOCOLS
-from mix2fld.rounds import RoundInfo, RunState
-from mix2fld.runner import make_simulation
+from mix2fld.round.info import RoundInfo, RunState
+from mix2fld.runs.simulation import make_simulation
 from mix2fld.server.inverse_mixup import Pool, find_groups
 from mix2fld.streams import stream
 from mix2fld.types import Dataset
@@ -141,8 +141,8 @@ def play_both(config: Config) -> tuple[list[State], list[Record]]:
     assert_same_state(state, expected, dict.fromkeys(expected.weights[0], 0.0))
     states, records = [], []
     for _ in range(2):
-        state, info = simulation.play_round(state)
-        expected, record = oracle.play_round(expected)
+        state, info = simulation.run_round(state)
+        expected, record = oracle.run_round(expected)
         slack = rounding_slack(oracle, record)
         assert_same_state(state, expected, slack)
         assert_same_record(info, record, max(np.max(tensor) for tensor in slack.values()))
@@ -333,7 +333,7 @@ def test_initial_weights(start: str) -> None:
 
 def test_pairs_are_used_again_when_there_are_too_few() -> None:
     simulation = a_simulation(a_config("mix2fld"))
-    _, info = simulation.play_round(simulation.start())
+    _, info = simulation.run_round(simulation.start())
     assert info.seeds["samples"] == 4 * 10
     assert info.seeds["distinct_groups"] < 20
 
@@ -365,7 +365,7 @@ def oracle_end(config: Config) -> State:
     oracle = an_oracle(a_simulation(config))
     state = oracle.start()
     for _ in range(2):
-        state, _ = oracle.play_round(state)
+        state, _ = oracle.run_round(state)
     return state
 
 

@@ -12,17 +12,17 @@ from scipy import stats
 
 from mix2fld.cli import main
 from mix2fld.errors import InputError
-from mix2fld.planning import plan_link
 from mix2fld.reproduction import paper
 from mix2fld.reproduction.claims import CLAIMS, judge
 from mix2fld.reproduction.evidence import Claim, Evidence, Part, sized
 from mix2fld.reproduction.experiments import EXPERIMENTS, FULL, QUICK, Cell, Experiment, Scale
-from mix2fld.reproduction.grid import GridWatcher, cells_of, play_experiment, total_work
+from mix2fld.reproduction.grid import GridWatcher, cells_of, run_experiment, total_work
 from mix2fld.reproduction.records import CellRecord, load_records, save_records
 from mix2fld.reproduction.results import ResultsFolder
 from mix2fld.reproduction.statistics import gain, spread
 from mix2fld.reproduction.times import StepCost, jumps, rounds_to_final, times_longer
-from mix2fld.runs import RunResult
+from mix2fld.round.plan import plan_link
+from mix2fld.runs.folder import RunResult
 from toys import toy_config, toy_dataset
 
 ROOT = Path(__file__).parent.parent
@@ -79,7 +79,7 @@ class Counter(GridWatcher):
     def __init__(self, stop_after: int = 10**6) -> None:
         self.rounds, self.stop_after = 0, stop_after
 
-    def round_played(self, config: object, info: object) -> None:
+    def round_done(self, config: object, info: object) -> None:
         self.rounds += 1
         if self.rounds == self.stop_after:
             raise KeyboardInterrupt
@@ -87,25 +87,25 @@ class Counter(GridWatcher):
 
 def test_a_stopped_grid_goes_on(tmp_path: Path) -> None:
     experiment = tiny_experiment(tmp_path)
-    whole = play_experiment(experiment, TINY, tmp_path / "whole", Counter())
+    whole = run_experiment(experiment, TINY, tmp_path / "whole", Counter())
     with pytest.raises(KeyboardInterrupt):
-        play_experiment(experiment, TINY, tmp_path / "cut", Counter(stop_after=3))
+        run_experiment(experiment, TINY, tmp_path / "cut", Counter(stop_after=3))
     rest = Counter()
-    cut = play_experiment(experiment, TINY, tmp_path / "cut", rest)
+    cut = run_experiment(experiment, TINY, tmp_path / "cut", rest)
     assert cut == whole
     assert rest.rounds == 8 - 3
     again = Counter()
-    assert play_experiment(experiment, TINY, tmp_path / "cut", again) == whole
+    assert run_experiment(experiment, TINY, tmp_path / "cut", again) == whole
     assert again.rounds == 0
     damaged = next((tmp_path / "cut").rglob("rounds.jsonl"))
     damaged.write_bytes(damaged.read_bytes()[:-9])
-    assert play_experiment(experiment, TINY, tmp_path / "cut", Counter()) == whole
+    assert run_experiment(experiment, TINY, tmp_path / "cut", Counter()) == whole
     assert total_work([experiment], TINY) == 8 * 4
 
 
 def test_records_hold_what_the_runs_gave(tmp_path: Path) -> None:
     experiment = tiny_experiment(tmp_path)
-    played = play_experiment(experiment, TINY, tmp_path / "runs", Counter())
+    played = run_experiment(experiment, TINY, tmp_path / "runs", Counter())
     path = tmp_path / "records" / "tiny.json"
     save_records(path, experiment, TINY, played)
     cells = load_records(path)

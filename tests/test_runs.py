@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from mix2fld.config_file import load_config
 from mix2fld.errors import InputError
-from mix2fld.playing import Watcher
 from mix2fld.protocol import PROTOCOLS
-from mix2fld.rounds import RoundInfo
-from mix2fld.runner import run
+from mix2fld.round.info import RoundInfo
+from mix2fld.runs.config_file import load_config
+from mix2fld.runs.loop import Watcher
+from mix2fld.runs.simulation import run
 from toys import CoinLink, toy_config, toy_dataset
 
 
@@ -20,7 +20,7 @@ class StopAfter(Watcher):
     def __init__(self, rounds: int) -> None:
         self.rounds = rounds
 
-    def round_played(self, config: object, info: RoundInfo) -> None:
+    def round_done(self, config: object, info: RoundInfo) -> None:
         if info.round == self.rounds:
             raise KeyboardInterrupt
 

@@ -8,10 +8,10 @@ import pytest
 
 from mix2fld.cli.progress import Watchers
 from mix2fld.errors import InputError
-from mix2fld.loading import read_run
-from mix2fld.metrics import metrics_of
-from mix2fld.runner import run
-from mix2fld.tracking import tracked
+from mix2fld.runs.metrics import metrics_of
+from mix2fld.runs.reader import read_run
+from mix2fld.runs.simulation import run
+from mix2fld.runs.trackers import tracked
 from test_runs import StopAfter
 from toys import toy_config, toy_dataset
 
@@ -106,7 +106,7 @@ def test_wandb_offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_tracker_that_is_not_installed_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mix2fld.tracking.find_spec", lambda _: None)
+    monkeypatch.setattr("mix2fld.runs.trackers.find_spec", lambda _: None)
     with (
         pytest.raises(InputError, match=r"track = 'wandb'.*mix2fld\[wandb\]"),
         tracked("wandb", tmp_path),

@@ -7,8 +7,8 @@ import jax
 import numpy as np
 
 from benchmarks.work import deal, draw, initial_weights, mean_weights, paper_learner, weight_tree
-from mix2fld.batching import Trainer
-from mix2fld.learning import label_loss, one_hot
+from mix2fld.learning.steps import label_loss, one_hot
+from mix2fld.learning.xla import Trainer
 
 
 def measure(devices: int, steps: int, kernel: str = "auto") -> dict[str, Any]:

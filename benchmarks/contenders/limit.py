@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-import mix2fld.native
+import mix2fld.models.native
 from benchmarks.machine import cpu_flags
 from benchmarks.work import CORES, LEARNING_RATE, Tensors, Work, mean_weights, paper_work
-from mix2fld.learning import one_hot
+from mix2fld.learning.steps import one_hot
 
-SOURCE = Path(mix2fld.native.__file__).with_name("small_cnn.c")
+SOURCE = Path(mix2fld.models.native.__file__).with_name("small_cnn.c")
 SIZES = {"SIDE": 28, "CHANNELS": 1, "FIRST": 12, "SECOND": 6, "LABELS": 10}
 
 
@@ -59,7 +59,15 @@ def compiled() -> ctypes.CDLL:
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder) / "limit.so"
         sizes = [f"-D{name}={size}" for name, size in {**SIZES, "LANES": lanes()}.items()]
-        command = [compiler, *mix2fld.native.FLAGS, *sizes, str(SOURCE), "-o", str(target), "-lm"]
+        command = [
+            compiler,
+            *mix2fld.models.native.FLAGS,
+            *sizes,
+            str(SOURCE),
+            "-o",
+            str(target),
+            "-lm",
+        ]
         subprocess.run(command, check=True)
         return ctypes.CDLL(str(target))
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from mix2fld.config import Config
 from mix2fld.data import load_dataset
-from mix2fld.runner import make_simulation
+from mix2fld.runs.simulation import make_simulation
 
 
 def measure(devices: int, steps: int) -> dict[str, Any]:
@@ -20,5 +20,5 @@ def measure(devices: int, steps: int) -> dict[str, Any]:
         link="ideal",
     )
     simulation = make_simulation(config, load_dataset(config.data))
-    simulation.play_round(simulation.start())
+    simulation.run_round(simulation.start())
     return {"peak_gb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9}

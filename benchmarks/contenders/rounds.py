@@ -6,11 +6,11 @@ from contextlib import ExitStack
 from typing import Any
 from unittest.mock import patch
 
-from mix2fld.batching import TestSet, Trainer
 from mix2fld.config import Config
 from mix2fld.data import load_dataset
+from mix2fld.learning.xla import TestSet, Trainer
 from mix2fld.protocol import PROTOCOLS
-from mix2fld.runner import make_simulation
+from mix2fld.runs.simulation import make_simulation
 from mix2fld.server import steps as server_steps
 from mix2fld.types import Dataset
 
@@ -67,7 +67,7 @@ def measure_protocol(config: Config, dataset: Dataset) -> dict[str, float]:
     """Seconds of each part of a round; the first round, which compiles, is not counted."""
     simulation = make_simulation(config, dataset)
     started = time.perf_counter()
-    state, _ = simulation.play_round(simulation.start())
+    state, _ = simulation.run_round(simulation.start())
     first = time.perf_counter() - started
     watch = Stopwatch()
     with ExitStack() as stack:
@@ -75,7 +75,7 @@ def measure_protocol(config: Config, dataset: Dataset) -> dict[str, float]:
             # A method is found on the class, so self comes first, as with any function.
             stack.enter_context(patch.object(home, name, watch.around(part, getattr(home, name))))
         started = time.perf_counter()
-        simulation.play_round(state)
+        simulation.run_round(state)
         total = time.perf_counter() - started
     seconds = {part: watch.seconds(part) for part, _, _ in PARTS}
     return {"total": total, **seconds, "rest": total - watch.covered(), "first": first - total}

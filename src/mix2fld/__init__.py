@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from mix2fld.config import Config
     from mix2fld.errors import InputError
-    from mix2fld.loading import load_runs
-    from mix2fld.planning import plan_link
     from mix2fld.protocol import PROTOCOLS, Protocol
-    from mix2fld.runner import run
-    from mix2fld.runs import RunResult
+    from mix2fld.round.plan import plan_link
+    from mix2fld.runs.folder import RunResult
+    from mix2fld.runs.reader import load_runs
+    from mix2fld.runs.simulation import run
     from mix2fld.types import Dataset, Delivery, Model
 
 __version__ = "0.1.0"
@@ -34,12 +34,12 @@ __all__ = [
 _HOMES = {
     "Config": "config",
     "InputError": "errors",
-    "load_runs": "loading",
+    "load_runs": "runs.reader",
     "PROTOCOLS": "protocol",
     "Protocol": "protocol",
-    "RunResult": "runs",
-    "plan_link": "planning",
-    "run": "runner",
+    "RunResult": "runs.folder",
+    "plan_link": "round.plan",
+    "run": "runs.simulation",
     "Dataset": "types",
     "Delivery": "types",
     "Model": "types",

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from mix2fld.config import SeedingConfig
 from mix2fld.device.seeds import mixed_samples, raw_samples
 from mix2fld.errors import InputError, did_you_mean
-from mix2fld.learning import Loss, distillation_loss, label_loss
+from mix2fld.learning.steps import Loss, distillation_loss, label_loss
+from mix2fld.learning.task import Task
 from mix2fld.link.payload import Nothing, Outputs, Payload, SeedSamples, Weights
 from mix2fld.server.seed_sets import as_collected, inversely_mixed
 from mix2fld.server.steps import (
@@ -23,7 +24,6 @@ from mix2fld.server.steps import (
     take_mean_outputs,
     take_mean_weights,
 )
-from mix2fld.task import Task
 from mix2fld.types import Seeds, SeedSet, ServerState
 
 CollectSeeds = Callable[

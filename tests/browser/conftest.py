@@ -8,8 +8,8 @@ import pytest
 from playwright.sync_api import Browser, sync_playwright
 from watched import Watched
 
-from mix2fld.loading import require_runs
 from mix2fld.report.html import write_report
+from mix2fld.runs.reader import require_runs
 from stored_runs import play
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")

@@ -11,9 +11,9 @@ from PIL import Image
 from playwright.sync_api import Page, expect
 from watched import Watched
 
-from mix2fld.config_file import dump_sealed_config, load_config
-from mix2fld.loading import require_runs
 from mix2fld.report.html import write_report
+from mix2fld.runs.config_file import dump_sealed_config, load_config
+from mix2fld.runs.reader import require_runs
 
 WIDE = {"width": 1280, "height": 900}
 PHONE = {"width": 390, "height": 844}

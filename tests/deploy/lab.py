@@ -21,8 +21,8 @@ from mix2fld.deploy.server_app import serve
 from mix2fld.deploy.settings import Settings, read_settings
 from mix2fld.deploy.store import Store
 from mix2fld.link import Direction
-from mix2fld.runner import run
-from mix2fld.runs import RunFolder
+from mix2fld.runs.folder import RunFolder
+from mix2fld.runs.simulation import run
 from mix2fld.types import Delivery
 from toys import toy_config, toy_dataset
 

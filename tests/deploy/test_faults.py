@@ -16,7 +16,7 @@ from deploy.lab import (
 from deploy.test_in_process import HOSTILE
 from mix2fld.deploy.keys import make_certificates, make_device_key
 from mix2fld.protocol import PROTOCOLS
-from mix2fld.runs import RunFolder
+from mix2fld.runs.folder import RunFolder
 
 pytestmark = pytest.mark.deployment
 

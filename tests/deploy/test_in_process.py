@@ -27,8 +27,8 @@ from mix2fld.deploy.messages import Refused, Trained, TrainOrder
 from mix2fld.deploy.settings import Settings
 from mix2fld.deploy.store import Store
 from mix2fld.errors import InputError
+from mix2fld.learning.task import make_task
 from mix2fld.protocol import PROTOCOLS
-from mix2fld.task import make_task
 from toys import toy_dataset
 
 sys.path.insert(0, str(FAULTY))
@@ -351,5 +351,5 @@ def test_only_the_deployment_imports_flower() -> None:
         if file.parent.name != "deploy":
             assert not re.search(r"^\s*(import|from) flwr", text, re.MULTILINE), file
         else:
-            assert "mix2fld.engine" not in text, file
+            assert "mix2fld.fleet.local" not in text, file
             assert not re.search(r"import.*(pickle|marshal|dill)", text), file

@@ -13,6 +13,7 @@ from flwr.app import ConfigRecord, RecordDict
 
 from mix2fld.cli import main
 from mix2fld.config import Config
+from mix2fld.data.files import FolderLock
 from mix2fld.deploy import testbed
 from mix2fld.deploy.federation import Federation, app_folder
 from mix2fld.deploy.keys import make_certificates, make_device_key
@@ -30,8 +31,7 @@ from mix2fld.deploy.messages import (
 from mix2fld.deploy.settings import Settings, read_settings
 from mix2fld.deploy.store import RUNS_KEPT, Store
 from mix2fld.errors import InputError
-from mix2fld.playing import Watcher
-from mix2fld.storage import FolderLock
+from mix2fld.runs.loop import Watcher
 from toys import toy_config, toy_dataset
 
 TRAINED = {"round": 1, "samples": 3, "upload": b"abc", "accuracies": [0.5], "seconds": 0.1}

@@ -18,7 +18,7 @@ from deploy.lab import (
     wait_until,
 )
 from mix2fld.deploy.local import write_device_files
-from mix2fld.runner import run
+from mix2fld.runs.simulation import run
 from toys import toy_dataset
 
 pytestmark = pytest.mark.xdist_group("deployment")

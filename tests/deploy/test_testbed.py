@@ -8,7 +8,7 @@ from deploy.lab import deployed_config
 from mix2fld.deploy import testbed
 from mix2fld.deploy.testbed_page import render
 from mix2fld.errors import InputError
-from mix2fld.playing import Watcher
+from mix2fld.runs.loop import Watcher
 from toys import toy_dataset
 
 pytestmark = pytest.mark.deployment

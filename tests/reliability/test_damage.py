@@ -11,11 +11,11 @@ from safetensors.numpy import load_file, save_file
 from dataset_files import COLOUR, make_info
 from mix2fld.cli import main
 from mix2fld.config import Config
-from mix2fld.config_file import dump_config
 from mix2fld.data.cache import cache_file, read_cache, write_cache
 from mix2fld.errors import InputError
-from mix2fld.runner import go_on, run
-from mix2fld.runs import RunFolder
+from mix2fld.runs.config_file import dump_config
+from mix2fld.runs.folder import RunFolder
+from mix2fld.runs.simulation import resume_run, run
 from toys import DeadLink, toy_config, toy_dataset
 
 CONFIG = toy_config(protocols="fl", rounds=4)
@@ -92,7 +92,7 @@ def test_a_damaged_finished_run_is_no_result(tmp_path, whole, file) -> None:
     path.write_bytes(path.read_bytes().replace(b"0.", b"0.1", 1))
     with pytest.raises(InputError, match=rf"{file}.*mix2fld resume .*fl-s0"):
         RunFolder(path.parent).finished()
-    go_on(path.parent, toy_dataset(), Quiet())
+    resume_run(path.parent, toy_dataset(), Quiet())
     assert contents(path.parent) == whole
 
 
@@ -271,7 +271,7 @@ def test_a_config_that_was_cut_is_not_taken_for_the_defaults(tmp_path, length) -
     config.write_bytes(config.read_bytes()[:length])
     before = contents(folder)
     with pytest.raises(InputError, match=r"config\.toml: (was changed|is not the config)"):
-        go_on(folder, toy_dataset())
+        resume_run(folder, toy_dataset())
     assert contents(folder) == before
 
 
@@ -287,7 +287,7 @@ def test_what_takes_the_place_of_the_config_is_part_of_a_run(tmp_path) -> None:
     with pytest.raises(InputError, match=r"another link \(DeadLink; now as in the config\)"):
         play(tmp_path)
     with pytest.raises(InputError, match="another link"):
-        go_on(tmp_path / "fl-s0", toy_dataset())
+        resume_run(tmp_path / "fl-s0", toy_dataset())
     run(CONFIG, tmp_path, dataset=toy_dataset(), link=DeadLink(), watcher=Quiet())
 
 
@@ -298,7 +298,7 @@ def test_a_run_of_a_deployment_is_left_to_it(tmp_path) -> None:
     with pytest.raises(InputError, match="was played by a deployment"):
         play(tmp_path)
     with pytest.raises(InputError, match="was played by a deployment"):
-        go_on(tmp_path / "fl-s0", toy_dataset())
+        resume_run(tmp_path / "fl-s0", toy_dataset())
     assert contents(tmp_path / "fl-s0") == before
 
 
@@ -328,5 +328,5 @@ def test_a_lock_left_at_the_end_of_a_run_goes_with_the_next_start(tmp_path) -> N
     before = contents(folder)
     (folder / ".lock").touch()
     (folder / "summary.json.part").write_text("{")
-    go_on(folder, toy_dataset(), Quiet())
+    resume_run(folder, toy_dataset(), Quiet())
     assert contents(folder) == before

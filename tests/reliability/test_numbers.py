@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from mix2fld.errors import InputError
-from mix2fld.learning import average_outputs, begin_phase, label_loss, sgd_steps
+from mix2fld.learning.steps import average_outputs, begin_phase, label_loss, sgd_steps
 from mix2fld.report.tables import results_table
-from mix2fld.runner import make_simulation, run
+from mix2fld.runs.simulation import make_simulation, run
+from mix2fld.runs.summary import summarise
 from mix2fld.server.aggregate import average_weights
-from mix2fld.summary import summarise
 from mix2fld.types import Upload
 from toys import toy_config, toy_dataset
 

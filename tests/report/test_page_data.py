@@ -10,7 +10,6 @@ import pytest
 
 from mix2fld.cli.commands import parse
 from mix2fld.config import Config
-from mix2fld.loading import Found, LoadedRun, read_run, require_runs
 from mix2fld.report.command import command
 from mix2fld.report.curves import curve
 from mix2fld.report.dataset import NotAtHandError, data_of
@@ -20,7 +19,8 @@ from mix2fld.report.html import MOST_BYTES, as_json, report_page
 from mix2fld.report.page_data import page_data
 from mix2fld.report.series import group
 from mix2fld.report.summary import over_seeds
-from mix2fld.runner import make_simulation
+from mix2fld.runs.reader import Found, LoadedRun, read_run, require_runs
+from mix2fld.runs.simulation import make_simulation
 from stored_runs import play, save_toy_dataset
 from toys import toy_dataset
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from mix2fld.loading import require_runs
 from mix2fld.report.paper import COLUMN, charts, draw_all
 from mix2fld.report.series import group
+from mix2fld.runs.reader import require_runs
 from stored_runs import play
 
 CURVES = {

@@ -10,7 +10,7 @@ from typing import TextIO
 
 from mix2fld.cli.commands import COMMANDS, overview, parse
 from mix2fld.errors import InputError, did_you_mean
-from mix2fld.interrupts import remembered
+from mix2fld.runs.interrupts import remembered
 
 BAD_INPUT = 2
 INTERRUPTED = 130
@@ -94,14 +94,14 @@ def _run(given: list[str]) -> None:
 
 def _import_jax() -> None:
     """Ctrl-C waits for it: one in the middle of it prints tracebacks, or crashes the process."""
-    from mix2fld.storage import uninterrupted
+    from mix2fld.data.files import uninterrupted
 
     with uninterrupted():
         import jax  # noqa: F401
 
 
 def _remark(given: list[str], stopped: KeyboardInterrupt) -> str:
-    if not (given and given[0] in COMMANDS and COMMANDS[given[0]].goes_on):
+    if not (given and given[0] in COMMANDS and COMMANDS[given[0]].resumes):
         return ""
     resume = f"mix2fld resume {stopped.args[0]}" if stopped.args else ""
     if "--overwrite" in given:  # the same command begins anew

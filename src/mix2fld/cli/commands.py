@@ -23,7 +23,7 @@ class Command:
     does: str
     homes: dict[str, str]
     """Module and class of the command; of each of its own commands, if it has some."""
-    goes_on: bool = False
+    resumes: bool = False
     """Whether the same command goes on where it was interrupted."""
     computes: bool = False
     """Whether it needs JAX."""
@@ -34,21 +34,21 @@ COMMANDS: dict[str, Command] = {
         "Play",
         "compare protocols: one run for each protocol and seed",
         {"": "run:RunCommand"},
-        goes_on=True,
+        resumes=True,
         computes=True,
     ),
     "reproduce": Command(
         "Play",
         "measure the paper's figures, tables and claims again",
         {"": "reproduce:ReproduceCommand"},
-        goes_on=True,
+        resumes=True,
         computes=True,
     ),
     "resume": Command(
         "Play",
         "go on with runs that were stopped",
         {"": "resume:ResumeCommand"},
-        goes_on=True,
+        resumes=True,
         computes=True,
     ),
     "deploy": Command(
@@ -59,7 +59,7 @@ COMMANDS: dict[str, Command] = {
             "keys": "deploy:DeployKeys",
             "testbed": "deploy:DeployTestbed",
         },
-        goes_on=True,
+        resumes=True,
         computes=True,
     ),
     "link": Command(
@@ -178,8 +178,8 @@ def starting_config(given: list[str]) -> Any:
     from pathlib import Path
 
     from mix2fld.config import PRESETS, Config
-    from mix2fld.config_file import load_config
     from mix2fld.errors import InputError, did_you_mean
+    from mix2fld.runs.config_file import load_config
 
     early = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     early.add_argument("--config", type=Path)

@@ -45,7 +45,7 @@ class DeployLocal:
         from mix2fld.data import load_dataset
         from mix2fld.deploy.local import run_locally
         from mix2fld.report.tables import results_table
-        from mix2fld.runner import check
+        from mix2fld.runs.simulation import check
 
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         console, started = self.output.console(), time.perf_counter()
@@ -137,7 +137,7 @@ class DeployTestbed:
         from mix2fld.data import load_dataset
         from mix2fld.deploy.testbed import Rates, check_possible, measure
         from mix2fld.deploy.testbed_page import render, table
-        from mix2fld.runner import check
+        from mix2fld.runs.simulation import check
 
         check_possible()
         signal.signal(signal.SIGTERM, signal.default_int_handler)

@@ -32,7 +32,7 @@ class ExportCommand:
     def run(self) -> None:
         """Write the table."""
         from mix2fld.cli.console import bold
-        from mix2fld.loading import frame_of, require_runs
+        from mix2fld.runs.reader import frame_of, require_runs
 
         if self.to == "parquet" and self.out is None:
             raise InputError("out: name the file to write, e.g. -o runs.parquet")

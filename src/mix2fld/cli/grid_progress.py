@@ -10,8 +10,8 @@ from mix2fld.cli.progress import Bars
 from mix2fld.config import Config
 from mix2fld.reproduction.experiments import Cell, Experiment, Scale
 from mix2fld.reproduction.grid import GridWatcher, cells_of, total_work
-from mix2fld.rounds import RoundInfo
-from mix2fld.runs import RunResult
+from mix2fld.round.info import RoundInfo
+from mix2fld.runs.folder import RunResult
 
 
 class GridProgress(Bars, GridWatcher):
@@ -54,7 +54,7 @@ class GridProgress(Bars, GridWatcher):
         )
         self._progress.update(self._whole, completed=self._done, news=self._left())
 
-    def round_played(self, config: Config, info: RoundInfo) -> None:
+    def round_done(self, config: Config, info: RoundInfo) -> None:
         """Move both bars."""
         self._done += config.data.devices
         self._played += config.data.devices

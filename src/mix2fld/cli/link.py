@@ -25,9 +25,9 @@ class LinkCommand:
         from json import dumps
 
         from mix2fld.cli.console import PipedConsole
-        from mix2fld.planning import plan_link
         from mix2fld.protocol import PROTOCOLS
         from mix2fld.report.tables import link_table
+        from mix2fld.round.plan import plan_link
 
         console = PipedConsole()
         unnamed = self.settings.protocols == Config().protocols

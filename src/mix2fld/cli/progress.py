@@ -10,10 +10,10 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from mix2fld.config import Config
-from mix2fld.playing import Watcher
 from mix2fld.protocol import get_protocol
-from mix2fld.rounds import RoundInfo
-from mix2fld.runs import RunResult
+from mix2fld.round.info import RoundInfo
+from mix2fld.runs.folder import RunResult
+from mix2fld.runs.loop import Watcher
 
 
 class Watchers(Watcher):
@@ -31,10 +31,10 @@ class Watchers(Watcher):
         for watcher in self._watchers:
             watcher.begin(config, rounds_done)
 
-    def round_played(self, config: Config, info: RoundInfo) -> None:
+    def round_done(self, config: Config, info: RoundInfo) -> None:
         """Tell each that a round is over."""
         for watcher in self._watchers:
-            watcher.round_played(config, info)
+            watcher.round_done(config, info)
 
     def end(self, result: RunResult) -> None:
         """Tell each that a run is over."""
@@ -99,7 +99,7 @@ class RichWatcher(Bars, Watcher):
         if rounds_done and not self._console.is_terminal:
             self._console.print(f"{self._title(config)}: {rounds_done} rounds are there already")
 
-    def round_played(self, config: Config, info: RoundInfo) -> None:
+    def round_done(self, config: Config, info: RoundInfo) -> None:
         """Move a run's bar."""
         news = (
             f"accuracy {info.accuracy['reference']:.4f}, "

@@ -29,7 +29,7 @@ class ReportCommand:
     def run(self) -> None:
         """Write the page, and the figures if they are asked for."""
         from mix2fld.cli.console import bold
-        from mix2fld.loading import require_runs
+        from mix2fld.runs.reader import require_runs
 
         console = self.output.console()
         with self.output.working("reading runs"):

@@ -77,8 +77,8 @@ def _measure(
     console: "Console", folder: "ResultsFolder", scale: "Scale", privacy: bool, host: bool
 ) -> None:
     """The two records that are no grids of runs."""
-    from mix2fld.compilation import keep_compiled_code
     from mix2fld.data import cache_folder
+    from mix2fld.learning.compilation import keep_compiled_code
     from mix2fld.reproduction.host import measure_host, save_host
     from mix2fld.reproduction.privacy_records import measure_datasets, save_privacy
 
@@ -99,12 +99,12 @@ def _play(
     folder: "ResultsFolder",
 ) -> None:
     from mix2fld.cli.grid_progress import GridProgress
-    from mix2fld.reproduction.grid import play_experiment
+    from mix2fld.reproduction.grid import run_experiment
     from mix2fld.reproduction.records import save_records
 
     with GridProgress(console, chosen, scale) as watcher:
         for experiment in chosen:
-            played = play_experiment(experiment, scale, out, watcher)
+            played = run_experiment(experiment, scale, out, watcher)
             save_records(folder.records(experiment.name), experiment, scale, played)
 
 

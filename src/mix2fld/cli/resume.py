@@ -12,7 +12,7 @@ from mix2fld.errors import InputError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from mix2fld.runs import RunResult
+    from mix2fld.runs.folder import RunResult
 
 
 @dataclass(frozen=True)
@@ -29,10 +29,10 @@ class ResumeCommand:
     def run(self) -> None:
         """Play all runs to their end."""
         from mix2fld.cli.console import bold
-        from mix2fld.compilation import keep_compiled_code
         from mix2fld.data import cache_folder
-        from mix2fld.loading import find_run_folders, holds_run
+        from mix2fld.learning.compilation import keep_compiled_code
         from mix2fld.report.tables import results_table
+        from mix2fld.runs.reader import find_run_folders, holds_run
 
         if not self.folder.is_dir():
             raise InputError(f"folder = {self.folder}: there is no such folder")
@@ -60,10 +60,10 @@ class ResumeCommand:
 def _go_on(path: Path, console: "Console") -> "RunResult":
     from mix2fld.cli.progress import RichWatcher
     from mix2fld.data import load_dataset
-    from mix2fld.runner import go_on
-    from mix2fld.runs import RunFolder
+    from mix2fld.runs.folder import RunFolder
+    from mix2fld.runs.simulation import resume_run
 
     config = RunFolder(path).config()
     dataset = load_dataset(config.data, console=console)
     with RichWatcher(console, config) as watcher:
-        return go_on(path, dataset, watcher)
+        return resume_run(path, dataset, watcher)

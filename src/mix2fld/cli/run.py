@@ -10,12 +10,12 @@ import tyro
 
 from mix2fld.cli.output import Output
 from mix2fld.config import Config
-from mix2fld.config_file import dump_config
+from mix2fld.runs.config_file import dump_config
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from mix2fld.runs import RunResult
+    from mix2fld.runs.folder import RunResult
 
 
 @dataclass(frozen=True)
@@ -47,8 +47,8 @@ class RunCommand:
     def run(self) -> None:
         """Play all runs."""
         from mix2fld.cli.console import bold
-        from mix2fld.compilation import CompileClock, keep_compiled_code
         from mix2fld.data import cache_folder
+        from mix2fld.learning.compilation import CompileClock, keep_compiled_code
 
         console = self.output.console()
         keep_compiled_code(cache_folder() / "compiled")
@@ -76,8 +76,8 @@ class RunCommand:
     def _play(self, console: "Console", out: Path) -> "list[RunResult]":
         from mix2fld.cli.progress import RichWatcher, Watchers
         from mix2fld.data import load_dataset
-        from mix2fld.runner import check, run
-        from mix2fld.tracking import tracked
+        from mix2fld.runs.simulation import check, run
+        from mix2fld.runs.trackers import tracked
 
         with tracked(self.track, out) as tracker:
             dataset = load_dataset(self.settings.data, console=console)
@@ -91,8 +91,8 @@ class RunCommand:
 
     def _report(self, console: "Console", out: Path) -> None:
         from mix2fld.cli.console import bold
-        from mix2fld.loading import require_runs
         from mix2fld.report.html import write_report
+        from mix2fld.runs.reader import require_runs
 
         with self.output.working("making the report"):
             names = [single.run_name for single in self.settings.single_runs()]

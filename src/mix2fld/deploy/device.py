@@ -8,20 +8,20 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
-from mix2fld.batching import TestSet, Trainer, pick
-from mix2fld.compilation import keep_compiled_code
 from mix2fld.config import Config
 from mix2fld.data import cache_folder
 from mix2fld.data.own_file import OwnArrays, read_own_file
 from mix2fld.deploy.messages import Behind, Trained, TrainOrder
 from mix2fld.deploy.store import Own, Store
 from mix2fld.errors import InputError
-from mix2fld.exchange import decode_download, encode_upload, make_seeds
-from mix2fld.learning import one_hot
+from mix2fld.learning.compilation import keep_compiled_code
+from mix2fld.learning.steps import one_hot
+from mix2fld.learning.task import Task, make_task
+from mix2fld.learning.xla import TestSet, Trainer, pick
 from mix2fld.protocol import Protocol, get_protocol
-from mix2fld.rounds import LocalPhase
-from mix2fld.task import Task, make_task
-from mix2fld.turns import device_turn, local_draws
+from mix2fld.round.info import LocalPhase
+from mix2fld.round.turns import device_turn, local_draws
+from mix2fld.round.wire import decode_download, encode_upload, make_seeds
 from mix2fld.types import Knowledge, Weights
 
 

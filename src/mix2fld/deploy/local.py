@@ -10,15 +10,15 @@ import numpy as np
 
 from mix2fld.config import Config
 from mix2fld.data import check_labels_covered, partition
+from mix2fld.data.files import FolderLock
 from mix2fld.deploy.diary import last_words
 from mix2fld.deploy.federation import Federation
 from mix2fld.deploy.settings import Settings
 from mix2fld.errors import InputError
-from mix2fld.playing import Watcher
-from mix2fld.records import read_records
-from mix2fld.rounds import RoundInfo
-from mix2fld.runs import RunFolder, RunResult
-from mix2fld.storage import FolderLock
+from mix2fld.round.info import RoundInfo
+from mix2fld.runs.folder import RunFolder, RunResult
+from mix2fld.runs.loop import Watcher
+from mix2fld.runs.records import read_records
 from mix2fld.streams import stream
 from mix2fld.types import Dataset
 
@@ -162,7 +162,7 @@ def follow_run(federation: Federation, settings: Settings, watcher: Watcher) -> 
 def _tell(path: Path, told: int, config: Config, watcher: Watcher) -> int:
     rounds = _rounds(path)
     for info in rounds[told:]:
-        watcher.round_played(config, info)
+        watcher.round_done(config, info)
     return len(rounds)
 
 

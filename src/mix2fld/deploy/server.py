@@ -6,9 +6,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mix2fld.batching import TestSet, snapshot_steps
-from mix2fld.clock import Clock
-from mix2fld.convergence import relative_change
 from mix2fld.deploy.diary import Say, one_line
 from mix2fld.deploy.fleet import Fleet
 from mix2fld.deploy.messages import (
@@ -26,14 +23,17 @@ from mix2fld.deploy.messages import (
 )
 from mix2fld.deploy.settings import config_digest
 from mix2fld.errors import InputError
-from mix2fld.exchange import decode_upload, download_bits, encode_download, upload_bits
-from mix2fld.finite import LARGEST_WEIGHT
+from mix2fld.learning.task import Task
+from mix2fld.learning.xla import TestSet, snapshot_steps
 from mix2fld.link.payload import PayloadError
 from mix2fld.protocol import Protocol
-from mix2fld.rounds import Measured, Round, RoundInfo, RunState, Transfer, record
+from mix2fld.round.checks import LARGEST_WEIGHT
+from mix2fld.round.clock import Clock
+from mix2fld.round.info import Measured, Round, RoundInfo, RunState, Transfer, record
+from mix2fld.round.turns import seeds_due_at_first, seeds_still_due, sends_download, server_turn
+from mix2fld.round.wire import decode_upload, download_bits, encode_download, upload_bits
+from mix2fld.server.convergence import relative_change
 from mix2fld.streams import stream
-from mix2fld.task import Task
-from mix2fld.turns import seeds_due_at_first, seeds_still_due, sends_download, server_turn
 from mix2fld.types import Delivery, ServerState, Upload
 
 PIXEL_TOLERANCE = 1e-5  # of mixing in float32
@@ -75,7 +75,7 @@ class Deployment:
         if rounds:
             self._accuracies = list(rounds[-1]["accuracy"]["devices"])
 
-    def play_round(self, state: RunState) -> tuple[RunState, RoundInfo]:
+    def run_round(self, state: RunState) -> tuple[RunState, RoundInfo]:
         """One global update: ask for uploads, take the server's turn, send the download."""
         round_number = state.round_number + 1
         started = time.monotonic()

@@ -7,22 +7,22 @@ from pathlib import Path
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
-from mix2fld.batching import TestSet
-from mix2fld.compilation import keep_compiled_code
 from mix2fld.config import Config
 from mix2fld.data import cache_folder, load_dataset
+from mix2fld.data.files import write_whole
 from mix2fld.deploy.diary import Say, diary, one_line
 from mix2fld.deploy.fleet import Fleet
 from mix2fld.deploy.server import Deployment
 from mix2fld.deploy.settings import Settings, read_settings
 from mix2fld.errors import InputError
-from mix2fld.finite import check_countable
-from mix2fld.playing import Watcher, play
+from mix2fld.learning.compilation import keep_compiled_code
+from mix2fld.learning.task import Task, make_task
+from mix2fld.learning.xla import TestSet
 from mix2fld.protocol import Protocol, get_protocol
-from mix2fld.rounds import RoundInfo
-from mix2fld.runs import RunFolder, RunResult
-from mix2fld.storage import write_whole
-from mix2fld.task import Task, make_task
+from mix2fld.round.checks import check_countable
+from mix2fld.round.info import RoundInfo
+from mix2fld.runs.folder import RunFolder, RunResult
+from mix2fld.runs.loop import Watcher, play
 from mix2fld.types import Dataset
 
 IDENTITY = "identity"
@@ -96,7 +96,7 @@ class Teller(Watcher):
         """A run starts, or goes on."""
         self._say(f"{config.run_name}: {rounds_done} of {config.rounds} rounds are done")
 
-    def round_played(self, config: Config, info: RoundInfo) -> None:
+    def round_done(self, config: Config, info: RoundInfo) -> None:
         """A round is over."""
         del config
         self._say(

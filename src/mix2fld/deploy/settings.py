@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from mix2fld.config import Config, field_names
-from mix2fld.config_file import dump_config
 from mix2fld.errors import InputError
+from mix2fld.runs.config_file import dump_config
 
 SEVERAL = ("mixing_ratio",)
 

@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import load, save
 
+from mix2fld.data.files import write_whole
 from mix2fld.errors import InputError
-from mix2fld.records import DamagedError
-from mix2fld.storage import write_whole
+from mix2fld.runs.records import DamagedError
 
 RUNS_KEPT = 4
 RUN_NAME = re.compile(r"[0-9a-f]{16}")

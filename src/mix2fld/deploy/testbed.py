@@ -28,11 +28,11 @@ from mix2fld.deploy.local import (
 )
 from mix2fld.deploy.settings import Settings
 from mix2fld.errors import InputError
-from mix2fld.planning import plan_link
-from mix2fld.playing import Watcher
-from mix2fld.processor import usable_cores
-from mix2fld.rounds import RoundInfo
-from mix2fld.runs import RunResult
+from mix2fld.models.processor import usable_cores
+from mix2fld.round.info import RoundInfo
+from mix2fld.round.plan import plan_link
+from mix2fld.runs.folder import RunResult
+from mix2fld.runs.loop import Watcher
 from mix2fld.types import Dataset
 
 SERVER = "10.77.0.1"
@@ -141,9 +141,9 @@ class Observer(Watcher):
         """A run starts."""
         self._watcher.begin(config, rounds_done)
 
-    def round_played(self, config: Config, info: RoundInfo) -> None:
+    def round_done(self, config: Config, info: RoundInfo) -> None:
         """A round is over."""
-        self._watcher.round_played(config, info)
+        self._watcher.round_done(config, info)
 
     def end(self, result: RunResult) -> None:
         """A run is over."""

@@ -15,7 +15,7 @@ from jax import Array
 
 from mix2fld.errors import InputError
 from mix2fld.models.layers import conv_relu, conv_relu_pool, linear, max_pool
-from mix2fld.native import small_cnn
+from mix2fld.models.native import small_cnn
 from mix2fld.types import Model, Weights
 
 SampleShape = tuple[int, int, int]

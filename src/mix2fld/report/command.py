@@ -3,7 +3,7 @@
 import shlex
 
 from mix2fld.config import Config, field_names
-from mix2fld.loading import setting
+from mix2fld.runs.reader import setting
 
 
 def command(config: Config) -> str:

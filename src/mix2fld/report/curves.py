@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mix2fld.loading import LoadedRun
+from mix2fld.runs.reader import LoadedRun
 
 Floats = NDArray[np.float64]
 Point = dict[str, float]

@@ -6,17 +6,17 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from mix2fld.checkpoint import made_with
 from mix2fld.config import Config, DataConfig
 from mix2fld.data import fingerprint, label_counts, load_dataset, partition
 from mix2fld.data.cache import read_cache
 from mix2fld.data.catalogue import DATASETS
 from mix2fld.errors import InputError
-from mix2fld.exchange import upload_bits
-from mix2fld.loading import LoadedRun
+from mix2fld.learning.task import Task, make_task
 from mix2fld.protocol import PROTOCOLS
+from mix2fld.round.wire import upload_bits
+from mix2fld.runs.checkpoint import made_with
+from mix2fld.runs.reader import LoadedRun
 from mix2fld.streams import stream
-from mix2fld.task import Task, make_task
 from mix2fld.types import Dataset
 
 

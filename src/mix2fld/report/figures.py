@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from mix2fld.report.series import describe_setting, title_of
 from mix2fld.report.style import style_of
-from mix2fld.runs import RunResult
+from mix2fld.runs.folder import RunResult
 
 SAMPLES = 600
 

@@ -11,15 +11,15 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from mix2fld.device.seeds import draw_groups, mixed_samples
-from mix2fld.exchange import make_seeds
-from mix2fld.loading import LoadedRun
+from mix2fld.learning.task import Task
 from mix2fld.privacy.sample_privacy import sample_privacy
 from mix2fld.protocol import PROTOCOLS
 from mix2fld.report.dataset import data_of, parts_of
+from mix2fld.round.wire import make_seeds
+from mix2fld.runs.reader import LoadedRun
 from mix2fld.server.inverse_mixup import find_groups, pool_seeds, unmix
 from mix2fld.server.seed_sets import inversely_mixed
 from mix2fld.streams import stream
-from mix2fld.task import Task
 from mix2fld.types import Dataset, Seeds
 
 CARDS = 6

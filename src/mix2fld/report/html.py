@@ -8,10 +8,10 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
+from mix2fld.data.files import write_whole
 from mix2fld.errors import InputError
-from mix2fld.loading import Found
 from mix2fld.report.page_data import page_data
-from mix2fld.storage import write_whole
+from mix2fld.runs.reader import Found
 
 SCRIPTS = ("base.js", "charts.js", "page.js")
 MOST_BYTES = 6_000_000

@@ -7,9 +7,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 from mix2fld.errors import InputError
-from mix2fld.loading import find_run_folders, read_runs
 from mix2fld.report.html import as_json, live_page
 from mix2fld.report.page_data import page_data
+from mix2fld.runs.reader import find_run_folders, read_runs
 
 LOOPBACK = "127.0.0.1"
 _FILES = ("config.toml", "rounds.jsonl", "summary.json")

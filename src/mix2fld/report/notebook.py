@@ -8,7 +8,7 @@ from mix2fld.report.figures import draw_curves
 from mix2fld.report.html import plain_table
 from mix2fld.report.series import title_of
 from mix2fld.report.summary import over_seeds
-from mix2fld.runs import RunResult
+from mix2fld.runs.folder import RunResult
 
 
 def results_html(results: Sequence[RunResult]) -> str:

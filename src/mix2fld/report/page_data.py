@@ -8,9 +8,6 @@ import numpy as np
 
 from mix2fld import __version__
 from mix2fld.config import Config
-from mix2fld.config_file import dump_config
-from mix2fld.loading import Found, LoadedRun, as_result
-from mix2fld.metrics import PARTS, seconds_by_part
 from mix2fld.protocol import PROTOCOLS
 from mix2fld.report.command import command
 from mix2fld.report.curves import AXES, MEASURES, as_plain, curve
@@ -20,6 +17,9 @@ from mix2fld.report.headline import best_of, tiles
 from mix2fld.report.series import Series, Setting, describe_setting, group, title_of
 from mix2fld.report.style import PART_COLOURS, dash_of, on_screen, style_of
 from mix2fld.report.summary import over_seeds
+from mix2fld.runs.config_file import dump_config
+from mix2fld.runs.metrics import PARTS, seconds_by_part
+from mix2fld.runs.reader import Found, LoadedRun, as_result
 
 MOST_DEVICES = 200
 CELLS = 200_000
@@ -176,14 +176,14 @@ def _behind(one: Setting, number: int, series: Sequence[Series]) -> dict[str, An
         for seed in one.config.seed[:LABEL_MAPS]:
             run = next(run for run in runs if run.seed == seed)
             plain["labels"][str(seed)] = _labels(run.config, run)
-        sees = with_most_to_see(runs)
+        sees = most_informative(runs)
         plain["gallery"] = None if sees is None else _gallery(_Seen(sees))
     except NotAtHandError as error:
         plain["not_at_hand"] = str(error)
     return plain
 
 
-def with_most_to_see(runs: Sequence[LoadedRun]) -> LoadedRun | None:
+def most_informative(runs: Sequence[LoadedRun]) -> LoadedRun | None:
     """Of the first seed: the run whose server does most with samples, Mix2FLD before FLD."""
     order = list(PROTOCOLS)
     sending = [

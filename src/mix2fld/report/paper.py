@@ -14,14 +14,14 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from mix2fld.errors import InputError
-from mix2fld.loading import Found, LoadedRun
-from mix2fld.metrics import PARTS, seconds_by_part
 from mix2fld.report.curves import AXES, MEASURES, curve
 from mix2fld.report.dataset import NotAtHandError, data_of, label_map
 from mix2fld.report.page_data import payload
 from mix2fld.report.paper_gallery import draw_gallery
 from mix2fld.report.series import Series, group, title_of
 from mix2fld.report.style import PAPER, PART_COLOURS, style_of
+from mix2fld.runs.metrics import PARTS, seconds_by_part
+from mix2fld.runs.reader import Found, LoadedRun
 
 FORMATS = ("pdf", "svg", "png")
 COLUMN = 3.5

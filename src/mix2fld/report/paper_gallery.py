@@ -9,17 +9,17 @@ import numpy as np
 from matplotlib.figure import Figure
 from PIL import Image
 
-from mix2fld.loading import LoadedRun
 from mix2fld.report.dataset import NotAtHandError
 from mix2fld.report.gallery import gallery
-from mix2fld.report.page_data import with_most_to_see
+from mix2fld.report.page_data import most_informative
+from mix2fld.runs.reader import LoadedRun
 
 SHOWN = 3
 
 
 def draw_gallery(runs: Sequence[LoadedRun]) -> Figure | None:
     """One row for each example: raw samples, their mixes, what the server makes of them."""
-    run = with_most_to_see(runs)
+    run = most_informative(runs)
     try:
         seen = None if run is None else gallery(run)
     except NotAtHandError:

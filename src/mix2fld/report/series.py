@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from mix2fld.config import Config, field_names
-from mix2fld.config_file import dump_config
-from mix2fld.loading import LoadedRun, setting
+from mix2fld.runs.config_file import dump_config
+from mix2fld.runs.reader import LoadedRun, setting
 
 _NOT_SETTINGS = ("protocols", "seed")
 

@@ -5,11 +5,11 @@ from typing import Any
 
 from rich.table import Table
 
-from mix2fld.planning import PlannedTransfer
 from mix2fld.protocol import get_protocol
 from mix2fld.report.series import title_of
 from mix2fld.report.summary import over_seeds
-from mix2fld.runs import RunResult
+from mix2fld.round.plan import PlannedTransfer
+from mix2fld.runs.folder import RunResult
 
 PLAIN: dict[str, Any] = {"box": None, "padding": (0, 1, 0, 0), "header_style": "underline"}
 

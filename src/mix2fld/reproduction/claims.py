@@ -5,13 +5,13 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from mix2fld.config import Config
-from mix2fld.planning import plan_link
 from mix2fld.reproduction import paper
 from mix2fld.reproduction.evidence import Claim, Evidence, Holds, Part, in_how_many, sized
 from mix2fld.reproduction.experiments import DEVICE_COUNTS, SEED_PAIRS, SETTINGS
 from mix2fld.reproduction.privacy_records import row
 from mix2fld.reproduction.statistics import Spread, accuracy, gain
 from mix2fld.reproduction.times import Ratio, jumps, times_longer
+from mix2fld.round.plan import plan_link
 
 AS_ACCURATE = 1.0
 PAIRS = tuple(f"mix2fld-{sent}-{made}" for sent, made in SEED_PAIRS)

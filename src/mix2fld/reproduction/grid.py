@@ -5,10 +5,10 @@ from pathlib import Path
 
 from mix2fld.config import Config
 from mix2fld.data import load_dataset
-from mix2fld.playing import Watcher
 from mix2fld.reproduction.experiments import Cell, Experiment, Scale
-from mix2fld.runner import prepare_runs, run
-from mix2fld.runs import RunResult
+from mix2fld.runs.folder import RunResult
+from mix2fld.runs.loop import Watcher
+from mix2fld.runs.simulation import prepare_runs, run
 from mix2fld.types import Dataset
 
 
@@ -35,7 +35,7 @@ def total_work(experiments: Iterable[Experiment], scale: Scale) -> int:
     return sum(len(config.seed) * work(config) for config in configs)
 
 
-def play_experiment(
+def run_experiment(
     experiment: Experiment, scale: Scale, out: Path, watcher: GridWatcher
 ) -> dict[str, list[RunResult]]:
     """The runs of every cell, by its key; those that are in ``out`` already are only read."""

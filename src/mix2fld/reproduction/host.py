@@ -4,11 +4,11 @@ import json
 from pathlib import Path
 
 from mix2fld.config import Config
+from mix2fld.data.files import write_whole
 from mix2fld.errors import InputError
 from mix2fld.reproduction.experiments import Scale
 from mix2fld.reproduction.times import STATED_STEP_US, StepCost
-from mix2fld.runner import run
-from mix2fld.storage import write_whole
+from mix2fld.runs.simulation import run
 
 SLOW_DEVICE_US = 1000.0
 

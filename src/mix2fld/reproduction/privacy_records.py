@@ -10,6 +10,7 @@ import numpy as np
 from mix2fld.config import DataConfig
 from mix2fld.data import load_dataset
 from mix2fld.data.cache import cached
+from mix2fld.data.files import write_whole
 from mix2fld.errors import InputError
 from mix2fld.privacy.measure import measure
 from mix2fld.reproduction.experiments import MIXING_RATIOS, Scale
@@ -19,7 +20,6 @@ from mix2fld.reproduction.paper import (
     TABLE_COLUMNS,
     TABLE_SEED_SAMPLES,
 )
-from mix2fld.storage import write_whole
 
 RATIOS = tuple(sorted({*TABLE_COLUMNS, *INFERRED_COLUMNS, *MIXING_RATIOS}))
 ON_REQUEST = ("cifar100",)

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mix2fld.data.files import write_whole
 from mix2fld.errors import InputError
 from mix2fld.reproduction.experiments import Experiment, Scale
-from mix2fld.runs import RunResult
-from mix2fld.storage import write_whole
+from mix2fld.runs.folder import RunResult
 
 FORMAT = 1
 CURVE = ("step", "accuracy", "event", "communication", "computing")

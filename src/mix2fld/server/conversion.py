@@ -7,7 +7,7 @@ import numpy as np
 from jax import Array
 from numpy.typing import NDArray
 
-from mix2fld.learning import (
+from mix2fld.learning.steps import (
     Learner,
     begin_phase,
     distillation_loss,
@@ -16,8 +16,8 @@ from mix2fld.learning import (
     kernel_steps,
     sgd_steps,
 )
+from mix2fld.learning.task import Task
 from mix2fld.streams import stream
-from mix2fld.task import Task
 from mix2fld.types import SeedSet, Weights
 
 

@@ -6,10 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mix2fld.errors import InputError
-from mix2fld.learning import one_hot
+from mix2fld.learning.steps import one_hot
+from mix2fld.learning.task import Task
 from mix2fld.server.inverse_mixup import find_groups, pool_seeds, unmix
 from mix2fld.streams import stream
-from mix2fld.task import Task
 from mix2fld.types import Images, Seeds, SeedSet
 
 

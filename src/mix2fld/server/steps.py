@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from mix2fld.learning.task import Task
 from mix2fld.server.aggregate import average_outputs, average_weights
 from mix2fld.server.conversion import convert
-from mix2fld.task import Task
 from mix2fld.types import SeedSet, ServerState, Upload
 
 Inbox = Mapping[int, Upload]

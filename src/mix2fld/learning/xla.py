@@ -20,7 +20,7 @@ from jax import Array
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from numpy.typing import NDArray
 
-from mix2fld.learning import (
+from mix2fld.learning.steps import (
     Learner,
     Loss,
     Phase,
@@ -30,7 +30,7 @@ from mix2fld.learning import (
     kernel_steps,
     sgd_steps,
 )
-from mix2fld.processor import usable_cores
+from mix2fld.models.processor import usable_cores
 from mix2fld.types import Model, Weights
 
 TEST_BATCH = 32  # the fastest for the networks of the package on a CPU

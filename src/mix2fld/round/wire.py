@@ -9,10 +9,10 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from mix2fld.learning.task import Task
 from mix2fld.link.payload import PayloadError
 from mix2fld.protocol import Protocol
 from mix2fld.streams import stream
-from mix2fld.task import Task
 from mix2fld.types import Knowledge, Seeds, ServerState, Upload
 
 

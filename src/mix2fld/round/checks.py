@@ -66,7 +66,7 @@ def check_server(config: Config, weights: Weights | None, unmixes: bool, round_n
     )
 
 
-def word_on_guessing(config: Config, num_labels: int, accuracy: float) -> str | None:
+def warn_if_chance_level(config: Config, num_labels: int, accuracy: float) -> str | None:
     """What to tell of a run whose devices learned nothing, though all numbers are finite."""
     if accuracy > NEAR_CHANCE / num_labels:
         return None

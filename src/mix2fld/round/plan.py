@@ -5,10 +5,10 @@ from typing import Any
 
 from mix2fld.config import Config
 from mix2fld.data import dataset_sizes
-from mix2fld.exchange import download_bits, upload_bits
+from mix2fld.learning.task import Task, make_task
 from mix2fld.link import Budget, Direction, Link, budget, make_link
 from mix2fld.protocol import Protocol, get_protocol
-from mix2fld.task import Task, make_task
+from mix2fld.round.wire import download_bits, upload_bits
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,8 @@ from filelock import FileLock
 from numpy.typing import NDArray
 
 from mix2fld.data.cache import cache_folder
-from mix2fld.processor import cpu_flags
-from mix2fld.storage import LOCK, write_whole
+from mix2fld.data.files import LOCK, write_whole
+from mix2fld.models.processor import cpu_flags
 
 SOURCE = Path(__file__).with_name("small_cnn.c")
 ROW = 16

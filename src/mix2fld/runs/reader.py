@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from mix2fld.config import Config, field_names
-from mix2fld.config_file import is_of_run, load_sealed_config
 from mix2fld.errors import InputError
-from mix2fld.records import DamagedError, read_records, read_summary
+from mix2fld.runs.config_file import is_of_run, load_sealed_config
+from mix2fld.runs.records import DamagedError, read_records, read_summary
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from mix2fld.runs import RunResult
+    from mix2fld.runs.folder import RunResult
 
 Rows = Literal["rounds", "runs", "devices"]
 """What a row of a frame is: a round, a whole run, or a device in a round."""
@@ -125,7 +125,7 @@ def read_run(folder: Path) -> LoadedRun | None:
 
 def as_result(run: LoadedRun) -> "RunResult":
     """A run with its summary so far, as if it had ended with its last round."""
-    from mix2fld.runs import RunResult, summarise
+    from mix2fld.runs.folder import RunResult, summarise
     from mix2fld.streams import stream
 
     reference = int(stream(run.seed, "reference").integers(run.config.data.devices))
@@ -201,7 +201,7 @@ def _records(run: LoadedRun, rows: Rows) -> Iterator[dict[str, Any]]:
     if rows == "devices":
         yield from _device_records(run)
         return
-    from mix2fld.metrics import metrics_of
+    from mix2fld.runs.metrics import metrics_of
 
     metrics = metrics_of(run.rounds)
     table = [{"round": info["round"], **row} for info, row in zip(run.rounds, metrics, strict=True)]

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from mix2fld import streams
 from mix2fld.config import Config
-from mix2fld.learning import Learner
+from mix2fld.learning.steps import Learner
 from mix2fld.models import check_model, make_model, weight_shapes
 from mix2fld.types import Dimensions, Model, Weights
 

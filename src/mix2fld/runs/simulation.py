@@ -5,16 +5,16 @@ from pathlib import Path
 
 from mix2fld.config import Config
 from mix2fld.data import fingerprint, load_dataset
-from mix2fld.engine import Simulation
 from mix2fld.errors import InputError
+from mix2fld.fleet.local import Simulation
+from mix2fld.learning.task import make_task
 from mix2fld.link import Link, make_link
-from mix2fld.planning import plan_transfers
-from mix2fld.playing import Watcher, play
 from mix2fld.protocol import get_protocol
-from mix2fld.records import DamagedError
-from mix2fld.results import Results
-from mix2fld.runs import RunFolder, RunResult
-from mix2fld.task import make_task
+from mix2fld.round.plan import plan_transfers
+from mix2fld.runs.folder import RunFolder, RunResult
+from mix2fld.runs.loop import Watcher, play
+from mix2fld.runs.records import DamagedError
+from mix2fld.runs.results import Results
 from mix2fld.types import Dataset, Model
 
 
@@ -44,7 +44,9 @@ def run(
     )
 
 
-def go_on(path: Path, dataset: Dataset | None = None, watcher: Watcher | None = None) -> RunResult:
+def resume_run(
+    path: Path, dataset: Dataset | None = None, watcher: Watcher | None = None
+) -> RunResult:
     """Play the run in a folder to its end, by the config that is in there."""
     config = RunFolder(path).config()
     samples = load_dataset(config.data) if dataset is None else dataset

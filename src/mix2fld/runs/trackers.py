@@ -15,11 +15,11 @@ from typing import Any, Literal, Protocol
 
 from mix2fld.config import Config, field_names
 from mix2fld.errors import InputError
-from mix2fld.loading import read_run, setting
-from mix2fld.metrics import metrics_of
-from mix2fld.playing import Watcher
-from mix2fld.rounds import RoundInfo
-from mix2fld.runs import RunResult
+from mix2fld.round.info import RoundInfo
+from mix2fld.runs.folder import RunResult
+from mix2fld.runs.loop import Watcher
+from mix2fld.runs.metrics import metrics_of
+from mix2fld.runs.reader import read_run, setting
 
 Tracker = Literal["tensorboard", "mlflow", "wandb"]
 Metrics = dict[str, float]
@@ -53,7 +53,7 @@ class TrackingWatcher(Watcher):
         for info in there.rounds[:rounds_done] if there else []:
             self._add(info)
 
-    def round_played(self, config: Config, info: RoundInfo) -> None:
+    def round_done(self, config: Config, info: RoundInfo) -> None:
         """Log a round."""
         del config
         self._add(asdict(info))

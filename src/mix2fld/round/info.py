@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mix2fld.batching import TestSet, pick
-from mix2fld.clock import Clock
+from mix2fld.learning.xla import TestSet, pick
+from mix2fld.round.clock import Clock
 from mix2fld.types import Delivery, ServerState, Weights
 
 

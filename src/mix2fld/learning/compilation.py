@@ -6,7 +6,7 @@ from pathlib import Path
 
 import jax
 
-from mix2fld.processor import cpu_flags
+from mix2fld.models.processor import cpu_flags
 
 COMPILING = (
     "/jax/core/compile/jaxpr_to_mlir_module_duration",

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from mix2fld.config import Config, mixing_condition
-from mix2fld.records import FORMAT
+from mix2fld.runs.records import FORMAT
 
 
 def summarise(

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
-from mix2fld.clock import Clock
-from mix2fld.records import DamagedError, refuse_newer
-from mix2fld.rounds import RunState
+from mix2fld.round.clock import Clock
+from mix2fld.round.info import RunState
+from mix2fld.runs.records import DamagedError, refuse_newer
 from mix2fld.types import Seeds, ServerState, Weights
 
 FORMAT = 2

@@ -3,12 +3,12 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mix2fld.runs import RunResult
+from mix2fld.runs.folder import RunResult
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from mix2fld.loading import Rows
+    from mix2fld.runs.reader import Rows
 
 
 class Results(list[RunResult]):
@@ -16,7 +16,7 @@ class Results(list[RunResult]):
 
     def frame(self, rows: "Rows" = "rounds") -> "pd.DataFrame":
         """As ``mix2fld.load_runs``, of these runs."""
-        from mix2fld.loading import LoadedRun, frame_of
+        from mix2fld.runs.reader import LoadedRun, frame_of
 
         runs = [LoadedRun(Path(r.config.run_name), r.config, r.rounds, True) for r in self]
         return frame_of(runs, rows)

@@ -6,11 +6,25 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
-from mix2fld.batching import TestSet, Trainer, pick
-from mix2fld.clock import Clock, computing_seconds, transfer_seconds
-from mix2fld.convergence import relative_change
 from mix2fld.data import check_labels_covered, partition
-from mix2fld.exchange import (
+from mix2fld.learning.steps import one_hot
+from mix2fld.learning.task import Task
+from mix2fld.learning.xla import TestSet, Trainer, pick
+from mix2fld.link import Direction, Link, check_delivery
+from mix2fld.models.processor import usable_cores
+from mix2fld.protocol import Protocol
+from mix2fld.round.checks import check_countable
+from mix2fld.round.clock import Clock, computing_seconds, transfer_seconds
+from mix2fld.round.info import LocalPhase, Round, RoundInfo, RunState, Transfer, measure, record
+from mix2fld.round.turns import (
+    device_turn,
+    local_draws,
+    seeds_due_at_first,
+    seeds_still_due,
+    sends_download,
+    server_turn,
+)
+from mix2fld.round.wire import (
     decode_download,
     decode_upload,
     download_bits,
@@ -19,22 +33,8 @@ from mix2fld.exchange import (
     make_seeds,
     upload_bits,
 )
-from mix2fld.finite import check_countable
-from mix2fld.learning import one_hot
-from mix2fld.link import Direction, Link, check_delivery
-from mix2fld.processor import usable_cores
-from mix2fld.protocol import Protocol
-from mix2fld.rounds import LocalPhase, Round, RoundInfo, RunState, Transfer, measure, record
+from mix2fld.server.convergence import relative_change
 from mix2fld.streams import stream
-from mix2fld.task import Task
-from mix2fld.turns import (
-    device_turn,
-    local_draws,
-    seeds_due_at_first,
-    seeds_still_due,
-    sends_download,
-    server_turn,
-)
 from mix2fld.types import Dataset, Knowledge, Seeds, ServerState, Upload, Weights
 
 
@@ -71,11 +71,11 @@ class Simulation:
             clock=Clock(),
         )
 
-    def play_round(self, state: RunState) -> tuple[RunState, RoundInfo]:
+    def run_round(self, state: RunState) -> tuple[RunState, RoundInfo]:
         """One global update: local phase, upload, server step, download."""
         if self._cold and self.task.config.clock.computing_time == "measured":
             self._cold = False
-            self.play_round(state)  # so that compiling is not measured as computing
+            self.run_round(state)  # so that compiling is not measured as computing
         round_number = state.round_number + 1
         local = self._local_phase(state, round_number)
         inbox, up, seeds_due = self._upload(state, local, round_number)

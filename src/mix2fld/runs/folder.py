@@ -13,21 +13,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from mix2fld.checkpoint import Checkpoint, dump_checkpoint, load_checkpoint, made_with
 from mix2fld.config import Config, field_names
-from mix2fld.config_file import dump_sealed_config, is_of_run, load_sealed_config
-from mix2fld.errors import InputError
-from mix2fld.records import (
-    DamagedError,
-    Records,
-    plain_json,
-    read_records,
-    read_summary,
-    seal,
-    write_line,
-)
-from mix2fld.rounds import RoundInfo, RunState
-from mix2fld.storage import (
+from mix2fld.data.files import (
     LOCK,
     PART,
     FolderLock,
@@ -37,9 +24,22 @@ from mix2fld.storage import (
     uninterrupted,
     write_whole,
 )
-from mix2fld.summary import summarise
+from mix2fld.errors import InputError
+from mix2fld.round.info import RoundInfo, RunState
+from mix2fld.runs.checkpoint import Checkpoint, dump_checkpoint, load_checkpoint, made_with
+from mix2fld.runs.config_file import dump_sealed_config, is_of_run, load_sealed_config
+from mix2fld.runs.records import (
+    DamagedError,
+    Records,
+    plain_json,
+    read_records,
+    read_summary,
+    seal,
+    write_line,
+)
+from mix2fld.runs.summary import summarise
 
-__all__ = ["RunFolder", "RunResult", "say_on_stderr", "summarise"]
+__all__ = ["RunFolder", "RunResult", "summarise", "warn"]
 
 DAMAGED = ".damaged"
 KEPT = "; finished rounds are kept, and the same command goes on after them"
@@ -60,7 +60,7 @@ class RunResult:
         return results_html([self])
 
 
-def say_on_stderr(line: str) -> None:
+def warn(line: str) -> None:
     """Tell the user something that is not an error."""
     print(f"mix2fld: {line}", file=sys.stderr)
 
@@ -75,7 +75,7 @@ class RunFolder:
     def __init__(
         self,
         path: Path,
-        tell: Callable[[str], None] = say_on_stderr,
+        tell: Callable[[str], None] = warn,
         made_with: Mapping[str, str] | None = None,
     ) -> None:
         self.path = path
@@ -224,8 +224,8 @@ class RunFolder:
         if state is like and not rejected and len(records.lines) > 1:
             faults.append("there is no checkpoint")
         if faults:
-            goes_on = f"goes on after round {state.round_number}"
-            again = goes_on if state.round_number else "plays again from the start"
+            resumes = f"goes on after round {state.round_number}"
+            again = resumes if state.round_number else "plays again from the start"
             self._tell(f"{self.path}: {'; '.join(faults)}; {again}")
             if records.fault:
                 rejected.append(self._rounds)

@@ -4,11 +4,11 @@ from dataclasses import asdict
 from typing import Any, Protocol
 
 from mix2fld.config import Config
-from mix2fld.finite import word_on_guessing
-from mix2fld.interrupts import raise_if_remembered
-from mix2fld.rounds import RoundInfo, RunState
-from mix2fld.runs import RunFolder, RunResult, say_on_stderr, summarise
-from mix2fld.task import Task
+from mix2fld.learning.task import Task
+from mix2fld.round.checks import warn_if_chance_level
+from mix2fld.round.info import RoundInfo, RunState
+from mix2fld.runs.folder import RunFolder, RunResult, summarise, warn
+from mix2fld.runs.interrupts import raise_if_remembered
 
 
 class Player(Protocol):
@@ -25,7 +25,7 @@ class Player(Protocol):
     def start(self) -> RunState:
         """The state before the first round."""
 
-    def play_round(self, state: RunState) -> tuple[RunState, RoundInfo]:
+    def run_round(self, state: RunState) -> tuple[RunState, RoundInfo]:
         """One global update."""
 
 
@@ -34,12 +34,12 @@ class Watcher:
 
     def note(self, line: str) -> None:
         """Something that the user should know, but that stops nothing."""
-        say_on_stderr(line)
+        warn(line)
 
     def begin(self, config: Config, rounds_done: int) -> None:
         """A run starts, or goes on after ``rounds_done`` rounds."""
 
-    def round_played(self, config: Config, info: RoundInfo) -> None:
+    def round_done(self, config: Config, info: RoundInfo) -> None:
         """A round is over."""
 
     def end(self, result: RunResult) -> None:
@@ -58,11 +58,11 @@ def play(player: Player, folder: RunFolder | None, watcher: Watcher) -> RunResul
     while len(rounds) < config.rounds and not (
         config.stop_when_converged and rounds and rounds[-1]["converged"]
     ):
-        state, info = player.play_round(state)
+        state, info = player.run_round(state)
         if folder is not None:
             folder.append(info, state)
         rounds.append(asdict(info))
-        watcher.round_played(config, info)
+        watcher.round_done(config, info)
         raise_if_remembered()
     summary = summarise(config, rounds, player.reference, player.task.kernel)
     result = RunResult(config, rounds, summary)
@@ -70,6 +70,6 @@ def play(player: Player, folder: RunFolder | None, watcher: Watcher) -> RunResul
         folder.finish(result.summary)
     watcher.end(result)
     dims, accuracy = player.task.dims, summary["accuracy"]["mean"]
-    if word := word_on_guessing(config, dims.num_labels, accuracy):
+    if word := warn_if_chance_level(config, dims.num_labels, accuracy):
         watcher.note(word)
     return result

@@ -10,16 +10,16 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from mix2fld.batching import Trainer, pick
-from mix2fld.clock import computing_seconds
-from mix2fld.exchange import global_update
-from mix2fld.finite import check_devices, check_server
-from mix2fld.learning import average_outputs, draw_samples
+from mix2fld.learning.steps import average_outputs, draw_samples
+from mix2fld.learning.task import Task
+from mix2fld.learning.xla import Trainer, pick
 from mix2fld.protocol import Protocol
-from mix2fld.rounds import LocalPhase
+from mix2fld.round.checks import check_devices, check_server
+from mix2fld.round.clock import computing_seconds
+from mix2fld.round.info import LocalPhase
+from mix2fld.round.wire import global_update
 from mix2fld.server.seed_sets import inversely_mixed
 from mix2fld.streams import stream
-from mix2fld.task import Task
 from mix2fld.types import ServerState, Upload, Weights
 
 
