@@ -4,6 +4,7 @@ Where the paper is silent or contradicts itself, the default is our decision and
 are the literal readings; ``docs/decisions`` gives the reasons. This module imports no JAX.
 """
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -20,6 +21,16 @@ def _as_tuple(value: Any) -> Any:
 
 def _as_number(value: Any) -> Any:
     return int(value) if isinstance(value, str) and value.isdecimal() else value
+
+
+def _as_participants(value: Any) -> Any:
+    if isinstance(value, str) and value != "all":
+        with suppress(ValueError):
+            value = int(value) if value.isdecimal() else float(value)
+    number = isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= LARGEST
+    if value == "all" or number or (isinstance(value, float) and 0 < value <= 1):
+        return value
+    raise ValueError("must be all, a number of devices, or a fraction above 0 and up to 1")
 
 
 Listed = BeforeValidator(_as_tuple)
@@ -49,8 +60,8 @@ class DataConfig(Section):
     """mnist, fashion-mnist, cifar10, cifar100, or the path of your own .npz file."""
     data_folder: Path | None = None
     """Folder that already holds the dataset's files; looked at before any download."""
-    partition: Literal["non-iid", "iid", "dirichlet", "shards"] = "non-iid"
-    """How samples are dealt out; non-iid is the paper's: a few labels are rare on each device."""
+    partition: str = "non-iid"
+    """non-iid (the paper's: a few labels are rare on each device), iid, dirichlet or shards."""
     devices: Positive = 10
     """Number of devices, |D|."""
     samples_per_device: Positive = 500
@@ -164,8 +175,8 @@ class SeedingConfig(Section):
 class ChannelConfig(Section):
     """The radio link of Sec. II-C."""
 
-    link: Literal["rayleigh", "ideal"] = "rayleigh"
-    """Rayleigh block fading with outages, or an ideal link that delivers everything at once."""
+    link: str = "rayleigh"
+    """rayleigh: block fading with outages; ideal: everything is delivered at once."""
     bandwidth_hz: PositiveFloat = 10e6
     """Bandwidth of a channel, W."""
     uplink_channels: PositiveFloat = 2
@@ -212,6 +223,8 @@ class Config(Section):
     """Seeds; each gives one run of every protocol."""
     rounds: Positive = 10
     """Global updates."""
+    participants: Annotated[Literal["all"] | int | float, BeforeValidator(_as_participants)] = "all"
+    """Devices that take part in a round, drawn anew each time: all, a number, or a fraction."""
     tolerance: PositiveFloat = 0.05
     """Relative change below which the stopping rule fires, epsilon."""
     stop_when_converged: bool = False
@@ -231,7 +244,20 @@ class Config(Section):
             values = getattr(self, name)
             if not values or len(set(values)) < len(values):
                 raise InputError(f"{name} = {list(values)}: name at least one, and each only once")
+        if isinstance(self.participants, int) and self.participants > self.data.devices:
+            raise InputError(
+                f"participants = {self.participants}: must be at most devices = {self.data.devices}"
+            )
         return self
+
+    @property
+    def participants_per_round(self) -> int:
+        """How many devices take part in a round, if all are available."""
+        if self.participants == "all":
+            return self.data.devices
+        if isinstance(self.participants, int):
+            return self.participants
+        return max(1, round(self.participants * self.data.devices))
 
     @classmethod
     def of(cls, **fields: Any) -> Self:
@@ -281,6 +307,12 @@ def field_names() -> dict[str, str]:
     for section, kind in SECTIONS.items():
         names.update(dict.fromkeys(kind.model_fields, section))
     return names
+
+
+def setting(config: Config, name: str) -> Any:
+    """The value of a field by its plain name."""
+    section = field_names()[name]
+    return getattr(getattr(config, section) if section else config, name)
 
 
 def _home_of(name: str) -> str:

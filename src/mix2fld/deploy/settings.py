@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mix2fld.config import Config, field_names
+from mix2fld.config import Config, field_names, setting
 from mix2fld.errors import InputError
 from mix2fld.runs.config_file import dump_config
 
@@ -84,11 +84,8 @@ def _parsed(part: str) -> tuple[str, Any]:
 def _changes(config: Config) -> str:
     """The fields in which a config differs from the defaults."""
     changed = []
-    for name, section in field_names().items():
-        mine, default = (
-            getattr(getattr(some, section) if section else some, name)
-            for some in (config, Config())
-        )
+    for name in field_names():
+        mine, default = setting(config, name), setting(Config(), name)
         if mine != default and name not in {"protocols", "seed", "computing_time"}:
             value = ",".join(map(str, mine)) if name in SEVERAL else str(mine)
             changed.append(shlex.quote(f"{name}={value}"))

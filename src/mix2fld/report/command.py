@@ -2,8 +2,7 @@
 
 import shlex
 
-from mix2fld.config import Config, field_names
-from mix2fld.runs.reader import setting
+from mix2fld.config import Config, field_names, setting
 
 
 def command(config: Config) -> str:

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mix2fld.config import Config, field_names
+from mix2fld.config import Config, field_names, setting
 from mix2fld.runs.config_file import dump_config
-from mix2fld.runs.reader import LoadedRun, setting
+from mix2fld.runs.reader import LoadedRun
 
 _NOT_SETTINGS = ("protocols", "seed")
 

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from mix2fld.config import Config, field_names
+from mix2fld.config import Config, field_names, setting
 from mix2fld.data.files import (
     LOCK,
     PART,
@@ -294,11 +294,8 @@ def _goes_with(found: Checkpoint, records: Records) -> Checkpoint:
 
 
 def _refuse_other_config(path: Path, found: Config, wanted: Config) -> None:
-    for name, section in field_names().items():
-        old, new = (
-            getattr(getattr(config, section) if section else config, name)
-            for config in (found, wanted)
-        )
+    for name in field_names():
+        old, new = setting(found, name), setting(wanted, name)
         if old != new:
             raise InputError(
                 f"out = {path}: holds a run with {name} = {old}, not {new}; "

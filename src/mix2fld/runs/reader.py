@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from mix2fld.config import Config, field_names
+from mix2fld.config import Config, field_names, setting
 from mix2fld.errors import InputError
 from mix2fld.runs.config_file import is_of_run, load_sealed_config
 from mix2fld.runs.records import DamagedError, read_records, read_summary
@@ -157,12 +157,6 @@ def frame_of(runs: Sequence[LoadedRun], rows: Rows) -> "pd.DataFrame":
     return pd.DataFrame.from_records(
         [{**_labels(run, settings), **record} for run in runs for record in _records(run, rows)]
     )
-
-
-def setting(config: Config, name: str) -> Any:
-    """The value of a field by its plain name."""
-    section = field_names()[name]
-    return getattr(getattr(config, section) if section else config, name)
 
 
 def _run_folders(path: Path) -> Iterator[Path]:
