@@ -6,14 +6,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mix2fld.errors import InputError
-from mix2fld.learning.steps import one_hot
-from mix2fld.learning.task import Task
+from mix2fld.learning.losses import one_hot
+from mix2fld.learning.task import Sizes
 from mix2fld.server.inverse_mixup import find_groups, pool_seeds, unmix
 from mix2fld.streams import stream
 from mix2fld.types import Images, Seeds, SeedSet
 
 
-def as_collected(seeds: Mapping[int, Seeds], task: Task) -> SeedSet | None:
+def as_collected(seeds: Mapping[int, Seeds], task: Sizes) -> SeedSet | None:
     """FLD and MixFLD: the samples as they came, with hard or soft labels."""
     if not seeds:
         return None
@@ -27,7 +27,7 @@ def as_collected(seeds: Mapping[int, Seeds], task: Task) -> SeedSet | None:
     return SeedSet(pool.images, targets, distinct_groups=0)
 
 
-def inversely_mixed(seeds: Mapping[int, Seeds], task: Task) -> SeedSet | None:
+def inversely_mixed(seeds: Mapping[int, Seeds], task: Sizes) -> SeedSet | None:
     """Mix2FLD: N_I hard-labelled samples per device by inverse-Mixup across devices.
 
     None while seeds are still missing that could give a first pair.
