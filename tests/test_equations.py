@@ -8,7 +8,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from mix2fld.config import ChannelConfig, Config, LearningConfig, SeedingConfig, mixing_condition
-from mix2fld.device.seeds import mix, mixed_samples
+from mix2fld.data.samples import mix
+from mix2fld.device.seeds import mixed_samples
 from mix2fld.learning.steps import (
     Learner,
     Loss,
