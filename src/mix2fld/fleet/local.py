@@ -62,15 +62,15 @@ class LocalFleet:
         task, config = self._scenario.task, self._scenario.config
         places = {device: place for place, device in enumerate(order.asked)}
         watched = order.reference in places
-        points = config.curve_points if watched else 1
-        steps = snapshot_steps(config.learning.local_steps, points)
+        steps = snapshot_steps(config.learning.local_steps, config.curve_points)
         draws = [
             self.parts[d][local_draws(task, order.round_number, d, len(self.parts[d]))].astype("i4")
             for d in order.asked
         ]
         starts = [local_start(states[device], task.dims.num_labels) for device in order.asked]
         started = time.perf_counter()
-        loss, watch = self._scenario.protocol.local_loss, Watch(places.get(order.reference, 0), steps)
+        loss = self._scenario.protocol.local_loss
+        watch = Watch(places.get(order.reference, 0), steps)
         learned = task.stepper.train(loss, self._samples, starts, draws, watch)
         seconds = time.perf_counter() - started
         local = {d: local_result(learned.phases[place]) for d, place in places.items()}

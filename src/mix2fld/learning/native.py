@@ -15,7 +15,8 @@ from mix2fld.learning.xla import XlaStepper
 from mix2fld.models.processor import usable_cores
 from mix2fld.types import Kernel, Phase, Samples, Tensors
 
-Item, Result = TypeVar("Item"), TypeVar("Result")
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 
 class NativeStepper:
@@ -34,21 +35,21 @@ class NativeStepper:
 
     def hold(self, samples: Samples) -> Samples:
         """The samples in this process's memory."""
-        return Samples(np.ascontiguousarray(samples.images), np.ascontiguousarray(samples.targets))
+        images: Any = np.ascontiguousarray(samples.images)
+        return Samples(images, np.ascontiguousarray(samples.targets))
 
     def train(
         self, loss: Loss, held: Samples, starts: Sequence[Start], draws: Sequence[Draws],
         watch: Watch,
     ) -> Learned:  # fmt: skip
-        """One learner a thread; only the watched one stops on its way."""
+        """One learner a thread; only the watched one is copied on its way."""
         if loss.custom is not None:
             return self._xla.train(loss, self._xla.hold(held), starts, draws, watch)
         snapshots: list[tuple[int, Tensors]] = []
 
         def one(place: int) -> Phase:
             phase = _begin(starts[place])
-            ends = watch.steps if place == watch.place else watch.steps[-1:]
-            for begin, end in pairwise([0, *ends]):
+            for begin, end in pairwise([0, *watch.steps]):  # for all, so that sums round alike
                 self._steps(loss, held, phase, starts[place], draws[place][begin:end])
                 if place == watch.place:
                     snapshots.append((end, tuple(np.array(tensor) for tensor in phase.weights)))

@@ -147,7 +147,7 @@ def _mapped(function: Callable[..., Any], fixed: Any, shared: Any, own: Any) -> 
 
 
 @partial(jax.jit, static_argnums=(0, 1))
-def _train_one(learner: Learner, loss: Loss, samples: Samples, run: Any) -> Weights:
+def _train_one(learner: Learner, loss: Loss, samples: Any, run: Any) -> Weights:
     weights, teacher, draws = run
     begun = begin_steps(learner, samples.targets.shape[1], weights)
     steps: Steps = sgd_steps(learner, loss, *samples, (begun, teacher, draws))

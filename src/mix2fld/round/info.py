@@ -41,7 +41,7 @@ class RoundInfo:
 
     round: int
     accuracy: dict[str, Any]
-    """devices [D] and reference at the end of their last local phase; global: the server's model."""
+    """devices [D] and reference after their last local phase; global: the server's model."""
     curve: list[dict[str, Any]]
     """Accuracy of the reference device along the round, with the seconds of the run's clock."""
     asked: list[int]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from mix2fld.device.uplinks import Turn
 from mix2fld.learning.task import Sizes
-from mix2fld.link.payloads import Encoded, PayloadError, Size
+from mix2fld.link.payloads import Encoded, PayloadError, SeedSamples, Size
 from mix2fld.protocol import Protocol
 from mix2fld.streams import stream
 from mix2fld.types import Local, Seeds, ServerState, State, Upload
@@ -38,7 +38,9 @@ class Wire:
         self.downlink = protocol.downlink.configured(sizes.config)
         self.seeding = protocol.seeds
         self._sizes, self._dims = sizes, sizes.dims
-        self._seeds = protocol.seeds and protocol.seeds.payload(sizes.config.seeding)
+        self._seeds: SeedSamples | None = None
+        if protocol.seeds is not None:
+            self._seeds = protocol.seeds.payload(sizes.config.seeding)
 
     def upload_size(self, with_seeds: bool) -> Size:
         """Bits of one device's upload in advance."""
