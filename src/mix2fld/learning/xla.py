@@ -150,7 +150,8 @@ def _mapped(function: Callable[..., Any], fixed: Any, shared: Any, own: Any) -> 
 def _train_one(learner: Learner, loss: Loss, samples: Any, run: Any) -> Weights:
     weights, teacher, draws = run
     begun = begin_steps(learner, samples.targets.shape[1], weights)
-    steps: Steps = sgd_steps(learner, loss, *samples, (begun, teacher, draws))
+    images, targets = samples
+    steps: Steps = sgd_steps(learner, loss, images, targets, (begun, teacher, draws))
     return steps.phase.weights
 
 

@@ -156,7 +156,7 @@ def _upgrade(fields: dict[str, Any]) -> dict[str, Any]:
     if fields.pop("format", 1) == FORMAT:
         return fields
     everyone = list(range(len(fields["accuracy"]["devices"])))
-    upgraded = {}
+    upgraded: dict[str, Any] = {}
     for name, value in fields.items():
         if name == "uploads":
             upgraded["asked"] = everyone
