@@ -58,7 +58,7 @@ class RunCommand:
             results = self._play(console, out)
         except KeyboardInterrupt:
             raise KeyboardInterrupt(out) from None
-        from mix2fld.report.figures import draw_curves  # slow to import, needed only now
+        from mix2fld.report.curve_plot import draw_curves  # slow to import, needed only now
         from mix2fld.report.tables import results_table
 
         picture = out / "curves.png"
