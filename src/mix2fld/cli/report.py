@@ -43,7 +43,7 @@ class ReportCommand:
         console.print(f"report of {len(found.runs)} runs in {bold(self.out)}, {size / 1e6:.1f} MB")
         drawn: list[Path] = []
         if self.figures is not None:
-            from mix2fld.report.paper import draw_all
+            from mix2fld.report.publication import draw_all
 
             with self.output.working("drawing figures"):
                 drawn = draw_all(found, self.figures)

@@ -58,7 +58,7 @@ class RunCommand:
             results = self._simulate(console, out)
         except KeyboardInterrupt:
             raise KeyboardInterrupt(out) from None
-        from mix2fld.report.figures import draw_curves  # slow to import
+        from mix2fld.report.curve_plot import draw_curves  # slow to import
         from mix2fld.report.tables import results_table
 
         figure = out / "curves.png"

@@ -6,7 +6,13 @@ from numpy.typing import NDArray
 from mix2fld.config import SeedingConfig
 from mix2fld.data.samples import as_uploaded, mix
 from mix2fld.errors import InputError
+from mix2fld.streams import stream
 from mix2fld.types import Seeds
+
+
+def seed_stream(seed: int, device: int) -> np.random.Generator:
+    """What a device draws its seed samples from: the same numbers whenever it makes them."""
+    return stream(seed, "seeds", device)
 
 
 def raw_samples(

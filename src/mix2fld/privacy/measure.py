@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from mix2fld.config import DataConfig, SeedingConfig
 from mix2fld.data import partition
 from mix2fld.data.samples import as_uploaded, mix, to_pixels
-from mix2fld.device.seeds import draw_groups
+from mix2fld.device.seeds import draw_groups, seed_stream
 from mix2fld.privacy.sample_privacy import Statistics, sample_privacy, statistics
 from mix2fld.server.inverse_mixup import Pool, find_groups, unmix
 from mix2fld.streams import stream
@@ -65,7 +65,7 @@ def _of_ratio(
     rows = []
     for number, part in enumerate(parts):
         labels = dataset.train_labels[part]
-        rows.append(part[draw_groups(stream(seed, "seeds", number), labels, config)])
+        rows.append(part[draw_groups(seed_stream(seed, number), labels, config)])
     sources = np.concatenate(rows)  # [m, 2], rows of the training set
     device = np.repeat(np.arange(len(rows)), [len(group) for group in rows])
     mixed = mix(dataset.train_images[sources], config.ratios)
