@@ -39,7 +39,7 @@ COMMANDS: dict[str, Command] = {
     ),
     "reproduce": Command(
         "Run",
-        "reproduce the paper's figures, tables and claims",
+        "regenerate the paper's figures, tables and claims",
         {"": "reproduce:ReproduceCommand"},
         resumes=True,
         computes=True,
@@ -75,7 +75,7 @@ COMMANDS: dict[str, Command] = {
     ),
     "report": Command(
         "Inspect",
-        "write runs as one HTML file, and as figures for a paper",
+        "write an HTML report of runs, and figures for a paper",
         {"": "report:ReportCommand"},
     ),
     "watch": Command(

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Output:
-    """Output options."""
+    """What the command prints."""
 
     quiet: bool = False
     """Print only warnings and errors."""

@@ -11,7 +11,7 @@ from mix2fld.cli.output import Output
 
 @dataclass(frozen=True)
 class ReportCommand:
-    """Write runs as one HTML file that opens offline, and as figures for a paper.
+    """Write an HTML report of runs, one file that opens offline, and figures for a paper.
 
     Examples:
       mix2fld report runs/head-to-head -o report.html
