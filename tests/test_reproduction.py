@@ -12,15 +12,16 @@ from scipy import stats
 
 from mix2fld.cli import main
 from mix2fld.errors import InputError
-from mix2fld.reproduction import paper
+from mix2fld.reproduction import paper_values as paper
+from mix2fld.reproduction.cell_records import CellRecord, load_records, save_records
 from mix2fld.reproduction.claims import CLAIMS, judge
 from mix2fld.reproduction.evidence import Claim, Evidence, Part, sized
 from mix2fld.reproduction.experiments import EXPERIMENTS, FULL, QUICK, Cell, Experiment, Scale
 from mix2fld.reproduction.grid import GridWatcher, cells_of, run_experiment, total_work
-from mix2fld.reproduction.records import CellRecord, load_records, save_records
-from mix2fld.reproduction.results import ResultsFolder
+from mix2fld.reproduction.results_folder import ResultsFolder
 from mix2fld.reproduction.statistics import gain, spread
-from mix2fld.reproduction.times import StepCost, jumps, rounds_to_final, times_longer
+from mix2fld.reproduction.step_costs import StepCost
+from mix2fld.reproduction.times import jumps, rounds_to_final, times_longer
 from mix2fld.round.plan import plan_link
 from mix2fld.runs.folder import RunResult
 from toys import toy_config, toy_dataset
@@ -153,6 +154,7 @@ def record(
     groups: int = 50,
     devices: int = 10,
     noise: float = 0.001,
+    bits: int = 9480,
 ) -> CellRecord:
     """Five runs of ten rounds: 6400 local and 3200 server steps at the stated cost."""
     runs = []
@@ -176,7 +178,8 @@ def record(
                     "rounds": 10,
                     "converged_round": converged,
                     "accuracy": {"mean": reached, "reference": reached, "global": reached - 0.01},
-                    "uploads": {"attempted": 100, "delivered": 100},
+                    "uploads": {"attempted": 10 * devices, "delivered": 10 * devices},
+                    "bits": {"up": 10 * devices * bits},
                     "seconds": {"communication": seconds, "computing": 9.6},
                     "seconds_to_converge": converged
                     and {"communication": seconds * done / 10, "computing": 0.96 * done},
@@ -242,6 +245,7 @@ def a_world(**accuracies: float) -> dict[str, CellRecord]:
             downloads=cell.protocol != "fd",
             jump=-0.001 if cell.protocol == "fd" else -0.02,
             devices=cell.changes.get("devices", 10),
+            bits={"fl": 401_408, "fd": 3200}.get(cell.protocol, 9480),
         )
     return world
 
@@ -272,7 +276,7 @@ def as_the_paper_says() -> dict[str, CellRecord]:
         mix2fld_50_100=0.88, isolated=0.6, devices_50=0.86, devices=0.8,
     )  # fmt: skip
     for split in ("iid", "non-iid"):
-        world[f"symmetric-{split}/fl"] = record(0.885, converged=8)
+        world[f"symmetric-{split}/fl"] = record(0.885, converged=8, bits=401_408)
     world["symmetric-non-iid/devices-50"] = record(0.82)
     calm = record(0.86)
     for run in calm.runs:
