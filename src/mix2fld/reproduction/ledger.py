@@ -37,7 +37,7 @@ and *partly reproduced* in between. "As accurate" means at most one point below.
 to hold at every listed cost of a step. "Up to" is the largest of several means, as in the paper, and
 so is biased upward. Standard deviations (±) and variances are those of the sample (n − 1)."""
 SEEDS_THAT_FIT = (
-    "With 50 devices each has 0.4 MHz: ten seeds need 83 of 105 slots, fifty would need 396 "
+    "With 50 devices each has 0.4 MHz: ten seeds need 83 of 105 slots, fifty would need 397 "
     "(decision 21)."
 )
 FIGURE_CELLS = (*OF_THE_PAPER, "fl8", "fl4", "isolated", "fl-literal", "mix2fld-50-100-literal")
