@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from mix2fld.reproduction.experiments import Experiment, Scale
-    from mix2fld.reproduction.results import ResultsFolder
+    from mix2fld.reproduction.results_folder import ResultsFolder
 
 TABLES = ("table2", "table3")
 EVERYTHING = ("all", "claims")
@@ -43,7 +43,7 @@ class ReproduceCommand:
     def run(self) -> None:
         """Run, record, draw and evaluate."""
         from mix2fld.reproduction.experiments import EXPERIMENTS, FULL, QUICK
-        from mix2fld.reproduction.results import ResultsFolder
+        from mix2fld.reproduction.results_folder import ResultsFolder
 
         console = self.output.console()
         known = (*EXPERIMENTS, *TABLES, *EVERYTHING)
@@ -79,8 +79,10 @@ def _measure(
     """Write the two records that are not grids of runs."""
     from mix2fld.data import cache_folder
     from mix2fld.learning.compilation import keep_compiled_code
-    from mix2fld.reproduction.host import measure_host, save_host
-    from mix2fld.reproduction.privacy_records import measure_datasets, save_privacy
+    from mix2fld.reproduction.host_timing import measure_host
+    from mix2fld.reproduction.privacy_measurement import measure_datasets
+    from mix2fld.reproduction.privacy_records import save_privacy
+    from mix2fld.reproduction.step_costs import save_host
 
     keep_compiled_code(cache_folder() / "compiled")
     if host and not folder.host.exists():
@@ -99,8 +101,8 @@ def _run_experiments(
     folder: "ResultsFolder",
 ) -> None:
     from mix2fld.cli.grid_progress import GridProgress
+    from mix2fld.reproduction.cell_records import save_records
     from mix2fld.reproduction.grid import run_experiment
-    from mix2fld.reproduction.records import save_records
 
     with GridProgress(console, chosen, scale) as watcher:
         for experiment in chosen:
@@ -112,8 +114,8 @@ def _show(
     console: "Console", folder: "ResultsFolder", chosen: "list[Experiment]", tables: bool
 ) -> None:
     from mix2fld.report.grid_tables import experiment_table, privacy_table
+    from mix2fld.reproduction.cell_records import load_records
     from mix2fld.reproduction.privacy_records import load_privacy
-    from mix2fld.reproduction.records import load_records
 
     for experiment in chosen:
         cells = load_records(folder.records(experiment.name))
