@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from mix2fld.device.seeds import seed_stream
 from mix2fld.device.uplinks import Turn
 from mix2fld.learning.task import Sizes
 from mix2fld.link.payloads import Encoded, PayloadError, SeedSamples, Size
 from mix2fld.protocol import Protocol
-from mix2fld.streams import stream
 from mix2fld.types import Local, Seeds, ServerState, State, Upload
 
 
@@ -58,7 +58,7 @@ class Wire:
         """The seeds of one device: the same whenever it makes them."""
         if self.seeding is None:
             return None
-        rng = stream(self._sizes.seed, "seeds", device)
+        rng = seed_stream(self._sizes.seed, device)
         return self.seeding.collect(rng, images, labels, self._sizes.config.seeding)
 
     def prepare_seeds(self, seeds: Mapping[int, Seeds]) -> Any:
