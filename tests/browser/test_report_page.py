@@ -176,6 +176,28 @@ def test_details_follow_seed_direction_and_round(watched: Watched, report: Path)
     assert page.locator("#device-chart svg").inner_html() != before_round
 
 
+def test_a_device_that_was_not_asked_is_told_from_a_lost_upload(
+    watched: Watched, runs: Path, tmp_path: Path
+) -> None:
+    found = require_runs([runs / "fl-s0"])
+    for info in found.runs[0].rounds:
+        info["asked"] = [0, 2, 3]
+        info["uploads"] = {"attempted": 3, "delivered": 1, "devices": [2]}
+    write_report(found, tmp_path / "report.html")
+    page = open_report(watched, tmp_path / "report.html")
+    expect(page.locator("#delivery-chart figcaption")).to_contain_text("3 of 9 delivered, 3 not")
+    key = page.locator("#delivery-key span")
+    assert key.all_text_contents() == ["delivered", "lost", "not asked", "nothing sent"]
+    cells = {
+        name: page.locator(f"#delivery-chart path.{name}").get_attribute("d")
+        for name in ("delivered", "lost", "not-asked", "nothing-sent")
+    }
+    assert [bool(path) for path in cells.values()] == [True, True, True, False]
+    page.locator("#delivery-chart svg[role=img]").hover(position={"x": 5, "y": 25})
+    title = page.locator("#delivery-chart svg[role=img] title")
+    assert title.text_content() == "round 1, device 1: not asked"
+
+
 def test_the_samples_and_their_privacy_are_shown(watched: Watched, report: Path) -> None:
     page = open_report(watched, report)
     assert page.locator("#sees .sample-card").count() >= 1

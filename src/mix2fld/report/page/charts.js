@@ -184,7 +184,7 @@ function stripChart(box, rows) {
   const spread = Math.max(...values) - Math.min(...values);
   const low = Math.max(0, Math.min(...values) - 0.05 * spread - 0.005);
   const high = Math.min(1, Math.max(...values) + 0.05 * spread + 0.005);
-  const x = (value) => left + ((value - low) / (high - low)) * (width - left - 16);
+  const x = (value) => left + ((value - low) / (high - low)) * (width - left - 30);
   const svg = shape("svg", { viewBox: `0 0 ${width} ${height}`, height, role: "img", "aria-label":
     rows.map((row) => `${row.series.label}: devices from ${percent(Math.min(...row.values))} to ${percent(Math.max(...row.values))}`).join("; ") });
   for (const value of ticks(low, high, wide ? 8 : 4)) {
@@ -210,10 +210,10 @@ function stripChart(box, rows) {
 
 // What happened to a transfer, by the letter in the data: how its cell is drawn, and whether by lines.
 const DELIVERIES = {
-  1: { name: "delivered", colour: "var(--good)", draw: (x, y, w, h) => `M${x} ${y}h${w}v${h}h${-w}z` },
-  0: { name: "lost", colour: "var(--lost)", lines: true,
+  d: { name: "delivered", colour: "var(--good)", draw: (x, y, w, h) => `M${x} ${y}h${w}v${h}h${-w}z` },
+  l: { name: "lost", colour: "var(--lost)", lines: true,
     draw: (x, y, w, h) => `M${x + 1} ${y + 1}L${x + w - 1} ${y + h - 1}M${x + w - 1} ${y + 1}L${x + 1} ${y + h - 1}` },
-  x: { name: "not-asked", colour: "var(--muted)", lines: true, draw: (x, y, w, h) => `M${x + w * 0.2} ${y + h / 2}h${w * 0.6}` },
+  n: { name: "not-asked", colour: "var(--muted)", lines: true, draw: (x, y, w, h) => `M${x + w * 0.2} ${y + h / 2}h${w * 0.6}` },
   "-": { name: "nothing-sent", colour: "var(--muted)", draw: (x, y, w, h) => `M${x + w / 2 - 1} ${y + h / 2 - 1}h2v2h-2z` },
 };
 
@@ -236,15 +236,15 @@ function deliveryGrid(series, run, direction) {
   const cell = Math.max(3, Math.min(18, Math.floor(210 / Math.max(rounds, 1)), Math.floor(300 / devices)));
   const wide = Math.max(3, Math.min(26, 210 / rounds));
   const gap = cell > 6 ? 2 : 0.5;
-  const paths = { 1: "", 0: "", x: "", "-": "" };
-  const count = { 1: 0, 0: 0, x: 0, "-": 0 };
+  const paths = { d: "", l: "", n: "", "-": "" };
+  const count = { d: 0, l: 0, n: 0, "-": 0 };
   rows.forEach((row, round) => [...row].forEach((kind, device) => {
     count[kind] += 1;
     paths[kind] += DELIVERIES[kind].draw(round * wide, device * cell, wide - gap, cell - gap);
   }));
-  const sent = count[1] + count[0];
-  const caption = (sent ? `${count[1].toLocaleString("en")} of ${sent.toLocaleString("en")} delivered` : "nothing sent") +
-    (count.x ? `, ${count.x.toLocaleString("en")} not asked` : "");
+  const sent = count.d + count.l;
+  const caption = (sent ? `${count.d.toLocaleString("en")} of ${sent.toLocaleString("en")} delivered` : "nothing sent") +
+    (count.n ? `, ${count.n.toLocaleString("en")} not asked` : "");
   const [width, height] = [rounds * wide, devices * cell];
   const svg = shape("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img",
     "aria-label": `${series.label}: ${caption}`, style: { maxWidth: "100%", height: "auto" } },

@@ -7,7 +7,7 @@ const chosen = {
 let data = null;
 
 const PARTS = [["short", "Key results"], ["summary", "Results"], ["curves", "Learning curves"],
-  ["time", "Time"], ["payload", "Traffic"], ["detail", "Devices"], ["sees", "Samples"], ["again", "Repeat"]];
+  ["time", "Time"], ["payload", "Payload"], ["detail", "Devices"], ["sees", "Samples"], ["again", "Reproduce"]];
 const AXIS_NAMES = { seconds: "seconds", air: "seconds on air", rounds: "rounds", bits: "uplink traffic" };
 const UNITS = { seconds: "s", air: "s on air", rounds: "rounds", bits: "Mbit uplink" };
 const MEASURE_NAMES = { devices: "all devices", reference: "reference device", server: "server model" };
