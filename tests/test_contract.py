@@ -2,51 +2,53 @@
 
 import json
 
-import jax
 import numpy as np
 import pytest
 
-from mix2fld.learning.xla import pick
+from mix2fld.device.uplinks import Turn
 from mix2fld.protocol import PROTOCOLS
-from mix2fld.round.wire import (
-    decode_upload,
-    download_bits,
-    encode_download,
-    encode_upload,
-    upload_bits,
-)
-from mix2fld.runs.simulation import make_simulation, run
-from mix2fld.types import Knowledge
-from toys import DeadLink, toy_config, toy_dataset
+from mix2fld.round.device_turn import prepare_upload
+from mix2fld.runs.simulation import Simulation, make_simulation, run
+from mix2fld.runs.trees import difference, put_together, take_apart
+from mix2fld.types import Local
+from toys import CoinLink, DeadLink, toy_config, toy_dataset
 
 every_protocol = pytest.mark.parametrize("name", PROTOCOLS)
+
+
+def simulation_of(name: str, **fields: object) -> Simulation:
+    return make_simulation(toy_config(protocols=name, **fields), toy_dataset())
 
 
 @every_protocol
 @pytest.mark.parametrize("with_seeds", [False, True])
 def test_bits_charged_are_bits_carried(name: str, with_seeds: bool) -> None:
-    simulation = make_simulation(toy_config(protocols=name), toy_dataset())
-    protocol, task = simulation.protocol, simulation.task
-    weights = task.flatten(task.initial_weights(0))
-    outputs = np.full((4, 4), 0.25, np.float32)
-    seeds = simulation.make_seeds(0) if with_seeds else None
-    data = encode_upload(protocol, task, Knowledge(weights, outputs), seeds)
-    parts = [upload_bits(protocol, task, with_seeds=False)]
-    parts.append(upload_bits(protocol, task, with_seeds) - parts[0])
-    assert len(data) == sum(-(-bits // 8) for bits in parts)
-    read = decode_upload(protocol, task, data, samples=40, with_seeds=seeds is not None)
-    assert encode_upload(protocol, task, protocol.uplink.place(read.value), read.seeds) == data
+    scenario, fleet = simulation_of(name)
+    wire, turn = scenario.wire, Turn(0, 1, device=0)
+    state = {**fleet.start()[0], "seeds_due": np.array(with_seeds)}
+    local = Local(scenario.task.initial_weights(0), np.full((4, 4), 0.25, np.float32))
+    packet, _ = prepare_upload(wire, state, local, fleet.own(0), turn, "resend")
+    parts = [part for part in (packet.knowledge, packet.seeds) if part is not None]
+    assert all(len(part.data) == -(-part.bits // 8) for part in parts)
+    size = wire.upload_size(with_seeds)
+    assert packet.bits == size.bits if size.exact else packet.bits <= size.bits
+    assert (packet.seeds is not None) == (with_seeds and PROTOCOLS[name].seeds is not None)
+    read = wire.decode_upload(packet, turn)
+    if packet.knowledge.bits:
+        assert wire.uplink.payload.encode(read.value, scenario.task.dims) == packet.knowledge
+    if packet.seeds is not None:
+        assert wire.encode_seeds(read.seeds) == packet.seeds
 
 
 @every_protocol
 def test_download_is_charged_as_carried(name: str) -> None:
-    simulation = make_simulation(toy_config(protocols=name), toy_dataset())
+    simulation = simulation_of(name)
     state, info = simulation.run_round(simulation.start())
-    carried = 0
+    wire, carried = simulation.scenario.wire, 0
     if state.server.updates:
-        carried = 8 * len(encode_download(simulation.protocol, simulation.task, state.server))
+        carried = 8 * len(wire.encode_download(state.server).data)
     assert carried == info.bits["down"]
-    assert carried == download_bits(simulation.protocol, simulation.task)
+    assert carried == wire.download_size().bits
 
 
 @every_protocol
@@ -54,13 +56,14 @@ def test_records_are_complete_and_plain(name: str) -> None:
     (result,) = run(toy_config(protocols=name), dataset=toy_dataset())
     assert [info["round"] for info in result.rounds] == [1, 2]
     assert json.loads(json.dumps(result.rounds)) == result.rounds
+    assert [info["asked"] for info in result.rounds] == [[0, 1, 2, 3]] * 2
     summary = result.summary
     assert summary["protocol"] == name
     assert summary["rounds"] == 2
     assert 0.0 <= summary["accuracy"]["min"] <= summary["accuracy"]["mean"]
     assert summary["accuracy"]["mean"] <= summary["accuracy"]["max"] <= 1.0
     assert summary["seconds"]["communication"] == 0.0
-    sends = PROTOCOLS[name].uplink.bits(make_simulation(result.config, toy_dataset()).task.dims)
+    sends = simulation_of(name).scenario.wire.upload_size(with_seeds=False).bits
     assert summary["uploads"]["attempted"] == (8 if sends else 0)
 
 
@@ -97,8 +100,9 @@ def test_over_a_dead_link_all_devices_are_isolated(name: str) -> None:
             state, info = simulation.run_round(state)
             assert info.uploads["delivered"] == 0
         final.append(state)
-    for own, isolated in zip(*(jax.tree.leaves(s.weights) for s in final), strict=True):
-        np.testing.assert_array_equal(own, isolated)
+    for own, isolated in zip(*(state.devices for state in final), strict=True):
+        for one, other in zip(own["weights"], isolated["weights"], strict=True):
+            np.testing.assert_array_equal(one, other)
 
 
 @every_protocol
@@ -107,21 +111,55 @@ def test_a_device_that_misses_a_download_keeps_its_own(name: str) -> None:
     start = simulation.start()
     state, info = simulation.run_round(start)
     assert info.downloads["delivered"] == 0
-    np.testing.assert_array_equal(state.teachers, start.teachers)
     accuracy = simulation.run_round(start)[1].accuracy["devices"]
     assert accuracy == info.accuracy["devices"]
-    if state.server.weights is not None:
+    for before, after in zip(start.devices, state.devices, strict=True):
+        assert before.get("teacher") is after.get("teacher")
+        if state.server.weights is not None:
+            pairs = zip(after["weights"], state.server.weights, strict=True)
+            assert any(not np.array_equal(own, sent) for own, sent in pairs)
+
+
+@every_protocol
+def test_only_participants_train_send_and_receive(name: str) -> None:
+    simulation = simulation_of(name, participants=2, rounds=4)
+    state, asked = simulation.start(), []
+    for _ in range(4):
+        before, (state, info) = state, simulation.run_round(state)
+        asked.append(tuple(info.asked))
+        assert len(info.asked) == 2
+        assert info.uploads["attempted"] in (0, 2)
+        assert set(info.uploads["devices"]) <= set(info.asked)
+        assert set(info.downloads["devices"]) <= set(info.asked)
         for device in range(4):
-            own = simulation.task.flatten(pick(state.weights, device))
-            sent = simulation.task.flatten(state.server.weights)
-            assert any(not np.array_equal(a, b) for a, b in zip(own, sent, strict=True))
+            same = state.devices[device] is before.devices[device]
+            assert same == (device not in info.asked)
+            if same:
+                known = before.roster.accuracies[device]
+                now = info.accuracy["devices"][device]
+                assert now == known or before.round_number == 0
+    assert len(set(asked)) > 1
+
+
+@every_protocol
+def test_every_state_survives_a_checkpoint(name: str) -> None:
+    simulation = make_simulation(toy_config(protocols=name), toy_dataset(), link=CoinLink())
+    state, _ = simulation.run_round(simulation.start())
+    tree = state.tree()
+    again = put_together(*take_apart(tree))
+    assert difference(again, tree) is None
+    restored = type(state).from_tree(again)
+    after, info = simulation.run_round(restored)
+    expected, expected_info = simulation.run_round(state)
+    assert info == expected_info
+    assert take_apart(after.tree())[0] == take_apart(expected.tree())[0]
 
 
 class DeadDownlink(DeadLink):
     """Uploads arrive at once, downloads never."""
 
-    def transmit(self, direction, bits, rng):
-        outage = super().transmit(direction, bits, rng)
+    def deliver(self, direction, bits, rng):
+        outage = super().deliver(direction, bits, rng)
         if direction == "downlink":
             return outage
         return type(outage)(delivered=np.ones(len(bits), bool), slots=np.zeros(len(bits), int))

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mix2fld.config import Config
-from mix2fld.link import Direction
+from mix2fld.link import Direction, Memoryless
 from mix2fld.types import Dataset, Delivery
 
 LABELS = 4
@@ -47,13 +47,13 @@ def toy_config(**fields: object) -> Config:
     return Config.of(**{**small, **fields})
 
 
-class DeadLink:
+class DeadLink(Memoryless):
     """Every transfer is an outage."""
 
     slot_seconds = 1e-3
     max_slots = 5
 
-    def transmit(
+    def deliver(
         self, direction: Direction, bits: NDArray[np.int64], rng: np.random.Generator
     ) -> Delivery:
         """Nothing arrives; a device with nothing to send has no outage."""
@@ -64,7 +64,7 @@ class DeadLink:
 class CoinLink(DeadLink):
     """Every transfer arrives or not by the toss of a coin."""
 
-    def transmit(
+    def deliver(
         self, direction: Direction, bits: NDArray[np.int64], rng: np.random.Generator
     ) -> Delivery:
         delivered = (rng.random(len(bits)) < 0.6) | (bits == 0)

@@ -6,9 +6,9 @@ from rich.table import Table
 
 from mix2fld.report.tables import PLAIN
 from mix2fld.report.units import percent
-from mix2fld.reproduction.paper import INFERRED_COLUMNS, TABLE_2, TABLE_3
+from mix2fld.reproduction.cell_records import CellRecord
+from mix2fld.reproduction.paper_values import INFERRED_COLUMNS, TABLE_2, TABLE_3
 from mix2fld.reproduction.privacy_records import PrivacyRecords, row
-from mix2fld.reproduction.records import CellRecord
 from mix2fld.reproduction.statistics import accuracy
 
 

@@ -5,44 +5,31 @@ than the table, or its protocol a custom one.
 """
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mix2fld.config import Config
-from mix2fld.device.seeds import seed_stream
+from mix2fld.learning.task import Sizes
+from mix2fld.protocol import PROTOCOLS, Protocol, Seeding
+from mix2fld.round.wire import Wire
 from mix2fld.types import Dataset, Dimensions, Seeds
 
-if TYPE_CHECKING:
-    from mix2fld.protocol import Protocol
 
-
-class SeedingView(NamedTuple):
-    """What a protocol with seed samples does with them."""
-
-    unmixed: bool
-    """Whether the server applies inverse-Mixup; whether devices mix is seen from the labels."""
-
-
-def seeding_of(protocol: str) -> SeedingView | None:
+def seeding_of(protocol: str) -> Seeding | None:
     """What becomes of seed samples; None for a protocol without, or one that is not known."""
     row = _row(protocol)
-    if row is None or row.collect_seeds is None:
-        return None
-    from mix2fld.server.seed_sets import inversely_mixed
-
-    return SeedingView(unmixed=row.prepare_seeds is inversely_mixed)
+    return None if row is None else row.seeds
 
 
 def make_seeds(
     config: Config, device: int, images: NDArray[np.uint8], labels: NDArray[np.int32]
 ) -> Seeds:
     """The seed samples that a device of a run makes from its data."""
-    row = _row(config.protocols[0])
-    assert row is not None
-    assert row.collect_seeds is not None
-    return row.collect_seeds(seed_stream(config.seed[0], device), images, labels, config.seeding)
+    sizes = Sizes(config, _dimensions(config, images.shape[1:], num_labels=0))
+    made = Wire(PROTOCOLS[config.protocols[0]], sizes).make_seeds(device, images, labels)
+    assert made is not None
+    return made
 
 
 def could_charge(config: Config, dataset: Dataset, bits: float) -> bool:
@@ -54,21 +41,18 @@ def could_charge(config: Config, dataset: Dataset, bits: float) -> bool:
     row = _row(config.protocols[0])
     if row is None:
         return False
-    sizes = Dimensions(
-        weight_shapes=(),
-        num_labels=dataset.num_labels,
-        sample_shape=dataset.sample_shape,
-        seed_samples=config.seeding.seed_samples,
-        bits_per_pixel=config.seeding.seed_bits_per_pixel,
-    )
-    knowledge, seeds = row.uplink.bits(sizes), row.seed_payload(config.seeding).bits(sizes)
-    return bits == knowledge + seeds if knowledge else bits >= seeds
+    dims = _dimensions(config, dataset.sample_shape, dataset.num_labels)
+    wire = Wire(row, Sizes(config, dims))
+    knowledge, first = wire.upload_size(with_seeds=False), wire.upload_size(with_seeds=True)
+    if knowledge.bits and knowledge.exact:
+        return bits == first.bits
+    return bits >= first.bits - knowledge.bits
 
 
 def payload_names(protocol: str) -> tuple[str, str]:
     """What an upload and a download carry."""
     row = _row(protocol)
-    return ("?", "?") if row is None else (row.uplink.name, row.downlink.name)
+    return ("?", "?") if row is None else (row.uplink.payload.name, row.downlink.payload.name)
 
 
 def title_of(protocol: str) -> str:
@@ -79,14 +63,22 @@ def title_of(protocol: str) -> str:
 
 def in_table_order(protocols: Iterable[str]) -> list[str]:
     """Each once: in the order of the table, then those that it does not have, then isolated."""
-    from mix2fld.protocol import PROTOCOLS
-
     names = set(protocols)
     known = [name for name in PROTOCOLS if name in names and name != "isolated"]
     return [*known, *sorted(names - set(known))]
 
 
-def _row(protocol: str) -> "Protocol | None":
-    from mix2fld.protocol import PROTOCOLS
-
+def _row(protocol: str) -> Protocol | None:
     return PROTOCOLS.get(protocol)
+
+
+def _dimensions(config: Config, sample_shape: tuple[int, ...], num_labels: int) -> Dimensions:
+    """All sizes but those of a model."""
+    height, width, channels = sample_shape
+    return Dimensions(
+        weight_shapes=(),
+        num_labels=num_labels,
+        sample_shape=(height, width, channels),
+        seed_samples=config.seeding.seed_samples,
+        bits_per_pixel=config.seeding.seed_bits_per_pixel,
+    )

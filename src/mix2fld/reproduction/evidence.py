@@ -4,13 +4,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from mix2fld.reproduction.cell_records import CellRecord
 from mix2fld.reproduction.experiments import SETTINGS
 from mix2fld.reproduction.privacy_records import PrivacyRecords
-from mix2fld.reproduction.records import CellRecord
 from mix2fld.reproduction.statistics import Spread
-from mix2fld.reproduction.times import StepCost
+from mix2fld.reproduction.step_costs import StepCost
 
 Holds = Literal["yes", "weaker", "no"]
+BEST_PAIR = "mix2fld-50-100"
+ASYMMETRIC = ("asymmetric-iid", "asymmetric-non-iid")
+SYMMETRIC = ("symmetric-iid", "symmetric-non-iid")
 
 
 @dataclass(frozen=True)
@@ -25,7 +28,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim with what became of it."""
+    """A claim, part by part."""
 
     name: str
     parts: tuple[Part, ...]
@@ -54,9 +57,13 @@ class Evidence:
             return self.cells[f"{SETTINGS[setting].changes['partition']}/isolated"]
         return self.cells[f"{setting}/{name}"]
 
+    def reading(self, name: str, protocol: str) -> CellRecord:
+        """A protocol under another reading of the paper: asymmetric channels, non-IID."""
+        return self.at(ASYMMETRIC[1], f"why/{name}/{protocol}")
+
 
 def sized(found: Spread, wanted: float) -> Holds:
-    """Whether a gain is there, and at least half as large as the paper's."""
+    """Whether a gain counts, and is at least half as large as the paper's."""
     if not found.above_zero:
         return "no"
     return "yes" if found.mean >= wanted / 2 else "weaker"

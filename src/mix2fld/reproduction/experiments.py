@@ -1,14 +1,13 @@
 """The paper's figures and open questions as grids of configs.
 
-A cell is one setting, played once for every seed. Two experiments that need the same setting name
-the same cell, so that it is played once.
+A cell is one setting, simulated once for every seed. Two experiments that need the same setting
+name the same cell, so that it is simulated once.
 """
 
 from dataclasses import dataclass
 from typing import Any
 
 from mix2fld.config import Config
-from mix2fld.errors import InputError, did_you_mean
 
 SEED_PAIRS = ((10, 10), (10, 20), (50, 50), (50, 100))
 DEVICE_COUNTS = (10, 20, 30, 40, 50)
@@ -19,7 +18,7 @@ RELAXED_SLOTS = (110, 114, 120)
 
 @dataclass(frozen=True)
 class Scale:
-    """How much is played: all of it, or a small version of every cell."""
+    """How much is simulated: every cell in full, or scaled down."""
 
     name: str
     seeds: tuple[int, ...]
@@ -46,7 +45,7 @@ class Cell:
 
     @property
     def protocol(self) -> str:
-        """The protocol that is played."""
+        """The protocol that is simulated."""
         return str(self.changes["protocols"])
 
     def config(self, scale: Scale) -> Config:
@@ -215,7 +214,7 @@ READINGS: dict[str, tuple[str, dict[str, Any], tuple[str, ...]]] = {
         ("mixfld", "mix2fld"),
     ),
     "own-weights": (
-        "devices start from own weights",
+        "devices start from their own weights",
         {"initial_weights": "independent"},
         ("mixfld", "mix2fld", "fd"),
     ),
@@ -277,10 +276,3 @@ EXPERIMENTS: dict[str, Experiment] = {
         _why(),
     )
 }
-
-
-def get_experiment(name: str) -> Experiment:
-    """The experiment of that name."""
-    if name not in EXPERIMENTS:
-        raise InputError(f"{name}: no such experiment; {did_you_mean(name, EXPERIMENTS)}")
-    return EXPERIMENTS[name]

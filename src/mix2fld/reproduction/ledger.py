@@ -1,27 +1,29 @@
-"""``REPORT.md``: what holds of the paper and what does not, written from records alone."""
+"""``REPORT.md``: which claims of the paper hold up, written from records alone."""
 
 from collections.abc import Sequence
 
 import numpy as np
 
-from mix2fld.reproduction.claims import BEST_PAIR, OF_THE_PAPER, judge
-from mix2fld.reproduction.evidence import Claim, Evidence
-from mix2fld.reproduction.experiments import DEVICE_COUNTS, PANELS, SETTINGS
-from mix2fld.reproduction.ledger_questions import (
-    inverse_count,
-    privacy_accuracy,
-    privacy_tables,
-    why,
+from mix2fld.report.markdown import markdown_table
+from mix2fld.reproduction.cell_records import CellRecord
+from mix2fld.reproduction.claims import OF_THE_PAPER, judge
+from mix2fld.reproduction.evidence import ASYMMETRIC, BEST_PAIR, SYMMETRIC, Claim, Evidence
+from mix2fld.reproduction.experiments import DEVICE_COUNTS, PANELS, QUICK, SETTINGS
+from mix2fld.reproduction.ledger_privacy import privacy_tables
+from mix2fld.reproduction.ledger_questions import inverse_count, privacy_accuracy, why
+from mix2fld.reproduction.ledger_summary import in_short
+from mix2fld.reproduction.number_text import delivery, paragraph, server_accuracy, signed
+from mix2fld.reproduction.statistics import (
+    accuracy,
+    device_accuracies,
+    gain,
+    sample_variance,
 )
-from mix2fld.reproduction.markdown import server_accuracy, signed, table
-from mix2fld.reproduction.reasons import in_short
-from mix2fld.reproduction.records import CellRecord
-from mix2fld.reproduction.statistics import accuracy, gain
 from mix2fld.reproduction.times import converged_rounds, jumps, rounds_to_final
 
-PREVIEW = """
-**A preview.** One seed has no spread, so no direction counts: the verdicts below say nothing. And three
-short rounds are not the paper's setting."""
+PREVIEW = f"""
+**A preview.** One seed has no spread, so no direction counts and the verdicts below mean nothing; at
+most {QUICK.most_rounds} short rounds are not the paper's setting."""
 MARKS = {"yes": "holds", "weaker": "weaker", "no": "does not hold"}
 RULES = """\
 Accuracies are those that the paper plots: of a randomly chosen reference device, at the end of its
@@ -33,7 +35,11 @@ when only the direction counts, or only in some of the settings; otherwise it *d
 claim is *reproduced* when all its parts hold, *not reproduced* when none holds and none is weaker,
 and *partly reproduced* in between. "As accurate" means at most one point below. Ratios of times have
 to hold at every listed cost of a step. "Up to" is the largest of several means, as in the paper, and
-so leans upward."""
+so is biased upward. Standard deviations (±) and variances are those of the sample (n − 1)."""
+SEEDS_THAT_FIT = (
+    "With 50 devices each has 0.4 MHz: ten seeds need 83 of 105 slots, fifty would need 397 "
+    "(decision 21)."
+)
 FIGURE_CELLS = (*OF_THE_PAPER, "fl8", "fl4", "isolated", "fl-literal", "mix2fld-50-100-literal")
 
 
@@ -60,16 +66,16 @@ def _head(claims: Sequence[Claim], seeds: int, evidence: Evidence) -> str:
     counts = {v: sum(c.verdict == v for c in claims) for v in ("reproduced", "partly reproduced")}
     missing = len(claims) - sum(counts.values())
     return f"""
-# What holds of the paper
+# Which claims of the paper hold up
 
 Every figure, table and claim of *Mix2FLD: Downlink Federated Learning After Uplink Federated
-Distillation With Two-Way Mixup*, measured again with {"one seed" if seeds == 1 else f"{seeds} seeds"}. Of {len(claims)} claims
+Distillation With Two-Way Mixup*, reproduced with {"one seed" if seeds == 1 else f"{seeds} seeds"}. Of {len(claims)} claims
 {counts["reproduced"]} are reproduced, {counts["partly reproduced"]} partly, {missing} not.
 {in_short(evidence) if seeds > 1 else PREVIEW}
 
 This page and its figures are made by `make ledger` from the records in [`records/`](records); the
 records by `make reproduce` (`mix2fld reproduce all`, about two hours on two cores). A single figure:
-`mix2fld reproduce fig2c`, a small version of it: `mix2fld reproduce fig2c --quick`."""
+`mix2fld reproduce fig2c`; scaled down: `mix2fld reproduce fig2c --quick`."""
 
 
 def _glance(claims: Sequence[Claim]) -> str:
@@ -86,13 +92,13 @@ def _glance(claims: Sequence[Claim]) -> str:
         for claim in claims
         for first, part in ((part is claim.parts[0], part) for part in claim.parts)
     ]
-    shown = table(("claim", "what", "paper", "here", "part", "verdict", "command"), rows)
+    shown = markdown_table(("claim", "what", "paper", "here", "part", "verdict", "command"), rows)
     return f"## At a glance\n\n{shown}\n\n### How a verdict is reached\n\n{RULES}"
 
 
 def _costs(evidence: Evidence) -> str:
     rows = [(cost.name, f"{cost.device_us:g}", f"{cost.server_us:g}") for cost in evidence.costs]
-    shown = table(("cost", "µs a step on a device", "µs a step at the server"), rows)
+    shown = markdown_table(("cost", "µs a step on a device", "µs a step at the server"), rows)
     return f"""
 The paper's computing times were measured on a machine that it does not name. Ratios of times to
 converge are therefore given at four costs of an SGD step, in this order:
@@ -106,15 +112,13 @@ def _figure_2(evidence: Evidence) -> str:
         rows = []
         for key in FIGURE_CELLS:
             cell = evidence.at(setting, key)
-            attempted = cell.values("summary", "uploads", "attempted").sum()
-            delivered = cell.values("summary", "uploads", "delivered").sum()
             rows.append(
                 (
                     cell.label,
                     str(accuracy(cell)),
                     str(accuracy(cell, "mean")),
                     server_accuracy(cell),
-                    f"{100 * delivered / attempted:.1f} %" if attempted else "–",
+                    delivery(cell),
                     f"{cell.values('summary', 'seconds', 'communication').mean():.2f}",
                     _rounds(converged_rounds(cell)),
                     f"{np.median(rounds_to_final(cell)):g}",
@@ -127,14 +131,17 @@ def _figure_2(evidence: Evidence) -> str:
         parts += [
             f"### Fig. 2{name[-1]}: {SETTINGS[setting].title}",
             f"![Learning curves](figures/{name}.png)",
-            table(heads, rows),
+            markdown_table(heads, rows),
             f"`mix2fld reproduce {name}`",
         ]
     parts.append(
-        "Accuracies in %, mean ± standard deviation over seeds. *Rule fired*: the paper's stopping "
-        "rule with ε = 0.05, median over the seeds where it did within ten rounds. *Rounds to "
-        "final*: until the reference device stayed within a point of its last accuracy, median. "
-        "Isolated devices never communicate."
+        paragraph(
+            "Accuracies in %, mean ± sample standard deviation over seeds. *Rule fired*: the "
+            "paper's stopping rule with ε = 0.05, median over the seeds in which it fired within "
+            f"{evidence.at(SYMMETRIC[0], 'fl').rounds} rounds. *Rounds to final*: until the "
+            "reference device stayed within a point of its last accuracy, median. Isolated devices "
+            "never communicate."
+        )
     )
     return "\n\n".join(parts)
 
@@ -164,11 +171,22 @@ def _literal(evidence: Evidence) -> str:
     return f"""
 ## T_max: 100 slots as printed, 105 as used here
 
-With the printed numbers FL's upload needs 101 slots of at most 100, so it never arrives, in either
-channel (decision 1). 105 is the smallest change that lets it arrive in the symmetric one. Mix2FLD is
-the (50, 100) pair; gains are Mix2FLD over FL.
+{paragraph(_slots(evidence))}
 
-{table(heads, rows)}"""
+{markdown_table(heads, rows)}"""
+
+
+def _slots(evidence: Evidence) -> str:
+    """How much of FL is delivered with either number of slots."""
+    printed, used = (
+        [delivery(*(evidence.at(s, key) for s in both)) for both in (SYMMETRIC, ASYMMETRIC)]
+        for key in ("fl-literal", "fl")
+    )
+    return (
+        f"Of FL's uploads {printed[0]} are delivered in the symmetric and {printed[1]} in the "
+        f"asymmetric channels with the printed 100 slots, {used[0]} and {used[1]} with 105 "
+        "(decision 1). Mix2FLD is the (50, 100) pair; gains are Mix2FLD over FL."
+    )
 
 
 def _jumps(evidence: Evidence) -> str:
@@ -183,14 +201,18 @@ def _jumps(evidence: Evidence) -> str:
                      signed(jump.after_next_phase))
                 )  # fmt: skip
     heads = ("setting", "system", "updates", "at the update", "after the next local phase")
+    first = evidence.at(SYMMETRIC[0], "fd").runs[0]["curve"]["step"][1]
+    text = (
+        "Mean change of the reference device's accuracy, in points, against its accuracy just "
+        "before. For FD, whose devices keep their weights, the first column is the change up to "
+        f"the first point of the next local phase ({first:,} steps)."
+    )
     return f"""
 ## What a global update does (C9)
 
-Mean change of the reference device's accuracy, in points, against its accuracy just before. For FD,
-whose devices keep their weights, the first column is the change up to the first point of the next
-local phase (800 steps).
+{paragraph(text)}
 
-{table(heads, rows)}"""
+{markdown_table(heads, rows)}"""
 
 
 def _figure_3(evidence: Evidence) -> str:
@@ -198,19 +220,22 @@ def _figure_3(evidence: Evidence) -> str:
     for count in DEVICE_COUNTS:
         cells = [evidence.cells[f"symmetric-{s}/devices-{count}"] for s in ("iid", "non-iid")]
         rows.append((str(count), *(text for cell in cells for text in _distribution(cell))))
-    heads = ("devices", "IID: mean", "variance", "non-IID: mean", "variance")
+    heads = ("devices", "IID: mean", "sample variance", "non-IID: mean", "sample variance")
+    rounds = evidence.cells[f"symmetric-iid/devices-{DEVICE_COUNTS[0]}"].rounds
+    text = (
+        f"Mix2FLD (10, 20), symmetric channels, {rounds} rounds; over all devices of all seeds, in "
+        f"% and in squared points. {SEEDS_THAT_FIT} `mix2fld reproduce fig3`"
+    )
     return f"""
 ## Fig. 3: accuracy against the number of devices
 
 ![Accuracy distributions](figures/fig3.png)
 
-{table(heads, rows)}
+{markdown_table(heads, rows)}
 
-Mix2FLD (10, 20), symmetric channels, five rounds; over all devices of all seeds, in % and in squared
-points. With 50 devices each has 0.4 MHz: ten seeds need 83 of 105 slots, fifty would need 396
-(decision 21). `mix2fld reproduce fig3`"""
+{paragraph(text)}"""
 
 
 def _distribution(cell: CellRecord) -> tuple[str, str]:
-    values = 100 * np.concatenate([run["devices"] for run in cell.runs])
-    return f"{values.mean():.2f}", f"{values.var():.2f}"
+    values = device_accuracies(cell)
+    return f"{values.mean():.2f}", f"{sample_variance(values):.2f}"

@@ -1,4 +1,4 @@
-"""Tables II and III: measured, kept, and compared with the paper's."""
+"""The records of Tables II and III: written, read, and compared with the paper's."""
 
 import json
 from collections.abc import Sequence
@@ -7,36 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from mix2fld.config import DataConfig
-from mix2fld.data import load_dataset
-from mix2fld.data.cache import cached
 from mix2fld.data.files import write_whole
 from mix2fld.errors import InputError
-from mix2fld.privacy.measure import measure
-from mix2fld.reproduction.experiments import MIXING_RATIOS, Scale
-from mix2fld.reproduction.paper import (
-    INFERRED_COLUMNS,
-    TABLE_2,
-    TABLE_COLUMNS,
-    TABLE_SEED_SAMPLES,
-)
-
-RATIOS = tuple(sorted({*TABLE_COLUMNS, *INFERRED_COLUMNS, *MIXING_RATIOS}))
-ON_REQUEST = ("cifar100",)
-"""Found in no registry: measured when the user has put it into the cache."""
+from mix2fld.reproduction.experiments import Scale
+from mix2fld.reproduction.paper_values import INFERRED_COLUMNS
 
 PrivacyRecords = dict[str, list[dict[str, Any]]]
-"""What ``measure`` gave for every seed, by dataset."""
-
-
-def measure_datasets(scale: Scale) -> PrivacyRecords:
-    """Sample privacy on every dataset of the tables that is at hand."""
-    names = [name for name in TABLE_2 if name not in ON_REQUEST or cached(name)]
-    records = {}
-    for name in names:
-        dataset = load_dataset(DataConfig(dataset=name))
-        records[name] = [measure(dataset, RATIOS, TABLE_SEED_SAMPLES, seed) for seed in scale.seeds]
-    return records
+"""What ``privacy.measure`` returned for every seed, by dataset."""
 
 
 def save_privacy(path: Path, scale: Scale, records: PrivacyRecords) -> None:
@@ -69,6 +46,12 @@ def row(
         float(np.mean([_number(run["ratios"][f"{ratio:g}"][kind][statistic]) for run in runs]))
         for ratio in ratios
     ]
+
+
+def above_mixup(runs: Sequence[dict[str, Any]]) -> list[bool]:
+    """Whether Mix2up's sample privacy is above Mixup's, at every mixing ratio of the tables."""
+    mixup, mix2up = (row(runs, kind, "min", INFERRED_COLUMNS) for kind in ("mixup", "mix2up"))
+    return [ours > other for ours, other in zip(mix2up, mixup, strict=True)]
 
 
 def closest_pair_row(

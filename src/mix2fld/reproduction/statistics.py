@@ -1,4 +1,8 @@
-"""Numbers over seeds: means with their spread, differences seed by seed."""
+"""Numbers over seeds: means with their spread, differences seed by seed.
+
+Standard deviations and variances are those of the sample (divided by n - 1), here and wherever the
+ledger or its figures show one.
+"""
 
 from dataclasses import dataclass
 from math import isnan
@@ -7,12 +11,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import stdtrit
 
-from mix2fld.reproduction.records import CellRecord
+from mix2fld.reproduction.cell_records import CellRecord
 
 
 @dataclass(frozen=True)
 class Spread:
-    """Mean, standard deviation and 95 % interval of the mean over seeds."""
+    """Mean, sample standard deviation and 95 % interval of the mean over seeds."""
 
     mean: float
     std: float
@@ -33,13 +37,19 @@ class Spread:
         return self.high < 0
 
 
+def sample_variance(values: ArrayLike) -> float:
+    """The sample's variance (divided by n - 1); nan for a single value."""
+    numbers = np.asarray(values, dtype=np.float64)
+    return float(numbers.var(ddof=1)) if len(numbers) > 1 else float("nan")
+
+
 def spread(values: ArrayLike) -> Spread:
-    """Of one number for each seed; Student's t gives the interval."""
+    """Of one number for each seed; the interval is Student's t."""
     numbers = np.asarray(values, dtype=np.float64)
     mean, count = float(numbers.mean()), len(numbers)
     if count < 2:
         return Spread(mean, float("nan"), float("-inf"), float("inf"))
-    std = float(numbers.std(ddof=1))
+    std = sample_variance(numbers) ** 0.5
     half = float(stdtrit(count - 1, 0.975)) * std / count**0.5
     return Spread(mean, std, mean - half, mean + half)
 
@@ -47,6 +57,17 @@ def spread(values: ArrayLike) -> Spread:
 def accuracy(cell: CellRecord, measure: str = "reference") -> Spread:
     """Per cent after the last local phase: of the reference device, or the mean of all devices."""
     return spread(100 * cell.values("summary", "accuracy", measure))
+
+
+def device_accuracies(cell: CellRecord) -> NDArray[np.float64]:
+    """Per cent after the last local phase, of every device of every seed."""
+    return 100 * np.concatenate([run["devices"] for run in cell.runs])
+
+
+def distinct_per_device(cell: CellRecord) -> float:
+    """Inverse-Mixup samples per device that distinct groups can yield, averaged over seeds."""
+    groups = cell.values("summary", "seeds", "distinct_groups").mean()
+    return float(2 * groups / cell.devices)
 
 
 def gain(ours: CellRecord, other: CellRecord, measure: str = "reference") -> Spread:

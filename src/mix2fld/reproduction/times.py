@@ -7,19 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mix2fld.reproduction.records import CellRecord
+from mix2fld.reproduction.cell_records import CellRecord
+from mix2fld.reproduction.step_costs import STATED_STEP_US, StepCost
 
 CLOSE_TO_FINAL = 0.01
-STATED_STEP_US = 100.0
-
-
-@dataclass(frozen=True)
-class StepCost:
-    """What one SGD step takes on a device and at the server."""
-
-    name: str
-    device_us: float
-    server_us: float
 
 
 @dataclass(frozen=True)
@@ -73,14 +64,25 @@ def _mean_seconds(cell: CellRecord, cost: StepCost) -> float:
     return float(np.where(np.isnan(fired), in_all, fired).mean())
 
 
+def steps_per_round(cell: CellRecord) -> tuple[float, float]:
+    """SGD steps of a device and of the server in a round, from the first run's record."""
+    run, rounds = cell.runs[0], cell.rounds
+    device, server = _steps(run, "seconds", rounds)
+    return device / rounds, server / rounds
+
+
 def _seconds(run: dict[str, Any], name: str, rounds: int, cost: StepCost) -> float:
     """Computing time at other costs: the record holds it at the stated cost for all steps."""
-    recorded = run["summary"][name]
-    steps_in_all = run["curve"]["step"][-1]
-    device_steps = rounds * steps_in_all / run["summary"]["rounds"]
-    server_steps = recorded["computing"] * 1e6 / STATED_STEP_US - device_steps
+    device_steps, server_steps = _steps(run, name, rounds)
     computing = device_steps * cost.device_us + server_steps * cost.server_us
-    return float(recorded["communication"] + computing / 1e6)
+    return float(run["summary"][name]["communication"] + computing / 1e6)
+
+
+def _steps(run: dict[str, Any], name: str, rounds: int) -> tuple[float, float]:
+    """Steps of a device and of the server in so many rounds, from their recorded cost."""
+    device_steps = rounds * run["curve"]["step"][-1] / run["summary"]["rounds"]
+    computing = run["summary"][name]["computing"]
+    return device_steps, computing * 1e6 / STATED_STEP_US - device_steps
 
 
 @dataclass(frozen=True)

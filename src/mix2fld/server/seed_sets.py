@@ -1,12 +1,12 @@
 """The samples that the server's student is trained on, from the seeds that were delivered."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mix2fld.errors import InputError
+from mix2fld.learning.task import Sizes
 from mix2fld.server.inverse_mixup import (
     Groups,
     groups_wanted,
@@ -17,11 +17,8 @@ from mix2fld.server.inverse_mixup import (
 )
 from mix2fld.types import Seeds, SeedSet
 
-if TYPE_CHECKING:
-    from mix2fld.learning.task import Task
 
-
-def as_collected(seeds: Mapping[int, Seeds], task: "Task") -> SeedSet | None:
+def as_collected(seeds: Mapping[int, Seeds], task: Sizes) -> SeedSet | None:
     """FLD and MixFLD: the samples as received, with hard or soft labels."""
     if not seeds:
         return None
@@ -35,7 +32,7 @@ def as_collected(seeds: Mapping[int, Seeds], task: "Task") -> SeedSet | None:
     return SeedSet(pool.images, targets, distinct_groups=0)
 
 
-def inversely_mixed(seeds: Mapping[int, Seeds], task: "Task") -> SeedSet | None:
+def inversely_mixed(seeds: Mapping[int, Seeds], task: Sizes) -> SeedSet | None:
     """Mix2FLD: N_I hard-labelled samples per device by inverse-Mixup across devices.
 
     None while seeds are still missing that could give a first group.

@@ -4,19 +4,19 @@ from collections.abc import Callable
 from pathlib import Path
 
 from mix2fld.errors import InputError
+from mix2fld.reproduction.cell_records import load_records
 from mix2fld.reproduction.evidence import Evidence
 from mix2fld.reproduction.experiments import EXPERIMENTS, PANELS
-from mix2fld.reproduction.figures import (
+from mix2fld.reproduction.ledger import write_ledger
+from mix2fld.reproduction.ledger_figures import (
     Cells,
     draw_device_counts,
     draw_inverse_counts,
     draw_panel,
     draw_privacy_accuracy,
 )
-from mix2fld.reproduction.host import load_costs
-from mix2fld.reproduction.ledger import write_ledger
 from mix2fld.reproduction.privacy_records import load_privacy
-from mix2fld.reproduction.records import load_records
+from mix2fld.reproduction.step_costs import load_costs
 
 
 class ResultsFolder:

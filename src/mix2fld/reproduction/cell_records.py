@@ -1,10 +1,10 @@
-"""What is kept of an experiment's runs: small enough to commit, enough to draw and to judge."""
+"""The records of an experiment: small enough to commit, enough to draw and to judge."""
 
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 from mix2fld.data.files import write_whole
 from mix2fld.errors import InputError
 from mix2fld.reproduction.experiments import Experiment, Scale
-from mix2fld.runs.folder import RunResult
+
+if TYPE_CHECKING:  # a record is read without the simulator
+    from mix2fld.runs.folder import RunResult
 
 FORMAT = 1
 CURVE = ("step", "accuracy", "event", "communication", "computing")
@@ -31,12 +33,22 @@ class CellRecord:
         """One number of every run, by its place in the record: [seeds]."""
         return np.array([_at(run, path) for run in self.runs], dtype=np.float64)
 
+    def total(self, *path: str) -> float:
+        """The same number, summed over all runs."""
+        return float(self.values(*path).sum())
 
-Records = dict[str, dict[str, CellRecord]]
-"""Cells by key, by the name of their experiment."""
+    @property
+    def rounds(self) -> int:
+        """How many rounds each run has."""
+        return int(self.runs[0]["summary"]["rounds"])
+
+    @property
+    def devices(self) -> int:
+        """How many devices each run has."""
+        return len(self.runs[0]["devices"])
 
 
-def shrink(result: RunResult) -> dict[str, Any]:
+def shrink(result: "RunResult") -> dict[str, Any]:
     """The record of one run."""
     summary = {name: value for name, value in result.summary.items() if name != "format"}
     record: dict[str, Any] = {
@@ -58,14 +70,17 @@ def shrink(result: RunResult) -> dict[str, Any]:
 
 
 def save_records(
-    path: Path, experiment: Experiment, scale: Scale, played: Mapping[str, Sequence[RunResult]]
+    path: Path,
+    experiment: Experiment,
+    scale: Scale,
+    results: "Mapping[str, Sequence[RunResult]]",
 ) -> None:
     """Write the records of an experiment; a run is a line."""
     cells = []
     for cell in experiment.cells:
         about = {"label": cell.label, "protocol": cell.protocol, "changes": cell.changes}
         head = json.dumps(about, ensure_ascii=False)[:-1]
-        runs = ",\n".join(json.dumps(shrink(result)) for result in played[cell.key])
+        runs = ",\n".join(json.dumps(shrink(result)) for result in results[cell.key])
         cells.append(f'{json.dumps(cell.key)}: {head}, "runs": [\n{runs}\n]}}')
     head = json.dumps({"format": FORMAT, "experiment": experiment.name, "scale": scale.name})[:-1]
     path.parent.mkdir(parents=True, exist_ok=True)

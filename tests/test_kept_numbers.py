@@ -1,0 +1,34 @@
+"""Short runs of every protocol have the accuracies, bits, slots and seconds of version 0.1.0."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from make_kept_numbers import KEPT, LOSSY, mnist_numbers, processor, toy_numbers
+
+MADE = json.loads(KEPT.read_text())
+CASES: dict[str, Callable[[str], list[dict[str, Any]]]] = {
+    "toy": toy_numbers,
+    "lossy": lambda protocol: toy_numbers(protocol, LOSSY),
+    "mnist": mnist_numbers,
+}
+CHANGES_WITH_PROCESSOR = ("accuracy", "curve", "change", "converged")
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("protocol", MADE["toy"])
+def test_numbers_are_kept_to_the_digit(case: str, protocol: str) -> None:
+    found = json.loads(json.dumps(CASES[case](protocol)))
+    kept = MADE[case][protocol]
+    assert len(found) == len(kept)
+    for mine, before in zip(found, kept, strict=True):
+        if processor() == MADE["processor"]:
+            assert mine == before
+            continue
+        for name in before:
+            if name not in CHANGES_WITH_PROCESSOR:
+                assert mine[name] == before[name]
+        close = pytest.approx(before["accuracy"]["devices"], abs=0.02)
+        assert mine["accuracy"]["devices"] == close
