@@ -1,4 +1,4 @@
-"""Who was asked and whose transfers arrived, from records of either format."""
+"""Devices asked and transfers delivered, from records of either format."""
 
 from pathlib import Path
 from typing import Any
@@ -21,8 +21,8 @@ def record(up: list[Any], asked: list[int] | None = None, attempted: int = 1) ->
 def test_both_formats_say_the_same(up: list[Any]) -> None:
     info = record(up)
     assert delivered(info, "uploads") == {0, 2}
-    assert deliveries(info, "uploads", 4) == "1010"
-    assert deliveries(info, "uploads", 2) == "10"
+    assert deliveries(info, "uploads", 4) == "dldl"
+    assert deliveries(info, "uploads", 2) == "dl"
     assert deliveries(info, "downloads", 4) == "----"
 
 
@@ -34,8 +34,8 @@ def test_device_numbers_0_and_1_are_no_truth_values() -> None:
 
 def test_a_device_that_was_not_asked_is_not_lost() -> None:
     info = record([2], asked=[1, 2])
-    assert deliveries(info, "uploads", 4) == "x01x"
-    assert deliveries(record([], asked=[1], attempted=0), "uploads", 3) == "x-x"
+    assert deliveries(info, "uploads", 4) == "nldn"
+    assert deliveries(record([], asked=[1], attempted=0), "uploads", 3) == "n-n"
 
 
 @pytest.mark.parametrize(("lost_seeds", "expected"), [("resend", [0, 1, 2]), ("drop", [0, 2])])

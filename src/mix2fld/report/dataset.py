@@ -80,7 +80,7 @@ def _fingerprint(dataset: Dataset) -> str:
 
 
 def _as_recorded(run: LoadedRun, dataset: Dataset) -> bool:
-    """Whether an upload of the first round has a size that this dataset gives it."""
+    """Whether an upload of the first round has a size that is possible with this dataset."""
     first = run.rounds[0]
     attempted = first["uploads"]["attempted"]
     return not attempted or could_charge(run.config, dataset, first["bits"]["up"] / attempted)

@@ -1,6 +1,6 @@
-"""Which devices a round asked, and what the link did with their uploads and downloads.
+"""Which devices were asked in a round, and whether their uploads and downloads were delivered.
 
-The only place in the report that knows how a record names devices.
+The only module of the report that knows how a record lists devices.
 """
 
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from mix2fld.runs.reader import LoadedRun
 
 Direction = Literal["uploads", "downloads"]
 
-DELIVERED, LOST, NOT_ASKED, NOTHING_SENT = "1", "0", "x", "-"
+DELIVERED, LOST, NOT_ASKED, NOTHING_SENT = "d", "l", "n", "-"
 """What happened between one device and the server in one direction of one round."""
 MEANINGS = {
     DELIVERED: "delivered",
@@ -26,7 +26,7 @@ def asked(info: dict[str, Any], devices: int) -> set[int]:
 
 
 def delivered(info: dict[str, Any], direction: Direction) -> set[int]:
-    """Devices whose transfer arrived.
+    """Devices whose transfer was delivered.
 
     A record lists their numbers, or, in an older format, a truth value for each device; the two
     are told apart by type.

@@ -15,7 +15,7 @@ from mix2fld.report.page_data import page_data
 from mix2fld.report.units import in_percent
 from mix2fld.runs.reader import Found
 
-SCRIPTS = ("base.js", "charts.js", "page.js")
+SCRIPTS = ("base.js", "charts.js", "samples.js", "page.js")
 MOST_BYTES = 6_000_000
 _POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; "
