@@ -1,4 +1,4 @@
-# Everything runs inside .venv, which the first target that needs it makes.
+# Everything runs inside .venv, which is created on first use.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -10,12 +10,12 @@ BENCH := .venv-bench
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 
-install: $(VENV)/.installed ## Make .venv with the mix2fld command
+install: $(VENV)/.installed ## Create .venv with the mix2fld command
 
-run: install ## Play the paper's head-to-head on MNIST: FL, FD, MixFLD, Mix2FLD
+run: install ## Run the paper's head-to-head on MNIST: FL, FD, MixFLD, Mix2FLD
 	$(BIN)/mix2fld run --out runs/head-to-head
 
-report: install ## Play a small comparison and make runs/first/report.html (a minute or two)
+report: install ## Run a small comparison and write runs/first/report.html (a minute or two)
 	$(BIN)/mix2fld run --local-steps 400 --server-steps 200 --seed 0 1 --out runs/first --report
 
 test: $(VENV)/.installed-test browser ## Run checks and tests
@@ -25,21 +25,21 @@ test: $(VENV)/.installed-test browser ## Run checks and tests
 test-deploy: $(VENV)/.installed-test ## Run all tests of the deployment, with real processes (half an hour)
 	$(BIN)/pytest -q -m '' tests/deploy
 
-testbed: install ## Measure FL and Mix2FLD over shaped links: root, Linux, iproute2
+testbed: install ## Measure FL and Mix2FLD over shaped links (needs root, Linux, iproute2)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[flower]'
 	$(BIN)/mix2fld deploy testbed --protocols fl mix2fld --devices 3 --rounds 4 $(ARGS) \
 		--out runs/testbed-$$(date +%Y%m%d-%H%M%S) \
 		--record results/testbed/testbed.json --page docs/asymmetric_link.md
 
-# The browser tests need Chromium: got where this may be done, else they are skipped.
+# The browser tests need Chromium: installed if possible, otherwise they are skipped.
 browser:
 	@which chromium >/dev/null || which chromium-browser >/dev/null || which google-chrome >/dev/null \
 		|| { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get -qq update \
 			&& DEBIAN_FRONTEND=noninteractive apt-get -qq install -y chromium >/dev/null; } \
-		|| echo "no Chromium here and none could be installed: the browser tests will be skipped"
+		|| echo "Chromium is missing and cannot be installed: the browser tests are skipped"
 
 SHOTS := runs/screenshots
-screenshots: $(VENV)/.installed-test browser ## Make the pictures of the report in the README (ten minutes)
+screenshots: $(VENV)/.installed-test browser ## Take the screenshots of the report in the README (ten minutes)
 	$(BIN)/mix2fld run --protocols fl fl8 fd mixfld mix2fld --seed 0 1 2 \
 		--local-steps 1600 --server-steps 800 --out $(SHOTS) --report
 	$(BIN)/python docs/make_screenshots.py $(SHOTS)/report.html docs/images
@@ -53,35 +53,35 @@ format: $(VENV)/.installed-test ## Format and fix lint
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-reproduce: install ## Measure every figure, table and claim of the paper again (two hours)
+reproduce: install ## Regenerate every figure, table and claim of the paper (two hours)
 	$(BIN)/mix2fld reproduce all --results results
 
-ledger: install ## Draw and judge again from the committed records
+ledger: install ## Redraw and re-evaluate from the committed records
 	$(BIN)/mix2fld reproduce all --results results --from-records
 
-bench: $(BENCH)/.installed ## Measure speed against the limit and against peers (half an hour)
+bench: $(BENCH)/.installed ## Measure speed against the limit of the machine and other frameworks (half an hour)
 	$(BENCH)/bin/python -m benchmarks.run $(ARGS)
 
-bench-growth: install ## Measure time and memory against devices, samples, weights, cores
+bench-growth: install ## Measure time and memory over devices, samples, weights, cores
 	$(BIN)/python -m benchmarks.growth $(ARGS)
 
-crash: install ## Kill runs and inject faults until all are survived (half an hour)
+crash: install ## Kill runs and inject faults; every run must recover (half an hour)
 	$(BIN)/python -m reliability.crash $(ARGS)
 	$(BIN)/python -m reliability.faults
 
-fuzz: $(VENV)/.installed-test ## Give every reader 100,000 hostile inputs, and atheris where it installs
+fuzz: $(VENV)/.installed-test ## Fuzz every reader with 100,000 hostile inputs, and with atheris if it installs
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[fuzz]' || true
 	$(BIN)/python -m reliability.fuzz $(ARGS)
 
-soak: install ## Play runs for an hour in one process; memory and files must stay flat
+soak: install ## Run for an hour in one process; memory and open files must stay constant
 	nice -n 15 $(BIN)/python -m reliability.soak $(ARGS)
 
-clean: ## Remove .venv and caches; runs stay
+clean: ## Remove .venv and caches; runs are kept
 	rm -rf $(VENV) $(BENCH) .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
-		|| { echo "mix2fld needs Python 3.11 or newer; name one with: make PYTHON=python3.12 ..."; exit 1; }
+		|| { echo "mix2fld needs Python 3.11 or newer; choose one with: make PYTHON=python3.12 ..."; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.installed: pyproject.toml constraints.txt | $(VENV)/bin/python
@@ -92,7 +92,7 @@ $(VENV)/.installed-test: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test]'
 	@touch $@ $(VENV)/.installed
 
-# PyTorch comes first, so that no peer brings another build of it; a peer that cannot be had is left out.
+# PyTorch is installed first, so that no peer pulls in another build; a peer that fails to install is skipped.
 $(BENCH)/.installed: pyproject.toml constraints.txt benchmarks/peers.txt benchmarks/constraints.txt
 	$(PYTHON) -m venv $(BENCH)
 	$(BENCH)/bin/python -m pip install --quiet --disable-pip-version-check torch==2.13.0

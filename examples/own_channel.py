@@ -1,4 +1,4 @@
-"""Your own link: any class with a slot length, a limit and ``transmit``.
+"""A custom link: a slot length, a limit, and what happens to a transmission.
 
 Here, a satellite that passes overhead: a device can upload only while it is in view.
 """
@@ -7,15 +7,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 import mix2fld
-from mix2fld.link import Direction
+from mix2fld.link import Direction, Memoryless
 
 
-class SatellitePass:
+class SatellitePass(Memoryless):
     slot_seconds = 0.01
     max_slots = 500
     bits_per_slot = 2_000
 
-    def transmit(
+    def deliver(
         self, direction: Direction, bits: NDArray[np.int64], rng: np.random.Generator
     ) -> mix2fld.Delivery:
         if direction == "downlink":  # broadcast, always heard

@@ -1,4 +1,4 @@
-"""Your own protocol: a new row of the table, made of functions that are there and one that is new.
+"""A custom protocol: a new row of the table, made of existing parts and one new function.
 
 Here, FL whose server leaves out the upload farthest from the coordinate-wise median.
 """

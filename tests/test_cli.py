@@ -118,6 +118,8 @@ def test_link_says_what_never_fits(capsys: pytest.CaptureFixture[str]) -> None:
         (["run", "--devises", "3"], ["--devises", "--devices"]),
         (["run", "--devices", "many"], ["--devices"]),
         (["run", "--rounds", "0"], ["rounds = 0"]),
+        (["run", "--participants", "1.5"], ["participants = 1.5", "a fraction above 0"]),
+        (["data", "show", "--partition", "shard"], ["did you mean 'shards'?"]),
         (["link", "--model", "no-such-model"], ["no-such-model", "paper-cnn"]),
     ],
 )
@@ -133,6 +135,9 @@ def test_bad_flags_are_named(
     ("flags", "words"),
     [
         (["--samples-per-device", "4000"], ["samples_per_device = 4000"]),
+        (["--partition", "typo"], ["partition = 'typo': no such partition; known: dirichlet, iid"]),
+        (["--partition", "non-id"], ["partition = 'non-id'", "did you mean 'non-iid'?"]),
+        (["--participants", "5"], ["participants = 5: must be at most devices = 4"]),
         (["--seed-samples", "41", "--protocols", "fld"], ["seed_samples = 41", "40 samples"]),
         (["--model", "toy_models:wrong_outputs"], ["7 outputs", "4 labels"]),
         (["--out", "/proc/runs"], ["out = /proc/runs"]),
@@ -151,6 +156,7 @@ def test_bad_input_leaves_nothing_behind(
     said = failure(capsys, "run", "--dataset", own_file, *SMALL, *where, *flags)
     for word in words:
         assert word in said
+    assert len(said.splitlines()) == 1
     assert not out.exists()
 
 

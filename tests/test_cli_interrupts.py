@@ -1,4 +1,4 @@
-"""Ctrl-C, wherever it comes."""
+"""Ctrl-C at any time."""
 
 import gc
 import subprocess
@@ -62,11 +62,11 @@ def test_ctrl_c_in_the_garbage_collector_stops_a_run(
 ) -> None:
     out = tmp_path / "runs"
     said = stopped(capsys, "run", "--dataset", own_file, *SMALL, "--out", str(out))
-    assert f"the same command, or mix2fld resume {out}, goes on" in said
+    assert f"the same command, or mix2fld resume {out}, resumes" in said
     assert len((out / "fl-s0" / "rounds.jsonl").read_text().splitlines()) == 1
 
 
-def test_a_command_that_overwrites_is_not_said_to_go_on(
+def test_a_command_that_overwrites_is_not_offered_to_resume(
     tmp_path: Path,
     own_file: str,
     capsys: pytest.CaptureFixture[str],
@@ -75,7 +75,7 @@ def test_a_command_that_overwrites_is_not_said_to_go_on(
     out = tmp_path / "runs"
     command = ["run", "--dataset", own_file, *SMALL, "--out", str(out), "--overwrite"]
     said = stopped(capsys, *command)
-    assert f"mix2fld: stopped; mix2fld resume {out} goes on" in said
+    assert f"mix2fld: stopped; mix2fld resume {out} resumes" in said
 
 
 def test_other_lost_exceptions_are_reported_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,7 +109,7 @@ def test_ctrl_c_in_an_import_is_one_line(
     assert said == "\nmix2fld: stopped\n"
 
 
-def test_a_fault_of_the_program_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_internal_error_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
     def parse(name: str, given: list[str]) -> None:
         raise ImportError("no such module")
 
@@ -126,7 +126,7 @@ def test_ctrl_c_waits_until_jax_is_imported(tmp_path: Path) -> None:
         "    def find_spec(self, name, path=None, target=None):\n"
         "        if name == 'jaxlib.version':\n"
         "            signal.raise_signal(signal.SIGINT)\n"
-        "            print('import goes on')\n"
+        "            print('import continues')\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "sys.meta_path.insert(0, Interrupting())\n"
         "from mix2fld.cli import main\n"
@@ -136,5 +136,5 @@ def test_ctrl_c_waits_until_jax_is_imported(tmp_path: Path) -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=tmp_path
     )
     assert done.returncode == 130
-    assert done.stdout == "import goes on\n"
+    assert done.stdout == "import continues\n"
     assert done.stderr.startswith("\nmix2fld: stopped; the same command")

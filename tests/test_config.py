@@ -1,5 +1,6 @@
 """The config: round trips, one message for bad input, and documents that agree with it."""
 
+import inspect
 import re
 import tomllib
 from pathlib import Path
@@ -8,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mix2fld.config import Config, field_names, mixing_condition
+from mix2fld.config import Config, DataConfig, Section, field_names, mixing_condition
+from mix2fld.data import DATASETS, PARTITIONS
 from mix2fld.errors import InputError
 from mix2fld.runs.config_file import dump_config, load_config
 
@@ -22,7 +24,8 @@ changes = st.fixed_dictionaries(
         "devices": st.integers(1, 10**6),
         "learning_rate": st.floats(1e-9, 1e3),
         "mixing_ratio": st.floats(1e-3, 0.4999),
-        "partition": st.sampled_from(["iid", "non-iid", "dirichlet", "shards"]),
+        "partition": st.sampled_from(sorted(PARTITIONS)),
+        "participants": st.just("all") | st.just(1) | st.floats(1e-6, 1),
         "uplink_power_dbm": st.floats(0, 100),
         "reuse_samples": st.booleans(),
         "data_folder": st.none() | st.just(Path("some/folder")),
@@ -57,15 +60,16 @@ def refusal_of(name: str, value: object) -> str | None:
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({"mixing_ratio": 0.5}, ["mixing_ratio = 0.5", "between 0 and 0.5", "divides by zero"]),
+        ({"mixing_ratio": 0.5}, ["mixing_ratio = 0.5", "above 0 and below 0.5", "divides by zero"]),
         ({"mixing_ratio": 0.0}, ["mixing_ratio = 0", "above 0"]),
         ({"mixing_ratio": (0.3, 0.8)}, ["mixing_ratio = 0.3, 0.8", "less than 1"]),
         ({"mixing_ratio": (1 / 3, 1 / 3)}, ["condition number", "max_condition"]),
-        ({"uplink_power_dbm": -1}, ["uplink_power_dbm = -1", "greater than or equal to 0"]),
-        ({"devices": 0}, ["devices = 0", "greater than or equal to 1"]),
-        ({"partition": "iiid"}, ["partition = 'iiid'", "'iid'"]),
+        ({"uplink_power_dbm": -1}, ["uplink_power_dbm = -1", "must be greater than or equal to 0"]),
+        ({"devices": 0}, ["devices = 0", "must be greater than or equal to 1"]),
         ({"protocols": ()}, ["protocols = []", "at least one"]),
         ({"seed": (3, 3)}, ["seed = [3, 3]", "only once"]),
+        ({"participants": 11}, ["participants = 11", "at most devices = 10"]),
+        ({"optimizer": "sdg"}, ["optimizer = 'sdg'", "must be 'sgd', 'momentum' or 'adam'"]),
         ({"learning_rate": float("nan")}, ["learning_rate = nan", "finite"]),
         ({"rond": 3}, ["rond", "did you mean 'rounds'"]),
     ],
@@ -75,6 +79,52 @@ def test_bad_values_are_named(fields: dict[str, object], words: list[str]) -> No
         Config.of(**fields)
     for word in words:
         assert word in str(caught.value)
+
+
+@pytest.mark.parametrize("value", [0, -1, 0.0, 1.5, -0.1, True, "some", "", None, float("nan")])
+def test_bad_participants_are_named(value: object) -> None:
+    with pytest.raises(InputError) as caught:
+        Config.of(participants=value)
+    assert str(caught.value) == (
+        f"participants = {value!r}: must be all, a number of devices from 1, "
+        "or a fraction above 0 and up to 1"
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "devices", "sampled"),
+    [
+        ("all", 10, 10),
+        (1, 10, 1),
+        (10, 10, 10),
+        ("3", 10, 3),
+        (0.1, 100, 10),
+        ("0.25", 10, 2),
+        (0.01, 10, 1),
+        (1.0, 10, 10),
+    ],
+)
+def test_participants_of_a_round(value: object, devices: int, sampled: int) -> None:
+    config = Config.of(participants=value, devices=devices)
+    assert config.participants_per_round == sampled
+    assert Config(**tomllib.loads(dump_config(config))) == config
+
+
+def help_of(section: type[Section], field: str) -> str:
+    """The docstring below a field, as the help shows it."""
+    (text,) = re.findall(rf'\n    {field}: .*\n    """(.*)"""', inspect.getsource(section))
+    return text
+
+
+def test_help_names_every_partition() -> None:
+    text = re.sub(r"\(.*?\)", "", help_of(DataConfig, "partition"))
+    named = {name for name in re.split(r"[\s,.]+", text) if name and name != "or"}
+    assert named == set(PARTITIONS)
+
+
+def test_help_names_every_dataset() -> None:
+    text = help_of(DataConfig, "dataset")
+    assert text.startswith(f"{', '.join(DATASETS)}, or ")
 
 
 @pytest.mark.parametrize(

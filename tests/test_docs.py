@@ -1,4 +1,4 @@
-"""Documents that speak of the code keep speaking the truth."""
+"""Documentation stays consistent with the code."""
 
 import importlib
 import json
@@ -9,13 +9,16 @@ from pathlib import Path
 
 import pytest
 
+from mix2fld.cli.commands import COMMANDS
+from mix2fld.data import PARTITIONS
+
 ROOT = Path(__file__).parent.parent
 MAP = (ROOT / "docs" / "paper_map.md").read_text()
 ROWS = re.findall(r"^\| ([^|]+) \| [^|]+ \| `(mix2fld[\w.]+)` \|$", MAP, re.MULTILINE)
 
 
 def resolve(path: str) -> object:
-    """A module, or a name within one, or a method of a class within one."""
+    """Return a module, a name within one, or a method of a class within one."""
     parts = path.split(".")
     for split in range(len(parts), 0, -1):
         try:
@@ -42,9 +45,30 @@ def test_every_equation_is_on_the_map() -> None:
 
 
 @pytest.mark.parametrize("page", [*sorted(ROOT.rglob("docs/**/*.md")), ROOT / "README.md"])
-def test_links_between_pages_lead_somewhere(page: Path) -> None:
+def test_links_between_pages_are_valid(page: Path) -> None:
     for target in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text()):
         assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_the_index_of_decisions_has_the_titles_of_its_pages() -> None:
+    folder = ROOT / "docs" / "decisions"
+    index = re.findall(
+        r"^\| (\d+) \| \[(.*)\]\((.*?)\) \|", (folder / "README.md").read_text(), re.MULTILINE
+    )
+    assert [page for _, _, page in index] == sorted(
+        path.name for path in folder.glob("*.md") if path.name != "README.md"
+    )
+    for number, title, page in index:
+        assert (folder / page).read_text().splitlines()[0] == f"# {number}. {title}"
+
+
+def test_the_guide_lists_every_command_and_partition() -> None:
+    guide = (ROOT / "docs" / "guide.md").read_text()
+    for name, command in COMMANDS.items():
+        for subcommand in command.homes:
+            assert f"| `mix2fld {name} {subcommand}".rstrip() in guide
+    table = guide.split("| partition |")[1].split("\n\n")[0]
+    assert set(re.findall(r"^\| `([\w-]+)`", table, re.MULTILINE)) == set(PARTITIONS)
 
 
 @pytest.mark.parametrize(

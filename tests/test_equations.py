@@ -5,10 +5,6 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal
-
-from mix2fld.config import ChannelConfig, Config, LearningConfig, SeedingConfig, mixing_condition
-from mix2fld.device.seeds import mix, mixed_samples
 from mix2fld.learning.steps import (
     Learner,
     Loss,
@@ -18,6 +14,11 @@ from mix2fld.learning.steps import (
     label_loss,
     sgd_steps,
 )
+from numpy.testing import assert_allclose, assert_array_equal
+
+from mix2fld.config import ChannelConfig, Config, LearningConfig, SeedingConfig, mixing_condition
+from mix2fld.data.samples import mix
+from mix2fld.device.seeds import mixed_samples
 from mix2fld.learning.task import make_task
 from mix2fld.link import RayleighLink
 from mix2fld.server import aggregate

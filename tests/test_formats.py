@@ -81,5 +81,5 @@ def test_published_sums_of_files_are_checked():
     layout, arrays, files = FORMATS["cifar100-pickle"]
     good = hashlib.md5(files["train"]).hexdigest()
     decode(layout, files, make_info(arrays, file_md5s={"train": good}))
-    with pytest.raises(PlaceError, match="train has not the published MD5"):
+    with pytest.raises(PlaceError, match="MD5 of train differs from the published one"):
         decode(layout, files, make_info(arrays, file_md5s={"train": "0" * 32}))

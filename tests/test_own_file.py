@@ -1,4 +1,4 @@
-"""Datasets of the user's own, as .npz files."""
+"""Custom datasets, as .npz files."""
 
 import numpy as np
 import pytest
@@ -55,7 +55,7 @@ def test_own_file_with_keras_names_and_label_columns(tmp_path):
         ({"train_labels": np.array([0, 1, 2, 0, 1, -1])}, "label -1"),
         (
             {"train_labels": np.array([0, 1, 2, 0, 1, 2**31])},
-            "label 2147483648; they must be below",
+            "label 2147483648; must be below",
         ),
         ({"train_labels": np.array([0, 1, 3, 0, 1, 3])}, "label 2 has no sample"),
         ({"train_labels": np.array([1, 2, 3, 1, 2, 3])}, "label 0 has no sample"),
@@ -85,5 +85,5 @@ def test_own_file_that_is_no_npz(tmp_path, content):
 def test_own_file_of_one_array(tmp_path):
     with (tmp_path / "mine.npz").open("wb") as stream:
         np.save(stream, np.zeros(3))
-    with pytest.raises(InputError, match="file of four is needed"):
+    with pytest.raises(InputError, match=r"must be a \.npz file of four"):
         load_own(tmp_path / "mine.npz")

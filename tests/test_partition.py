@@ -1,4 +1,4 @@
-"""How samples are dealt out to devices."""
+"""How samples are partitioned among devices."""
 
 from io import StringIO
 
@@ -9,18 +9,26 @@ from hypothesis import strategies as st
 from PIL import Image
 from rich.console import Console
 
+import mix2fld.data
 from mix2fld.cli.data import data_show
-from mix2fld.config import DataConfig
-from mix2fld.data import PARTITIONS, check_labels_covered, label_counts, partition
+from mix2fld.config import Config, DataConfig
+from mix2fld.data import (
+    PARTITIONS,
+    check_labels_covered,
+    device_parts,
+    label_counts,
+    partition,
+)
 from mix2fld.errors import InputError
 from mix2fld.report.label_map import draw_label_map, label_table
 from mix2fld.streams import stream
+from toys import toy_dataset
 
 KINDS = sorted(PARTITIONS)
 MNIST_LIKE = np.arange(60_000) % 10
 
 
-def deal(labels, num_labels=10, seed=0, **fields):
+def split(labels, num_labels=10, seed=0, **fields):
     return partition(labels, DataConfig(**fields), num_labels, stream(seed, "partition"))
 
 
@@ -66,24 +74,24 @@ def test_sizes_are_exact_and_samples_are_not_shared(problem, seed):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_another_seed_gives_another_partition(kind):
-    one, other = (deal(MNIST_LIKE, partition=kind, seed=seed) for seed in (0, 1))
+    one, other = (split(MNIST_LIKE, partition=kind, seed=seed) for seed in (0, 1))
     assert not all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
 
 
 def test_iid_gives_every_label_equally():
-    counts = label_counts(MNIST_LIKE, deal(MNIST_LIKE, partition="iid"), 10)
+    counts = label_counts(MNIST_LIKE, split(MNIST_LIKE, partition="iid"), 10)
     assert np.array_equal(counts, np.full((10, 10), 50))
 
 
 def test_iid_remainder_goes_to_random_labels():
-    parts = deal(MNIST_LIKE, partition="iid", samples_per_device=503, devices=50)
+    parts = split(MNIST_LIKE, partition="iid", samples_per_device=503, devices=50)
     counts = label_counts(MNIST_LIKE, parts, 10)
     assert np.array_equal(np.sort(counts, axis=1), [[50] * 7 + [51] * 3] * 50)
     assert (counts == 51).any(axis=0).all()
 
 
 def test_non_iid_is_the_papers():
-    parts = deal(MNIST_LIKE, devices=100)
+    parts = split(MNIST_LIKE, devices=100)
     counts = label_counts(MNIST_LIKE, parts, 10)
     assert np.array_equal(np.sort(counts, axis=1), [[2, 2] + [62] * 8] * 100)
     rare_pairs = {tuple(np.flatnonzero(row == 2)) for row in counts}
@@ -92,7 +100,7 @@ def test_non_iid_is_the_papers():
 
 @given(st.integers(1, 9), st.integers(0, 5), st.integers(80, 200))
 def test_non_iid_rare_counts_hold_for_any_size(rare_labels, rare_samples, samples):
-    parts = deal(
+    parts = split(
         MNIST_LIKE,
         devices=3,
         rare_labels=rare_labels,
@@ -110,7 +118,7 @@ def test_non_iid_rare_counts_hold_for_any_size(rare_labels, rare_samples, sample
 @pytest.mark.parametrize("alpha", [0.1, 1.0, 10.0])
 def test_dirichlet_counts_have_the_right_mean_and_spread(alpha):
     devices, samples = 2000, 500
-    parts = deal(
+    parts = split(
         MNIST_LIKE,
         partition="dirichlet",
         dirichlet_alpha=alpha,
@@ -126,16 +134,16 @@ def test_dirichlet_counts_have_the_right_mean_and_spread(alpha):
     assert counts.var() == pytest.approx(variance, rel=0.1)
 
 
-def test_dirichlet_uses_up_everything_there_is():
+def test_dirichlet_can_use_the_whole_dataset():
     labels = np.repeat(np.arange(10), [1, 2, 3, 4, 5, 5, 100, 200, 300, 380])
-    parts = deal(
+    parts = split(
         labels, partition="dirichlet", dirichlet_alpha=0.01, devices=10, samples_per_device=100
     )
     assert np.array_equal(np.sort(np.concatenate(parts)), np.arange(1000))
 
 
 def test_shards_hold_few_labels_and_all_labels_are_covered():
-    parts = deal(MNIST_LIKE, partition="shards", shards_per_device=2)
+    parts = split(MNIST_LIKE, partition="shards", shards_per_device=2)
     counts = label_counts(MNIST_LIKE, parts, 10)
     assert ((counts > 0).sum(axis=1) <= 2).all()
     assert np.array_equal(counts.sum(axis=0), [500] * 10)
@@ -143,13 +151,13 @@ def test_shards_hold_few_labels_and_all_labels_are_covered():
 
 
 def test_shards_can_use_the_whole_dataset():
-    parts = deal(MNIST_LIKE, partition="shards", devices=100, samples_per_device=600)
+    parts = split(MNIST_LIKE, partition="shards", devices=100, samples_per_device=600)
     assert np.array_equal(np.sort(np.concatenate(parts)), np.arange(60_000))
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_reuse_serves_more_devices_than_there_are_samples(kind):
-    parts = deal(MNIST_LIKE, partition=kind, devices=1000, reuse_samples=True)
+    parts = split(MNIST_LIKE, partition=kind, devices=1000, reuse_samples=True)
     assert len(parts) == 1000
     assert all(len(np.unique(part)) == 500 for part in parts)
     check_labels_covered(MNIST_LIKE, parts, 10)
@@ -158,28 +166,28 @@ def test_reuse_serves_more_devices_than_there_are_samples(kind):
 @pytest.mark.parametrize("kind", KINDS)
 def test_too_few_samples_in_all(kind):
     with pytest.raises(InputError, match=r"samples_per_device = 500.*121.*60,500.*60,000.*reuse"):
-        deal(MNIST_LIKE, partition=kind, devices=121)
+        split(MNIST_LIKE, partition=kind, devices=121)
 
 
 def test_too_few_samples_of_one_label():
     labels = np.concatenate([MNIST_LIKE[MNIST_LIKE != 3], [3] * 499, [0] * 9000])
-    deal(labels, partition="iid", devices=9)
+    split(labels, partition="iid", devices=9)
     with pytest.raises(
         InputError, match=r"devices = 10 need 500 samples of label 3.*has 499.*reuse"
     ):
-        deal(labels, partition="iid", devices=10)
+        split(labels, partition="iid", devices=10)
 
 
 def test_too_few_samples_of_one_label_even_with_reuse():
     labels = np.repeat([0, 1], [100, 4])
     with pytest.raises(InputError, match="a device needs 10 samples of label 1 but"):
-        deal(labels, 2, partition="iid", samples_per_device=20, reuse_samples=True)
+        split(labels, 2, partition="iid", samples_per_device=20, reuse_samples=True)
 
 
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"rare_labels": 10}, "rare_labels = 10: must be below the 10 labels"),
+        ({"rare_labels": 10}, "rare_labels = 10: must be below the number of labels, 10"),
         ({"samples_per_device": 11}, "samples_per_device = 11: must be at least 12"),
         ({"rare_samples": 300}, "samples_per_device = 500: must be at least 608"),
         ({"partition": "shards", "shards_per_device": 3}, "multiple of shards_per_device = 3"),
@@ -188,7 +196,46 @@ def test_too_few_samples_of_one_label_even_with_reuse():
 )
 def test_impossible_settings_are_named(fields, message):
     with pytest.raises(InputError, match=message):
-        deal(MNIST_LIKE, **fields)
+        split(MNIST_LIKE, **fields)
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("iiid", "did you mean 'iid'?"),
+        ("", "known: dirichlet, iid, non-iid, shards"),
+    ],
+)
+def test_an_unknown_partition_is_named(name, hint):
+    with pytest.raises(InputError) as caught:
+        split(MNIST_LIKE, partition=name)
+    assert str(caught.value) == f"partition = {name!r}: no such partition; {hint}"
+
+
+def test_device_parts_are_those_of_the_seed():
+    dataset = toy_dataset()
+    config = Config.of(partition="iid", devices=3, samples_per_device=20, seed=7)
+    labels, num_labels = dataset.train_labels, dataset.num_labels
+    expected = partition(labels, config.data, num_labels, stream(7, "partition"))
+    for part, same in zip(device_parts(dataset, config), expected, strict=True):
+        assert np.array_equal(part, same)
+
+
+def test_device_parts_hold_every_label():
+    dataset = toy_dataset()
+    config = Config.of(partition="iid", devices=1, samples_per_device=dataset.num_labels - 1)
+    with pytest.raises(InputError, match="no device holds a sample of label"):
+        device_parts(dataset, config)
+    (part,) = device_parts(dataset, config, every_label=False)
+    assert len(part) == dataset.num_labels - 1
+
+
+@pytest.mark.parametrize(("test_samples", "count"), [(0, None), (5, 5), (10**9, None)])
+def test_accuracy_is_measured_on_the_first_test_samples(test_samples, count):
+    dataset = toy_dataset()
+    images, labels = mix2fld.data.test_subset(dataset, DataConfig(test_samples=test_samples))
+    assert np.array_equal(images, dataset.test_images[:count])
+    assert np.array_equal(labels, dataset.test_labels[:count])
 
 
 def test_uncovered_labels_are_named():
@@ -201,7 +248,7 @@ def test_uncovered_labels_are_named():
 
 
 def test_order_within_a_device_does_not_follow_the_label():
-    part = deal(np.sort(MNIST_LIKE), partition="iid")[0]
+    part = split(np.sort(MNIST_LIKE), partition="iid")[0]
     ordered = np.sort(MNIST_LIKE)[part]
     assert 0.8 < np.mean(np.diff(ordered) != 0) < 1
 
@@ -251,7 +298,7 @@ def test_show_prints_the_partition_of_that_seed(tmp_path, capsys):
         assert [str(device), *map(str, row), "10"] in shown
     assert (tmp_path / "map.png").is_file()
     data_show(DataConfig(dataset=str(path), partition="iid", devices=1, samples_per_device=2))
-    assert "A run would stop: partition: no device has a sample of" in capsys.readouterr().out
+    assert "A run would fail: partition: no device holds a sample of" in capsys.readouterr().out
     with pytest.raises(InputError, match=r"must end in \.png"):
         data_show(config, out=tmp_path / "map.txt")
     with pytest.raises(InputError, match="seed = -1"):

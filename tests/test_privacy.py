@@ -5,8 +5,8 @@ import pytest
 from numpy.testing import assert_allclose
 
 from mix2fld.config import SeedingConfig
-from mix2fld.privacy.measure import closest_pair, measure, statistics
-from mix2fld.privacy.sample_privacy import sample_privacy
+from mix2fld.privacy.measure import closest_pair, measure
+from mix2fld.privacy.sample_privacy import sample_privacy, statistics
 from mix2fld.server.inverse_mixup import inverse_ratios
 from toys import toy_dataset
 
@@ -65,4 +65,11 @@ def test_closest_pair_against_all_pairs() -> None:
 def test_statistics_without_any_sample() -> None:
     assert statistics(np.zeros(0)) == {
         "min": None, "mean": None, "q05": None, "median": None, "q95": None, "count": 0.0,
+    }  # fmt: skip
+
+
+def test_a_quantile_is_the_privacy_of_a_sample() -> None:
+    values = np.array([3.0, 1.0, 2.0, -np.inf])
+    assert statistics(values) == {
+        "min": None, "mean": None, "q05": None, "median": 1.0, "q95": 2.0, "count": 4.0,
     }  # fmt: skip

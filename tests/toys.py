@@ -4,19 +4,19 @@ import numpy as np
 from numpy.typing import NDArray
 from reliability.toy import toy_config, toy_dataset
 
-from mix2fld.link import Direction
+from mix2fld.link import Direction, Memoryless
 from mix2fld.types import Delivery
 
 __all__ = ["CoinLink", "DeadLink", "toy_config", "toy_dataset"]
 
 
-class DeadLink:
+class DeadLink(Memoryless):
     """Every transfer is an outage."""
 
     slot_seconds = 1e-3
     max_slots = 5
 
-    def transmit(
+    def deliver(
         self, direction: Direction, bits: NDArray[np.int64], rng: np.random.Generator
     ) -> Delivery:
         """Nothing arrives; a device with nothing to send has no outage."""
@@ -27,7 +27,7 @@ class DeadLink:
 class CoinLink(DeadLink):
     """Every transfer arrives or not by the toss of a coin."""
 
-    def transmit(
+    def deliver(
         self, direction: Direction, bits: NDArray[np.int64], rng: np.random.Generator
     ) -> Delivery:
         delivered = (rng.random(len(bits)) < 0.6) | (bits == 0)

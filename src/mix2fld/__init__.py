@@ -1,4 +1,4 @@
-"""Federated learning and distillation over thin, fading, unequal links.
+"""Federated learning and distillation over fading, asymmetric links.
 
 import mix2fld
 results = mix2fld.run(mix2fld.Config.of(protocols=("fl", "mix2fld"), rounds=3))
@@ -47,7 +47,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import what takes its time only when it is asked for."""
+    """Import slow modules on first use."""
     if name not in _HOMES:
         raise AttributeError(f"module 'mix2fld' has no attribute {name!r}")
     from importlib import import_module

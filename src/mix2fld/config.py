@@ -1,4 +1,4 @@
-"""Every number of a run. The defaults are those of the paper's Sec. IV, the unit is in the name.
+"""Every setting of a run. Defaults are those of the paper's Sec. IV; units are in the names.
 
 Where the paper is silent or contradicts itself, the default is our decision and the other values
 are the literal readings; ``docs/decisions`` gives the reasons. This module imports no JAX.
@@ -30,7 +30,7 @@ def _as_participants(value: Any) -> Any:
     number = isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= LARGEST
     if value == "all" or number or (isinstance(value, float) and 0 < value <= 1):
         return value
-    raise ValueError("must be all, a number of devices, or a fraction above 0 and up to 1")
+    raise ValueError("must be all, a number of devices from 1, or a fraction above 0 and up to 1")
 
 
 Listed = BeforeValidator(_as_tuple)
@@ -42,7 +42,7 @@ PositiveFloat = Annotated[float, Field(gt=0)]
 
 
 class Section(BaseModel):
-    """A group of fields that turns every validation error into one ``InputError``."""
+    """A group of fields that turns a validation error into one ``InputError``."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
@@ -54,66 +54,66 @@ class Section(BaseModel):
 
 
 class DataConfig(Section):
-    """Which samples there are and who holds them."""
+    """The dataset and its partition among devices."""
 
     dataset: str = "mnist"
-    """mnist, fashion-mnist, cifar10, cifar100, or the path of your own .npz file."""
+    """mnist, fashion-mnist, cifar10, cifar100, or the path of a custom .npz file."""
     data_folder: Path | None = None
-    """Folder that already holds the dataset's files; looked at before any download."""
+    """Folder that already holds the dataset's files; nothing is downloaded then."""
     partition: str = "non-iid"
     """non-iid (the paper's: a few labels are rare on each device), iid, dirichlet or shards."""
     devices: Positive = 10
     """Number of devices, |D|."""
     samples_per_device: Positive = 500
-    """Samples that each device holds, |S_d|."""
+    """Training samples of each device, |S_d|."""
     rare_labels: Count = 2
-    """Partition non-iid: labels that are rare on a device, drawn anew for each device."""
+    """Partition non-iid: number of rare labels, drawn independently for each device."""
     rare_samples: Count = 2
     """Partition non-iid: samples of each rare label."""
     dirichlet_alpha: PositiveFloat = 0.5
-    """Partition dirichlet: concentration; smaller is more uneven."""
+    """Partition dirichlet: concentration, alpha; smaller is more heterogeneous."""
     shards_per_device: Positive = 2
-    """Partition shards: label shards that each device gets."""
+    """Partition shards: label-sorted shards per device."""
     reuse_samples: bool = False
-    """Let two devices hold the same sample, for more samples than the dataset has."""
+    """Allow devices to share samples, if they need more than the dataset has."""
     test_samples: Count = 0
-    """Test samples that accuracy is measured on, the first of the test set; 0 is all of them."""
+    """Measure accuracy on this many samples, the first of the test set; 0: on all."""
 
 
 class LearningConfig(Section):
-    """What is trained and how: Eqs. 1, 2, 3 and 5."""
+    """Model and training: Eqs. 1, 2, 3 and 5."""
 
     model: str = "auto"
-    """paper-cnn, cifar-cnn, mlp, or package.module:function of your own; auto fits the images."""
+    """paper-cnn, cifar-cnn, mlp, or a custom package.module:function; auto: by the image size."""
     initial_weights: Literal["common", "independent"] = "common"
-    """Whether all devices start from one draw or each from its own."""
+    """Whether all devices start from the same weights or each from its own draw."""
     kernel: Literal["auto", "xla", "native"] = "auto"
-    """By XLA, or by a C compiler for models that have such code; auto takes the faster."""
+    """Train with XLA, or with native code for models that have it; auto: the faster one."""
     optimizer: Literal["sgd", "momentum", "adam"] = "sgd"
-    """The Optax optimiser; it starts afresh in every local phase and every conversion."""
+    """The Optax optimizer; its state is reset in every local phase and every conversion."""
     learning_rate: PositiveFloat = 0.01
     """Step size, eta."""
     batch_size: Positive = 1
-    """Samples of one SGD step."""
+    """Samples per SGD step."""
     local_steps: Positive = 6400
-    """SGD steps of a device in a round, K."""
+    """SGD steps of a device per round, K."""
     server_steps: Annotated[int, Field(ge=0, le=10**8)] = 3200
-    """SGD steps of the output-to-model conversion in a round, K_s."""
+    """SGD steps of the output-to-model conversion per round, K_s."""
     distillation_weight: Annotated[float, Field(ge=0)] = 0.01
     """Weight of the distillation term, beta."""
     distillation_loss: Literal["cross-entropy", "printed"] = "cross-entropy"
     """Sign of psi: as a cross-entropy, or as printed, without the minus."""
     soft_label_teacher: Literal["mixture", "dominant"] = "mixture"
-    """Teacher of a soft label: its mixture of outputs, or the output of its largest entry."""
+    """Teacher of a soft label: the mixture of its labels' outputs, or its dominant label's."""
     unseen_labels: Literal["skip", "zero"] = "skip"
-    """A label that a device never drew: left out of the mean, or counted in it as zeros."""
+    """A label that a device never drew: skipped in the mean, or averaged in as zeros."""
     student_start: Literal["continue", "fresh"] = "continue"
-    """The server's student goes on from the last global model, or starts untrained each round."""
+    """The server's student continues from the last global model, or starts untrained each round."""
 
 
 def mixing_condition(ratios: tuple[float, ...]) -> float:
     """Condition number of the circulant mixing matrix of Eq. 8, from its eigenvalues."""
-    if len(ratios) == 2:  # the default: does without NumPy, which help need not wait for
+    if len(ratios) == 2:  # the default: avoids NumPy, so that help is instant
         spectrum = [abs(sum(ratios)), abs(ratios[0] - ratios[1])]
     else:
         import numpy as np
@@ -123,32 +123,32 @@ def mixing_condition(ratios: tuple[float, ...]) -> float:
 
 
 class SeedingConfig(Section):
-    """The samples that the server converts outputs with: Eqs. 6, 7 and 8."""
+    """The seed samples of the output-to-model conversion: Eqs. 6, 7 and 8."""
 
     seed_samples: Positive = 50
-    """Samples that each device uploads once, N_S."""
+    """Seed samples that each device uploads once, N_S."""
     inverse_samples: Positive = 100
-    """Inversely mixed-up samples made at the server, N_I."""
+    """Inverse-Mixup samples generated at the server, N_I."""
     inverse_count: Literal["per-device", "total"] = "per-device"
-    """Whether N_I counts for each device or for all together."""
+    """Whether N_I is per device or for all devices together."""
     mixing_ratio: Annotated[tuple[float, ...], Listed] = (0.1,)
-    """The ratios lambda_1 .. lambda_(N-1) of a mix of N samples; the last one is what is left."""
+    """Ratios lambda_1 .. lambda_(N-1) of a mix of N samples; the last is the remainder."""
     mixed_labels: Literal["soft", "hard"] = "soft"
-    """MixFLD: a mix has the labels of all its samples, or only that of its largest ratio."""
+    """MixFLD: a mix is labelled with all its labels, or only with that of the largest ratio."""
     max_condition: PositiveFloat = 1e4
-    """Largest condition number of the mixing matrix that is accepted."""
+    """Largest accepted condition number of the mixing matrix."""
     reuse_pairs: bool = True
-    """Use a pair of mixed-up samples again when there are fewer pairs than N_I needs."""
+    """Reuse pairs of mixed-up samples if there are fewer than N_I needs."""
     inverse_clip: bool = False
-    """Clip inversely mixed-up pixels to the range of real ones."""
+    """Clip pixels of inverse-Mixup samples to the range of real pixels."""
     seed_bits_per_pixel: Annotated[Literal[8, 32], AsNumber] = 8
-    """Bits that carry a pixel of a seed sample: 8 rounds mixed-up ones, 32 sends floats."""
+    """Bits per pixel of a seed sample: 8 rounds mixed-up pixels, 32 sends floats."""
     lost_seeds: Literal["resend", "drop"] = "resend"
-    """Seeds lost in an outage go again, and are charged again, with the next upload; or never."""
+    """Seeds lost in an outage: retransmitted, and charged, with the next upload; or dropped."""
 
     @property
     def ratios(self) -> tuple[float, ...]:
-        """All N mixing ratios, summing to one."""
+        """All N mixing ratios; they sum to one."""
         return (*self.mixing_ratio, 1.0 - sum(self.mixing_ratio))
 
     @model_validator(mode="after")
@@ -160,14 +160,14 @@ class SeedingConfig(Section):
             )
         if len(self.mixing_ratio) == 1 and self.mixing_ratio[0] >= 0.5:
             raise InputError(
-                f"mixing_ratio = {shown}: must be between 0 and 0.5, both excluded; at 0.5 the two "
-                "labels of a mixed-up sample cannot be told apart: inverse-Mixup divides by zero"
+                f"mixing_ratio = {shown}: must be above 0 and below 0.5; at 0.5 the two labels of "
+                "a mixed-up sample are indistinguishable and inverse-Mixup divides by zero"
             )
         condition = mixing_condition(self.ratios)
         if condition > self.max_condition:
             raise InputError(
                 f"mixing_ratio = {shown}: the mixing matrix has condition number {condition:.3g}, "
-                f"above max_condition = {self.max_condition:g}; move the ratios apart"
+                f"must be at most max_condition = {self.max_condition:g}; move the ratios apart"
             )
         return self
 
@@ -176,13 +176,13 @@ class ChannelConfig(Section):
     """The radio link of Sec. II-C."""
 
     link: str = "rayleigh"
-    """rayleigh: block fading with outages; ideal: everything is delivered at once."""
+    """rayleigh (block fading with outages) or ideal (instant, lossless)."""
     bandwidth_hz: PositiveFloat = 10e6
     """Bandwidth of a channel, W."""
     uplink_channels: PositiveFloat = 2
-    """Uplink channels that all devices share by FDMA, N_ch."""
+    """Uplink channels that the transmitting devices share by FDMA, N_ch."""
     uplink_power_dbm: Annotated[float, Field(ge=0, le=100)] = 23
-    """Transmit power of a device, P_up; 40 makes the paper's symmetric link."""
+    """Transmit power of a device, P_up; 40 is the paper's symmetric link."""
     downlink_power_dbm: Annotated[float, Field(ge=0, le=100)] = 40
     """Transmit power of the server, P_dn."""
     distance_m: PositiveFloat = 1000
@@ -198,16 +198,16 @@ class ChannelConfig(Section):
     slot_ms: PositiveFloat = 1
     """Length of a slot, tau."""
     max_slots: Positive = 105
-    """Slots after which a transfer is an outage, T_max; the paper prints 100, see decision 1."""
+    """Slots after which a transfer is in outage, T_max; the paper prints 100, see decision 1."""
     no_uploads: Literal["silent", "rebroadcast"] = "silent"
-    """When no upload arrived: the server sends nothing, or the last global state again."""
+    """If no upload is delivered: the server stays silent, or rebroadcasts the last global state."""
 
 
 class ClockConfig(Section):
-    """Simulated computing time, kept apart from communication time."""
+    """Simulated computing time, accounted separately from communication time."""
 
     computing_time: Literal["stated", "measured"] = "stated"
-    """Charge the costs below, so that runs repeat, or the time measured on this machine."""
+    """Charge the stated costs below (reproducible), or the time measured on this machine."""
     device_step_us: Annotated[float, Field(ge=0)] = 100
     """Stated time of one SGD step on a device."""
     server_step_us: Annotated[float, Field(ge=0)] = 100
@@ -215,22 +215,22 @@ class ClockConfig(Section):
 
 
 class Config(Section):
-    """Everything that decides the result of a run; one run for each protocol and seed."""
+    """Everything that determines the result of a run; one run for each protocol and seed."""
 
     protocols: Annotated[tuple[str, ...], Listed] = ("fl", "fd", "mixfld", "mix2fld")
     """Protocols to compare: fl, fl8, fl4, fd, fld, mixfld, mix2fld, isolated."""
     seed: Annotated[tuple[Count, ...], Listed] = (0,)
-    """Seeds; each gives one run of every protocol."""
+    """Random seeds; one run of every protocol for each."""
     rounds: Positive = 10
-    """Global updates."""
+    """Communication rounds."""
     participants: Annotated[Literal["all"] | int | float, BeforeValidator(_as_participants)] = "all"
-    """Devices that take part in a round, drawn anew each time: all, a number, or a fraction."""
+    """Devices sampled in each round: all, a number, or a fraction such as 0.1."""
     tolerance: PositiveFloat = 0.05
-    """Relative change below which the stopping rule fires, epsilon."""
+    """Relative change below which the stopping rule holds, epsilon."""
     stop_when_converged: bool = False
-    """Stop at the round where the stopping rule fires instead of only marking it."""
+    """Stop at the round where the stopping rule holds, instead of only marking it."""
     curve_points: Annotated[int, Field(ge=1, le=10**5)] = 8
-    """Times within a local phase at which the reference device's accuracy is measured."""
+    """Measurements of the reference device's accuracy within a local phase."""
 
     data: DataConfig = DataConfig()
     learning: LearningConfig = LearningConfig()
@@ -243,7 +243,9 @@ class Config(Section):
         for name in ("protocols", "seed"):
             values = getattr(self, name)
             if not values or len(set(values)) < len(values):
-                raise InputError(f"{name} = {list(values)}: name at least one, and each only once")
+                raise InputError(
+                    f"{name} = {list(values)}: must name at least one, and each only once"
+                )
         if isinstance(self.participants, int) and self.participants > self.data.devices:
             raise InputError(
                 f"participants = {self.participants}: must be at most devices = {self.data.devices}"
@@ -252,7 +254,7 @@ class Config(Section):
 
     @property
     def participants_per_round(self) -> int:
-        """How many devices take part in a round, if all are available."""
+        """Number of devices sampled in a round, if all are available."""
         if self.participants == "all":
             return self.data.devices
         if isinstance(self.participants, int):
@@ -261,11 +263,11 @@ class Config(Section):
 
     @classmethod
     def of(cls, **fields: Any) -> Self:
-        """A config from plain field names: ``Config.of(devices=4, protocols="fl")``."""
+        """Return a config from plain field names: ``Config.of(devices=4, protocols="fl")``."""
         return cls().replace(**fields)
 
     def replace(self, **fields: Any) -> Self:
-        """This config with some fields changed, by their plain names."""
+        """Return this config with some fields changed, by their plain names."""
         tree = self.model_dump()
         for name, value in fields.items():
             section = _home_of(name)
@@ -273,7 +275,7 @@ class Config(Section):
         return type(self)(**tree)
 
     def single_runs(self) -> list[Self]:
-        """One config for each protocol and seed, in the order in which they are played."""
+        """Return one config for each protocol and seed, in the order in which they run."""
         return [
             self.replace(protocols=(protocol,), seed=(seed,))
             for seed in self.seed
@@ -298,11 +300,11 @@ PRESETS: dict[str, dict[str, Any]] = {
     "ideal": {"link": "ideal"},
     "iid": {"partition": "iid"},
 }
-"""Named changes of the default config; ``literal`` is T_max as the paper prints it."""
+"""Named changes to the default config; ``literal`` is T_max as the paper prints it."""
 
 
 def field_names() -> dict[str, str]:
-    """Every plain field name and the section it stands in (empty for the top level)."""
+    """Return every plain field name with its section (empty for the top level)."""
     names = {name: "" for name in Config.model_fields if name not in SECTIONS}
     for section, kind in SECTIONS.items():
         names.update(dict.fromkeys(kind.model_fields, section))
@@ -310,7 +312,7 @@ def field_names() -> dict[str, str]:
 
 
 def setting(config: Config, name: str) -> Any:
-    """The value of a field by its plain name."""
+    """Return the value of a field by its plain name."""
     section = field_names()[name]
     return getattr(getattr(config, section) if section else config, name)
 
@@ -330,7 +332,7 @@ def _describe(error: ValidationError, section: type[Section]) -> str:
         known = Config.model_fields if section is Config else section.model_fields
         hint = f"it belongs in [{home}]" if home else did_you_mean(field, known)
         return f"{field}: no such field here; {hint}"
-    message = first["msg"].removeprefix("Value error, ")
+    message = first["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
     given = repr(first["input"])
     shown = given if len(given) <= LONGEST_SHOWN else f"{given[:LONGEST_SHOWN]}…"
     return f"{field} = {shown}: {message[0].lower()}{message[1:]}"

@@ -1,7 +1,7 @@
 """The table of protocols. Read this first: a protocol is a row, and everything reads the rows.
 
-To add one, write the functions that differ and put a row here, or into ``PROTOCOLS`` from your own
-code before a run.
+To add one, write the parts that differ and put a row here, or into ``PROTOCOLS`` from your own
+code before a run. This module needs no JAX: what is trained, and how, is data to it.
 """
 
 from collections.abc import Callable, Mapping
@@ -12,10 +12,12 @@ from numpy.typing import NDArray
 
 from mix2fld.config import SeedingConfig
 from mix2fld.device.seeds import mixed_samples, raw_samples
+from mix2fld.device.uplinks import MeanOutputs, NoUplink, TrainedWeights, Uplink
 from mix2fld.errors import InputError, did_you_mean
-from mix2fld.learning.steps import Loss, distillation_loss, label_loss
-from mix2fld.learning.task import Task
-from mix2fld.link.payload import Nothing, Outputs, Payload, SeedSamples, Weights
+from mix2fld.learning.losses import Loss, distillation_loss, label_loss
+from mix2fld.learning.task import Sizes, Task
+from mix2fld.link.payloads import SeedSamples
+from mix2fld.server.downlinks import Downlink, GlobalOutputs, GlobalWeights, NoDownlink
 from mix2fld.server.seed_sets import as_collected, inversely_mixed
 from mix2fld.server.steps import (
     Inbox,
@@ -29,8 +31,29 @@ from mix2fld.types import Seeds, SeedSet, ServerState
 CollectSeeds = Callable[
     [np.random.Generator, NDArray[np.uint8], NDArray[np.int32], SeedingConfig], Seeds
 ]
-PrepareSeeds = Callable[[Mapping[int, Seeds], Task], SeedSet | None]
+PrepareSeeds = Callable[[Mapping[int, Seeds], Sizes], SeedSet | None]
 ServerStep = Callable[[ServerState, Inbox, SeedSet | None, Task, int], ServerState]
+
+
+@dataclass(frozen=True)
+class Seeding:
+    """Samples that devices upload once: how they are made, carried and prepared for training."""
+
+    collect: CollectSeeds
+    prepare: PrepareSeeds
+    mixed: bool
+    """Whether a seed mixes several samples, or is one."""
+    unmixed: bool = False
+    """Whether the server trains on samples that it unmixed from the seeds."""
+
+    def payload(self, config: SeedingConfig) -> SeedSamples:
+        """The seeds on the link, each with the labels that it mixes."""
+        return SeedSamples(mix_size=len(config.ratios) if self.mixed else 1)
+
+
+raw = Seeding(raw_samples, as_collected, mixed=False)
+mixed = Seeding(mixed_samples, as_collected, mixed=True)
+unmixed = Seeding(mixed_samples, inversely_mixed, mixed=True, unmixed=True)
 
 
 @dataclass(frozen=True)
@@ -39,41 +62,22 @@ class Protocol:
 
     title: str
     local_loss: Loss
-    uplink: Payload
-    collect_seeds: CollectSeeds | None
-    seed_payload: Callable[[SeedingConfig], Payload]
-    prepare_seeds: PrepareSeeds | None
+    uplink: Uplink
+    seeds: Seeding | None
     server_step: ServerStep
-    downlink: Payload
-
-
-def no_seeds(config: SeedingConfig) -> Payload:
-    """No seeds are sent."""
-    del config
-    return Nothing()
-
-
-def raw_seeds(config: SeedingConfig) -> Payload:
-    """Samples with one label each."""
-    del config
-    return SeedSamples(mix_size=1)
-
-
-def mixed_seeds(config: SeedingConfig) -> Payload:
-    """Samples with the N labels that they mix."""
-    return SeedSamples(mix_size=len(config.ratios))
+    downlink: Downlink
 
 
 PROTOCOLS: dict[str, Protocol] = {
-    #                    title       local loss         uplink      seeds: on the device, on the link, at the server  server step           downlink
-    "isolated": Protocol("isolated", label_loss,        Nothing(),  None,          no_seeds,    None,            keep_state,           Nothing()),
-    "fl":       Protocol("FL",       label_loss,        Weights(),  None,          no_seeds,    None,            take_mean_weights,    Weights()),
-    "fl8":      Protocol("FL 8-bit", label_loss,        Weights(8), None,          no_seeds,    None,            take_mean_weights,    Weights()),
-    "fl4":      Protocol("FL 4-bit", label_loss,        Weights(4), None,          no_seeds,    None,            take_mean_weights,    Weights()),
-    "fd":       Protocol("FD",       distillation_loss, Outputs(),  None,          no_seeds,    None,            take_mean_outputs,    Outputs(partial_rows=True)),
-    "fld":      Protocol("FLD",      label_loss,        Outputs(),  raw_samples,   raw_seeds,   as_collected,    convert_mean_outputs, Weights()),
-    "mixfld":   Protocol("MixFLD",   label_loss,        Outputs(),  mixed_samples, mixed_seeds, as_collected,    convert_mean_outputs, Weights()),
-    "mix2fld":  Protocol("Mix2FLD",  label_loss,        Outputs(),  mixed_samples, mixed_seeds, inversely_mixed, convert_mean_outputs, Weights()),
+    #                    title       local loss         uplink             seeds    server step           downlink
+    "isolated": Protocol("isolated", label_loss,        NoUplink(),        None,    keep_state,           NoDownlink()),
+    "fl":       Protocol("FL",       label_loss,        TrainedWeights(),  None,    take_mean_weights,    GlobalWeights()),
+    "fl8":      Protocol("FL 8-bit", label_loss,        TrainedWeights(8), None,    take_mean_weights,    GlobalWeights()),
+    "fl4":      Protocol("FL 4-bit", label_loss,        TrainedWeights(4), None,    take_mean_weights,    GlobalWeights()),
+    "fd":       Protocol("FD",       distillation_loss, MeanOutputs(),     None,    take_mean_outputs,    GlobalOutputs()),
+    "fld":      Protocol("FLD",      label_loss,        MeanOutputs(),     raw,     convert_mean_outputs, GlobalWeights()),
+    "mixfld":   Protocol("MixFLD",   label_loss,        MeanOutputs(),     mixed,   convert_mean_outputs, GlobalWeights()),
+    "mix2fld":  Protocol("Mix2FLD",  label_loss,        MeanOutputs(),     unmixed, convert_mean_outputs, GlobalWeights()),
 }  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""The records that flow between devices, link and server.
+"""The vocabulary: records that flow between devices, link and server. NumPy only.
 
 Axes are written in brackets: D devices, n samples of one device, N_L labels, N_S seed samples,
 N samples in one mix, K steps, B batch, H x W x C image.
@@ -9,13 +9,20 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from jax import Array
 from numpy.typing import NDArray
 
 from mix2fld.errors import InputError
 
 Weights = Any
-"""A pytree of float32 arrays: the parameters of one model."""
+"""A pytree of float32 arrays: the parameters of one model, as its own functions take them."""
+Tensors = tuple[NDArray[np.float32], ...]
+"""The same parameters as plain arrays, in the order in which a payload carries them."""
+State = dict[str, Any]
+"""What someone keeps from round to round: nested dicts, lists and tuples of arrays and scalars.
+
+Whoever defined the entries reads them; all others carry, store and restore the state as it is. The
+arrays are never changed in place, so that many devices can share one until they differ.
+"""
 Images = NDArray[np.uint8] | NDArray[np.float32]
 """Pixels: uint8 in 0..255 as stored, or float32 in units where a stored 255 is 1."""
 
@@ -68,28 +75,37 @@ class Dataset:
         return height, width, channels
 
 
+class Samples(NamedTuple):
+    """What steps are taken on."""
+
+    images: Images  # [n, H, W, C]
+    targets: NDArray[np.float32]  # [n, N_L], label distributions
+
+
+class Phase(NamedTuple):
+    """A learner in the middle of its steps; arrays of any library with NumPy's interface."""
+
+    weights: Any
+    output_sums: Any  # [N_L, N_L], sum of the outputs F seen under each label
+    label_counts: Any  # [N_L], how often each label was drawn
+
+
 class Kernel(Protocol):
     """Machine code for one model: batch-1 SGD and testing, on host arrays, one learner a call."""
 
     def train(
         self,
-        tensors: list[NDArray[np.float32]],
-        images: Images,
-        targets: NDArray[np.float32],
+        phase: Phase,
+        samples: Samples,
         teacher: NDArray[np.float32],
         draws: NDArray[np.int32],
         rate: float,
         distillation_weight: float,
-        output_sums: NDArray[np.float32],
-        label_counts: NDArray[np.float32],
     ) -> None:
-        """One step of Eqs. 1, 3 or 5 for each draw [K], in place."""
+        """One step of Eqs. 1, 3 or 5 for each draw [K]; changes the arrays of ``phase``."""
 
     def count_correct(
-        self,
-        tensors: list[NDArray[np.float32]],
-        images: NDArray[np.uint8],
-        labels: NDArray[np.int32],
+        self, tensors: Tensors, images: NDArray[np.uint8], labels: NDArray[np.int32]
     ) -> int:
         """How many images get their label."""
 
@@ -104,8 +120,8 @@ class Model:
     """
 
     name: str
-    init: Callable[[Array], Weights]
-    apply: Callable[[Weights, Array], Array]
+    init: Callable[[Any], Weights]
+    apply: Callable[[Weights, Any], Any]
     kernel: Callable[[], Kernel | None] | None = None
 
 
@@ -127,17 +143,17 @@ class SeedSet(NamedTuple):
     distinct_groups: int  # groups that inverse-Mixup found, before any was used again
 
 
-class Knowledge(NamedTuple):
-    """What one side knows and a payload can carry a part of."""
+class Local(NamedTuple):
+    """What a device has at the end of its local phase."""
 
-    weights: list[NDArray[np.float32]] | None  # the tensors of a model, in payload order
-    outputs: NDArray[np.float32] | None  # [N_L, N_L]; the row of an unknown label is zero
+    weights: Tensors
+    outputs: NDArray[np.float32]  # [N_L, N_L], Eq. 2; the row of a label never drawn is zero
 
 
 class Upload(NamedTuple):
     """What the server decoded from one delivered upload."""
 
-    value: Any  # weights or outputs, by the protocol's uplink payload
+    value: Any  # weights, outputs, an update: what the protocol's uplink carries
     samples: int  # |S_d|
     seeds: Seeds | None = None
 
@@ -154,10 +170,11 @@ class Delivery:
 class ServerState:
     """What the server keeps from round to round."""
 
-    weights: Weights | None = None  # the global model, G_mod
+    weights: Tensors | None = None  # the global model, G_mod
     outputs: NDArray[np.float32] | None = None  # [N_L, N_L], G_out; unknown rows are zero
     seeds: dict[int, Seeds] = field(default_factory=dict)  # delivered so far, by device
     updates: int = 0  # global updates made
+    memory: State = field(default_factory=dict)  # what else a protocol's server step keeps
     seed_set: SeedSet | None = None  # made from the seeds held; None until it can be
 
 

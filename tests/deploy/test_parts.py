@@ -241,7 +241,7 @@ def test_the_command_makes_keys_once(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert made == {"ca.crt", "server.crt", "server.key"} | devices
     with pytest.raises(SystemExit, match="2"):
         main(["deploy", "keys", "10.0.0.1", "--out", str(tmp_path / "keys")])
-    assert "is there already" in capsys.readouterr().err
+    assert "already exists" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -63,13 +63,13 @@ def test_deploy_local_leaves_nothing_behind_and_goes_on(tmp_path: Path) -> None:
     first.send_signal(signal.SIGINT)
     said = first.communicate(timeout=PATIENCE)[0].decode()
     assert first.returncode == 130, said
-    assert "the same command goes on" in said
+    assert "the same command resumes" in said
     assert processes_of(out) == []
     assert not list(out.rglob("*.key"))
 
     second = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
     assert second.returncode == 0, second.stdout + second.stderr
-    assert "1 rounds are there already" in second.stdout
+    assert "1 of 2 rounds already done" in second.stdout
     assert "After 2 rounds" in second.stdout
     assert processes_of(out) == []
     assert set(tmp_path.iterdir()) == before | {out}

@@ -147,5 +147,5 @@ def test_ctrl_c_says_how_to_go_on(tmp_path) -> None:
         process.send_signal(signal.SIGINT)
         _, said = process.communicate(timeout=300)
     assert process.returncode == 130
-    assert f"the same command, or mix2fld resume {out}, goes on" in said
+    assert f"the same command, or mix2fld resume {out}, resumes" in said
     assert "Traceback" not in said

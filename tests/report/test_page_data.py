@@ -12,13 +12,14 @@ from mix2fld.cli.commands import parse
 from mix2fld.config import Config
 from mix2fld.report.command import command
 from mix2fld.report.curves import curve
-from mix2fld.report.dataset import NotAtHandError, data_of
-from mix2fld.report.gallery import gallery, seeds_delivered
+from mix2fld.report.dataset import UnavailableDataError, data_of
+from mix2fld.report.deliveries import seeds_delivered
+from mix2fld.report.gallery import gallery
 from mix2fld.report.headline import best_of
 from mix2fld.report.html import MOST_BYTES, as_json, report_page
+from mix2fld.report.over_seeds import over_seeds, spread_words
 from mix2fld.report.page_data import page_data
 from mix2fld.report.series import group
-from mix2fld.report.summary import over_seeds
 from mix2fld.runs.reader import Found, LoadedRun, read_run, require_runs
 from mix2fld.runs.simulation import make_simulation
 from stored_runs import play, save_toy_dataset
@@ -36,9 +37,14 @@ def test_means_and_spread_are_over_seeds(runs: Path) -> None:
     row = over_seeds(summaries)
     means = [summary["accuracy"]["mean"] for summary in summaries]
     assert row["accuracy"] == pytest.approx(np.mean(means))
-    assert row["spread"] == pytest.approx(np.std(means))
+    assert row["spread"] == pytest.approx(np.std(means, ddof=1))
+    assert spread_words([row, row]) == "sample std over 2 seeds"
     assert row["delivered"] == sum(summary["uploads"]["delivered"] for summary in summaries)
-    assert over_seeds(summaries[:1])["spread"] == summaries[0]["accuracy"]["std"]
+    single = over_seeds(summaries[:1])
+    assert single["spread"] == summaries[0]["accuracy"]["std"]
+    assert spread_words([single]) == "std over all devices of the run"
+    assert "seeds" in spread_words([single, row])
+    assert "devices" in spread_words([single, row])
 
 
 def test_a_curve_shows_what_was_spent_before_it_was_measured(runs: Path) -> None:
@@ -70,7 +76,7 @@ def test_the_band_holds_every_seed(runs: Path) -> None:
 
 @pytest.mark.parametrize("measure", ["devices", "reference", "server"])
 @pytest.mark.parametrize("axis", ["seconds", "air", "rounds", "bits"])
-def test_a_run_under_way_counts_as_far_as_it_goes(runs: Path, axis: str, measure: str) -> None:
+def test_a_run_in_progress_counts_up_to_its_last_round(runs: Path, axis: str, measure: str) -> None:
     whole = loaded(runs / "fl-s0")
     begun = loaded(runs / "fl-s1")
     begun = LoadedRun(begun.folder, begun.config, begun.rounds[:2], finished=False)
@@ -142,8 +148,7 @@ def test_the_gallery_shows_the_samples_of_the_run(runs: Path) -> None:
     run = loaded(runs / "mix2fld-s0")
     shown = gallery(run)
     assert shown is not None
-    dataset, _ = data_of(run)
-    simulation = make_simulation(run.config, dataset)
+    simulation = make_simulation(run.config, data_of(run))
     arrived = seeds_delivered(run)
     assert shown["devices"] == len(arrived) > 1
     for card in shown["cards"]:
@@ -185,17 +190,17 @@ def test_data_that_is_gone_or_another_is_not_shown(tmp_path: Path) -> None:
     folder = tmp_path / "runs"
     assert page_data(require_runs([folder]))["settings"][0]["labels"]
     (tmp_path / "toy.npz").rename(tmp_path / "away.npz")
-    with pytest.raises(NotAtHandError, match=r"toy\.npz"):
+    with pytest.raises(UnavailableDataError, match=r"toy\.npz"):
         data_of(loaded(folder / "mix2fld-s0"))
     shown = page_data(require_runs([folder]))["settings"][0]
     assert shown["gallery"] is None
-    assert "toy.npz" in shown["not_at_hand"]
+    assert "toy.npz" in shown["unavailable"]
     save_toy_dataset(tmp_path / "toy.npz")
     with np.load(tmp_path / "away.npz") as stored:
         changed = dict(stored)
     changed["train_images"] = changed["train_images"][::-1]
     np.savez(tmp_path / "toy.npz", **changed)
-    with pytest.raises(NotAtHandError, match="data, a model or a protocol of its own"):
+    with pytest.raises(UnavailableDataError, match="different data or a custom protocol"):
         data_of(loaded(folder / "mix2fld-s0"))
 
 
@@ -231,6 +236,6 @@ def test_json_in_the_page_cannot_end_its_element() -> None:
 
 
 def test_toy_data_is_what_the_runs_used(runs: Path) -> None:
-    dataset, task = data_of(loaded(runs / "fl-s0"))
+    dataset = data_of(loaded(runs / "fl-s0"))
     np.testing.assert_array_equal(dataset.train_images, toy_dataset().train_images)
-    assert task.dims.num_labels == 4
+    assert dataset.num_labels == 4

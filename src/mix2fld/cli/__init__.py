@@ -1,4 +1,4 @@
-"""The command line. Only the command that is asked for is imported, so that help is instant."""
+"""The command line. Only the requested command is imported, so that help is instant."""
 
 import os
 import sys
@@ -21,8 +21,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point of ``mix2fld``; the guide lists the exit codes."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     _make_printable()
-    with suppress(FileNotFoundError):  # a removed folder has no modules
-        sys.path.append(str(Path.cwd()))  # where --model finds a module of the user's
+    with suppress(FileNotFoundError):  # the working folder was removed
+        sys.path.append(str(Path.cwd()))  # where --model finds a custom module
     try:
         with remembered():
             _run(given)
@@ -30,41 +30,41 @@ def main(arguments: Sequence[str] | None = None) -> None:
         stopped = _interrupt_behind(error)
         if stopped is None:
             sys.exit(_exit_code(error))
-        print(f"\nmix2fld: stopped{_remark(given, stopped)}", file=sys.stderr)
+        print(f"\nmix2fld: stopped{_how_to_resume(given, stopped)}", file=sys.stderr)
         sys.exit(INTERRUPTED)
 
 
 def _make_printable() -> None:
-    """Closed streams take everything; what the encoding of others lacks is a question mark."""
-    sys.stdout = sys.stdout or _nowhere()
-    sys.stderr = sys.stderr or _nowhere()
+    """Replace closed streams by the null device, and unencodable characters by question marks."""
+    sys.stdout = sys.stdout or _null_device()
+    sys.stderr = sys.stderr or _null_device()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")
 
 
-def _nowhere() -> TextIO:
+def _null_device() -> TextIO:
     return Path(os.devnull).open("w", encoding="utf-8")
 
 
 def _interrupt_behind(error: BaseException | None) -> KeyboardInterrupt | None:
-    """The Ctrl-C that led to an error: an extension turns one in its import into ImportError."""
+    """Return the Ctrl-C behind an error: during its import, an extension raises ImportError."""
     if error is None or isinstance(error, KeyboardInterrupt):
         return error
     return _interrupt_behind(error.__cause__) or _interrupt_behind(error.__context__)
 
 
 def _exit_code(error: BaseException) -> int:
-    """Say what was wrong; what is no fault of the user's is raised again."""
+    """Print what is wrong and return the exit code; an internal error is raised again."""
     match error:
         case BrokenPipeError():
-            # Whoever read the output has gone; flushing at exit must not complain of it again.
+            # The flush at exit must not raise it again.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return PIPE_CLOSED
         case InputError() | OSError():
             print(f"mix2fld: {error}", file=sys.stderr)
         case MemoryError():
-            print(f"mix2fld: not enough memory for this ({error})", file=sys.stderr)
+            print(f"mix2fld: out of memory ({error})", file=sys.stderr)
         case _:
             raise error
     return BAD_INPUT
@@ -93,18 +93,18 @@ def _run(given: list[str]) -> None:
 
 
 def _import_jax() -> None:
-    """Ctrl-C waits for it: one in the middle of it prints tracebacks, or crashes the process."""
+    """Delay Ctrl-C until JAX is imported: within the import it prints tracebacks, or crashes."""
     from mix2fld.data.files import uninterrupted
 
     with uninterrupted():
         import jax  # noqa: F401
 
 
-def _remark(given: list[str], stopped: KeyboardInterrupt) -> str:
+def _how_to_resume(given: list[str], stopped: KeyboardInterrupt) -> str:
     if not (given and given[0] in COMMANDS and COMMANDS[given[0]].resumes):
         return ""
     resume = f"mix2fld resume {stopped.args[0]}" if stopped.args else ""
-    if "--overwrite" in given:  # the same command begins anew
-        return f"; {resume} goes on from the last finished round" if resume else ""
+    if "--overwrite" in given:  # the same command starts over
+        return f"; {resume} resumes after the last finished round" if resume else ""
     how = f", or {resume}," if resume else ""
-    return f"; the same command{how} goes on from the last finished round"
+    return f"; the same command{how} resumes after the last finished round"

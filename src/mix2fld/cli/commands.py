@@ -1,4 +1,4 @@
-"""The table of commands: what there is, in groups, and where each of them lives."""
+"""The table of commands: their groups, descriptions and classes."""
 
 from dataclasses import dataclass, fields
 from functools import reduce
@@ -12,7 +12,7 @@ class Runnable(Protocol):
     """A parsed command."""
 
     def run(self) -> None:
-        """Do it."""
+        """Run the command."""
 
 
 @dataclass(frozen=True)
@@ -22,38 +22,38 @@ class Command:
     group: str
     does: str
     homes: dict[str, str]
-    """Module and class of the command; of each of its own commands, if it has some."""
+    """Module and class of the command, or of each of its subcommands."""
     resumes: bool = False
-    """Whether the same command goes on where it was interrupted."""
+    """Whether the same command resumes after an interrupt."""
     computes: bool = False
     """Whether it needs JAX."""
 
 
 COMMANDS: dict[str, Command] = {
     "run": Command(
-        "Play",
+        "Run",
         "compare protocols: one run for each protocol and seed",
         {"": "run:RunCommand"},
         resumes=True,
         computes=True,
     ),
     "reproduce": Command(
-        "Play",
-        "measure the paper's figures, tables and claims again",
+        "Run",
+        "regenerate the paper's figures, tables and claims",
         {"": "reproduce:ReproduceCommand"},
         resumes=True,
         computes=True,
     ),
     "resume": Command(
-        "Play",
-        "go on with runs that were stopped",
+        "Run",
+        "resume interrupted runs",
         {"": "resume:ResumeCommand"},
         resumes=True,
         computes=True,
     ),
     "deploy": Command(
-        "Play",
-        "the same protocols over Flower, with real processes",
+        "Run",
+        "run the protocols over Flower, with real processes",
         {
             "local": "deploy:DeployLocal",
             "keys": "deploy:DeployKeys",
@@ -64,24 +64,28 @@ COMMANDS: dict[str, Command] = {
     ),
     "link": Command(
         "Plan",
-        "bits, slots and chance of delivery of every transfer, in closed form",
+        "bits, slots and delivery probability of every transfer, in closed form",
         {"": "link:LinkCommand"},
         computes=True,
     ),
     "data": Command(
         "Plan",
-        "datasets: list, get, show",
+        "list datasets, download them, show their partition",
         {"list": "data:DataList", "get": "data:DataGet", "show": "data:DataShow"},
     ),
     "report": Command(
-        "Look", "runs as one HTML file, and as figures for a paper", {"": "report:ReportCommand"}
+        "Inspect",
+        "write an HTML report of runs, and figures for a paper",
+        {"": "report:ReportCommand"},
     ),
     "watch": Command(
-        "Look", "the same page live, while runs are under way", {"": "watch:WatchCommand"}
+        "Inspect",
+        "serve the report as a live page while runs are in progress",
+        {"": "watch:WatchCommand"},
     ),
-    "export": Command("Look", "runs as CSV or Parquet", {"": "export:ExportCommand"}),
+    "export": Command("Inspect", "write runs as CSV or Parquet", {"": "export:ExportCommand"}),
     "completion": Command(
-        "Other", "completion for your shell", {"": "completion:CompletionCommand"}
+        "Shell", "print the completion script of a shell", {"": "completion:CompletionCommand"}
     ),
 }
 
@@ -89,19 +93,19 @@ EXAMPLES = """Examples:
   mix2fld run                                   the paper's head-to-head on MNIST
   mix2fld run --protocols fl8 mix2fld --preset symmetric --seed 0 1 2
   mix2fld report runs/head-to-head -o report.html
-  mix2fld reproduce fig2c --quick               a figure of the paper, in small
-  mix2fld resume runs/mine                      go on with runs that were stopped
-  mix2fld link --devices 50 --seed-samples 10   what fits, and how often it arrives
-  mix2fld data show --partition dirichlet       who would hold which labels
-  mix2fld deploy local --protocols mix2fld --devices 4   over Flower, real processes"""
+  mix2fld reproduce fig2c --quick               a figure of the paper, scaled down
+  mix2fld resume runs/mine                      resume interrupted runs
+  mix2fld link --devices 50 --seed-samples 10   what fits, and how often it is delivered
+  mix2fld data show --partition dirichlet       label distribution of every device
+  mix2fld deploy local --protocols mix2fld --devices 4   over Flower, with real processes"""
 
 
 def overview() -> str:
-    """What ``mix2fld --help`` says."""
+    """Return the text of ``mix2fld --help``."""
     lines = [
         "usage: mix2fld COMMAND [OPTIONS]",
         "",
-        "Federated learning and distillation over thin, fading, unequal links.",
+        "Federated learning and distillation over fading, asymmetric links.",
     ]
     for group in dict.fromkeys(command.group for command in COMMANDS.values()):
         lines += ["", f"{group}:"]
@@ -110,12 +114,17 @@ def overview() -> str:
             for name, command in COMMANDS.items()
             if command.group == group
         ]
-    lines += ["", EXAMPLES, "", "mix2fld COMMAND --help lists its options; --version, the version."]
+    lines += [
+        "",
+        EXAMPLES,
+        "",
+        "mix2fld COMMAND --help lists its options; mix2fld --version prints the version.",
+    ]
     return "\n".join(lines)
 
 
 def parse(name: str, given: list[str]) -> Runnable:
-    """The command of that name with its options."""
+    """Parse the options of a command."""
     import tyro
 
     given = ["--protocols" if word == "--protocol" else word for word in given]
@@ -131,9 +140,9 @@ def parse(name: str, given: list[str]) -> Runnable:
 
 
 def form(name: str, start: Any) -> Any:
-    """The class that a command is parsed into, or the union of those of its own commands.
+    """Return the class that a command is parsed into, or the union of those of its subcommands.
 
-    ``start`` holds the defaults of the flags of a command that takes settings.
+    ``start`` holds the default settings of a command that takes them.
     """
     import tyro
 
@@ -158,7 +167,7 @@ def _takes_settings(kind: Any) -> bool:
 
 
 def every_form() -> Any:
-    """All commands in one union, for completion."""
+    """Return the union of all commands, for completion."""
     import tyro
 
     from mix2fld.config import Config
@@ -173,7 +182,7 @@ def every_form() -> Any:
 
 
 def starting_config(given: list[str]) -> Any:
-    """The defaults of all flags: the paper's, or those of ``--config`` and ``--preset``."""
+    """Return the defaults of all flags: the paper's, with ``--config`` and ``--preset`` applied."""
     import argparse
     from pathlib import Path
 

@@ -5,14 +5,14 @@ from rich.markup import escape
 
 
 class PipedConsole(Console):
-    """A console that says it when whoever read the output has gone; rich's own exits with 1."""
+    """A console that raises ``BrokenPipeError``; rich's own exits with 1."""
 
     def on_broken_pipe(self) -> None:
-        """Called while the error is handled: let it pass."""
+        """Let the error pass."""
         self.quiet = True
         raise BrokenPipeError
 
 
 def bold(text: object) -> str:
-    """A path or other text from outside as bold markup; brackets in it stay what they are."""
+    """Return text as bold markup; brackets in it are kept literally."""
     return f"[bold]{escape(str(text))}[/]"

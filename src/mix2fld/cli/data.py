@@ -1,17 +1,17 @@
-"""``mix2fld data``: which datasets there are, get them, show who would hold what."""
+"""``mix2fld data``: list datasets, download them, show their partition."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import tyro
 
-from mix2fld.config import DataConfig
+from mix2fld.config import Config, DataConfig
 from mix2fld.errors import InputError
 
 
 @dataclass(frozen=True)
 class DataList:
-    """The datasets that are known by name."""
+    """List the datasets known by name."""
 
     json: bool = False
     """Print JSON instead of a table."""
@@ -23,26 +23,26 @@ class DataList:
 
 @dataclass(frozen=True)
 class DataGet:
-    """Fetch datasets, verify them and keep them in the cache."""
+    """Download datasets, verify them and store them in the cache."""
 
     names: tyro.conf.Positional[tuple[str, ...]]
-    """Datasets to get: mnist, fashion-mnist, cifar10, cifar100."""
+    """Datasets to download: mnist, fashion-mnist, cifar10, cifar100."""
     data_folder: Path | None = None
     """Folder that already holds the files; nothing is downloaded then."""
 
     def run(self) -> None:
-        """Get each of them."""
+        """Download each of them."""
         data_get(self.names, self.data_folder)
 
 
 @dataclass(frozen=True)
 class DataShow:
-    """How many samples of each label each device would have."""
+    """Show the label distribution: how many samples of each label each device holds."""
 
     seed: int = 0
     """Seed of the run whose partition is shown."""
     out: Path | None = None
-    """Also save it as a picture, a .png file."""
+    """Also save it as a figure, a .png file."""
     data: tyro.conf.OmitArgPrefixes[DataConfig] = field(default_factory=DataConfig)
 
     def run(self) -> None:
@@ -63,7 +63,7 @@ def data_list(json: bool = False) -> None:
     from mix2fld.cli.console import PipedConsole
 
     table = Table(title="Datasets")
-    for heading in ("name", "image", "labels", "training", "test", "in the cache"):
+    for heading in ("name", "image", "labels", "training", "test", "cached"):
         table.add_column(heading, justify="left" if heading == "name" else "right")
     for info in DATASETS.values():
         shape = " x ".join(map(str, info.sample_shape))
@@ -96,14 +96,16 @@ def _print_json() -> None:
 
 
 def data_get(names: tuple[str, ...], data_folder: Path | None = None) -> None:
-    """Load each dataset into the cache; what fails is said at the end, after the others."""
+    """Load each dataset into the cache; failures are reported after all others are done."""
     from mix2fld.cli.console import PipedConsole
     from mix2fld.data.cache import cache_file, cached
     from mix2fld.data.catalogue import DATASETS, dataset_info
     from mix2fld.data.sources import load_dataset
 
     if not names:
-        raise InputError(f"names: name at least one dataset; known: {', '.join(sorted(DATASETS))}")
+        raise InputError(
+            f"names: must name at least one dataset; known: {', '.join(sorted(DATASETS))}"
+        )
     for name in names:
         dataset_info(name)
     faults = []
@@ -114,7 +116,7 @@ def data_get(names: tuple[str, ...], data_folder: Path | None = None) -> None:
         except InputError as error:
             faults.append(str(error))
             continue
-        kept = f"in {cache_file(name)}" if cached(name) else "not kept, the cache is not writable"
+        kept = f"in {cache_file(name)}" if cached(name) else "not cached: not writable"
         train, test = len(dataset.train_labels), len(dataset.test_labels)
         PipedConsole(soft_wrap=True, highlight=False).print(
             f"{name}: {train:,} training and {test:,} test images, {kept}", markup=False
@@ -123,28 +125,27 @@ def data_get(names: tuple[str, ...], data_folder: Path | None = None) -> None:
         raise InputError("\n".join(faults))
 
 
-def data_show(config: DataConfig, seed: int = 0, out: Path | None = None) -> None:
-    """Print the label table of the partition that ``seed`` gives; save it as a PNG to ``out``."""
+def data_show(data: DataConfig, seed: int = 0, out: Path | None = None) -> None:
+    """Print the label distribution of the partition of ``seed``; save it as a PNG to ``out``."""
     from mix2fld.cli.console import PipedConsole
-    from mix2fld.data.partition import check_labels_covered, label_counts, partition
+    from mix2fld.data.partition import check_labels_covered, device_parts, label_counts
     from mix2fld.data.sources import load_dataset
     from mix2fld.report.label_map import draw_label_map, label_table
-    from mix2fld.streams import stream
 
     if seed < 0:
         raise InputError(f"seed = {seed}: must be 0 or above")
     if out is not None and out.suffix != ".png":
         raise InputError(f"out = {out}: must end in .png")
-    dataset = load_dataset(config, console=PipedConsole(stderr=True))
+    dataset = load_dataset(data, console=PipedConsole(stderr=True))
     labels, num_labels = dataset.train_labels, dataset.num_labels
-    parts = partition(labels, config, num_labels, stream(seed, "partition"))
+    parts = device_parts(dataset, Config(seed=(seed,), data=data), every_label=False)
     counts = label_counts(labels, parts, num_labels)
     PipedConsole().print(label_table(counts))
     console = PipedConsole(soft_wrap=True, highlight=False)
     try:
         check_labels_covered(labels, parts, num_labels)
     except InputError as error:
-        console.print(f"A run would stop: {error}", markup=False)
+        console.print(f"A run would fail: {error}", markup=False)
     if out is not None:
         try:
             draw_label_map(counts, out)

@@ -17,25 +17,25 @@ from mix2fld.errors import InputError
 class DeployLocal:
     """Run protocols over Flower with real processes on this machine, one node for each device.
 
-    Makes certificates and keys, starts a SuperLink and the nodes, plays, and prints the table of
-    ``mix2fld run``. A run that is in the output folder already goes on where it stopped.
+    Creates certificates and keys, starts a SuperLink and the nodes, runs the protocols, and prints
+    the table of ``mix2fld run``. A run that already exists in the output folder is resumed.
     """
 
     config: Path | None = None
-    """TOML file with any of the fields below; flags win over it."""
+    """TOML file with any of the fields below; flags override it."""
     preset: tuple[str, ...] = ()
     """Named settings: symmetric, literal, ideal, iid."""
     out: Path | None = None
-    """Folder for the runs and for all files of Flower; by default one under runs/."""
+    """Folder for the runs and all files of Flower; by default one under runs/."""
     overwrite: bool = False
-    """Replace runs that are in the folder already."""
+    """Replace runs that already exist in the folder."""
     timeout_s: float = 600.0
-    """Seconds after which a round goes on without the answers that are missing."""
+    """Seconds after which a round continues without the missing replies."""
     output: tyro.conf.OmitArgPrefixes[Output] = field(default_factory=Output)
     settings: tyro.conf.OmitArgPrefixes[Config] = field(default_factory=Config)
 
     def run(self) -> None:
-        """Play all runs."""
+        """Run all protocols and seeds."""
         needs_flower()
         if not self.timeout_s > 0:
             raise InputError(f"timeout_s = {self.timeout_s:g}: must be above 0")
@@ -58,8 +58,8 @@ class DeployLocal:
             results = run_locally(settings, out, dataset, watcher, self.timeout_s, self.overwrite)
         console.print(results_table(results), soft_wrap=False)
         console.print(
-            f"runs in {bold(out)}, logs of Flower in {bold(out / 'flower')}; s on air: all "
-            "the time of a round that nobody computed in"
+            f"runs in {bold(out)}, logs of Flower in {bold(out / 'flower')}; s on air: the time "
+            "of a round that is not spent computing"
         )
         console.print(f"took {time.perf_counter() - started:.0f} s on this machine")
         self.output.print_json([result.summary for result in results])
@@ -67,28 +67,28 @@ class DeployLocal:
 
 @dataclass(frozen=True)
 class DeployKeys:
-    """Make what a deployment on several machines needs: a certificate, and a key for each device.
+    """Create the certificates, and a key for each device, of a deployment on several machines.
 
     ``ca.crt`` goes to every node, ``server.crt`` and ``server.key`` to the SuperLink, and
     ``device-<n>.key`` to one node each; ``device-<n>.pub`` is registered at the SuperLink.
     """
 
     hosts: tyro.conf.Positional[tuple[str, ...]]
-    """Names and addresses by which nodes reach the SuperLink."""
+    """Host names and addresses by which nodes reach the SuperLink."""
     devices: int = 10
     """Number of devices."""
     out: Path = Path("keys")
-    """Folder for the files; must not be there yet."""
+    """Folder for the files; must not exist yet."""
 
     def run(self) -> None:
         """Write the files."""
         needs_flower()
         if not self.hosts:
-            raise InputError("hosts: name at least one, e.g. 192.168.1.10 or link.example.org")
+            raise InputError("hosts: must name at least one, e.g. 192.168.1.10 or link.example.org")
         if self.devices < 1:
-            raise InputError(f"devices = {self.devices}: must be 1 or more")
+            raise InputError(f"devices = {self.devices}: must be 1 or above")
         if self.out.exists():
-            raise InputError(f"out = {self.out}: is there already; name another folder")
+            raise InputError(f"out = {self.out}: already exists; must be a new folder")
         from mix2fld.deploy.keys import make_certificates, make_device_key
 
         try:
@@ -102,14 +102,14 @@ class DeployKeys:
 
 @dataclass(frozen=True)
 class DeployTestbed:
-    """Measure protocols over real links that are thin upwards: network namespaces, tc, root.
+    """Measure protocols over real links with a limited uplink: network namespaces, tc, root.
 
-    Devices are the same, with the same data, for every protocol. Bytes on the wire and seconds are
-    measured for each transfer, beside what ``mix2fld link`` predicts for the payload alone.
+    Devices and their data are the same for every protocol. Bytes on the wire and seconds are
+    measured for each transfer, and compared with what ``mix2fld link`` predicts for the payload.
     """
 
     config: Path | None = None
-    """TOML file with any of the fields below; flags win over it."""
+    """TOML file with any of the fields below; flags override it."""
     preset: tuple[str, ...] = ()
     """Named settings: symmetric, literal, ideal, iid."""
     uplink_kbit_s: float = 200.0
@@ -117,11 +117,11 @@ class DeployTestbed:
     downlink_kbit_s: float = 4000.0
     """Rate of each device's downlink."""
     out: Path = Path("runs/testbed")
-    """Folder for the runs and all files of Flower; must not be there yet."""
+    """Folder for the runs and all files of Flower; must not exist yet."""
     record: Path | None = None
-    """JSON file for what was measured."""
+    """JSON file for the measurements."""
     page: Path | None = None
-    """Markdown file with the table of it."""
+    """Markdown file for the table."""
     settings: tyro.conf.OmitArgPrefixes[Config] = field(default_factory=Config)
 
     def run(self) -> None:
@@ -159,6 +159,6 @@ class DeployTestbed:
 
 
 def needs_flower() -> None:
-    """Say what is missing where Flower is not installed."""
+    """Raise ``InputError`` if Flower is not installed."""
     if find_spec("flwr") is None:
-        raise InputError("deploy needs Flower: pip install 'mix2fld[flower]'")
+        raise InputError("deploy needs Flower; install it with: pip install 'mix2fld[flower]'")

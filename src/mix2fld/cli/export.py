@@ -12,7 +12,7 @@ from mix2fld.errors import InputError
 
 @dataclass(frozen=True)
 class ExportCommand:
-    """Runs as one table for other programs: CSV or Parquet.
+    """Write runs as one table for other programs: CSV or Parquet.
 
     Examples:
       mix2fld export runs/head-to-head > rounds.csv
@@ -20,13 +20,13 @@ class ExportCommand:
     """
 
     runs: tyro.conf.Positional[tuple[Path, ...]]
-    """Run folders, or folders of runs; finished or under way."""
+    """Run folders, or folders of runs; finished or in progress."""
     to: Literal["csv", "parquet"] = "csv"
     """Format of the table."""
     rows: Literal["rounds", "runs", "devices"] = "rounds"
     """What a row is: a round, a whole run, or a device in a round."""
     out: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
-    """The file to write; CSV goes to standard output without it."""
+    """File to write; by default CSV goes to standard output."""
     output: tyro.conf.OmitArgPrefixes[Output] = field(default_factory=Output)
 
     def run(self) -> None:
@@ -35,9 +35,9 @@ class ExportCommand:
         from mix2fld.runs.reader import frame_of, require_runs
 
         if self.to == "parquet" and self.out is None:
-            raise InputError("out: name the file to write, e.g. -o runs.parquet")
+            raise InputError("out: must name the file to write for parquet, e.g. -o runs.parquet")
         if self.output.json and self.out is None:
-            raise InputError("json: needs out, since the table itself goes to standard output")
+            raise InputError("json: needs out, since the table goes to standard output otherwise")
         with self.output.working("reading runs"):
             found = require_runs(self.runs or (Path(),))
             frame = frame_of(found.runs, self.rows)

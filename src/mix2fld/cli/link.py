@@ -10,10 +10,10 @@ from mix2fld.config import Config
 
 @dataclass(frozen=True)
 class LinkCommand:
-    """What the link does to every protocol, in closed form: bits, slots, delivery, latency."""
+    """Link budget of every protocol, in closed form: bits, slots, delivery probability, latency."""
 
     config: Path | None = None
-    """TOML file with any of the fields below; flags win over it."""
+    """TOML file with any of the fields below; flags override it."""
     preset: tuple[str, ...] = ()
     """Named settings: symmetric, literal, ideal, iid."""
     json: bool = False
@@ -30,8 +30,8 @@ class LinkCommand:
         from mix2fld.round.plan import plan_link
 
         console = PipedConsole()
-        unnamed = self.settings.protocols == Config().protocols
-        names = tuple(PROTOCOLS) if unnamed else self.settings.protocols
+        by_default = self.settings.protocols == Config().protocols
+        names = tuple(PROTOCOLS) if by_default else self.settings.protocols
         plans = plan_link(self.settings.replace(protocols=names))
         if self.json:
             print(dumps([plan.as_dict() for plan in plans], indent=2))

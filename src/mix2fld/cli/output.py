@@ -1,4 +1,4 @@
-"""How much a command says, and to whom: people, or programs that read JSON."""
+"""What a command prints, for people or as JSON for programs."""
 
 import json as json_format
 from collections.abc import Iterator
@@ -12,35 +12,35 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Output:
-    """What is printed."""
+    """What the command prints."""
 
     quiet: bool = False
-    """Say nothing but warnings and errors."""
+    """Print only warnings and errors."""
     json: bool = False
     """Print the result as JSON to standard output; progress goes to standard error."""
 
     def console(self) -> "Console":
-        """For people: standard output, or standard error where that is for JSON."""
+        """Return the console for people: standard output, or standard error with ``--json``."""
         from mix2fld.cli.console import PipedConsole
 
         return PipedConsole(stderr=self.json, quiet=self.quiet, soft_wrap=True, highlight=False)
 
-    def warn(self, words: str) -> None:
-        """A line on standard error, whatever else is said."""
+    def warn(self, message: str) -> None:
+        """Print a line to standard error, also with ``--quiet``."""
         from mix2fld.cli.console import PipedConsole
 
         console = PipedConsole(stderr=True, soft_wrap=True, highlight=False)
         console.print("[yellow]note[/]:", end=" ")
-        console.print(words, markup=False)
+        console.print(message, markup=False)
 
     def print_json(self, result: Any) -> None:
-        """The result, if it was asked for as JSON."""
+        """Print the result, with ``--json``."""
         if self.json:
             print(json_format.dumps(result, indent=2, default=str))
 
     @contextmanager
     def working(self, what: str) -> Iterator[None]:
-        """Show that something is being done, on a terminal."""
+        """Show a status line while the block runs, on a terminal."""
         console = self.console()
         if not console.is_terminal or self.quiet:
             yield

@@ -1,4 +1,4 @@
-"""Progress of runs: a bar for each in a terminal, a line for each round elsewhere."""
+"""Progress of runs: a bar for each run on a terminal, a line for each round elsewhere."""
 
 import time
 from collections.abc import Sequence
@@ -17,33 +17,42 @@ from mix2fld.runs.loop import Watcher
 
 
 class Watchers(Watcher):
-    """Tells several watchers."""
+    """Forwards to several watchers."""
 
     def __init__(self, watchers: Sequence[Watcher]) -> None:
         self._watchers = watchers
 
     def note(self, line: str) -> None:
-        """Tell the first: a note is for people, once."""
+        """Forward to the first only: a note is printed once."""
         self._watchers[0].note(line)
 
     def begin(self, config: Config, rounds_done: int) -> None:
-        """Tell each that a run begins."""
+        """Forward the start of a run."""
         for watcher in self._watchers:
             watcher.begin(config, rounds_done)
 
     def round_done(self, config: Config, info: RoundInfo) -> None:
-        """Tell each that a round is over."""
+        """Forward the end of a round."""
         for watcher in self._watchers:
             watcher.round_done(config, info)
 
     def end(self, result: RunResult) -> None:
-        """Tell each that a run is over."""
+        """Forward the end of a run."""
         for watcher in self._watchers:
             watcher.end(result)
 
 
+def percent(fraction: float) -> str:
+    """Return a fraction as a percentage with one decimal."""
+    return f"{100 * fraction:.1f} %"
+
+
+def _first_news(config: Config, rounds_done: int) -> str:
+    return "done" if rounds_done >= config.rounds else f"running round {rounds_done + 1}"
+
+
 class Bars:
-    """Progress bars that are there as long as a block lasts."""
+    """Progress bars shown for the duration of a block."""
 
     _progress: Progress
 
@@ -67,7 +76,7 @@ class RichWatcher(Bars, Watcher):
         self._console = console
         self._several_seeds = len(config.seed) > 1
         self._rounds_left = config.rounds * len(config.protocols) * len(config.seed)
-        self._rounds_played = 0
+        self._rounds_done = 0
         self._started = time.monotonic()
         self._progress = Progress(
             TextColumn("{task.description:<12}"),
@@ -93,20 +102,22 @@ class RichWatcher(Bars, Watcher):
         """Start a run's bar."""
         bar = self._bars[config.run_name]
         self._progress.start_task(bar)
-        self._progress.update(bar, completed=rounds_done, news=f"playing round {rounds_done + 1}")
+        self._progress.update(bar, completed=rounds_done, news=_first_news(config, rounds_done))
         self._rounds_left -= rounds_done
         self._progress.advance(self._whole, rounds_done)
         if rounds_done and not self._console.is_terminal:
-            self._console.print(f"{self._title(config)}: {rounds_done} rounds are there already")
+            self._console.print(
+                f"{self._title(config)}: {rounds_done} of {config.rounds} rounds already done"
+            )
 
     def round_done(self, config: Config, info: RoundInfo) -> None:
-        """Move a run's bar."""
+        """Advance a run's bar."""
         news = (
-            f"accuracy {info.accuracy['reference']:.4f}, "
+            f"accuracy {percent(info.accuracy['reference'])}, "
             f"uploads {info.uploads['delivered']}/{info.uploads['attempted']}"
         )
         self._progress.update(self._bars[config.run_name], completed=info.round, news=news)
-        self._rounds_played += 1
+        self._rounds_done += 1
         self._rounds_left -= 1
         self._progress.update(self._whole, advance=1, news=f"{self._time_left()} left")
         if not self._console.is_terminal:
@@ -116,16 +127,16 @@ class RichWatcher(Bars, Watcher):
             )
 
     def end(self, result: RunResult) -> None:
-        """Show how a run ended."""
+        """Show the result of a run."""
         mean = result.summary["accuracy"]["mean"]
         delivered = result.summary["uploads"]["delivered"]
         attempted = result.summary["uploads"]["attempted"]
-        news = f"mean accuracy {mean:.4f}, uploads {delivered}/{attempted}"
+        news = f"mean accuracy {percent(mean)}, uploads {delivered}/{attempted}"
         self._progress.update(self._bars[result.config.run_name], news=news)
 
     def _time_left(self) -> str:
-        """Of all runs together, from the pace so far."""
-        pace = (time.monotonic() - self._started) / self._rounds_played
+        """Return the time left for all runs, from the pace so far."""
+        pace = (time.monotonic() - self._started) / self._rounds_done
         left = round(pace * self._rounds_left)
         return f"{left // 60} min {left % 60:02d} s" if left >= 60 else f"{left} s"
 

@@ -11,7 +11,7 @@ from mix2fld.cli.output import Output
 
 @dataclass(frozen=True)
 class ReportCommand:
-    """Show runs as one HTML file that opens offline, and as figures for a paper.
+    """Write an HTML report of runs, one file that opens offline, and figures for a paper.
 
     Examples:
       mix2fld report runs/head-to-head -o report.html
@@ -19,15 +19,15 @@ class ReportCommand:
     """
 
     runs: tyro.conf.Positional[tuple[Path, ...]]
-    """Run folders, or folders of runs; finished or under way."""
+    """Run folders, or folders of runs; finished or in progress."""
     out: Annotated[Path, tyro.conf.arg(aliases=["-o"])] = Path("report.html")
-    """The HTML file to write."""
+    """HTML file to write."""
     figures: Path | None = None
-    """Also write every chart as PDF, SVG and PNG into this folder."""
+    """Also write every chart as PDF, SVG and PNG to this folder."""
     output: tyro.conf.OmitArgPrefixes[Output] = field(default_factory=Output)
 
     def run(self) -> None:
-        """Write the page, and the figures if they are asked for."""
+        """Write the page, and the figures if requested."""
         from mix2fld.cli.console import bold
         from mix2fld.runs.reader import require_runs
 
@@ -36,14 +36,14 @@ class ReportCommand:
             found = require_runs(self.runs or (Path(),))
         for note in found.notes:
             self.output.warn(note)
-        with self.output.working("making the report"):
+        with self.output.working("writing the report"):
             from mix2fld.report.html import write_report
 
             size = write_report(found, self.out)
         console.print(f"report of {len(found.runs)} runs in {bold(self.out)}, {size / 1e6:.1f} MB")
         drawn: list[Path] = []
         if self.figures is not None:
-            from mix2fld.report.paper import draw_all
+            from mix2fld.report.publication import draw_all
 
             with self.output.working("drawing figures"):
                 drawn = draw_all(found, self.figures)

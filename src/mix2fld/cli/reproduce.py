@@ -21,27 +21,27 @@ EVERYTHING = ("all", "claims")
 
 @dataclass(frozen=True)
 class ReproduceCommand:
-    """Measure the paper's figures, tables and claims again.
+    """Reproduce the paper's figures, tables and claims.
 
     Experiments: fig2a, fig2b, fig2c, fig2d, fig3, table2, table3, privacy-accuracy, inverse-count,
-    why. claims (or all) plays every one of them and writes the ledger, REPORT.md. Runs that are
-    there already are not played again: the same command goes on where it stopped.
+    why. claims (or all) runs every one of them and writes the ledger, REPORT.md. Finished runs are
+    kept: after an interrupt, the same command resumes.
     """
 
     names: Annotated[tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="NAME...")]
     """What to reproduce."""
     quick: bool = False
-    """A small version: one seed, three short rounds. It shows how it works, not what holds."""
+    """Scaled down: one seed, three short rounds. A demonstration, not evidence."""
     out: Path | None = None
     """Folder for the runs; by default runs/reproduce, or runs/reproduce-quick."""
     results: Path | None = None
-    """Folder for records, figures and REPORT.md; by default results in the folder of the runs."""
+    """Folder for records, figures and REPORT.md; by default results/ in the folder of the runs."""
     from_records: bool = False
-    """Play nothing: draw and judge from the records in the folder of results."""
+    """Skip training; redraw and re-evaluate from the records in the results folder."""
     output: tyro.conf.OmitArgPrefixes[Output] = field(default_factory=Output)
 
     def run(self) -> None:
-        """Play, record, draw and judge."""
+        """Run, record, draw and evaluate."""
         from mix2fld.reproduction.experiments import EXPERIMENTS, FULL, QUICK
         from mix2fld.reproduction.results_folder import ResultsFolder
 
@@ -51,7 +51,7 @@ class ReproduceCommand:
             if name not in known:
                 raise InputError(f"{name}: no such experiment; {did_you_mean(name, known)}")
         if not self.names:
-            raise InputError(f"names: name at least one of {', '.join(known)}")
+            raise InputError(f"names: must name at least one of {', '.join(known)}")
         everything = any(name in EVERYTHING for name in self.names)
         chosen = [e for e in EXPERIMENTS.values() if everything or e.name in self.names]
         scale = QUICK if self.quick else FULL
@@ -61,7 +61,7 @@ class ReproduceCommand:
         needs_privacy = tables or any(e.name == "privacy-accuracy" for e in chosen)
         if not self.from_records:
             _measure(console, folder, scale, needs_privacy, everything)
-            _play(console, chosen, scale, out, folder)
+            _run_experiments(console, chosen, scale, out, folder)
         _show(console, folder, chosen, tables)
         if everything:
             folder.report.write_text(folder.ledger(), encoding="utf-8")
@@ -76,7 +76,7 @@ class ReproduceCommand:
 def _measure(
     console: "Console", folder: "ResultsFolder", scale: "Scale", privacy: bool, host: bool
 ) -> None:
-    """The two records that are no grids of runs."""
+    """Write the two records that are not grids of runs."""
     from mix2fld.data import cache_folder
     from mix2fld.learning.compilation import keep_compiled_code
     from mix2fld.reproduction.host_timing import measure_host
@@ -93,7 +93,7 @@ def _measure(
             save_privacy(folder.privacy, scale, measure_datasets(scale))
 
 
-def _play(
+def _run_experiments(
     console: "Console",
     chosen: "list[Experiment]",
     scale: "Scale",
@@ -106,8 +106,8 @@ def _play(
 
     with GridProgress(console, chosen, scale) as watcher:
         for experiment in chosen:
-            played = run_experiment(experiment, scale, out, watcher)
-            save_records(folder.records(experiment.name), experiment, scale, played)
+            results = run_experiment(experiment, scale, out, watcher)
+            save_records(folder.records(experiment.name), experiment, scale, results)
 
 
 def _show(
@@ -120,8 +120,8 @@ def _show(
     for experiment in chosen:
         cells = load_records(folder.records(experiment.name))
         console.print(experiment_table(experiment.title, cells), soft_wrap=False)
-        picture = folder.draw(experiment.name)
-        if picture is not None:
-            console.print(f"picture: {picture}", markup=False)
+        figure = folder.draw(experiment.name)
+        if figure is not None:
+            console.print(f"figure: {figure}", markup=False)
     if tables:
         console.print(privacy_table(load_privacy(folder.privacy)), soft_wrap=False)

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ResumeCommand:
-    """Go on with all runs at and below a folder, by the settings that are kept with them.
+    """Resume all runs in a folder and below it, with the settings stored with them.
 
-    Finished runs stay as they are. What is damaged is set aside and played again.
+    Finished runs are kept. Damaged files are set aside, and their rounds run again.
     """
 
     folder: tyro.conf.Positional[Path]
@@ -27,7 +27,7 @@ class ResumeCommand:
     output: tyro.conf.OmitArgPrefixes[Output] = field(default_factory=Output)
 
     def run(self) -> None:
-        """Play all runs to their end."""
+        """Run all of them to their end."""
         from mix2fld.cli.console import bold
         from mix2fld.data import cache_folder
         from mix2fld.learning.compilation import keep_compiled_code
@@ -39,14 +39,14 @@ class ResumeCommand:
         runs = [path for path in find_run_folders([self.folder]) if holds_run(path)]
         if not runs:
             raise InputError(
-                f"folder = {self.folder}: holds no runs; name the folder that --out was given"
+                f"folder = {self.folder}: holds no runs; must be the --out folder of runs"
             )
         console = self.output.console()
         keep_compiled_code(cache_folder() / "compiled")
         results: dict[Path, list[RunResult]] = {}
         try:
             for path in runs:
-                results.setdefault(path.parent, []).append(_go_on(path, console))
+                results.setdefault(path.parent, []).append(_resume(path, console))
         except KeyboardInterrupt:
             raise KeyboardInterrupt(self.folder) from None
         for folder, compared in results.items():
@@ -57,7 +57,7 @@ class ResumeCommand:
         )
 
 
-def _go_on(path: Path, console: "Console") -> "RunResult":
+def _resume(path: Path, console: "Console") -> "RunResult":
     from mix2fld.cli.progress import RichWatcher
     from mix2fld.data import load_dataset
     from mix2fld.runs.folder import RunFolder

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RunCommand:
-    """Compare protocols: one run for each protocol and seed, a table and a picture at the end.
+    """Compare protocols: one run for each protocol and seed, then a table and a figure.
 
-    A run that is in the output folder already goes on where it stopped.
+    A run that already exists in the output folder is resumed.
 
     Examples:
       mix2fld run --protocols fl8 mix2fld --seed 0 1 2 --report
@@ -30,22 +30,22 @@ class RunCommand:
     """
 
     config: Path | None = None
-    """TOML file with any of the fields below; flags win over it."""
+    """TOML file with any of the fields below; flags override it."""
     preset: tuple[str, ...] = ()
     """Named settings: symmetric, literal, ideal, iid."""
     out: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
     """Folder for the runs; by default one under runs/ named after the settings."""
     overwrite: bool = False
-    """Replace runs that are in the folder already."""
+    """Replace runs that already exist in the folder."""
     report: bool = False
-    """Also make report.html, as mix2fld report does."""
+    """Also write report.html, as mix2fld report does."""
     track: Literal["tensorboard", "mlflow", "wandb"] | None = None
-    """Also log every round there; wandb offline, unless WANDB_MODE says otherwise."""
+    """Also log every round to this tracker; wandb runs offline unless WANDB_MODE is set."""
     output: tyro.conf.OmitArgPrefixes[Output] = field(default_factory=Output)
     settings: tyro.conf.OmitArgPrefixes[Config] = field(default_factory=Config)
 
     def run(self) -> None:
-        """Play all runs."""
+        """Run all protocols and seeds."""
         from mix2fld.cli.console import bold
         from mix2fld.data import cache_folder
         from mix2fld.learning.compilation import CompileClock, keep_compiled_code
@@ -55,25 +55,25 @@ class RunCommand:
         compiling, started = CompileClock(), time.perf_counter()
         out = self.out or default_folder(self.settings)
         try:
-            results = self._play(console, out)
+            results = self._simulate(console, out)
         except KeyboardInterrupt:
             raise KeyboardInterrupt(out) from None
-        from mix2fld.report.figures import draw_curves  # slow to import, needed only now
+        from mix2fld.report.curve_plot import draw_curves  # slow to import
         from mix2fld.report.tables import results_table
 
-        picture = out / "curves.png"
-        draw_curves(results, picture)
+        figure = out / "curves.png"
+        draw_curves(results, figure)
         console.print(results_table(results), soft_wrap=False)
-        console.print(f"runs in {bold(out)}, learning curves in {bold(picture)}")
+        console.print(f"runs in {bold(out)}, learning curves in {bold(figure)}")
         if self.report:
             self._report(console, out)
         seconds = time.perf_counter() - started
         console.print(
-            f"took {seconds:.0f} s on this machine, of which {compiling.seconds:.0f} s compiling"
+            f"took {seconds:.0f} s on this machine, {compiling.seconds:.0f} s of it compiling"
         )
         self.output.print_json([result.summary for result in results])
 
-    def _play(self, console: "Console", out: Path) -> "list[RunResult]":
+    def _simulate(self, console: "Console", out: Path) -> "list[RunResult]":
         from mix2fld.cli.progress import RichWatcher, Watchers
         from mix2fld.data import load_dataset
         from mix2fld.runs.simulation import check, run
@@ -94,14 +94,14 @@ class RunCommand:
         from mix2fld.report.html import write_report
         from mix2fld.runs.reader import require_runs
 
-        with self.output.working("making the report"):
+        with self.output.working("writing the report"):
             names = [single.run_name for single in self.settings.single_runs()]
             write_report(require_runs([out / name for name in names]), out / "report.html")
         console.print(f"report in {bold(out / 'report.html')}")
 
 
 def default_folder(config: Config) -> Path:
-    """The same folder for the same settings, whatever the protocols and seeds."""
+    """Return a folder that depends on the settings, but not on protocols and seeds."""
     settings = dump_config(config.replace(protocols="fl", seed=0))
     digest = hashlib.sha256(settings.encode()).hexdigest()[:8]
     name = Path(config.data.dataset).stem

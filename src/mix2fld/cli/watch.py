@@ -10,17 +10,17 @@ from mix2fld.cli.output import Output
 
 @dataclass(frozen=True)
 class WatchCommand:
-    """The report as a live page on this machine, while runs are under way.
+    """Serve the report as a live page on this machine, while runs are in progress.
 
-    Reads files only and answers this machine only; Ctrl-C ends it.
+    Only reads files, and only answers this machine; Ctrl-C stops it.
 
     Example: mix2fld watch runs
     """
 
     folder: tyro.conf.Positional[Path] = Path("runs")
-    """Folder of runs; they may come and go."""
+    """Folder of runs; new runs appear on the page."""
     port: int = 8420
-    """Port on 127.0.0.1; 0 takes a free one."""
+    """Port on 127.0.0.1; 0 picks a free one."""
     open: bool = False
     """Open the page in the browser."""
     output: tyro.conf.OmitArgPrefixes[Output] = field(default_factory=Output)
@@ -33,8 +33,8 @@ class WatchCommand:
         server = make_server(self.folder, self.port)
         address = f"http://127.0.0.1:{server.server_port}/"
         if not self.folder.is_dir():
-            self.output.warn(f"{self.folder} is not there yet: the page waits for it")
-        self.output.console().print(f"watching {bold(self.folder)} at {address}, Ctrl-C ends it")
+            self.output.warn(f"folder = {self.folder}: does not exist yet; the page waits for it")
+        self.output.console().print(f"watching {bold(self.folder)} at {address}, Ctrl-C stops it")
         self.output.print_json({"address": address, "folder": self.folder})
         if self.open:
             import webbrowser

@@ -1,8 +1,19 @@
-"""Datasets and how their samples are dealt out to devices."""
+"""Datasets: the catalogue, downloads, the cache, custom files, and partitions among devices.
+
+``load_dataset`` returns a dataset, ``device_parts`` the training samples of each device, and
+``test_subset`` the samples that accuracy is measured on.
+"""
 
 from mix2fld.data.cache import cache_file, cache_folder, cached
 from mix2fld.data.catalogue import DATASETS, DatasetInfo, Place
-from mix2fld.data.partition import PARTITIONS, check_labels_covered, label_counts, partition
+from mix2fld.data.partition import (
+    PARTITIONS,
+    check_labels_covered,
+    device_parts,
+    label_counts,
+    partition,
+    test_subset,
+)
 from mix2fld.data.sources import dataset_sizes, fingerprint, load_dataset
 
 __all__ = [
@@ -15,8 +26,10 @@ __all__ = [
     "cached",
     "check_labels_covered",
     "dataset_sizes",
+    "device_parts",
     "fingerprint",
     "label_counts",
     "load_dataset",
     "partition",
+    "test_subset",
 ]

@@ -1,4 +1,4 @@
-"""Read files out of archives: only those wanted, in memory, and never more bytes than expected."""
+"""Read files from archives: only the requested ones, in memory, and with a limit on their size."""
 
 import gzip
 import tarfile
@@ -11,31 +11,36 @@ from typing import BinaryIO, Protocol
 from mix2fld.data.readers import PlaceError, one_line
 
 Members = Mapping[str, int]
-"""Names of files within a place, and the most bytes that each may have."""
+"""Names of files within a place, and the largest size in bytes allowed for each."""
 ARCHIVE_ERRORS = (
     *(OSError, EOFError, tarfile.TarError, zipfile.BadZipFile, zlib.error),
-    *(NotImplementedError, RuntimeError, ValueError, OverflowError),  # zipfile, of odd headers
+    *(
+        NotImplementedError,
+        RuntimeError,
+        ValueError,
+        OverflowError,
+    ),  # zipfile, on malformed headers
 )
 
 
 class Readable(Protocol):
-    """All that is asked of a stream."""
+    """The part of a stream's interface that is used."""
 
     def read(self, size: int, /) -> bytes:
-        """At most ``size`` bytes; none at the end."""
+        """Return at most ``size`` bytes; none at the end."""
         ...
 
 
 def bounded_read(stream: Readable, name: str, most: int) -> bytes:
-    """The whole stream; ``PlaceError`` if it has more than ``most`` bytes."""
+    """Return the whole stream; ``PlaceError`` if it has more than ``most`` bytes."""
     content = stream.read(most + 1)
     if len(content) > most:
-        raise PlaceError(f"{name} is larger than the {most:,} bytes that it may have")
+        raise PlaceError(f"{name} is larger than the {most:,} bytes allowed")
     return content
 
 
-def refuse_tricks(names: Iterable[str]) -> None:
-    """Stop at an archive with a path that leads out of it; nothing is unpacked to disk anyway."""
+def reject_unsafe_paths(names: Iterable[str]) -> None:
+    """Reject an archive with a path that leads out of it, although nothing is unpacked to disk."""
     for name in names:
         path = PureWindowsPath(name)  # knows the separators and roots of all systems
         if path.is_absolute() or path.root or path.drive or ".." in path.parts or "\0" in name:
@@ -43,7 +48,7 @@ def refuse_tricks(names: Iterable[str]) -> None:
 
 
 def gunzip(stream: BinaryIO, name: str, most: int) -> bytes:
-    """The file ``name`` out of a .gz stream."""
+    """Return the file ``name`` from a .gz stream."""
     with gzip.GzipFile(fileobj=stream) as unzipped:
         try:
             return bounded_read(unzipped, name, most)
@@ -52,10 +57,10 @@ def gunzip(stream: BinaryIO, name: str, most: int) -> bytes:
 
 
 def read_zip(path: Path, members: Members) -> dict[str, bytes]:
-    """Those of the wanted members that a zip file holds."""
+    """Return the requested members that a zip file holds."""
     found = {}
     with zipfile.ZipFile(path) as archive:
-        refuse_tricks(archive.namelist())
+        reject_unsafe_paths(archive.namelist())
         for name in set(members) & set(archive.namelist()):
             with archive.open(name) as stream:
                 found[name] = bounded_read(stream, name, members[name])
@@ -63,13 +68,13 @@ def read_zip(path: Path, members: Members) -> dict[str, bytes]:
 
 
 def read_tar(stream: Readable, members: Members) -> dict[str, bytes]:
-    """Those of the wanted members that an uncompressed tar stream holds."""
+    """Return the requested members that an uncompressed tar stream holds."""
     found: dict[str, bytes] = {}
     bounded = _BoundedStream(stream, 2 * sum(members.values()) + (1 << 24))
     with tarfile.open(fileobj=bounded, mode="r|") as archive:  # type: ignore[call-overload]
         for member in archive:
             name = member.name.removeprefix("./")
-            refuse_tricks([name])
+            reject_unsafe_paths([name])
             if name in members and not member.isfile():
                 raise PlaceError(f"{name} is a link in the archive, not a file")
             content = archive.extractfile(member) if name in members else None
@@ -81,14 +86,14 @@ def read_tar(stream: Readable, members: Members) -> dict[str, bytes]:
 
 
 class _BoundedStream:
-    """A stream that refuses to go on after ``most`` bytes, whatever its headers promise."""
+    """A stream that raises after ``most`` bytes, whatever its headers claim."""
 
     def __init__(self, stream: Readable, most: int) -> None:
-        self._stream, self._left = stream, most
+        self._stream, self._left, self._most = stream, most, most
 
     def read(self, size: int) -> bytes:
         chunk = self._stream.read(min(size, self._left + 1))
         self._left -= len(chunk)
         if self._left < 0:
-            raise PlaceError("the archive is larger than it may be")
+            raise PlaceError(f"the archive is larger than the {self._most:,} bytes allowed")
         return chunk

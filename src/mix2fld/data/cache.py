@@ -1,4 +1,4 @@
-"""The verified arrays of named datasets, one .npz file each, in a folder of the user's."""
+"""The cache of verified datasets, one .npz file each."""
 
 import os
 import secrets
@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mix2fld.data.catalogue import DatasetInfo
-from mix2fld.data.progress import say
+from mix2fld.data.download_progress import say
 from mix2fld.errors import InputError
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def cache_folder() -> Path:
-    """``$MIX2FLD_CACHE``, or the cache folder that the operating system has for programs."""
+    """Return ``$MIX2FLD_CACHE``, or the operating system's cache folder of the user."""
     named = os.environ.get("MIX2FLD_CACHE")
     if named:
         return expand_home(Path(named), "MIX2FLD_CACHE")
@@ -32,27 +32,27 @@ def cache_folder() -> Path:
 
 
 def expand_home(path: Path, setting: str) -> Path:
-    """The path with the home folder for ``~``; an error names the setting that it is from."""
+    """Expand ``~`` in a path; an error names the setting that the path comes from."""
     try:
         return path.expanduser()
     except RuntimeError:
         raise InputError(
-            f"{setting} = {path}: no home folder is known for {path.parts[0]}; give the whole path"
+            f"{setting} = {path}: no home folder is known for {path.parts[0]}; use an absolute path"
         ) from None
 
 
 def cache_file(name: str) -> Path:
-    """Where the arrays of a named dataset are kept."""
+    """The cache file of a named dataset."""
     return cache_folder() / f"{name}.npz"
 
 
 def cached(name: str) -> bool:
-    """Whether a dataset is in the cache; ``read_cache`` is what verifies it."""
+    """Whether a dataset is in the cache; only ``read_cache`` verifies it."""
     return cache_file(name).is_file()
 
 
 def read_cache(info: DatasetInfo, console: "Console | None" = None) -> "Arrays | None":
-    """The verified arrays in the cache; a damaged file is set aside, and gives none."""
+    """Return the verified arrays from the cache, or None; a damaged file is set aside."""
     from mix2fld.data.npz import read_npz
     from mix2fld.data.readers import Arrays, PlaceError, one_line, verify
 
@@ -63,10 +63,10 @@ def read_cache(info: DatasetInfo, console: "Console | None" = None) -> "Arrays |
         arrays = Arrays(*(read_npz(path, name) for name in Arrays._fields))
         verify(info, arrays)
     except PermissionError as error:
-        say(console, f"{info.name}: cannot read the cache ({one_line(error)})")
+        say(console, f"{info.name}: the cache cannot be read ({one_line(error)})")
     except PlaceError as error:
         _set_aside(path, str(error), console)
-    except Exception as error:  # what a reader raises on damaged bytes is not foreseeable
+    except Exception as error:  # damaged bytes can make a reader raise anything
         _set_aside(path, one_line(error), console)
     else:
         return arrays
@@ -74,7 +74,7 @@ def read_cache(info: DatasetInfo, console: "Console | None" = None) -> "Arrays |
 
 
 def write_cache(info: DatasetInfo, arrays: "Arrays", console: "Console | None" = None) -> None:
-    """Keep the arrays; readers and other writers see the whole file or none."""
+    """Store the arrays; readers and other writers see the whole file or none."""
     import numpy as np
 
     path = cache_file(info.name)
@@ -90,14 +90,14 @@ def write_cache(info: DatasetInfo, arrays: "Arrays", console: "Console | None" =
         finally:
             own_name.unlink(missing_ok=True)
     except OSError as error:
-        say(console, f"{info.name}: goes on without cache, {path.parent} is not writable ({error})")
+        say(console, f"{info.name}: not cached, {path.parent} is not writable ({error})")
     else:
-        say(console, f"{info.name}: verified and kept in {path}")
+        say(console, f"{info.name}: verified and cached in {path}")
 
 
 def _set_aside(path: Path, why: str, console: "Console | None") -> None:
     aside = path.with_name(f"{path.name}.damaged")
-    say(console, f"{path.name}: damaged in the cache ({why}); set aside, and fetched again")
+    say(console, f"{path.name}: damaged in the cache ({why}); set aside, downloading again")
     try:
         path.replace(aside)
     except OSError:

@@ -1,4 +1,4 @@
-"""The datasets that are known by name: their sizes, their checksums and where they can be had.
+"""The datasets known by name: sizes, checksums and sources.
 
 This is a table of plain values: reading it loads no data, and neither NumPy nor JAX.
 """
@@ -32,11 +32,11 @@ class Place:
     address: str
     layout: LayoutName
     inside: str = ""
-    """What stands before the file names within the archive or package."""
+    """Prefix of the file names within the archive or package."""
     gzipped: bool = False
-    """Whether each file is compressed by itself."""
+    """Whether each file is compressed individually."""
     md5: str = ""
-    """Published sum of the archive."""
+    """Published MD5 of the archive."""
 
     def __str__(self) -> str:
         client = self.kind if self.kind in ("pip", "npm", "apt") else ""
@@ -45,7 +45,7 @@ class Place:
 
 @dataclass(frozen=True)
 class DatasetInfo:
-    """What is known of a dataset before it is loaded."""
+    """What is known about a dataset before it is loaded."""
 
     name: str
     sample_shape: tuple[int, int, int]  # H, W, C
@@ -55,11 +55,11 @@ class DatasetInfo:
     checksums: tuple[str, str, str, str] | None
     """SHA-256 of train images [n, H, W, C], train labels [n], test images, test labels; uint8."""
     folders: tuple[Place, ...]
-    """Where to look below a folder that the user names."""
+    """Where to look below the user's ``data_folder``."""
     places: tuple[Place, ...]
-    """Where to look else, in this order."""
+    """Where to look otherwise, in this order."""
     file_md5s: Mapping[str, str] = field(default_factory=dict)
-    """Published sums of single files, checked where such a file is read."""
+    """Published MD5 of single files, checked when such a file is read."""
 
 
 _MNIST = DatasetInfo(
@@ -128,7 +128,7 @@ _CIFAR10 = DatasetInfo(
     num_labels=10,
     train_count=50_000,
     test_count=10_000,
-    # Measured on the npm copy. Written as the official .bin files, all six of that copy have the
+    # Computed from the npm copy. Written as the official .bin files, its six batches have the
     # published SHA-256 and MD5, so order, labels and pixels are the official ones.
     checksums=(
         "47af8b02cfcfb6cdf3dbbd1969ad7f1b70f4413f6f80f437b020ee4e5bc8304a",
@@ -175,7 +175,7 @@ _CIFAR100 = DatasetInfo(
     num_labels=100,
     train_count=50_000,
     test_count=10_000,
-    checksums=None,  # no sum of the decoded arrays is published; those of the files are
+    checksums=None,  # published are sums of the files, not of the decoded arrays
     folders=(
         Place("folder", "cifar-100-binary", "cifar100-binary"),
         Place("folder", "cifar-100-python", "cifar100-pickle"),
@@ -219,10 +219,10 @@ DATASETS: dict[str, DatasetInfo] = {
 
 
 def dataset_info(name: str) -> DatasetInfo:
-    """The row of a dataset; an unknown name is an ``InputError``."""
+    """Return the row of a dataset; an unknown name raises ``InputError``."""
     if name not in DATASETS:
         raise InputError(
-            f"dataset = {name!r}: no such dataset; {did_you_mean(name, DATASETS)} "
-            "A file of your own must end in .npz"
+            f"dataset = {name!r}: no such dataset, and not a file that ends in .npz; "
+            f"{did_you_mean(name, DATASETS)}"
         )
     return DATASETS[name]

@@ -1,4 +1,4 @@
-"""Read an array out of a .npz file without trusting anything that stands in it."""
+"""Read an array from an untrusted .npz file."""
 
 import zipfile
 from collections.abc import Sequence
@@ -10,12 +10,12 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from mix2fld.data.archives import refuse_tricks
+from mix2fld.data.archives import reject_unsafe_paths
 from mix2fld.data.readers import PlaceError, one_line
 
 MOST_BYTES = 1 << 28
 MOST_EXPANSION = 100
-"""An array may be as large as the first, or so many times the size of its file."""
+"""An array may have ``MOST_BYTES``, or ``MOST_EXPANSION`` times the size of its file."""
 
 
 class MissingArrayError(PlaceError):
@@ -26,9 +26,9 @@ class MissingArrayError(PlaceError):
 
 
 def read_npz(path: Path, *names: str) -> NDArray[Any]:
-    """The array that goes by one of these names; ``PlaceError`` if it cannot be had, in one line.
+    """Return the array stored under one of these names; ``PlaceError`` says why it cannot be read.
 
-    Nothing is unpickled, and nothing is unpacked that is larger than it may be.
+    Nothing is unpickled, and nothing larger than the limit is unpacked.
     """
     most = max(MOST_BYTES, MOST_EXPANSION * path.stat().st_size)
     if not path.is_file():
@@ -36,17 +36,17 @@ def read_npz(path: Path, *names: str) -> NDArray[Any]:
     try:
         with path.open("rb") as stream:
             if stream.read(len(npy.MAGIC_PREFIX)) == npy.MAGIC_PREFIX:
-                raise PlaceError("is one array; a .npz file of four is needed")
+                raise PlaceError("is a single array; must be a .npz file of four")
             with zipfile.ZipFile(stream) as archive:
                 return _read_member(archive, names, most)
     except (PlaceError, OSError):
         raise
-    except Exception as error:  # what a reader raises on damaged bytes is not foreseeable
+    except Exception as error:  # damaged bytes can make a reader raise anything
         raise PlaceError(f"{names[0]} cannot be read ({one_line(error)})") from None
 
 
 def _read_member(archive: zipfile.ZipFile, names: Sequence[str], most: int) -> NDArray[Any]:
-    refuse_tricks(archive.namelist())
+    reject_unsafe_paths(archive.namelist())
     held = [name.removesuffix(".npy") for name in archive.namelist()]
     name = next((name for name in names if name in held), None)
     if name is None:
@@ -55,7 +55,7 @@ def _read_member(archive: zipfile.ZipFile, names: Sequence[str], most: int) -> N
     info = archive.getinfo(stored)
     if info.file_size > most:
         raise PlaceError(
-            f"{name} would unpack to {info.file_size:,} bytes; at most {most:,} may be"
+            f"{name} would unpack to {info.file_size:,} bytes; at most {most:,} are allowed"
         )
     with archive.open(info) as member:
         shape, column_major, kind = _read_header(member)
@@ -65,7 +65,7 @@ def _read_member(archive: zipfile.ZipFile, names: Sequence[str], most: int) -> N
             )
         size = prod(shape) * kind.itemsize
         if min(shape, default=0) < 0 or size != info.file_size - member.tell():
-            raise PlaceError(f"{name} cannot be read: its size is not that of {kind} {list(shape)}")
+            raise PlaceError(f"{name} cannot be read: its size does not match {kind} {list(shape)}")
         content = bytearray(size)
         _fill(content, member)
     array = np.frombuffer(content, kind)
@@ -81,13 +81,13 @@ def _read_header(member: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any
 
 
 def _fill(content: bytearray, member: IO[bytes]) -> None:
-    """Read all of a member; its end is reached, so that its checksum is verified."""
+    """Read a member to its end, so that its checksum is verified."""
     view, filled = memoryview(content), 0
     while filled < len(content):
-        came = member.read(min(1 << 20, len(content) - filled))
-        if not came:
-            raise EOFError("it ends too early")
-        view[filled : filled + len(came)] = came
-        filled += len(came)
+        chunk = member.read(min(1 << 20, len(content) - filled))
+        if not chunk:
+            raise EOFError("it is truncated")
+        view[filled : filled + len(chunk)] = chunk
+        filled += len(chunk)
     if member.read(1):
-        raise ValueError("it does not end where it should")
+        raise ValueError("it is longer than its header says")

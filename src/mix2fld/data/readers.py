@@ -1,4 +1,4 @@
-"""File formats: bytes that a place delivered become arrays, and are checked.
+"""File formats: decode the bytes of a place to arrays, and verify them.
 
 Nothing here opens a connection or trusts a header: every size is known before a file is decoded.
 """
@@ -20,15 +20,15 @@ Bytes = NDArray[np.uint8]
 
 
 class PlaceError(Exception):
-    """A place cannot give a dataset; the message says why, in one line."""
+    """A place does not have a usable dataset; the message says why, in one line."""
 
 
 class MissingFileError(PlaceError):
-    """A file that the layout needs is not there."""
+    """A file of the layout is missing."""
 
 
 class Arrays(NamedTuple):
-    """A dataset as its checksums see it."""
+    """A dataset in the form that its checksums refer to."""
 
     train_images: Bytes  # [n, H, W, C]
     train_labels: Bytes  # [n]
@@ -38,23 +38,23 @@ class Arrays(NamedTuple):
 
 @dataclass(frozen=True)
 class Layout:
-    """How the four arrays stand in files."""
+    """How the four arrays are stored in files."""
 
     files: Callable[[DatasetInfo], dict[str, int]]
-    """Names of the files, and the most bytes that each may have."""
+    """Names of the files, and the largest size in bytes of each."""
     decode: Callable[[Mapping[str, bytes], DatasetInfo], Arrays]
 
 
 def decode(layout: LayoutName, files: Mapping[str, bytes], info: DatasetInfo) -> Arrays:
-    """The arrays in ``files``, checked against the catalogue."""
+    """Return the arrays in ``files``, verified against the catalogue."""
     for name, md5 in info.file_md5s.items():
         if name in files and md5_of(files[name]) != md5:
-            raise PlaceError(f"{name} has not the published MD5")
+            raise PlaceError(f"MD5 of {name} differs from the published one")
     try:
         arrays = LAYOUTS[layout].decode(files, info)
     except PlaceError:
         raise
-    except Exception as error:  # what a decoder raises on damaged bytes is not foreseeable
+    except Exception as error:  # damaged bytes can make a decoder raise anything
         raise PlaceError(f"the files cannot be decoded ({one_line(error)})") from None
     verify(info, arrays)
     return arrays
@@ -66,7 +66,7 @@ def verify(info: DatasetInfo, arrays: Arrays) -> None:
     for index, (name, array) in enumerate(arrays._asdict().items()):
         shape = (counts[index], *info.sample_shape) if name.endswith("images") else (counts[index],)
         if array.dtype != np.uint8 or array.shape != shape:
-            raise PlaceError(f"{name} are {array.dtype} {array.shape}, not uint8 {shape}")
+            raise PlaceError(f"{name} are {array.dtype} {array.shape}; must be uint8 {shape}")
         if info.checksums and sha256_of(array) != info.checksums[index]:
             raise PlaceError(f"{name} are not those of {info.name}: their SHA-256 differs")
     if not info.checksums:
@@ -86,12 +86,12 @@ def sha256_of(array: Bytes) -> str:
 
 
 def md5_of(content: bytes) -> str:
-    """The sum by which the official CIFAR files are published; not a defence against forgery."""
+    """MD5, which the official CIFAR files are published with; no defence against forgery."""
     return hashlib.md5(content, usedforsecurity=False).hexdigest()
 
 
 def one_line(error: BaseException) -> str:
-    """An exception as a short line."""
+    """Return an exception as a short line."""
     return " ".join(f"{type(error).__name__}: {error}".split())[:200]
 
 

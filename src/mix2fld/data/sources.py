@@ -1,4 +1,4 @@
-"""Load a dataset: by name, from the first place that has it, or from a user's own file."""
+"""Load a dataset: by name, from the first place that has it, or from a custom file."""
 
 import hashlib
 from dataclasses import replace
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from mix2fld.config import DataConfig
 from mix2fld.data.cache import expand_home, read_cache, write_cache
 from mix2fld.data.catalogue import DatasetInfo, Place, dataset_info
-from mix2fld.data.progress import say
+from mix2fld.data.download_progress import say
 from mix2fld.errors import InputError
 
 if TYPE_CHECKING:
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 
 def load_dataset(config: DataConfig, *, console: "Console | None" = None) -> "Dataset":
-    """The dataset that ``config`` names.
+    """Return the dataset that ``config`` names.
 
-    A name is looked for in ``config.data_folder`` if that is given, and there alone; else in the
-    cache, then in the places of the catalogue. Whatever the place, the arrays are the same bytes.
+    A named dataset is read from ``config.data_folder`` alone if that is set; otherwise from the
+    cache, or from the places of the catalogue. The arrays are the same bytes in every case.
     """
     import numpy as np
 
@@ -47,7 +47,7 @@ def load_dataset(config: DataConfig, *, console: "Console | None" = None) -> "Da
 
 
 def dataset_sizes(config: DataConfig) -> tuple[tuple[int, int, int], int]:
-    """Sample shape (H, W, C) and number of labels; a named dataset is not loaded for it."""
+    """Return sample shape (H, W, C) and number of labels, without loading a named dataset."""
     if _is_path(config.dataset):
         dataset = load_dataset(config)
         return dataset.sample_shape, dataset.num_labels
@@ -57,7 +57,7 @@ def dataset_sizes(config: DataConfig) -> tuple[tuple[int, int, int], int]:
 
 @lru_cache(maxsize=1)
 def fingerprint(dataset: "Dataset") -> str:
-    """A short checksum of all samples and labels."""
+    """Return a short checksum of all samples and labels."""
     digest = hashlib.sha256()
     for array in (
         dataset.train_images,
@@ -105,7 +105,9 @@ def _from_folder(info: DatasetInfo, folder: Path, console: "Console | None") -> 
         except PlaceError as error:
             faults.append(f"{folder / place.address}: {error}")
     if faults:
-        raise InputError(f"data_folder = {folder}: has no usable {info.name}; {'; '.join(faults)}")
+        raise InputError(
+            f"data_folder = {folder}: holds no usable {info.name}; {'; '.join(faults)}"
+        )
     raise InputError(
         f"data_folder = {folder}: does not hold {info.name}; looked for {_looked_for(info)}"
     )
@@ -134,10 +136,10 @@ def _fetch(info: DatasetInfo, console: "Console | None") -> "Arrays":
         try:
             return read_place(place, info, console)
         except PlaceError as error:
-            say(console, f"{info.name}: not from {place} ({error})")
+            say(console, f"{info.name}: not available from {place} ({error})")
             faults.append((place, str(error)))
     listed = "".join(f"\n  {place}: {reason}" for place, reason in faults)
     raise InputError(
-        f"dataset = {info.name!r}: no place could give it; if you have its files, name their "
+        f"dataset = {info.name!r}: could not be downloaded; if you have its files, name their "
         f"folder with --data-folder. Tried:{listed}"
     )

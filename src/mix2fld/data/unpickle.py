@@ -1,4 +1,4 @@
-"""Read the pickled dictionaries of CIFAR without running what a pickle asks to run."""
+"""Read the pickled dictionaries of CIFAR without executing anything."""
 
 import io
 import pickle
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 
 class _Inert:
-    """Stands in for a NumPy array or type: it remembers what it was given and does nothing."""
+    """Stands in for a NumPy array or type: it stores its arguments and does nothing."""
 
     def __init__(self, *arguments: Any) -> None:
         self.arguments = arguments
@@ -30,7 +30,7 @@ _STAND_INS = {
 
 def _encoded(text: str, encoding: str) -> bytes:
     if encoding not in ("latin1", "latin-1"):
-        raise pickle.UnpicklingError(f"bytes in the encoding {encoding!r}")
+        raise pickle.UnpicklingError(f"bytes encoded as {encoding!r}")
     return text.encode("latin-1")
 
 
@@ -39,11 +39,11 @@ class _Unpickler(pickle.Unpickler):
         if (module, name) == ("_codecs", "encode"):
             return _encoded
         if (module, name) not in _STAND_INS:
-            raise pickle.UnpicklingError(f"it asks for {module}.{name}")
+            raise pickle.UnpicklingError(f"the name {module}.{name} is not allowed")
         return _STAND_INS[module, name]
 
 
-# What a dictionary of arrays and plain lists is written with, from Python 2 on.
+# The operations that write a dictionary of arrays and plain lists, from Python 2 on.
 _OPCODES = {
     *("PROTO", "FRAME", "STOP", "MARK", "EMPTY_DICT", "EMPTY_LIST", "EMPTY_TUPLE", "SETITEM"),
     *("SETITEMS", "APPEND", "APPENDS", "TUPLE", "TUPLE1", "TUPLE2", "TUPLE3", "NONE", "NEWTRUE"),
@@ -54,44 +54,44 @@ _OPCODES = {
 _MOST_TUPLES, _MOST_REPEATS = 64, 24
 
 
-def _refuse_tricks(content: bytes) -> None:
-    """Stop at what would take memory or time without end, or end the process.
+def _reject_unsafe(content: bytes) -> None:
+    """Reject what would exhaust memory or time, or crash the process.
 
-    Tuples within tuples are hashed without a guard, things that repeat within each other are
-    walked through again and again, and the memo is as long as its highest number.
+    Nested tuples are hashed without a depth limit, objects that repeat within each other are
+    traversed repeatedly, and the memo is as long as its highest index.
     """
     tuples = repeats = 0
     for opcode, argument, _ in pickletools.genops(content):
         if opcode.name not in _OPCODES:
-            raise pickle.UnpicklingError(f"it has the operation {opcode.name}")
+            raise pickle.UnpicklingError(f"the operation {opcode.name} is not allowed")
         tuples += opcode.name.startswith("TUPLE")
         repeats += opcode.name.endswith("GET")
         far = opcode.name == "LONG_BINPUT" and (argument or 0) > len(content)
         if far or tuples > _MOST_TUPLES or repeats > _MOST_REPEATS:
-            raise pickle.UnpicklingError("it is built like no plain dictionary")
+            raise pickle.UnpicklingError("it is not a plain dictionary")
 
 
 def load_plain_pickle(content: bytes) -> dict[bytes, Any]:
-    """The pickled dictionary; its keys as bytes, its arrays inert until ``array_of`` reads them."""
+    """Return the dictionary with keys as bytes and arrays inert until ``array_of`` reads them."""
     try:
-        _refuse_tricks(content)
+        _reject_unsafe(content)
         loaded = _Unpickler(io.BytesIO(content), encoding="bytes").load()
-    except Exception as error:  # a damaged pickle can raise anything at all
+    except Exception as error:  # a damaged pickle can raise anything
         raise ValueError(f"not a pickle of plain arrays: {error}") from None
     if not isinstance(loaded, dict):
-        raise ValueError(f"a pickled {type(loaded).__name__} where a dictionary should be")
+        raise ValueError(f"a pickled {type(loaded).__name__}; must be a dictionary")
     return {key.encode() if isinstance(key, str) else key: value for key, value in loaded.items()}
 
 
 def array_of(pickled: Any) -> NDArray[np.uint8]:
-    """The uint8 array [rows, columns] that an inert stand-in describes."""
+    """Return the uint8 array [rows, columns] that a stand-in describes."""
     try:
         _, shape, kind, column_major, content = pickled.state
         code = kind.arguments[0]
         rows, columns = shape
     except (AttributeError, IndexError, TypeError, ValueError):
-        raise ValueError("no array where one should be") from None
+        raise ValueError("an entry is not an array; must be uint8 [rows, columns]") from None
     if code not in (b"u1", "u1") or not isinstance(content, bytes):
-        raise ValueError("an array of another type where bytes should be")
+        raise ValueError("an array is not of bytes; must be uint8")
     flat = np.frombuffer(content, np.uint8)
     return flat.reshape((rows, columns), order="F" if column_major else "C")

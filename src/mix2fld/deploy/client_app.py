@@ -45,7 +45,7 @@ def _answer(message: Message, work: Callable[[], Wire]) -> Message:
 
 def _train(content: RecordDict, context: Context) -> Wire:
     from mix2fld.deploy.device import train as local_train  # brings JAX
-    from mix2fld.link.payload import PayloadError
+    from mix2fld.link.payloads import PayloadError
 
     _check_format(content)
     order = TrainOrder.unpack(content)

@@ -1,131 +1,191 @@
-"""The devices as the server sees them: Flower nodes whose keys are registered as ``device-<n>``."""
+"""The devices of a deployment as a fleet: at the other end of a network, over Flower."""
 
-import re
-import threading
 import time
-from collections.abc import Callable, Mapping
-from queue import Empty, SimpleQueue
-
-import httpx
-from flwr.app import Message, RecordDict
-from flwr.serverapp import Grid
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 from mix2fld.deploy.diary import Say, one_line
-from mix2fld.deploy.messages import Wire
+from mix2fld.deploy.messages import (
+    DOWNLOAD,
+    FORMAT,
+    TRAIN,
+    Behind,
+    Download,
+    MessageError,
+    Refused,
+    Taken,
+    Trained,
+    TrainOrder,
+    unpack,
+)
+from mix2fld.deploy.nodes import Nodes
+from mix2fld.deploy.settings import config_digest
+from mix2fld.errors import InputError
+from mix2fld.learning.stepper import TestSet, snapshot_steps
+from mix2fld.link.payloads import Encoded
+from mix2fld.round.fleet import Accuracies, Delivered, Order, Outcome
+from mix2fld.round.fleet import Trained as TrainedFleet
+from mix2fld.round.scenario import Scenario
+from mix2fld.round.wire import Packet
+from mix2fld.types import Tensors
 
-POLL_S = 0.2
-MOST_POLLS_S = 100.0
-GRACE_S = 5.0  # an order must not expire while somebody waits for its answer
-NAME = re.compile(r"device-(\d+)")
-
-Hear = Callable[[int, RecordDict], Wire | None]
-"""(device, what it answered) -> what it is asked next in this round, if anything."""
-Heard = SimpleQueue[tuple[str, RecordDict | str | httpx.HTTPError]]
-"""(number of an order, the answer to it, or why there will be none)."""
+States = list[Any]
+"""Nothing: what devices keep is on their own disks."""
 
 
-class Fleet:
-    """Asks devices and hears their answers, each once and in time."""
+class Answer(NamedTuple):
+    """What the server took from one device in one round."""
 
-    def __init__(self, grid: Grid, devices: int, timeout_s: float, say: Say) -> None:
-        self._grid, self._devices = grid, devices
-        self.timeout_s, self._say = timeout_s, say
-        self._unknown: set[int] = set()
+    packet: Packet
+    accuracies: list[float]
+    seconds: float
 
-    def online(self) -> dict[int, int]:
-        """The node of every device that is connected."""
-        found: dict[int, int] = {}
-        for node in sorted(self._grid.get_nodes(), key=lambda node: node.node_id):
-            match = NAME.fullmatch(node.name)
-            device = int(match.group(1)) if match else -1
-            if 0 <= device < self._devices and device not in found:
-                found[device] = node.node_id
-            elif node.node_id not in self._unknown:
-                self._unknown.add(node.node_id)
-                self._say(
-                    f"node {node.node_id} is left out: registered as {node.name!r}; must be "
-                    f"device-0 to device-{self._devices - 1}, each once"
-                )
-        return found
 
-    def wait_for(self, devices: int, seconds: float) -> dict[int, int]:
-        """The devices that are connected as soon as there are that many, or after that time."""
-        deadline = time.monotonic() + seconds
-        while len(found := self.online()) < devices and time.monotonic() < deadline:
-            time.sleep(POLL_S * 5)
-        return found
+class Answers(NamedTuple):
+    """All answers of a round."""
 
-    def ask(
-        self, kind: str, round_number: int, orders: Mapping[int, tuple[int, Wire]], hear: Hear
+    by_device: Mapping[int, Answer]
+    reference: int
+
+
+class FlowerFleet:
+    """Devices that answer messages, or do not."""
+
+    def __init__(
+        self, scenario: Scenario, tests: TestSet, nodes: Nodes, run: str, say: Say
     ) -> None:
-        """Send each device its order and hear who answers before the time is over.
+        self._scenario, self._tests = scenario, tests
+        self._nodes, self._run, self._say = nodes, run, say
+        self._online: dict[int, int] = {}
 
-        ``orders`` has node and order of every device. A late answer, a second one, or one to
-        another round's order finds nobody waiting for it.
-        """
-        deadline = time.monotonic() + self.timeout_s
-        pause = max(POLL_S, len(orders) / MOST_POLLS_S)
-        waiting: dict[str, tuple[int, int]] = {}
-        heard: Heard = SimpleQueue()
+    def start(self) -> States:
+        """Nothing is kept here."""
+        return []
 
-        def send(device: int, node: int, order: Wire) -> None:
-            left = deadline - time.monotonic()
-            if left <= 0:
-                return
-            ttl = left + GRACE_S
-            message = Message(order.pack(), node, kind, ttl=ttl, group_id=str(round_number))
-            numbers = list(self._grid.push_messages([message]))
-            if numbers and numbers[0]:
-                waiting[numbers[0]] = device, node
-                listening = (numbers[0], deadline, pause, heard)
-                threading.Thread(target=self._listen, args=listening, daemon=True).start()
-            else:
-                self._say(f"round {round_number}: device {device} failed: it cannot be reached")
-
-        for device, (node, order) in orders.items():
-            send(device, node, order)
-        while waiting and (left := deadline - time.monotonic()) > 0:
-            try:
-                number, answer = heard.get(timeout=left)
-            except Empty:
-                break
-            device, node = waiting.pop(number)
-            if isinstance(answer, httpx.HTTPError):
-                raise answer
-            if isinstance(answer, str):
-                self._say(f"round {round_number}: device {device} failed: {answer}")
-            elif (more := hear(device, answer)) is not None:
-                send(device, node, more)
-        for device, _ in sorted(waiting.values()):
-            self._say(
-                f"round {round_number}: device {device} did not answer within {self.timeout_s:g} s"
+    def available(self) -> Sequence[int]:
+        """The devices that are connected, as soon as there is one."""
+        self._online = self._nodes.wait_for(1, self._nodes.timeout_s)
+        if not self._online:
+            raise InputError(
+                "no device is connected; start some nodes, and the same command resumes the run"
             )
+        return sorted(self._online)
 
-    def _listen(self, number: str, deadline: float, pause: float, heard: Heard) -> None:
-        """Wait for the answer to one order, in a thread of its own.
+    def train(self, states: States, order: Order) -> tuple[States, TrainedFleet]:
+        """Ask for uploads, and take those that can be taken."""
+        started = time.monotonic()
+        answers = self._collect(order)
+        slowest = max((answer.seconds for answer in answers.values()), default=0.0)
+        elsewhere = max(0.0, time.monotonic() - started - slowest)
+        packets = {device: answer.packet for device, answer in answers.items()}
+        return states, TrainedFleet(packets, Answers(answers, order.reference), slowest, elsewhere)
 
-        Flower shows an answer as soon as it begins to come in, and then waits for all of it, for
-        hours if its device is gone: nobody else must wait for it.
-        """
-        answer: RecordDict | str | httpx.HTTPError | None = None
-        while answer is None and time.monotonic() < deadline:
+    def deliver(self, states: States, outcome: Outcome) -> tuple[States, Delivered]:
+        """Send the download; how its upload fared, a device hears with its next order."""
+        if outcome.download is None:
+            return states, Delivered(frozenset())
+        started, number, data = time.monotonic(), outcome.round_number, outcome.download
+        confirmed: set[int] = set()
+
+        def hear(device: int, content: Any) -> None:
             try:
-                answer = self._answer_to(number)
-            except httpx.HTTPError as error:
-                answer = error
-            if answer is None:
-                time.sleep(pause)
-        if answer is not None:
-            heard.put((number, answer))
+                reply = unpack(content, Taken, Refused)
+                if isinstance(reply, Refused):
+                    raise MessageError(_words_of(reply))
+                if reply == Taken(round=number):
+                    confirmed.add(device)
+            except MessageError as error:
+                self._say(f"round {number}: device {device} took no download: {error}")
 
-    def _answer_to(self, number: str) -> RecordDict | str | None:
-        """The answer to one order, or why there will be none; None if it is not there yet."""
-        try:
-            replies = list(self._grid.pull_messages([number]))
-        except httpx.HTTPError:
-            raise
-        except Exception as error:
-            return f"its answer cannot be read ({one_line(error)})"
-        if not replies:
+        orders = {
+            device: (
+                self._online[device],
+                Download(format=FORMAT, run=self._run, device=device, round=number, data=data),
+            )
+            for device in outcome.asked
+            if device in outcome.receivers
+        }
+        self._nodes.ask(DOWNLOAD, number, orders, hear)
+        return states, Delivered(frozenset(confirmed), time.monotonic() - started)
+
+    def measure(self, observed: Answers, models: Sequence[Tensors]) -> Accuracies:
+        """What devices say of themselves; other models are tested here."""
+        answers, reference = observed
+        devices = {device: answer.accuracies[-1] for device, answer in answers.items()}
+        on_the_way: list[tuple[int, float]] = []
+        if reference in answers:
+            on_the_way = list(zip(self._steps(), answers[reference].accuracies, strict=True))
+        return Accuracies(devices, on_the_way, self._tests.accuracies(models))
+
+    def refuse(self, device: int, round_number: int, reason: str) -> None:
+        """Write it into the diary; the round continues without that upload."""
+        self._say(f"round {round_number}: device {device} refused: {reason}")
+
+    def _collect(self, order: Order) -> dict[int, Answer]:
+        answers: dict[int, Answer] = {}
+        started = time.monotonic()
+        orders = {device: self._order_for(device, order) for device in order.asked}
+
+        def hear(device: int, content: Any) -> TrainOrder | None:
+            try:
+                reply = unpack(content, Trained, Behind, Refused)
+                if isinstance(reply, Behind) and not orders[device].catch_up:
+                    self._say(
+                        f"round {order.round_number}: device {device} was away and catches up"
+                    )
+                    last = {"catch_up": True, "download": order.last_download()}
+                    orders[device] = orders[device].model_copy(update=last)
+                    return orders[device]
+                answers[device] = self._take(orders[device], reply, time.monotonic() - started)
+            except MessageError as error:
+                self.refuse(device, order.round_number, str(error))
             return None
-        return one_line(replies[0].error.reason) if replies[0].has_error() else replies[0].content
+
+        asked = {device: (self._online[device], one) for device, one in orders.items()}
+        self._nodes.ask(TRAIN, order.round_number, asked, hear)
+        return answers
+
+    def _order_for(self, device: int, order: Order) -> TrainOrder:
+        dims = self._scenario.task.dims
+        return TrainOrder(
+            format=FORMAT,
+            run=self._run,
+            device=device,
+            round=order.round_number,
+            config=config_digest(self._scenario.config),
+            sample_shape=list(dims.sample_shape),
+            num_labels=dims.num_labels,
+            uploaded=int(order.roster.uploaded[device]),
+            last_turn=int(order.roster.last_turn[device]),
+            watched=device == order.reference,
+        )
+
+    def _take(self, order: TrainOrder, reply: Any, waited: float) -> Answer:
+        """Read an answer; raises ``MessageError`` for one that no honest device gives."""
+        if isinstance(reply, Refused):
+            raise MessageError(_words_of(reply))
+        if not isinstance(reply, Trained):
+            raise MessageError("it is still behind")
+        if reply.round != order.round:
+            raise MessageError(f"an answer for round {reply.round}")
+        wanted = len(self._steps()) if order.watched else 1
+        if len(reply.accuracies) != wanted:
+            raise MessageError(f"{len(reply.accuracies)} accuracies; must be {wanted}")
+        if reply.seconds > waited:
+            raise MessageError(f"{reply.seconds:g} s of computing in a wait of {waited:.1f} s")
+        seeds = None
+        if reply.seeds is not None:
+            wire = self._scenario.wire
+            bits = wire.upload_size(with_seeds=True).bits - wire.upload_size(with_seeds=False).bits
+            seeds = Encoded(reply.seeds, bits)
+        packet = Packet(Encoded(reply.upload, reply.bits), seeds, reply.samples)
+        return Answer(packet, reply.accuracies, reply.seconds)
+
+    def _steps(self) -> tuple[int, ...]:
+        """After how many steps of its local phase the reference device is tested."""
+        config = self._scenario.config
+        return snapshot_steps(config.learning.local_steps, config.curve_points)
+
+
+def _words_of(refused: Refused) -> str:
+    return f"it says: {one_line(refused.reason)}"

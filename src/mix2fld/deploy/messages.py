@@ -9,7 +9,7 @@ from typing import Annotated, Any, Self, TypeVar
 from flwr.app import ConfigRecord, RecordDict
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-FORMAT = 2
+FORMAT = 3
 MOST_SAMPLES = 1 << 31
 TRAIN, DOWNLOAD = "train", "query.download"
 
@@ -45,11 +45,14 @@ class TrainOrder(Wire):
     """Digest of all settings: a device that has others would train something else."""
     sample_shape: list[int]
     num_labels: int
-    with_seeds: bool
+    uploaded: Annotated[int, Field(ge=0)]
+    """The last round whose upload the server took from this device; 0 for none."""
+    last_turn: Annotated[int, Field(ge=0)]
+    """The round that the device should have been through last; 0 for none."""
     watched: bool
     """Whether accuracy is wanted along the local phase, not only at its end."""
     catch_up: bool = False
-    """The device said that it is behind: it goes on from what is here, or from what it has."""
+    """The device said that it is behind: it continues from what is here, or from what it has."""
     download: bytes | None = None
 
 
@@ -59,12 +62,15 @@ class Trained(Wire):
     round: int
     samples: Annotated[int, Field(ge=1, le=MOST_SAMPLES)]
     upload: bytes
+    bits: Annotated[int, Field(ge=0)]
+    """Bits of the upload, which fill its bytes but for the last ones."""
+    seeds: bytes | None = None
     accuracies: list[Annotated[float, Field(ge=0, le=1)]]
     seconds: Annotated[float, Field(ge=0)]
 
 
 class Behind(Wire):
-    """A device that has not played the round before, and needs the last global state."""
+    """A device that missed a round, or lost its state, and needs the last global state."""
 
     round: int
 

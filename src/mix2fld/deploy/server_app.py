@@ -1,4 +1,4 @@
-"""The Flower ServerApp: plays a run into its folder, or goes on with the run that is there."""
+"""The Flower ServerApp: runs a run into its folder, or resumes the run that is in there."""
 
 import logging
 import secrets
@@ -8,22 +8,24 @@ from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
 from mix2fld.config import Config
-from mix2fld.data import cache_folder, load_dataset
+from mix2fld.data import cache_folder, load_dataset, test_subset
 from mix2fld.data.files import write_whole
 from mix2fld.deploy.diary import Say, diary, one_line
-from mix2fld.deploy.fleet import Fleet
-from mix2fld.deploy.server import Deployment
+from mix2fld.deploy.fleet import FlowerFleet
+from mix2fld.deploy.nodes import Nodes
 from mix2fld.deploy.settings import Settings, read_settings
 from mix2fld.errors import InputError
 from mix2fld.learning.compilation import keep_compiled_code
-from mix2fld.learning.task import Task, make_task
-from mix2fld.learning.xla import TestSet
-from mix2fld.protocol import Protocol, get_protocol
+from mix2fld.learning.make_task import make_task
+from mix2fld.learning.stepper import TestSet
+from mix2fld.link import IdealLink
+from mix2fld.protocol import get_protocol
 from mix2fld.round.checks import check_countable
 from mix2fld.round.info import RoundInfo
+from mix2fld.round.one_round import start_run
+from mix2fld.round.scenario import Scenario
 from mix2fld.runs.folder import RunFolder, RunResult
-from mix2fld.runs.loop import Watcher, play
-from mix2fld.types import Dataset
+from mix2fld.runs.loop import Watcher, run_rounds
 
 IDENTITY = "identity"
 
@@ -33,7 +35,7 @@ logger = logging.getLogger("flwr")
 
 @app.main()
 def main(grid: Grid, context: Context) -> None:
-    """Play the run that the run config describes; bad input is an error in one line."""
+    """Run what the run config describes; bad input is an error in one line."""
     try:
         serve(grid, read_settings(context.run_config))
     except InputError as error:
@@ -43,47 +45,38 @@ def main(grid: Grid, context: Context) -> None:
 
 
 def serve(grid: Grid, settings: Settings) -> RunResult:
-    """Play a run with the devices of ``grid``."""
+    """Run a run with the devices of ``grid``, or what is missing of it in its folder."""
     keep_compiled_code(cache_folder() / "compiled")
     config = settings.config
     protocol = get_protocol(config.protocols[0])
     check_countable(config)
     dataset = load_dataset(config.data)
     task = make_task(config, dataset.sample_shape, dataset.num_labels)
+    scenario = Scenario(task, protocol, IdealLink())  # what the network delivers is observed
     path = settings.out / config.run_name
     _refuse_run_of_simulator(path)
     say = diary(path / "diary.log")
     with RunFolder(path, say) as folder:
         folder.prepare(config)
         try:
-            return _serve(grid, settings, task, protocol, dataset, folder, say)
+            tests = TestSet(task.stepper, *test_subset(dataset, config.data))
+            nodes = Nodes(grid, config.data.devices, settings.timeout_s, say)
+            fleet = FlowerFleet(scenario, tests, nodes, run_identity(path), say)
+            _, rounds = folder.resume(like=start_run(scenario, fleet))
+            if len(rounds) < config.rounds:
+                _wait_for_devices(nodes, settings, say)
+            return run_rounds(scenario, fleet, folder, Teller(say))
         except InputError as error:
             say(f"stopped: {error}")
             raise
 
 
-def _serve(
-    grid: Grid,
-    settings: Settings,
-    task: Task,
-    protocol: Protocol,
-    dataset: Dataset,
-    folder: RunFolder,
-    say: Say,
-) -> RunResult:
-    config = settings.config
-    tested = config.data.test_samples or len(dataset.test_labels)
-    tests = TestSet(task.learner, dataset.test_images[:tested], dataset.test_labels[:tested])
-    fleet = Fleet(grid, config.data.devices, settings.timeout_s, say)
-    deployment = Deployment(task, protocol, tests, fleet, run_identity(folder.path), say)
-    _, rounds = folder.resume(like=deployment.start())
-    deployment.go_on_after(rounds)
-    if len(rounds) < config.rounds:
-        there = fleet.wait_for(config.data.devices, settings.wait_s)
-        say(f"{len(there)} of {config.data.devices} devices are there")
-        if not there:
-            raise InputError(f"wait-s = {settings.wait_s:g}: no device is there; start some nodes")
-    return play(deployment, folder, Teller(say))
+def _wait_for_devices(nodes: Nodes, settings: Settings, say: Say) -> None:
+    devices = settings.config.data.devices
+    found = nodes.wait_for(devices, settings.wait_s)
+    say(f"{len(found)} of {devices} devices are connected")
+    if not found:
+        raise InputError(f"wait-s = {settings.wait_s:g}: no device is connected; start some nodes")
 
 
 class Teller(Watcher):
@@ -93,7 +86,7 @@ class Teller(Watcher):
         self._say = say
 
     def begin(self, config: Config, rounds_done: int) -> None:
-        """A run starts, or goes on."""
+        """A run starts, or resumes."""
         self._say(f"{config.run_name}: {rounds_done} of {config.rounds} rounds are done")
 
     def round_done(self, config: Config, info: RoundInfo) -> None:
@@ -123,7 +116,7 @@ def _refuse_run_of_simulator(path: Path) -> None:
     """No device knows its rounds."""
     if (path / "rounds.jsonl").exists() and not (path / IDENTITY).exists():
         raise InputError(
-            f"out = {path}: holds a run of the simulator, which devices cannot go on with; "
+            f"out = {path}: holds a run of the simulator, which devices cannot resume; "
             "name another folder"
         )
 

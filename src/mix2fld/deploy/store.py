@@ -2,24 +2,25 @@
 
 A folder for each run holds ``<round>.state``, the device after its local phase of that round, and
 ``<round>.download``, the bytes that came down in it, each after its SHA-256. The last two rounds
-are kept: a server that was started again may ask for a round once more.
+that it took part in are kept: a server that was restarted may ask for a round once more.
 """
 
 import hashlib
+import json
 import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
 from safetensors.numpy import load, save
 
 from mix2fld.data.files import write_whole
 from mix2fld.errors import InputError
 from mix2fld.runs.records import DamagedError
+from mix2fld.runs.trees import put_together, take_apart
+from mix2fld.types import State
 
 RUNS_KEPT = 4
 RUN_NAME = re.compile(r"[0-9a-f]{16}")
@@ -31,8 +32,7 @@ class Own(NamedTuple):
     """A device between two rounds."""
 
     round: int
-    weights: list[NDArray[np.float32]]  # the tensors of its model, in payload order
-    teacher: NDArray[np.float32]  # [N_L, N_L], the outputs it last downloaded
+    state: State  # as the protocol's row defines it
     download: bytes | None  # came after its local phase, not yet used
 
 
@@ -43,34 +43,29 @@ class Store:
         self._runs = root
         self.path = root / run / f"device-{device}"
 
-    def before(self, round_number: int) -> Own | None:
-        """The device as it was left before this round, in the last round that it played."""
-        for played in sorted(self._rounds(), reverse=True):
-            if played < round_number:
-                return self._read(played)
+    def up_to(self, round_number: int) -> Own | None:
+        """The device as it was left in the last round up to this one that it took part in."""
+        for done in sorted(self._rounds(), reverse=True):
+            if done <= round_number:
+                return self._read(done)
         return None
 
-    def save(
-        self,
-        round_number: int,
-        weights: list[NDArray[np.float32]],
-        teacher: NDArray[np.float32],
-    ) -> None:
+    def save(self, round_number: int, state: State) -> None:
         """Keep the device after its local phase; a download of this round is yet to come."""
-        tensors = {f"weights.{i}": np.ascontiguousarray(part) for i, part in enumerate(weights)}
-        tensors["teacher"] = np.ascontiguousarray(teacher)
+        skeleton, tensors = take_apart(state, "state")
         with self._writing():
             self._make_room()
             self._download(round_number).unlink(missing_ok=True)
-            _write_sealed(self._state(round_number), save(tensors))
-            self._forget_before(round_number - 1)
+            data = save(tensors, metadata={"state": json.dumps(skeleton)})
+            _write_sealed(self._state(round_number), data)
+            self._forget_before(round_number)
 
     def keep_download(self, round_number: int, data: bytes) -> None:
         """Keep what came down."""
         with self._writing():
             self._make_room()
             _write_sealed(self._download(round_number), data)
-            self._forget_before(round_number - 1)
+            self._forget_before(round_number)
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
@@ -80,25 +75,26 @@ class Store:
             reason = error.strerror or str(error)
             raise InputError(f"state = {self._runs}: cannot be written ({reason})") from None
 
-    def _read(self, played: int) -> Own | None:
-        state, came = self._state(played), self._download(played)
+    def _read(self, done: int) -> Own | None:
+        came = self._download(done)
         try:
-            tensors = load(_read_sealed(state))
+            data = _read_sealed(self._state(done))
             download = _read_sealed(came) if came.exists() else None
-        except (OSError, DamagedError):
+            state = put_together(_skeleton_in(data), load(data))
+        except (OSError, DamagedError, KeyError, ValueError, TypeError):
             return None
-        weights = [tensors[f"weights.{i}"] for i in range(len(tensors) - 1)]
-        return Own(played, weights, tensors["teacher"], download)
+        return Own(done, state, download)
 
     def _rounds(self, kind: str = "state") -> list[int]:
         return [int(file.stem) for file in self.path.glob(f"*.{kind}") if file.stem.isdecimal()]
 
     def _forget_before(self, round_number: int) -> None:
-        """Remove older rounds, but not the last one that the device played."""
-        last = max(self._rounds(), default=None)
+        """Remove older rounds, but not the last one that the device took part in before."""
+        before = [done for done in self._rounds() if done < round_number]
+        kept = max(before, default=round_number)
         for kind in ("state", "download"):
             for old in self._rounds(kind):
-                if old < round_number and old != last:
+                if old < kept:
                     (self.path / f"{old}.{kind}").unlink(missing_ok=True)
 
     def _state(self, round_number: int) -> Path:
@@ -122,6 +118,14 @@ def _is_run(folder: Path) -> bool:
     if not RUN_NAME.fullmatch(folder.name) or folder.is_symlink() or not folder.is_dir():
         return False
     return all(DEVICE_NAME.fullmatch(inner.name) and inner.is_dir() for inner in folder.iterdir())
+
+
+def _skeleton_in(data: bytes) -> dict[str, Any]:
+    """The metadata of a safetensors file: eight bytes of length, then JSON."""
+    length = int.from_bytes(data[:8], "little")
+    header = json.loads(data[8 : 8 + length])
+    skeleton: dict[str, Any] = json.loads(header["__metadata__"]["state"])
+    return skeleton
 
 
 def _write_sealed(path: Path, data: bytes) -> None:

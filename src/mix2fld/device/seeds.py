@@ -1,11 +1,18 @@
-"""The samples that a device gives the server to convert outputs with, once."""
+"""The seed samples that a device uploads once, with which the server converts outputs."""
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mix2fld.config import SeedingConfig
+from mix2fld.data.samples import as_uploaded, mix
 from mix2fld.errors import InputError
-from mix2fld.types import Images, Seeds
+from mix2fld.streams import stream
+from mix2fld.types import Seeds
+
+
+def seed_stream(seed: int, device: int) -> np.random.Generator:
+    """What a device draws its seed samples from: the same numbers whenever it makes them."""
+    return stream(seed, "seeds", device)
 
 
 def raw_samples(
@@ -21,7 +28,7 @@ def raw_samples(
         )
     chosen = rng.choice(len(labels), size=config.seed_samples, replace=False)
     return Seeds(
-        images=_as_uploaded(images[chosen].astype(np.float64), config.seed_bits_per_pixel),
+        images=as_uploaded(images[chosen].astype(np.float64), config.seed_bits_per_pixel),
         labels=labels[chosen, None],
     )
 
@@ -35,7 +42,7 @@ def mixed_samples(
     """MixFLD and Mix2FLD: N_S mixes (Eq. 6), each of N samples with different labels."""
     groups = draw_groups(rng, labels, config)
     return Seeds(
-        images=_as_uploaded(mix(images[groups], config.ratios), config.seed_bits_per_pixel),
+        images=as_uploaded(mix(images[groups], config.ratios), config.seed_bits_per_pixel),
         labels=labels[groups],
     )
 
@@ -43,7 +50,7 @@ def mixed_samples(
 def draw_groups(
     rng: np.random.Generator, labels: NDArray[np.int32], config: SeedingConfig
 ) -> NDArray[np.int64]:
-    """Which of the device's samples each of its N_S mixes is made of: rows [N_S, N]."""
+    """The device's samples that each of its N_S mixes combines: rows [N_S, N]."""
     size = len(config.ratios)
     held = len(np.unique(labels))
     if held < size:
@@ -52,11 +59,6 @@ def draw_groups(
             f"labels, but a device holds only {held} label(s)"
         )
     return np.stack([_draw_group(rng, labels, size) for _ in range(config.seed_samples)])
-
-
-def mix(samples: NDArray[np.uint8], ratios: tuple[float, ...]) -> NDArray[np.float64]:
-    """Eq. 6: sum over i of lambda_i times sample i, for ``samples`` [m, N, H, W, C]."""
-    return np.einsum("mn...,n->m...", samples.astype(np.float64), np.asarray(ratios))
 
 
 def _draw_group(
@@ -77,11 +79,3 @@ def _draw_group(
     first = labels[group[0]]
     modulus = int(labels.max()) + 1
     return np.array(sorted(group, key=lambda i: (labels[i] - first) % modulus))
-
-
-def _as_uploaded(pixels: NDArray[np.float64], bits_per_pixel: int) -> Images:
-    """The pixel values that the payload can carry."""
-    if bits_per_pixel == 8:
-        # Mixes of whole numbers often end in exactly one half: float noise must not decide those.
-        return np.rint(np.round(pixels, 9)).astype(np.uint8)
-    return (pixels / 255).astype(np.float32)

@@ -1,14 +1,12 @@
-"""Maps what one device does over all devices, with every core busy.
+"""The stepper of any JAX model: XLA, with every core busy.
 
-Where the learner has machine code, threads share out the devices. Otherwise XLA does: on a CPU each
-core walks through its share of the devices one by one, which for small models is several times
-faster than a batched step; on an accelerator they run batched. Arrays with a device axis come from
-the host and go back to it: nothing spread over cores is ever combined there, so no core waits for
-another.
+On a CPU each core walks through its share of the learners one by one, which for small models is
+several times faster than a batched step; on an accelerator they run batched. Arrays with a learner
+axis come from the host and go back to it: nothing spread over cores is ever combined there, so no
+core waits for another.
 """
 
-from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import lru_cache, partial
 from itertools import pairwise
@@ -16,22 +14,14 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax import Array
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from numpy.typing import NDArray
 
-from mix2fld.learning.steps import (
-    Learner,
-    Loss,
-    Phase,
-    begin_phase,
-    correct_predictions,
-    has_kernel,
-    kernel_steps,
-    sgd_steps,
-)
+from mix2fld.learning.losses import Loss
+from mix2fld.learning.sgd import Learner, Steps, begin_steps, correct_predictions, sgd_steps
+from mix2fld.learning.stepper import Draws, Learned, Start, Watch
 from mix2fld.models.processor import usable_cores
-from mix2fld.types import Model, Weights
+from mix2fld.types import Model, Samples, Tensors, Weights
 
 TEST_BATCH = 32  # the fastest for the networks of the package on a CPU
 EVERYWHERE, SPLIT = PartitionSpec(), PartitionSpec("devices")
@@ -41,98 +31,69 @@ with suppress(RuntimeError):
     jax.config.update("jax_num_cpu_devices", usable_cores())
 
 
-class Trainer:
-    """The local steps of all devices on a common training set."""
+class XlaStepper:
+    """Steps and tests of one model, compiled by XLA."""
 
-    def __init__(
-        self,
-        learner: Learner,
-        loss: Loss,
-        images: NDArray[np.uint8],
-        targets: NDArray[np.float32],
-    ) -> None:
-        self.learner, self.loss = learner, loss
-        self._num_labels = targets.shape[1]
-        self._by_kernel = has_kernel(learner, loss)
-        samples = (np.ascontiguousarray(images), np.ascontiguousarray(targets))
-        self._samples: tuple[Any, Any] = samples if self._by_kernel else on_every_core(samples)
+    name = "xla"
 
-    def begin(self, weights: Weights) -> Phase:
-        """The phase of every device before its first step; ``weights`` [D, ...]."""
-        if not self._by_kernel:
-            return over_devices(_begin_one, (self.learner, self._num_labels), (), (weights,))
-        devices, labels = len(jax.tree.leaves(weights)[0]), self._num_labels
-        sums, counts = np.zeros((devices, labels, labels)), np.zeros((devices, labels))
-        stateless = self.learner.optimizer.init(weights)
-        return Phase(weights, stateless, sums.astype(np.float32), counts.astype(np.float32))
+    def __init__(self, learner: Learner) -> None:
+        self.learner = learner
 
-    def steps(self, phase: Phase, teachers: NDArray[np.float32], draws: NDArray[np.int32]) -> Phase:
-        """SGD steps of every device; ``draws`` [D, K, B] names rows of the training set."""
-        if not self._by_kernel:
-            fixed, own = (self.learner, self.loss), (phase, teachers, draws)
-            return over_devices(_steps_of_one, fixed, self._samples, own)
+    def draw_weights(self, seed: int) -> Tensors:
+        """The model's initial weights for one seed."""
+        return tensors_of(self.learner.model.init(jax.random.key(seed)))
 
-        def one(device: int) -> Phase:
-            own, (images, targets) = pick(phase, device), self._samples
-            teacher = np.ascontiguousarray(teachers[device])
-            return kernel_steps(
-                self.learner, self.loss, own, images, targets, teacher, draws[device]
+    def hold(self, samples: Samples) -> Any:
+        """A copy of the samples on each core."""
+        return on_every_core(tuple(samples))
+
+    def train(
+        self, loss: Loss, held: Any, starts: Sequence[Start], draws: Sequence[Draws], watch: Watch
+    ) -> Learned:
+        """All learners at once, stopping where the watched one is looked at."""
+        learner = self.learner
+        labels = starts[0].teacher.shape[0]
+        weights = self._tree([np.stack(column) for column in zip(*_weights(starts), strict=True)])
+        teachers, chosen = np.stack([start.teacher for start in starts]), np.stack(draws)
+        steps = over_devices(begin_steps, (learner, labels), (), (weights,))
+        snapshots = []
+        for begin, end in pairwise([0, *watch.steps]):
+            steps = over_devices(
+                sgd_steps, (learner, loss), held, ((steps, teachers, chosen[:, begin:end]),)
             )
+            snapshots.append((end, tensors_of(pick(steps.phase.weights, watch.place))))
+        phases = [pick(steps.phase, place) for place in range(len(starts))]
+        return Learned([p._replace(weights=tensors_of(p.weights)) for p in phases], snapshots)
 
-        return _stack(_in_threads(one, range(len(draws))))
+    def train_one(self, loss: Loss, samples: Samples, start: Start, draws: Draws) -> Tensors:
+        """One learner, on one core."""
+        begun = self._tree(start.weights)
+        trained = _train_one(self.learner, loss, samples, (begun, start.teacher, draws))
+        return tensors_of(trained)
 
-    def local_phase(
-        self,
-        weights: Weights,
-        teachers: NDArray[np.float32],
-        draws: NDArray[np.int32],
-        points: int,
-        watched: int,
-    ) -> tuple[Phase, list[tuple[int, Weights]]]:
-        """All steps of every device, and the weights of one of them at ``points`` times."""
-        phase, snapshots = self.begin(weights), []
-        for begin, end in pairwise([0, *snapshot_steps(draws.shape[1], points)]):
-            phase = self.steps(phase, teachers, draws[:, begin:end])
-            snapshots.append((end, pick(phase.weights, watched)))
-        return phase, snapshots
-
-
-class TestSet:
-    """Test samples, for the accuracy of many models at once."""
-
-    def __init__(
-        self, learner: Learner, images: NDArray[np.uint8], labels: NDArray[np.int32]
-    ) -> None:
-        self.size = len(labels)
-        self._learner = learner
-        if learner.kernel is not None:
-            self._samples = (np.ascontiguousarray(images), np.ascontiguousarray(labels))
-            return
-        padding = -self.size % TEST_BATCH
+    def hold_tests(self, images: NDArray[np.uint8], labels: NDArray[np.int32]) -> Any:
+        """The samples in batches, filled up with ones that no model can label correctly."""
+        padding = -len(labels) % TEST_BATCH
         nothing = np.zeros((padding, *images.shape[1:]), np.uint8)
         batches = np.concatenate([images, nothing]).reshape(-1, TEST_BATCH, *images.shape[1:])
         truth = np.concatenate([labels, np.full(padding, -1)]).reshape(-1, TEST_BATCH)
-        self._samples = on_every_core((batches, truth.astype(np.int32)))
+        return on_every_core((batches, truth.astype(np.int32)))
 
-    def accuracies(self, models_weights: list[Weights]) -> list[float]:
-        """Test accuracy of each set of weights."""
-        kernel = self._learner.kernel
-        if kernel is None:
-            fixed, own = (self._learner.model,), (_stack(models_weights),)
-            correct = over_devices(_correct_of_one, fixed, self._samples, own)
-        else:
+    def count_correct(self, tests: Any, models: Sequence[Tensors]) -> list[int]:
+        """All models at once."""
+        if not models:
+            return []
+        stacked = self._tree([np.stack(column) for column in zip(*models, strict=True)])
+        correct = over_devices(correct_predictions, (self.learner.model,), tests, (stacked,))
+        return [int(count) for count in correct]
 
-            def count(weights: Weights) -> int:
-                return kernel.count_correct(jax.tree.leaves(weights), *self._samples)
-
-            correct = _in_threads(count, models_weights)
-        return [int(count) / self.size for count in correct]
+    def _tree(self, tensors: Sequence[Any]) -> Weights:
+        return jax.tree.unflatten(_structure(self.learner.model), tensors)
 
 
-def snapshot_steps(steps: int, points: int) -> list[int]:
-    """The numbers of steps after which a device of interest is looked at; the last is all."""
-    ends = np.linspace(0, steps, points + 1).astype(int)
-    return [int(end) for end in np.unique(ends) if end > 0]
+def tensors_of(weights: Weights) -> Tensors:
+    """The arrays of a weight tree, in the order in which a payload carries them."""
+    return tuple(np.asarray(tensor) for tensor in jax.tree.leaves(weights))
 
 
 @lru_cache(maxsize=1)
@@ -185,30 +146,20 @@ def _mapped(function: Callable[..., Any], fixed: Any, shared: Any, own: Any) -> 
     )(shared, own)
 
 
-def _in_threads(function: Callable[[Any], Any], values: Iterable[Any]) -> list[Any]:
-    with ThreadPoolExecutor(usable_cores()) as threads:
-        return list(threads.map(function, values))
+@partial(jax.jit, static_argnums=(0, 1))
+def _train_one(learner: Learner, loss: Loss, samples: Any, run: Any) -> Weights:
+    weights, teacher, draws = run
+    begun = begin_steps(learner, samples.targets.shape[1], weights)
+    images, targets = samples
+    steps: Steps = sgd_steps(learner, loss, images, targets, (begun, teacher, draws))
+    return steps.phase.weights
 
 
-def _stack(trees: list[Any]) -> Any:
-    return jax.tree.map(lambda *tensors: np.stack(tensors), *trees)
+def _weights(starts: Sequence[Start]) -> list[Tensors]:
+    return [start.weights for start in starts]
 
 
-def _begin_one(learner: Learner, num_labels: int, weights: Weights) -> Phase:
-    return begin_phase(learner, weights, num_labels)
-
-
-def _steps_of_one(
-    learner: Learner,
-    loss: Loss,
-    images: Array,
-    targets: Array,
-    phase: Phase,
-    teacher: Array,
-    draws: Array,
-) -> Phase:
-    return sgd_steps(learner, loss, phase, images, targets, teacher, draws)
-
-
-def _correct_of_one(model: Model, images: Array, labels: Array, weights: Weights) -> Array:
-    return correct_predictions(model, weights, images, labels)
+@lru_cache(maxsize=16)
+def _structure(model: Model) -> Any:
+    """The tree of a model's weights."""
+    return jax.tree.structure(jax.eval_shape(model.init, jax.random.key(0)))

@@ -1,22 +1,35 @@
 """What is sent, what of it arrives, and when."""
 
-from mix2fld.link.budget import Budget, budget, estimate
-from mix2fld.link.channel import (
-    Direction,
+from mix2fld.link.budget import Budget, Direction
+from mix2fld.link.channels import (
+    LINKS,
     IdealLink,
     Link,
+    Memoryless,
     Radio,
     RayleighLink,
     check_delivery,
     make_link,
 )
-from mix2fld.link.payload import Nothing, Outputs, Payload, PayloadError, SeedSamples, Weights
+from mix2fld.link.payloads import (
+    Encoded,
+    Nothing,
+    Outputs,
+    Payload,
+    PayloadError,
+    SeedSamples,
+    Size,
+    Weights,
+)
 
 __all__ = [
+    "LINKS",
     "Budget",
     "Direction",
+    "Encoded",
     "IdealLink",
     "Link",
+    "Memoryless",
     "Nothing",
     "Outputs",
     "Payload",
@@ -24,9 +37,8 @@ __all__ = [
     "Radio",
     "RayleighLink",
     "SeedSamples",
+    "Size",
     "Weights",
-    "budget",
     "check_delivery",
-    "estimate",
     "make_link",
 ]

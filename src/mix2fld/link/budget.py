@@ -1,17 +1,15 @@
-"""How long a payload takes and how often it arrives, without simulating a run.
+"""How long a payload takes and how often it arrives, without simulating a run."""
 
-With q the chance that a slot is decoded and n the decoded slots that a payload needs, its latency
-T follows P(T <= t) = P(Binomial(t, q) >= n), a negative binomial law.
-"""
-
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy import special
 
 from mix2fld.errors import InputError
-from mix2fld.link.channel import Direction, IdealLink, Link, RayleighLink, check_delivery
+from mix2fld.types import Delivery
+
+Direction = Literal["uplink", "downlink"]
 
 
 @dataclass(frozen=True)
@@ -21,6 +19,7 @@ class Budget:
     direction: Direction
     bits: int
     devices: int
+    """Devices that send or receive it at the same time."""
     slots_needed: int | None
     """Decoded slots that carry the payload; None where only estimated."""
     max_slots: int
@@ -41,77 +40,10 @@ class Budget:
     """Simulated transmissions behind the numbers; 0 is a closed form."""
 
 
-def budget(link: Link, direction: Direction, bits: int, devices: int) -> Budget:
-    """Closed form for the links of this package, an estimate for any other."""
-    _check(bits, devices)
-    if isinstance(link, RayleighLink):
-        return _rayleigh(link, direction, bits, devices)
-    if isinstance(link, IdealLink):
-        return _immediate(direction, bits, devices, link.max_slots, slot_success=1.0)
-    return estimate(link, direction, bits, devices)
-
-
-def estimate(
-    link: Link, direction: Direction, bits: int, devices: int, *, draws: int = 1000, seed: int = 0
-) -> Budget:
-    """The same numbers by simulating ``draws`` transmissions, for any link."""
-    _check(bits, devices)
-    if draws < 1:
-        raise InputError(f"draws = {draws}: must be 1 or more")
-    rng = np.random.default_rng(seed)
-    sizes = np.full(devices, bits, dtype=np.int64)
-    deliveries = [
-        check_delivery(link, link.transmit(direction, sizes, rng), devices) for _ in range(draws)
-    ]
-    delivered = np.stack([delivery.delivered for delivery in deliveries])  # [draws, D]
-    slots = np.stack([delivery.slots for delivery in deliveries])  # [draws, D]
-    return Budget(
-        direction=direction,
-        bits=bits,
-        devices=devices,
-        slots_needed=None,
-        max_slots=link.max_slots,
-        fits=bool(delivered.any()),
-        slot_success=None,
-        delivery_probability=float(delivered.mean()),
-        mean_slots_if_delivered=float(slots[delivered].mean()) if delivered.any() else None,
-        expected_slots=float(slots.mean()),
-        expected_round_slots=float(slots.max(axis=1).mean()),
-        expected_delivered=float(delivered.sum(axis=1).mean()),
-        draws=draws,
-    )
-
-
-def _rayleigh(link: RayleighLink, direction: Direction, bits: int, devices: int) -> Budget:
-    needed = link.slots_needed(direction, bits)
-    success = link.success_probability(direction)
-    if needed == 0:
-        return _immediate(direction, bits, devices, link.max_slots, success)
-    fits = needed <= link.max_slots
-    least = min(needed, link.max_slots + 1)
-    arrived = _arrived_by(np.arange(link.max_slots + 1), least, success)
-    probability = float(arrived[-1])
-    return Budget(
-        direction=direction,
-        bits=bits,
-        devices=devices,
-        slots_needed=needed,
-        max_slots=link.max_slots,
-        fits=fits,
-        slot_success=success,
-        delivery_probability=probability,
-        mean_slots_if_delivered=(
-            _mean_latency(needed, link.max_slots, success) if probability > 0 else None
-        ),
-        expected_slots=float(np.sum(1 - arrived[:-1])),
-        expected_round_slots=float(np.sum(1 - arrived[:-1] ** devices)),
-        expected_delivered=devices * probability,
-    )
-
-
-def _immediate(
+def immediate(
     direction: Direction, bits: int, devices: int, max_slots: int, slot_success: float
 ) -> Budget:
+    """The budget of a payload that arrives at once."""
     return Budget(
         direction=direction,
         bits=bits,
@@ -128,28 +60,35 @@ def _immediate(
     )
 
 
-def _arrived_by(slots: NDArray[np.int64], needed: int, success: float) -> NDArray[np.float64]:
-    """P(T <= t) for each t of ``slots``: at least ``needed`` >= 1 of t slots are decoded."""
-    enough = slots >= needed
-    chance = special.betainc(needed, np.where(enough, slots - needed + 1, 1), success)
-    return np.where(enough, chance, 0.0)
-
-
-def _mean_latency(needed: int, max_slots: int, success: float) -> float:
-    """E[T | T <= T_max], from log-probabilities: the conditioning event may be very rare."""
-    slots = np.arange(needed, max_slots + 1)
-    failed = slots - needed
-    log_chance = (
-        special.gammaln(slots)
-        - special.gammaln(failed + 1)
-        + special.xlogy(needed, success)
-        + special.xlog1py(failed, -success)
+def estimated(
+    direction: Direction, bits: int, devices: int, max_slots: int, send: Callable[[], Delivery],
+    draws: int,
+) -> Budget:  # fmt: skip
+    """The same numbers from ``draws`` simulated transmissions."""
+    if draws < 1:
+        raise InputError(f"draws = {draws}: must be 1 or more")
+    deliveries = [send() for _ in range(draws)]
+    delivered = np.stack([delivery.delivered for delivery in deliveries])  # [draws, D]
+    slots = np.stack([delivery.slots for delivery in deliveries])  # [draws, D]
+    return Budget(
+        direction=direction,
+        bits=bits,
+        devices=devices,
+        slots_needed=None,
+        max_slots=max_slots,
+        fits=bool(delivered.any()),
+        slot_success=None,
+        delivery_probability=float(delivered.mean()),
+        mean_slots_if_delivered=float(slots[delivered].mean()) if delivered.any() else None,
+        expected_slots=float(slots.mean()),
+        expected_round_slots=float(slots.max(axis=1).mean()),
+        expected_delivered=float(delivered.sum(axis=1).mean()),
+        draws=draws,
     )
-    chance = np.exp(log_chance - log_chance.max())
-    return float(np.sum(slots * chance) / np.sum(chance))
 
 
-def _check(bits: int, devices: int) -> None:
+def check_demand(bits: int, devices: int) -> None:
+    """Refuse what cannot be asked of any link."""
     if bits < 0:
         raise InputError(f"bits = {bits}: must be 0 or more")
     if devices < 1:

@@ -8,17 +8,15 @@ from numpy.typing import NDArray
 
 from mix2fld.config import DataConfig, SeedingConfig
 from mix2fld.data import partition
-from mix2fld.device.seeds import draw_groups, mix
-from mix2fld.privacy.sample_privacy import sample_privacy
+from mix2fld.data.samples import as_uploaded, mix, to_pixels
+from mix2fld.device.seeds import draw_groups, seed_stream
+from mix2fld.privacy.sample_privacy import Statistics, sample_privacy, statistics
 from mix2fld.server.inverse_mixup import Pool, find_groups, unmix
 from mix2fld.streams import stream
 from mix2fld.types import Dataset
 
-QUANTILES = {"q05": 0.05, "median": 0.5, "q95": 0.95}
 EVERY_GROUP = 1_000_000
 POOLS = (500, 1000, 2000)
-
-Statistics = dict[str, float | None]
 
 
 def measure(
@@ -26,10 +24,10 @@ def measure(
 ) -> dict[str, Any]:
     """For every mixing ratio the statistics of all samples that the server of two devices sees.
 
-    ``mixup``: the mixed-up samples against the two that each mixes. ``mix2up``: every inversely
-    mixed-up sample against the four that it comes from. ``*_8bit``: the same, when the mixed-up
-    samples are rounded to 8 bits for the upload. ``closest_pair``: the smallest distance between
-    samples of different labels among so many of the dataset's.
+    ``mixup``: the mixed-up samples against the two that each mixes. ``mix2up``: every inverse-Mixup
+    sample against the four that it is computed from. ``*_8bit``: the same, with the mixed-up
+    samples rounded to 8 bits for the upload. ``closest_pair``: the smallest distance between
+    samples of different labels among the first so many of the shuffled dataset.
     """
     config = DataConfig(partition="iid", devices=2)
     parts = partition(dataset.train_labels, config, dataset.num_labels, stream(seed, "partition"))
@@ -67,19 +65,17 @@ def _of_ratio(
     rows = []
     for number, part in enumerate(parts):
         labels = dataset.train_labels[part]
-        rows.append(part[draw_groups(stream(seed, "seeds", number), labels, config)])
+        rows.append(part[draw_groups(seed_stream(seed, number), labels, config)])
     sources = np.concatenate(rows)  # [m, 2], rows of the training set
     device = np.repeat(np.arange(len(rows)), [len(group) for group in rows])
     mixed = mix(dataset.train_images[sources], config.ratios)
     labels = dataset.train_labels[sources]
-    pools = {
-        "": Pool((mixed / 255).astype(np.float32), labels, device),
-        "_8bit": Pool(np.rint(mixed).astype(np.uint8), labels, device),
-    }
-    seen = {"": mixed, "_8bit": np.rint(mixed)}
+    carried = {"": as_uploaded(mixed, 32), "_8bit": as_uploaded(mixed, 8)}
+    seen = {"": mixed, "_8bit": to_pixels(carried["_8bit"])}
     found: dict[str, Statistics] = {}
-    for suffix, pool in pools.items():
-        raw = dataset.train_images[sources]
+    raw = dataset.train_images[sources]
+    for suffix, images in carried.items():
+        pool = Pool(images, labels, device)
         found["mixup" + suffix] = statistics(sample_privacy(seen[suffix], raw))
         found["mix2up" + suffix] = _inverse(dataset, pool, sources, config, seed)
     return found
@@ -93,18 +89,11 @@ def _inverse(
     seed: int,
 ) -> Statistics:
     groups = find_groups(pool, EVERY_GROUP, stream(seed, "pairs"))
+    if not len(groups.members):
+        return statistics(np.zeros(0))
     made = unmix(pool, groups, config.ratios)  # [g, 2, ...]
-    raw = dataset.train_images[sources[groups.members].reshape(len(made), -1)]  # [g, 4, ...]
+    size = made.shape[1]
+    raw = dataset.train_images[sources[groups.members].reshape(-1, size**2)]  # [g, 4, ...]
     return statistics(
-        np.concatenate([sample_privacy(made[:, n].astype(np.float64) * 255, raw) for n in (0, 1)])
+        np.concatenate([sample_privacy(to_pixels(made[:, n]), raw) for n in range(size)])
     )
-
-
-def statistics(values: NDArray[np.float64]) -> Statistics:
-    """Minimum, mean, quantiles and number of the values; None where one is minus infinity."""
-    if not len(values):
-        return dict.fromkeys(("min", "mean", *QUANTILES), None) | {"count": 0.0}
-    numbers = {"min": values.min(), "mean": values.mean()}
-    numbers |= {name: np.quantile(values, at, method="lower") for name, at in QUANTILES.items()}
-    shown = {name: float(value) if np.isfinite(value) else None for name, value in numbers.items()}
-    return {**shown, "count": float(len(values))}

@@ -1,4 +1,4 @@
-"""The command that plays a config again."""
+"""The command that repeats a run."""
 
 import shlex
 

@@ -1,4 +1,4 @@
-"""Learning curves over what was spent: one line for each series, with a band over its seeds."""
+"""Learning curves over time, rounds or traffic: a line for each series, with a band over seeds."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,9 +16,9 @@ AXES: dict[str, str] = {
     "seconds": "simulated seconds, computing and on air",
     "air": "simulated seconds on air",
     "rounds": "rounds",
-    "bits": "Mbit sent up by all devices",
+    "bits": "uplink traffic of all devices in Mbit",
 }
-"""What a curve can be drawn over; the words stand at the axis."""
+"""What a curve can be drawn over, with the label of the axis."""
 MEASURES: dict[str, str] = {
     "devices": "mean accuracy of all devices",
     "reference": "accuracy of the reference device",
@@ -31,7 +31,7 @@ MOST_POINTS = 600
 
 @dataclass(frozen=True)
 class Curve:
-    """Mean, lowest and highest accuracy over seeds, at each x; how many seeds got that far."""
+    """Mean, lowest and highest accuracy over seeds at each x, and the number of seeds there."""
 
     x: Floats
     mean: Floats
@@ -39,23 +39,22 @@ class Curve:
     high: Floats
     seeds: NDArray[np.int64]
     converged: list[tuple[float, float]]
-    """Where the stopping rule fired: x and accuracy of a run."""
+    """Where the stopping rule fired: x and accuracy, one pair for each run in which it did."""
 
 
 def curve(runs: Sequence[LoadedRun], axis: str, measure: str) -> Curve | None:
-    """The curve of runs that differ in their seed only; None if there is nothing to measure."""
-    lines = [points for run in runs if (points := _points(run, axis, measure))]
-    if not lines:
+    """The curve of runs that differ in their seed only; None if nothing was measured."""
+    measured = [(run, points) for run in runs if (points := _points(run, axis, measure))]
+    if not measured:
         return None
-    converged = [spot for run in runs if (spot := _convergence(run, axis, measure))]
+    lines = [points for _, points in measured]
+    converged = [point for run in runs if (point := _convergence(run, axis, measure))]
     if len(lines) == 1:
-        x, y = _thinned(*_xy(lines[0], axis))
+        x, y = _thinned(*line(lines[0], axis))
         return Curve(x, y, y, y, np.ones(len(x), np.int64), converged)
     if _is_within_rounds(axis, measure):
-        finished = [
-            points for run in runs if run.finished and (points := _points(run, axis, measure))
-        ]
-        x, values = _on_grid([_xy(p, axis) for p in lines], [_xy(p, axis) for p in finished])
+        finished = [line(points, axis) for run, points in measured if run.finished]
+        x, values = _on_grid([line(points, axis) for points in lines], finished)
     else:
         x, values = _by_round(lines, axis)
     return Curve(
@@ -68,20 +67,55 @@ def curve(runs: Sequence[LoadedRun], axis: str, measure: str) -> Curve | None:
     )
 
 
+def with_holds(
+    events: Sequence[str], accuracies: Sequence[float]
+) -> tuple[NDArray[np.int64], Floats]:
+    """The line through measured points, as the point that each corner belongs to and its height.
+
+    A device keeps its accuracy while it waits, until a download replaces its model: a point with
+    the event ``download`` has two corners, the first as high as the point before it. With ``x`` at
+    the points, ``x[corners]`` and the heights are what to draw.
+    """
+    corners: list[int] = []
+    heights: list[float] = []
+    for place, (event, accuracy) in enumerate(zip(events, accuracies, strict=True)):
+        if event == "download" and heights:
+            corners.append(place)
+            heights.append(heights[-1])
+        corners.append(place)
+        heights.append(accuracy)
+    return np.array(corners, np.int64), np.array(heights, np.float64)
+
+
+def reference_points(rounds: Sequence[dict[str, Any]], local_steps: int) -> list[Point]:
+    """The reference device throughout a run, also within rounds, with holds at downloads."""
+    measured = [point for info in rounds for point in info["curve"]]
+    corners, heights = with_holds(
+        [point["event"] for point in measured], [point["accuracy"] for point in measured]
+    )
+    points = []
+    for corner, accuracy in zip(corners, heights, strict=True):
+        point = measured[corner]
+        at = {"air": point["communication"], "computing": point["computing"]}
+        points.append(_point(at, point["step"] / local_steps, accuracy))
+    return points
+
+
+def line(points: Sequence[Point], axis: str) -> tuple[Floats, Floats]:
+    """The points over one axis: x and accuracies."""
+    return np.array([p[axis] for p in points]), np.array([p["accuracy"] for p in points])
+
+
 def _is_within_rounds(axis: str, measure: str) -> bool:
-    """Whether a curve has more than a point a round; bits are sent only once a round."""
+    """Whether a curve has several points for each round; bits are sent only once a round."""
     return measure == "reference" and axis != "bits"
 
 
 def _points(run: LoadedRun, axis: str, measure: str) -> list[Point]:
-    """What had been spent when an accuracy of this run was measured, and that accuracy."""
+    """Each accuracy of this run, with the time and traffic up to its measurement."""
     if _is_within_rounds(axis, measure):
-        return _within_rounds(run)
+        return reference_points(run.rounds, run.config.learning.local_steps)
     return _once_a_round(run, measure)
-
-
-def _xy(points: Sequence[Point], axis: str) -> tuple[Floats, Floats]:
-    return np.array([p[axis] for p in points]), np.array([p["accuracy"] for p in points])
 
 
 def _once_a_round(run: LoadedRun, measure: str) -> list[Point]:
@@ -102,27 +136,6 @@ def _once_a_round(run: LoadedRun, measure: str) -> list[Point]:
             at = {**before, "computing": local[-1] if local else spent["computing"]}
         if accuracy is not None:
             points.append(_point(at, info["round"], accuracy))
-    return points
-
-
-def _within_rounds(run: LoadedRun) -> list[Point]:
-    """The reference device all along; it keeps its accuracy until a download replaces its model."""
-    points: list[Point] = []
-    steps = run.config.learning.local_steps
-    bits = 0.0
-    for info in run.rounds:
-        for point in info["curve"]:
-            downloaded = point["event"] == "download"
-            at = {
-                "air": point["communication"],
-                "computing": point["computing"],
-                "bits": bits + (info["bits"]["up"] / 1e6 if downloaded else 0.0),
-            }
-            rounds = point["step"] / steps
-            if downloaded and points:
-                points.append(_point(at, rounds, points[-1]["accuracy"]))
-            points.append(_point(at, rounds, point["accuracy"]))
-        bits += info["bits"]["up"] / 1e6
     return points
 
 
@@ -156,14 +169,14 @@ def _by_round(lines: Sequence[Sequence[Point]], axis: str) -> tuple[Floats, Floa
 def _on_grid(
     lines: Sequence[tuple[Floats, Floats]], finished: Sequence[tuple[Floats, Floats]]
 ) -> tuple[Floats, Floats]:
-    """Even steps as far as every finished run goes, or without one as far as any does."""
+    """Even steps up to the end of the shortest finished run; without one, of the longest run."""
     last = min((x[-1] for x, _ in finished), default=max(x[-1] for x, _ in lines))
     grid = np.linspace(min(x[0] for x, _ in lines), last, GRID)
     return grid, np.stack([np.interp(grid, x, y, right=np.nan) for x, y in lines])
 
 
 def _thinned(x: Floats, y: Floats) -> tuple[Floats, Floats]:
-    """At most ``MOST_POINTS`` of the points, the first and the last among them."""
+    """At most ``MOST_POINTS`` of the points, including the first and the last."""
     if len(x) <= MOST_POINTS:
         return x, y
     kept = np.unique(np.linspace(0, len(x) - 1, MOST_POINTS).astype(int))
@@ -171,7 +184,7 @@ def _thinned(x: Floats, y: Floats) -> tuple[Floats, Floats]:
 
 
 def as_plain(found: Curve) -> dict[str, Any]:
-    """For JSON: rounded to what a screen can show."""
+    """For JSON, rounded to the resolution of a screen."""
     return {
         "x": [float(f"{value:.6g}") for value in found.x],
         "mean": np.round(found.mean, 5).tolist(),

@@ -1,10 +1,11 @@
-"""Terminal tables of experiments."""
+"""Experiments as tables for the terminal."""
 
 from collections.abc import Mapping
 
 from rich.table import Table
 
 from mix2fld.report.tables import PLAIN
+from mix2fld.report.units import percent
 from mix2fld.reproduction.cell_records import CellRecord
 from mix2fld.reproduction.paper_values import INFERRED_COLUMNS, TABLE_2, TABLE_3
 from mix2fld.reproduction.privacy_records import PrivacyRecords, row
@@ -12,12 +13,14 @@ from mix2fld.reproduction.statistics import accuracy
 
 
 def experiment_table(title: str, cells: Mapping[str, CellRecord]) -> Table:
-    """One row for each cell; means over seeds and their standard deviation."""
+    """One row for each cell; means over seeds and their sample standard deviation."""
     table = Table(
-        title=title, caption="accuracy in % after the last local phase, ± std over seeds", **PLAIN
+        title=title,
+        caption="accuracy in % after the last local phase, ± sample std over seeds",
+        **PLAIN,
     )
     table.add_column("setting", no_wrap=True)
-    for heading in ("reference\ndevice", "all\ndevices", "uploads\narrived", "s on\nair"):
+    for heading in ("reference\ndevice", "all\ndevices", "uploads\ndelivered", "s on\nair"):
         table.add_column(heading, justify="right", no_wrap=True)
     for cell in cells.values():
         attempted = cell.values("summary", "uploads", "attempted").sum()
@@ -26,14 +29,14 @@ def experiment_table(title: str, cells: Mapping[str, CellRecord]) -> Table:
             cell.label,
             str(accuracy(cell)),
             str(accuracy(cell, "mean")),
-            f"{100 * delivered / attempted:.0f} %" if attempted else "-",
+            percent(delivered / attempted) if attempted else "-",
             f"{cell.values('summary', 'seconds', 'communication').mean():.2f}",
         )
     return table
 
 
 def privacy_table(records: PrivacyRecords) -> Table:
-    """Tables II and III: our minimum over samples beside the paper's figures."""
+    """Tables II and III: the minimum over our samples beside the values of the paper."""
     table = Table(
         title="Tables II and III: sample privacy",
         caption="ln of the smallest L2 distance, pixels 0 to 255; smallest of all samples",

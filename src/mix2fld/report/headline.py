@@ -1,10 +1,13 @@
-"""The result in a few words: which series is best in what."""
+"""The results at a glance: which series is best at what."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from mix2fld.report.over_seeds import spread_words
+from mix2fld.report.units import in_bits, in_percent, in_seconds, percent
+
 Row = dict[str, Any]
-"""What ``over_seeds`` says of a series."""
+"""A series as ``over_seeds`` sums it up."""
 
 _BEST: dict[str, tuple[Callable[[Row], float | None], int]] = {
     "accuracy": (lambda row: row["accuracy"], 1),
@@ -17,7 +20,7 @@ _BEST: dict[str, tuple[Callable[[Row], float | None], int]] = {
 
 
 def best_of(rows: Sequence[Row]) -> dict[str, list[int]]:
-    """For each column that has a best: the rows that share it; none if more than half do.
+    """For each column the rows with its best value; none if more than half of them share it.
 
     ``close`` are the rows whose accuracy is within the spread of the best one.
     """
@@ -40,13 +43,13 @@ def best_of(rows: Sequence[Row]) -> dict[str, list[int]]:
 
 
 def tiles(labels: Sequence[str], rows: Sequence[Row]) -> list[dict[str, str]]:
-    """Four statements for the top of a page: a question, its answer, a remark."""
+    """Four key results for the top of a page: a question, its answer, a remark."""
     if not rows:
         return []
     return [
         _most_accurate(labels, rows),
         _fastest(labels, rows),
-        _thriftiest(labels, rows),
+        _lowest_traffic(labels, rows),
         _delivery(labels, rows),
     ]
 
@@ -55,9 +58,8 @@ def _most_accurate(labels: Sequence[str], rows: Sequence[Row]) -> dict[str, str]
     first = max(range(len(rows)), key=lambda n: rows[n]["accuracy"])
     row = rows[first]
     close = [labels[n] for n in best_of(rows)["close"]]
-    over = f"{row['runs']} seeds" if row["runs"] > 1 else "devices"
-    remark = f"{100 * row['accuracy']:.1f} % on average over devices, ± {100 * row['spread']:.1f} "
-    remark += f"over {over}"
+    remark = f"{percent(row['accuracy'])} on average over devices, ± {in_percent(row['spread'])} "
+    remark += f"({spread_words([row])})"
     if close:
         remark += f"; within that spread: {', '.join(close)}"
     return _tile("Most accurate devices", labels[first], remark)
@@ -67,28 +69,29 @@ def _fastest(labels: Sequence[str], rows: Sequence[Row]) -> dict[str, str]:
     timed = [n for n, row in enumerate(rows) if row["converged_seconds"] is not None]
     if not timed:
         remark = (
-            f"the stopping rule fired in no run, in up to {max(r['rounds'] for r in rows)} rounds"
+            f"the stopping rule did not fire in any run, within up to "
+            f"{max(r['rounds'] for r in rows)} rounds"
         )
         return _tile("Fastest to converge", "None yet", remark)
     first = min(timed, key=lambda n: rows[n]["converged_seconds"])
     row = rows[first]
-    remark = f"{seconds(row['converged_seconds'])} simulated, round {row['converged_round']:g}"
+    remark = f"{in_seconds(row['converged_seconds'])} simulated, round {row['converged_round']:g}"
     if row["converged_runs"] < row["runs"]:
-        remark += f"; in {row['converged_runs']} of {row['runs']} seeds"
+        remark += f"; {row['converged_runs']} of {row['runs']} seeds converged"
     return _tile("Fastest to converge", labels[first], remark)
 
 
-def _thriftiest(labels: Sequence[str], rows: Sequence[Row]) -> dict[str, str]:
+def _lowest_traffic(labels: Sequence[str], rows: Sequence[Row]) -> dict[str, str]:
     sending = [n for n, row in enumerate(rows) if row["bits_up"]]
     if not sending:
-        return _tile("Least sent up", "Nothing sent", "no device uploads anything")
+        return _tile("Lowest uplink traffic", "None", "no protocol uploads anything")
     first = min(sending, key=lambda n: rows[n]["bits_up"])
     most = max(sending, key=lambda n: rows[n]["bits_up"])
-    remark = f"{in_bits(rows[first]['bits_up'])} by all devices together"
+    remark = f"{in_bits(rows[first]['bits_up'])} in total over all devices"
     if most != first:
         times = rows[most]["bits_up"] / rows[first]["bits_up"]
-        remark += f"; {labels[most]} sends {times:.3g} times as much"
-    return _tile("Least sent up", labels[first], remark)
+        remark += f"; {labels[most]} uses {times:.3g} times as much"
+    return _tile("Lowest uplink traffic", labels[first], remark)
 
 
 def _delivery(labels: Sequence[str], rows: Sequence[Row]) -> dict[str, str]:
@@ -97,26 +100,13 @@ def _delivery(labels: Sequence[str], rows: Sequence[Row]) -> dict[str, str]:
         sum(rows[n][name] for n in sending) for name in ("delivered", "attempted")
     )
     if not attempted:
-        return _tile("Uploads that arrived", "None sent", "no device uploads anything")
+        return _tile("Upload delivery", "No uploads", "no protocol uploads anything")
     if delivered == attempted:
-        return _tile("Uploads that arrived", "All", f"{attempted:,} of {attempted:,}")
+        return _tile("Upload delivery", percent(1), f"all {attempted:,} uploads")
     worst = min(sending, key=lambda n: rows[n]["delivered"] / rows[n]["attempted"])
     row = rows[worst]
-    remark = f"fewest with {labels[worst]}: {row['delivered']:,} of {row['attempted']:,}"
-    return _tile("Uploads that arrived", f"{100 * delivered / attempted:.0f} %", remark)
-
-
-def in_bits(bits: float) -> str:
-    """Bits in the unit that reads best."""
-    for unit, size in (("Gbit", 1e9), ("Mbit", 1e6), ("kbit", 1e3)):
-        if bits >= size:
-            return f"{bits / size:.3g} {unit}"
-    return f"{bits:.0f} bit"
-
-
-def seconds(value: float) -> str:
-    """Seconds in the unit that reads best."""
-    return f"{value:.3g} s" if value >= 1 else f"{1e3 * value:.3g} ms"
+    remark = f"lowest for {labels[worst]}: {row['delivered']:,} of {row['attempted']:,}"
+    return _tile("Upload delivery", percent(delivered / attempted), remark)
 
 
 def _tile(question: str, answer: str, remark: str) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""The report as one HTML file: a template with its style, its script and its data in it."""
+"""The report as one HTML file that contains its style, its scripts and its data."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -10,7 +10,9 @@ from typing import Any
 
 from mix2fld.data.files import write_whole
 from mix2fld.errors import InputError
+from mix2fld.report.over_seeds import spread_words
 from mix2fld.report.page_data import page_data
+from mix2fld.report.units import in_percent
 from mix2fld.runs.reader import Found
 
 SCRIPTS = ("base.js", "charts.js", "page.js")
@@ -21,17 +23,17 @@ _POLICY = (
 )
 _COLUMNS: dict[str, Callable[[dict[str, Any]], str]] = {
     "accuracy of all devices": lambda row: (
-        f"{100 * row['accuracy']:.2f} ± {100 * row['spread']:.2f} %"
+        f"{in_percent(row['accuracy'])} ± {in_percent(row['spread'])} %"
     ),
-    "uploads arrived": lambda row: f"{row['delivered']} of {row['attempted']}",
-    "Mbit up": lambda row: f"{row['bits_up'] / 1e6:.3g}",
-    "Mbit down": lambda row: f"{row['bits_down'] / 1e6:.3g}",
+    "uploads delivered": lambda row: f"{row['delivered']} of {row['attempted']}",
+    "uplink Mbit": lambda row: f"{row['bits_up'] / 1e6:.3g}",
+    "downlink Mbit": lambda row: f"{row['bits_down'] / 1e6:.3g}",
     "simulated seconds": lambda row: f"{row['communication'] + row['computing']:.3g}",
 }
 
 
 def write_report(found: Found, path: Path) -> int:
-    """Write the report of ``found`` to ``path``; gives its size in bytes."""
+    """Write the report of ``found`` to ``path``; returns its size in bytes."""
     page = report_page(page_data(found)).encode()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -52,18 +54,18 @@ def report_page(data: dict[str, Any]) -> str:
 
 
 def live_page() -> str:
-    """The same page without data: it fetches ``data.json`` from where it came, again and again."""
+    """The same page without data: it polls ``data.json`` at the address it came from."""
     return _page("mix2fld", "null", "", live=True)
 
 
 def as_json(data: dict[str, Any]) -> str:
-    """JSON that may stand inside a script element: nothing in it can end that element."""
+    """JSON that is safe inside a script element: nothing in it can end that element."""
     text = json.dumps(data, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 def plain_table(labels: Sequence[str], rows: Sequence[dict[str, Any]]) -> str:
-    """The results as an HTML table that needs no script; also what a notebook shows."""
+    """The results as an HTML table that needs no script; notebooks show it too."""
     head = "".join(f"<th>{escape(words)}</th>" for words in ("protocol", *_COLUMNS))
     body = "".join(
         f"<tr><th>{escape(label)}</th>"
@@ -71,7 +73,11 @@ def plain_table(labels: Sequence[str], rows: Sequence[dict[str, Any]]) -> str:
         + "</tr>"
         for label, row in zip(labels, rows, strict=True)
     )
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    note = escape(f"± is the {spread_words(rows)}") if rows else ""
+    return (
+        f"<table><caption>{note}</caption><thead><tr>{head}</tr></thead>"
+        f"<tbody>{body}</tbody></table>"
+    )
 
 
 def _page(title: str, data: str, table: str, *, live: bool) -> str:

@@ -1,4 +1,4 @@
-"""Which device has how many samples of which label: as a picture and as a table."""
+"""The label distribution, samples of each label on each device: as a picture and as a table."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +15,7 @@ _MOST_LISTED_DEVICES, _MOST_LISTED_LABELS = 30, 20
 
 
 def draw_label_map(counts: Counts, path: Path) -> None:
-    """Save a heat map of ``counts`` [D, N_L]; few devices have their counts written in."""
+    """Save a heat map of ``counts`` [D, N_L]; with few devices it shows the counts as well."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
     from matplotlib.ticker import MaxNLocator
@@ -29,7 +29,9 @@ def draw_label_map(counts: Counts, path: Path) -> None:
     image = axes.imshow(
         counts, cmap="cividis", vmin=0, vmax=top, aspect="auto", interpolation="nearest"
     )
-    axes.set(title="Training samples by device and label", xlabel="label", ylabel="device")
+    axes.set(
+        title="Label distribution: training samples by device", xlabel="label", ylabel="device"
+    )
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.yaxis.set_major_locator(MaxNLocator(integer=True))
     if labels <= _MOST_NUMBERED_LABELS:
@@ -46,19 +48,19 @@ def draw_label_map(counts: Counts, path: Path) -> None:
 
 
 def label_table(counts: Counts) -> "Table":
-    """A terminal table of ``counts`` [D, N_L], darker to brighter; many devices are summed up."""
+    """A terminal table of ``counts`` [D, N_L], shaded; many devices are summed up by label."""
     if counts.shape[0] > _MOST_LISTED_DEVICES or counts.shape[1] > _MOST_LISTED_LABELS:
         return _summary_table(counts)
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title="Training samples by device and label", padding=(0, 0))
+    table = Table(title="Label distribution: training samples by device", padding=(0, 0))
     table.add_column("device", justify="right")
     top = max(int(counts.max(initial=0)), 1)
     width = len(str(top))
     for label in range(counts.shape[1]):
         table.add_column(f" {label:>{width}} ")  # aligned here: rich would cut the shade short
-    table.add_column("all", justify="right", style="bold")
+    table.add_column("total", justify="right", style="bold")
     for device, row in enumerate(counts):
         cells = [Text(f" {count:>{width}} ", style=_shade(int(count) / top)) for count in row]
         table.add_row(str(device), *cells, str(row.sum()))
@@ -69,8 +71,8 @@ def _summary_table(counts: Counts) -> "Table":
     from rich.table import Table
 
     devices = counts.shape[0]
-    table = Table(title=f"Training samples by label, over {devices} devices")
-    for heading in ("label", "in all", "devices without", "fewest", "median", "most"):
+    table = Table(title=f"Label distribution over {devices} devices")
+    for heading in ("label", "total", "devices without", "min", "median", "max"):
         table.add_column(heading, justify="right")
     for label, column in enumerate(counts.T):
         without = int((column == 0).sum())

@@ -1,4 +1,4 @@
-"""The report page on the loopback address, fed from the files of runs as they grow."""
+"""The report page served on the loopback address, updated as the files of runs grow."""
 
 import gzip
 import threading
@@ -16,7 +16,7 @@ _FILES = ("config.toml", "rounds.jsonl", "summary.json")
 
 
 class Feed:
-    """What the page shows, made anew when a file has changed; nothing is ever written."""
+    """The data of the page, rebuilt when a file has changed; nothing is ever written."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -34,7 +34,7 @@ class Feed:
             return self._text
 
     def _signature(self) -> tuple[tuple[str, int, int], ...]:
-        """Name, time and size of every file of a run."""
+        """Name, modification time and size of every file of every run."""
         found = []
         for folder in find_run_folders([self._folder]):
             for name in _FILES:
@@ -47,16 +47,16 @@ class Feed:
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Two answers: the page and its data."""
+    """Serves the page and its data."""
 
     server: "PageServer"
     protocol_version = "HTTP/1.1"
 
     def do_GET(self) -> None:
-        """Answer the page or its data, to a browser on this machine only."""
+        """Serve the page or its data, to a browser on this machine only."""
         host = (self.headers.get("Host") or "").rsplit(":", 1)[0]
-        if host not in (LOOPBACK, "localhost"):  # another name means another site's script asks
-            self._answer(HTTPStatus.FORBIDDEN, "text/plain", b"only for this machine\n")
+        if host not in (LOOPBACK, "localhost"):  # any other name: a script of another site
+            self._answer(HTTPStatus.FORBIDDEN, "text/plain", b"available on this machine only\n")
         elif self.path == "/":
             self._answer(HTTPStatus.OK, "text/html; charset=utf-8", live_page().encode())
         elif self.path == "/data.json":
@@ -80,7 +80,7 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *values: object) -> None:
-        """Say nothing: a page that refreshes would fill the terminal."""
+        """Log nothing: a page that refreshes would fill the terminal."""
 
 
 class PageServer(ThreadingHTTPServer):
@@ -93,7 +93,7 @@ class PageServer(ThreadingHTTPServer):
         super().__init__((LOOPBACK, port), Handler)
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """A browser that went away is no fault of the page's."""
+        """A browser that closed the connection is not an error."""
         import sys
 
         if not isinstance(sys.exception(), ConnectionError):
@@ -101,10 +101,10 @@ class PageServer(ThreadingHTTPServer):
 
 
 def make_server(folder: Path, port: int) -> PageServer:
-    """A server for ``folder``, not serving yet."""
+    """A server for ``folder``; ``serve_forever`` starts it."""
     try:
         return PageServer(folder, port)
     except (OSError, OverflowError) as error:
         raise InputError(
-            f"port = {port}: cannot be used ({error}); take another, or 0 for a free one"
+            f"port = {port}: cannot be used ({error}); choose another, or 0 for a free one"
         ) from None

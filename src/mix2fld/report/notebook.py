@@ -4,10 +4,10 @@ import base64
 import io
 from collections.abc import Sequence
 
-from mix2fld.report.figures import draw_curves
+from mix2fld.report.curve_plot import draw_curves
 from mix2fld.report.html import plain_table
-from mix2fld.report.series import title_of
-from mix2fld.report.summary import over_seeds
+from mix2fld.report.over_seeds import over_seeds
+from mix2fld.report.protocol_view import title_of
 from mix2fld.runs.folder import RunResult
 
 

@@ -1,4 +1,4 @@
-"""All that the report page shows, as plain data that JSON can carry."""
+"""The content of the report page, as plain data for JSON."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -7,29 +7,29 @@ from typing import Any
 import numpy as np
 
 from mix2fld import __version__
-from mix2fld.config import Config
-from mix2fld.protocol import PROTOCOLS
 from mix2fld.report.command import command
 from mix2fld.report.curves import AXES, MEASURES, as_plain, curve
-from mix2fld.report.dataset import NotAtHandError, data_of, label_map
-from mix2fld.report.gallery import gallery, seeds_delivered
+from mix2fld.report.dataset import UnavailableDataError, data_of, label_map
+from mix2fld.report.deliveries import MEANINGS, deliveries, seeds_delivered
+from mix2fld.report.gallery import gallery
 from mix2fld.report.headline import best_of, tiles
-from mix2fld.report.series import Series, Setting, describe_setting, group, title_of
+from mix2fld.report.over_seeds import over_seeds, spread_words
+from mix2fld.report.protocol_view import in_table_order, payload_names, seeding_of, title_of
+from mix2fld.report.series import Series, Setting, describe_setting, group
 from mix2fld.report.style import PART_COLOURS, dash_of, on_screen, style_of
-from mix2fld.report.summary import over_seeds
 from mix2fld.runs.config_file import dump_config
 from mix2fld.runs.metrics import PARTS, seconds_by_part
 from mix2fld.runs.reader import Found, LoadedRun, as_result
 
 MOST_DEVICES = 200
 CELLS = 200_000
-"""Device accuracies and deliveries in a page, so that it stays small."""
+"""How many device accuracies a page holds at most, so that it stays small."""
 LABEL_MAPS = 10
 SETTING_DASHES = ("", "7 4", "2 3", "8 3 2 3", "12 3", "4 2")
 
 
 def page_data(found: Found) -> dict[str, Any]:
-    """The content of a report of the runs that were found, finished or under way."""
+    """The content of a report of the runs that were found, finished or in progress."""
     runs = [run for run in found.runs if run.rounds]
     waiting = [_state(run) for run in found.runs if not run.rounds]
     settings, series = group(runs)
@@ -49,6 +49,8 @@ def page_data(found: Found) -> dict[str, Any]:
         ],
         "series": shown,
         "best": best_of(rows),
+        "spread": spread_words(rows) if rows else "",
+        "deliveries": MEANINGS,
         "tiles": tiles([one.label for one in series], rows),
         "waiting": waiting,
         "notes": found.notes,
@@ -102,7 +104,7 @@ def _curves(runs: Sequence[LoadedRun]) -> dict[str, dict[str, Any]]:
 
 
 def _seconds(runs: Sequence[LoadedRun]) -> dict[str, float]:
-    """Mean seconds of a run by where they went."""
+    """Mean seconds of a run, by link direction and by who computes."""
     split = [seconds_by_part(run.rounds) for run in runs]
     return {
         part: float(np.mean([sum(info[part] for info in rounds) for rounds in split]))
@@ -112,21 +114,23 @@ def _seconds(runs: Sequence[LoadedRun]) -> dict[str, float]:
 
 def payload(runs: Sequence[LoadedRun], protocol: str) -> dict[str, Any]:
     """Bits of one device's first upload, of its later ones on average, and of a download."""
-    row = PROTOCOLS.get(protocol)
-    uploads = [
-        [info["bits"]["up"] / info["uploads"]["attempted"] for info in run.rounds]
-        for run in runs
-        if run.rounds[0]["uploads"]["attempted"]
-    ]
+    uploads = [sizes for run in runs if (sizes := _upload_sizes(run))]
     later = [bits for one in uploads for bits in one[1:]]
+    up, down = payload_names(protocol)
     return {
-        "up": row.uplink.name if row else "?",
-        "seeds": row is not None and row.collect_seeds is not None,
-        "down": row.downlink.name if row else "?",
+        "up": up,
+        "seeds": seeding_of(protocol) is not None,
+        "down": down,
         "first_bits": max((one[0] for one in uploads), default=0),
         "later_bits": float(np.mean(later)) if later else None,
         "down_bits": max((info["bits"]["down"] for run in runs for info in run.rounds), default=0),
     }
+
+
+def _upload_sizes(run: LoadedRun) -> list[float]:
+    """Mean bits of an upload in each round that had any."""
+    counted = [(info["bits"]["up"], info["uploads"]["attempted"]) for info in run.rounds]
+    return [bits / attempted for bits, attempted in counted if attempted]
 
 
 def _state(run: LoadedRun) -> dict[str, Any]:
@@ -142,25 +146,18 @@ def _state(run: LoadedRun) -> dict[str, Any]:
 
 def _run(run: LoadedRun, kept: int) -> dict[str, Any]:
     """One run by device: accuracies and deliveries of at most ``kept`` rounds, evenly spaced."""
+    devices = min(run.config.data.devices, MOST_DEVICES)
     places = np.unique(np.linspace(0, len(run.rounds) - 1, kept).round().astype(int))
     rounds = [run.rounds[place] for place in places]
     return {
         **_state(run),
         "rounds": [info["round"] for info in rounds],
         "accuracy": [
-            [round(value, 4) for value in info["accuracy"]["devices"][:MOST_DEVICES]]
-            for info in rounds
+            [round(value, 4) for value in info["accuracy"]["devices"][:devices]] for info in rounds
         ],
-        "up": [_deliveries(info["uploads"]) for info in rounds],
-        "down": [_deliveries(info["downloads"]) for info in rounds],
+        "up": [deliveries(info, "uploads", devices) for info in rounds],
+        "down": [deliveries(info, "downloads", devices) for info in rounds],
     }
-
-
-def _deliveries(transfer: dict[str, Any]) -> str:
-    """A letter for each device: 1 delivered, 0 lost, - nothing sent."""
-    if not transfer["attempted"]:
-        return "-" * len(transfer["devices"][:MOST_DEVICES])
-    return "".join("1" if came else "0" for came in transfer["devices"][:MOST_DEVICES])
 
 
 def _rounds_kept(runs: Sequence[LoadedRun]) -> int:
@@ -169,51 +166,46 @@ def _rounds_kept(runs: Sequence[LoadedRun]) -> int:
 
 
 def _behind(one: Setting, number: int, series: Sequence[Series]) -> dict[str, Any]:
-    """What only the dataset can tell: who holds which labels, what the server sees."""
+    """What the dataset is needed for: the label distribution and the samples at the server."""
     runs = [run for other in series if other.setting == number for run in other.runs]
-    plain: dict[str, Any] = {"labels": {}, "gallery": None, "not_at_hand": None}
+    plain: dict[str, Any] = {"labels": {}, "gallery": None, "unavailable": None}
     try:
         for seed in one.config.seed[:LABEL_MAPS]:
             run = next(run for run in runs if run.seed == seed)
-            plain["labels"][str(seed)] = _labels(run.config, run)
-        sees = most_informative(runs)
-        plain["gallery"] = None if sees is None else _gallery(_Seen(sees))
-    except NotAtHandError as error:
-        plain["not_at_hand"] = str(error)
+            plain["labels"][str(seed)] = _labels(run)
+        best = most_informative(runs)
+        plain["gallery"] = None if best is None else _gallery(_SameSamples(best))
+    except UnavailableDataError as error:
+        plain["unavailable"] = str(error)
     return plain
 
 
 def most_informative(runs: Sequence[LoadedRun]) -> LoadedRun | None:
     """Of the first seed: the run whose server does most with samples, Mix2FLD before FLD."""
-    order = list(PROTOCOLS)
-    sending = [
-        run
-        for run in runs
-        if run.protocol in PROTOCOLS and PROTOCOLS[run.protocol].collect_seeds is not None
-    ]
+    sending = [run for run in runs if seeding_of(run.protocol) is not None]
+    order = in_table_order(run.protocol for run in sending)
     return min(sending, key=lambda run: (run.seed, -order.index(run.protocol)), default=None)
 
 
-def _labels(config: Config, run: LoadedRun) -> list[list[int]]:
-    dataset, _ = data_of(run)
-    counts: list[list[int]] = label_map(dataset, config)[:MOST_DEVICES].tolist()
+def _labels(run: LoadedRun) -> list[list[int]]:
+    counts: list[list[int]] = label_map(data_of(run), run.config)[:MOST_DEVICES].tolist()
     return counts
 
 
-class _Seen:
-    """A run, equal to another while its server holds the same samples."""
+class _SameSamples:
+    """A run, equal to another while the server has received the same samples."""
 
     def __init__(self, run: LoadedRun) -> None:
         self.run = run
         self._key = (dump_config(run.config), tuple(seeds_delivered(run)))
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Seen) and other._key == self._key
+        return isinstance(other, _SameSamples) and other._key == self._key
 
     def __hash__(self) -> int:
         return hash(self._key)
 
 
 @lru_cache(maxsize=16)
-def _gallery(seen: _Seen) -> dict[str, Any] | None:
+def _gallery(seen: _SameSamples) -> dict[str, Any] | None:
     return gallery(seen.run)

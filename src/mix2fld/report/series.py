@@ -1,10 +1,11 @@
-"""Runs grouped for showing: a series is one protocol in one setting, over all its seeds."""
+"""Runs grouped for display: a series is one protocol in one setting, over all its seeds."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from mix2fld.config import Config, field_names, setting
+from mix2fld.report.protocol_view import in_table_order, title_of
 from mix2fld.runs.config_file import dump_config
 from mix2fld.runs.reader import LoadedRun
 
@@ -23,15 +24,15 @@ class Series:
 
 @dataclass(frozen=True)
 class Setting:
-    """What runs have in common, whatever their protocol and seed."""
+    """All that a run's config says beside protocol and seed."""
 
     config: Config
     differs: dict[str, Any]
-    """The fields in which the settings that are shown together differ."""
+    """The fields in which the settings of one report differ."""
 
     @property
     def label(self) -> str:
-        """The differing fields in words, e.g. ``partition iid, devices 20``."""
+        """The differing fields as text, e.g. ``partition iid, devices 20``."""
         return ", ".join(
             f"{name.replace('_', ' ')} {_shown(v)}" for name, v in self.differs.items()
         )
@@ -47,7 +48,7 @@ def group(runs: Sequence[LoadedRun]) -> tuple[list[Setting], list[Series]]:
     settings = [Setting(c, {name: setting(c, name) for name in names}) for c in configs]
     series = []
     for number, members in enumerate(by_setting.values()):
-        for protocol in _in_table_order({run.protocol for run in members}):
+        for protocol in in_table_order({run.protocol for run in members}):
             chosen = tuple(run for run in members if run.protocol == protocol)
             label = title_of(protocol)
             if settings[number].label:
@@ -59,28 +60,12 @@ def group(runs: Sequence[LoadedRun]) -> tuple[list[Setting], list[Series]]:
 def describe_setting(config: Config) -> str:
     """Dataset, partition, devices and link in one line."""
     channel = config.channel
-    link = (
-        "ideal link"
-        if channel.link == "ideal"
-        else f"{channel.uplink_power_dbm:g} dBm up, {channel.downlink_power_dbm:g} dBm down, "
-        f"{channel.max_slots} slots"
-    )
+    link = f"{channel.link} link"
+    if channel.link != "ideal":
+        powers = f"{channel.uplink_power_dbm:g} dBm up, {channel.downlink_power_dbm:g} dBm down"
+        link += f" ({powers}, {channel.max_slots} slots)"
     data = config.data
     return f"{data.dataset}, {data.partition}, {data.devices} devices, {link}"
-
-
-def title_of(protocol: str) -> str:
-    """A protocol's title; its name where the table does not have it (any more)."""
-    from mix2fld.protocol import PROTOCOLS
-
-    return PROTOCOLS[protocol].title if protocol in PROTOCOLS else protocol
-
-
-def _in_table_order(names: set[str]) -> list[str]:
-    from mix2fld.protocol import PROTOCOLS
-
-    known = [name for name in PROTOCOLS if name in names and name != "isolated"]
-    return [*known, *sorted(names - set(known))]
 
 
 def _distinct(runs: Iterable[LoadedRun]) -> list[LoadedRun]:
@@ -98,7 +83,7 @@ def _setting_key(config: Config) -> str:
 
 
 def _joined(runs: Sequence[LoadedRun]) -> Config:
-    protocols = _in_table_order({run.protocol for run in runs})
+    protocols = in_table_order({run.protocol for run in runs})
     seeds = sorted({run.seed for run in runs})
     return runs[0].config.replace(protocols=tuple(protocols), seed=tuple(seeds))
 

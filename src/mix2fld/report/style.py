@@ -1,7 +1,7 @@
-"""One look for every figure: colours that colour-blind readers can tell apart, and line styles.
+"""One style for every figure: colours that colour-blind readers can tell apart, and line styles.
 
-The protocol colours are those of Okabe and Ito. Where a dark page would swallow one, ``ON_DARK``
-has a lighter shade of the same hue.
+The protocol colours are those of Okabe and Ito. For those with too little contrast on a dark page,
+``ON_DARK`` has a lighter shade of the same hue.
 """
 
 import zlib
@@ -23,7 +23,7 @@ OTHERS: tuple[dict[str, Any], ...] = (
     {"color": "#117733", "linestyle": ":"},
     {"color": "#6f5f00", "linestyle": "--"},
 )
-"""For protocols that are not of the package, by their name."""
+"""For custom protocols, chosen by their name."""
 ON_DARK = {
     "#0072b2": "#4ba3e0",
     "#7f7f7f": "#a6a6a6",
@@ -41,7 +41,7 @@ PART_COLOURS = {
     "device": "#999933",
     "server": "#cc6677",
 }
-"""Where the time goes."""
+"""Parts of the simulated time."""
 DASHES = {"-": "", "--": "7 4", ":": "2 3", "-.": "8 3 2 3"}
 
 PAPER: Any = {
@@ -65,9 +65,9 @@ PAPER: Any = {
     "pdf.fonttype": 42,  # TrueType, embedded
     "ps.fonttype": 42,
     "svg.fonttype": "path",
-    "svg.hashsalt": "mix2fld",  # the same picture, the same bytes
+    "svg.hashsalt": "mix2fld",  # equal figures have equal bytes
 }
-"""Settings of matplotlib for figures in a paper."""
+"""Settings of matplotlib for publication."""
 
 
 def style_of(protocol: str) -> dict[str, Any]:

@@ -1,13 +1,13 @@
-"""Tables of finished runs and of link budgets, for the terminal."""
+"""Finished runs and link budgets as tables for the terminal."""
 
 from collections.abc import Sequence
 from typing import Any
 
 from rich.table import Table
 
-from mix2fld.protocol import get_protocol
-from mix2fld.report.series import title_of
-from mix2fld.report.summary import over_seeds
+from mix2fld.report.over_seeds import over_seeds, spread_words
+from mix2fld.report.protocol_view import title_of
+from mix2fld.report.units import in_percent
 from mix2fld.round.plan import PlannedTransfer
 from mix2fld.runs.folder import RunResult
 
@@ -16,10 +16,13 @@ PLAIN: dict[str, Any] = {"box": None, "padding": (0, 1, 0, 0), "header_style": "
 
 def results_table(results: Sequence[RunResult]) -> Table:
     """One row for each protocol; with several seeds, means over them and their spread."""
-    seeds = len({result.config.seed[0] for result in results})
+    rows = {
+        name: over_seeds([r.summary for r in results if r.config.protocols[0] == name])
+        for name in dict.fromkeys(result.config.protocols[0] for result in results)
+    }
     table = Table(
         title=f"After {results[0].summary['rounds']} rounds",
-        caption=f"accuracy in %, ± std over {f'{seeds} seeds' if seeds > 1 else 'devices'}; "
+        caption=f"accuracy in %, ± {spread_words(list(rows.values()))}; "
         "conv.: round of convergence",
         **PLAIN,
     )
@@ -36,10 +39,6 @@ def results_table(results: Sequence[RunResult]) -> Table:
         "conv.",
     ):
         table.add_column(heading, justify="right", no_wrap=True)
-    rows = {
-        name: over_seeds([r.summary for r in results if r.config.protocols[0] == name])
-        for name in dict.fromkeys(result.config.protocols[0] for result in results)
-    }
     best = max(row["accuracy"] for row in rows.values())
     for name, row in rows.items():
         style = "bold" if row["accuracy"] == best else ""
@@ -51,7 +50,7 @@ def link_table(plans: Sequence[PlannedTransfer]) -> Table:
     """One row for each transfer of each protocol."""
     table = Table(
         title="Link budget",
-        caption="mean slots if it arrives; of a round: until the slowest device is done",
+        caption="mean slots of a delivered transfer; per round: until the slowest device is done",
         **PLAIN,
     )
     table.add_column("protocol", no_wrap=True)
@@ -60,16 +59,16 @@ def link_table(plans: Sequence[PlannedTransfer]) -> Table:
         "bits",
         "slots\nneeded",
         "slots\nallowed",
-        "chance of\ndelivery",
+        "delivery\nprobability",
         "mean\nslots",
-        "slots of\na round",
+        "slots per\nround",
     ):
         table.add_column(heading, justify="right", no_wrap=True)
     for plan in plans:
         of = plan.budget
         latency = of.mean_slots_if_delivered
         table.add_row(
-            get_protocol(plan.protocol).title,
+            title_of(plan.protocol),
             plan.transfer,
             f"{of.bits:,}",
             "?" if of.slots_needed is None else f"{of.slots_needed:,}",
@@ -85,9 +84,9 @@ def link_table(plans: Sequence[PlannedTransfer]) -> Table:
 def _result_cells(row: dict[str, Any]) -> list[str]:
     converged = row["converged_round"]
     return [
-        f"{100 * row['accuracy']:.2f} ± {100 * row['spread']:.2f}",
-        f"{100 * row['reference']:.2f}",
-        "-" if row["server"] is None else f"{100 * row['server']:.2f}",
+        f"{in_percent(row['accuracy'])} ± {in_percent(row['spread'])}",
+        in_percent(row["reference"]),
+        "-" if row["server"] is None else in_percent(row["server"]),
         f"{row['delivered']}/{row['attempted']}" if row["attempted"] else "-",
         f"{row['bits_up'] / 1e6:.2f}",
         f"{row['bits_down'] / 1e6:.2f}",

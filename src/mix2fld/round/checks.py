@@ -1,15 +1,15 @@
 """Divergence: found in the round where it happens, and said with the device and likely cause."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-import jax
 import numpy as np
 from numpy.typing import NDArray
 
 from mix2fld.config import Config, mixing_condition
 from mix2fld.errors import InputError
-from mix2fld.types import Weights
+from mix2fld.link.payloads import PayloadError
+from mix2fld.types import Local, Tensors, Upload
 
 LARGEST_WEIGHT = 1e6
 """No model that learns has such weights; one that diverges passes them on its way to infinity."""
@@ -17,22 +17,17 @@ NEAR_CHANCE = 1.25
 """Accuracy up to this many times that of guessing is no better than guessing."""
 LARGEST_COUNT = 1 << 24
 """Up to here float32 counts by ones."""
+PIXEL_TOLERANCE = 1e-5
+"""Of mixing in float32."""
 WORTH_A_WORD = 10.0
 """Condition number from which unmixing is named as a likely cause."""
 
 
-def check_devices(
-    config: Config,
-    devices: Sequence[int],
-    weights: Weights,
-    outputs: NDArray[np.float32],
-    round_number: int,
-) -> None:
-    """Stop if a device diverged; ``weights`` [d, ...] and ``outputs`` [d, N_L, N_L] of devices."""
-    largest = np.max([_largest(leaf) for leaf in [*jax.tree.leaves(weights), outputs]], axis=0)
-    wrong = ~(largest <= LARGEST_WEIGHT)  # so that NaN counts as wrong
-    if wrong.any():
-        row = int(np.argmax(wrong))
+def check_devices(config: Config, local: Mapping[int, Local], round_number: int) -> None:
+    """Stop if a device diverged in its local phase."""
+    for device, result in local.items():
+        if _largest((*result.weights, result.outputs)) <= LARGEST_WEIGHT:
+            continue
         causes = [_smaller_rate(config)]
         if config.learning.distillation_weight > 1:
             causes.append(
@@ -42,15 +37,13 @@ def check_devices(
             causes.append("distillation_loss = printed has no lower bound: use cross-entropy")
         raise InputError(
             f"learning_rate = {config.learning.learning_rate:g}: the weights of device "
-            f"{devices[row]} diverged in round {round_number}; {' or '.join(causes)}"
+            f"{device} diverged in round {round_number}; {' or '.join(causes)}"
         )
 
 
-def check_server(config: Config, weights: Weights | None, unmixes: bool, round_number: int) -> None:
+def check_server(config: Config, weights: Tensors | None, unmixes: bool, round_number: int) -> None:
     """Stop if the server's model diverged; ``unmixes`` if it learns from unmixed samples."""
-    leaves = jax.tree.leaves(weights)
-    largest = max((float(_largest(leaf[None])[0]) for leaf in leaves), default=0.0)
-    if largest <= LARGEST_WEIGHT:
+    if _largest(weights or ()) <= LARGEST_WEIGHT:
         return
     causes = [_smaller_rate(config)]
     condition = mixing_condition(config.seeding.ratios)
@@ -89,10 +82,22 @@ def check_countable(config: Config) -> None:
         )
 
 
-def _largest(stacked: Any) -> NDArray[np.float32]:
-    """The largest absolute value of each row [d]; NaN if there is one."""
-    rows = np.asarray(stacked).reshape(len(stacked), -1)
-    return np.max(np.abs(rows), axis=1, initial=0)
+def check_upload(upload: Upload) -> None:
+    """Refuse finite values that nobody learns or takes pictures with, which would end a run."""
+    tensors = upload.value if isinstance(upload.value, tuple) else ()
+    largest = _largest(tensors)
+    if largest > LARGEST_WEIGHT:
+        raise PayloadError(f"weights: {largest:g}; must be at most {LARGEST_WEIGHT:g}")
+    if upload.seeds is not None and upload.seeds.images.dtype == np.float32:
+        outside = np.abs(upload.seeds.images - np.float32(0.5)) > 0.5 + PIXEL_TOLERANCE
+        if outside.any():
+            pixel = upload.seeds.images[outside][0]
+            raise PayloadError(f"seeds: a pixel of {pixel:g}; must be from 0 to 1")
+
+
+def _largest(arrays: Iterable[NDArray[Any]]) -> float:
+    """The largest absolute value; NaN if there is one."""
+    return float(np.max([np.max(np.abs(array), initial=0) for array in arrays], initial=0))
 
 
 def _smaller_rate(config: Config) -> str:

@@ -1,4 +1,4 @@
-"""A round as records: what goes on (``RunState``) apart from what is observed (``RoundInfo``)."""
+"""What is observed in a round: a line of ``rounds.jsonl``."""
 
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -6,30 +6,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mix2fld.learning.xla import TestSet, pick
 from mix2fld.round.clock import Clock
-from mix2fld.types import Delivery, ServerState, Weights
-
-
-@dataclass(frozen=True, eq=False)
-class RunState:
-    """All that goes on from one round to the next."""
-
-    round_number: int
-    weights: Weights  # [D, ...]
-    teachers: NDArray[np.float32]  # [D, N_L, N_L], the outputs each device last downloaded
-    seeds_due: NDArray[np.bool_]  # [D], devices whose seeds have not gone through yet
-    server: ServerState
-    clock: Clock
-
-
-class LocalPhase(NamedTuple):
-    """All devices at the end of their local steps, and the reference device on the way there."""
-
-    weights: Weights  # [D, ...]
-    outputs: NDArray[np.float32]  # [D, N_L, N_L], Eq. 2
-    snapshots: list[tuple[int, Weights]]  # steps done, weights of the reference device
-    seconds: float  # on this machine
+from mix2fld.round.state import RunState
+from mix2fld.types import Delivery
 
 
 class Transfer(NamedTuple):
@@ -44,10 +23,11 @@ class Transfer(NamedTuple):
         return self.delivery.delivered & (self.bits > 0)
 
 
-class Round(NamedTuple):
+class Observed(NamedTuple):
     """Everything that happened in one round."""
 
     before: RunState
+    asked: tuple[int, ...]  # devices that were asked to take part
     trained: Clock  # when the devices had done their steps
     up: Transfer
     down: Transfer
@@ -61,10 +41,13 @@ class RoundInfo:
 
     round: int
     accuracy: dict[str, Any]
-    """devices [D] and reference at the end of the local phase; global: the server's model."""
+    """devices [D] and reference after their last local phase; global: the server's model."""
     curve: list[dict[str, Any]]
     """Accuracy of the reference device along the round, with the seconds of the run's clock."""
+    asked: list[int]
+    """Devices that were asked to take part; all others kept their state."""
     uploads: dict[str, Any]
+    """attempted and delivered: how many; devices: those whose upload was delivered."""
     downloads: dict[str, Any]
     bits: dict[str, int]
     """up: of all devices, lost uploads included; down: of the one multicast."""
@@ -78,37 +61,17 @@ class RoundInfo:
 
 
 class Measured(NamedTuple):
-    """Test accuracies of a round."""
+    """Test accuracies of a round, beside those of the devices."""
 
-    devices: list[float]  # [D], at the end of the local phase
     on_the_way: list[tuple[int, float]]  # of the reference device: steps done, accuracy
     at_first: float | None  # of the reference device before the first round
     of_server: float | None
 
 
-def measure(played: Round, local: LocalPhase, tests: TestSet, reference: int) -> Measured:
-    """All accuracies of a round, in one go."""
-    before, after = played.before, played.after
-    own = [pick(local.weights, device) for device in range(len(before.seeds_due))]
-    on_the_way = [weights for _, weights in local.snapshots[:-1]]
-    at_first = [pick(before.weights, reference)] if before.round_number == 0 else []
-    of_server = [] if after.server.weights is None else [after.server.weights]
-    measured = iter(tests.accuracies(own + on_the_way + at_first + of_server))
-
-    accuracies = [next(measured) for _ in own]
-    within = [*(next(measured) for _ in on_the_way), accuracies[reference]]
-    steps = [step for step, _ in local.snapshots]
-    return Measured(
-        devices=accuracies,
-        on_the_way=list(zip(steps, within, strict=True)),
-        at_first=next(measured) if at_first else None,
-        of_server=next(measured) if of_server else None,
-    )
-
-
-def record(played: Round, measured: Measured, reference: int, tolerance: float) -> RoundInfo:
+def record(seen: Observed, measured: Measured, reference: int, tolerance: float) -> RoundInfo:
     """Write down what happened in a round."""
-    before, trained, up, down, after, change = played
+    before, asked, trained, up, down, after, change = seen
+    devices = after.roster.accuracies.tolist()
     curve = []
     if measured.at_first is not None:
         curve.append(_curve_point(0, measured.at_first, "start", before.clock))
@@ -126,11 +89,12 @@ def record(played: Round, measured: Measured, reference: int, tolerance: float) 
     return RoundInfo(
         round=after.round_number,
         accuracy={
-            "devices": measured.devices,
-            "reference": measured.devices[reference],
+            "devices": devices,
+            "reference": devices[reference],
             "global": measured.of_server,
         },
         curve=curve,
+        asked=list(asked),
         uploads=_transfer_record(up),
         downloads=_transfer_record(down),
         bits={"up": int(up.bits.sum()), "down": int(down.bits.max(initial=0))},
@@ -166,5 +130,5 @@ def _transfer_record(transfer: Transfer) -> dict[str, Any]:
     return {
         "attempted": int((transfer.bits > 0).sum()),
         "delivered": int(transfer.arrived.sum()),
-        "devices": transfer.arrived.tolist(),
+        "devices": np.flatnonzero(transfer.arrived).tolist(),
     }

@@ -5,34 +5,38 @@ from typing import Any
 
 from mix2fld.config import Config
 from mix2fld.data import dataset_sizes
-from mix2fld.learning.task import Task, make_task
-from mix2fld.link import Budget, Direction, Link, budget, make_link
-from mix2fld.protocol import Protocol, get_protocol
-from mix2fld.round.wire import download_bits, upload_bits
+from mix2fld.learning.make_task import make_task
+from mix2fld.learning.task import Sizes
+from mix2fld.link import Budget, Direction, Link, Size, make_link
+from mix2fld.protocol import get_protocol
+from mix2fld.round.wire import Wire
 
 
 @dataclass(frozen=True)
 class PlannedTransfer:
-    """One kind of transfer of a protocol, with its closed-form budget."""
+    """One kind of transfer of a protocol, with its budget."""
 
     protocol: str
     transfer: str  # upload, first upload, later uploads, download
+    size: Size
     budget: Budget
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
-        return {"protocol": self.protocol, "transfer": self.transfer, **asdict(self.budget)}
+        named = {"protocol": self.protocol, "transfer": self.transfer}
+        return {**named, **asdict(self.budget), "exact_bits": self.size.exact}
 
     @property
     def problem(self) -> str | None:
         """Why this transfer can never succeed, if it cannot."""
-        plan = self.budget
+        plan, title = self.budget, get_protocol(self.protocol).title
         if plan.fits:
             return None
-        return (
-            f"{get_protocol(self.protocol).title}: {self.transfer} of {plan.bits:,} bits needs "
-            f"{plan.slots_needed:,} slots, max_slots is {plan.max_slots:,}: it never arrives"
-        )
+        what = f"{title}: {self.transfer} of {self.size} bits"
+        if plan.slots_needed is None:
+            return f"{what} did not arrive in any of {plan.draws:,} simulated transmissions"
+        never = "it never arrives" if self.size.exact else "the largest never arrives"
+        return f"{what} needs {plan.slots_needed:,} slots, max_slots is {plan.max_slots:,}: {never}"
 
 
 def plan_link(config: Config) -> list[PlannedTransfer]:
@@ -43,25 +47,24 @@ def plan_link(config: Config) -> list[PlannedTransfer]:
     return [plan for name in config.protocols for plan in plan_transfers(name, task, link)]
 
 
-def plan_transfers(name: str, task: Task, link: Link) -> list[PlannedTransfer]:
-    """Every kind of transfer that the protocol makes over this link."""
-    protocol = get_protocol(name)
-    devices = task.config.data.devices
+def plan_transfers(name: str, sizes: Sizes, link: Link) -> list[PlannedTransfer]:
+    """Every kind of transfer that the protocol makes over this link, by all participants."""
+    wire = Wire(get_protocol(name), sizes)
+    devices = sizes.config.participants_per_round
 
-    def planned(transfer: str, direction: Direction, bits: int) -> PlannedTransfer:
-        return PlannedTransfer(name, transfer, budget(link, direction, bits, devices))
+    def planned(transfer: str, direction: Direction, size: Size) -> PlannedTransfer:
+        return PlannedTransfer(name, transfer, size, link.budget(direction, size.bits, devices))
 
-    down = download_bits(protocol, task)
+    down = wire.download_size()
     return [
-        *(planned(kind, "uplink", bits) for kind, bits in _uploads(protocol, task)),
-        *([planned("download", "downlink", down)] if down else []),
+        *(planned(kind, "uplink", size) for kind, size in _uploads(wire)),
+        *([planned("download", "downlink", down)] if down.bits else []),
     ]
 
 
-def _uploads(protocol: Protocol, task: Task) -> list[tuple[str, int]]:
-    plain = upload_bits(protocol, task, with_seeds=False)
-    first = upload_bits(protocol, task, with_seeds=True)
-    if not plain:
+def _uploads(wire: Wire) -> list[tuple[str, Size]]:
+    plain, first = wire.upload_size(with_seeds=False), wire.upload_size(with_seeds=True)
+    if not plain.bits:
         return []
     if first == plain:
         return [("upload", plain)]

@@ -1,92 +1,111 @@
-"""What crosses the link in a round, for any row of the protocol table.
+"""What crosses the link in a round, for any row of the protocol table: values in, bytes out.
 
-The simulator and the deployment both call these: bytes out on one side, values in on the other.
+Every fleet calls these, so that bits charged are bits carried wherever the devices are.
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mix2fld.learning.task import Task
-from mix2fld.link.payload import PayloadError
+from mix2fld.device.seeds import seed_stream
+from mix2fld.device.uplinks import Turn
+from mix2fld.learning.task import Sizes
+from mix2fld.link.payloads import Encoded, PayloadError, SeedSamples, Size
 from mix2fld.protocol import Protocol
-from mix2fld.streams import stream
-from mix2fld.types import Knowledge, Seeds, ServerState, Upload
+from mix2fld.types import Local, Seeds, ServerState, State, Upload
 
 
-def upload_bits(protocol: Protocol, task: Task, with_seeds: bool) -> int:
-    """Bits of one device's upload, B_up; seeds are charged whenever they are sent."""
-    bits = protocol.uplink.bits(task.dims)
-    if with_seeds:
-        bits += protocol.seed_payload(task.config.seeding).bits(task.dims)
-    return bits
+class Packet(NamedTuple):
+    """What one device sends up in a round."""
+
+    knowledge: Encoded
+    seeds: Encoded | None
+    samples: int  # |S_d|, known to the server
+
+    @property
+    def bits(self) -> int:
+        """Bits of the upload, B_up; seeds are charged whenever they are sent."""
+        return self.knowledge.bits + (self.seeds.bits if self.seeds else 0)
 
 
-def download_bits(protocol: Protocol, task: Task) -> int:
-    """Bits of the multicast download, B_dn."""
-    return protocol.downlink.bits(task.dims)
+class Wire:
+    """The uplink, the seeds and the downlink of one row, made from the config of a run."""
+
+    def __init__(self, protocol: Protocol, sizes: Sizes) -> None:
+        self.uplink = protocol.uplink.configured(sizes.config)
+        self.downlink = protocol.downlink.configured(sizes.config)
+        self.seeding = protocol.seeds
+        self._sizes, self._dims = sizes, sizes.dims
+        self._seeds: SeedSamples | None = None
+        if protocol.seeds is not None:
+            self._seeds = protocol.seeds.payload(sizes.config.seeding)
+
+    def upload_size(self, with_seeds: bool) -> Size:
+        """Bits of one device's upload in advance."""
+        knowledge = self.uplink.payload.size(self._dims)
+        seeds = self._seeds.size(self._dims).bits if with_seeds and self._seeds else 0
+        return Size(knowledge.bits + seeds, knowledge.exact)
+
+    def download_size(self) -> Size:
+        """Bits of the multicast download, B_dn, in advance."""
+        return self.downlink.payload.size(self._dims)
+
+    def make_seeds(
+        self, device: int, images: NDArray[np.uint8], labels: NDArray[np.int32]
+    ) -> Seeds | None:
+        """The seeds of one device: the same whenever it makes them."""
+        if self.seeding is None:
+            return None
+        rng = seed_stream(self._sizes.seed, device)
+        return self.seeding.collect(rng, images, labels, self._sizes.config.seeding)
+
+    def prepare_seeds(self, seeds: Mapping[int, Seeds]) -> Any:
+        """The samples that the server trains on, from the seeds that it holds."""
+        return self.seeding.prepare(seeds, self._sizes) if self.seeding else None
+
+    def encode_knowledge(self, state: State, local: Local, turn: Turn) -> Encoded:
+        """What a device uploads of its local phase."""
+        return self.uplink.payload.encode(self.uplink.value(state, local, turn), self._dims)
+
+    def encode_seeds(self, seeds: Seeds) -> Encoded:
+        """The seeds of one device on the link."""
+        if self._seeds is None:
+            raise ValueError("this protocol has no seeds")
+        return self._seeds.encode(seeds, self._dims)
+
+    def decode_knowledge(self, data: bytes, turn: Turn) -> Any:
+        """What the server makes of it."""
+        return self.uplink.read(self.uplink.payload.decode(data, self._dims), turn)
+
+    def decode_upload(self, packet: Packet, turn: Turn) -> Upload:
+        """What the server reads; raises ``PayloadError`` for what no honest device sends."""
+        _check_bits(self.uplink.payload.name, packet.knowledge, self.upload_size(with_seeds=False))
+        value = self.decode_knowledge(packet.knowledge.data, turn)
+        seeds = None
+        if packet.seeds is not None:
+            if self._seeds is None:
+                raise PayloadError("seeds: this protocol has none")
+            _check_bits(self._seeds.name, packet.seeds, self._seeds.size(self._dims))
+            seeds = self._seeds.decode(packet.seeds.data, self._dims)
+        return Upload(value, packet.samples, seeds)
+
+    def encode_download(self, server: ServerState) -> Encoded:
+        """The server's multicast."""
+        return self.downlink.payload.encode(self.downlink.value(server), self._dims)
+
+    def decode_download(self, data: bytes) -> State:
+        """The entries of a device's state that the multicast replaces."""
+        return self.downlink.received(self.downlink.payload.decode(data, self._dims))
 
 
-def make_seeds(
-    protocol: Protocol,
-    task: Task,
-    device: int,
-    images: NDArray[np.uint8],
-    labels: NDArray[np.int32],
-) -> Seeds | None:
-    """The seeds of one device: the same whenever it makes them."""
-    if protocol.collect_seeds is None:
-        return None
-    rng = stream(task.seed, "seeds", device)
-    return protocol.collect_seeds(rng, images, labels, task.config.seeding)
-
-
-def encode_upload(protocol: Protocol, task: Task, result: Knowledge, seeds: Seeds | None) -> bytes:
-    """A device's upload: its weights or outputs, then its seeds where they are due."""
-    data = protocol.uplink.encode(protocol.uplink.pick(result), task.dims)
-    if seeds is not None:
-        data += protocol.seed_payload(task.config.seeding).encode(seeds, task.dims)
-    return data
-
-
-def decode_upload(
-    protocol: Protocol, task: Task, data: bytes, samples: int, with_seeds: bool
-) -> Upload:
-    """What the server reads from an upload; raises ``PayloadError`` for bytes that are not one."""
-    cut = -(-protocol.uplink.bits(task.dims) // 8)
-    if not with_seeds and len(data) > cut:
-        raise PayloadError(f"{len(data)} bytes, expected {cut}")
-    seeds = None
-    if with_seeds:
-        seeds = protocol.seed_payload(task.config.seeding).decode(data[cut:], task.dims)
-    return Upload(protocol.uplink.decode(data[:cut], task.dims), samples, seeds)
-
-
-def global_update(
-    protocol: Protocol,
-    task: Task,
-    state: ServerState,
-    inbox: Mapping[int, Upload],
-    round_number: int,
-) -> ServerState:
-    """The server's part of a round: take in new seeds, then the protocol's own step."""
-    new = {d: upload.seeds for d, upload in inbox.items() if upload.seeds is not None}
-    if new:
-        state = replace(state, seeds={**state.seeds, **new}, seed_set=None)
-    if protocol.prepare_seeds is not None and state.seed_set is None:
-        state = replace(state, seed_set=protocol.prepare_seeds(state.seeds, task))
-    return protocol.server_step(state, inbox, state.seed_set, task, round_number)
-
-
-def encode_download(protocol: Protocol, task: Task, state: ServerState) -> bytes:
-    """The server's multicast: its global weights or outputs."""
-    weights = None if state.weights is None else task.flatten(state.weights)
-    value = protocol.downlink.pick(Knowledge(weights, state.outputs))
-    return protocol.downlink.encode(value, task.dims)
-
-
-def decode_download(protocol: Protocol, task: Task, data: bytes) -> Knowledge:
-    """What a device reads from the multicast: the part that it replaces of its own."""
-    return protocol.downlink.place(protocol.downlink.decode(data, task.dims))
+def _check_bits(name: str, carried: Encoded, size: Size) -> None:
+    """Refuse a count of bits that is not that of the bytes, or not that of the payload."""
+    expected = -(-size.bits // 8)
+    if size.exact and len(carried.data) != expected:
+        raise PayloadError(f"{name}: {len(carried.data)} bytes; must be {expected}")
+    if carried.bits > size.bits or len(carried.data) != -(-carried.bits // 8):
+        raise PayloadError(
+            f"{name}: {carried.bits} bits in {len(carried.data)} bytes; must be {size} bits"
+        )

@@ -9,9 +9,11 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Self
+
+import numpy as np
 
 from mix2fld.config import Config, field_names, setting
 from mix2fld.data.files import (
@@ -25,7 +27,8 @@ from mix2fld.data.files import (
     write_whole,
 )
 from mix2fld.errors import InputError
-from mix2fld.round.info import RoundInfo, RunState
+from mix2fld.round.info import RoundInfo
+from mix2fld.round.state import RunState
 from mix2fld.runs.checkpoint import Checkpoint, dump_checkpoint, load_checkpoint, made_with
 from mix2fld.runs.config_file import dump_sealed_config, is_of_run, load_sealed_config
 from mix2fld.runs.records import (
@@ -216,7 +219,7 @@ class RunFolder:
                 try:
                     found = _goes_with(load_checkpoint(path, like), records)
                     self._compare(found.made_with)
-                    state = found.state
+                    state = _with_accuracies(found.state(like), records)
                     break
                 except DamagedError as error:
                     faults.append(f"{path.name} {error}")
@@ -283,8 +286,16 @@ class RunFolder:
         return any(file not in own for file in self.path.iterdir())
 
 
+def _with_accuracies(state: RunState, records: Records) -> RunState:
+    """Old checkpoints do not hold the accuracies of devices; the last record does."""
+    if not state.round_number or not np.isnan(state.roster.accuracies).all():
+        return state
+    last = records.rounds[state.round_number - 1]["accuracy"]["devices"]
+    return replace(state, roster=replace(state.roster, accuracies=np.array(last, np.float64)))
+
+
 def _goes_with(found: Checkpoint, records: Records) -> Checkpoint:
-    played = found.state.round_number
+    played = found.round_number
     if played > len(records.lines):
         why = records.fault or f"has {len(records.lines)} lines"
         raise DamagedError(f"is of round {played}, but rounds.jsonl {why}")

@@ -1,43 +1,28 @@
-"""Plays the rounds of one run to its end, whoever plays them: the simulator or a deployment."""
+"""Runs the rounds of one run to its end, whatever its fleet."""
 
 from dataclasses import asdict
-from typing import Any, Protocol
+from typing import Any
 
 from mix2fld.config import Config
-from mix2fld.learning.task import Task
 from mix2fld.round.checks import warn_if_chance_level
-from mix2fld.round.info import RoundInfo, RunState
-from mix2fld.runs.folder import RunFolder, RunResult, summarise, warn
+from mix2fld.round.fleet import Fleet
+from mix2fld.round.info import RoundInfo
+from mix2fld.round.one_round import run_round, start_run
+from mix2fld.round.scenario import Scenario
+from mix2fld.runs.folder import RunFolder, RunResult, warn
 from mix2fld.runs.interrupts import raise_if_remembered
-
-
-class Player(Protocol):
-    """Whoever can play a round."""
-
-    @property
-    def task(self) -> Task:
-        """What is learned."""
-
-    @property
-    def reference(self) -> int:
-        """The device whose accuracy is followed through the round."""
-
-    def start(self) -> RunState:
-        """The state before the first round."""
-
-    def run_round(self, state: RunState) -> tuple[RunState, RoundInfo]:
-        """One global update."""
+from mix2fld.runs.summary import summarise
 
 
 class Watcher:
-    """Told what happens while runs are played; by itself, passes on notes and nothing else."""
+    """Told what happens while runs are in progress; by itself, passes on notes and nothing else."""
 
     def note(self, line: str) -> None:
         """Something that the user should know, but that stops nothing."""
         warn(line)
 
     def begin(self, config: Config, rounds_done: int) -> None:
-        """A run starts, or goes on after ``rounds_done`` rounds."""
+        """A run starts, or resumes after ``rounds_done`` rounds."""
 
     def round_done(self, config: Config, info: RoundInfo) -> None:
         """A round is over."""
@@ -46,10 +31,12 @@ class Watcher:
         """A run is over."""
 
 
-def play(player: Player, folder: RunFolder | None, watcher: Watcher) -> RunResult:
-    """Play a run, or what is left of it in its folder."""
-    config = player.task.config
-    state = player.start()
+def run_rounds(
+    scenario: Scenario, fleet: Fleet, folder: RunFolder | None, watcher: Watcher
+) -> RunResult:
+    """Run all rounds, or those that are missing in the run's folder."""
+    config = scenario.config
+    state = start_run(scenario, fleet)
     rounds: list[dict[str, Any]] = []
     if folder is not None:
         folder.prepare(config)
@@ -58,18 +45,18 @@ def play(player: Player, folder: RunFolder | None, watcher: Watcher) -> RunResul
     while len(rounds) < config.rounds and not (
         config.stop_when_converged and rounds and rounds[-1]["converged"]
     ):
-        state, info = player.run_round(state)
+        state, info = run_round(scenario, fleet, state)
         if folder is not None:
             folder.append(info, state)
         rounds.append(asdict(info))
         watcher.round_done(config, info)
         raise_if_remembered()
-    summary = summarise(config, rounds, player.reference, player.task.kernel)
+    summary = summarise(config, rounds, scenario.reference, scenario.task.stepper.name)
     result = RunResult(config, rounds, summary)
     if folder is not None:
         folder.finish(result.summary)
     watcher.end(result)
-    dims, accuracy = player.task.dims, summary["accuracy"]["mean"]
-    if word := warn_if_chance_level(config, dims.num_labels, accuracy):
-        watcher.note(word)
+    labels, accuracy = scenario.task.dims.num_labels, summary["accuracy"]["mean"]
+    if warning := warn_if_chance_level(config, labels, accuracy):
+        watcher.note(warning)
     return result

@@ -12,8 +12,10 @@ from typing import Any
 
 from mix2fld.errors import InputError
 
-FORMAT = 2
-"""Of ``rounds.jsonl`` and ``summary.json``; format 1 has no checksums, and is still read."""
+FORMAT = 3
+"""Of ``rounds.jsonl`` and ``summary.json``. Format 2, which does not say who was asked, and format
+1, which has no checksums either, are still read."""
+SEALED_FORMATS = (2, FORMAT)
 FIELDS_OF_FORMAT_1 = frozenset(
     {"round", "accuracy", "curve", "uploads", "downloads", "bits", "slots"}
     | {"seconds", "change", "converged", "seeds"}
@@ -60,7 +62,8 @@ def unseal(found: Any, before: str) -> dict[str, Any]:
     checksum = fields.pop("checksum")
     if checksum != _checksum(fields, before):
         raise DamagedError("its checksum does not fit")
-    refuse_newer("run", fields.get("format"), FORMAT)
+    if fields.get("format") not in SEALED_FORMATS:
+        refuse_newer("run", fields.get("format"), FORMAT)
     return fields
 
 
@@ -140,13 +143,28 @@ def _read_line(line: bytes, number: int, before: str) -> tuple[dict[str, Any], s
         fields, checksum = found, _checksum(found, before)
     else:
         fields = unseal(found, before)
-        del fields["format"]
         checksum = found["checksum"]
         if line != (json.dumps(found) + "\n").encode():
             raise DamagedError("is not as it was written")
     if fields.get("round") != number:
         raise DamagedError(f"is of round {fields.get('round')!s:.20}")
-    return fields, checksum
+    return _upgrade(fields), checksum
+
+
+def _upgrade(fields: dict[str, Any]) -> dict[str, Any]:
+    """A round as it is recorded today; before format 3, all devices were asked."""
+    if fields.pop("format", 1) == FORMAT:
+        return fields
+    everyone = list(range(len(fields["accuracy"]["devices"])))
+    upgraded: dict[str, Any] = {}
+    for name, value in fields.items():
+        if name == "uploads":
+            upgraded["asked"] = everyone
+        upgraded[name] = value
+    for name in ("uploads", "downloads"):
+        came = [device for device in everyone if fields[name]["devices"][device]]
+        upgraded[name] = {**fields[name], "devices": came}
+    return upgraded
 
 
 def _checksum(fields: dict[str, Any], before: str) -> str:

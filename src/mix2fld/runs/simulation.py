@@ -1,21 +1,33 @@
-"""Plays every run of a config, in memory or into a folder that can be gone on with."""
+"""Simulates every run of a config, in memory or into a folder from which it can be resumed."""
 
 from contextlib import ExitStack
 from pathlib import Path
+from typing import NamedTuple
 
 from mix2fld.config import Config
 from mix2fld.data import fingerprint, load_dataset
 from mix2fld.errors import InputError
-from mix2fld.fleet.local import Simulation
-from mix2fld.learning.task import make_task
+from mix2fld.fleet.local import LocalFleet
+from mix2fld.learning.make_task import make_task
 from mix2fld.link import Link, make_link
 from mix2fld.protocol import get_protocol
+from mix2fld.round.info import RoundInfo
+from mix2fld.round.one_round import run_round, start_run
 from mix2fld.round.plan import plan_transfers
+from mix2fld.round.scenario import Scenario
+from mix2fld.round.state import RunState
 from mix2fld.runs.folder import RunFolder, RunResult
-from mix2fld.runs.loop import Watcher, play
+from mix2fld.runs.loop import Watcher, run_rounds
 from mix2fld.runs.records import DamagedError
 from mix2fld.runs.results import Results
 from mix2fld.types import Dataset, Model
+
+
+class Own(NamedTuple):
+    """What takes the place of what the config names."""
+
+    model: Model | None = None
+    link: Link | None = None
 
 
 def run(
@@ -28,29 +40,32 @@ def run(
     watcher: Watcher | None = None,
     overwrite: bool = False,
 ) -> Results:
-    """Play one run for each protocol and seed of ``config``.
+    """Simulate one run for each protocol and seed of ``config``.
 
-    With ``out`` each run is kept in ``out/<protocol>-s<seed>/``, and one that is there already
-    goes on where it stopped; all folders are made first, so that ``out`` tells what is still to be
-    played. ``dataset``, ``model`` and ``link`` take the place of what the config names.
+    With ``out`` each run is kept in ``out/<protocol>-s<seed>/``, and one that already exists is
+    resumed; all folders are made first, so that ``out`` shows what is still missing. ``dataset``,
+    ``model`` and ``link`` take the place of what the config names.
     """
     for name in config.protocols:
         get_protocol(name)
     samples = load_dataset(config.data) if dataset is None else dataset
     folders = None if out is None else prepare_runs(config, out, overwrite=overwrite)
+    singles = config.single_runs()
+    own, told = Own(model, link), watcher or Watcher()
+    paths = [None] * len(singles) if folders is None else folders
     return Results(
-        _play(single, None if folders is None else folders[number], samples, model, link, watcher)
-        for number, single in enumerate(config.single_runs())
+        _simulate(single, path, samples, own, told)
+        for single, path in zip(singles, paths, strict=True)
     )
 
 
 def resume_run(
     path: Path, dataset: Dataset | None = None, watcher: Watcher | None = None
 ) -> RunResult:
-    """Play the run in a folder to its end, by the config that is in there."""
+    """Run what is missing of the run in a folder, by the config that is in there."""
     config = RunFolder(path).config()
     samples = load_dataset(config.data) if dataset is None else dataset
-    return _play(config, path, samples, None, None, watcher)
+    return _simulate(config, path, samples, Own(), watcher or Watcher())
 
 
 def prepare_runs(config: Config, out: Path, *, overwrite: bool = False) -> list[Path]:
@@ -70,54 +85,70 @@ def prepare_runs(config: Config, out: Path, *, overwrite: bool = False) -> list[
         return [folder.path for folder in folders]
 
 
+class Simulation(NamedTuple):
+    """A run with all devices in this process."""
+
+    scenario: Scenario
+    fleet: LocalFleet
+
+    def start(self) -> RunState:
+        """The state before the first round."""
+        return start_run(self.scenario, self.fleet)
+
+    def run_round(self, state: RunState) -> tuple[RunState, RoundInfo]:
+        """One global update."""
+        return run_round(self.scenario, self.fleet, state)
+
+
 def make_simulation(
     config: Config, dataset: Dataset, model: Model | None = None, link: Link | None = None
 ) -> Simulation:
     """The simulation of a config with one protocol and one seed."""
-    return Simulation(
+    scenario = Scenario(
         make_task(config, dataset.sample_shape, dataset.num_labels, model),
         get_protocol(config.protocols[0]),
-        dataset,
         link or make_link(config.channel, config.data.devices),
     )
+    return Simulation(scenario, LocalFleet(scenario, dataset))
 
 
 def check(config: Config, dataset: Dataset) -> list[str]:
     """Find bad input before anything is written, and say which transfers can never arrive."""
     problems = []
     for single in config.replace(seed=config.seed[0]).single_runs():
-        simulation = make_simulation(single, dataset)
-        simulation.check_seeds()
-        plans = plan_transfers(single.protocols[0], simulation.task, simulation.link)
+        scenario, fleet = make_simulation(single, dataset)
+        fleet.check_seeds()
+        plans = plan_transfers(single.protocols[0], scenario.task, scenario.link)
         problems += [plan.problem for plan in plans if plan.problem]
     return problems
 
 
-def _play(
-    config: Config,
-    path: Path | None,
-    dataset: Dataset,
-    model: Model | None,
-    link: Link | None,
-    watcher: Watcher | None,
+def _simulate(
+    config: Config, path: Path | None, dataset: Dataset, own: Own, watcher: Watcher
 ) -> RunResult:
-    watcher = watcher or Watcher()
     if path is not None and (path / "identity").exists():
         raise InputError(
-            f"folder = {path}: was played by a deployment; the command that started it goes on"
+            f"folder = {path}: holds a run of a deployment; resume it with the command that "
+            "started it"
         )
-    made_with = {"data": fingerprint(dataset), "link": _kind(link), "model": _kind(model)}
+    made_with = {
+        "data": fingerprint(dataset),
+        "link": _kind(own.link),
+        "model": _kind(own.model),
+    }
     result = None if path is None else _finished(path, made_with)
     if result is not None:
         watcher.begin(config, len(result.rounds))
         watcher.end(result)
         return result
-    simulation = make_simulation(config, dataset, model, link)
+    simulation = make_simulation(config, dataset, own.model, own.link)
+    if config.clock.computing_time == "measured":
+        simulation.run_round(simulation.start())  # so that compiling is not measured as computing
     if path is None:
-        return play(simulation, None, watcher)
-    made_with["kernel"] = simulation.task.kernel
+        return run_rounds(*simulation, None, watcher)
+    made_with["kernel"] = simulation.scenario.task.stepper.name
     with RunFolder(path, watcher.note, made_with) as folder:
-        return play(simulation, folder, watcher)
+        return run_rounds(*simulation, folder, watcher)
 
 
 def _kind(given: Model | Link | None) -> str:
@@ -136,4 +167,4 @@ def _finished(path: Path, made_with: dict[str, str]) -> RunResult | None:
             folder.tidy()
         return result
     except DamagedError:
-        return None  # going on tells what is damaged, and plays it again
+        return None  # resuming tells what is damaged, and runs it again

@@ -5,12 +5,10 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from mix2fld.types import Upload
-
-WeightList = list[NDArray[np.float32]]
+from mix2fld.types import Tensors, Upload
 
 
-def average_weights(inbox: Mapping[int, Upload]) -> WeightList:
+def average_weights(inbox: Mapping[int, Upload]) -> Tensors:
     """Sec. II-A: the mean of the delivered weights, each weighing as much as it has samples.
 
     Sums are float64, in the order of the device numbers.
@@ -23,7 +21,7 @@ def average_weights(inbox: Mapping[int, Upload]) -> WeightList:
         for upload in uploads:
             mean += (upload.samples / total) * upload.value[tensor]
         means.append(mean.astype(np.float32))
-    return means
+    return tuple(means)
 
 
 def average_outputs(

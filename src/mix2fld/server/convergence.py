@@ -1,6 +1,5 @@
 """The stopping rule: how much the global state changed in a round."""
 
-import jax
 import numpy as np
 from numpy.typing import NDArray
 
@@ -19,8 +18,8 @@ def relative_change(before: ServerState, after: ServerState) -> float | None:
     if before.weights is None or after.weights is None:
         return None
     old, new = (
-        np.concatenate([np.ravel(tensor) for tensor in jax.tree.leaves(state.weights)])
-        for state in (before, after)
+        np.concatenate([np.ravel(tensor) for tensor in weights])
+        for weights in (before.weights, after.weights)
     )
     return _worst_row(old[None], new[None])
 

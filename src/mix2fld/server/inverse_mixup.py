@@ -1,4 +1,4 @@
-"""Inverse-Mixup, Eqs. 7 and 8: mixed-up samples of different devices become hard-labelled ones."""
+"""Inverse-Mixup, Eqs. 7 and 8: hard-labelled samples from mixed-up ones of different devices."""
 
 from collections import defaultdict
 from collections.abc import Mapping
@@ -7,6 +7,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from mix2fld.config import Config, SeedingConfig
+from mix2fld.data.samples import clip_to_real, unit_value
+from mix2fld.streams import stream
 from mix2fld.types import Images, Seeds
 
 CANDIDATES = 1_000_000
@@ -53,6 +56,29 @@ def pool_seeds(seeds: Mapping[int, Seeds]) -> Pool:
     )
 
 
+def samples_wanted(config: Config) -> int:
+    """How many samples inverse-Mixup generates: N_I for each device, or N_I in total."""
+    per_device = config.seeding.inverse_count == "per-device"
+    return config.seeding.inverse_samples * (config.data.devices if per_device else 1)
+
+
+def groups_wanted(config: Config) -> int:
+    """How many groups these samples take, N samples from each; the last may not be used up."""
+    return -(-samples_wanted(config) // len(config.seeding.ratios))
+
+
+def inverse_groups(seeds: Mapping[int, Seeds], config: Config) -> tuple[Pool, Groups]:
+    """The delivered seeds as a pool, and its distinct groups, at most as many as are wanted."""
+    pool = pool_seeds(seeds)
+    return pool, find_groups(pool, groups_wanted(config), stream(config.seed[0], "pairs"))
+
+
+def inverse_samples(pool: Pool, groups: Groups, config: SeedingConfig) -> NDArray[np.float32]:
+    """The samples of these groups [g, N, H, W, C], clipped to the real range if so configured."""
+    samples = unmix(pool, groups, config.ratios)
+    return clip_to_real(samples) if config.inverse_clip else samples
+
+
 def find_groups(pool: Pool, wanted: int, rng: np.random.Generator) -> Groups:
     """Up to ``wanted`` distinct groups of samples from different devices, in random order."""
     rows: dict[tuple[int, ...], list[int]] = defaultdict(list)
@@ -78,7 +104,7 @@ def find_groups(pool: Pool, wanted: int, rng: np.random.Generator) -> Groups:
 
 def unmix(pool: Pool, groups: Groups, ratios: tuple[float, ...]) -> NDArray[np.float32]:
     """Eq. 7 for every group and label: [g, N, H, W, C], sample n of a group has its label n."""
-    inverse = inverse_ratios(ratios) / (255 if pool.images.dtype == np.uint8 else 1)
+    inverse = inverse_ratios(ratios) / unit_value(pool.images)
     unmixed = np.empty((*groups.members.shape, *pool.images.shape[1:]), np.float32)
     for start in range(0, len(unmixed), GROUPS_AT_ONCE):
         part = slice(start, start + GROUPS_AT_ONCE)

@@ -1,4 +1,4 @@
-"""From the seeds that devices delivered to the samples that the student is trained on."""
+"""The samples that the server's student is trained on, from the seeds that were delivered."""
 
 from collections.abc import Mapping
 
@@ -6,15 +6,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mix2fld.errors import InputError
-from mix2fld.learning.steps import one_hot
-from mix2fld.learning.task import Task
-from mix2fld.server.inverse_mixup import find_groups, pool_seeds, unmix
-from mix2fld.streams import stream
-from mix2fld.types import Images, Seeds, SeedSet
+from mix2fld.learning.task import Sizes
+from mix2fld.server.inverse_mixup import (
+    Groups,
+    groups_wanted,
+    inverse_groups,
+    inverse_samples,
+    pool_seeds,
+    samples_wanted,
+)
+from mix2fld.types import Seeds, SeedSet
 
 
-def as_collected(seeds: Mapping[int, Seeds], task: Task) -> SeedSet | None:
-    """FLD and MixFLD: the samples as they came, with hard or soft labels."""
+def as_collected(seeds: Mapping[int, Seeds], task: Sizes) -> SeedSet | None:
+    """FLD and MixFLD: the samples as received, with hard or soft labels."""
     if not seeds:
         return None
     pool = pool_seeds(seeds)
@@ -27,35 +32,33 @@ def as_collected(seeds: Mapping[int, Seeds], task: Task) -> SeedSet | None:
     return SeedSet(pool.images, targets, distinct_groups=0)
 
 
-def inversely_mixed(seeds: Mapping[int, Seeds], task: Task) -> SeedSet | None:
+def inversely_mixed(seeds: Mapping[int, Seeds], task: Sizes) -> SeedSet | None:
     """Mix2FLD: N_I hard-labelled samples per device by inverse-Mixup across devices.
 
-    None while seeds are still missing that could give a first pair.
+    None while seeds are still missing that could give a first group.
     """
     config = task.config.seeding
     devices = task.config.data.devices
-    total = config.inverse_samples * (devices if config.inverse_count == "per-device" else 1)
-    size = len(config.ratios)
-    wanted = -(-total // size)
-    if len(seeds) < size:
+    if len(seeds) < len(config.ratios):
         return None
-    pool = pool_seeds(seeds)
-    groups = find_groups(pool, wanted, stream(task.seed, "pairs"))
-    distinct = len(groups.members)
+    pool, groups = inverse_groups(seeds, task.config)
+    distinct, wanted = len(groups.members), groups_wanted(task.config)
     if distinct == 0 and len(seeds) < devices:
         return None
     if distinct == 0 or (distinct < wanted and not config.reuse_pairs):
         raise InputError(
             f"seed_samples = {config.seed_samples}: the {len(pool.labels)} mixed-up samples of "
-            f"{devices} devices hold {distinct} groups of {size} with rotated labels across "
-            f"devices, {wanted} are needed; use more seed samples or devices"
+            f"{devices} devices hold {distinct} groups of {len(config.ratios)} with rotated labels "
+            f"across devices, {wanted} are needed; use more seed samples or devices"
         )
-    again = np.arange(wanted) % distinct
-    groups = groups._replace(members=groups.members[again], labels=groups.labels[again])
-    images = unmix(pool, groups, config.ratios).reshape(-1, *task.dims.sample_shape)[:total]
+    total = samples_wanted(task.config)
+    reused = np.arange(wanted) % distinct
+    groups = Groups(members=groups.members[reused], labels=groups.labels[reused])
+    images = inverse_samples(pool, groups, config).reshape(-1, *task.dims.sample_shape)
+    labels = groups.labels.reshape(-1, 1)
     return SeedSet(
-        images=_within_range(images) if config.inverse_clip else images,
-        targets=one_hot(groups.labels.ravel()[:total], task.dims.num_labels),
+        images=images[:total],
+        targets=soft_labels(labels[:total], (1.0,), task.dims.num_labels),
         distinct_groups=distinct,
     )
 
@@ -63,12 +66,8 @@ def inversely_mixed(seeds: Mapping[int, Seeds], task: Task) -> SeedSet | None:
 def soft_labels(
     labels: NDArray[np.int32], ratios: tuple[float, ...], num_labels: int
 ) -> NDArray[np.float32]:
-    """Label vectors of mixes [m, N_L]: ratio i stands at label ``labels[:, i]``."""
+    """Label vectors of mixes [m, N_L]: ratio i is the weight of label ``labels[:, i]``."""
     targets = np.zeros((len(labels), num_labels), np.float32)
     for position, ratio in enumerate(ratios):
         targets[np.arange(len(labels)), labels[:, position]] += np.float32(ratio)
     return targets
-
-
-def _within_range(images: Images) -> Images:
-    return np.clip(images, 0.0, 1.0).astype(np.float32)

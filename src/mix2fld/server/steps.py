@@ -25,11 +25,10 @@ def take_mean_weights(
     state: ServerState, inbox: Inbox, seeds: SeedSet | None, task: Task, round_number: int
 ) -> ServerState:
     """FL: the global model is the mean of the delivered ones."""
-    del seeds, round_number
+    del seeds, task, round_number
     if not inbox:
         return state
-    weights = task.unflatten(average_weights(inbox))
-    return replace(state, weights=weights, updates=state.updates + 1)
+    return replace(state, weights=average_weights(inbox), updates=state.updates + 1)
 
 
 def take_mean_outputs(

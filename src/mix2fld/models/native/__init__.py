@@ -10,6 +10,7 @@ import hashlib
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from numpy.typing import NDArray
 from mix2fld.data.cache import cache_folder
 from mix2fld.data.files import LOCK, write_whole
 from mix2fld.models.processor import cpu_flags
+from mix2fld.types import Phase, Samples, Tensors
 
 SOURCE = Path(__file__).with_name("small_cnn.c")
 ROW = 16
@@ -28,7 +30,6 @@ FLAGS = (
     *("-std=gnu11", "-O3", "-march=native", "-shared", "-fPIC", "-Wno-psabi", "-fno-math-errno"),
     *("-fno-trapping-math", "-ffp-contract=fast"),
 )
-Tensors = list[NDArray[np.float32]]
 
 
 class SmallCnn:
@@ -44,32 +45,29 @@ class SmallCnn:
 
     def train(
         self,
-        tensors: Tensors,
-        images: NDArray[Any],
-        targets: NDArray[np.float32],
+        phase: Phase,
+        samples: Samples,
         teacher: NDArray[np.float32],
         draws: NDArray[np.int32],
         rate: float,
         distillation_weight: float,
-        output_sums: NDArray[np.float32],
-        label_counts: NDArray[np.float32],
     ) -> None:
-        """One SGD step for each draw [K]; changes ``tensors``, sums [N_L, N_L] and counts [N_L]."""
-        arrays = (images, targets, teacher, draws, output_sums, label_counts, *tensors)
+        """One SGD step for each draw [K]; changes weights, sums [N_L, N_L] and counts [N_L]."""
+        arrays = (*samples, teacher, draws, phase.output_sums, phase.label_counts, *phase.weights)
         if not all(array.flags.c_contiguous for array in arrays):
             raise ValueError("arrays must be contiguous")
         self._train(
-            _pointers(tensors),
-            _pointer(images),
-            ctypes.c_int(images.dtype != np.uint8),
-            _pointer(targets),
+            _pointers(phase.weights),
+            _pointer(samples.images),
+            ctypes.c_int(samples.images.dtype != np.uint8),
+            _pointer(samples.targets),
             _pointer(teacher),
             _pointer(draws),
             ctypes.c_int64(len(draws)),
             ctypes.c_float(rate),
             ctypes.c_float(distillation_weight),
-            _pointer(output_sums),
-            _pointer(label_counts),
+            _pointer(phase.output_sums),
+            _pointer(phase.label_counts),
         )
 
     def count_correct(
@@ -154,5 +152,5 @@ def _pointer(array: NDArray[Any]) -> ctypes.c_void_p:
     return ctypes.c_void_p(array.ctypes.data)
 
 
-def _pointers(arrays: Tensors) -> Any:
+def _pointers(arrays: Sequence[NDArray[Any]]) -> Any:
     return (ctypes.c_void_p * len(arrays))(*(array.ctypes.data for array in arrays))

@@ -1,4 +1,4 @@
-"""What the server sees, as a figure for a paper."""
+"""The samples that the server sees, as a figure for publication."""
 
 import base64
 import io
@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from PIL import Image
 
-from mix2fld.report.dataset import NotAtHandError
+from mix2fld.report.dataset import UnavailableDataError
 from mix2fld.report.gallery import gallery
 from mix2fld.report.page_data import most_informative
 from mix2fld.runs.reader import LoadedRun
@@ -18,11 +18,11 @@ SHOWN = 3
 
 
 def draw_gallery(runs: Sequence[LoadedRun]) -> Figure | None:
-    """One row for each example: raw samples, their mixes, what the server makes of them."""
+    """One row for each example: raw samples, their mixes, and the samples unmixed from them."""
     run = most_informative(runs)
     try:
         seen = None if run is None else gallery(run)
-    except NotAtHandError:
+    except UnavailableDataError:
         return None
     if seen is None or not seen["cards"]:
         return None

@@ -1,4 +1,4 @@
-"""Every chart of the report as a figure for a paper: PDF, SVG and PNG in one style."""
+"""Every chart of the report as a figure for publication: PDF, SVG and PNG in one style."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -10,15 +10,26 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
+from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
 from mix2fld.errors import InputError
 from mix2fld.report.curves import AXES, MEASURES, curve
-from mix2fld.report.dataset import NotAtHandError, data_of, label_map
+from mix2fld.report.dataset import UnavailableDataError, data_of, label_map
+from mix2fld.report.deliveries import (
+    DELIVERED,
+    LOST,
+    MEANINGS,
+    NOT_ASKED,
+    NOTHING_SENT,
+    deliveries,
+)
 from mix2fld.report.page_data import payload
-from mix2fld.report.paper_gallery import draw_gallery
-from mix2fld.report.series import Series, group, title_of
+from mix2fld.report.protocol_view import title_of
+from mix2fld.report.publication_samples import draw_gallery
+from mix2fld.report.series import Series, group
 from mix2fld.report.style import PAPER, PART_COLOURS, style_of
 from mix2fld.runs.metrics import PARTS, seconds_by_part
 from mix2fld.runs.reader import Found, LoadedRun
@@ -27,6 +38,13 @@ FORMATS = ("pdf", "svg", "png")
 COLUMN = 3.5
 """Width of a column of an IEEE page, in inches."""
 LINES = ("-", "--", ":", "-.")
+DELIVERY_COLOURS = {
+    DELIVERED: "#0b63a5",
+    LOST: "#e8954f",
+    NOT_ASKED: "#dcdcdc",
+    NOTHING_SENT: "#ffffff",
+}
+"""Told apart in greyscale too."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +56,7 @@ class Chart:
 
 
 def draw_all(found: Found, folder: Path) -> list[Path]:
-    """Write every chart into ``folder`` and give the files."""
+    """Write every chart into ``folder``; returns the files."""
     runs = [run for run in found.runs if run.rounds]
     settings, series = group(runs)
     written: list[Path] = []
@@ -51,7 +69,7 @@ def draw_all(found: Found, folder: Path) -> list[Path]:
 
 
 def charts(series: Sequence[Series], settings: int) -> Iterator[Chart]:
-    """Every chart of ``series``, which are of so many settings."""
+    """Every chart of ``series``; ``settings`` is how many settings they come from."""
     for measure in MEASURES:
         for axis in AXES:
             draw = partial(_curves, series, measure, axis, settings > 1)
@@ -127,7 +145,7 @@ def _time(series: Sequence[Series]) -> Figure:
         axes.barh(range(len(series)), widths, left=left, label=part, color=PART_COLOURS[part])
         left += widths
     _name_rows(axes, series)
-    axes.set_xlabel("simulated seconds of a run")
+    axes.set_xlabel("total simulated time (s)")
     figure.legend(loc="outside upper center", ncols=4, columnspacing=1.0, handlelength=1.2)
     return figure
 
@@ -142,7 +160,7 @@ def _payload(series: Sequence[Series]) -> Figure:
         axes.barh(rows, values, 0.24, label=words, color=("#332288", "#88ccee", "#cc6677")[place])
     axes.set_xscale("log")
     _name_rows(axes, series)
-    axes.set_xlabel("bits of a transfer")
+    axes.set_xlabel("bits per transfer")
     figure.legend(loc="outside upper center", ncols=3, columnspacing=1.0, handlelength=1.2)
     return figure
 
@@ -156,16 +174,18 @@ def _name_rows(axes: Axes, series: Sequence[Series]) -> None:
 def _deliveries(shown: Sequence[tuple[Series, LoadedRun]]) -> Figure:
     columns = min(3, len(shown))
     rows = -(-len(shown) // columns)
-    figure = Figure(figsize=(COLUMN, 0.3 + 1.25 * rows), layout="constrained")
+    figure = Figure(figsize=(COLUMN, 0.5 + 1.25 * rows), layout="constrained")
     panels = np.atleast_1d(figure.subplots(rows, columns, squeeze=False)).ravel()
+    kinds = "".join(DELIVERY_COLOURS)
+    look = {"cmap": ListedColormap(list(DELIVERY_COLOURS.values())), "vmin": 0, "vmax": len(kinds)}
+    seen = set()
     for axes, (_, run) in zip(panels, shown, strict=False):
-        sent = np.array([info["uploads"]["attempted"] > 0 for info in run.rounds])
-        came = np.array([info["uploads"]["devices"] for info in run.rounds]).T.astype(float)
-        came[:, ~sent] = np.nan
-        rounds = (0.5, len(run.rounds) + 0.5)
-        extent = (*rounds, came.shape[0] - 0.5, -0.5)
-        look = {"cmap": "Blues", "vmin": -0.25, "vmax": 1.3, "aspect": "auto", "extent": extent}
-        axes.imshow(came, interpolation="nearest", **look)
+        devices = run.config.data.devices
+        letters = [deliveries(info, "uploads", devices) for info in run.rounds]
+        seen |= set("".join(letters))
+        cells = np.array([[kinds.index(letter) + 0.5 for letter in row] for row in letters]).T
+        extent = (0.5, len(run.rounds) + 0.5, devices - 0.5, -0.5)
+        axes.imshow(cells, interpolation="nearest", aspect="auto", extent=extent, **look)
         axes.set_title(title_of(run.protocol))
         axes.grid(visible=False)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=4))
@@ -173,7 +193,13 @@ def _deliveries(shown: Sequence[tuple[Series, LoadedRun]]) -> Figure:
     for axes in panels[len(shown) :]:
         axes.set_axis_off()
     figure.supxlabel("round", fontsize=8)
-    figure.supylabel("device (dark: upload arrived)", fontsize=8)
+    figure.supylabel("device", fontsize=8)
+    patches = [
+        Patch(facecolor=colour, edgecolor="black", linewidth=0.4, label=MEANINGS[kind])
+        for kind, colour in DELIVERY_COLOURS.items()
+        if kind in seen
+    ]
+    figure.legend(handles=patches, loc="outside upper center", ncols=4, handlelength=1.0)
     return figure
 
 
@@ -192,8 +218,8 @@ def _devices(shown: Sequence[tuple[Series, LoadedRun]]) -> Figure:
 
 def _labels(run: LoadedRun) -> Figure | None:
     try:
-        counts = label_map(data_of(run)[0], run.config)
-    except NotAtHandError:
+        counts = label_map(data_of(run), run.config)
+    except UnavailableDataError:
         return None
     figure, axes = _panel(min(6.0, 0.9 + 0.15 * len(counts)))
     image = axes.imshow(counts, cmap="cividis", aspect="auto", interpolation="nearest", vmin=0)

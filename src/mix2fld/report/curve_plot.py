@@ -1,4 +1,4 @@
-"""Pictures of finished runs."""
+"""Learning curves of finished runs as one picture."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -7,9 +7,11 @@ from typing import BinaryIO
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
-from numpy.typing import NDArray
+from matplotlib.ticker import PercentFormatter
 
-from mix2fld.report.series import describe_setting, title_of
+from mix2fld.report.curves import Floats, line, reference_points
+from mix2fld.report.protocol_view import title_of
+from mix2fld.report.series import describe_setting
 from mix2fld.report.style import style_of
 from mix2fld.runs.folder import RunResult
 
@@ -23,8 +25,9 @@ def draw_curves(results: Sequence[RunResult], target: Path | BinaryIO) -> None:
         _draw_protocol(axes, [r for r in results if r.config.protocols[0] == protocol], protocol)
     config = results[0].config
     axes.set_title(describe_setting(config), fontsize=10)
-    axes.set_xlabel("simulated time in seconds, communication and computing")
+    axes.set_xlabel("simulated seconds, computing and on air")
     axes.set_ylabel("test accuracy of the reference device")
+    axes.yaxis.set_major_formatter(PercentFormatter(xmax=1, decimals=1, symbol=" %"))
     axes.grid(alpha=0.3)
     axes.set_xlim(left=0)
     axes.set_ylim(*_zoomed(results))
@@ -33,23 +36,9 @@ def draw_curves(results: Sequence[RunResult], target: Path | BinaryIO) -> None:
     plt.close(figure)
 
 
-def curve_of(result: RunResult) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Seconds and accuracies of a run's reference device; it holds its accuracy while it waits."""
-    seconds: list[float] = []
-    accuracies: list[float] = []
-    for point in (point for info in result.rounds for point in info["curve"]):
-        now = point["communication"] + point["computing"]
-        if point["event"] == "download":
-            seconds.append(now)
-            accuracies.append(accuracies[-1])
-        seconds.append(now)
-        accuracies.append(point["accuracy"])
-    return np.array(seconds), np.array(accuracies)
-
-
 def _draw_protocol(axes: Axes, runs: Sequence[RunResult], protocol: str) -> None:
     style, title = style_of(protocol), title_of(protocol)
-    curves = [curve_of(run) for run in runs]
+    curves = [_seconds_and_accuracies(run) for run in runs]
     if len(curves) == 1:
         axes.plot(*curves[0], label=title, linewidth=1.6, **style)
         return
@@ -60,9 +49,13 @@ def _draw_protocol(axes: Axes, runs: Sequence[RunResult], protocol: str) -> None
     axes.fill_between(grid, values.min(axis=0), values.max(axis=0), **band)
 
 
+def _seconds_and_accuracies(result: RunResult) -> tuple[Floats, Floats]:
+    return line(reference_points(result.rounds, result.config.learning.local_steps), "seconds")
+
+
 def _zoomed(results: Sequence[RunResult]) -> tuple[float, float]:
     """Limits that leave out the first climb from an untrained model."""
-    curves = [curve_of(result)[1] for result in results]
+    curves = [_seconds_and_accuracies(result)[1] for result in results]
     trained = np.concatenate([curve[2:] if len(curve) > 2 else curve for curve in curves])
     low, high = float(trained.min()), float(trained.max())
     margin = 0.05 * max(high - low, 0.02)

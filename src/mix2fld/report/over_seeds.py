@@ -1,7 +1,7 @@
-"""What a table says of the runs of one protocol: means over seeds, and their spread."""
+"""The runs of one protocol as a table row: means over seeds, and their spread."""
 
 from collections.abc import Sequence
-from statistics import fmean, median, pstdev
+from statistics import fmean, median, stdev
 from typing import Any
 
 Summary = dict[str, Any]
@@ -11,7 +11,9 @@ Summary = dict[str, Any]
 def over_seeds(runs: Sequence[Summary]) -> dict[str, Any]:
     """Means over the summaries of runs that differ in their seed only.
 
-    ``spread`` is the standard deviation over seeds; with one seed, over its devices.
+    ``spread`` is the sample standard deviation over seeds (divided by n - 1: the seeds stand for
+    all seeds). With one seed it is the standard deviation over the devices of the run (divided by
+    n: they are all the devices that there are). ``spread_over`` says which.
     """
     means = [run["accuracy"]["mean"] for run in runs]
     several = len(runs) > 1
@@ -20,7 +22,7 @@ def over_seeds(runs: Sequence[Summary]) -> dict[str, Any]:
         "runs": len(runs),
         "rounds": min(run["rounds"] for run in runs),
         "accuracy": fmean(means),
-        "spread": pstdev(means) if several else runs[0]["accuracy"]["std"],
+        "spread": stdev(means) if several else runs[0]["accuracy"]["std"],
         "spread_over": "seeds" if several else "devices",
         "reference": fmean(run["accuracy"]["reference"] for run in runs),
         "server": fmean(server) if server else None,
@@ -34,8 +36,19 @@ def over_seeds(runs: Sequence[Summary]) -> dict[str, Any]:
     }
 
 
+def spread_words(rows: Sequence[dict[str, Any]]) -> str:
+    """What the number after ± is, for the rows of a table."""
+    over = {row["spread_over"] for row in rows}
+    if over == {"seeds"}:
+        counts = sorted({row["runs"] for row in rows})
+        return f"sample std over {counts[0]} seeds" if len(counts) == 1 else "sample std over seeds"
+    if over == {"devices"}:
+        return "std over all devices of the run"
+    return "sample std over seeds, or with one seed std over all devices of the run"
+
+
 def _convergence(runs: Sequence[Summary]) -> dict[str, Any]:
-    """Over the runs in which the stopping rule fired."""
+    """Means over the runs in which the stopping rule fired, and the median round."""
     fired = [run for run in runs if run["converged_round"] is not None]
     seconds = [sum(run["seconds_to_converge"].values()) for run in fired]
     return {

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from mix2fld.report.paper import COLUMN, charts, draw_all
+from mix2fld.report.publication import COLUMN, charts, draw_all
 from mix2fld.report.series import group
 from mix2fld.runs.reader import require_runs
 from stored_runs import play
@@ -45,7 +45,9 @@ def test_the_same_runs_give_the_same_bytes(
     runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = require_runs([runs / "fl-s0"])
-    monkeypatch.setattr("mix2fld.report.paper.charts", lambda *_: list(charts(*grouped(found)))[:1])
+    monkeypatch.setattr(
+        "mix2fld.report.publication.charts", lambda *_: list(charts(*grouped(found)))[:1]
+    )
     first, second = (draw_all(found, tmp_path / name) for name in "ab")
     assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
 

@@ -1,4 +1,4 @@
-"""Tell a person that something takes a while: a bar on a terminal, else a plain line."""
+"""Progress of a download: a bar on a terminal, a plain line elsewhere."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -8,21 +8,21 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 Advance = Callable[[int, int], None]
-"""Takes the bytes that just came, and how many more are now expected to come."""
+"""Takes the number of bytes received, and how many more are expected."""
 
 
 def say(console: "Console | None", line: str) -> None:
-    """One plain line; nothing without a console."""
+    """Print one plain line; nothing without a console."""
     if console is not None:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 @contextmanager
 def working(console: "Console | None", what: str) -> Iterator[Advance]:
-    """Show ``what`` while the block runs; gives the function that moves the bar."""
+    """Show ``what`` while the block runs; yields the function that advances the bar."""
     if console is None or not console.is_terminal:
         say(console, what)
-        yield lambda _came, _expected: None
+        yield lambda _received, _expected: None
         return
     from rich.markup import escape
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
@@ -30,11 +30,11 @@ def working(console: "Console | None", what: str) -> Iterator[Advance]:
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task(escape(what), total=None)
-        expected_in_all = 0
+        total_expected = 0
 
-        def advance(came: int, expected: int) -> None:
-            nonlocal expected_in_all
-            expected_in_all += expected
-            progress.update(task, advance=came, total=expected_in_all or None)
+        def advance(received: int, expected: int) -> None:
+            nonlocal total_expected
+            total_expected += expected
+            progress.update(task, advance=received, total=total_expected or None)
 
         yield advance

@@ -1,0 +1,72 @@
+"""Makes the task of a run: the model, and the one choice of who takes its steps."""
+
+from functools import lru_cache
+
+from mix2fld.config import Config, LearningConfig, SeedingConfig
+from mix2fld.errors import InputError
+from mix2fld.learning.native import NativeStepper
+from mix2fld.learning.sgd import Learner
+from mix2fld.learning.stepper import Stepper
+from mix2fld.learning.task import Task
+from mix2fld.learning.xla import XlaStepper
+from mix2fld.models import check_model, make_model, weight_shapes
+from mix2fld.types import Dimensions, Kernel, Model
+
+SampleShape = tuple[int, int, int]
+
+
+def make_task(
+    config: Config, sample_shape: SampleShape, num_labels: int, model: Model | None = None
+) -> Task:
+    """The task of a single run; ``model`` overrides the one that the config names."""
+    chosen = model or _known_model(config.learning.model, sample_shape, num_labels)
+    _check_once(chosen, sample_shape, num_labels)
+    dims = dimensions(_shapes_once(chosen), sample_shape, num_labels, config.seeding)
+    return Task(config, dims, choose_stepper(chosen, config.learning))
+
+
+def dimensions(
+    weight_shapes: tuple[tuple[int, ...], ...],
+    sample_shape: SampleShape,
+    num_labels: int,
+    config: SeedingConfig,
+) -> Dimensions:
+    """The sizes that decide how many bits a payload has."""
+    return Dimensions(
+        weight_shapes=weight_shapes,
+        num_labels=num_labels,
+        sample_shape=sample_shape,
+        seed_samples=config.seed_samples,
+        bits_per_pixel=config.seed_bits_per_pixel,
+    )
+
+
+def choose_stepper(model: Model, config: LearningConfig) -> Stepper:
+    """Machine code where the model has it and the settings suit it, else XLA."""
+    learner = Learner.from_config(model, config)
+    kernel = _kernel(model, config)
+    if kernel is None:
+        return XlaStepper(learner)
+    return NativeStepper(learner, kernel, config.learning_rate)
+
+
+def _kernel(model: Model, config: LearningConfig) -> Kernel | None:
+    """The model's machine code, for plain batch-1 SGD."""
+    plain = (config.optimizer, config.batch_size, config.soft_label_teacher)
+    if config.kernel == "xla":
+        return None
+    suits = model.kernel is not None and plain == ("sgd", 1, "mixture")
+    kernel = model.kernel() if model.kernel is not None and suits else None
+    if kernel is None and config.kernel == "native":
+        raise InputError(
+            f"kernel = native: {model.name} with optimizer = {plain[0]}, batch_size = {plain[1]}, "
+            f"soft_label_teacher = {plain[2]} has no machine code on this machine; use auto"
+        )
+    return kernel
+
+
+# One object for equal arguments, so that runs of one process share their compiled code; and asked
+# once, since asking JAX anew for each run would fill its caches.
+_known_model = lru_cache(maxsize=16)(make_model)
+_check_once = lru_cache(maxsize=16)(check_model)
+_shapes_once = lru_cache(maxsize=16)(weight_shapes)

@@ -1,0 +1,102 @@
+"""The stepper of models that have machine code: threads share out the learners."""
+
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mix2fld.learning.losses import Loss
+from mix2fld.learning.sgd import Learner
+from mix2fld.learning.stepper import Draws, Learned, Start, Watch
+from mix2fld.learning.xla import XlaStepper
+from mix2fld.models.processor import usable_cores
+from mix2fld.types import Kernel, Phase, Samples, Tensors
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+class NativeStepper:
+    """Plain batch-1 SGD by a model's kernel, which releases the interpreter's lock."""
+
+    name = "native"
+
+    def __init__(self, learner: Learner, kernel: Kernel, learning_rate: float) -> None:
+        self._xla = XlaStepper(learner)
+        self._kernel, self._rate = kernel, learning_rate
+        self._distillation_weight = learner.distillation_weight
+
+    def draw_weights(self, seed: int) -> Tensors:
+        """The model's initial weights for one seed."""
+        return self._xla.draw_weights(seed)
+
+    def hold(self, samples: Samples) -> Samples:
+        """The samples in this process's memory."""
+        images: Any = np.ascontiguousarray(samples.images)
+        return Samples(images, np.ascontiguousarray(samples.targets))
+
+    def train(
+        self, loss: Loss, held: Samples, starts: Sequence[Start], draws: Sequence[Draws],
+        watch: Watch,
+    ) -> Learned:  # fmt: skip
+        """One learner a thread; only the watched one is copied on its way."""
+        if loss.custom is not None:
+            return self._xla.train(loss, self._xla.hold(held), starts, draws, watch)
+        snapshots: list[tuple[int, Tensors]] = []
+
+        def one(place: int) -> Phase:
+            phase = _begin(starts[place])
+            for begin, end in pairwise([0, *watch.steps]):  # for all, so that sums round alike
+                self._steps(loss, held, phase, starts[place], draws[place][begin:end])
+                if place == watch.place:
+                    snapshots.append((end, tuple(np.array(tensor) for tensor in phase.weights)))
+            return phase
+
+        return Learned(_in_threads(one, range(len(starts))), snapshots)
+
+    def train_one(self, loss: Loss, samples: Samples, start: Start, draws: Draws) -> Tensors:
+        """One learner, in this thread."""
+        if loss.custom is not None:
+            return self._xla.train_one(loss, samples, start, draws)
+        phase = _begin(start)
+        self._steps(loss, self.hold(samples), phase, start, draws)
+        weights: Tensors = phase.weights
+        return weights
+
+    def hold_tests(self, images: NDArray[np.uint8], labels: NDArray[np.int32]) -> Any:
+        """The samples in this process's memory."""
+        return np.ascontiguousarray(images), np.ascontiguousarray(labels)
+
+    def count_correct(self, tests: Any, models: Sequence[Tensors]) -> list[int]:
+        """One model a thread."""
+        return _in_threads(lambda model: self._kernel.count_correct(model, *tests), models)
+
+    def _steps(
+        self, loss: Loss, samples: Samples, phase: Phase, start: Start, draws: Draws
+    ) -> None:
+        self._kernel.train(
+            phase,
+            samples,
+            np.ascontiguousarray(start.teacher),
+            np.ascontiguousarray(draws[:, 0]),
+            self._rate,
+            self._distillation_weight if loss.distils else 0.0,
+        )
+
+
+def _begin(start: Start) -> Phase:
+    """A learner before its first step, with arrays of its own."""
+    labels = start.teacher.shape[0]
+    return Phase(
+        weights=tuple(np.array(tensor) for tensor in start.weights),
+        output_sums=np.zeros((labels, labels), np.float32),
+        label_counts=np.zeros(labels, np.float32),
+    )
+
+
+def _in_threads(function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
+    with ThreadPoolExecutor(usable_cores()) as threads:
+        return list(threads.map(function, items))

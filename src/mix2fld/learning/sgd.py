@@ -1,0 +1,138 @@
+"""The one SGD loop that Eqs. 1, 3 and 5 share, in JAX, written for one learner."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+from jax import Array
+
+from mix2fld.config import LearningConfig
+from mix2fld.learning.losses import Loss
+from mix2fld.types import Model, Phase, Weights
+
+OPTIMIZERS: dict[str, Callable[[float], optax.GradientTransformation]] = {
+    "sgd": optax.sgd,
+    "momentum": partial(optax.sgd, momentum=0.9),
+    "adam": optax.adam,
+}
+
+
+@dataclass(frozen=True)
+class Learner:
+    """What is trained and how; the same for every device and for the server's student."""
+
+    model: Model
+    optimizer: optax.GradientTransformation
+    distillation_weight: float  # beta, negative for psi as printed
+    dominant_teacher: bool
+
+    @classmethod
+    def from_config(cls, model: Model, config: LearningConfig) -> "Learner":
+        """The learner that a config asks for."""
+        return cls(
+            model=model,
+            optimizer=_optimizer(config.optimizer, config.learning_rate),
+            distillation_weight=signed_weight(config),
+            dominant_teacher=config.soft_label_teacher == "dominant",
+        )
+
+
+def signed_weight(config: LearningConfig) -> float:
+    """Beta, negative for psi as printed (decision 2)."""
+    sign = 1.0 if config.distillation_loss == "cross-entropy" else -1.0
+    return sign * config.distillation_weight
+
+
+@lru_cache(maxsize=64)
+def _optimizer(name: str, learning_rate: float) -> optax.GradientTransformation:
+    """One object for equal arguments: equal learners are then equal, and share compiled code."""
+    return OPTIMIZERS[name](learning_rate)
+
+
+class Steps(NamedTuple):
+    """A phase with what the optimiser remembers of it."""
+
+    phase: Phase
+    optimizer_state: optax.OptState
+
+
+def cross_entropy(logits: Array, target: Array) -> Array:
+    """Mean over the batch of -sum_m target_m log F_m, with F the softmax of the logits."""
+    return -jnp.mean(jnp.sum(target * jax.nn.log_softmax(logits), axis=-1))
+
+
+def loss_value(loss: Loss, learner: Learner, logits: Array, labels: Array, teacher: Array) -> Array:
+    """phi of Eq. 1, or phi + beta psi of Eqs. 3 and 5.
+
+    psi is the cross-entropy with the teacher's output G_out of the sample's label; for a soft
+    label, with the label's mixture of outputs (decision 3). The zero row of an unknown output
+    switches psi off for that label (decision 4).
+    """
+    if loss.custom is not None:
+        value: Array = loss.custom(logits, labels, teacher)
+        return value
+    phi = cross_entropy(logits, labels)
+    if not loss.distils:
+        return phi
+    dominant = teacher[jnp.argmax(labels, axis=-1)]
+    target = dominant if learner.dominant_teacher else labels @ teacher
+    return phi + learner.distillation_weight * cross_entropy(logits, target)
+
+
+def begin_steps(learner: Learner, num_labels: int, weights: Weights) -> Steps:
+    """A learner before its first step."""
+    sums, counts = jnp.zeros((num_labels, num_labels)), jnp.zeros(num_labels)
+    return Steps(Phase(weights, sums, counts), learner.optimizer.init(weights))
+
+
+def sgd_steps(
+    learner: Learner, loss: Loss, images: Array, targets: Array, run: tuple[Steps, Array, Array]
+) -> Steps:
+    """Take one SGD step for each row of the draws [K, B], which name samples.
+
+    Eq. 1 with ``label_loss``, Eqs. 3 and 5 with ``distillation_loss``. ``images`` [n, H, W, C],
+    ``targets`` [n, N_L]; ``run`` is the learner so far, its teacher [N_L, N_L] and its draws. The
+    outputs F that Eq. 2 averages are those of the forward pass of each step, before its update.
+    """
+    begun, teacher, draws = run
+
+    def step(steps: Steps, chosen: Array) -> tuple[Steps, None]:
+        phase, labels = steps.phase, targets[chosen]
+        pixels = unit_pixels(images[chosen])
+
+        def loss_and_outputs(weights: Weights) -> tuple[Array, Array]:
+            logits = learner.model.apply(weights, pixels)
+            return loss_value(loss, learner, logits, labels, teacher), jax.nn.softmax(logits)
+
+        gradient, outputs = jax.grad(loss_and_outputs, has_aux=True)(phase.weights)
+        update, optimizer_state = learner.optimizer.update(
+            gradient, steps.optimizer_state, phase.weights
+        )
+        after = Phase(
+            weights=optax.apply_updates(phase.weights, update),
+            output_sums=phase.output_sums + labels.T @ outputs,
+            label_counts=phase.label_counts + labels.sum(axis=0),
+        )
+        return Steps(after, optimizer_state), None
+
+    return jax.lax.scan(step, begun, draws)[0]
+
+
+def correct_predictions(model: Model, images: Array, labels: Array, weights: Weights) -> Array:
+    """How many of ``images`` [M, b, H, W, C] the model labels as ``labels`` [M, b] says."""
+
+    def count(batch: tuple[Array, Array]) -> Array:
+        pixels, truth = batch
+        guess = jnp.argmax(model.apply(weights, unit_pixels(pixels)), axis=-1)
+        return jnp.sum(guess == truth)
+
+    return jnp.sum(jax.lax.map(count, (images, labels)))
+
+
+def unit_pixels(images: Array) -> Array:
+    """Pixels as float32 where a stored 255 is 1."""
+    return images.astype(jnp.float32) / 255 if images.dtype == jnp.uint8 else images

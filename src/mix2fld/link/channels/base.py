@@ -1,0 +1,98 @@
+"""What every link does: carry one payload per device in one direction, and remember if it must.
+
+A custom link is a subclass of ``Memoryless`` with ``deliver``, or of ``Link`` if what happens to a
+device depends on what happened to it before.
+"""
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mix2fld.errors import InputError
+from mix2fld.link.budget import Budget, Direction, check_demand, estimated
+from mix2fld.types import Delivery, State
+
+ESTIMATE_DRAWS = 1000
+
+
+class Link(ABC):
+    """Carries payloads between devices and server."""
+
+    slot_seconds: float
+    """Length of a slot, tau."""
+    max_slots: int
+    """Slots after which a transfer is an outage, T_max."""
+
+    def start(self, devices: int, rng: np.random.Generator) -> State:
+        """What the link remembers before the first round; most links remember nothing."""
+        del devices, rng
+        return {}
+
+    @abstractmethod
+    def transmit(
+        self, direction: Direction, bits: NDArray[np.int64], rng: np.random.Generator, state: State
+    ) -> tuple[Delivery, State]:
+        """Send ``bits[d]`` bits from or to each device d; 0 bits are delivered in 0 slots.
+
+        The devices with more than 0 bits share the uplink. The state is that of ``start`` or of
+        the transmission before.
+        """
+
+    def budget(
+        self, direction: Direction, bits: int, devices: int, *, draws: int = ESTIMATE_DRAWS
+    ) -> Budget:
+        """Latency and delivery when so many devices send at once, from simulated transmissions."""
+        check_demand(bits, devices)
+        rng = np.random.default_rng(0)
+        sizes = np.full(devices, bits, dtype=np.int64)
+        state = self.start(devices, rng)
+
+        def send() -> Delivery:
+            nonlocal state
+            delivery, state = self.transmit(direction, sizes, rng, state)
+            return check_delivery(self, delivery, devices)
+
+        return estimated(direction, bits, devices, self.max_slots, send, draws)
+
+
+class Memoryless(Link):
+    """A link on which every transmission is independent of those before."""
+
+    @abstractmethod
+    def deliver(
+        self, direction: Direction, bits: NDArray[np.int64], rng: np.random.Generator
+    ) -> Delivery:
+        """What happens to ``bits[d]`` bits from or to each device d."""
+
+    def transmit(
+        self, direction: Direction, bits: NDArray[np.int64], rng: np.random.Generator, state: State
+    ) -> tuple[Delivery, State]:
+        """``deliver``, remembering nothing."""
+        return self.deliver(direction, bits, rng), state
+
+
+def check_delivery(link: Link, delivery: Delivery, devices: int) -> Delivery:
+    """The delivery itself, if a link that someone wrote kept to what ``Link`` promises."""
+    name = type(link).__name__
+    delivered, slots = np.asarray(delivery.delivered), np.asarray(delivery.slots)
+    if delivered.dtype != np.bool_ or delivered.shape != (devices,):
+        raise InputError(
+            f"{name}.transmit: delivered is {delivered.dtype}{list(delivered.shape)}; must be "
+            f"bool[{devices}]"
+        )
+    if not np.issubdtype(slots.dtype, np.integer) or slots.shape != (devices,):
+        raise InputError(
+            f"{name}.transmit: slots is {slots.dtype}{list(slots.shape)}; must be int64[{devices}]"
+        )
+    if slots.min() < 0 or slots.max() > link.max_slots:
+        raise InputError(
+            f"{name}.transmit: slots range from {slots.min()} to {slots.max()}; must be within 0 "
+            f"and max_slots = {link.max_slots}"
+        )
+    if np.any(slots[~delivered] != link.max_slots):
+        raise InputError(
+            f"{name}.transmit: a failed transfer took {slots[~delivered].min()} slots; must be "
+            f"max_slots = {link.max_slots}"
+        )
+    return delivery

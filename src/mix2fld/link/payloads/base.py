@@ -1,0 +1,87 @@
+"""What is sent, to the bit: a payload knows its size in advance and counts what it encodes.
+
+A payload is encoded to ceil(bits / 8) bytes, big-endian bits within them, pad bits zero. Both ends
+know the dimensions, so nothing but the values is carried. ``decode`` trusts no one: whatever the
+bytes, it returns a valid value or raises ``PayloadError``; ``encode`` holds its value to the same.
+"""
+
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mix2fld.types import Dimensions
+
+FORMAT = 1
+"""Of the bytes of all payloads. Both ends have the same version of the package, which a deployment
+checks by the number of its messages: the payloads' own number is not sent."""
+
+
+class PayloadError(ValueError):
+    """Bytes or a value that no honest sender would send; the message is one line."""
+
+
+class Size(NamedTuple):
+    """Bits of a payload before its value is known."""
+
+    bits: int
+    exact: bool = True
+    """Whether every value has that many bits; otherwise none has more."""
+
+    def __str__(self) -> str:
+        return f"{self.bits:,}" if self.exact else f"at most {self.bits:,}"
+
+
+class Encoded(NamedTuple):
+    """A value as it is carried, and charged."""
+
+    data: bytes
+    bits: int
+
+
+class Payload(Protocol):
+    """One kind of value, such as weights, as bits."""
+
+    @property
+    def name(self) -> str:
+        """Short name for records and messages."""
+
+    def size(self, dims: Dimensions) -> Size:
+        """Bits carried, and charged, in advance."""
+
+    def encode(self, value: Any, dims: Dimensions) -> Encoded:
+        """The value as ceil(bits / 8) bytes."""
+
+    def decode(self, data: bytes, dims: Dimensions) -> Any:
+        """The value that the other end gets."""
+
+
+def encoded(data: bytes, size: Size) -> Encoded:
+    """What a payload of exact size encoded."""
+    return Encoded(data, size.bits)
+
+
+def check_size(name: str, data: bytes, bits: int) -> None:
+    """Refuse bytes that are not exactly ``bits`` bits and zeros up to a whole byte."""
+    expected = -(-bits // 8)
+    if len(data) != expected:
+        raise PayloadError(f"{name}: {len(data)} bytes; must be {expected}")
+    padding = 8 * expected - bits
+    if padding and data[-1] & ((1 << padding) - 1):
+        raise PayloadError(f"{name}: the last {padding} bits are padding; must be 0")
+
+
+def check_finite(name: str, values: NDArray[Any]) -> None:
+    """Refuse NaN and infinities."""
+    if not np.isfinite(values).all():
+        raise PayloadError(f"{name}: a value is not finite")
+
+
+def typed(name: str, value: Any, dtype: Any, shape: tuple[int, ...]) -> NDArray[Any]:
+    """The array, if it has that type and shape."""
+    array = np.asarray(value)
+    if array.dtype != dtype or array.shape != shape:
+        raise PayloadError(
+            f"{name}: {array.dtype}{list(array.shape)}; must be {np.dtype(dtype)}{list(shape)}"
+        )
+    return array

@@ -1,0 +1,83 @@
+"""What the report needs to know of a protocol: the one module of the report that reads the table.
+
+Runs are shown by the name of their protocol, which the table may not have (any more).
+"""
+
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mix2fld.config import Config
+from mix2fld.learning.task import Sizes
+from mix2fld.protocol import PROTOCOLS, Protocol, Seeding
+from mix2fld.round.wire import Wire
+from mix2fld.types import Dataset, Dimensions, Seeds
+
+
+def seeding_of(protocol: str) -> Seeding | None:
+    """What becomes of seed samples; None for a protocol without, or one that is not known."""
+    row = _row(protocol)
+    return None if row is None else row.seeds
+
+
+def make_seeds(
+    config: Config, device: int, images: NDArray[np.uint8], labels: NDArray[np.int32]
+) -> Seeds:
+    """The seed samples that a device of a run makes of its own data."""
+    sizes = Sizes(config, _dimensions(config, images.shape[1:], num_labels=0))
+    made = Wire(PROTOCOLS[config.protocols[0]], sizes).make_seeds(device, images, labels)
+    assert made is not None
+    return made
+
+
+def could_charge(config: Config, dataset: Dataset, bits: float) -> bool:
+    """Whether a first upload of a run with this dataset could have had so many bits.
+
+    Weights are not counted, since nothing in a report depends on the model: an upload of weights
+    may have any size.
+    """
+    row = _row(config.protocols[0])
+    if row is None:
+        return False
+    dims = _dimensions(config, dataset.sample_shape, dataset.num_labels)
+    wire = Wire(row, Sizes(config, dims))
+    knowledge, first = wire.upload_size(with_seeds=False), wire.upload_size(with_seeds=True)
+    if knowledge.bits and knowledge.exact:
+        return bits == first.bits
+    return bits >= first.bits - knowledge.bits
+
+
+def payload_names(protocol: str) -> tuple[str, str]:
+    """What an upload and a download carry."""
+    row = _row(protocol)
+    return ("?", "?") if row is None else (row.uplink.payload.name, row.downlink.payload.name)
+
+
+def title_of(protocol: str) -> str:
+    """A protocol's title; its name where the table does not have it."""
+    row = _row(protocol)
+    return protocol if row is None else row.title
+
+
+def in_table_order(protocols: Iterable[str]) -> list[str]:
+    """Each once: in the order of the table, then those that it does not have, then isolated."""
+    names = set(protocols)
+    known = [name for name in PROTOCOLS if name in names and name != "isolated"]
+    return [*known, *sorted(names - set(known))]
+
+
+def _row(protocol: str) -> Protocol | None:
+    return PROTOCOLS.get(protocol)
+
+
+def _dimensions(config: Config, sample_shape: tuple[int, ...], num_labels: int) -> Dimensions:
+    """All sizes but those of a model."""
+    height, width, channels = sample_shape
+    return Dimensions(
+        weight_shapes=(),
+        num_labels=num_labels,
+        sample_shape=(height, width, channels),
+        seed_samples=config.seeding.seed_samples,
+        bits_per_pixel=config.seeding.seed_bits_per_pixel,
+    )

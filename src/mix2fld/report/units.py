@@ -1,0 +1,24 @@
+"""Numbers as text, the same in the terminal and on the page."""
+
+
+def percent(share: float) -> str:
+    """A share of 1 as a percentage with one decimal."""
+    return f"{in_percent(share)} %"
+
+
+def in_percent(share: float) -> str:
+    """The same without its unit, where a heading names it."""
+    return f"{100 * share:.1f}"
+
+
+def in_bits(bits: float) -> str:
+    """Bits with the prefix that reads best."""
+    for unit, size in (("Gbit", 1e9), ("Mbit", 1e6), ("kbit", 1e3)):
+        if bits >= size:
+            return f"{bits / size:.3g} {unit}"
+    return f"{bits:.0f} bit"
+
+
+def in_seconds(value: float) -> str:
+    """Seconds with the prefix that reads best."""
+    return f"{value:.3g} s" if value >= 1 else f"{1e3 * value:.3g} ms"

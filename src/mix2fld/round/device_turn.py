@@ -1,0 +1,85 @@
+"""A device's part of a round, for any row of the table and wherever the device is.
+
+A device keeps its weights and what its protocol's uplink, downlink and seeds asked for. After its
+local phase it does not know yet whether its upload arrives: what changes if it does waits under
+``pending`` until ``settle``.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mix2fld.device.uplinks import Turn
+from mix2fld.learning.stepper import Draws, Start, draw_samples
+from mix2fld.learning.task import Task
+from mix2fld.round.wire import Packet, Wire
+from mix2fld.streams import stream
+from mix2fld.types import Local, State
+
+PENDING, SEEDS_DUE = "pending", "seeds_due"
+Own = tuple[NDArray[np.uint8], NDArray[np.int32]]
+"""Images and labels that a device holds."""
+
+
+def start_device(wire: Wire, task: Task, device: int) -> State:
+    """A device before its first round."""
+    weights = task.initial_weights(device)
+    seeds = {} if wire.seeding is None else {SEEDS_DUE: np.array(True)}
+    return {
+        "weights": weights,
+        **wire.downlink.start(task.dims),
+        **wire.uplink.start(weights),
+        **seeds,
+    }
+
+
+def local_start(state: State, num_labels: int) -> Start:
+    """Where its local phase begins; without a teacher, distillation is off."""
+    teacher = state.get("teacher")
+    unknown = np.zeros((num_labels, num_labels), np.float32)
+    return Start(state["weights"], unknown if teacher is None else teacher)
+
+
+def local_draws(task: Task, round_number: int, device: int, samples: int) -> Draws:
+    """Which of a device's own samples each of its steps uses: [K, B]."""
+    config = task.config.learning
+    rng = stream(task.seed, "draws", round_number, device)
+    return draw_samples(rng, samples, config.local_steps, config.batch_size)
+
+
+def prepare_upload(
+    wire: Wire, state: State, local: Local, own: Own, turn: Turn, lost_seeds: str
+) -> tuple[Packet, State]:
+    """What the device sends, and the device after its local phase."""
+    knowledge = wire.encode_knowledge(state, local, turn)
+
+    def read() -> Any:
+        return wire.decode_knowledge(knowledge.data, turn)
+
+    pending = wire.uplink.delivered(state, local, read)
+    after: State = {**state, "weights": local.weights}
+    seeds = None
+    if state.get(SEEDS_DUE):
+        made = wire.make_seeds(turn.device, *own)
+        seeds = None if made is None else wire.encode_seeds(made)
+        pending[SEEDS_DUE] = np.array(False)
+        if lost_seeds == "drop":  # decision 11
+            after[SEEDS_DUE] = np.array(False)
+    if pending:
+        after[PENDING] = pending
+    return Packet(knowledge, seeds, len(own[1])), after
+
+
+def settle(state: State, delivered: bool) -> State:
+    """The device when it knows whether its upload was delivered."""
+    rest = {name: value for name, value in state.items() if name != PENDING}
+    return {**rest, **state.get(PENDING, {})} if delivered else rest
+
+
+def receive(wire: Wire, state: State, received: State) -> State:
+    """The device with what came down; ``received`` is the decoded download (decision 12)."""
+    replaced = {}
+    if "weights" in received:
+        replaced = wire.uplink.replaced(state, received["weights"])
+    return {**state, **received, **replaced}

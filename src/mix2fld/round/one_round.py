@@ -1,0 +1,191 @@
+"""The round: it exists once, for every protocol, every link and every fleet.
+
+Ask devices, carry their uploads, let the server take its step, carry its download, read the clock,
+and write down what happened.
+"""
+
+from collections.abc import Collection, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mix2fld.device.uplinks import Turn
+from mix2fld.learning.stepper import snapshot_steps
+from mix2fld.link import Direction, PayloadError, check_delivery
+from mix2fld.round.checks import check_upload
+from mix2fld.round.clock import Clock, computing_seconds, transfer_seconds
+from mix2fld.round.fleet import Fleet, Order, Outcome, Trained
+from mix2fld.round.info import Measured, Observed, RoundInfo, Transfer, record
+from mix2fld.round.participation import draw_participants
+from mix2fld.round.scenario import Scenario
+from mix2fld.round.server_turn import sends_download, server_turn
+from mix2fld.round.state import Roster, RunState
+from mix2fld.server.convergence import relative_change
+from mix2fld.streams import stream
+from mix2fld.types import Delivery, ServerState, State, Tensors, Upload
+
+
+def start_run(scenario: Scenario, fleet: Fleet) -> RunState:
+    """The state before the first round."""
+    rng = stream(scenario.task.seed, "link")
+    return RunState(
+        round_number=0,
+        devices=fleet.start(),
+        server=ServerState(),
+        clock=Clock(),
+        roster=Roster.empty(scenario.devices),
+        link=scenario.link.start(scenario.devices, rng),
+    )
+
+
+def run_round(scenario: Scenario, fleet: Fleet, state: RunState) -> tuple[RunState, RoundInfo]:
+    """One global update: local phase, upload, server step, download."""
+    available = fleet.available()
+    order = _order(scenario, state, available)
+    devices, trained = fleet.train(state.devices, order)
+
+    up, link = _carry_uploads(scenario, state, order, trained)
+    inbox = _open(scenario, fleet, order, trained, up)
+    up = _only(up, inbox)
+    server, server_seconds = server_turn(scenario, state.server, inbox, order.round_number)
+    down, download, link = _carry_download(scenario, state.server, server, order, link)
+    uploaded, receivers = frozenset(inbox), frozenset(np.flatnonzero(down.arrived).tolist())
+    outcome = Outcome(order.round_number, order.asked, uploaded, download, receivers)
+    devices, delivered = fleet.deliver(devices, outcome)
+    down = _only(down, delivered.devices)
+
+    known, measured = _measure(scenario, fleet, state, trained, server)
+    trained_at = _after_training(scenario, state.clock, trained)
+    clock = trained_at.after(
+        communication=transfer_seconds(scenario.link, up.delivery)
+        + transfer_seconds(scenario.link, down.delivery)
+        + trained.network_seconds
+        + delivered.network_seconds,
+        computing=server_seconds,
+    )
+    roster = _update(state.roster, order, available, uploaded, known)
+    after = RunState(order.round_number, devices, server, clock, roster, link)
+    change = relative_change(state.server, server)
+    seen = Observed(state, order.asked, trained_at, up, down, after, change)
+    return after, record(seen, measured, scenario.reference, scenario.config.tolerance)
+
+
+def _order(scenario: Scenario, state: RunState, available: Sequence[int]) -> Order:
+    number = state.round_number + 1
+
+    def last_download() -> bytes | None:
+        if not state.server.updates:
+            return None
+        return scenario.wire.encode_download(state.server).data
+
+    asked = draw_participants(scenario.config, available, number)
+    return Order(number, asked, scenario.reference, state.roster, last_download)
+
+
+def _carry_uploads(
+    scenario: Scenario, state: RunState, order: Order, trained: Trained
+) -> tuple[Transfer, State]:
+    """Send the uploads; one that a device never handed over is charged as its size in advance."""
+    bits = np.zeros(scenario.devices, np.int64)
+    for device in order.asked:
+        packet = trained.packets.get(device)
+        seeds_missing = device not in state.server.seeds
+        size = scenario.wire.upload_size(with_seeds=seeds_missing)
+        bits[device] = size.bits if packet is None else packet.bits
+    return _transmit(scenario, "uplink", bits, order.round_number, state.link)
+
+
+def _open(
+    scenario: Scenario, fleet: Fleet, order: Order, trained: Trained, up: Transfer
+) -> dict[int, Upload]:
+    """What the server reads of the uploads that arrived, from the bytes that were sent."""
+    inbox = {}
+    for device in np.flatnonzero(up.arrived).tolist():
+        if device not in trained.packets:
+            continue
+        turn = Turn(scenario.task.seed, order.round_number, device)
+        try:
+            upload = scenario.wire.decode_upload(trained.packets[device], turn)
+            check_upload(upload)
+        except PayloadError as error:
+            fleet.refuse(device, order.round_number, str(error))
+        else:
+            inbox[device] = upload
+    return inbox
+
+
+def _carry_download(
+    scenario: Scenario, before: ServerState, after: ServerState, order: Order, link: State
+) -> tuple[Transfer, bytes | None, State]:
+    """Multicast the global state to the devices that were asked, if there is one to send."""
+    bits, data = np.zeros(scenario.devices, np.int64), None
+    if sends_download(scenario.config, before, after):
+        encoded = scenario.wire.encode_download(after)
+        bits[list(order.asked)], data = encoded.bits, encoded.data
+    down, link = _transmit(scenario, "downlink", bits, order.round_number, link)
+    return down, data, link
+
+
+def _transmit(
+    scenario: Scenario, direction: Direction, bits: NDArray[np.int64], number: int, link: State
+) -> tuple[Transfer, State]:
+    rng = stream(scenario.task.seed, direction, number)
+    delivery, link = scenario.link.transmit(direction, bits, rng, link)
+    return Transfer(bits, check_delivery(scenario.link, delivery, len(bits))), link
+
+
+def _only(transfer: Transfer, devices: Collection[int]) -> Transfer:
+    """The transfer as it was taken at its other end: nothing was, but by ``devices``."""
+    taken = np.zeros(len(transfer.bits), np.bool_)
+    taken[list(devices)] = True
+    delivered = transfer.delivery.delivered & (taken | (transfer.bits == 0))
+    return transfer._replace(delivery=Delivery(delivered, transfer.delivery.slots))
+
+
+def _after_training(scenario: Scenario, clock: Clock, trained: Trained) -> Clock:
+    """When the slowest device has done its steps."""
+    config = scenario.config
+    cost, steps = config.clock.device_step_us, config.learning.local_steps
+    spent = computing_seconds(config.clock, cost, steps, trained.computing_seconds)
+    return clock.after(computing=spent)
+
+
+def _measure(
+    scenario: Scenario, fleet: Fleet, state: RunState, trained: Trained, server: ServerState
+) -> tuple[NDArray[np.float64], Measured]:
+    """The accuracies known of all devices [D], and what the record shows beside them."""
+    task, reference, known = scenario.task, scenario.reference, state.roster.accuracies.copy()
+    initial: dict[int, Tensors] = {}
+    if state.round_number == 0:
+        untrained = [d for d in range(scenario.devices) if d not in trained.packets]
+        initial = {device: task.initial_weights(device) for device in {*untrained, reference}}
+    of_server = [] if server.weights is None else [server.weights]
+    found = fleet.measure(trained.observed, [*initial.values(), *of_server])
+    for device, accuracy in zip(initial, found.models, strict=False):
+        known[device] = accuracy
+    at_first = known[reference] if initial else None
+    for device, accuracy in found.devices.items():
+        known[device] = accuracy
+    learning = scenario.config.learning
+    points = snapshot_steps(learning.local_steps, scenario.config.curve_points)
+    on_the_way = found.on_the_way or [(step, float(known[reference])) for step in points]
+    last = found.models[-1] if of_server else None
+    return known, Measured(on_the_way, None if at_first is None else float(at_first), last)
+
+
+def _update(
+    roster: Roster,
+    order: Order,
+    available: Sequence[int],
+    uploaded: frozenset[int],
+    known: NDArray[np.float64],
+) -> Roster:
+    """A device that was away should catch up later; one that was not drawn has missed nothing."""
+    away_or_asked = np.ones(len(known), np.bool_)
+    away_or_asked[[device for device in available if device not in order.asked]] = False
+    arrived = np.isin(np.arange(len(known)), list(uploaded))
+    return Roster(
+        accuracies=known,
+        uploaded=np.where(arrived, order.round_number, roster.uploaded),
+        last_turn=np.where(away_or_asked, order.round_number, roster.last_turn),
+    )

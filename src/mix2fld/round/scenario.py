@@ -1,0 +1,45 @@
+"""What is fixed for a whole run: the task, the row of the protocol table, and the link."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from mix2fld.config import Config
+from mix2fld.learning.task import Task
+from mix2fld.link import Link
+from mix2fld.protocol import Protocol
+from mix2fld.round.wire import Wire
+from mix2fld.streams import stream
+
+
+@dataclass(frozen=True, eq=False)
+class Scenario:
+    """One protocol, one seed, one link."""
+
+    task: Task
+    protocol: Protocol
+    link: Link
+
+    @property
+    def config(self) -> Config:
+        """The settings of the run."""
+        return self.task.config
+
+    @property
+    def devices(self) -> int:
+        """How many devices there are, |D|."""
+        return self.config.data.devices
+
+    @cached_property
+    def wire(self) -> Wire:
+        """What crosses the link."""
+        return Wire(self.protocol, self.task)
+
+    @cached_property
+    def reference(self) -> int:
+        """The device whose accuracy is followed through the round."""
+        return reference_device(self.config)
+
+
+def reference_device(config: Config) -> int:
+    """The reference device of a run: drawn once, from its seed."""
+    return int(stream(config.seed[0], "reference").integers(config.data.devices))

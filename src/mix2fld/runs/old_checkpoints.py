@@ -1,0 +1,57 @@
+"""Checkpoints of formats 1 and 2, which have one array for all devices, as trees of today."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mix2fld.round.state import Roster, RunState
+from mix2fld.types import State
+
+Tensors = dict[str, NDArray[Any]]
+
+
+def upgrade(scalars: dict[str, Any], tensors: Tensors, like: RunState) -> State:
+    """The state in an old file; ``like`` says what its devices keep today."""
+    number = int(scalars["round"])
+    seeds = sorted(name.split(".")[1] for name in tensors if name.startswith("seed_images."))
+    rounds = np.full(len(tensors["seeds_due"]), number, np.int64)
+    unknown = Roster.empty(len(rounds)).accuracies
+    return {
+        "round": number,
+        "devices": [_device(tensors, device, state) for device, state in enumerate(like.devices)],
+        "server": {
+            "weights": _numbered("server_weights", tensors),
+            "outputs": tensors.get("server_outputs"),
+            "seeds": {
+                device: {
+                    "images": tensors[f"seed_images.{device}"],
+                    "labels": tensors[f"seed_labels.{device}"],
+                }
+                for device in sorted(seeds, key=int)
+            },
+            "updates": int(scalars["updates"]),
+            "memory": {},
+        },
+        "clock": [float(seconds) for seconds in scalars["clock"]],
+        "roster": {"accuracies": unknown, "uploaded": rounds, "last_turn": rounds},
+        "link": {},
+    }
+
+
+def _device(tensors: Tensors, device: int, like: State) -> State:
+    """What a device keeps today, of what was kept then."""
+    stacked = _numbered("weights", tensors)
+    if stacked is None:
+        raise KeyError("holds no weights")
+    then = {
+        "weights": tuple(tensor[device] for tensor in stacked),
+        "teacher": tensors["teachers"][device],
+        "seeds_due": np.asarray(tensors["seeds_due"][device]),
+    }
+    return {name: value for name, value in then.items() if name in like}
+
+
+def _numbered(name: str, tensors: Tensors) -> tuple[NDArray[Any], ...] | None:
+    found = sorted(int(key.split(".")[1]) for key in tensors if key.startswith(f"{name}."))
+    return tuple(tensors[f"{name}.{number}"] for number in found) or None

@@ -1,0 +1,138 @@
+"""Trees in, trees out: nested dicts, lists and tuples of arrays and scalars, for a checkpoint.
+
+A tree becomes named tensors and a skeleton that JSON can carry. A list of trees of one shape, such
+as the states of all devices, becomes one tensor for each leaf, in which an array that several of
+them share is stored once; they share it again when they are restored.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+Tensors = dict[str, Array]
+Skeleton = dict[str, Any]
+
+
+def take_apart(tree: Any, name: str = "") -> tuple[Skeleton, Tensors]:
+    """The skeleton of a tree, and its arrays by their place in it."""
+    tensors: Tensors = {}
+    return _skeleton(tree, name, tensors), tensors
+
+
+def put_together(skeleton: Skeleton, tensors: Tensors) -> Any:
+    """The tree that ``take_apart`` took apart."""
+    ((kind, content),) = skeleton.items()
+    match kind:
+        case "array":
+            return tensors[content]
+        case "value":
+            return content
+        case "dict":
+            return {key: put_together(part, tensors) for key, part in content.items()}
+        case "list":
+            return [put_together(part, tensors) for part in content]
+        case "tuple":
+            return tuple(put_together(part, tensors) for part in content)
+        case "rows":
+            return _rows(content, tensors)
+        case _:
+            raise TypeError(f"unknown node {kind!r:.20}")
+
+
+def difference(found: Any, like: Any, name: str = "") -> str | None:
+    """Where a tree has another form than ``like``: keys, lengths, types or shapes of arrays."""
+    if isinstance(like, dict) and isinstance(found, dict) and set(like) == set(found):
+        return _first(difference(found[key], like[key], f"{name}.{key}") for key in like)
+    if isinstance(like, (list, tuple)) and type(like) is type(found) and len(like) == len(found):
+        pairs = enumerate(zip(found, like, strict=True))
+        return _first(difference(one, other, f"{name}.{i}") for i, (one, other) in pairs)
+    if not isinstance(like, (dict, list, tuple)) and _form(found) == _form(like):
+        return None
+    return f"{name.strip('.')} is {_form(found)}, not {_form(like)}"
+
+
+def _skeleton(tree: Any, name: str, tensors: Tensors) -> Skeleton:
+    if isinstance(tree, (np.ndarray, np.generic)):
+        tensors[name] = np.ascontiguousarray(tree).reshape(np.shape(tree))
+        return {"array": name}
+    if isinstance(tree, dict):
+        return {
+            "dict": {key: _skeleton(part, f"{name}.{key}", tensors) for key, part in tree.items()}
+        }
+    if isinstance(tree, list) and len(tree) > 1 and _alike(tree):
+        return {"rows": _columns(tree, name, tensors)}
+    if isinstance(tree, (list, tuple)):
+        kind = "list" if isinstance(tree, list) else "tuple"
+        return {kind: [_skeleton(part, f"{name}.{i}", tensors) for i, part in enumerate(tree)]}
+    if tree is None or isinstance(tree, (bool, int, float, str)):
+        return {"value": tree}
+    raise TypeError(f"{name}: {type(tree).__name__} cannot be part of a state")
+
+
+def _alike(trees: list[Any]) -> bool:
+    """Whether all have one form, with arrays as their only leaves."""
+    first = trees[0]
+    arrays_only = all(isinstance(leaf, np.ndarray) for leaf in _leaves(first))
+    return (
+        isinstance(first, dict)
+        and arrays_only
+        and not any(difference(other, first) for other in trees[1:])
+    )
+
+
+def _columns(trees: list[Any], name: str, tensors: Tensors) -> Skeleton:
+    """Every leaf of all trees as one tensor of its distinct arrays, and who has which."""
+    shape, leaves = take_apart(trees[0], name)
+    columns = zip(*(_leaves(tree) for tree in trees), strict=True)
+    for path, column in zip(leaves, columns, strict=True):
+        distinct = {id(array): array for array in column}
+        tensors[path] = np.stack(list(distinct.values()))
+        if len(distinct) < len(column):
+            place = {key: number for number, key in enumerate(distinct)}
+            tensors[f"{path}@"] = np.array([place[id(array)] for array in column], np.int32)
+    return {"count": len(trees), "each": shape}
+
+
+def _rows(content: Skeleton, tensors: Tensors) -> list[Any]:
+    count, paths = int(content["count"]), _paths(content["each"])
+    distinct = {path: list(tensors[path]) for path in paths}
+    whose = {path: tensors.get(f"{path}@", np.arange(count)) for path in paths}
+    return [
+        put_together(
+            content["each"],
+            {path: np.asarray(distinct[path][int(whose[path][row])]) for path in paths},
+        )
+        for row in range(count)
+    ]
+
+
+def _paths(skeleton: Skeleton) -> list[str]:
+    ((kind, content),) = skeleton.items()
+    if kind == "array":
+        return [content]
+    parts = content.values() if kind == "dict" else content if kind in ("list", "tuple") else []
+    return [path for part in parts for path in _paths(part)]
+
+
+def _leaves(tree: Any) -> list[Any]:
+    if isinstance(tree, dict):
+        return [leaf for part in tree.values() for leaf in _leaves(part)]
+    if isinstance(tree, (list, tuple)):
+        return [leaf for part in tree for leaf in _leaves(part)]
+    return [tree]
+
+
+def _form(leaf: Any) -> str:
+    if isinstance(leaf, np.ndarray):
+        return f"{leaf.dtype}{list(leaf.shape)}"
+    if isinstance(leaf, dict):
+        return f"entries {', '.join(sorted(leaf)) or '(none)'}"
+    if isinstance(leaf, (list, tuple)):
+        return f"{type(leaf).__name__} of {len(leaf)}"
+    return type(leaf).__name__
+
+
+def _first(found: Any) -> str | None:
+    return next((difference for difference in found if difference), None)

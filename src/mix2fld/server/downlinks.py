@@ -1,0 +1,85 @@
+"""What the server multicasts after its step, and what a device does with it."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+
+from mix2fld.config import Config
+from mix2fld.link.payloads import Nothing, Outputs, Payload, Weights
+from mix2fld.types import Dimensions, ServerState, State
+
+
+class Downlink(ABC):
+    """What the server sends down."""
+
+    payload: Payload
+
+    def configured(self, config: Config) -> Self:
+        """This downlink with what it takes from the config; most take nothing."""
+        del config
+        return self
+
+    def start(self, dims: Dimensions) -> State:
+        """The entries that a device's state begins with, beside its weights."""
+        del dims
+        return {}
+
+    @abstractmethod
+    def value(self, server: ServerState) -> Any:
+        """What the payload carries."""
+
+    @abstractmethod
+    def received(self, value: Any) -> State:
+        """The entries of a device's state that a decoded value replaces."""
+
+
+@dataclass(frozen=True)
+class GlobalWeights(Downlink):
+    """The global model, which takes the place of the device's."""
+
+    payload: Weights = field(default_factory=Weights)
+
+    def value(self, server: ServerState) -> Any:
+        """The server's model."""
+        return server.weights
+
+    def received(self, value: Any) -> State:
+        """New weights."""
+        return {"weights": value}
+
+
+@dataclass(frozen=True)
+class GlobalOutputs(Downlink):
+    """The global outputs, which teach the device in its next local phase."""
+
+    payload: Outputs = field(default_factory=lambda: Outputs(partial_rows=True))
+
+    def start(self, dims: Dimensions) -> State:
+        """No outputs are known: zero rows."""
+        return {"teacher": np.zeros((dims.num_labels, dims.num_labels), np.float32)}
+
+    def value(self, server: ServerState) -> Any:
+        """The mean outputs."""
+        return server.outputs
+
+    def received(self, value: Any) -> State:
+        """A new teacher."""
+        return {"teacher": value}
+
+
+@dataclass(frozen=True)
+class NoDownlink(Downlink):
+    """Nothing is sent."""
+
+    payload: Nothing = field(default_factory=Nothing)
+
+    def value(self, server: ServerState) -> None:
+        """Nothing."""
+        del server
+
+    def received(self, value: Any) -> State:
+        """Nothing changes."""
+        del value
+        return {}

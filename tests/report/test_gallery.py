@@ -1,0 +1,74 @@
+"""The samples at the server, for rows of the protocol table that are not the package's own."""
+
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mix2fld.device.seeds import mixed_samples
+from mix2fld.protocol import PROTOCOLS
+from mix2fld.report.curves import with_holds
+from mix2fld.report.gallery import gallery
+from mix2fld.runs.reader import LoadedRun, read_run
+
+
+@pytest.fixture
+def run(runs: Path) -> LoadedRun:
+    found = read_run(runs / "mix2fld-s0")
+    assert found is not None
+    return found
+
+
+def test_a_wrapped_function_keeps_its_behaviour(
+    run: LoadedRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = gallery(run)
+    wrapped = replace(PROTOCOLS["mix2fld"], collect_seeds=partial(mixed_samples))
+    monkeypatch.setitem(PROTOCOLS, "mix2fld", wrapped)
+    assert gallery(run) == before
+
+
+def test_mixes_drawn_in_another_way_are_shown_without_sources(
+    run: LoadedRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Privacy needs the raw samples; those of another draw would be the wrong ones."""
+
+    def reversed_mixes(rng, images, labels, config):
+        return mixed_samples(rng, images[::-1], labels[::-1], config)
+
+    wrapped = replace(PROTOCOLS["mix2fld"], collect_seeds=reversed_mixes)
+    monkeypatch.setitem(PROTOCOLS, "mix2fld", wrapped)
+    shown = gallery(run)
+    assert shown is not None
+    assert shown["kind"] in ("inverse", "waiting")
+    assert shown["privacy"] == {}
+    for card in shown["cards"]:
+        assert all(not mix["raw"] and "privacy" not in mix["mixed"] for mix in card["mixes"])
+        assert all("privacy" not in tile for tile in card["made"])
+
+
+@pytest.mark.parametrize(("protocol", "kind"), [("fld", "raw"), ("mixfld", "mixed")])
+def test_other_kinds_of_seeds(
+    run: LoadedRun, monkeypatch: pytest.MonkeyPatch, protocol: str, kind: str
+) -> None:
+    """The record of one protocol, taken for another's: what devices draw follows the row."""
+    monkeypatch.setattr("mix2fld.report.dataset._as_recorded", lambda *_: True)
+    shown = gallery(replace(run, config=run.config.replace(protocols=protocol)))
+    assert shown is not None
+    assert shown["kind"] == kind
+    assert len(shown["cards"]) == shown["devices"]
+    first = shown["cards"][0]["mixes"][0]
+    assert len(first["mixed"]["labels"]) == (1 if kind == "raw" else 2)
+    assert (first["mixed"]["privacy"] is None) == (kind == "raw")
+
+
+def test_a_line_holds_until_a_download() -> None:
+    events = ["start", "local", "local", "download", "local"]
+    corners, heights = with_holds(events, [0.1, 0.5, 0.6, 0.4, 0.7])
+    x = np.array([0.0, 1.0, 2.0, 5.0, 6.0])
+    assert x[corners].tolist() == [0, 1, 2, 5, 5, 6]
+    assert heights.tolist() == [0.1, 0.5, 0.6, 0.6, 0.4, 0.7]
+    assert with_holds(["download"], [0.4])[1].tolist() == [0.4]
+    assert len(with_holds([], [])[0]) == 0

@@ -1,0 +1,38 @@
+"""Reports are made from records alone: nothing here asks for an engine."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import mix2fld
+
+ROOT = Path(mix2fld.__file__).parent
+ENGINES = ("jax", "optax", "flwr", "mix2fld.learning", "mix2fld.fleet", "mix2fld.models")
+MODULES = [*sorted(ROOT.glob("report/*.py")), *sorted(ROOT.glob("privacy/*.py"))]
+
+
+def imported(path: Path) -> set[str]:
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names |= {name.name for name in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names.add(node.module)
+    return names
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: path.stem)
+def test_a_report_imports_no_engine(path: Path) -> None:
+    wrong = {
+        name
+        for name in imported(path)
+        for engine in ENGINES
+        if name == engine or name.startswith(f"{engine}.")
+    }
+    assert not wrong
+
+
+def test_the_protocol_table_is_read_in_one_module() -> None:
+    readers = [path.stem for path in MODULES if "mix2fld.protocol" in imported(path)]
+    assert readers == ["protocol_view"]

@@ -1,0 +1,108 @@
+"""Groups for inverse-Mixup: drawn at random from all that there are, evenly, none twice."""
+
+from collections import Counter
+from itertools import product
+
+import numpy as np
+import pytest
+
+from mix2fld.server.inverse_mixup import Pool, find_groups, groups_wanted, inverse_groups
+from mix2fld.server.seed_sets import inversely_mixed
+from mix2fld.streams import stream
+from mix2fld.types import Dimensions, Seeds
+from toys import toy_config
+
+DEVICES, LABELS, EACH = 4, 4, 2
+
+
+def every_label_pair(devices: int = DEVICES, each: int = EACH) -> Pool:
+    """A pool in which every device has ``each`` samples of every ordered pair of labels."""
+    pairs = [(a, b) for a, b in product(range(LABELS), repeat=2) if a != b]
+    labels = np.array(pairs * each * devices, np.int32)
+    device = np.repeat(np.arange(devices), len(pairs) * each)
+    return Pool(np.zeros((len(labels), 1, 1, 1), np.uint8), labels, device)
+
+
+def drawn(pool: Pool, wanted: int, seed: int) -> list[tuple[int, ...]]:
+    groups = find_groups(pool, wanted, stream(seed, "pairs"))
+    return [tuple(group) for group in groups.members.tolist()]
+
+
+def test_groups_depend_on_the_stream_and_on_it_alone() -> None:
+    pool = every_label_pair()
+    assert drawn(pool, 20, seed=0) == drawn(pool, 20, seed=0)
+    choices = {frozenset(drawn(pool, 20, seed)) for seed in range(10)}
+    assert len(choices) == 10
+
+
+def test_few_groups_already_span_devices_and_labels() -> None:
+    """Taken in order, the first groups would all be of the first labels or devices."""
+    pool = every_label_pair()
+    for seed in range(5):
+        groups = drawn(pool, 60, seed)
+        rows = [row for group in groups for row in group]
+        assert {int(pool.device[row]) for row in rows} == set(range(DEVICES))
+        assert {frozenset(pool.labels[row].tolist()) for row in rows} == {
+            frozenset(pair) for pair in product(range(LABELS), repeat=2) if len(set(pair)) == 2
+        }
+
+
+def test_every_group_is_drawn_equally_often() -> None:
+    """Chi-squared over all groups, drawn a tenth at a time from many streams."""
+    pool = every_label_pair(devices=3, each=1)
+    every = drawn(pool, 10_000, seed=0)
+    assert len(every) == len(set(every)) == LABELS * (LABELS - 1) // 2 * 3 * 2
+    wanted, streams = len(every) // 10, 1200
+    counts = Counter(group for seed in range(streams) for group in drawn(pool, wanted, seed))
+    expected = wanted * streams / len(every)
+    squares = sum((counts[group] - expected) ** 2 / expected for group in every)
+    # Without replacement within a stream: the variance is smaller by the share not drawn.
+    freedom = len(every) - 1
+    assert squares / (1 - wanted / len(every)) == pytest.approx(
+        freedom, abs=5 * (2 * freedom) ** 0.5
+    )
+
+
+def test_all_groups_of_different_devices_are_found_once() -> None:
+    pool = every_label_pair()
+    found = drawn(pool, 10_000, seed=1)
+    expected = {
+        (one, other)
+        for one, other in product(range(len(pool.labels)), repeat=2)
+        if pool.device[one] != pool.device[other]
+        and pool.labels[one].tolist() == pool.labels[other].tolist()[::-1]
+        and pool.labels[one][0] < pool.labels[one][1]
+    }
+    assert len(found) == len(set(found))
+    assert set(found) == expected
+
+
+@pytest.mark.parametrize(
+    ("count", "inverse_samples", "samples", "groups"),
+    [("per-device", 5, 20, 10), ("total", 5, 5, 3)],
+)
+def test_counts_are_those_of_the_config(
+    count: str, inverse_samples: int, samples: int, groups: int
+) -> None:
+    config = toy_config(inverse_count=count, inverse_samples=inverse_samples)
+    pool = every_label_pair()
+    seeds = {
+        device: Seeds(pool.images[pool.device == device], pool.labels[pool.device == device])
+        for device in range(DEVICES)
+    }
+    assert groups_wanted(config) == groups
+    assert len(inverse_groups(seeds, config)[1].members) == groups
+    made = inversely_mixed(seeds, FakeTask(config))
+    assert made is not None
+    assert len(made.images) == len(made.targets) == samples
+    assert made.distinct_groups == groups
+    assert (made.targets.sum(axis=1) == 1).all()
+
+
+class FakeTask:
+    """What ``inversely_mixed`` needs of a task."""
+
+    def __init__(self, config) -> None:
+        self.config = config
+        self.seed = config.seed[0]
+        self.dims = Dimensions((), LABELS, (1, 1, 1), 10, 8)
