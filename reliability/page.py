@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from mix2fld.link import payload
+from mix2fld.link import payloads
 from mix2fld.report.markdown import markdown_table
 from mix2fld.runs import checkpoint, config_file, records
 
@@ -175,25 +175,25 @@ def render_formats() -> str:
             records.FORMAT,
             "`format` of each line",
             "`checksum` of each line, over it and the previous one",
-            "format 1 (no checksums) is read and resumed",
+            "formats 1 (no checksums) and 2 are read and resumed",
         ),
         (
             "`summary.json`",
             records.FORMAT,
             "`format`",
             "`checksum`, over it and the last record",
-            "format 1 is read",
+            "formats 1 and 2 are read",
         ),
         (
             "`checkpoint.safetensors`",
             checkpoint.FORMAT,
             "`state` in the metadata",
             "SHA-256 of all scalars and tensors",
-            "format 1 is read and resumed",
+            "formats 1 and 2 are read and resumed",
         ),
         (
             "payload",
-            payload.FORMAT,
+            payloads.FORMAT,
             "nowhere: a message of the deployment carries its own `format`, which the device checks",
             "the link's",
             "both ends must run versions with the same number",

@@ -22,9 +22,10 @@ from mix2fld.data.archives import ARCHIVE_ERRORS, read_tar, read_zip
 from mix2fld.data.own_file import read_own_file
 from mix2fld.data.readers import LAYOUTS, PlaceError, decode
 from mix2fld.errors import InputError
-from mix2fld.link.payload import Outputs, PayloadError, SeedSamples, Weights
+from mix2fld.link.payloads import Outputs, PayloadError, SeedSamples, Weights
 from mix2fld.round.clock import Clock
-from mix2fld.round.info import RoundInfo, RunState
+from mix2fld.round.info import RoundInfo
+from mix2fld.round.state import Roster, RunState
 from mix2fld.runs.checkpoint import dump_checkpoint
 from mix2fld.runs.config_file import dump_config, parse_config
 from mix2fld.runs.folder import RunFolder
@@ -88,7 +89,7 @@ def _payload_seeds() -> list[bytes]:
     float_seeds = Seeds(np.ones((2, 2, 2, 1), np.float32), np.ones((2, 2), np.int32))
     values = (weights, weights, weights, outputs, outputs, bytes_seeds, float_seeds)
     return [
-        bytes([number]) + payload.encode(value, dims)  # type: ignore[arg-type]
+        bytes([number]) + payload.encode(value, dims).data  # type: ignore[arg-type]
         for number, ((payload, dims), value) in enumerate(zip(_PAYLOADS, values, strict=True))
     ]
 
@@ -212,24 +213,31 @@ ROUNDS = 3
 
 def _state(number: int) -> RunState:
     rng = np.random.default_rng(number)
-    model = {"w": rng.normal(size=(3, 2)).astype(np.float32)}
+    model = (rng.normal(size=(3, 2)).astype(np.float32),)
     seeds = {1: Seeds(np.full((2, 2, 2, 1), number, np.uint8), np.zeros((2, 1), np.int32))}
     return RunState(
         round_number=number,
-        weights={"w": rng.normal(size=(2, 3, 2)).astype(np.float32)},
-        teachers=rng.random((2, 2, 2)).astype(np.float32),
-        seeds_due=np.array([True, False]),
+        devices=[
+            {
+                "weights": (rng.normal(size=(3, 2)).astype(np.float32),),
+                "teacher": rng.random((2, 2)).astype(np.float32),
+                "seeds_due": due,
+            }
+            for due in (True, False)
+        ],
         server=ServerState(model, np.eye(2, dtype=np.float32), seeds, number),
         clock=Clock(number / 7, number / 3),
+        roster=Roster(rng.random(2), np.array([number, 0]), np.array([number, number])),
     )
 
 
 def _info(number: int) -> RoundInfo:
-    counts = {"attempted": 2, "delivered": 1, "devices": [True, False]}
+    counts = {"attempted": 2, "delivered": 1, "devices": [0]}
     return RoundInfo(
         round=number,
         accuracy={"devices": [number / 9, 0.5], "reference": 0.5, "global": None},
         curve=[],
+        asked=[0, 1],
         uploads=counts,
         downloads=counts,
         bits={"up": 8, "down": 9},
@@ -255,7 +263,7 @@ def run_files(finished: bool) -> dict[str, bytes]:
         for number in range(1, ROUNDS + 1):
             folder.append(_info(number), _state(number))
         if finished:
-            folder.finish({"format": 2, "rounds": ROUNDS})
+            folder.finish({"format": 3, "rounds": ROUNDS})
     return {file.name: file.read_bytes() for file in sorted(path.iterdir())}
 
 
