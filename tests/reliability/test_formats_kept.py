@@ -10,6 +10,8 @@ from reliability.records import read_records
 from reliability.targets import TARGETS
 from test_damage import play
 
+from mix2fld.link.payloads import FORMAT
+
 PAYLOADS_OF_FORMAT_1 = "1e8dcc0ef9bc0354"
 
 
