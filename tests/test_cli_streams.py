@@ -54,7 +54,7 @@ def test_a_removed_working_folder_is_no_fault(tmp_path: Path) -> None:
     assert done.stdout.startswith("mix2fld ")
 
 
-def test_a_reader_that_goes_away_gives_141() -> None:
+def test_a_broken_pipe_exits_with_141() -> None:
     reader, writer = os.pipe()
     os.close(reader)
     command = [sys.executable, "-m", "mix2fld", "data", "list"]
@@ -62,3 +62,12 @@ def test_a_reader_that_goes_away_gives_141() -> None:
         done = subprocess.run(command, stdout=pipe, stderr=subprocess.PIPE, text=True, check=False)
     assert done.returncode == 141
     assert done.stderr == ""
+
+
+def test_an_error_message_to_a_broken_pipe_exits_with_141() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-m", "mix2fld", "data", "get", "mnits"]
+    with os.fdopen(writer, "w") as pipe:
+        done = subprocess.run(command, stdout=pipe, stderr=pipe, check=False)
+    assert done.returncode == 141
