@@ -1,4 +1,4 @@
-"""The config: round trips, one message for bad input, and documents that agree with it."""
+"""The config: round trips, one message for bad input, and consistent documentation."""
 
 import inspect
 import re
