@@ -39,4 +39,4 @@ class LinkCommand:
         console.print(link_table(plans))
         for plan in plans:
             if plan.problem:
-                console.print(plan.problem, style="red", markup=False)
+                console.print(plan.problem, style="red", markup=False, soft_wrap=True)
