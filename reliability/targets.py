@@ -16,7 +16,6 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
-from mix2fld.link.payload import Outputs, PayloadError, SeedSamples, Weights
 
 from mix2fld.config import Config
 from mix2fld.data.archives import ARCHIVE_ERRORS, read_tar, read_zip

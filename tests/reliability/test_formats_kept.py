@@ -4,7 +4,6 @@ import hashlib
 import json
 from pathlib import Path
 
-from mix2fld.link.payload import FORMAT
 from reliability.page import FORMATS_PAGE, PAGE, render, render_formats
 from reliability.records import read_records
 from reliability.targets import TARGETS
