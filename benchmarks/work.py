@@ -11,11 +11,11 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+from mix2fld.learning.steps import draw_samples
 from numpy.typing import NDArray
 
 from mix2fld.config import Config
 from mix2fld.data import load_dataset, partition
-from mix2fld.learning.steps import draw_samples
 from mix2fld.streams import stream
 from mix2fld.types import Dataset
 
@@ -99,7 +99,6 @@ def reference(work: Work, device: int) -> Tensors:
     """One device's weights after its steps by the package's own ``sgd_steps``."""
     import jax
     import jax.numpy as jnp
-
     from mix2fld.learning.steps import begin_phase, label_loss, one_hot, sgd_steps
 
     learner = paper_learner()
@@ -118,8 +117,9 @@ def reference(work: Work, device: int) -> Tensors:
 @lru_cache
 def paper_learner(kernel: str = "xla") -> Any:
     """The package's learner for this work: the paper's network and plain SGD."""
-    from mix2fld.config import LearningConfig
     from mix2fld.learning.steps import Learner
+
+    from mix2fld.config import LearningConfig
     from mix2fld.models import paper_cnn
 
     config = LearningConfig(learning_rate=LEARNING_RATE, kernel=kernel)

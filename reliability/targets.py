@@ -16,13 +16,13 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
+from mix2fld.link.payload import Outputs, PayloadError, SeedSamples, Weights
 
 from mix2fld.config import Config
 from mix2fld.data.archives import ARCHIVE_ERRORS, read_tar, read_zip
 from mix2fld.data.own_file import read_own_file
 from mix2fld.data.readers import LAYOUTS, PlaceError, decode
 from mix2fld.errors import InputError
-from mix2fld.link.payload import Outputs, PayloadError, SeedSamples, Weights
 from mix2fld.round.clock import Clock
 from mix2fld.round.info import RoundInfo, RunState
 from mix2fld.runs.checkpoint import dump_checkpoint

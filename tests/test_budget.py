@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from mix2fld.link.channel import Radio
 from scipy import stats
 
 from mix2fld.config import ChannelConfig
 from mix2fld.errors import InputError
 from mix2fld.link import IdealLink, RayleighLink, budget, estimate
-from mix2fld.link.channel import Radio
 from mix2fld.types import Delivery
 
 FL_BITS = 32 * 12_544

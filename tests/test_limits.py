@@ -4,8 +4,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-
 from mix2fld.learning.steps import begin_phase, draw_samples, label_loss, one_hot, sgd_steps
+
 from mix2fld.runs.simulation import make_simulation
 from mix2fld.streams import stream
 from mix2fld.types import Weights

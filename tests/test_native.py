@@ -10,9 +10,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-
-from mix2fld.config import LearningConfig
-from mix2fld.errors import InputError
 from mix2fld.learning.steps import (
     Learner,
     Phase,
@@ -24,6 +21,9 @@ from mix2fld.learning.steps import (
     label_loss,
     sgd_steps,
 )
+
+from mix2fld.config import LearningConfig
+from mix2fld.errors import InputError
 from mix2fld.models import mlp, native, paper_cnn
 
 SHAPES = [(28, 28, 1), (32, 32, 3), (8, 8, 2)]

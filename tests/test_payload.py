@@ -8,10 +8,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-
-from mix2fld.errors import InputError
 from mix2fld.link.bits import pack, unpack
 from mix2fld.link.payload import Nothing, Outputs, PayloadError, SeedSamples, Weights
+
+from mix2fld.errors import InputError
 from mix2fld.types import Dimensions, Knowledge, Seeds
 
 PAPER_SHAPES = ((3, 3, 1, 12), (12,), (3, 3, 12, 6), (6,), (1176, 10), (10,))

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from mix2fld.learning.steps import one_hot
 
 import reference_networks
 from mix2fld.config import Config
 from mix2fld.fleet.local import Simulation
-from mix2fld.learning.steps import one_hot
 from mix2fld.learning.xla import pick
 from mix2fld.models.native import small_cnn
 from mix2fld.protocol import PROTOCOLS

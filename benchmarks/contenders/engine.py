@@ -5,9 +5,9 @@ from typing import Any
 
 import jax
 import numpy as np
+from mix2fld.learning.steps import label_loss, one_hot
 
 from benchmarks.work import deal, draw, initial_weights, mean_weights, paper_learner, weight_tree
-from mix2fld.learning.steps import label_loss, one_hot
 from mix2fld.learning.xla import Trainer
 
 

@@ -4,12 +4,11 @@ import hashlib
 import json
 from pathlib import Path
 
+from mix2fld.link.payload import FORMAT
 from reliability.page import FORMATS_PAGE, PAGE, render, render_formats
 from reliability.records import read_records
 from reliability.targets import TARGETS
 from test_damage import play
-
-from mix2fld.link.payload import FORMAT
 
 PAYLOADS_OF_FORMAT_1 = "1e8dcc0ef9bc0354"
 

@@ -5,9 +5,9 @@ import math
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from mix2fld.learning.steps import average_outputs, begin_phase, label_loss, sgd_steps
 
 from mix2fld.errors import InputError
-from mix2fld.learning.steps import average_outputs, begin_phase, label_loss, sgd_steps
 from mix2fld.report.tables import results_table
 from mix2fld.runs.simulation import make_simulation, run
 from mix2fld.runs.summary import summarise

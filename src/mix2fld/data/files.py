@@ -10,6 +10,8 @@ from types import FrameType
 
 from filelock import FileLock, Timeout
 
+from mix2fld.errors import InputError
+
 PART = ".part"
 LOCK = ".lock"
 
@@ -30,6 +32,16 @@ def write_whole(path: Path, data: bytes, keep_last_as: Path | None = None) -> No
         with suppress(OSError):
             os.unlink(part)
         raise
+
+
+@contextmanager
+def writing(field: str, path: Path, hint: str = "") -> Iterator[None]:
+    """Within the block, what cannot be written is bad input, named by ``field``."""
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise InputError(f"{field} = {path}: cannot be written ({reason}){hint}") from None
 
 
 def append_whole(path: Path, data: bytes) -> None:

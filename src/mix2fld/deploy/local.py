@@ -16,9 +16,10 @@ from mix2fld.deploy.federation import Federation
 from mix2fld.deploy.settings import Settings
 from mix2fld.errors import InputError
 from mix2fld.round.info import RoundInfo
-from mix2fld.runs.folder import RunFolder, RunResult
+from mix2fld.runs.folder import RunFolder
 from mix2fld.runs.loop import Watcher
 from mix2fld.runs.records import read_records
+from mix2fld.runs.results import RunResult
 from mix2fld.streams import stream
 from mix2fld.types import Dataset
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -13,14 +13,12 @@ from mix2fld.report.curves import Floats, line, reference_points
 from mix2fld.report.protocol_view import title_of
 from mix2fld.report.series import describe_setting
 from mix2fld.report.style import style_of
-
-if TYPE_CHECKING:
-    from mix2fld.runs.folder import RunResult
+from mix2fld.runs.results import RunResult
 
 SAMPLES = 600
 
 
-def draw_curves(results: "Sequence[RunResult]", target: Path | BinaryIO) -> None:
+def draw_curves(results: Sequence[RunResult], target: Path | BinaryIO) -> None:
     """Accuracy of the reference device over simulated seconds: mean and range over seeds."""
     figure, axes = plt.subplots(figsize=(7.2, 4.2), layout="constrained")
     for protocol in dict.fromkeys(result.config.protocols[0] for result in results):
@@ -38,7 +36,7 @@ def draw_curves(results: "Sequence[RunResult]", target: Path | BinaryIO) -> None
     plt.close(figure)
 
 
-def _draw_protocol(axes: Axes, runs: "Sequence[RunResult]", protocol: str) -> None:
+def _draw_protocol(axes: Axes, runs: Sequence[RunResult], protocol: str) -> None:
     style, title = style_of(protocol), title_of(protocol)
     curves = [_seconds_and_accuracies(run) for run in runs]
     if len(curves) == 1:
@@ -51,11 +49,11 @@ def _draw_protocol(axes: Axes, runs: "Sequence[RunResult]", protocol: str) -> No
     axes.fill_between(grid, values.min(axis=0), values.max(axis=0), **band)
 
 
-def _seconds_and_accuracies(result: "RunResult") -> tuple[Floats, Floats]:
+def _seconds_and_accuracies(result: RunResult) -> tuple[Floats, Floats]:
     return line(reference_points(result.rounds, result.config.learning.local_steps), "seconds")
 
 
-def _zoomed(results: "Sequence[RunResult]") -> tuple[float, float]:
+def _zoomed(results: Sequence[RunResult]) -> tuple[float, float]:
     """Limits that leave out the first climb from an untrained model."""
     curves = [_seconds_and_accuracies(result)[1] for result in results]
     trained = np.concatenate([curve[2:] if len(curve) > 2 else curve for curve in curves])

@@ -13,6 +13,7 @@ from mix2fld.data.catalogue import DATASETS
 from mix2fld.errors import InputError
 from mix2fld.report.protocol_view import could_charge
 from mix2fld.runs.checkpoint import made_with
+from mix2fld.runs.layout import RunFiles
 from mix2fld.runs.reader import LoadedRun
 from mix2fld.streams import stream
 from mix2fld.types import Dataset
@@ -68,7 +69,7 @@ def _load(config: DataConfig, age: int | None) -> Dataset:
 
 
 def _same_samples(run: LoadedRun, dataset: Dataset) -> bool:
-    checkpoint = run.folder / "checkpoint.safetensors"
+    checkpoint = RunFiles(run.folder).checkpoint
     recorded = made_with(checkpoint).get("data") if checkpoint.is_file() else None
     return recorded in (None, _fingerprint(dataset))
 

@@ -3,18 +3,15 @@
 import base64
 import io
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from mix2fld.report.curve_plot import draw_curves
 from mix2fld.report.html import plain_table
 from mix2fld.report.over_seeds import over_seeds
 from mix2fld.report.protocol_view import title_of
-
-if TYPE_CHECKING:
-    from mix2fld.runs.folder import RunResult
+from mix2fld.runs.results import RunResult
 
 
-def results_html(results: "Sequence[RunResult]") -> str:
+def results_html(results: Sequence[RunResult]) -> str:
     """A table with a row for each protocol, and the learning curves."""
     names = list(dict.fromkeys(result.config.protocols[0] for result in results))
     rows = [

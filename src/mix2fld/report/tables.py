@@ -1,22 +1,20 @@
 """Finished runs and link budgets as tables for the terminal."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.table import Table
 
 from mix2fld.report.over_seeds import over_seeds, spread_words
 from mix2fld.report.protocol_view import title_of
 from mix2fld.report.units import in_percent
-
-if TYPE_CHECKING:
-    from mix2fld.round.plan import PlannedTransfer
-    from mix2fld.runs.folder import RunResult
+from mix2fld.round.plan import PlannedTransfer
+from mix2fld.runs.results import RunResult
 
 PLAIN: dict[str, Any] = {"box": None, "padding": (0, 1, 0, 0), "header_style": "underline"}
 
 
-def results_table(results: "Sequence[RunResult]") -> Table:
+def results_table(results: Sequence[RunResult]) -> Table:
     """One row for each protocol; with several seeds, means over them and their spread."""
     rows = {
         name: over_seeds([r.summary for r in results if r.config.protocols[0] == name])
@@ -48,7 +46,7 @@ def results_table(results: "Sequence[RunResult]") -> Table:
     return table
 
 
-def link_table(plans: "Sequence[PlannedTransfer]") -> Table:
+def link_table(plans: Sequence[PlannedTransfer]) -> Table:
     """One row for each transfer of each protocol."""
     table = Table(
         title="Link budget",

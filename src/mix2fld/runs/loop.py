@@ -9,8 +9,9 @@ from mix2fld.round.fleet import Fleet
 from mix2fld.round.info import RoundInfo
 from mix2fld.round.one_round import run_round, start_run
 from mix2fld.round.scenario import Scenario
-from mix2fld.runs.folder import RunFolder, RunResult, warn
+from mix2fld.runs.folder import RunFolder, warn
 from mix2fld.runs.interrupts import raise_if_remembered
+from mix2fld.runs.results import RunResult
 from mix2fld.runs.summary import summarise
 
 

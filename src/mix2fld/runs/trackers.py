@@ -16,10 +16,10 @@ from typing import Any, Literal, Protocol
 from mix2fld.config import Config, field_names, setting
 from mix2fld.errors import InputError
 from mix2fld.round.info import RoundInfo
-from mix2fld.runs.folder import RunResult
 from mix2fld.runs.loop import Watcher
 from mix2fld.runs.metrics import metrics_of
 from mix2fld.runs.reader import read_run
+from mix2fld.runs.results import RunResult
 
 Tracker = Literal["tensorboard", "mlflow", "wandb"]
 Metrics = dict[str, float]
