@@ -117,7 +117,8 @@ def test_frames_of_runs_and_of_devices(runs: Path) -> None:
     assert len(devices) == 3 * 4
     last = json.loads((runs / "fl-s0" / "rounds.jsonl").read_text().splitlines()[-1])
     assert devices["accuracy"].tolist()[-4:] == last["accuracy"]["devices"]
-    assert devices["uploaded"].tolist()[-4:] == last["uploads"]["devices"]
+    assert np.flatnonzero(devices["uploaded"][-4:]).tolist() == last["uploads"]["devices"]
+    assert np.flatnonzero(devices["asked"][-4:]).tolist() == last["asked"] == [0, 1, 2, 3]
 
 
 def test_time_is_split_by_where_it_went(runs: Path) -> None:

@@ -213,6 +213,7 @@ def _device_records(run: LoadedRun) -> Iterator[dict[str, Any]]:
                 "round": info["round"],
                 "device": device,
                 "accuracy": accuracy,
-                "uploaded": info["uploads"]["devices"][device],
-                "downloaded": info["downloads"]["devices"][device],
+                "asked": device in info["asked"],
+                "uploaded": device in info["uploads"]["devices"],
+                "downloaded": device in info["downloads"]["devices"],
             }
