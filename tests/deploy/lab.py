@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -102,9 +102,15 @@ def assert_same_as_engine(path: Path, devices: Path, tmp_path: Path) -> None:
     link = ReplayLink(result.rounds)
     stated = result.config.replace(computing_time="stated")
     (simulated,) = run(stated, tmp_path, dataset=toy_dataset(), link=link)
-    exact = sizes_are_exact(result.config)
+    scenario = make_simulation(stated, toy_dataset()).scenario
+    exact = scenario.wire.upload_size(with_seeds=True).exact
+    unheard: set[int] = set()
     for mine, theirs in zip(result.rounds, simulated.rounds, strict=True):
-        assert comparable(mine, mine, exact) == comparable(theirs, mine, exact)
+        asked, heard = set(mine["asked"]), set(mine["uploads"]["devices"])
+        if mine["uploads"]["attempted"]:
+            unheard = (unheard | asked) - heard
+        known = Known(unheard, scenario.reference, bits_up=exact or heard == asked)
+        assert comparable(mine, known) == comparable(theirs, known)
     deployed, simulated = (
         last_state(folder, result.config, alone)
         for folder, alone in ((path, True), (tmp_path / result.config.run_name, False))
@@ -116,11 +122,6 @@ def assert_same_as_engine(path: Path, devices: Path, tmp_path: Path) -> None:
         own = state_on_disk(path, devices, result.config, device, deployed)
         if own is not None or deployed.roster.last_turn[device]:
             assert_same_trees(own, state)
-
-
-def sizes_are_exact(config: Config) -> bool:
-    """Whether every upload has the size that is known in advance."""
-    return make_simulation(config, toy_dataset()).scenario.wire.upload_size(with_seeds=True).exact
 
 
 def last_state(path: Path, config: Config, devices_are_elsewhere: bool) -> RunState:
@@ -157,22 +158,31 @@ def assert_same_trees(mine: Any, theirs: Any) -> None:
         np.testing.assert_array_equal(tensor, others[name], err_msg=name)
 
 
-def comparable(info: dict[str, Any], deployed: dict[str, Any], exact: bool) -> dict[str, Any]:
-    """A round without what only a simulator knows, given what the ``deployed`` server knows.
+class Known(NamedTuple):
+    """What a deployed server knows of a round."""
 
-    Seconds are stated there and measured here. Of a device that was asked and not heard, the server
-    knows neither accuracy nor curve; its upload is charged by its size in advance.
-    """
+    unheard: set[int]
+    """Devices whose last upload it has not heard: it knows an older accuracy of them."""
+    reference: int
+    bits_up: bool
+    """False if it charged an upload that it never got by an upper bound."""
+
+
+def comparable(info: dict[str, Any], known: Known) -> dict[str, Any]:
+    """A round without what only a simulator knows; seconds are stated there and measured here."""
     kept = {name: value for name, value in info.items() if name not in {"seconds", "slots"}}
-    asked, heard = deployed["asked"], deployed["uploads"]["devices"]
-    if deployed["uploads"]["attempted"] and heard != asked:
-        unheard = set(asked) - set(heard)
-        own = [a for d, a in enumerate(info["accuracy"]["devices"]) if d not in unheard]
-        kept["accuracy"] = {"devices": own, "global": info["accuracy"]["global"]}
+    accuracies = enumerate(info["accuracy"]["devices"])
+    kept["accuracy"] = {
+        "devices": [accuracy for device, accuracy in accuracies if device not in known.unheard],
+        "global": info["accuracy"]["global"],
+    }
+    if known.reference in known.unheard:
         kept["curve"] = []
-        if not exact:
-            kept["bits"] = {"down": info["bits"]["down"]}
+    else:
+        kept["accuracy"]["reference"] = info["accuracy"]["reference"]
     kept["curve"] = [(p["step"], p["accuracy"], p["event"]) for p in kept["curve"]]
+    if not known.bits_up:
+        kept["bits"] = {"down": info["bits"]["down"]}
     return kept
 
 

@@ -90,6 +90,7 @@ def spoilt(trained: Trained, fault: str) -> Trained:
         "more-bits": {"bits": trained.bits + 1},
         "fewer-bits": {"bits": 100},
         "endless-bits": {"bits": (1 << 63) - 1},
+        "oversized-bits": {"upload": bytes(100_000), "bits": 800_000},
         "negative-bits": {"bits": -1},
         "no-seeds": {"seeds": None},
         "seeds": {"seeds": seeds},
