@@ -17,8 +17,8 @@ from deploy.lab import (
     assert_same_as_engine,
     deployed_config,
     diary,
-    run_in_process,
     rounds_of,
+    run_in_process,
 )
 from mix2fld.deploy import server_app
 from mix2fld.deploy.client_app import app

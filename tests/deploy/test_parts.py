@@ -149,7 +149,8 @@ def test_a_device_keeps_two_rounds(tmp_path: Path) -> None:
     for number in (1, 2, 3):
         store.save(number, {"weights": (np.full(2, number, np.float32),)})
         store.keep_download(number, bytes([number]))
-    assert (found := store.up_to(3)) is not None
+    found = store.up_to(3)
+    assert found is not None
     assert (found.round, found.download) == (3, b"\3")
     assert_same_trees(found.state, {"weights": (np.full(2, 3, np.float32),)})
     assert store.up_to(9).round == 3
