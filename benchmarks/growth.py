@@ -1,6 +1,6 @@
 """How time and memory grow: ``python -m benchmarks.growth`` measures, draws and writes the page.
 
-Every point is measured in a process of its own. ``page`` makes the picture and the page again from
+Every point is measured in a separate process. ``page`` redraws the picture and the page from
 the record; ``point NAME VALUE`` measures one point.
 """
 

@@ -7,6 +7,8 @@ import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
 
+from mix2fld.report.markdown import markdown_table
+
 mpl.use("Agg")
 
 ROOT = Path(__file__).parent.parent
@@ -18,6 +20,7 @@ TITLES = {
     "weights": "weights of the model",
     "cores": "cores",
 }
+HEADER = ("axis", "from", "to", "µs of a core for a device-step", "peak memory in GB")
 MILLION = 1_000_000
 STEPS = 6400
 
@@ -57,28 +60,27 @@ def draw(points: dict[str, list[dict[str, float]]]) -> None:
 
 
 def render(record: dict[str, Any]) -> str:
-    """The page, with every figure taken from the record or worked out from it."""
+    """The page, with every number taken or computed from the record."""
     points = record["points"]
     machine = record["machine"]
-    return f"""# How it grows
+    return f"""# Scaling
 
 Made by `make bench-growth` from `results/bench/growth.json`; do not edit it. Machine: {machine["cpu"]},
-{machine["cores"]} cores, {machine["memory_gb"]} GB. A point is the median of three local phases of FL in a
-process of its own; bars are the fastest and the slowest.
+{machine["cores"]} cores, {machine["memory_gb"]} GB. Each point is the median of three local phases of FL in a
+separate process; bars are the fastest and the slowest.
 
 ![Time and memory against devices, samples, weights and cores](images/growth.png)
 
-| axis | from | to | µs of a core for a device-step | peak memory in GB |
-|---|---|---|---|---|
-{chr(10).join(_row(name, points[name]) for name in TITLES)}
+{markdown_table(HEADER, [_row(name, points[name]) for name in TITLES])}
 
-In words:
+What the numbers show:
 
 - **Devices.** {_flatness(points["devices"])} Memory grows by
-  {_memory_per_device(points["devices"]):.2f} MB a device, {_copies(points["devices"]):.0f} times its weights, which are copied as they are mapped,
-  encoded and measured. The dataset is held once (by XLA, once for each core), whatever the devices.
-- **Samples of a device.** A step reads one sample, so its time hardly moves; a device holds row
-  numbers of the common dataset, not copies.
+  {_memory_per_device(points["devices"]):.2f} MB a device, {_copies(points["devices"]):.0f} times its weights, which are copied when they are mapped,
+  encoded and measured. The dataset is held once (by XLA, once per core), however many devices there are.
+- **Samples of a device.** A step reads one sample, so its time changes by
+  {_change(points["samples"])}; a device holds row
+  indices of the common dataset, not copies.
 - **Weights.** The step grows with the power {_slope(points["weights"]):.2f} of the number of weights
   between the smallest and the largest model: below some 100,000 weights fixed costs count, above a
   million the step is bound by reading and writing the weights.
@@ -88,12 +90,14 @@ In words:
 """
 
 
-def _row(name: str, points: list[dict[str, float]]) -> str:
+def _row(name: str, points: list[dict[str, float]]) -> tuple[str, ...]:
     first, last = points[0], points[-1]
     return (
-        f"| {TITLES[name]} | {first['value']:,.0f} | {last['value']:,.0f} "
-        f"| {first['us_per_step']:.1f} → {last['us_per_step']:.1f} "
-        f"| {first['peak_gb']:.2f} → {last['peak_gb']:.2f} |"
+        TITLES[name],
+        f"{first['value']:,.0f}",
+        f"{last['value']:,.0f}",
+        f"{first['us_per_step']:.1f} → {last['us_per_step']:.1f}",
+        f"{first['peak_gb']:.2f} → {last['peak_gb']:.2f}",
     )
 
 
@@ -102,8 +106,14 @@ def _flatness(points: list[dict[str, float]]) -> str:
     apart = max(times) / min(times) - 1
     return (
         f"From {points[0]['value']:,.0f} to {points[-1]['value']:,.0f} devices the cost of a "
-        f"device-step stays within {apart:.0%}."
+        f"device-step stays within {100 * apart:.1f} %."
     )
+
+
+def _change(points: list[dict[str, float]]) -> str:
+    """How the time of a step changes from the first to the last point."""
+    apart = 100 * (points[-1]["us_per_step"] / points[0]["us_per_step"] - 1)
+    return f"{apart:+.1f} % with {points[-1]['value'] / points[0]['value']:,.0f} times the samples"
 
 
 def _memory_per_device(points: list[dict[str, float]]) -> float:
@@ -141,28 +151,29 @@ def _million(points: dict[str, list[dict[str, float]]]) -> str:
     unmixed_gb = MILLION * 100 * 784 * 4 / 1e9
     own_gb = MILLION * 500 * 784 / 1e9
     slot_bits = 2 * 10e6 / MILLION * 2 * 1e-3
-    return f"""## A million devices, on paper
+    rows = (
+        ("local phases", f"{training:,.0f} core-hours", f"{training * 3.6:,.0f} s"),
+        ("accuracy of every device on 10,000 images", f"{testing:,.0f} core-hours", f"{testing * 3.6:,.0f} s"),
+        ("weights of all devices", f"{weights_gb:,.0f} GB", f"{weights_gb:,.0f} MB a core"),
+        ("samples, if each device has its own", f"{own_gb:,.0f} GB", f"{own_gb:,.0f} MB a core"),
+        ("FL uploads to one server", f"{weights_gb:,.0f} GB", f"{weights_gb * 0.8:,.0f} s over 10 Gbit/s"),
+        ("Mix2FLD outputs to one server", f"{outputs_gb:.1f} GB", f"{outputs_gb * 0.8:.1f} s over 10 Gbit/s"),
+        ("Mix2FLD seeds, once", f"{seeds_gb:,.0f} GB", f"{seeds_gb * 0.8:,.0f} s over 10 Gbit/s"),
+        ("inverse-Mixup samples at the server", f"{unmixed_gb:,.0f} GB", "does not fit one machine"),
+    )  # fmt: skip
+    return f"""## A million devices, estimated
 
-What the figures above say about a cluster, for the paper's numbers (K = {STEPS:,}, N_S = 50, N_I = 100):
+What the numbers above imply for a cluster, with the paper's numbers (K = {STEPS:,}, N_S = 50, N_I = 100):
 
-| part of a round | needs | on 1,000 cores |
-|---|---|---|
-| local phases | {training:,.0f} core-hours | {training * 3.6:,.0f} s |
-| accuracy of every device on 10,000 images | {testing:,.0f} core-hours | {testing * 3.6:,.0f} s |
-| weights of all devices | {weights_gb:,.0f} GB | {weights_gb:,.0f} MB a core |
-| samples, if each device has its own | {own_gb:,.0f} GB | {own_gb:,.0f} MB a core |
-| FL uploads to one server | {weights_gb:,.0f} GB | {weights_gb * 0.8:,.0f} s over 10 Gbit/s |
-| Mix2FLD outputs to one server | {outputs_gb:.1f} GB | {outputs_gb * 0.8:.1f} s over 10 Gbit/s |
-| Mix2FLD seeds, once | {seeds_gb:,.0f} GB | {seeds_gb * 0.8:,.0f} s over 10 Gbit/s |
-| Mix2FLD unmixed samples at the server | {unmixed_gb:,.0f} GB | does not fit one machine |
+{markdown_table(("part of a round", "needs", "on 1,000 cores"), rows)}
 
 What breaks first, in this order:
 
 1. **The radio of the paper.** FDMA leaves each of a million devices {slot_bits:.2f} bits a slot; even the
    3,200 bits of outputs need {3200 / slot_bits:,.0f} slots. Devices would have to be scheduled in groups.
-2. **The server's unmixed samples.** N_I counts for each device, but 3,200 steps look at 3,200 samples at
-   the most: they would have to be made when they are drawn, not all beforehand.
+2. **The inverse-Mixup samples of the server.** N_I is per device, but 3,200 steps use at most 3,200
+   samples: they would have to be generated when they are drawn, not all in advance.
 3. **One server for FL.** Its uploads fill a 10 Gbit/s link for {weights_gb * 0.8:,.0f} s a round; the mean of weights is
-   a sum and can be taken in a tree. Outputs are {weights_gb / outputs_gb:,.0f} times smaller and need none.
-4. **Measuring every device.** It costs {testing / training:.0%} of the training; a sample of a thousand devices
-   would do."""
+   a sum and can be computed in a tree. Outputs are {weights_gb / outputs_gb:,.0f} times smaller and need none.
+4. **Measuring every device.** It costs {100 * testing / training:.1f} % of the training; a sample of a thousand devices
+   would suffice."""

@@ -10,7 +10,7 @@ import numpy as np
 from benchmarks.work import Tensors, Work, mean_weights, paper_work
 
 Prepare = Callable[[Work], Callable[[], list[Tensors]]]
-"""Takes the work of a process, converts its data, and gives the function that is timed."""
+"""Takes the work of a process, converts its data, and returns the function that is timed."""
 
 
 def measure_in_processes(

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.table import BY_NAME, CHECK_STEPS, CONTENDERS, Contender
+from mix2fld.report.markdown import markdown_table
 
 ROOT = Path(__file__).parent.parent
 RECORD = ROOT / "results" / "bench" / "bench.json"
@@ -24,36 +25,36 @@ This page is made by `make bench` from `results/bench/bench.json`; do not edit i
 
 ## What is measured
 The paper's local phase: 10 devices, each with 500 MNIST samples of the paper's non-iid partition,
-take SGD steps of one uniformly drawn sample each (learning rate 0.01, cross-entropy) on the
+take SGD steps on one uniformly drawn sample each (learning rate 0.01, cross-entropy) on the
 network of 12,544 weights. The unit is **microseconds per device-step on all cores**: wall time of
 the local phase, divided by devices and steps, times the cores of the machine. A contender that
-leaves a core idle pays for it. Compiling and warming up are not counted; they stand in a column of
-their own. Every contender starts from the same weights, uses the same draws, runs in a fresh
-process, and has to arrive at the same weights."""
+leaves a core idle is charged for it. Compilation and warm-up are not counted; they have their own
+column. Every contender starts from the same weights, uses the same draws, runs in a fresh process,
+and has to end with the same weights."""
 
 MEANING = """\
-## What the figures mean
+## What the numbers mean
 - **The limit** is a C kernel written by hand for this network (`src/mix2fld/native/small_cnn.c`),
-  compiled for the machine at hand and called with nothing around it. The engine calls the same code
-  where a C compiler is there, so its ratio says what the engine adds to it; the path that any other
-  model takes, and this one where there is no compiler, is the row below.
+  compiled for the current machine and called with nothing around it. The simulator calls the same
+  code where a C compiler is available, so its ratio is the simulator's overhead; any other model,
+  and this one without a compiler, takes the path of the row below.
 - **PyTorch, plain loop** is what a user writes; the frameworks that run a PyTorch client cannot be
   faster than it. One process is charged for the cores that it leaves idle.
-- **PyTorch at its best** is the fastest that we could write with it: `torch.func.vmap` over
+- **PyTorch at its best** is the fastest version that we could write: `torch.func.vmap` over
   devices, convolutions as matrix products, eight steps in one `torch.compile`d call
   (`benchmarks/contenders/torch_best.py`).
-- **Frameworks** get one process to a core and their samples laid out beforehand, without a data
-  loader. Their work per round around the local phase (starting clients, moving weights) is
-  counted, because a user waits for it; with the paper's K it is small.
+- **Frameworks** get one process per core and samples prepared in advance, without a data loader.
+  Their overhead per round (starting clients, moving weights) is counted, because a user waits for
+  it; with the paper's K it is small.
 - A ratio is taken within a pass and shown as the median with the smallest and the largest over the
   passes."""
 
 
 HOW_TO = """\
 ## Run it
-`make bench` makes an environment of its own (`.venv-bench`), measures everything on an otherwise
-idle machine and writes this page. `make bench ARGS="--quick --passes 1"` tries it out;
-`ARGS="--only limit engine"` measures some. Both leave this page alone."""
+`make bench` creates a separate environment (`.venv-bench`), measures everything on an otherwise
+idle machine and writes this page. `make bench ARGS="--quick --passes 1"` is a short trial;
+`ARGS="--only limit engine"` measures a selection. Both leave this page unchanged."""
 
 
 def main() -> None:
@@ -106,12 +107,6 @@ def spread(figures: Iterable[float], digits: int = 1) -> str:
     return f"{middle} ({low}–{high})"
 
 
-def markdown(head: Row, rows: Iterable[Row]) -> str:
-    """A table."""
-    lines = [head, tuple("---" for _ in head), *rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
-
-
 def of_kind(record: Record, kind: str) -> list[Contender]:
     """Contenders of a kind that were measured."""
     there = {row["name"] for row in record["records"]}
@@ -140,11 +135,11 @@ def summary(record: Record) -> str:
         f"Median of {record['passes']} passes, smallest and largest in brackets. Where K is below "
         f"{PAPER_STEPS:,}, the local phase was cut short to save time; the figure is per step."
     )
-    return markdown(head, rows) + "\n\n" + note
+    return markdown_table(head, rows) + "\n\n" + note
 
 
 def left_out(record: Record) -> str:
-    """Who could not be measured."""
+    """The contenders that could not be measured."""
     lines = [
         f"- {BY_NAME[name].title}: `{reason}`" for name, reason in record["unavailable"].items()
     ]
@@ -194,7 +189,7 @@ def rounds(record: Record) -> str:
         "Evaluation is the accuracy of all devices, of the points of the learning curve and of "
         "the server on the 10,000 test samples.\n\n"
     )
-    return text + markdown(head, [row(protocol) for protocol in found[0]["rounds"]])
+    return text + markdown_table(head, [row(protocol) for protocol in found[0]["rounds"]])
 
 
 def growth(record: Record) -> str:
@@ -207,7 +202,11 @@ def growth(record: Record) -> str:
         )
         for c in of_kind(record, "growth")
     ]
-    text = markdown(("", "µs per device-step", "× 10 devices"), rows) if rows else "Not measured."
+    text = (
+        markdown_table(("", "µs per device-step", "× 10 devices"), rows)
+        if rows
+        else "Not measured."
+    )
     if peak := values(record, "memory", "peak_gb"):
         text += (
             "\n\nPeak memory of a whole Mix2FLD round with 1,000 devices of 500 samples: "
@@ -217,7 +216,7 @@ def growth(record: Record) -> str:
 
 
 def targets(record: Record) -> str:
-    """What was aimed at and what came out; medians."""
+    """Targets and measured medians."""
     rows = []
 
     def add(aim: str, figures: list[float], met: Callable[[float], bool], unit: str = "×") -> None:
@@ -248,7 +247,7 @@ def targets(record: Record) -> str:
         add(aim, ratios(record, contender.name, "engine"), lambda x: abs(x - 1) <= 0.15)
     peak = list(values(record, "memory", "peak_gb").values())
     add("1,000 devices in under 2.5 GB", peak, lambda x: x < 2.5, "GB")
-    return markdown(("target", "median", ""), rows)
+    return markdown_table(("target", "median", ""), rows)
 
 
 def evaluation_share(parts: dict[str, float]) -> float:
@@ -268,7 +267,7 @@ def conversion_ratios(record: Record) -> list[float]:
 
 
 def machine(record: Record) -> str:
-    """What it ran on."""
+    """The machine."""
     found = record["machine"]
     versions = ", ".join(f"{name} {version}" for name, version in found["versions"].items())
     loads = [row["load_before"] for row in record["records"]]

@@ -1,4 +1,4 @@
-"""Measure all contenders, each in a process of its own, one after another, in several passes.
+"""Measure all contenders, each in a separate process, one after another, in several passes.
 
 The order within a pass is fixed, so that whatever the machine does over time meets all of them.
 """

@@ -1,7 +1,7 @@
-"""Kills real ``mix2fld run`` processes at random instants until each run is done.
+"""Kills real ``mix2fld run`` processes at random instants until each run is finished.
 
-Every other start is ``mix2fld resume``. The folder must end with the bytes of a run that nobody
-killed.
+About half of the restarts are ``mix2fld resume``. The folder must end with the bytes of an
+uninterrupted run.
 """
 
 import argparse
@@ -40,7 +40,7 @@ class Victim:
         self.kills: list[str] = []
         self.starts: Counter[str] = Counter()
 
-    def play_whole(self) -> None:
+    def run_uninterrupted(self) -> None:
         """The run to compare with."""
         done = subprocess.run(
             self._process([*self._command, str(self.whole)]), capture_output=True, check=False
@@ -65,13 +65,13 @@ class Victim:
             assert process.returncode == 0, said.decode()
 
     def finish(self) -> None:
-        """Let it come to its end."""
+        """Let it finish."""
         process = self.start()
         _, said = process.communicate(timeout=PATIENCE_SECONDS)
         assert process.returncode == 0, said.decode()
 
     def compare(self) -> int:
-        """How many runs there are, all of them as if nobody had killed them."""
+        """How many runs there are; fails unless each is identical to the uninterrupted one."""
         for name in self.names:
             found, whole = contents(self.out / name), contents(self.whole / name)
             wrong = [f for f in {*found, *whole} if found.get(f) != whole.get(f)]
@@ -97,7 +97,7 @@ class Victim:
         return all((self.out / name / "summary.json").exists() for name in self.names)
 
     def state(self) -> str:
-        """What the kill left behind, in the run that was under way."""
+        """What the kill left behind, in the run that was in progress."""
         folders = [self.out / name for name in self.names]
         if not all((folder / "config.toml").exists() for folder in folders):
             return "while the runs were set up"
@@ -112,7 +112,7 @@ class Victim:
         newest = max((c.stat().st_mtime_ns for c in folder.glob("checkpoint*")), default=0)
         if rounds.stat().st_mtime_ns > newest:
             return "between record and checkpoint"
-        return "while a round was played"
+        return "while a round was simulated"
 
     def _process(self, arguments: Sequence[str]) -> list[str]:
         return [sys.executable, "-m", "mix2fld", *arguments]
@@ -125,7 +125,7 @@ def kill_runs(
     rounds: int = ROUNDS,
     keep: bool = False,
 ) -> dict[str, Any]:
-    """Kill each group's comparison so often; the counts of where the kills fell."""
+    """Kill each group's comparison ``kills_each`` times; counts of where the kills hit."""
     where: Counter[str] = Counter()
     starts: Counter[str] = Counter()
     kills: dict[str, int] = {}
@@ -136,7 +136,7 @@ def kill_runs(
             title = ", ".join(protocols)
             rng = random.Random(f"{seed} {title}")
             victim = Victim(protocols, rounds, file, Path(scratch) / title, rng)
-            victim.play_whole()
+            victim.run_uninterrupted()
             while len(victim.kills) < kills_each:
                 left = victim.all_rounds - victim.rounds()
                 share = max(1, left // (kills_each - len(victim.kills)))

@@ -1,4 +1,4 @@
-"""Lets every file operation of a run go wrong in turn; the next start must reach the same bytes."""
+"""Makes every file operation of a run fail in turn; the next start must reach the same bytes."""
 
 import argparse
 import shutil
@@ -13,7 +13,8 @@ from mix2fld.data import load_dataset
 from mix2fld.errors import InputError
 from mix2fld.protocol import PROTOCOLS
 from mix2fld.round.info import RoundInfo
-from mix2fld.runs.simulation import Watcher, run
+from mix2fld.runs.simulation import Watcher
+from mix2fld.runs.simulation import run as simulate
 from mix2fld.types import Dataset
 from reliability.faulty_disk import FAULTS, INSTANTS, Crash, Fault, FaultyDisk, Instant, on
 from reliability.records import write_record
@@ -23,7 +24,7 @@ NEVER = 1 << 30
 
 
 class Quiet(Watcher):
-    """Says nothing; stops after so many rounds, if asked to."""
+    """Prints nothing; stops after so many rounds, if asked to."""
 
     def __init__(self, stop_after: int = NEVER) -> None:
         self.stop_after = stop_after
@@ -44,44 +45,44 @@ class Bench:
         self.config = small_config(str(file), protocols=protocol)
         self.dataset, self.scratch = dataset, scratch
         self.out = scratch / "run"
-        self.play(scratch / "whole")
+        self.run(scratch / "whole")
         self.whole = contents(scratch / "whole" / self.config.run_name)
 
-    def play(self, out: Path, **options: Any) -> None:
-        run(self.config, out, dataset=self.dataset, **{"watcher": Quiet(), **options})
+    def run(self, out: Path, **options: Any) -> None:
+        simulate(self.config, out, dataset=self.dataset, **{"watcher": Quiet(), **options})
 
     @property
     def folder(self) -> Path:
         return self.out / self.config.run_name
 
     def begin(self, start: str) -> dict[str, Any]:
-        """Make the folder that a trial starts from; gives the options to play it with."""
+        """Make the folder that a trial starts from; returns the options of its run."""
         shutil.rmtree(self.out, ignore_errors=True)
         if start == "a damaged checkpoint":
-            self._play_two_rounds()
+            self._run_two_rounds()
             newest = self.folder / "checkpoint.safetensors"
             newest.write_bytes(newest.read_bytes()[:-9])
         elif start == "a damaged record":
-            self._play_two_rounds()
+            self._run_two_rounds()
             rounds = self.folder / "rounds.jsonl"
             rounds.write_bytes(rounds.read_bytes().replace(b"accuracy", b"accurazy", 1))
         elif start == "a run to overwrite":
-            self._play_two_rounds()
+            self._run_two_rounds()
             return {"overwrite": True}
         return {}
 
-    def _play_two_rounds(self) -> None:
+    def _run_two_rounds(self) -> None:
         try:
-            self.play(self.out, watcher=Quiet(stop_after=2))
+            self.run(self.out, watcher=Quiet(stop_after=2))
         except KeyboardInterrupt:
             return
 
     def trial(self, start: str, fault_at: int, instant: Instant, fault: Fault) -> bool:
-        """Whether the fault happened; fails unless the run then goes on to the same bytes."""
+        """Whether the fault happened; fails unless the run then resumes to the same bytes."""
         options = self.begin(start)
         with on(FaultyDisk(fault_at, instant, fault)) as disk:
             try:
-                self.play(self.out, **options)
+                self.run(self.out, **options)
             except Crash:
                 pass
             except InputError as error:
@@ -89,7 +90,7 @@ class Bench:
                 assert "No space left" in str(error)
         if len(disk.operations) <= fault_at:
             return False
-        self.play(self.out, **options)
+        self.run(self.out, **options)
         found = contents(self.folder)
         damaged = {name for name in found if name.endswith(".damaged")}
         assert {name: found[name] for name in found if name not in damaged} == self.whole, (
@@ -102,7 +103,7 @@ class Bench:
         """The file operations of a run without a fault."""
         options = self.begin(start)
         with on(FaultyDisk(NEVER, "before", "process dies")) as disk:
-            self.play(self.out, **options)
+            self.run(self.out, **options)
         return disk.operations
 
 
@@ -157,7 +158,7 @@ def report(counts: dict[str, Counter[str]]) -> dict[str, Any]:
 
 
 def in_memory() -> str | None:
-    """A folder in memory, if there is one: the faults are played, no disk has to be slow."""
+    """A folder in memory, if there is one: the faults are simulated, so no disk is needed."""
     return "/dev/shm" if Path("/dev/shm").is_dir() else None
 
 

@@ -1,6 +1,6 @@
 """Hostile and careless input: each reader gets many damaged files, none may do harm.
 
-Beside a plain mutation fuzzer, atheris looks for new paths through the code where it is installed.
+Besides a plain mutation fuzzer, atheris searches for new code paths where it is installed.
 """
 
 import argparse
@@ -23,7 +23,7 @@ SECONDS_FOR_ONE = 10.0
 
 
 class FindingError(AssertionError):
-    """An input that did harm; the message gives it."""
+    """An input that did harm; the message quotes it."""
 
 
 def fuzz(target: Target, inputs: int, seed: int) -> dict[str, Any]:
@@ -50,7 +50,7 @@ def fuzz(target: Target, inputs: int, seed: int) -> dict[str, Any]:
 
 
 def try_one(target: Target, data: bytes) -> bool:
-    """Whether the target took it."""
+    """Whether the target accepted it."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

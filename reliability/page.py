@@ -3,7 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-from mix2fld.link import payload
+from mix2fld.link import payloads
+from mix2fld.report.markdown import markdown_table
 from mix2fld.runs import checkpoint, config_file, records
 
 ROOT = Path(__file__).parent.parent
@@ -37,57 +38,57 @@ def render(found: dict[str, dict[str, Any]]) -> str:
 
 HEAD = """# Reliability
 
-What may go wrong with a run, what happens then, and how it was tried. Every figure on this page is
-written by the command named beside it, from `results/reliability`; `make test` has a short form of
-each. What is promised of the files is in [formats](formats.md).
+What can go wrong with a run, what happens then, and how it was tested. Every number on this page is
+written by the command named beside it, from `results/reliability`; `make test` runs a short form of
+each. The guarantees about files are in [formats](formats.md).
 
 | what happens | what the user gets |
 |---|---|
-| the process is killed, the power fails | the same command, or `mix2fld resume DIR`, goes on after the last finished round; `rounds.jsonl`, `summary.json` and the last checkpoint end with the same bytes as without it |
-| Ctrl-C | the round that is being written is written; one line says how to go on; exit code 130 |
-| a checkpoint is damaged | found by its SHA-256; it is set aside as `….damaged`, the one before it is used, the user is told |
-| a record is damaged | found by its checksum, which also covers the line before it; set aside, and what cannot be trusted is played again |
-| a finished run is damaged | it is no result: whoever reads it gets one line that names the file and `mix2fld resume` |
-| `config.toml` was changed, the samples are other ones | refused, with both values |
+| the process is killed, the power fails | the same command, or `mix2fld resume DIR`, resumes after the last finished round; `rounds.jsonl`, `summary.json` and the last checkpoint end with the same bytes as an uninterrupted run |
+| Ctrl-C | a round that is being written is written in full; one line says how to resume; exit code 130 |
+| a checkpoint is damaged | detected by its SHA-256; it is set aside as `….damaged`, the previous one is used, the user is warned |
+| a record is damaged | detected by its checksum, which also covers the previous line; set aside, and rounds that cannot be trusted are simulated again |
+| a finished run is damaged | it is not read as a result: one line names the file and `mix2fld resume` |
+| `config.toml` or the data changed | refused, with both values |
 | a file is of a newer format, a folder holds something else | refused, nothing is touched |
-| a cached dataset is damaged | found by checksum, set aside, fetched again |
+| a cached dataset is damaged | detected by its checksum, set aside, downloaded again |
 | the disk is full or read-only | one line; finished rounds are kept |
-| two processes on one run | the second is refused; the lock of a dead process is free |
-| training or conversion diverges | stops with round, device and likely cause; nothing that is not a finite number is ever recorded; a run whose devices end no better than guessing says so |
-| hostile files | refused in one line: no code is run, nothing is unpacked to disk, and no array is made that is larger than 256 MiB or 100 times its file |
+| two processes on one run | the second is refused; the lock of a dead process is released |
+| training or conversion diverges | stops with round, device and likely cause; only finite numbers are ever recorded; a run whose devices end at chance level warns |
+| hostile files | refused in one line: no code is executed, nothing is unpacked to disk, and no array is allocated that is larger than 256 MiB or 100 times its file |
 """
 
-CRASH = """Real `mix2fld run` processes get SIGKILL at random instants and are started again, by the same command
-or by `mix2fld resume`, until they are done. Then the folder is compared, byte for byte, with that of a
-run that nobody killed.
+CRASH = """Real `mix2fld run` processes receive SIGKILL at random instants and are restarted, by the same command
+or by `mix2fld resume`, until they finish. The folder is then compared, byte for byte, with that of an
+uninterrupted run.
 """
 
-FAULTS = """Each operation that a run does on disk goes wrong in turn, before it, half done, or after it: the process
-dies; the power is cut, and with it goes all that was not synced; the same, but new names survive; the
-disk is full. The run starts from an empty folder, from one with a damaged checkpoint or record, or
-overwrites another; after the fault it is started again and compared as above.
+FAULTS = """Each disk operation of a run fails in turn, before it starts, halfway, or after it: the process dies; the
+power is cut, and everything that was not synced is lost; the same, but new file names survive; the disk
+is full. The run starts from an empty folder, from one with a damaged checkpoint or record, or overwrites
+another; after the fault it is restarted and compared as above.
 """
 
-FUZZ = """Sound files are damaged at random and read: an input is accepted, with a value that is checked, or refused
-by the documented error; anything else stops the fuzzer, and there is no record. What is accepted of a run
-folder must be the true rounds and the true state. Atheris, where it installs, looks for inputs that take
-new paths through the code.
+FUZZ = """Valid files are damaged at random and read: an input is accepted, with a value that is checked, or rejected
+with the documented error; anything else stops the fuzzer without a record. Whatever is accepted from a run
+folder must be the true rounds and the true state. Atheris, where it can be installed, searches for inputs
+that reach new code paths.
 """
 
-SOAK = """Runs of all protocols in one process, each pass into a folder, one of them stopped and resumed, results
-read back. Growth is the slope of a straight line through the second half.
+SOAK = """Runs of all protocols in one process, each pass into its own folder, one run of it interrupted and resumed,
+results read back. Growth is the slope of a linear fit to the second half.
 """
 
 TAIL = """## Limits
 
-- Byte for byte holds on one machine with one set of versions: another processor, XLA or compiler rounds
-  otherwise. A run that goes on with another kernel than it began with says so.
-- With `computing_time = "measured"`, seconds are those of each start.
-- Files of format 1, from before there were checksums, are read on trust.
-- A model or a link of one's own is told apart by its name or class, not by its code.
+- Byte-for-byte equality holds on one machine with one set of versions: another processor, XLA or compiler
+  rounds differently. A run that resumes with another kernel than it started with warns.
+- With `computing_time = "measured"`, seconds are measured anew after each restart.
+- Files of format 1, which have no checksums, are trusted.
+- A custom model or link is identified by its name or class, not by its code.
 - The records of `mix2fld reproduce` and what `mix2fld export` writes are plain files without checksums.
-- Checksums are against accidents, not against forgery.
-- A sync is as good as the disk that answers it.
+- Checksums protect against accidents, not against forgery.
+- A sync is only as reliable as the disk that confirms it.
 """
 
 
@@ -99,7 +100,7 @@ def _section(title: str, command: str, text: str, record: Any, table: Any) -> st
 def _crash(record: dict[str, Any]) -> str:
     rows = [
         ("SIGKILLs", record["kills"]),
-        ("runs that ended with the same bytes", record["identical"]),
+        ("runs that ended with identical bytes", record["identical"]),
     ]
     rows += [(f"killed {where}", count) for where, count in sorted(record["where"].items())]
     rows += [(f"started by {how}", count) for how, count in sorted(record["starts"].items())]
@@ -107,7 +108,7 @@ def _crash(record: dict[str, Any]) -> str:
     together = sum(n for name, n in record["group"].items() if "," in name)
     return (
         _table(("", "count"), rows)
-        + f"\nKills by protocol: {groups}; of all together: {together}.\n"
+        + f"\nKills by protocol: {groups}; of a run of all protocols: {together}.\n"
     )
 
 
@@ -147,12 +148,12 @@ def _soak(record: dict[str, Any]) -> str:
         ("runs", f"{record['runs']:,}"),
         ("rounds", f"{record['rounds']:,}"),
         (
-            "memory after the first pass, half-way, at the end, MB",
+            "memory after the first pass, halfway, at the end, MB",
             f"{memory['after_first_pass']}, {memory['half_way']}, {memory['end']}",
         ),
-        ("growth, MB an hour", memory["growth_per_hour"]),
+        ("growth, MB per hour", memory["growth_per_hour"]),
         (
-            "open files at first, at most, at the end",
+            "open files: first, most, last",
             f"{files['first']}, {files['most']}, {files['end']}",
         ),
     ]
@@ -160,81 +161,78 @@ def _soak(record: dict[str, Any]) -> str:
 
 
 def render_formats() -> str:
-    """The page of promises, with the numbers that the code has."""
+    """The page of guarantees, with the format numbers of the code."""
     rows = [
         (
             "`config.toml`",
             config_file.FORMAT,
             "`format`",
             "first line, over the rest",
-            "without a number it is of format 1: files written by hand need none",
+            "without a number: format 1, so files written by hand need none",
         ),
         (
             "`rounds.jsonl`",
             records.FORMAT,
             "`format` of each line",
-            "`checksum` of each line, over it and the one before",
-            "format 1 (no checksums) is read, and gone on with",
+            "`checksum` of each line, over it and the previous one",
+            "formats 1 (no checksums) and 2 are read and resumed",
         ),
         (
             "`summary.json`",
             records.FORMAT,
             "`format`",
             "`checksum`, over it and the last record",
-            "format 1 is read",
+            "formats 1 and 2 are read",
         ),
         (
             "`checkpoint.safetensors`",
             checkpoint.FORMAT,
             "`state` in the metadata",
             "SHA-256 of all scalars and tensors",
-            "format 1 is read, and gone on with",
+            "formats 1 and 2 are read and resumed",
         ),
         (
             "payload",
-            payload.FORMAT,
-            "beside it, in the message",
+            payloads.FORMAT,
+            "nowhere: a message of the deployment carries its own `format`, which the device checks",
             "the link's",
-            "both ends must have the same number; it is not charged, as the dimensions are not",
+            "both ends must run versions with the same number",
         ),
     ]
     return FORMATS.format(
-        table=_table(("file", "format", "where it stands", "checksum", "older ones"), rows)
+        table=_table(("file", "format", "where it is stored", "checksum", "older formats"), rows)
     )
 
 
 FORMATS = """# Formats
 
-What is written to disk or sent carries a format number. A number goes up when a reader of the number
-before would misread the file, and only then: a new field is not a new format.
+Everything that is written to disk or sent has a format number. It is raised only when a reader of the
+previous number would misread the file: a new field is not a new format.
 
 {table}
-Promises:
+Guarantees:
 
-- A version of mix2fld reads every format from 1 to the one that it writes.
-- A newer format is refused with one line, and the file is left as it is.
+- Every version of mix2fld reads all formats from 1 to the one it writes.
+- A newer format is refused with one line, and the file is not touched.
 - `format` and `checksum` keep their place and meaning in every format, so that a newer file and a
   damaged one are never mistaken for each other.
-- `rounds.jsonl` is one JSON object a line, finite numbers only; a line is never changed after it is
-  written. While a run is under way the last line may be incomplete: wait for its end.
-- The bytes of a payload of one format never change: `tests/reliability/test_formats_kept.py` holds
+- `rounds.jsonl` has one JSON object per line, finite numbers only; a line is never changed after it is
+  written. While a run is in progress the last line may be incomplete.
+- The bytes of a payload of one format never change: `tests/reliability/test_formats_kept.py` compares
   them.
 
-The checksum of a line is the first 16 hexadecimal digits of the SHA-256 of the line before's checksum
+The checksum of a line is the first 16 hexadecimal digits of the SHA-256 of the previous line's checksum
 (nothing for the first line), followed by the line without its own, as `json.dumps` writes it.
 `checkpoint.previous.safetensors` is the checkpoint before the last, kept until the run is finished;
-`.part` is a file that is being written, `.lock` says that a process is at work, and `.damaged` is what
-was found damaged and set aside. All but the last are removed by the next start.
+`.part` is a file that is being written, `.lock` marks a run in progress, and `.damaged` is a damaged file
+that was set aside. All but the last are removed by the next start.
 """
 
 
-def _table(heads: tuple[str, ...], rows: list[tuple[Any, ...]]) -> str:
-    def line(cells: tuple[Any, ...]) -> str:
-        shown = (f"{cell:,}" if isinstance(cell, int) else str(cell) for cell in cells)
-        return f"| {' | '.join(shown)} |\n"
-
-    dashes = "|---" + "|---:" * (len(heads) - 1) + "|\n" if len(heads) != 5 else "|---" * 5 + "|\n"
-    return line(heads) + dashes + "".join(map(line, rows))
+def _table(header: tuple[str, ...], rows: list[tuple[Any, ...]]) -> str:
+    """Whole numbers with thousands separators."""
+    shown = ([f"{c:,}" if isinstance(c, int) else str(c) for c in cells] for cells in rows)
+    return markdown_table(header, shown) + "\n"
 
 
 if __name__ == "__main__":

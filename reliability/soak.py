@@ -1,7 +1,7 @@
 """An hour of runs in one process: memory and open files must stay flat.
 
-Every pass plays all protocols into a folder, stops one of them on the way and resumes it, reads the
-results back and prints their table into nothing.
+Every pass runs all protocols into a folder, interrupts one of them and resumes it, reads the
+results back and renders their table.
 """
 
 import argparse
@@ -42,7 +42,7 @@ class Stopper(Watcher):
 
 
 def memory_mb() -> float:
-    """What this process has in memory now."""
+    """Resident memory of this process."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * PAGE_BYTES / 1e6
 
@@ -52,7 +52,7 @@ def open_files() -> int:
 
 
 def one_pass(number: int, file: Path, folder: Path) -> int:
-    """Rounds played."""
+    """How many rounds were simulated."""
     names = list(PROTOCOLS)
     config = small_config(str(file), protocols=tuple(names), seed=number)
     dataset = load_dataset(config.data)
@@ -66,7 +66,7 @@ def one_pass(number: int, file: Path, folder: Path) -> int:
 
 
 def soak(minutes: float, record_every: float = 60.0) -> dict[str, Any]:
-    """Play until the time is over; the record is written on the way."""
+    """Run until the time is over; the record is updated meanwhile."""
     started = last = time.monotonic()
     samples: list[tuple[float, float, int]] = []
     passes = rounds = 0

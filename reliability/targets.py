@@ -22,9 +22,10 @@ from mix2fld.data.archives import ARCHIVE_ERRORS, read_tar, read_zip
 from mix2fld.data.own_file import read_own_file
 from mix2fld.data.readers import LAYOUTS, PlaceError, decode
 from mix2fld.errors import InputError
-from mix2fld.link.payload import Outputs, PayloadError, SeedSamples, Weights
+from mix2fld.link.payloads import Outputs, PayloadError, SeedSamples, Weights
 from mix2fld.round.clock import Clock
-from mix2fld.round.info import RoundInfo, RunState
+from mix2fld.round.info import RoundInfo
+from mix2fld.round.state import Roster, RunState
 from mix2fld.runs.checkpoint import dump_checkpoint
 from mix2fld.runs.config_file import dump_config, parse_config
 from mix2fld.runs.folder import RunFolder
@@ -88,7 +89,7 @@ def _payload_seeds() -> list[bytes]:
     float_seeds = Seeds(np.ones((2, 2, 2, 1), np.float32), np.ones((2, 2), np.int32))
     values = (weights, weights, weights, outputs, outputs, bytes_seeds, float_seeds)
     return [
-        bytes([number]) + payload.encode(value, dims)  # type: ignore[arg-type]
+        bytes([number]) + payload.encode(value, dims).data  # type: ignore[arg-type]
         for number, ((payload, dims), value) in enumerate(zip(_PAYLOADS, values, strict=True))
     ]
 
@@ -129,7 +130,7 @@ def _accepts_dataset(data: bytes) -> bool:
     info = make_info(arrays, known=False)
     name = list(files)[data[1] % len(files)]
     if len(data) - 2 > LAYOUTS[layout].files(info)[name]:
-        return False  # a place gives no more than this
+        return False  # no source delivers more than this
     try:
         read = decode(layout, {**files, name: data[2:]}, info)
     except PlaceError as error:
@@ -210,26 +211,33 @@ def _read_tar(data: bytes, members: dict[str, int]) -> dict[str, bytes]:
 ROUNDS = 3
 
 
-def _state(played: int) -> RunState:
-    rng = np.random.default_rng(played)
-    model = {"w": rng.normal(size=(3, 2)).astype(np.float32)}
-    seeds = {1: Seeds(np.full((2, 2, 2, 1), played, np.uint8), np.zeros((2, 1), np.int32))}
+def _state(number: int) -> RunState:
+    rng = np.random.default_rng(number)
+    model = (rng.normal(size=(3, 2)).astype(np.float32),)
+    seeds = {1: Seeds(np.full((2, 2, 2, 1), number, np.uint8), np.zeros((2, 1), np.int32))}
     return RunState(
-        round_number=played,
-        weights={"w": rng.normal(size=(2, 3, 2)).astype(np.float32)},
-        teachers=rng.random((2, 2, 2)).astype(np.float32),
-        seeds_due=np.array([True, False]),
-        server=ServerState(model, np.eye(2, dtype=np.float32), seeds, played),
-        clock=Clock(played / 7, played / 3),
+        round_number=number,
+        devices=[
+            {
+                "weights": (rng.normal(size=(3, 2)).astype(np.float32),),
+                "teacher": rng.random((2, 2)).astype(np.float32),
+                "seeds_due": due,
+            }
+            for due in (True, False)
+        ],
+        server=ServerState(model, np.eye(2, dtype=np.float32), seeds, number),
+        clock=Clock(number / 7, number / 3),
+        roster=Roster(rng.random(2), np.array([number, 0]), np.array([number, number])),
     )
 
 
-def _info(played: int) -> RoundInfo:
-    counts = {"attempted": 2, "delivered": 1, "devices": [True, False]}
+def _info(number: int) -> RoundInfo:
+    counts = {"attempted": 2, "delivered": 1, "devices": [0]}
     return RoundInfo(
-        round=played,
-        accuracy={"devices": [played / 9, 0.5], "reference": 0.5, "global": None},
+        round=number,
+        accuracy={"devices": [number / 9, 0.5], "reference": 0.5, "global": None},
         curve=[],
+        asked=[0, 1],
         uploads=counts,
         downloads=counts,
         bits={"up": 8, "down": 9},
@@ -252,10 +260,10 @@ def run_files(finished: bool) -> dict[str, bytes]:
     with RunFolder(path) as folder:
         folder.prepare(_CONFIG)
         folder.resume(_state(0))
-        for played in range(1, ROUNDS + 1):
-            folder.append(_info(played), _state(played))
+        for number in range(1, ROUNDS + 1):
+            folder.append(_info(number), _state(number))
         if finished:
-            folder.finish({"format": 2, "rounds": ROUNDS})
+            folder.finish({"format": 3, "rounds": ROUNDS})
     return {file.name: file.read_bytes() for file in sorted(path.iterdir())}
 
 
@@ -272,10 +280,10 @@ def _true_rounds() -> tuple[list[object], list[bytes]]:
     with RunFolder(_scratch() / "true") as folder:
         folder.prepare(_CONFIG)
         folder.resume(_state(0))
-        for played in range(1, ROUNDS + 1):
-            folder.append(_info(played), _state(played))
+        for number in range(1, ROUNDS + 1):
+            folder.append(_info(number), _state(number))
         _, rounds = folder.resume(_state(0))
-    return list(rounds), [dump_checkpoint(_state(played), "", {}) for played in range(ROUNDS + 1)]
+    return list(rounds), [dump_checkpoint(_state(number), "", {}) for number in range(ROUNDS + 1)]
 
 
 def _accepts_run(data: bytes) -> bool:
@@ -290,9 +298,9 @@ def _accepts_run(data: bytes) -> bool:
     for file, content in {**files, name: data[2:]}.items():
         (path / file).write_bytes(content)
     _check_loaded(path)
-    told: list[str] = []
+    warnings: list[str] = []
     try:
-        with RunFolder(path, told.append) as folder:
+        with RunFolder(path, warnings.append) as folder:
             folder.prepare(_CONFIG)
             result = _finished(folder)
             state, rounds = folder.resume(_state(0))
@@ -303,7 +311,7 @@ def _accepts_run(data: bytes) -> bool:
     assert rounds == true_rounds[: state.round_number]
     assert dump_checkpoint(state, "", {}) == true_states[state.round_number]
     # A checkpoint that is one round behind is what an interrupted write leaves, and worth no word.
-    assert state.round_number >= ROUNDS - 1 or told, "fell back without a word"
+    assert state.round_number >= ROUNDS - 1 or warnings, "fell back without a warning"
     return True
 
 

@@ -1,5 +1,6 @@
 """Invented records: cells whose numbers a test chooses, and whole worlds of them."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,60 +13,71 @@ from mix2fld.reproduction.step_costs import StepCost
 ALL_CELLS = [cell for experiment in EXPERIMENTS.values() for cell in experiment.cells]
 
 
-def record(
-    accuracy: float,
-    *,
-    converged: int | None = 3,
-    jump: float = -0.02,
-    later: float = 0.01,
-    seconds: float = 1.0,
-    downloads: bool = True,
-    groups: int = 50,
-    devices: int = 10,
-    noise: float = 0.001,
-    bits: int = 9480,
-) -> CellRecord:
+@dataclass(frozen=True)
+class Shape:
+    """What the runs of an invented cell are like; accuracies as fractions."""
+
+    converged: int | None = 3
+    jump: float = -0.02
+    later: float = 0.01
+    seconds: float = 1.0
+    downloads: bool = True
+    groups: int = 50
+    devices: int = 10
+    noise: float = 0.001
+    bits: int = 9480
+    """Of one upload."""
+
+
+def record(accuracy: float, **shape: Any) -> CellRecord:
     """Five runs of ten rounds: 6400 local and 3200 server steps at the stated cost."""
-    runs = []
-    for seed in range(5):
-        reached = accuracy + noise * (seed - 2)
-        ends = [reached - later * (9 - number) for number in range(10)]
-        events, heights, steps = ["start"], [0.1], [0]
-        for number, end in enumerate(ends):
-            events += ["local", "local"]
-            heights += [heights[-1] if downloads else end - later + jump, end]
-            steps += [6400 * number + 3200, 6400 * (number + 1)]
-            if downloads:
-                events.append("download")
-                heights.append(end + jump)
-                steps.append(6400 * (number + 1))
-        done = converged or 10
-        runs.append(
-            {
-                "seed": seed,
-                "summary": {
-                    "rounds": 10,
-                    "converged_round": converged,
-                    "accuracy": {"mean": reached, "reference": reached, "global": reached - 0.01},
-                    "uploads": {"attempted": 10 * devices, "delivered": 10 * devices},
-                    "bits": {"up": 10 * devices * bits},
-                    "seconds": {"communication": seconds, "computing": 9.6},
-                    "seconds_to_converge": converged
-                    and {"communication": seconds * done / 10, "computing": 0.96 * done},
-                    "seeds": {"distinct_groups": groups},
-                },
-                "devices": [reached + 0.01 * noise * d for d in range(devices)],
-                "rounds": {"reference": ends},
-                "curve": {
-                    "event": events,
-                    "accuracy": heights,
-                    "step": steps,
-                    "communication": [0.0] * len(events),
-                    "computing": [0.0] * len(events),
-                },
-            }
-        )  # fmt: skip
-    return CellRecord("label", "mix2fld" if downloads else "fd", {}, runs)
+    like = Shape(**shape)
+    runs = [_run(accuracy + like.noise * (seed - 2), seed, like) for seed in range(5)]
+    return CellRecord("label", "mix2fld" if like.downloads else "fd", {}, runs)
+
+
+def _run(reached: float, seed: int, like: Shape) -> dict[str, Any]:
+    ends = [reached - like.later * (9 - number) for number in range(10)]
+    done, uploads = like.converged or 10, 10 * like.devices
+    summary = {
+        "rounds": 10,
+        "converged_round": like.converged,
+        "accuracy": {"mean": reached, "reference": reached, "global": reached - 0.01},
+        "uploads": {"attempted": uploads, "delivered": uploads},
+        "bits": {"up": uploads * like.bits},
+        "seconds": {"communication": like.seconds, "computing": 9.6},
+        "seconds_to_converge": like.converged
+        and {"communication": like.seconds * done / 10, "computing": 0.96 * done},
+        "seeds": {"distinct_groups": like.groups},
+    }
+    return {
+        "seed": seed,
+        "summary": summary,
+        "devices": [reached + 0.01 * like.noise * d for d in range(like.devices)],
+        "rounds": {"reference": ends},
+        "curve": _curve(ends, like),
+    }
+
+
+def _curve(ends: list[float], like: Shape) -> dict[str, list[Any]]:
+    """Two points of each local phase, and one at each download."""
+    events, heights, steps = ["start"], [0.1], [0]
+    for number, end in enumerate(ends):
+        events += ["local", "local"]
+        heights += [heights[-1] if like.downloads else end - like.later + like.jump, end]
+        steps += [6400 * number + 3200, 6400 * (number + 1)]
+        if like.downloads:
+            events.append("download")
+            heights.append(end + like.jump)
+            steps.append(6400 * (number + 1))
+    clock = [0.0] * len(events)
+    return {
+        "event": events,
+        "accuracy": heights,
+        "step": steps,
+        "communication": clock,
+        "computing": clock,
+    }
 
 
 def a_world(**accuracies: float) -> dict[str, CellRecord]:

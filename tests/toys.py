@@ -1,50 +1,13 @@
-"""A dataset and configs small enough for many short runs, and links that never or always work."""
-
-from functools import cache
+"""The toy dataset and config of ``reliability.toy``, and links that never or sometimes work."""
 
 import numpy as np
 from numpy.typing import NDArray
+from reliability.toy import toy_config, toy_dataset
 
-from mix2fld.config import Config
 from mix2fld.link import Direction, Memoryless
-from mix2fld.types import Dataset, Delivery
+from mix2fld.types import Delivery
 
-LABELS = 4
-SIDE = 8
-
-
-@cache
-def toy_dataset(train: int = 240, test: int = 120) -> Dataset:
-    """Noisy copies of one random picture for each label."""
-    rng = np.random.default_rng(7)
-    pictures = rng.integers(0, 256, (LABELS, SIDE, SIDE, 1))
-
-    def samples(count: int) -> tuple[NDArray[np.uint8], NDArray[np.int32]]:
-        labels = rng.permutation(np.arange(count) % LABELS).astype(np.int32)
-        noisy = 0.6 * pictures[labels] + rng.normal(50, 40, (count, SIDE, SIDE, 1))
-        return np.clip(noisy, 0, 255).astype(np.uint8), labels
-
-    return Dataset("toy", *samples(train), *samples(test), LABELS)
-
-
-def toy_config(**fields: object) -> Config:
-    """Two short rounds of four devices on an ideal link."""
-    small = {
-        "protocols": "fl",
-        "rounds": 2,
-        "devices": 4,
-        "samples_per_device": 40,
-        "partition": "iid",
-        "model": "mlp",
-        "learning_rate": 0.1,
-        "local_steps": 30,
-        "server_steps": 20,
-        "seed_samples": 10,
-        "inverse_samples": 16,
-        "curve_points": 3,
-        "link": "ideal",
-    }
-    return Config.of(**{**small, **fields})
+__all__ = ["CoinLink", "DeadLink", "toy_config", "toy_dataset"]
 
 
 class DeadLink(Memoryless):

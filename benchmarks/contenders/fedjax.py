@@ -21,7 +21,7 @@ from fedjax.algorithms import fed_avg  # noqa: E402
 
 
 class DrawnSamples:
-    """A client's dataset that gives batches of one sample in the order of the draws."""
+    """A client's dataset that yields batches of one sample in the order of the draws."""
 
     def __init__(self, work: Work, device: int) -> None:
         self._images, self._labels = work.images[device], work.labels[device]

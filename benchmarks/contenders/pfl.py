@@ -23,7 +23,7 @@ def measure(devices: int, steps: int) -> dict[str, Any]:
         return json.loads(target.read_text())
 
 
-def play(devices: int, steps: int, target: Path) -> None:
+def train(devices: int, steps: int, target: Path) -> None:
     """What each process runs; the first one writes the record."""
     import torch
 
@@ -119,4 +119,4 @@ def _network() -> Any:
 
 
 if __name__ == "__main__":
-    play(int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3]))
+    train(int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3]))

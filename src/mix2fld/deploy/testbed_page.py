@@ -3,11 +3,12 @@
 from typing import Any
 
 from mix2fld.protocol import get_protocol
+from mix2fld.report.markdown import markdown_table
 
 HEAD = """# A real asymmetric link
 
 {devices} devices with {samples_per_device} {dataset} samples each, in network namespaces of one
-machine, play {rounds} rounds over Flower with TLS. `tc tbf` lets {up:g} kbit/s up and {down:g}
+machine, run {rounds} rounds over Flower with TLS. `tc tbf` lets {up:g} kbit/s up and {down:g}
 kbit/s down on each wire. A transfer's bytes and seconds are those of the device's network
 interface, from the line in which its SuperNode begins to send or receive to the line in which it is
 done: message, objects, HTTP, TLS and TCP. Predicted is what `mix2fld link` says of the payload
@@ -44,48 +45,46 @@ def render(record: dict[str, Any]) -> str:
 
 def table(record: dict[str, Any]) -> str:
     """A row for each kind of transfer of each protocol."""
-    lines = [
-        "| protocol | transfer | payload bytes | bytes on the wire | predicted s | measured s |",
-        "|---|---|---:|---:|---:|---:|",
+    header = (
+        "protocol", "transfer", "payload bytes", "bytes on the wire", "predicted s", "measured s",
+    )  # fmt: skip
+    rows = [
+        (
+            get_protocol(name).title,
+            kind,
+            f"{one['payload_bytes']:,}",
+            f"{one['wire_bytes']:,.0f}",
+            f"{one['predicted_s']:.3f}",
+            f"{one['measured_s']:.3f}",
+        )
+        for name, measured in record["protocols"].items()
+        for kind, one in measured["transfers"].items()
     ]
-    for name, measured in record["protocols"].items():
-        for kind, one in measured["transfers"].items():
-            cells = [
-                get_protocol(name).title,
-                kind,
-                f"{one['payload_bytes']:,}",
-                f"{one['wire_bytes']:,.0f}",
-                f"{one['predicted_s']:.3f}",
-                f"{one['measured_s']:.3f}",
-            ]
-            lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines) + "\n"
+    return markdown_table(header, rows) + "\n"
 
 
 def _rounds(record: dict[str, Any]) -> str:
-    lines = [
-        "| protocol | s a round | of these computing | uploads | mean accuracy of devices |",
-        "|---|---:|---:|---:|---:|",
-    ]
-    for name, measured in record["protocols"].items():
-        delivered, attempted = (measured["uploads"][key] for key in ("delivered", "attempted"))
-        cells = [
+    header = ("protocol", "s a round", "of these computing", "uploads", "mean accuracy of devices")
+    rows = [
+        (
             get_protocol(name).title,
             f"{measured['round_s']:.1f}",
             f"{measured['computing_s']:.1f}",
-            f"{delivered}/{attempted}",
+            f"{measured['uploads']['delivered']}/{measured['uploads']['attempted']}",
             f"{100 * measured['accuracy']:.2f} %",
-        ]
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines) + "\n"
+        )
+        for name, measured in record["protocols"].items()
+    ]
+    return markdown_table(header, rows) + "\n"
 
 
 def _memory(record: dict[str, Any]) -> str:
-    lines = ["| process | most memory, MB | runs |", "|---|---:|---|"]
-    for kind, when in PROCESSES.items():
-        if kind in record["memory_mb"]:
-            lines.append(f"| `{kind}` | {record['memory_mb'][kind]} | {when} |")
-    return "\n".join(lines) + "\n"
+    rows = [
+        (f"`{kind}`", str(record["memory_mb"][kind]), when)
+        for kind, when in PROCESSES.items()
+        if kind in record["memory_mb"]
+    ]
+    return markdown_table(("process", "most memory, MB", "runs"), rows) + "\n"
 
 
 def _load(record: dict[str, Any]) -> str:

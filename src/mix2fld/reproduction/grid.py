@@ -1,4 +1,4 @@
-"""Plays the cells of experiments into a folder; what is finished there is not played again."""
+"""Runs the cells of experiments into a folder; finished runs are read, not run again."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -13,14 +13,14 @@ from mix2fld.types import Dataset
 
 
 class GridWatcher(Watcher):
-    """Told of every run of a grid; does nothing by itself."""
+    """Notified of every run of a grid; does nothing by itself."""
 
     def run_begins(self, cell: Cell, config: Config) -> None:
-        """A run of a cell starts, or was finished before."""
+        """A run of a cell starts, or already exists."""
 
 
 def work(config: Config) -> int:
-    """What a single run costs, in rounds of one device."""
+    """The cost of a single run, in rounds of one device."""
     return config.rounds * config.data.devices
 
 
@@ -30,7 +30,7 @@ def cells_of(experiments: Iterable[Experiment]) -> list[Cell]:
 
 
 def total_work(experiments: Iterable[Experiment], scale: Scale) -> int:
-    """What all their runs cost together."""
+    """The cost of all their runs."""
     configs = (cell.config(scale) for cell in cells_of(experiments))
     return sum(len(config.seed) * work(config) for config in configs)
 
@@ -38,21 +38,21 @@ def total_work(experiments: Iterable[Experiment], scale: Scale) -> int:
 def run_experiment(
     experiment: Experiment, scale: Scale, out: Path, watcher: GridWatcher
 ) -> dict[str, list[RunResult]]:
-    """The runs of every cell, by its key; those that are in ``out`` already are only read."""
+    """The runs of every cell, by its key; finished ones in ``out`` are only read."""
     for cell in experiment.cells:
         prepare_runs(cell.config(scale), out / cell.key)  # so that mix2fld resume finds them all
     datasets: dict[str, Dataset] = {}
-    played = {}
+    results = {}
     for cell in experiment.cells:
         config = cell.config(scale)
         name = config.data.dataset
         if name not in datasets:
             datasets[name] = load_dataset(config.data)
-        played[cell.key] = _play_cell(cell, config.single_runs(), out, datasets[name], watcher)
-    return played
+        results[cell.key] = _run_cell(cell, config.single_runs(), out, datasets[name], watcher)
+    return results
 
 
-def _play_cell(
+def _run_cell(
     cell: Cell, singles: Sequence[Config], out: Path, dataset: Dataset, watcher: GridWatcher
 ) -> list[RunResult]:
     results = []

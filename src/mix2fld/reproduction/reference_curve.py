@@ -5,18 +5,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mix2fld.report.curves import with_holds
+
 
 def reference_curve(run: dict[str, Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Simulated seconds and accuracy in %; the accuracy holds until a download changes it."""
     curve = run["curve"]
-    seconds: list[float] = []
-    accuracies: list[float] = []
-    for event, accuracy, *clock in zip(
-        curve["event"], curve["accuracy"], curve["communication"], curve["computing"], strict=True
-    ):
-        if event == "download":
-            seconds.append(sum(clock))
-            accuracies.append(accuracies[-1])
-        seconds.append(sum(clock))
-        accuracies.append(100 * accuracy)
-    return np.array(seconds), np.array(accuracies)
+    corners, heights = with_holds(curve["event"], curve["accuracy"])
+    seconds = np.array(curve["communication"]) + np.array(curve["computing"])
+    return seconds[corners], 100 * heights
