@@ -2,6 +2,7 @@
 
 import jax.numpy as jnp
 
+from mix2fld.models.networks import mlp
 from mix2fld.types import Model
 
 
@@ -13,3 +14,8 @@ def wrong_outputs(sample_shape: tuple[int, int, int], num_labels: int) -> Model:
         lambda key: {"kernel": jnp.zeros((size, 7))},
         lambda weights, images: images.reshape(len(images), -1) @ weights["kernel"],
     )
+
+
+def regression(sample_shape: tuple[int, int, int], num_labels: int) -> Model:
+    """Multinomial regression: few weights, so that a run's files are small."""
+    return mlp(sample_shape, num_labels, hidden=())

@@ -5,12 +5,12 @@ import os
 import signal
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors.numpy import load_file
 
 from deploy.grid import Client, InProcessGrid
 from mix2fld.config import Config
@@ -20,10 +20,14 @@ from mix2fld.deploy.local import node_config, write_device_files
 from mix2fld.deploy.server_app import serve
 from mix2fld.deploy.settings import Settings, read_settings
 from mix2fld.deploy.store import Store
-from mix2fld.link import Direction
+from mix2fld.link import Direction, Memoryless
+from mix2fld.round.device_turn import receive, settle
+from mix2fld.round.state import RunState
+from mix2fld.runs.checkpoint import load_checkpoint
 from mix2fld.runs.folder import RunFolder
-from mix2fld.runs.simulation import run
-from mix2fld.types import Delivery
+from mix2fld.runs.simulation import make_simulation, run
+from mix2fld.runs.trees import difference, take_apart
+from mix2fld.types import Delivery, State
 from toys import toy_config, toy_dataset
 
 FAULTY = Path(__file__).parent / "faulty"
@@ -40,7 +44,7 @@ def deployed_config(folder: Path, **fields: object) -> Config:
     return toy_config(dataset=str(file), computing_time="measured", **fields)
 
 
-def play_in_process(
+def run_in_process(
     folder: Path,
     config: Config,
     client: Client = app,
@@ -48,7 +52,7 @@ def play_in_process(
     prepare: Callable[[InProcessGrid], None] = lambda _: None,
     timeout_s: float = 60,
 ) -> Path:
-    """Play a run with a grid of this process; gives the run's folder."""
+    """Run with a grid of this process; returns the run's folder."""
     files = write_device_files(folder, config, toy_dataset())
     settings = Settings(config, folder / "runs", timeout_s, wait_s=1)
     configs = {
@@ -61,7 +65,7 @@ def play_in_process(
     return settings.out / config.run_name
 
 
-class ReplayLink:
+class ReplayLink(Memoryless):
     """Delivers to and from the devices that a recorded run delivered to and from."""
 
     slot_seconds = 0.0
@@ -73,10 +77,10 @@ class ReplayLink:
             "downlink": iter([info["downloads"]["devices"] for info in rounds]),
         }
 
-    def transmit(
+    def deliver(
         self, direction: Direction, bits: NDArray[np.int64], rng: np.random.Generator
     ) -> Delivery:
-        delivered = np.array(next(self._records[direction]), bool) | (bits == 0)
+        delivered = np.isin(np.arange(len(bits)), next(self._records[direction])) | (bits == 0)
         return Delivery(delivered, np.where(delivered, 0, self.max_slots))
 
 
@@ -98,40 +102,87 @@ def assert_same_as_engine(path: Path, devices: Path, tmp_path: Path) -> None:
     link = ReplayLink(result.rounds)
     stated = result.config.replace(computing_time="stated")
     (simulated,) = run(stated, tmp_path, dataset=toy_dataset(), link=link)
+    scenario = make_simulation(stated, toy_dataset()).scenario
+    exact = scenario.wire.upload_size(with_seeds=True).exact
+    unheard: set[int] = set()
     for mine, theirs in zip(result.rounds, simulated.rounds, strict=True):
-        heard = mine["uploads"]["devices"] if mine["uploads"]["attempted"] else None
-        assert comparable(mine, heard) == comparable(theirs, heard)
-    server, engine = (
-        load_file(folder / "checkpoint.safetensors")
-        for folder in (path, tmp_path / result.config.run_name)
+        asked, heard = set(mine["asked"]), set(mine["uploads"]["devices"])
+        if mine["uploads"]["attempted"]:
+            unheard = (unheard | asked) - heard
+        known = Known(unheard, scenario.reference, bits_up=exact or heard == asked)
+        assert comparable(mine, known) == comparable(theirs, known)
+    deployed, simulated = (
+        last_state(folder, result.config, alone)
+        for folder, alone in ((path, True), (tmp_path / result.config.run_name, False))
     )
-    for name in (name for name in engine if name.startswith(("server", "seed"))):
-        np.testing.assert_array_equal(server[name], engine[name], err_msg=name)
+    assert_same_trees(deployed.tree()["server"], simulated.tree()["server"])
+    np.testing.assert_array_equal(deployed.roster.uploaded, simulated.roster.uploaded)
+    np.testing.assert_array_equal(deployed.roster.last_turn, simulated.roster.last_turn)
+    for device, state in enumerate(simulated.devices):
+        own = state_on_disk(path, devices, result.config, device, deployed)
+        if own is not None or deployed.roster.last_turn[device]:
+            assert_same_trees(own, state)
+
+
+def last_state(path: Path, config: Config, devices_are_elsewhere: bool) -> RunState:
+    """The state in a run's folder."""
+    like = make_simulation(config, toy_dataset()).start()
+    if devices_are_elsewhere:
+        like = replace(like, devices=[])
+    return load_checkpoint(path / "checkpoint.safetensors", like).state(like)
+
+
+def state_on_disk(
+    path: Path, devices: Path, config: Config, device: int, state: RunState
+) -> State | None:
+    """What a device would begin its next round with."""
     run_id = (path / "identity").read_text()
-    arrived = result.rounds[-1]["downloads"]["devices"]
-    for device in range(result.config.data.devices):
-        store = Store(devices / f"device-{device}" / "state", run_id, device)
-        own = store.before(result.config.rounds + 1)
-        assert own is not None
-        assert own.round == result.config.rounds
-        assert (own.download is not None) == arrived[device]
-        if not arrived[device] or "server_weights.0" not in engine:
-            for number, weights in enumerate(own.weights):
-                np.testing.assert_array_equal(weights, engine[f"weights.{number}"][device])
+    store = Store(devices / f"device-{device}" / "state", run_id, device)
+    own = store.up_to(config.rounds)
+    if own is None:
+        return None
+    assert own.round == state.roster.last_turn[device]
+    wire = make_simulation(config, toy_dataset()).scenario.wire
+    after = settle(own.state, delivered=own.round == state.roster.uploaded[device])
+    if own.download is None:
+        return after
+    return receive(wire, after, wire.decode_download(own.download))
 
 
-def comparable(info: dict[str, Any], heard: list[bool] | None) -> dict[str, Any]:
-    """A round without its seconds, which the simulator states and a deployment measures.
+def assert_same_trees(mine: Any, theirs: Any) -> None:
+    """Equal in form and in every bit."""
+    assert difference(mine, theirs) is None
+    _, tensors = take_apart(mine)
+    _, others = take_apart(theirs)
+    for name, tensor in tensors.items():
+        np.testing.assert_array_equal(tensor, others[name], err_msg=name)
 
-    Also without the accuracy of devices that the server has not ``heard``, and without their curve.
-    """
+
+class Known(NamedTuple):
+    """What a deployed server knows of a round."""
+
+    unheard: set[int]
+    """Devices whose last upload it has not heard: it knows an older accuracy of them."""
+    reference: int
+    bits_up: bool
+    """False if it charged an upload that it never got by an upper bound."""
+
+
+def comparable(info: dict[str, Any], known: Known) -> dict[str, Any]:
+    """A round without what only a simulator knows; seconds are stated there and measured here."""
     kept = {name: value for name, value in info.items() if name not in {"seconds", "slots"}}
-    if heard is not None and not all(heard):
-        devices = zip(info["accuracy"]["devices"], heard, strict=True)
-        own = [accuracy for accuracy, known in devices if known]
-        kept["accuracy"] = {"devices": own, "global": info["accuracy"]["global"]}
+    accuracies = enumerate(info["accuracy"]["devices"])
+    kept["accuracy"] = {
+        "devices": [accuracy for device, accuracy in accuracies if device not in known.unheard],
+        "global": info["accuracy"]["global"],
+    }
+    if known.reference in known.unheard:
         kept["curve"] = []
+    else:
+        kept["accuracy"]["reference"] = info["accuracy"]["reference"]
     kept["curve"] = [(p["step"], p["accuracy"], p["event"]) for p in kept["curve"]]
+    if not known.bits_up:
+        kept["bits"] = {"down": info["bits"]["down"]}
     return kept
 
 
@@ -179,14 +230,14 @@ class Lab(Federation):
     def mark(self, device: int) -> Path:
         return self.folder / f"mark-{device}"
 
-    def play(self, config: Config, timeout_s: float = PATIENCE, out: str = "runs") -> Path:
-        """Start a run and give its folder."""
+    def start_run(self, config: Config, timeout_s: float = PATIENCE, out: str = "runs") -> Path:
+        """Start a run; returns its folder."""
         settings = Settings(config, self.folder / out, timeout_s, wait_s=PATIENCE)
         self.run(settings.as_run_config())
         return settings.out / config.run_name
 
-    def play_to_end(self, config: Config, timeout_s: float = PATIENCE, out: str = "runs") -> Path:
-        path = self.play(config, timeout_s, out)
+    def run_to_end(self, config: Config, timeout_s: float = PATIENCE, out: str = "runs") -> Path:
+        path = self.start_run(config, timeout_s, out)
         patience = PATIENCE * config.rounds
         wait_until(lambda: RunFolder(path).finished() is not None, f"end of {path.name}", patience)
         return path

@@ -17,8 +17,8 @@ from deploy.lab import (
     assert_same_as_engine,
     deployed_config,
     diary,
-    play_in_process,
     rounds_of,
+    run_in_process,
 )
 from mix2fld.deploy import server_app
 from mix2fld.deploy.client_app import app
@@ -27,7 +27,7 @@ from mix2fld.deploy.messages import Refused, Trained, TrainOrder
 from mix2fld.deploy.settings import Settings
 from mix2fld.deploy.store import Store
 from mix2fld.errors import InputError
-from mix2fld.learning.task import make_task
+from mix2fld.learning.make_task import make_task
 from mix2fld.protocol import PROTOCOLS
 from toys import toy_dataset
 
@@ -39,12 +39,20 @@ HOSTILE = {
     "infinite": "outputs: a value is not finite",
     "negative": "outputs: a value is negative",
     "not-one": "sums to 0.5; must be 0 or 1",
-    "wrong-labels": r"seeds: \d+ bytes; must be \d+",
-    "wrong-shape": r"bytes; must be",
-    "oversized": r"seeds: \d+ bytes; must be \d+",
-    "truncated": r"seeds: \d+ bytes; must be \d+",
-    "nothing": "0 bytes",
-    "pickle": r"bytes; must be",
+    "wrong-labels": "outputs: 100 bytes; must be 64",
+    "wrong-shape": "outputs: 48 bytes; must be 64",
+    "oversized": r"outputs: \d+ bytes; must be 64",
+    "truncated": "outputs: 61 bytes; must be 64",
+    "nothing": "outputs: 0 bytes; must be 64",
+    "pickle": r"outputs: \d+ bytes; must be 64",
+    "more-bits": "outputs: 513 bits in 64 bytes; must be 512 bits",
+    "fewer-bits": "outputs: 100 bits in 64 bytes; must be 512 bits",
+    "endless-bits": r"outputs: \d{18,} bits in 64 bytes; must be 512 bits",
+    "negative-bits": "Trained.bits: input should be greater than or equal to 0",
+    "no-seeds": "seeds: missing",
+    "long-seeds": r"seeds: \d+ bytes; must be \d+",
+    "short-seeds": r"seeds: \d+ bytes; must be \d+",
+    "pickled-seeds": r"seeds: \d+ bytes; must be \d+",
     "old-round": "an answer for round 0",
     "boast": "less than or equal to 1",
     "chatter": "1000 accuracies",
@@ -56,7 +64,7 @@ HOSTILE = {
 
 @pytest.mark.parametrize("name", PROTOCOLS)
 def test_every_protocol_has_the_numbers_of_the_engine(tmp_path: Path, name: str) -> None:
-    path = play_in_process(tmp_path, deployed_config(tmp_path, protocols=name))
+    path = run_in_process(tmp_path, deployed_config(tmp_path, protocols=name))
     assert_same_as_engine(path, tmp_path, tmp_path / "engine")
 
 
@@ -66,7 +74,7 @@ def test_lost_uploads_and_missing_devices_have_the_numbers_of_the_engine(
 ) -> None:
     config = deployed_config(tmp_path, protocols=name, rounds=3, unseen_labels="zero")
     faults = {0: "1:fails 2:fails", 3: "2:fails"}
-    path = play_in_process(tmp_path, config, faulty_app.client, faults)
+    path = run_in_process(tmp_path, config, faulty_app.client, faults)
     assert [info["uploads"]["delivered"] for info in rounds_of(path)] == [3, 2, 4]
     assert "round 1: device 0 failed: out of coffee" in diary(path)
     assert_same_as_engine(path, tmp_path, tmp_path / "engine")
@@ -74,16 +82,16 @@ def test_lost_uploads_and_missing_devices_have_the_numbers_of_the_engine(
 
 def test_the_papers_network_has_the_numbers_of_the_engine(tmp_path: Path) -> None:
     config = deployed_config(tmp_path, protocols="mix2fld", model="paper-cnn", learning_rate=0.01)
-    path = play_in_process(tmp_path, config)
+    path = run_in_process(tmp_path, config)
     assert_same_as_engine(path, tmp_path, tmp_path / "engine")
 
 
 @pytest.mark.parametrize("fault", HOSTILE)
 def test_a_hostile_device_is_refused_and_the_round_goes_on(tmp_path: Path, fault: str) -> None:
     config = deployed_config(tmp_path, protocols="mix2fld", rounds=1)
-    path = play_in_process(tmp_path, config, faulty_app.client, {2: f"1:{fault}"})
+    path = run_in_process(tmp_path, config, faulty_app.client, {2: f"1:{fault}"})
     (info,) = rounds_of(path)
-    assert info["uploads"]["devices"] == [True, True, False, True]
+    assert info["uploads"]["devices"] == [0, 1, 3]
     assert info["seeds"]["devices"] == 3
     assert re.search(rf"round 1: device 2 refused: .*{HOSTILE[fault]}", diary(path))
     assert not Path("/tmp/mix2fld-was-here").exists()
@@ -92,7 +100,7 @@ def test_a_hostile_device_is_refused_and_the_round_goes_on(tmp_path: Path, fault
 
 def test_weights_that_are_not_finite_are_refused(tmp_path: Path) -> None:
     config = deployed_config(tmp_path, protocols="fl", rounds=1)
-    path = play_in_process(tmp_path, config, faulty_app.client, {1: "1:nan"})
+    path = run_in_process(tmp_path, config, faulty_app.client, {1: "1:nan"})
     assert "device 1 refused: weights: a value is not finite" in diary(path)
     assert rounds_of(path)[0]["uploads"]["delivered"] == 3
 
@@ -109,10 +117,10 @@ def test_weights_that_nobody_learns_are_refused(tmp_path: Path, name: str) -> No
         spoilt = trained.model_copy(update={"upload": upload})
         return Message(spoilt.pack(), reply_to=message)
 
-    path = play_in_process(tmp_path, deployed_config(tmp_path, protocols=name, rounds=1), client)
+    path = run_in_process(tmp_path, deployed_config(tmp_path, protocols=name, rounds=1), client)
     refused = r"device 1 refused: weights\d?: \S+e\+06; must be at most 1e\+06"
     assert re.search(refused, diary(path))
-    assert rounds_of(path)[0]["uploads"]["devices"] == [True, False, True, True]
+    assert rounds_of(path)[0]["uploads"]["devices"] == [0, 2, 3]
 
 
 def test_seeds_that_are_no_pictures_are_refused(tmp_path: Path) -> None:
@@ -124,13 +132,12 @@ def test_seeds_that_are_no_pictures_are_refused(tmp_path: Path) -> None:
             return reply
         trained = Trained.unpack(reply.content)
         pixel = np.array(1.5, "<f4").tobytes()
-        upload = trained.upload[:64] + pixel + trained.upload[68:]  # 4 labels: 64 bytes of outputs
-        spoilt = trained.model_copy(update={"upload": upload})
+        spoilt = trained.model_copy(update={"seeds": pixel + trained.seeds[4:]})
         return Message(spoilt.pack(), reply_to=message)
 
-    path = play_in_process(tmp_path, config, client)
+    path = run_in_process(tmp_path, config, client)
     assert "device 1 refused: seeds: a pixel of 1.5; must be from 0 to 1" in diary(path)
-    assert rounds_of(path)[0]["uploads"]["devices"] == [True, False, True, True]
+    assert rounds_of(path)[0]["uploads"]["devices"] == [0, 2, 3]
 
 
 def test_a_node_with_other_defaults_refuses(tmp_path: Path) -> None:
@@ -139,9 +146,9 @@ def test_a_node_with_other_defaults_refuses(tmp_path: Path) -> None:
             context.run_config = {**context.run_config, "settings": "devices=4 rounds=1"}
         return app(message, context)
 
-    path = play_in_process(tmp_path, deployed_config(tmp_path, protocols="fd", rounds=1), client)
+    path = run_in_process(tmp_path, deployed_config(tmp_path, protocols="fd", rounds=1), client)
     assert "device 2 refused: it says: the settings of this node" in diary(path)
-    assert rounds_of(path)[0]["uploads"]["devices"] == [True, True, False, True]
+    assert rounds_of(path)[0]["uploads"]["devices"] == [0, 1, 3]
 
 
 def test_a_node_of_another_version_says_so(tmp_path: Path) -> None:
@@ -151,8 +158,8 @@ def test_a_node_of_another_version_says_so(tmp_path: Path) -> None:
         record.pop("config", None)
         return app(message, context)
 
-    path = play_in_process(tmp_path, deployed_config(tmp_path, protocols="fd", rounds=1), client)
-    assert "the server speaks message format 1, this node 2" in diary(path)
+    path = run_in_process(tmp_path, deployed_config(tmp_path, protocols="fd", rounds=1), client)
+    assert "the server speaks message format 1, this node 3" in diary(path)
 
 
 def test_a_round_is_not_played_with_nobody(tmp_path: Path) -> None:
@@ -162,10 +169,10 @@ def test_a_round_is_not_played_with_nobody(tmp_path: Path) -> None:
     def prepare(grid: InProcessGrid) -> None:
         grid.is_away = lambda device: len(rounds_of(path)) == 1
 
-    with pytest.raises(InputError, match="no device is there"):
-        play_in_process(tmp_path, config, prepare=prepare, timeout_s=10)
+    with pytest.raises(InputError, match="no device is connected"):
+        run_in_process(tmp_path, config, prepare=prepare, timeout_s=10)
     assert len(rounds_of(path)) == 1
-    play_in_process(tmp_path, config)
+    run_in_process(tmp_path, config)
     assert_same_as_engine(path, tmp_path, tmp_path / "engine")
 
 
@@ -183,7 +190,7 @@ def test_a_device_that_was_away_catches_up(tmp_path: Path) -> None:
     def prepare(grid: InProcessGrid) -> None:
         grid.is_away = lambda device: device == 1 and len(rounds_of(path)) == 1
 
-    play_in_process(tmp_path, config, client, prepare=prepare)
+    run_in_process(tmp_path, config, client, prepare=prepare)
     assert "round 3: device 1 was away and catches up" in diary(path)
     counts = [(i["uploads"]["delivered"], i["uploads"]["attempted"]) for i in rounds_of(path)]
     assert counts == [(4, 4), (3, 3), (4, 4)]
@@ -192,7 +199,7 @@ def test_a_device_that_was_away_catches_up(tmp_path: Path) -> None:
     task = make_task(config, toy_dataset().sample_shape, 4)
     others = [order for order in orders if order.round == 3 and order.device == 0]
     assert others[0].download is None
-    kept = Store(tmp_path / "device-0" / "state", again.run, 0).before(3)
+    kept = Store(tmp_path / "device-0" / "state", again.run, 0).up_to(2)
     assert again.download == kept.download
     assert len(again.download) == 4 * task.dims.num_weights
 
@@ -210,18 +217,18 @@ def test_a_server_that_is_stopped_goes_on(tmp_path: Path) -> None:
         return app(message, context)
 
     with pytest.raises(KeyboardInterrupt):
-        play_in_process(tmp_path, config, client)
-    path = play_in_process(tmp_path, config, client)
+        run_in_process(tmp_path, config, client)
+    path = run_in_process(tmp_path, config, client)
     assert "1 of 3 rounds are done" in diary(path)
     assert_same_as_engine(path, tmp_path, tmp_path / "engine")
 
 
 def test_a_new_run_does_not_meet_the_states_of_an_old_one(tmp_path: Path) -> None:
     config = deployed_config(tmp_path, protocols="fl")
-    path = play_in_process(tmp_path, config)
+    path = run_in_process(tmp_path, config)
     first = (path / "identity").read_text()
     path.rename(tmp_path / "old")
-    path = play_in_process(tmp_path, config)
+    path = run_in_process(tmp_path, config)
     assert (path / "identity").read_text() != first
     assert_same_as_engine(path, tmp_path, tmp_path / "engine")
 
@@ -233,11 +240,11 @@ def test_an_answer_that_never_ends_holds_up_nobody(tmp_path: Path) -> None:
         grid.hanging = {0}
 
     started = time.monotonic()
-    path = play_in_process(tmp_path, config, prepare=prepare, timeout_s=10)
+    path = run_in_process(tmp_path, config, prepare=prepare, timeout_s=10)
     assert time.monotonic() - started < 60
     (info,) = rounds_of(path)
-    assert info["uploads"]["devices"] == [False, True, True, True]
-    assert info["downloads"]["devices"] == [False, True, True, True]
+    assert info["uploads"]["devices"] == [1, 2, 3]
+    assert info["downloads"]["devices"] == [1, 2, 3]
     assert "round 1: device 0 did not answer within 10 s" in diary(path)
 
 
@@ -251,7 +258,7 @@ def test_a_device_cannot_write_lines_of_its_own(tmp_path: Path) -> None:
             return Message(RecordDict({forged: ConfigRecord()}), reply_to=message)
         return app(message, context)
 
-    path = play_in_process(tmp_path, deployed_config(tmp_path, protocols="fd", rounds=1), client)
+    path = run_in_process(tmp_path, deployed_config(tmp_path, protocols="fd", rounds=1), client)
     lines = diary(path).splitlines()
     assert all(re.match(r"20\d\d-", line) and line.isprintable() for line in lines)
     assert max(map(len, lines)) <= 320
@@ -265,10 +272,10 @@ def test_unknown_names_are_left_out(tmp_path: Path) -> None:
     def prepare(grid: InProcessGrid) -> None:
         grid.names = {2: "device-0", 3: "laptop"}
 
-    path = play_in_process(tmp_path, config, prepare=prepare)
+    path = run_in_process(tmp_path, config, prepare=prepare)
     assert "registered as 'laptop'; must be device-0 to device-3, each once" in diary(path)
     assert "node 102 is left out: registered as 'device-0'" in diary(path)
-    assert rounds_of(path)[0]["uploads"]["devices"] == [True, True, False, False]
+    assert rounds_of(path)[0]["uploads"]["devices"] == [0, 1]
 
 
 @pytest.mark.parametrize(
@@ -287,7 +294,7 @@ def test_what_a_device_lacks_is_said_at_the_server(
     def prepare(grid: InProcessGrid) -> None:
         grid.node_configs[3].update(change)
 
-    path = play_in_process(tmp_path, config, prepare=prepare)
+    path = run_in_process(tmp_path, config, prepare=prepare)
     assert words in diary(path)
     assert "device 3 refused: it says" in diary(path)
 
@@ -297,8 +304,8 @@ def test_no_device_is_bad_input(tmp_path: Path) -> None:
         grid.is_away = lambda device: True
 
     config = deployed_config(tmp_path, protocols="fl", rounds=1)
-    with pytest.raises(InputError, match="no device is there"):
-        play_in_process(tmp_path, config, prepare=prepare)
+    with pytest.raises(InputError, match="no device is connected"):
+        run_in_process(tmp_path, config, prepare=prepare)
 
 
 BAD_SETTINGS = {
@@ -340,7 +347,7 @@ def test_a_run_of_the_simulator_is_not_gone_on_with(tmp_path: Path) -> None:
     config = deployed_config(tmp_path, protocols="fl", rounds=1)
     mix2fld.run(config, tmp_path / "runs", dataset=toy_dataset())
     with pytest.raises(InputError, match="holds a run of the simulator"):
-        play_in_process(tmp_path, config)
+        run_in_process(tmp_path, config)
     assert not list((tmp_path / "runs").rglob("identity"))
 
 

@@ -11,6 +11,7 @@ import pytest
 from cryptography.hazmat.primitives.serialization import load_ssh_private_key, load_ssh_public_key
 from flwr.app import ConfigRecord, RecordDict
 
+from deploy.lab import assert_same_trees
 from mix2fld.cli import main
 from mix2fld.config import Config
 from mix2fld.data.files import FolderLock
@@ -34,7 +35,20 @@ from mix2fld.errors import InputError
 from mix2fld.runs.loop import Watcher
 from toys import toy_config, toy_dataset
 
-TRAINED = {"round": 1, "samples": 3, "upload": b"abc", "accuracies": [0.5], "seconds": 0.1}
+TRAINED = {
+    "round": 1,
+    "samples": 3,
+    "upload": b"abc",
+    "bits": 24,
+    "accuracies": [0.5],
+    "seconds": 0.1,
+}
+
+STATE = {
+    "weights": (np.ones(2, np.float32), np.zeros((2, 2), np.float32)),
+    "seeds_due": np.array(True),
+    "pending": {"residual": [np.zeros(3, np.float64)], "count": 3, "none": None},
+}
 
 
 def test_settings_survive_the_way_through_flower() -> None:
@@ -88,7 +102,8 @@ def test_messages_survive_the_way_through_flower() -> None:
         config="fedcba9876543210",
         sample_shape=[8, 8, 1],
         num_labels=4,
-        with_seeds=True,
+        uploaded=0,
+        last_turn=1,
         watched=False,
         download=b"\0\1",
     )
@@ -108,6 +123,9 @@ def test_messages_survive_the_way_through_flower() -> None:
         ({"Trained": {**TRAINED, "accuracies": [1.5]}}, "Trained.accuracies.0"),
         ({"Trained": {**TRAINED, "samples": 0}}, "Trained.samples"),
         ({"Trained": {**TRAINED, "samples": 2**31 + 1}}, "Trained.samples"),
+        ({"Trained": {**TRAINED, "bits": -1}}, "Trained.bits"),
+        ({"Trained": {**TRAINED, "bits": 24.0}}, "Trained.bits"),
+        ({"Trained": {**TRAINED, "seeds": "text"}}, "Trained.seeds"),
         ({"Trained": {**TRAINED, "more": 1}}, "Trained.more"),
         ({"Trained": {"round": 1}}, "Trained.samples"),
     ],
@@ -127,35 +145,48 @@ def test_a_run_cannot_name_a_folder_elsewhere() -> None:
 
 def test_a_device_keeps_two_rounds(tmp_path: Path) -> None:
     store = Store(tmp_path, "a" * 16, 0)
-    assert store.before(1) is None
+    assert store.up_to(0) is None
     for number in (1, 2, 3):
-        store.save(number, [np.full(2, number, np.float32)], np.zeros((2, 2), np.float32))
+        store.save(number, {"weights": (np.full(2, number, np.float32),)})
         store.keep_download(number, bytes([number]))
-    assert store.before(4)._replace(weights=[], teacher=None) == (3, [], None, b"\3")
-    assert store.before(3).round == 2
-    assert store.before(2) is None
-    store.save(3, [np.zeros(2, np.float32)], np.zeros((2, 2), np.float32))
-    assert store.before(4).download is None
+    found = store.up_to(3)
+    assert found is not None
+    assert (found.round, found.download) == (3, b"\3")
+    assert_same_trees(found.state, {"weights": (np.full(2, 3, np.float32),)})
+    assert store.up_to(9).round == 3
+    assert store.up_to(2).round == 2
+    assert store.up_to(1) is None
+    store.save(3, STATE)
+    assert store.up_to(3).download is None
+
+
+def test_a_device_keeps_the_last_two_rounds_that_it_took_part_in(tmp_path: Path) -> None:
+    store = Store(tmp_path, "a" * 16, 0)
+    for number in (1, 4, 9):
+        store.save(number, STATE)
+        assert_same_trees(store.up_to(number).state, STATE)
+    assert {file.name for file in store.path.iterdir()} == {"4.state", "9.state"}
+    assert store.up_to(8).round == 4
 
 
 def test_a_damaged_state_is_as_good_as_none(tmp_path: Path) -> None:
     store = Store(tmp_path, "a" * 16, 0)
     for name in ("1.state", "1.download"):
-        store.save(1, [np.ones(2, np.float32)], np.zeros((2, 2), np.float32))
+        store.save(1, STATE)
         store.keep_download(1, b"weights")
-        assert store.before(2).download == b"weights"
+        assert store.up_to(1).download == b"weights"
         sound = (store.path / name).read_bytes()
         for damaged in (b"", b"{", sound[:-1], sound[:-1] + bytes([sound[-1] ^ 1])):
             (store.path / name).write_bytes(damaged)
-            assert store.before(2) is None
+            assert store.up_to(1) is None
 
 
 def test_old_runs_are_forgotten(tmp_path: Path) -> None:
     for number in range(RUNS_KEPT + 3):
         store = Store(tmp_path, f"{number:016x}", 0)
-        store.save(1, [np.ones(2, np.float32)], np.zeros((2, 2), np.float32))
+        store.save(1, STATE)
     assert len(list(tmp_path.iterdir())) == RUNS_KEPT
-    assert store.before(2) is not None
+    assert store.up_to(1) is not None
 
 
 def test_what_others_keep_beside_a_state_stays(tmp_path: Path) -> None:
@@ -166,21 +197,21 @@ def test_what_others_keep_beside_a_state_stays(tmp_path: Path) -> None:
     (tmp_path / ("d" * 16)).write_text("a file")
     for number in range(RUNS_KEPT + 3):
         store = Store(tmp_path, f"{number:016x}", 0)
-        store.save(1, [np.ones(2, np.float32)], np.zeros((2, 2), np.float32))
+        store.save(1, STATE)
     assert all((tmp_path / name).is_dir() for name in foreign)
     assert (tmp_path / ("d" * 16)).exists()
     assert len(list(tmp_path.iterdir())) == RUNS_KEPT + len(foreign) + 1
 
 
-def test_a_device_that_never_plays_keeps_few_downloads(tmp_path: Path) -> None:
+def test_a_device_that_never_trains_keeps_few_downloads(tmp_path: Path) -> None:
     store = Store(tmp_path, "a" * 16, 0)
-    store.save(1, [np.ones(2, np.float32)], np.zeros((2, 2), np.float32))
+    store.save(1, STATE)
     for number in range(1, 8):
         store.keep_download(number, b"weights")
     kept = {file.name for file in store.path.iterdir()}
-    assert kept == {"1.state", "1.download", "6.download", "7.download"}
-    store.save(8, [np.ones(2, np.float32)], np.zeros((2, 2), np.float32))
-    assert {file.name for file in store.path.iterdir()} == {"7.download", "8.state"}
+    assert kept == {"1.state", "1.download", "7.download"}
+    store.save(8, STATE)
+    assert {file.name for file in store.path.iterdir()} == {"1.state", "1.download", "8.state"}
 
 
 def test_certificates_and_keys_are_what_flower_takes(tmp_path: Path) -> None:

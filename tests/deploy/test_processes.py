@@ -29,7 +29,7 @@ def test_three_devices_one_of_them_hostile(tmp_path: Path) -> None:
     config = deployed_config(tmp_path, protocols="mix2fld", devices=3)
     with Lab(tmp_path / "lab") as lab:
         lab.begin(config, faults={1: "1:nan"})
-        path = lab.play_to_end(config)
+        path = lab.run_to_end(config)
         assert "round 1: device 1 refused: outputs: a value is not finite" in diary(path)
         assert [info["uploads"]["delivered"] for info in rounds_of(path)] == [2, 3]
         assert_same_as_engine(path, lab.folder, tmp_path / "engine")

@@ -9,7 +9,9 @@ from reliability.records import read_records
 from reliability.targets import TARGETS
 from test_damage import play
 
+from mix2fld.deploy import messages
 from mix2fld.link.payloads import FORMAT
+from mix2fld.runs import checkpoint, records
 
 PAYLOADS_OF_FORMAT_1 = "1e8dcc0ef9bc0354"
 
@@ -18,6 +20,10 @@ def test_the_bytes_of_payloads_are_those_of_their_format() -> None:
     payloads = b"".join(TARGETS["payload"].seeds())
     assert FORMAT == 1
     assert hashlib.sha256(payloads).hexdigest()[:16] == PAYLOADS_OF_FORMAT_1
+
+
+def test_the_numbers_of_formats() -> None:
+    assert (records.FORMAT, checkpoint.FORMAT, messages.FORMAT) == (3, 3, 3)
 
 
 def test_the_checksum_of_a_line_is_as_documented(tmp_path: Path) -> None:

@@ -91,10 +91,10 @@ def _begin(wire: Wire, task: Task, order: TrainOrder, own: Own | None) -> State:
     """The device as it was left, or as new; then what came down, the latest last."""
     if own is None:
         state = start_device(wire, task, order.device)
-        if order.uploaded and SEEDS_DUE in state:
-            state[SEEDS_DUE] = np.array(False)
     else:
         state = settle(own.state, delivered=order.uploaded == own.round)
+    if order.uploaded and SEEDS_DUE in state:  # also if the device has lost that it sent them
+        state = {**state, SEEDS_DUE: np.array(False)}
     for data in (own.download if own else None, order.download):
         if data is not None:
             state = receive(wire, state, wire.decode_download(data))

@@ -164,7 +164,7 @@ class Federation:
         return answer
 
     def run(self, run_config: Mapping[str, Any]) -> str:
-        """``flwr run`` with this run config; gives the number of the run."""
+        """``flwr run`` with this run config; returns the number of the run."""
         file = self.folder / "run.toml"
         file.write_text(tomli_w.dumps(dict(run_config)))
         started = self.flwr("run", str(self._app), CONNECTION, "--run-config", str(file))

@@ -22,7 +22,7 @@ from mix2fld.deploy.nodes import Nodes
 from mix2fld.deploy.settings import config_digest
 from mix2fld.errors import InputError
 from mix2fld.learning.stepper import TestSet, snapshot_steps
-from mix2fld.link.payloads import Encoded
+from mix2fld.link.payloads import Encoded, PayloadError
 from mix2fld.round.fleet import Accuracies, Delivered, Order, Outcome
 from mix2fld.round.fleet import Trained as TrainedFleet
 from mix2fld.round.scenario import Scenario
@@ -173,13 +173,26 @@ class FlowerFleet:
             raise MessageError(f"{len(reply.accuracies)} accuracies; must be {wanted}")
         if reply.seconds > waited:
             raise MessageError(f"{reply.seconds:g} s of computing in a wait of {waited:.1f} s")
-        seeds = None
+        packet = self._packet(order, reply)
+        return Answer(packet, reply.accuracies, reply.seconds)
+
+    def _packet(self, order: TrainOrder, reply: Trained) -> Packet:
+        """The upload, if it can be charged and has its seeds just when they are due."""
+        wire, seeds = self._scenario.wire, None
         if reply.seeds is not None:
-            wire = self._scenario.wire
             bits = wire.upload_size(with_seeds=True).bits - wire.upload_size(with_seeds=False).bits
             seeds = Encoded(reply.seeds, bits)
         packet = Packet(Encoded(reply.upload, reply.bits), seeds, reply.samples)
-        return Answer(packet, reply.accuracies, reply.seconds)
+        try:
+            wire.check_bits(packet)
+        except PayloadError as error:
+            raise MessageError(str(error)) from None
+        if seeds is not None and order.uploaded:
+            raise MessageError("seeds: they were uploaded before")
+        resent = self._scenario.config.seeding.lost_seeds == "resend"
+        if wire.seeding is not None and seeds is None and resent and not order.uploaded:
+            raise MessageError("seeds: missing; they are part of the first upload")
+        return packet
 
     def _steps(self) -> tuple[int, ...]:
         """After how many steps of its local phase the reference device is tested."""

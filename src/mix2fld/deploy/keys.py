@@ -43,7 +43,7 @@ def make_certificates(folder: Path, hosts: Sequence[str]) -> None:
 
 
 def make_device_key(folder: Path, name: str) -> Path:
-    """``<name>.key`` for a SuperNode and ``<name>.pub`` to register; gives the latter."""
+    """``<name>.key`` for a SuperNode and ``<name>.pub`` to register; returns the latter."""
     folder.mkdir(parents=True, exist_ok=True)
     private = ec.generate_private_key(ec.SECP384R1())
     _write_private(folder / f"{name}.key", private, serialization.PrivateFormat.OpenSSH)

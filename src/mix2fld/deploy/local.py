@@ -27,7 +27,7 @@ STATUS_SECONDS = 30.0
 
 
 def write_device_files(folder: Path, config: Config, dataset: Dataset) -> list[Path]:
-    """Each device's samples as an .npz file of its own: those that the simulator would give it."""
+    """Each device's samples as an .npz file of its own: those that it has in the simulator."""
     rng = stream(config.seed[0], "partition")
     parts = partition(dataset.train_labels, config.data, dataset.num_labels, rng)
     check_labels_covered(dataset.train_labels, parts, dataset.num_labels)
@@ -76,7 +76,7 @@ def run_locally(
     timeout_s: float,
     overwrite: bool = False,
 ) -> list[RunResult]:
-    """Play every run of a config with real processes; what is finished already stays."""
+    """Run every run of a config with real processes; finished ones stay as they are."""
     config, results = with_absolute_paths(config), []
     with _alone_in(out / "flower"):
         for seed in config.seed:
@@ -89,7 +89,7 @@ def run_locally(
 def _run_seed(
     config: Config, out: Path, dataset: Dataset, watcher: Watcher, timeout_s: float, overwrite: bool
 ) -> list[RunResult]:
-    """Play the runs of one seed, with one federation."""
+    """The runs of one seed, with one federation."""
     folder, results = out / "flower" / f"s{config.seed[0]}", []
     singles = config.replace(computing_time="measured").single_runs()
     if overwrite:
@@ -140,7 +140,7 @@ def with_absolute_paths(config: Config) -> Config:
 
 
 def follow_run(federation: Federation, settings: Settings, watcher: Watcher) -> RunResult:
-    """Start a run, tell the watcher about its rounds, and give its result."""
+    """Start a run, tell the watcher about its rounds, and return its result."""
     config, path = settings.config, settings.out / settings.config.run_name
     told, spoken = len(_rounds(path)), len(last_words(path / "diary.log"))
     run = federation.run(settings.as_run_config())

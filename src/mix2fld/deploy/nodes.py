@@ -119,7 +119,7 @@ class Nodes:
             heard.put((number, answer))
 
     def _answer_to(self, number: str) -> RecordDict | str | None:
-        """The answer to one order, or why there will be none; None if it is not there yet."""
+        """The answer to one order, or why there will be none; None if it has not arrived."""
         try:
             replies = list(self._grid.pull_messages([number]))
         except httpx.HTTPError:

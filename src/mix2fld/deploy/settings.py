@@ -26,12 +26,12 @@ class Settings:
     out: Path
     """Folder on the server's machine for the run."""
     timeout_s: float
-    """Seconds after which a round goes on without the answers that are missing."""
+    """Seconds after which a round continues without the missing answers."""
     wait_s: float
-    """Seconds to wait for all devices to be there before the first round."""
+    """Seconds to wait for all devices to be connected before the first round."""
 
     def as_run_config(self) -> dict[str, str | int | float]:
-        """For ``flwr run --run-config``; ``read_settings`` gives the same settings back."""
+        """For ``flwr run --run-config``; ``read_settings`` returns the same settings."""
         return {
             "protocol": self.config.protocols[0],
             "seed": self.config.seed[0],

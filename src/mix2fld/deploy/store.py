@@ -89,12 +89,15 @@ class Store:
         return [int(file.stem) for file in self.path.glob(f"*.{kind}") if file.stem.isdecimal()]
 
     def _forget_before(self, round_number: int) -> None:
-        """Remove older rounds, but not the last one that the device took part in before."""
+        """Remove older rounds, but not the last one that the device took part in before.
+
+        A download without a state of its round is never used.
+        """
         before = [done for done in self._rounds() if done < round_number]
-        kept = max(before, default=round_number)
+        kept = {max(before, default=round_number)}
         for kind in ("state", "download"):
             for old in self._rounds(kind):
-                if old < kept:
+                if old < round_number and old not in kept:
                     (self.path / f"{old}.{kind}").unlink(missing_ok=True)
 
     def _state(self, round_number: int) -> Path:

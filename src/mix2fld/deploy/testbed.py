@@ -158,10 +158,10 @@ class Observer(Watcher):
 def measure(
     config: Config, rates: Rates, folder: Path, dataset: Dataset, watcher: Watcher
 ) -> dict[str, Any]:
-    """Play every protocol of ``config`` over shaped wires; gives a record of what was measured."""
+    """Run every protocol of ``config`` over shaped wires; returns what was measured."""
     check_possible()
     if folder.exists():
-        raise InputError(f"out = {folder}: is there already; name another folder")
+        raise InputError(f"out = {folder}: already exists; name another folder")
     singles = with_absolute_paths(config).replace(computing_time="measured").single_runs()
     devices = config.data.devices
     record: dict[str, Any] = {
@@ -185,13 +185,13 @@ def measure(
             with Observer(federation, watcher) as observer:
                 for single in singles:
                     settings = Settings(single, folder.resolve(), timeout_s=600, wait_s=600)
-                    played = _play_one(federation, settings, observer, rates)
-                    record["protocols"][single.protocols[0]] = played
+                    measured = _run_one(federation, settings, observer, rates)
+                    record["protocols"][single.protocols[0]] = measured
             record["memory_mb"] = {kind: round(mb) for kind, mb in sorted(observer.peaks.items())}
     return record
 
 
-def _play_one(
+def _run_one(
     federation: Federation, settings: Settings, watcher: Watcher, rates: Rates
 ) -> dict[str, Any]:
     names = [f"device-{device}" for device in range(settings.config.data.devices)]

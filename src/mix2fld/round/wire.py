@@ -81,15 +81,20 @@ class Wire:
 
     def decode_upload(self, packet: Packet, turn: Turn) -> Upload:
         """What the server reads; raises ``PayloadError`` for what no honest device sends."""
-        _check_bits(self.uplink.payload.name, packet.knowledge, self.upload_size(with_seeds=False))
+        self.check_bits(packet)
         value = self.decode_knowledge(packet.knowledge.data, turn)
         seeds = None
+        if packet.seeds is not None and self._seeds is not None:
+            seeds = self._seeds.decode(packet.seeds.data, self._dims)
+        return Upload(value, packet.samples, seeds)
+
+    def check_bits(self, packet: Packet) -> None:
+        """Raise ``PayloadError`` unless the bits of an upload can be charged as they are given."""
+        _check_bits(self.uplink.payload.name, packet.knowledge, self.upload_size(with_seeds=False))
         if packet.seeds is not None:
             if self._seeds is None:
                 raise PayloadError("seeds: this protocol has none")
             _check_bits(self._seeds.name, packet.seeds, self._seeds.size(self._dims))
-            seeds = self._seeds.decode(packet.seeds.data, self._dims)
-        return Upload(value, packet.samples, seeds)
 
     def encode_download(self, server: ServerState) -> Encoded:
         """The server's multicast."""

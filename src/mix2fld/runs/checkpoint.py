@@ -19,6 +19,7 @@ from mix2fld.types import State
 FORMAT = 3
 """Formats 1 (without checksums) and 2 (one array for all devices) are still read."""
 OLD_FORMATS = (1, 2)
+SCALARS_OF_FORMAT_1 = {"format", "round", "updates", "clock"}
 Tensors = dict[str, NDArray[Any]]
 
 
@@ -74,7 +75,9 @@ def load_checkpoint(path: Path, like: RunState) -> Checkpoint:
             metadata = file.metadata() or {}
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         scalars = json.loads(metadata["state"])
-        if "sha256" in scalars and scalars.pop("sha256") != _digest(scalars, tensors):
+        if set(scalars) != SCALARS_OF_FORMAT_1 and scalars.pop("sha256") != _digest(
+            scalars, tensors
+        ):
             raise DamagedError("its checksum does not fit")
         if scalars["format"] in OLD_FORMATS:
             tree = upgrade(scalars, tensors, like)

@@ -16,6 +16,7 @@ def upgrade(scalars: dict[str, Any], tensors: Tensors, like: RunState) -> State:
     number = int(scalars["round"])
     seeds = sorted(name.split(".")[1] for name in tensors if name.startswith("seed_images."))
     rounds = np.full(len(tensors["seeds_due"]), number, np.int64)
+    held = np.isin(np.arange(len(rounds)), [int(device) for device in seeds])
     unknown = Roster.empty(len(rounds)).accuracies
     return {
         "round": number,
@@ -34,7 +35,11 @@ def upgrade(scalars: dict[str, Any], tensors: Tensors, like: RunState) -> State:
             "memory": {},
         },
         "clock": [float(seconds) for seconds in scalars["clock"]],
-        "roster": {"accuracies": unknown, "uploaded": rounds, "last_turn": rounds},
+        "roster": {
+            "accuracies": unknown,
+            "uploaded": np.where(held, number, 0),
+            "last_turn": rounds,
+        },
         "link": {},
     }
 

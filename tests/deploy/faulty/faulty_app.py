@@ -72,7 +72,7 @@ def spoilt(trained: Trained, fault: str) -> Trained:
     """What a hostile device would send instead."""
     upload = trained.upload
     outputs = np.frombuffer(upload[:64], "<f4").copy()  # 4 labels: 4 rows of 4
-    rest = upload[64:]
+    rest = upload[64:]  # none, unless these are weights
     uploads = {
         "nan": np.full_like(outputs, np.nan).tobytes() + rest,
         "infinite": np.full_like(outputs, np.inf).tobytes() + rest,
@@ -85,6 +85,21 @@ def spoilt(trained: Trained, fault: str) -> Trained:
         "nothing": b"",
         "pickle": pickle.dumps(Evil()),
     }
+    seeds = trained.seeds or bytes(100)
+    others = {
+        "more-bits": {"bits": trained.bits + 1},
+        "fewer-bits": {"bits": 100},
+        "endless-bits": {"bits": (1 << 63) - 1},
+        "oversized-bits": {"upload": bytes(100_000), "bits": 800_000},
+        "negative-bits": {"bits": -1},
+        "no-seeds": {"seeds": None},
+        "seeds": {"seeds": seeds},
+        "long-seeds": {"seeds": seeds + b"0"},
+        "short-seeds": {"seeds": seeds[:-1]},
+        "pickled-seeds": {"seeds": pickle.dumps(Evil())},
+    }
+    if fault in others:
+        return trained.model_copy(update=others[fault])
     if fault in uploads:
         return trained.model_copy(update={"upload": uploads[fault]})
     changes = {

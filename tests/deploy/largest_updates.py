@@ -1,0 +1,118 @@
+"""A protocol whose devices remember: the largest entries of the update, with error feedback.
+
+A device keeps its weights as the server knows them. What did not fit into an upload, or was lost
+with it, is part of the next update.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mix2fld.device.uplinks import Turn, Uplink
+from mix2fld.learning.losses import label_loss
+from mix2fld.learning.task import Task
+from mix2fld.link.payloads import Encoded, PayloadError, Size
+from mix2fld.protocol import Protocol
+from mix2fld.server.downlinks import GlobalWeights
+from mix2fld.server.steps import Inbox
+from mix2fld.types import Dimensions, Local, SeedSet, ServerState, State, Tensors
+
+MOST = 200
+BYTES = 8
+
+
+class Entries(NamedTuple):
+    """Some entries of all weights in one row."""
+
+    places: NDArray[np.uint32]
+    values: NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class SomeEntries:
+    """Up to ``MOST`` entries, 64 bits each: the size depends on the value."""
+
+    name: str = "entries"
+
+    def size(self, dims: Dimensions) -> Size:
+        del dims
+        return Size(8 * BYTES * MOST, exact=False)
+
+    def encode(self, value: Entries, dims: Dimensions) -> Encoded:
+        del dims
+        data = value.places.astype("<u4").tobytes() + value.values.astype("<f4").tobytes()
+        return Encoded(data, 8 * len(data))
+
+    def decode(self, data: bytes, dims: Dimensions) -> Entries:
+        if len(data) % BYTES or len(data) > BYTES * MOST:
+            raise PayloadError(f"{self.name}: {len(data)} bytes")
+        count = len(data) // BYTES
+        places = np.frombuffer(data[: 4 * count], "<u4").astype(np.uint32)
+        values = np.frombuffer(data[4 * count :], "<f4").astype(np.float32)
+        if np.any(places >= dims.num_weights) or not np.isfinite(values).all():
+            raise PayloadError(f"{self.name}: a place or a value is wrong")
+        return Entries(places, values)
+
+
+@dataclass(frozen=True)
+class LargestUpdates(Uplink):
+    """The entries that changed most since the server last heard of them."""
+
+    payload: SomeEntries = field(default_factory=SomeEntries)
+
+    def start(self, weights: Tensors) -> State:
+        return {"known": weights}
+
+    def value(self, state: State, local: Local, turn: Turn) -> Entries:
+        del turn
+        update = flat(local.weights) - flat(state["known"])
+        size = np.abs(update)
+        wanted = np.flatnonzero(size > size.max() / 4)
+        places = wanted[np.argsort(-size[wanted], kind="stable")][:MOST]
+        return Entries(places.astype(np.uint32), update[places])
+
+    def delivered(self, state: State, local: Local, read: Callable[[], Any]) -> State:
+        del local
+        return {"known": added(state["known"], [read()], 1)}
+
+    def replaced(self, state: State, weights: Tensors) -> State:
+        """What the server does not know yet is kept as the difference to the new weights."""
+        parts = zip(weights, state["weights"], state["known"], strict=True)
+        return {"known": tuple(new - (old - known) for new, old, known in parts)}
+
+
+def add_updates(
+    state: ServerState, inbox: Inbox, seeds: SeedSet | None, task: Task, round_number: int
+) -> ServerState:
+    """The mean update, added to the global model; the server too remembers something."""
+    del seeds, round_number
+    if not inbox:
+        return state
+    last = state.weights or task.common_weights
+    weights = added(last, [inbox[device].value for device in sorted(inbox)], len(inbox))
+    heard = state.memory.get("heard", np.zeros(task.config.data.devices, np.int64)).copy()
+    heard[sorted(inbox)] += 1
+    return replace(state, weights=weights, updates=state.updates + 1, memory={"heard": heard})
+
+
+def flat(tensors: Tensors) -> NDArray[np.float32]:
+    return np.concatenate([tensor.ravel() for tensor in tensors])
+
+
+def added(tensors: Tensors, updates: list[Entries], share: int) -> Tensors:
+    row = flat(tensors).astype(np.float64)
+    for places, values in updates:
+        row[places] += values.astype(np.float64) / share
+    ends = np.cumsum([tensor.size for tensor in tensors])[:-1]
+    return tuple(
+        part.reshape(tensor.shape).astype(np.float32)
+        for part, tensor in zip(np.split(row, ends), tensors, strict=True)
+    )
+
+
+LARGEST = Protocol(
+    "largest updates", label_loss, LargestUpdates(), None, add_updates, GlobalWeights()
+)
