@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mix2fld.protocol import PROTOCOLS
-from mix2fld.round.fleet import Order, Outcome, Trained
+from mix2fld.round.fleet_interface import Order, Outcome, Trained
 from mix2fld.runs.loop import Watcher
 from mix2fld.runs.simulation import Simulation, make_simulation, run
 from mix2fld.types import Dimensions

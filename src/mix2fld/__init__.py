@@ -37,7 +37,7 @@ _HOMES = {
     "PROTOCOLS": "protocol",
     "Protocol": "protocol",
     "RunResult": "runs.results",
-    "plan_link": "runs.plan",
+    "plan_link": "runs.simulation",
     "run": "runs.simulation",
     "Dataset": "types",
     "Delivery": "types",

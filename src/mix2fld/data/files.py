@@ -59,7 +59,7 @@ def rename(path: Path, new: Path) -> None:
 
 
 def remove(path: Path) -> None:
-    """Remove a file, if it is there."""
+    """Remove a file, if it exists."""
     with suppress(FileNotFoundError):
         os.unlink(path)
 

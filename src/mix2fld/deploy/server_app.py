@@ -11,7 +11,7 @@ from mix2fld.config import Config
 from mix2fld.data import cache_folder, load_dataset, test_subset
 from mix2fld.data.files import write_whole
 from mix2fld.deploy.diary import Say, diary, one_line
-from mix2fld.deploy.fleet import FlowerFleet
+from mix2fld.deploy.flower_fleet import FlowerFleet
 from mix2fld.deploy.nodes import Nodes
 from mix2fld.deploy.settings import Settings, read_settings
 from mix2fld.errors import InputError

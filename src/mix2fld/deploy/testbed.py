@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, Self
 
 from mix2fld.config import Config
 from mix2fld.deploy.federation import START_SECONDS, Federation
-from mix2fld.deploy.local import (
+from mix2fld.deploy.local_trial import (
     follow_run,
     node_config,
     with_absolute_paths,

@@ -14,7 +14,7 @@ from mix2fld.learning.stepper import snapshot_steps
 from mix2fld.link import Direction, PayloadError, check_delivery
 from mix2fld.round.checks import check_upload
 from mix2fld.round.clock import Clock, computing_seconds, transfer_seconds
-from mix2fld.round.fleet import Fleet, Order, Outcome, Trained
+from mix2fld.round.fleet_interface import Fleet, Order, Outcome, Trained
 from mix2fld.round.info import Measured, Observed, RoundInfo, Transfer, record
 from mix2fld.round.participation import draw_participants
 from mix2fld.round.scenario import Scenario
