@@ -46,8 +46,8 @@ def _check_logits(
         )
     if shape != (batch_shape[0], num_labels):
         raise InputError(
-            f"model {model.name}: returns logits of shape {list(shape)} for {batch_shape[0]} images, "
-            f"must be {[batch_shape[0], num_labels]}"
+            f"model {model.name}: returns logits of shape {list(shape)} for {batch_shape[0]} "
+            f"images, must be {[batch_shape[0], num_labels]}"
         )
 
 
