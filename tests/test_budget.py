@@ -300,7 +300,7 @@ def test_the_budget_of_a_link_with_a_state_follows_its_states():
     link = GilbertElliott()
     result = link.budget("uplink", 8, devices=5, draws=20_000)
     assert result == link.budget("uplink", 8, devices=5, draws=20_000)
-    # A chain with correlation 0.6 has (1 + 0.6) / (1 - 0.6) times the variance of free draws.
+    # A chain with correlation 0.6 has (1 + 0.6) / (1 - 0.6) = 4 times the variance of free draws.
     error = math.sqrt(0.75 * 0.25 / 100_000 * 4)
     assert result.delivery_probability == pytest.approx(0.75, abs=4 * error)
     assert result.slots_needed is None
