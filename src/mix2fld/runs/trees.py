@@ -73,8 +73,8 @@ def _skeleton(tree: Any, name: str, tensors: Tensors) -> Skeleton:
 
 def _alike(trees: list[Any]) -> bool:
     """Whether all have one form, with arrays as their only leaves."""
-    first = trees[0]
-    arrays_only = all(isinstance(leaf, np.ndarray) for leaf in _leaves(first))
+    first, leaves = trees[0], _leaves(trees[0])
+    arrays_only = bool(leaves) and all(isinstance(leaf, np.ndarray) for leaf in leaves)
     return (
         isinstance(first, dict)
         and arrays_only
@@ -98,7 +98,9 @@ def _columns(trees: list[Any], name: str, tensors: Tensors) -> Skeleton:
 def _rows(content: Skeleton, tensors: Tensors) -> list[Any]:
     count, paths = int(content["count"]), _paths(content["each"])
     distinct = {path: list(tensors[path]) for path in paths}
-    whose = {path: tensors.get(f"{path}@", np.arange(count)) for path in paths}
+    whose = {path: tensors.get(f"{path}@", np.arange(len(distinct[path]))) for path in paths}
+    if not paths or any(len(column) != count for column in whose.values()):
+        raise ValueError(f"rows: {count} of them are not there")
     return [
         put_together(
             content["each"],
