@@ -5,17 +5,21 @@ Any other exception, and any accepted value that is not sound, is a finding.
 
 import gzip
 import io
+import json
 import shutil
 import sys
 import tempfile
 import tomllib
 import zipfile
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+from safetensors.numpy import save as save_tensors
 
 from mix2fld.config import Config
 from mix2fld.data.archives import ARCHIVE_ERRORS, read_tar, read_zip
@@ -26,10 +30,19 @@ from mix2fld.link.payloads import Outputs, PayloadError, SeedSamples, Weights
 from mix2fld.round.clock import Clock
 from mix2fld.round.info import RoundInfo
 from mix2fld.round.state import Roster, RunState
-from mix2fld.runs.checkpoint import dump_checkpoint
+from mix2fld.runs.checkpoint import (
+    FORMAT,
+    OLD_FORMATS,
+    SCALARS_OF_FORMAT_1,
+    digest,
+    dump_checkpoint,
+    load_checkpoint,
+)
 from mix2fld.runs.config_file import dump_config, parse_config
 from mix2fld.runs.folder import RunFolder
 from mix2fld.runs.reader import read_run
+from mix2fld.runs.records import DamagedError
+from mix2fld.runs.trees import difference, take_apart
 from mix2fld.types import Dimensions, Seeds, ServerState
 
 sys.path.append(str(Path(__file__).parent.parent / "tests"))
@@ -221,7 +234,7 @@ def _state(number: int) -> RunState:
             {
                 "weights": (rng.normal(size=(3, 2)).astype(np.float32),),
                 "teacher": rng.random((2, 2)).astype(np.float32),
-                "seeds_due": due,
+                "seeds_due": np.array(due),
             }
             for due in (True, False)
         ],
@@ -335,6 +348,62 @@ def _finished(folder: RunFolder) -> list[dict[str, object]] | None:
     return None if result is None else result.rounds
 
 
+# --- the state in a checkpoint -----------------------------------------------------------------
+
+
+def _open_state(number: int) -> RunState:
+    """A state whose devices keep something of their own, and share an array."""
+    shared = [np.ones(3, np.float32)]
+    state = _state(number)
+    return replace(state, devices=[{**device, "residual": shared} for device in state.devices])
+
+
+@cache
+def _kept_tensors() -> tuple[dict[str, Any], dict[str, NDArray[Any]], dict[str, NDArray[Any]]]:
+    """A skeleton with its tensors, and the tensors of older formats."""
+    old: dict[str, NDArray[Any]] = {
+        "weights.0": np.ones((2, 3, 2), np.float32),
+        "teachers": np.ones((2, 2, 2), np.float32),
+        "seeds_due": np.array([True, False]),
+    }
+    return *take_apart(_open_state(2).tree(), "state"), old
+
+
+def _skeleton_seeds() -> list[bytes]:
+    skeleton, _, _ = _kept_tensors()
+    new = {"format": FORMAT, "state": skeleton, "records": "", "made_with": {}}
+    old = {"format": 1, "round": 2, "updates": 2, "clock": [0.0, 1.0]}
+    return [json.dumps(scalars).encode() for scalars in (new, {**old, "format": 2}, old)]
+
+
+def _accepts_skeleton(data: bytes) -> bool:
+    """Any JSON with the tensors of a checkpoint, and sealed: a state of this run, or refused."""
+    _, tensors, old = _kept_tensors()
+    try:
+        scalars = json.loads(data)
+        is_old = isinstance(scalars, dict) and scalars.get("format") in OLD_FORMATS
+        held = old if is_old else tensors
+        if isinstance(scalars, dict) and set(scalars) != SCALARS_OF_FORMAT_1:
+            scalars = {**scalars, "sha256": digest(scalars, held)}
+        content = save_tensors(held, metadata={"state": json.dumps(scalars)})
+    except (ValueError, RecursionError):
+        return False
+    path = _scratch() / "state.safetensors"
+    path.write_bytes(content)
+    like = _state(0) if is_old else _open_state(0)
+    try:
+        found = load_checkpoint(path, like).state(like)
+    except DamagedError as error:
+        assert "\n" not in str(error)
+        return False
+    except InputError as error:
+        assert "of format" in str(error)
+        return False
+    assert difference(found.devices, like.devices) is None
+    assert difference(dict(vars(found.roster)), dict(vars(like.roster))) is None
+    return True
+
+
 TARGETS: dict[str, Target] = {
     "config": Target("config loader", _config_seeds, _accepts_config),
     "payload": Target("payload decoder", _payload_seeds, _accepts_payload),
@@ -342,4 +411,5 @@ TARGETS: dict[str, Target] = {
     "npz": Target("own .npz files", _npz_seeds, _accepts_npz),
     "archive": Target("zip and tar archives", _archive_seeds, _accepts_archive),
     "run": Target("run folders", _run_seeds, _accepts_run),
+    "state": Target("state in a checkpoint", _skeleton_seeds, _accepts_skeleton),
 }

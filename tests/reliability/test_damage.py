@@ -6,7 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from reliability.faults import Quiet
-from safetensors.numpy import load_file, save_file
+from safetensors import safe_open
+from safetensors.numpy import save_file
 
 from dataset_files import COLOUR, make_info
 from mix2fld.cli import main
@@ -138,50 +139,56 @@ def test_the_checkpoint_of_another_run_is_refused(tmp_path, whole) -> None:
     assert contents(tmp_path / "fl-s0") == whole
 
 
-def rewrite_as_format_1(folder: Path) -> None:
-    """What mix2fld wrote before there were checksums."""
-    (folder / "config.toml").write_text(dump_config(CONFIG))
-    lines = [json.loads(line) for line in (folder / "rounds.jsonl").read_text().splitlines()]
+OLD = Path(__file__).parent.parent / "records" / "format2"
+
+
+def copy_as_format_1(kept: Path, folder: Path) -> Config:
+    """A run of format 2 as mix2fld wrote it before there were checksums."""
+    config = RunFolder(kept).config()
+    folder.mkdir(parents=True)
+    (folder / "config.toml").write_text(dump_config(config))
+    lines = [json.loads(line) for line in (kept / "rounds.jsonl").read_text().splitlines()]
     for line in lines:
         del line["format"], line["checksum"]
     (folder / "rounds.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    checkpoint = folder / "checkpoint.safetensors"
-    tensors = load_file(checkpoint)
-    scalars = {"format": 1, "round": len(lines), "updates": len(lines), "clock": [0.0, 0.0]}
-    save_file(tensors, checkpoint, metadata={"state": json.dumps(scalars)})
-    (folder / "checkpoint.previous.safetensors").unlink(missing_ok=True)
-    if (folder / "summary.json").exists():
-        summary = json.loads((folder / "summary.json").read_text())
+    with safe_open(kept / "checkpoint.safetensors", framework="numpy") as file:
+        scalars = json.loads(file.metadata()["state"])
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    first = {"format": 1, **{name: scalars[name] for name in ("round", "updates", "clock")}}
+    metadata = {"state": json.dumps(first)}
+    save_file(tensors, folder / "checkpoint.safetensors", metadata=metadata)
+    if (kept / "summary.json").exists():
+        summary = json.loads((kept / "summary.json").read_text())
         del summary["checksum"]
         (folder / "summary.json").write_text(json.dumps({**summary, "format": 1}))
+    return config
 
 
-def test_format_1_is_still_read(tmp_path, whole) -> None:
-    play(tmp_path)
-    before = RunFolder(tmp_path / "fl-s0").finished()
-    rewrite_as_format_1(tmp_path / "fl-s0")
-    after = RunFolder(tmp_path / "fl-s0").finished()
+@pytest.mark.parametrize("name", ["fl-s0", "mix2fld-s0"])
+def test_format_1_is_still_read(tmp_path, name) -> None:
+    config = copy_as_format_1(OLD / "finished" / name, tmp_path / name)
+    before = RunFolder(OLD / "finished" / name).finished()
+    after = RunFolder(tmp_path / name).finished()
     assert before is not None
     assert after is not None
     assert after.rounds == before.rounds
-    assert after.config == before.config
+    assert after.config == before.config == config
 
 
-def test_a_stopped_run_of_format_1_goes_on(tmp_path, whole) -> None:
-    play(tmp_path, stop_after=2)
-    rewrite_as_format_1(tmp_path / "fl-s0")
-    assert play(tmp_path) == []
-    result = RunFolder(tmp_path / "fl-s0").finished()
+@pytest.mark.parametrize("name", ["fl-s0", "mix2fld-s0"])
+def test_a_stopped_run_of_format_1_is_resumed(tmp_path, name) -> None:
+    config = copy_as_format_1(OLD / "early" / name, tmp_path / name)
+    assert play(tmp_path, config=config) == []
+    result, whole = (RunFolder(path / name).finished() for path in (tmp_path, OLD / "finished"))
     assert result is not None
-    accuracies = [info["accuracy"] for info in result.rounds]
-    lines = whole["rounds.jsonl"].splitlines()
-    assert accuracies == [json.loads(line)["accuracy"] for line in lines]
+    assert whole is not None
+    assert result.rounds == whole.rounds
 
 
 def test_damage_cannot_pass_for_format_1(tmp_path, whole) -> None:
     play(tmp_path, stop_after=3)
     path = tmp_path / "fl-s0" / "checkpoint.safetensors"
-    named_old = path.read_bytes().replace(rb"{\"format\": 2", rb"{\"format\": 1")
+    named_old = path.read_bytes().replace(rb"{\"format\": 3", rb"{\"format\": 1")
     assert named_old != path.read_bytes()
     path.write_bytes(named_old[:-1] + bytes([named_old[-1] ^ 1]))
     (note,) = play(tmp_path)
@@ -201,7 +208,7 @@ def test_newer_formats_are_refused(tmp_path, monkeypatch) -> None:
     before = contents(folder)
     for module, file in (("records", "rounds.jsonl"), ("checkpoint", "checkpoint.safetensors")):
         with monkeypatch.context() as newer:
-            newer.setattr(f"mix2fld.{module}.FORMAT", 7)
+            newer.setattr(f"mix2fld.runs.{module}.FORMAT", 7)
             play(tmp_path / module, stop_after=1)
         path = tmp_path / module / "fl-s0" / file
         (folder / file).write_bytes(path.read_bytes())
@@ -295,9 +302,9 @@ def test_a_run_of_a_deployment_is_left_to_it(tmp_path) -> None:
     play(tmp_path, stop_after=2)
     (tmp_path / "fl-s0" / "identity").write_text("0123456789abcdef")
     before = contents(tmp_path / "fl-s0")
-    with pytest.raises(InputError, match="was played by a deployment"):
+    with pytest.raises(InputError, match="holds a run of a deployment"):
         play(tmp_path)
-    with pytest.raises(InputError, match="was played by a deployment"):
+    with pytest.raises(InputError, match="holds a run of a deployment"):
         resume_run(tmp_path / "fl-s0", toy_dataset())
     assert contents(tmp_path / "fl-s0") == before
 

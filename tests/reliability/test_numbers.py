@@ -2,17 +2,17 @@
 
 import math
 
-import jax.numpy as jnp
 import numpy as np
 import pytest
-from mix2fld.learning.steps import average_outputs, begin_phase, label_loss, sgd_steps
 
 from mix2fld.errors import InputError
+from mix2fld.learning.losses import label_loss, one_hot
+from mix2fld.learning.stepper import Start, Watch, draw_samples, local_result
 from mix2fld.report.tables import results_table
 from mix2fld.runs.simulation import make_simulation, run
 from mix2fld.runs.summary import summarise
 from mix2fld.server.aggregate import average_weights
-from mix2fld.types import Upload
+from mix2fld.types import Samples, Upload
 from toys import toy_config, toy_dataset
 
 
@@ -79,28 +79,23 @@ def test_too_many_steps_to_count_are_refused() -> None:
 
 def test_long_sums_of_outputs_are_those_of_float64() -> None:
     """Eq. 2 over 20,000 steps without learning, so that every output is known."""
-    simulation = make_simulation(toy_config(learning_rate=1e-30), toy_dataset())
-    learner, data = simulation.task.learner, toy_dataset()
-    weights = simulation.task.common_weights()
-    images, targets = data.train_images, np.eye(4, dtype=np.float32)[data.train_labels]
-    draws = np.random.default_rng(0).integers(len(images), size=(20_000, 1))
-    begun = begin_phase(learner, weights, 4)
-    phase = sgd_steps(
-        learner,
-        label_loss,
-        begun,
-        jnp.asarray(images),
-        jnp.asarray(targets),
-        jnp.zeros((4, 4)),
-        jnp.asarray(draws),
-    )
-    logits = np.asarray(learner.model.apply(weights, jnp.asarray(images) / 255), np.float64)
+    config, data = toy_config(learning_rate=1e-30, local_steps=20_000), toy_dataset()
+    stepper = make_simulation(config, data).scenario.task.stepper
+    weights = stepper.draw_weights(0)
+    held = stepper.hold(Samples(data.train_images, one_hot(data.train_labels, 4)))
+    draws = draw_samples(np.random.default_rng(0), len(data.train_labels), 20_000, 1)
+    start = Start(weights, np.zeros((4, 4), np.float32))
+    learned = stepper.train(label_loss, held, [start], [draws], Watch(0, (20_000,)))
+    (phase,) = learned.phases
+    bias, kernel, last_bias, last_kernel = (tensor.astype(np.float64) for tensor in weights)
+    pixels = data.train_images.reshape(len(data.train_images), -1) / 255
+    logits = np.maximum(pixels @ kernel.T + bias, 0) @ last_kernel.T + last_bias
     outputs = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
     for label in range(4):
         seen = draws[data.train_labels[draws[:, 0]] == label, 0]
         assert int(phase.label_counts[label]) == len(seen)
         np.testing.assert_allclose(
-            average_outputs(phase)[label], outputs[seen].mean(axis=0), rtol=2e-5
+            local_result(phase).outputs[label], outputs[seen].mean(axis=0), rtol=2e-5
         )
 
 

@@ -1,4 +1,4 @@
-"""Run folders of format 2, kept in ``records/format2``: read, resumed, and damage is found."""
+"""Run folders of format 2, kept in ``tests/records``: read and resumed, and damage is found."""
 
 import json
 import shutil

@@ -13,6 +13,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from mix2fld.data.files import write_whole, writing
@@ -74,7 +75,7 @@ class Store:
             data = _read_sealed(self._state(done))
             download = _read_sealed(came) if came.exists() else None
             state = put_together(_skeleton_in(data), load(data))
-        except (OSError, DamagedError, KeyError, ValueError, TypeError):
+        except (OSError, DamagedError, SafetensorError, LookupError, ValueError, TypeError):
             return None
         return Own(done, state, download)
 

@@ -38,7 +38,7 @@ class Checkpoint(NamedTuple):
     def state(self, like: RunState) -> RunState:
         """The state, if it is one of a run like ``like``; else ``DamagedError``."""
         tree, wanted = self.tree, like.tree()
-        for part in ("devices", "link"):
+        for part in ("devices", "link", "roster"):
             found = difference(tree[part], wanted[part], part)
             if found:
                 raise DamagedError(f"is of another run: {found}")
@@ -54,7 +54,7 @@ def dump_checkpoint(state: RunState, records: str, made_with: dict[str, str]) ->
         "records": records,
         "made_with": made_with,
     }
-    sealed = {**scalars, "sha256": _digest(scalars, tensors)}
+    sealed = {**scalars, "sha256": digest(scalars, tensors)}
     # One entry, because safetensors writes several in an order that changes.
     return bytes(save(tensors, metadata={"state": json.dumps(sealed)}))
 
@@ -75,7 +75,7 @@ def load_checkpoint(path: Path, like: RunState) -> Checkpoint:
             metadata = file.metadata() or {}
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         scalars = json.loads(metadata["state"])
-        if set(scalars) != SCALARS_OF_FORMAT_1 and scalars.pop("sha256") != _digest(
+        if set(scalars) != SCALARS_OF_FORMAT_1 and scalars.pop("sha256") != digest(
             scalars, tensors
         ):
             raise DamagedError("its checksum does not fit")
@@ -89,12 +89,12 @@ def load_checkpoint(path: Path, like: RunState) -> Checkpoint:
         return found
     except (
         *(OSError, SafetensorError, KeyError, ValueError, TypeError, IndexError),
-        *(RecursionError, AttributeError),
+        *(RecursionError, AttributeError, OverflowError),
     ) as error:
         raise DamagedError(" ".join(f"cannot be read: {error}".split())[:200]) from None
 
 
-def _digest(scalars: dict[str, Any], tensors: Tensors) -> str:
+def digest(scalars: dict[str, Any], tensors: Tensors) -> str:
     """SHA-256 of the scalars, and of every tensor with its name, type and shape."""
     digest = hashlib.sha256(json.dumps(scalars).encode())
     for name in sorted(tensors):

@@ -85,8 +85,8 @@ def _escaped(key: str) -> str:
 
 def _alike(trees: list[Any]) -> bool:
     """Whether all have one form, with arrays as their only leaves."""
-    first = trees[0]
-    arrays_only = all(isinstance(leaf, np.ndarray) for leaf in _leaves(first))
+    first, leaves = trees[0], _leaves(trees[0])
+    arrays_only = bool(leaves) and all(isinstance(leaf, np.ndarray) for leaf in leaves)
     return (
         isinstance(first, dict)
         and arrays_only
@@ -111,7 +111,9 @@ def _columns(trees: list[Any], name: str, tensors: Tensors) -> Skeleton:
 def _rows(content: Skeleton, tensors: Tensors) -> list[Any]:
     count, paths = int(content["count"]), _paths(content["each"])
     distinct = {path: [np.asarray(row) for row in tensors[path]] for path in paths}
-    whose = {path: tensors.get(f"{path}@", np.arange(count)) for path in paths}
+    whose = {path: tensors.get(f"{path}@", np.arange(len(distinct[path]))) for path in paths}
+    if not paths or any(len(column) != count for column in whose.values()):
+        raise ValueError(f"rows: not {count} of them")
     return [
         put_together(
             content["each"],
