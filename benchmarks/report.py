@@ -34,10 +34,10 @@ process, and has to arrive at the same weights."""
 MEANING = """\
 ## What the figures mean
 - **The limit** is a C kernel written by hand for this network
-  (`src/mix2fld/models/native/small_cnn.c`), compiled for the machine at hand and called with nothing
-  around it. The engine calls the same code where a C compiler is there, so its ratio says what the
-  engine adds to it; the path that any other
-  model takes, and this one where there is no compiler, is the row below.
+  (`src/mix2fld/models/native/small_cnn.c`), compiled for the machine at hand and called with
+  nothing around it. The engine calls the same code where a C compiler is there, so its ratio says
+  what the engine adds to it; the path that any other model takes, and this one where there is no
+  compiler, is the row below.
 - **PyTorch, plain loop** is what a user writes; the frameworks that run a PyTorch client cannot be
   faster than it. One process is charged for the cores that it leaves idle.
 - **PyTorch at its best** is the fastest that we could write with it: `torch.func.vmap` over
