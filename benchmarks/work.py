@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mix2fld.config import Config
-from mix2fld.data import load_dataset, partition
+from mix2fld.data import device_parts, load_dataset
 from mix2fld.learning.stepper import draw_samples
 from mix2fld.streams import stream
 from mix2fld.types import Dataset
@@ -43,8 +43,7 @@ def deal(devices: int) -> tuple[Dataset, list[NDArray[np.int64]]]:
     """MNIST, and the 500 rows of it that each device holds: the paper's partition, non-iid."""
     config = Config.of(devices=devices, reuse_samples=devices > 100)
     dataset = load_dataset(config.data)
-    parts = partition(dataset.train_labels, config.data, 10, stream(0, "partition"))
-    return dataset, parts
+    return dataset, device_parts(dataset, config)
 
 
 def paper_work(devices: int, steps: int) -> Work:

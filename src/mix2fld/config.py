@@ -89,8 +89,8 @@ class LearningConfig(Section):
     """Whether all devices start from the same weights or each from its own draw."""
     kernel: Literal["auto", "xla", "native"] = "auto"
     """Train with XLA, or with native code for models that have it; auto: the faster one."""
-    optimizer: Literal["sgd", "momentum", "adam"] = "sgd"
-    """The Optax optimizer; its state is reset in every local phase and every conversion."""
+    optimizer: str = "sgd"
+    """sgd, momentum or adam; its state is reset in every local phase and every conversion."""
     learning_rate: PositiveFloat = 0.01
     """Step size, eta."""
     batch_size: Positive = 1

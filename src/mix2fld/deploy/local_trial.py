@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from mix2fld.config import Config
-from mix2fld.data import check_labels_covered, partition
+from mix2fld.data import device_parts, test_subset
 from mix2fld.data.files import FolderLock, writing
 from mix2fld.deploy.diary import last_words
 from mix2fld.deploy.federation import Federation
@@ -21,7 +21,6 @@ from mix2fld.runs.layout import RunFiles
 from mix2fld.runs.loop import Watcher
 from mix2fld.runs.records import read_records
 from mix2fld.runs.results import RunResult
-from mix2fld.streams import stream
 from mix2fld.types import Dataset
 
 STATUS_SECONDS = 30.0
@@ -29,20 +28,17 @@ STATUS_SECONDS = 30.0
 
 def write_device_files(folder: Path, config: Config, dataset: Dataset) -> list[Path]:
     """Each device's samples as an .npz file of its own: those that it has in the simulator."""
-    rng = stream(config.seed[0], "partition")
-    parts = partition(dataset.train_labels, config.data, dataset.num_labels, rng)
-    check_labels_covered(dataset.train_labels, parts, dataset.num_labels)
-    tested = config.data.test_samples or len(dataset.test_labels)
+    test_images, test_labels = test_subset(dataset, config.data)
     files = []
-    for device, part in enumerate(parts):
+    for device, part in enumerate(device_parts(dataset, config)):
         files.append(folder / f"device-{device}" / "samples.npz")
         files[-1].parent.mkdir(parents=True, exist_ok=True)
         np.savez(
             files[-1],
             train_images=dataset.train_images[part],
             train_labels=dataset.train_labels[part],
-            test_images=dataset.test_images[:tested],
-            test_labels=dataset.test_labels[:tested],
+            test_images=test_images,
+            test_labels=test_labels,
         )
     return files
 

@@ -11,6 +11,7 @@ import optax
 from jax import Array
 
 from mix2fld.config import LearningConfig
+from mix2fld.errors import InputError, did_you_mean
 from mix2fld.learning.losses import Loss
 from mix2fld.types import Model, Phase, Weights
 
@@ -50,6 +51,9 @@ def signed_weight(config: LearningConfig) -> float:
 @lru_cache(maxsize=64)
 def _optimizer(name: str, learning_rate: float) -> optax.GradientTransformation:
     """One object for equal arguments: equal learners are then equal, and share compiled code."""
+    if name not in OPTIMIZERS:
+        known = did_you_mean(name, OPTIMIZERS)
+        raise InputError(f"optimizer = {name!r}: no such optimizer; {known}")
     return OPTIMIZERS[name](learning_rate)
 
 

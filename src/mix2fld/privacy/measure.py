@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mix2fld.config import DataConfig, SeedingConfig
-from mix2fld.data import partition
+from mix2fld.config import Config, SeedingConfig
+from mix2fld.data import device_parts
 from mix2fld.data.samples import as_uploaded, mix, to_pixels
 from mix2fld.device.seeds import draw_groups, seed_stream
 from mix2fld.privacy.sample_privacy import Statistics, sample_privacy, statistics
@@ -29,8 +29,7 @@ def measure(
     samples rounded to 8 bits for the upload. ``closest_pair``: the smallest distance between
     samples of different labels among the first so many of the shuffled dataset.
     """
-    config = DataConfig(partition="iid", devices=2)
-    parts = partition(dataset.train_labels, config, dataset.num_labels, stream(seed, "partition"))
+    parts = device_parts(dataset, Config.of(partition="iid", devices=2, seed=seed))
     by_ratio = {
         f"{ratio:g}": _of_ratio(dataset, parts, ratio, seed_samples, seed) for ratio in ratios
     }
