@@ -48,6 +48,7 @@ check: $(VENV)/.installed-test ## Check format, lint and types
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo --no-cache
 
 format: $(VENV)/.installed-test ## Format and fix lint
 	$(BIN)/ruff format .

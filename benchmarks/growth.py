@@ -64,14 +64,14 @@ def measure(name: str, value: int) -> dict[str, Any]:
         os.sched_setaffinity(0, cores[:value])  # before JAX counts them
     import resource
 
-    import jax
-    import numpy as np
-
     from mix2fld.config import Config
     from mix2fld.data import load_dataset
-    from mix2fld.learning.xla import TestSet, pick
+    from mix2fld.learning.losses import label_loss, one_hot
+    from mix2fld.learning.stepper import TestSet, Watch
     from mix2fld.models import mlp
+    from mix2fld.round.device_turn import local_draws, local_start
     from mix2fld.runs.simulation import make_simulation
+    from mix2fld.types import Samples
 
     devices = value if name == "devices" else 10
     steps = max(
@@ -92,32 +92,38 @@ def measure(name: str, value: int) -> dict[str, Any]:
     model = mlp((28, 28, 1), 10, hidden=(value,)) if name == "weights" else None
     dataset = load_dataset(config.data)
     simulation = make_simulation(config, dataset, model)
+    task, parts = simulation.scenario.task, simulation.fleet.parts
+    stepper = task.stepper
     state, _ = simulation.run_round(simulation.start())
+    held = stepper.hold(Samples(dataset.train_images, one_hot(dataset.train_labels, 10)))
+    starts = [local_start(device, 10) for device in state.devices]
     seconds = []
-    for round_number in range(2, 2 + REPEATS):
-        draws = simulation.draws(round_number)
-        phase = simulation.trainer.begin(state.weights)
+    for number in range(2, 2 + REPEATS):
+        draws = [
+            part[local_draws(task, number, device, len(part))].astype("i4")
+            for device, part in enumerate(parts)
+        ]
         started = time.perf_counter()
-        simulation.trainer.steps(phase, state.teachers, draws)
+        learned = stepper.train(label_loss, held, starts, draws, Watch(0, (steps,)))
         seconds.append(time.perf_counter() - started)
-    tested = dataset.test_images[:TESTED], dataset.test_labels[:TESTED]
-    tests = TestSet(simulation.task.learner, *tested)
+    trained = [phase.weights for phase in learned.phases]
+    tests = TestSet(stepper, dataset.test_images[:TESTED], dataset.test_labels[:TESTED])
     testing = []
     for _ in range(2):
         started = time.perf_counter()
-        tests.accuracies([pick(state.weights, d) for d in range(devices)])
+        tests.accuracies(trained)
         testing.append(time.perf_counter() - started)
     used = len(os.sched_getaffinity(0))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return {
-        "value": simulation.task.dims.num_weights if name == "weights" else value,
+        "value": task.dims.num_weights if name == "weights" else value,
         "us_per_step": statistics.median(seconds) / (devices * steps) * used * 1e6,
         "least": min(seconds) / (devices * steps) * used * 1e6,
         "most": max(seconds) / (devices * steps) * used * 1e6,
         "us_per_test_image": min(testing) / (devices * TESTED) * used * 1e6,
         "seconds_of_a_round": statistics.median(seconds) / steps * 6400,
         "peak_gb": peak * 1024 / 1e9,
-        "weights_mb": sum(np.asarray(t).nbytes for t in jax.tree.leaves(state.weights)) / 1e6,
+        "weights_mb": sum(t.nbytes for weights in trained for t in weights) / 1e6,
     }
 
 

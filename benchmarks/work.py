@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from mix2fld.config import Config
 from mix2fld.data import load_dataset, partition
-from mix2fld.learning.steps import draw_samples
+from mix2fld.learning.stepper import draw_samples
 from mix2fld.streams import stream
 from mix2fld.types import Dataset
 
@@ -100,29 +100,25 @@ def reference(work: Work, device: int) -> Tensors:
     import jax
     import jax.numpy as jnp
 
-    from mix2fld.learning.steps import begin_phase, label_loss, one_hot, sgd_steps
+    from mix2fld.learning.losses import label_loss, one_hot
+    from mix2fld.learning.sgd import begin_steps, sgd_steps
 
     learner = paper_learner()
-    trained = jax.jit(sgd_steps, static_argnums=(0, 1))(
-        learner,
-        label_loss,
-        begin_phase(learner, weight_tree([jnp.asarray(tensor) for tensor in work.weights]), 10),
-        work.images[device],
-        one_hot(work.labels[device], 10),
-        jnp.zeros((10, 10)),
-        work.draws[device][:, None],
-    )
-    return [np.asarray(tensor) for tensor in jax.tree.leaves(trained.weights)]
+    begun = begin_steps(learner, 10, weight_tree([jnp.asarray(tensor) for tensor in work.weights]))
+    run = begun, jnp.zeros((10, 10)), work.draws[device][:, None]
+    images, targets = work.images[device], one_hot(work.labels[device], 10)
+    trained = jax.jit(sgd_steps, static_argnums=(0, 1))(learner, label_loss, images, targets, run)
+    return [np.asarray(tensor) for tensor in jax.tree.leaves(trained.phase.weights)]
 
 
 @lru_cache
-def paper_learner(kernel: str = "xla") -> Any:
+def paper_learner() -> Any:
     """The package's learner for this work: the paper's network and plain SGD."""
     from mix2fld.config import LearningConfig
-    from mix2fld.learning.steps import Learner
+    from mix2fld.learning.sgd import Learner
     from mix2fld.models import paper_cnn
 
-    config = LearningConfig(learning_rate=LEARNING_RATE, kernel=kernel)
+    config = LearningConfig(learning_rate=LEARNING_RATE)
     return Learner.from_config(paper_cnn((28, 28, 1), 10), config)
 
 

@@ -55,7 +55,8 @@ class State:
 class Record:
     """What is seen of one round."""
 
-    phases: list[tuple[Weights, Outputs]]  # of each device, after its local steps
+    asked: list[int]
+    phases: dict[int, tuple[Weights, Outputs]]  # of each device that was asked, after its steps
     uploads: list[bool]
     downloads: list[bool]
     bits: tuple[int, int]  # up: of all devices; down: of the one multicast
@@ -116,14 +117,19 @@ class Reference:
         """Algorithm 1 from line 3 to line 13; the other protocols leave lines out."""
         p, devices = before.round + 1, range(len(self.samples))
         channel = self.config.channel
+        asked = self.participants(p)
 
-        phases = [self.local_phase(d, p, before) for d in devices]
-        weights = [w for w, _ in phases]
-        bits_up = [self.upload_bits(before.seeds_due[d]) for d in devices]
+        phases = {d: self.local_phase(d, p, before) for d in asked}
+        weights = list(before.weights)
+        for d in asked:
+            weights[d] = phases[d][0]
+        bits_up = [self.upload_bits(before.seeds_due[d]) if d in asked else 0 for d in devices]
         uploads = self.transmit("uplink", p, bits_up)
         delivered = [d for d in devices if bits_up[d] and uploads[d] is not None]
-        resend = self.config.seeding.lost_seeds == "resend"
-        resent = [resend and due and d not in delivered for d, due in enumerate(before.seeds_due)]
+        resent = list(before.seeds_due)
+        for d in asked:
+            if d in delivered or self.config.seeding.lost_seeds == "drop":
+                resent[d] = False
         after = replace(
             self.server_step(before, p, {d: phases[d] for d in delivered}),
             round=p,
@@ -132,7 +138,8 @@ class Reference:
 
         updated = after.updates > before.updates
         again = channel.no_uploads == "rebroadcast" and after.updates > 0
-        bits_down = [self.download_bits() if updated or again else 0] * len(devices)
+        multicast = self.download_bits() if updated or again else 0
+        bits_down = [multicast if d in asked else 0 for d in devices]
         downloads = self.transmit("downlink", p, bits_down)
         teachers = list(before.teachers)
         for d in devices:
@@ -151,6 +158,7 @@ class Reference:
             computing=before.computing + self.computing_seconds(updated),
         )
         return after, Record(
+            asked=asked,
             phases=phases,
             uploads=[d in delivered for d in devices],
             downloads=[bits_down[d] > 0 and downloads[d] is not None for d in devices],
@@ -158,6 +166,18 @@ class Reference:
             slots=slots,
             change=relative_change(before, after),
         )
+
+    def participants(self, p: int) -> list[int]:
+        """The devices that take part: all, or so many of them, drawn anew in each round."""
+        devices, wanted = len(self.samples), self.config.participants
+        if wanted in ("all", devices):
+            return list(range(devices))
+        assert isinstance(wanted, int)
+        assert wanted < devices
+        chosen = stream(self.config.seed[0], "participants", p).choice(
+            devices, size=wanted, replace=False
+        )
+        return [d for d in range(devices) if d in chosen]
 
     def local_phase(self, device: int, p: int, state: State) -> tuple[Weights, Outputs]:
         """Line 5: K iterations of Eq. 1, in FD of Eq. 3, with the averages of Eq. 2."""
@@ -269,7 +289,8 @@ class Reference:
         """Sec. II-C and Eq. 4: slots that each device's payload takes, None for an outage."""
         c = self.config.channel
         up = direction == "uplink"
-        W = c.bandwidth_hz * c.uplink_channels / len(bits) if up else c.bandwidth_hz
+        sharing = max(1, sum(size > 0 for size in bits))
+        W = c.bandwidth_hz * c.uplink_channels / sharing if up else c.bandwidth_hz
         P = 10 ** (((c.uplink_power_dbm if up else c.downlink_power_dbm) - 30) / 10)
         theta = c.uplink_snr_threshold if up else c.downlink_snr_threshold
         N_0 = 10 ** ((c.noise_dbm_per_hz - 30) / 10)

@@ -2,7 +2,7 @@
 
 import json
 import math
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import product
 
 import numpy as np
@@ -13,17 +13,22 @@ from scipy import stats
 
 from mix2fld.config import ChannelConfig
 from mix2fld.errors import InputError
-from mix2fld.link import IdealLink, RayleighLink, budget, estimate
-from mix2fld.link.channel import Radio
+from mix2fld.link import IdealLink, Link, Memoryless, RayleighLink
+from mix2fld.link.channels.rayleigh import Transmitter
+from mix2fld.runs.simulation import make_simulation
+from mix2fld.streams import stream
 from mix2fld.types import Delivery
+from toys import toy_config, toy_dataset
 
 FL_BITS = 32 * 12_544
 
 
-def one_bit_slots(success: float, max_slots: int) -> RayleighLink:
+def one_bit_slots(success: float, max_slots: int, devices: int = 1) -> RayleighLink:
     """A link whose slots carry one bit and are decoded with probability ``success``."""
-    radio = Radio(bandwidth_hz=1.0, power_w=-1 / math.log(success), snr_threshold=1.0)
-    return RayleighLink(radio, radio, 1.0, 2.0, 1.0, 1.0, max_slots)
+    one = Transmitter(bandwidth_hz=1.0, power_w=-1 / math.log(success), snr_threshold=1.0)
+    return RayleighLink(
+        replace(one, bandwidth_hz=float(devices)), one, 1.0, 2.0, 1.0, 1.0, max_slots
+    )
 
 
 @pytest.mark.parametrize(
@@ -33,7 +38,7 @@ def one_bit_slots(success: float, max_slots: int) -> RayleighLink:
 def test_success_of_an_fl_upload(max_slots, asymmetric, symmetric):
     for power, expected in ((23, asymmetric), (40, symmetric)):
         config = ChannelConfig(max_slots=max_slots, uplink_power_dbm=power)
-        result = budget(RayleighLink.from_config(config, 10), "uplink", FL_BITS, 10)
+        result = RayleighLink.from_config(config, 10).budget("uplink", FL_BITS, 10)
         assert result.slots_needed == 101
         assert result.fits == (max_slots >= 101)
         digits = 3 if expected == 0.006 else 2
@@ -55,7 +60,7 @@ def test_closed_form_is_the_sum_over_all_fading_outcomes(success, needed, device
     times = np.arange(1, max_slots + 1)
     at_most = np.cumsum(chance[1:]) ** devices
     at_most[-1] = 1  # an outage ends at T_max too
-    result = budget(one_bit_slots(success, max_slots), "uplink", needed, devices)
+    result = one_bit_slots(success, max_slots, devices).budget("uplink", needed, devices)
 
     assert result.slot_success == pytest.approx(success)
     assert result.delivery_probability == pytest.approx(arrives, abs=1e-14)
@@ -76,9 +81,9 @@ def test_simulation_agrees_with_the_closed_form(direction, bits):
     """Within the 99.99 % binomial interval, and for means within 4 standard errors."""
     devices, draws = 10, 3000
     link = RayleighLink.from_config(ChannelConfig(max_slots=110), devices)
-    expected = budget(link, direction, bits, devices)
+    expected = link.budget(direction, bits, devices)
     rng = np.random.default_rng(3)
-    sent = [link.transmit(direction, np.full(devices, bits), rng) for _ in range(draws)]
+    sent = [link.deliver(direction, np.full(devices, bits), rng) for _ in range(draws)]
     delivered = np.stack([delivery.delivered for delivery in sent])
     slots = np.stack([delivery.slots for delivery in sent])
 
@@ -97,7 +102,7 @@ def test_simulation_agrees_with_the_closed_form(direction, bits):
 
 def test_without_fading_the_latency_is_fixed():
     link = RayleighLink.from_config(ChannelConfig(distance_m=1e-3), 10)
-    result = budget(link, "uplink", FL_BITS, 10)
+    result = link.budget("uplink", FL_BITS, 10)
     assert result.slot_success == 1.0
     assert result.delivery_probability == 1.0
     for slots in (
@@ -110,7 +115,7 @@ def test_without_fading_the_latency_is_fixed():
 
 def test_one_slot_is_a_geometric_latency():
     success, devices, max_slots = 0.3, 5, 400
-    result = budget(one_bit_slots(success, max_slots), "uplink", 1, devices)
+    result = one_bit_slots(success, max_slots, devices).budget("uplink", 1, devices)
     fail = 1 - success
     assert result.mean_slots_if_delivered == pytest.approx(1 / success)
     assert result.expected_slots == pytest.approx(1 / success)
@@ -120,20 +125,20 @@ def test_one_slot_is_a_geometric_latency():
     )
     assert result.expected_round_slots == pytest.approx(slowest)
 
-    short = budget(one_bit_slots(success, 4), "uplink", 1, 1)
+    short = one_bit_slots(success, 4).budget("uplink", 1, 1)
     assert short.delivery_probability == pytest.approx(1 - fail**4)
     assert short.expected_slots == pytest.approx((1 - fail**4) / success)
 
 
 def test_many_slots_take_n_over_q_on_average():
-    result = budget(one_bit_slots(0.25, 4000), "uplink", 200, 1)
+    result = one_bit_slots(0.25, 4000).budget("uplink", 200, 1)
     assert result.expected_slots == pytest.approx(200 / 0.25)
 
 
 def test_rare_deliveries_keep_their_conditional_mean():
     """For tiny q the deliveries that do occur are spread like a random choice of n of the slots."""
     needed, max_slots = 20, 50
-    result = budget(one_bit_slots(1e-14, max_slots), "uplink", needed, 1)
+    result = one_bit_slots(1e-14, max_slots).budget("uplink", needed, 1)
     assert 0 < result.delivery_probability < 1e-200
     last_of_choice = needed * (max_slots + 1) / (needed + 1)
     assert result.mean_slots_if_delivered == pytest.approx(last_of_choice)
@@ -141,7 +146,7 @@ def test_rare_deliveries_keep_their_conditional_mean():
 
 def test_nothing_to_send_takes_no_time():
     for link in (one_bit_slots(0.5, 10), IdealLink()):
-        result = budget(link, "downlink", 0, 3)
+        result = link.budget("downlink", 0, 3)
         assert result.fits
         assert result.delivery_probability == 1
         assert result.expected_delivered == 3
@@ -149,7 +154,7 @@ def test_nothing_to_send_takes_no_time():
 
 
 def test_an_ideal_link_takes_no_time():
-    result = budget(IdealLink(), "uplink", FL_BITS, 10)
+    result = IdealLink().budget("uplink", FL_BITS, 10)
     assert result.fits
     assert result.delivery_probability == result.slot_success == 1
     assert result.expected_round_slots == result.mean_slots_if_delivered == 0
@@ -164,7 +169,7 @@ def test_an_ideal_link_takes_no_time():
 )
 def test_numbers_hang_together_at_any_scale(distance_m, bits, max_slots, devices):
     config = ChannelConfig(distance_m=distance_m, max_slots=max_slots)
-    result = budget(RayleighLink.from_config(config, devices), "uplink", bits, devices)
+    result = RayleighLink.from_config(config, devices).budget("uplink", bits, devices)
     p, mean = result.delivery_probability, result.mean_slots_if_delivered
     assert 0 <= p <= 1
     assert p == 0 or result.fits
@@ -179,20 +184,20 @@ def test_numbers_hang_together_at_any_scale(distance_m, bits, max_slots, devices
     assert json.loads(json.dumps(asdict(result), allow_nan=False)) == asdict(result)
 
 
-class TwoStateLink:
-    """A link of one's own: each transfer takes 2 slots, or fails with probability 1/4."""
+class TwoStateLink(Memoryless):
+    """A custom link: each transfer takes 2 slots, or fails with probability 1/4."""
 
     slot_seconds = 0.01
     max_slots = 8
 
-    def transmit(self, direction, bits, rng):
+    def deliver(self, direction, bits, rng):
         delivered = rng.random(len(bits)) >= 0.25
         return Delivery(delivered, np.where(delivered, 2, self.max_slots))
 
 
-def test_a_link_of_ones_own_is_estimated():
-    result = estimate(TwoStateLink(), "uplink", 1000, devices=3, draws=4000)
-    assert result == estimate(TwoStateLink(), "uplink", 1000, devices=3, draws=4000)
+def test_a_custom_link_is_estimated():
+    result = TwoStateLink().budget("uplink", 1000, devices=3, draws=4000)
+    assert result == TwoStateLink().budget("uplink", 1000, devices=3, draws=4000)
     assert result.draws == 4000
     assert result.fits
     assert result.slots_needed is result.slot_success is None
@@ -203,19 +208,21 @@ def test_a_link_of_ones_own_is_estimated():
     assert result.expected_delivered == pytest.approx(3 * result.delivery_probability)
     assert result.expected_slots == pytest.approx(2 + 6 * (1 - result.delivery_probability))
     assert result.expected_round_slots == pytest.approx(2 + 6 * (1 - 0.75**3), abs=0.2)
-    assert budget(TwoStateLink(), "uplink", 1000, 3).draws > 0
+    assert TwoStateLink().budget("uplink", 1000, 3).draws > 0
 
 
 def test_the_estimate_of_a_rayleigh_link_is_near_its_closed_form():
     link = RayleighLink.from_config(ChannelConfig(), 10)
-    exact, guess = budget(link, "uplink", 316_800, 10), estimate(link, "uplink", 316_800, 10)
+    exact = link.budget("uplink", 316_800, 10)
+    guess = Link.budget(link, "uplink", 316_800, 10)
+    assert exact.draws == 0 < guess.draws
     assert guess.delivery_probability == pytest.approx(exact.delivery_probability, abs=0.02)
     assert guess.expected_round_slots == pytest.approx(exact.expected_round_slots, abs=0.5)
 
 
 def test_a_payload_that_never_arrives():
     link = RayleighLink.from_config(ChannelConfig(max_slots=100), 10)
-    guess = estimate(link, "uplink", FL_BITS, 10, draws=20)
+    guess = Link.budget(link, "uplink", FL_BITS, 10, draws=20)
     assert not guess.fits
     assert guess.mean_slots_if_delivered is None
     assert guess.expected_round_slots == 100
@@ -231,4 +238,93 @@ def test_a_payload_that_never_arrives():
 )
 def test_bad_numbers_are_refused(arguments, named):
     with pytest.raises(InputError, match=named):
-        estimate(TwoStateLink(), "uplink", **{"bits": 1, "devices": 1, **arguments})
+        TwoStateLink().budget("uplink", **{"bits": 1, "devices": 1, **arguments})
+
+
+@pytest.mark.parametrize("link", [RayleighLink.from_config(ChannelConfig(), 10), IdealLink()])
+@pytest.mark.parametrize(
+    ("arguments", "named"), [({"bits": -1}, "bits = -1"), ({"devices": 0}, "devices = 0")]
+)
+def test_a_closed_form_refuses_the_same(link, arguments, named):
+    with pytest.raises(InputError, match=named):
+        link.budget("uplink", **{"bits": 1, "devices": 1, **arguments})
+
+
+def test_three_of_ten_devices_that_transmit_have_the_closed_form_of_three():
+    """Simulated with seven idle devices beside them; others would have a smaller share."""
+    link, draws = RayleighLink.from_config(ChannelConfig(max_slots=46), 10), 3000
+    bits = np.where(np.isin(np.arange(10), [1, 4, 8]), FL_BITS, 0)
+    rng = np.random.default_rng(5)
+    sent = [link.deliver("uplink", bits, rng) for _ in range(draws)]
+    delivered = np.stack([delivery.delivered[bits > 0] for delivery in sent])
+    slots = np.stack([delivery.slots[bits > 0] for delivery in sent])
+    expected = link.budget("uplink", FL_BITS, 3)
+    assert expected.slots_needed == math.ceil(FL_BITS / (40_000 / 3)) == 31
+    interval = stats.binomtest(int(delivered.sum()), delivered.size).proportion_ci(0.9999)
+    assert interval.low <= expected.delivery_probability <= interval.high
+    assert 0.01 < expected.delivery_probability < 0.99
+    for sample, mean in (
+        (slots.ravel(), expected.expected_slots),
+        (slots.max(axis=1), expected.expected_round_slots),
+        (delivered.sum(axis=1), expected.expected_delivered),
+    ):
+        assert abs(sample.mean() - mean) <= 4 * sample.std() / math.sqrt(sample.size)
+    for devices in (2, 4, 10):
+        assert (
+            not interval.low
+            <= link.budget("uplink", FL_BITS, devices).delivery_probability
+            <= (interval.high)
+        )
+
+
+class GilbertElliott(Link):
+    """Each device is in a good or a bad state and moves on between transmissions; bad is lost."""
+
+    slot_seconds = 0.01
+    max_slots = 6
+    to_bad, to_good = 0.1, 0.3
+
+    def start(self, devices, rng):
+        del rng
+        return {"good": np.ones(devices, np.bool_)}
+
+    def transmit(self, direction, bits, rng, state):
+        moved = rng.random(len(bits))
+        good = np.where(state["good"], moved >= self.to_bad, moved < self.to_good)
+        delivered = good | (bits == 0)
+        return Delivery(delivered, np.where(delivered, 1, self.max_slots)), {"good": good}
+
+
+def test_the_budget_of_a_link_with_a_state_follows_its_states():
+    """The share of time in the good state is that of the chain: to_good / (to_good + to_bad)."""
+    link = GilbertElliott()
+    result = link.budget("uplink", 8, devices=5, draws=20_000)
+    assert result == link.budget("uplink", 8, devices=5, draws=20_000)
+    # A chain with correlation 0.6 has (1 + 0.6) / (1 - 0.6) = 4 times the variance of free draws.
+    error = math.sqrt(0.75 * 0.25 / 100_000 * 4)
+    assert result.delivery_probability == pytest.approx(0.75, abs=4 * error)
+    assert result.slots_needed is None
+    assert result.expected_slots == pytest.approx(6 - 5 * result.delivery_probability)
+    # Were the state forgotten, every transmission would follow a good one: 0.9.
+    assert abs(result.delivery_probability - (1 - link.to_bad)) > 20 * error
+
+
+def test_the_state_of_a_link_is_carried_from_round_to_round():
+    """Uplink and downlink of every round continue one chain for each device, as a loop has it."""
+    link, config = GilbertElliott(), toy_config(protocols="fl", devices=6, local_steps=2, rounds=6)
+    simulation = make_simulation(config, toy_dataset(), link=link)
+    state = simulation.start()
+    good, carried = [True] * 6, []
+    for number in range(1, config.rounds + 1):
+        state, info = simulation.run_round(state)
+        arrived = {}
+        for direction in ("uplink", "downlink"):
+            moved = stream(0, direction, number).random(6)
+            for d in range(6):
+                good[d] = moved[d] >= 0.1 if good[d] else moved[d] < 0.3
+            arrived[direction] = [d for d in range(6) if good[d]]
+        assert info.uploads["devices"] == arrived["uplink"]
+        assert info.downloads["devices"] == arrived["downlink"]
+        assert state.link["good"].tolist() == good
+        carried.append(tuple(good))
+    assert len(set(carried)) > 2

@@ -1,4 +1,4 @@
-"""The command line as a person uses it."""
+"""The command line as users see it."""
 
 import json
 import subprocess
@@ -33,7 +33,7 @@ def failure(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     return said
 
 
-def test_run_makes_runs_a_table_and_a_picture(
+def test_run_writes_runs_a_table_and_a_figure(
     tmp_path: Path, own_file: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "runs"
@@ -46,7 +46,7 @@ def test_run_makes_runs_a_table_and_a_picture(
         assert json.loads((out / name / "summary.json").read_text())["rounds"] == 2
 
 
-def test_brackets_in_a_path_are_no_markup(
+def test_brackets_in_a_path_are_not_markup(
     tmp_path: Path, own_file: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "m[red]x[/]y"
@@ -66,7 +66,7 @@ def test_brackets_in_a_path_are_no_markup(
     assert f"columns in {table}" in capsys.readouterr().out
 
 
-def test_brackets_in_a_problem_are_no_markup(
+def test_brackets_in_a_problem_are_not_markup(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("mix2fld.round.plan.PlannedTransfer.problem", "[/]")
@@ -99,7 +99,7 @@ def test_link_prints_the_papers_numbers(capsys: pytest.CaptureFixture[str]) -> N
     assert rows["mix2fld", "download"]["bits"] == 401_408
 
 
-def test_link_says_what_never_fits(capsys: pytest.CaptureFixture[str]) -> None:
+def test_link_names_transfers_that_never_fit(capsys: pytest.CaptureFixture[str]) -> None:
     main(["link", "--preset", "literal"])
     printed = " ".join(capsys.readouterr().out.split())
     assert "FL: upload of 401,408 bits needs 101 slots, max_slots is 100" in printed
@@ -160,7 +160,7 @@ def test_bad_input_leaves_nothing_behind(
     assert not out.exists()
 
 
-def test_a_label_that_nobody_holds_is_named(
+def test_a_label_that_no_device_holds_is_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     data = toy_dataset()

@@ -1,4 +1,4 @@
-"""The command line with unusual streams and folders around it."""
+"""The command line with closed streams, broken pipes and missing folders."""
 
 import os
 import subprocess
@@ -11,7 +11,7 @@ import pytest
 def mix2fld(
     *arguments: str, shell: str = '"$@"', cwd: Path | None = None, **variables: str
 ) -> subprocess.CompletedProcess[str]:
-    """The command within a line of bash, which gets it as its arguments."""
+    """Run the command within a line of bash, as its arguments."""
     return subprocess.run(
         ["bash", "-c", shell, "bash", sys.executable, "-m", "mix2fld", *arguments],
         capture_output=True,
@@ -22,7 +22,7 @@ def mix2fld(
     )
 
 
-def test_what_the_encoding_lacks_is_a_question_mark() -> None:
+def test_unencodable_characters_are_question_marks() -> None:
     code = "from mix2fld.cli import main; main(['--version']); print('0.9 \u00b1 0.1')"
     done = subprocess.run(
         [sys.executable, "-c", code],
@@ -35,7 +35,7 @@ def test_what_the_encoding_lacks_is_a_question_mark() -> None:
 
 
 @pytest.mark.parametrize("closed", ['"$@" >&-', '"$@" 2>&-', '"$@" >&- 2>&-'])
-def test_closed_streams_are_no_fault(closed: str) -> None:
+def test_closed_streams_are_accepted(closed: str) -> None:
     done = mix2fld("data", "list", shell=closed)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
@@ -46,7 +46,7 @@ def test_errors_do_not_go_to_standard_output() -> None:
     assert mix2fld("data", "get", "mnits", shell='"$@" 2>&-').stdout == ""
 
 
-def test_a_removed_working_folder_is_no_fault(tmp_path: Path) -> None:
+def test_a_removed_working_folder_is_accepted(tmp_path: Path) -> None:
     gone = tmp_path / "gone"
     gone.mkdir()
     done = mix2fld("--version", shell='rmdir "$PWD" && "$@"', cwd=gone)
@@ -54,7 +54,7 @@ def test_a_removed_working_folder_is_no_fault(tmp_path: Path) -> None:
     assert done.stdout.startswith("mix2fld ")
 
 
-def test_a_reader_that_goes_away_gives_141() -> None:
+def test_a_broken_pipe_exits_with_141() -> None:
     reader, writer = os.pipe()
     os.close(reader)
     command = [sys.executable, "-m", "mix2fld", "data", "list"]
@@ -62,3 +62,12 @@ def test_a_reader_that_goes_away_gives_141() -> None:
         done = subprocess.run(command, stdout=pipe, stderr=subprocess.PIPE, text=True, check=False)
     assert done.returncode == 141
     assert done.stderr == ""
+
+
+def test_an_error_message_to_a_broken_pipe_exits_with_141() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-m", "mix2fld", "data", "get", "mnits"]
+    with os.fdopen(writer, "w") as pipe:
+        done = subprocess.run(command, stdout=pipe, stderr=pipe, check=False)
+    assert done.returncode == 141

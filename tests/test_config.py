@@ -1,4 +1,4 @@
-"""The config: round trips, one message for bad input, and documents that agree with it."""
+"""The config: round trips, one message for bad input, and consistent documentation."""
 
 import inspect
 import re
@@ -68,6 +68,7 @@ def refusal_of(name: str, value: object) -> str | None:
         ({"devices": 0}, ["devices = 0", "must be greater than or equal to 1"]),
         ({"protocols": ()}, ["protocols = []", "at least one"]),
         ({"seed": (3, 3)}, ["seed = [3, 3]", "only once"]),
+        ({"seed": -1}, ["seed = -1: must be greater than or equal to 0"]),
         ({"participants": 11}, ["participants = 11", "at most devices = 10"]),
         ({"optimizer": "sdg"}, ["optimizer = 'sdg'", "must be 'sgd', 'momentum' or 'adam'"]),
         ({"learning_rate": float("nan")}, ["learning_rate = nan", "finite"]),

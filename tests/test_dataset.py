@@ -1,4 +1,4 @@
-"""A dataset made in Python is checked before anything is learned from it."""
+"""A dataset created in Python is validated."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ GOOD = {
 }
 
 
-def test_labels_of_any_integer_type_are_taken() -> None:
+def test_labels_of_any_integer_type_are_accepted() -> None:
     for kind in (np.uint8, np.int64, np.int32):
         labels = np.array([0, 1, 2, 0, 1, 2], kind)
         data = Dataset(**{**GOOD, "train_labels": labels})
@@ -39,12 +39,12 @@ def test_labels_of_any_integer_type_are_taken() -> None:
         ("test_images", np.zeros((3, 5, 4, 1), np.uint8), r"test_images: \[5, 4, 1\] each"),
     ],
 )
-def test_arrays_that_are_not_what_they_should_be(name, value, words) -> None:
+def test_invalid_arrays_are_named(name, value, words) -> None:
     with pytest.raises(InputError, match=words):
         Dataset(**{**GOOD, name: value})
 
 
-def test_an_empty_part() -> None:
+def test_an_empty_array_is_named() -> None:
     empty = {"test_images": np.zeros((0, 4, 4, 1), np.uint8), "test_labels": np.zeros(0, int)}
     with pytest.raises(InputError, match="test_images: there are none"):
         Dataset(**{**GOOD, **empty})

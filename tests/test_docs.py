@@ -5,6 +5,7 @@ import json
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -91,3 +92,17 @@ def test_the_python_of_the_readme_runs() -> None:
     )
     assert done.returncode == 0, done.stderr
     assert "mix2fld" in done.stdout
+
+
+def test_contributing_shows_the_picture_that_imports_are_checked_with() -> None:
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
+    (layers,) = (one["layers"] for one in contracts["contracts"] if one["type"] == "layers")
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    picture = text.split("## Imports point one way")[1].split("\n\n")[1]
+    assert [line.strip() for line in picture.splitlines()] == layers
+
+
+@pytest.mark.parametrize("page", ["CONTRIBUTING.md", "docs/extending.md"])
+def test_files_that_pages_name_exist(page: str) -> None:
+    for name in re.findall(r"`((?:\w+/)+\w+\.py)`", (ROOT / page).read_text()):
+        assert (ROOT / "src" / "mix2fld" / name).exists() or (ROOT / name).exists(), name

@@ -1,26 +1,25 @@
 """Each equation of the paper against a case small enough to work out by hand."""
 
+import math
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from mix2fld.learning.steps import (
-    Learner,
-    Loss,
-    average_outputs,
-    begin_phase,
-    distillation_loss,
-    label_loss,
-    sgd_steps,
-)
 from numpy.testing import assert_allclose, assert_array_equal
 
 from mix2fld.config import ChannelConfig, Config, LearningConfig, SeedingConfig, mixing_condition
 from mix2fld.data.samples import mix
 from mix2fld.device.seeds import mixed_samples
-from mix2fld.learning.task import make_task
+from mix2fld.learning.losses import Loss, distillation_loss, label_loss
+from mix2fld.learning.make_task import make_task
+from mix2fld.learning.sgd import Learner, begin_steps, sgd_steps
+from mix2fld.learning.stepper import local_result
 from mix2fld.link import RayleighLink
+from mix2fld.round.clock import Clock
+from mix2fld.round.info import Measured, Observed, Transfer, record
+from mix2fld.round.state import Roster, RunState
+from mix2fld.runs.simulation import run
 from mix2fld.server import aggregate
 from mix2fld.server.convergence import relative_change
 from mix2fld.server.conversion import convert
@@ -33,7 +32,8 @@ from mix2fld.server.inverse_mixup import (
     unmix,
 )
 from mix2fld.server.seed_sets import soft_labels
-from mix2fld.types import Model, SeedSet, ServerState, Upload
+from mix2fld.types import Delivery, Model, SeedSet, ServerState, Upload
+from toys import toy_config, toy_dataset
 
 ONE_PIXEL = Model(
     "one pixel",
@@ -54,16 +54,14 @@ def steps(
 ) -> Any:
     """The phase after the drawn steps; every sample is a row of ``pixels``, with 255 as 1."""
     learner = Learner.from_config(ONE_PIXEL, LearningConfig(**learning))
-    phase = begin_phase(learner, jnp.asarray(weights, jnp.float32), len(labels[0]))
+    begun = begin_steps(learner, len(labels[0]), jnp.asarray(weights, jnp.float32))
     return sgd_steps(
         learner,
         loss,
-        phase,
         jnp.asarray(pixels, jnp.uint8)[:, None, :, None],
         jnp.asarray(labels, jnp.float32),
-        jnp.asarray(teacher, jnp.float32),
-        jnp.asarray(draws),
-    )
+        (begun, jnp.asarray(teacher, jnp.float32), jnp.asarray(draws)),
+    ).phase
 
 
 def test_eq_1_is_a_step_down_the_gradient_of_the_cross_entropy() -> None:
@@ -87,13 +85,13 @@ def test_eq_2_averages_the_outputs_of_each_label(draws: list[list[int]]) -> None
     phase = steps(np.log(outputs), 255 * np.eye(3), labels, draws, teacher=np.zeros((3, 3)))
     never_drawn = [0.0, 0.0, 0.0]
     expected = np.array([[0.3, 0.275, 0.425], [0.2, 0.7, 0.1], never_drawn])
-    assert_allclose(average_outputs(phase), expected, rtol=1e-6)
+    assert_allclose(local_result(phase).outputs, expected, rtol=1e-6)
 
 
 def test_eq_2_takes_the_output_before_the_step() -> None:
     # F = (1/2, 1/2), then w = (ln 2)(1/2, -1/2) and F = (2/3, 1/3): mean (7/12, 5/12).
     phase = steps([[0, 0]], [[255]], [[1, 0]], [[0], [0]], learning_rate=np.log(2))
-    assert_allclose(average_outputs(phase), np.array([[7 / 12, 5 / 12], [0, 0]]), rtol=1e-6)
+    assert_allclose(local_result(phase).outputs, np.array([[7 / 12, 5 / 12], [0, 0]]), rtol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -127,14 +125,15 @@ def test_eq_3_adds_the_distillation_term(
 
 def test_eq_4_carries_the_papers_bits() -> None:
     link = RayleighLink.from_config(ChannelConfig(max_slots=100), devices=10)
+    up, down = link.radio("uplink", 10), link.radio("downlink", 10)
     # tau W log2(1 + theta): 1 ms, 10 MHz x 2 / 10 or 10 MHz, log2 4 = 2.
-    assert link.bits_per_slot("uplink") == 4_000
-    assert link.bits_per_slot("downlink") == 20_000
+    assert up.bits_per_slot == 4_000
+    assert down.bits_per_slot == 20_000
     # FL: 32 x 12,544 = 401,408 bits. FD: 32 x 10^2 = 3,200 bits.
-    assert link.slots_needed("uplink", 401_408) == 101
-    assert link.slots_needed("downlink", 401_408) == 21
-    assert link.slots_needed("uplink", 3_200) == 1
-    assert link.slots_needed("uplink", 400_000) == 100
+    assert up.slots_needed(401_408) == 101
+    assert down.slots_needed(401_408) == 21
+    assert up.slots_needed(3_200) == 1
+    assert up.slots_needed(400_000) == 100
 
 
 class GivenFading:
@@ -158,10 +157,10 @@ def test_eq_4_counts_the_slots_above_the_target_snr() -> None:
         [good, bad, bad, bad, good],
         [bad, bad, bad, bad, bad],
     ]
-    config = ChannelConfig(max_slots=5, uplink_channels=0.8)
+    config = ChannelConfig(max_slots=5, uplink_channels=0.6)  # shared by the three that transmit
     link = RayleighLink.from_config(config, devices=4)
     bits = np.array([10_000, 10_000, 10_000, 0])
-    delivery = link.transmit("uplink", bits, GivenFading(fading))  # type: ignore[arg-type]
+    delivery = link.deliver("uplink", bits, GivenFading(fading))  # type: ignore[arg-type]
     assert delivery.delivered.tolist() == [True, True, False, True]
     assert delivery.slots.tolist() == [3, 5, 5, 0]
 
@@ -189,7 +188,8 @@ def test_eq_5_converts_with_hard_and_soft_labels(
     task = make_task(config, (1, 1, 1), 2, ONE_PIXEL)
     seeds = SeedSet(np.ones((1, 1, 1, 1), np.float32), np.array([label], np.float32), 0)
     outputs = np.array([[0.9, 0.1], [0.3, 0.7]], np.float32)
-    assert_allclose(convert(None, outputs, seeds, task, 1), [expected], rtol=1e-6)
+    (weights,) = convert(None, outputs, seeds, task, 1)
+    assert_allclose(weights, [expected], rtol=1e-6)
 
 
 def test_eq_6_mixes_with_the_first_sample_in_the_minority() -> None:
@@ -292,8 +292,8 @@ def test_groups_never_pair_a_device_with_itself() -> None:
 
 def test_fl_weighs_devices_by_their_samples() -> None:
     inbox = {
-        1: Upload([np.array([1.0, 2.0], np.float32)], samples=100),
-        4: Upload([np.array([5.0, -2.0], np.float32)], samples=300),
+        1: Upload((np.array([1.0, 2.0], np.float32),), samples=100),
+        4: Upload((np.array([5.0, -2.0], np.float32),), samples=300),
     }
     # (100 x 1 + 300 x 5) / 400, (100 x 2 - 300 x 2) / 400
     assert_allclose(aggregate.average_weights(inbox)[0], [4.0, -1.0], rtol=1e-6)
@@ -317,8 +317,8 @@ def test_fd_averages_each_label(unseen: str, second_row: list[float]) -> None:
 
 
 def test_stopping_rule_of_weights() -> None:
-    before = ServerState(weights={"a": np.array([3.0, 0.0]), "b": np.array([4.0])}, updates=1)
-    after = ServerState(weights={"a": np.array([3.0, 0.3]), "b": np.array([4.4])}, updates=2)
+    before = ServerState(weights=(np.array([3.0, 0.0]), np.array([4.0])), updates=1)
+    after = ServerState(weights=(np.array([3.0, 0.3]), np.array([4.4])), updates=2)
     # |(0, 0.3, 0.4)| / |(3, 0, 4)| = 0.5 / 5
     assert relative_change(before, after) == pytest.approx(0.1)
     assert relative_change(ServerState(), after) is None
@@ -328,9 +328,59 @@ def test_stopping_rule_of_weights() -> None:
 def test_stopping_rule_of_outputs_takes_the_worst_label() -> None:
     before = ServerState(outputs=np.array([[0.6, 0.8], [1.0, 0.0]], np.float32), updates=1)
     after = ServerState(
-        outputs=np.array([[0.6, 0.8], [0.7, 0.4]], np.float32), weights=np.ones(3), updates=2
+        outputs=np.array([[0.6, 0.8], [0.7, 0.4]], np.float32), weights=(np.ones(3),), updates=2
     )
     # |(-0.3, 0.4)| / |(1, 0)|; the first label did not move.
     assert relative_change(before, after) == pytest.approx(0.5)
     one_label_unknown = ServerState(outputs=np.array([[0.6, 0.8], [0, 0]], np.float32), updates=1)
     assert relative_change(one_label_unknown, after) is None
+
+
+@pytest.mark.parametrize(
+    ("change", "stops"),
+    [
+        (None, False),
+        (0.0, True),
+        (0.0499, True),
+        (math.nextafter(0.05, 0), True),
+        (0.05, False),  # below the tolerance, not at it
+        (math.nextafter(0.05, 1), False),
+        (0.0501, False),
+        (0.0749, False),
+    ],
+)
+def test_a_run_has_converged_below_the_tolerance_and_not_above(
+    change: float | None, stops: bool
+) -> None:
+    nobody = Transfer(np.zeros(1, np.int64), Delivery(np.ones(1, np.bool_), np.zeros(1, np.int64)))
+    roster = Roster(np.array([0.5]), np.zeros(1, np.int64), np.zeros(1, np.int64))
+    before, after = (RunState(p, [{}], ServerState(), Clock(), roster) for p in (0, 1))
+    seen = Observed(before, (0,), Clock(), nobody, nobody, after, change)
+    info = record(seen, Measured([(10, 0.5)], None, None), reference=0, tolerance=0.05)
+    assert info.converged is stops
+    assert info.change == change
+
+
+@pytest.mark.parametrize("protocol", ["fl", "fd", "mix2fld"])
+def test_a_run_stops_in_the_first_round_that_changes_less_than_the_tolerance(
+    protocol: str,
+) -> None:
+    """The changes of a run as it is, then the same run with a tolerance at one of them."""
+    config = toy_config(protocols=protocol, rounds=5, local_steps=5, seed_samples=20)
+    full = run(config, dataset=toy_dataset())[0]
+    changes = [line["change"] for line in full.rounds]
+    assert changes[0] is None
+    smallest = int(np.argmin(changes[1:])) + 1
+    earlier = [change for change in changes[1:smallest] if change is not None]
+    for tolerance, stops in (
+        (changes[smallest] * (1 + 1e-9), True),
+        (changes[smallest], False),
+        (changes[smallest] / 1.2, False),
+    ):
+        assert all(change > tolerance for change in earlier)
+        stopping = config.replace(tolerance=tolerance, stop_when_converged=True)
+        rounds = run(stopping, dataset=toy_dataset())[0].rounds
+        assert len(rounds) == (smallest + 1 if stops else 5)
+        assert [line["converged"] for line in rounds] == [
+            stops and number == smallest for number in range(len(rounds))
+        ]

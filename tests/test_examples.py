@@ -15,4 +15,4 @@ def test_example_runs(example: Path) -> None:
         [sys.executable, "-W", "error", str(example)], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-    assert "mean" in done.stdout
+    assert len(done.stdout.split()) > 5

@@ -1,87 +1,106 @@
 """Cases whose result is known without running the protocol."""
 
-import jax
+from typing import Any
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from mix2fld.learning.steps import begin_phase, draw_samples, label_loss, one_hot, sgd_steps
-from mix2fld.runs.simulation import make_simulation
+from mix2fld.config import Config
+from mix2fld.learning.losses import label_loss, one_hot
+from mix2fld.learning.sgd import Learner, begin_steps, sgd_steps
+from mix2fld.learning.stepper import draw_samples
+from mix2fld.learning.xla import tensors_of
+from mix2fld.models import mlp
+from mix2fld.round.state import RunState
+from mix2fld.runs.simulation import Simulation, make_simulation, run
 from mix2fld.streams import stream
-from mix2fld.types import Weights
-from toys import toy_config, toy_dataset
+from mix2fld.types import Tensors
+from toys import LABELS, SIDE, toy_config, toy_dataset
 
 
-def final_state(**fields: object):
-    simulation = make_simulation(toy_config(**fields), toy_dataset())
+def final_state(**fields: object) -> tuple[Simulation, RunState]:
+    config = toy_config(**fields)
+    simulation = make_simulation(config, toy_dataset())
     state = simulation.start()
-    for _ in range(simulation.task.config.rounds):
+    for _ in range(config.rounds):
         state, _ = simulation.run_round(state)
     return simulation, state
 
 
-def assert_same(left: Weights, right: Weights, tolerance: float = 0.0) -> None:
-    for a, b in zip(jax.tree.leaves(left), jax.tree.leaves(right), strict=True):
+def weights_of(state: RunState) -> Tensors:
+    """All weights of all devices."""
+    return tuple(tensor for device in state.devices for tensor in device["weights"])
+
+
+def assert_same(left: Tensors, right: Tensors, tolerance: float = 0.0) -> None:
+    for a, b in zip(left, right, strict=True):
         np.testing.assert_allclose(a, b, rtol=0, atol=tolerance)
+
+
+def plain_sgd(config: Config, start: Tensors, images: Any, targets: Any, draws: Any) -> Tensors:
+    """The steps of Eq. 1 from ``start``, without devices or rounds."""
+    learner = Learner.from_config(mlp((SIDE, SIDE, 1), LABELS), config.learning)
+    names = ("linear1", "linear2")
+    tree = {
+        name: {"bias": jnp.asarray(start[2 * layer]), "kernel": jnp.asarray(start[2 * layer + 1])}
+        for layer, name in enumerate(names)
+    }
+    begun = begin_steps(learner, LABELS, tree)
+    run = begun, jnp.zeros((LABELS, LABELS)), jnp.asarray(draws)
+    steps = sgd_steps(learner, label_loss, jnp.asarray(images), jnp.asarray(targets), run)
+    return tensors_of(steps.phase.weights)
 
 
 def test_fd_without_distillation_is_isolated_devices() -> None:
     _, fd = final_state(protocols="fd", distillation_weight=0)
     _, isolated = final_state(protocols="isolated")
-    assert_same(fd.weights, isolated.weights)
+    assert_same(weights_of(fd), weights_of(isolated))
 
 
 def test_fd_with_distillation_is_not() -> None:
     _, fd = final_state(protocols="fd", distillation_weight=0.5)
     _, isolated = final_state(protocols="isolated")
     with pytest.raises(AssertionError):
-        assert_same(fd.weights, isolated.weights, tolerance=1e-3)
+        assert_same(weights_of(fd), weights_of(isolated), tolerance=1e-3)
 
 
 def test_fl_with_one_device_is_plain_sgd() -> None:
     simulation, state = final_state(protocols="fl", devices=1)
-    task, part, config = simulation.task, simulation.parts[0], simulation.task.config.learning
-    data = toy_dataset()
-    phase = begin_phase(task.learner, task.initial_weights(0), 4)
+    task, part = simulation.scenario.task, simulation.fleet.parts[0]
+    data, steps = toy_dataset(), task.config.learning.local_steps
     draws = np.concatenate(
-        [
-            part[draw_samples(stream(0, "draws", p, 0), len(part), config.local_steps, 1)]
-            for p in (1, 2)
-        ]
+        [part[draw_samples(stream(0, "draws", p, 0), len(part), steps, 1)] for p in (1, 2)]
     )
-    images, targets = jnp.asarray(data.train_images), jnp.asarray(one_hot(data.train_labels, 4))
-    plain = sgd_steps(
-        task.learner, label_loss, phase, images, targets, jnp.zeros((4, 4)), jnp.asarray(draws)
-    )
-    assert_same(jax.tree.map(lambda tensor: tensor[0], state.weights), plain.weights, 1e-6)
+    targets = one_hot(data.train_labels, 4)
+    plain = plain_sgd(task.config, task.initial_weights(0), data.train_images, targets, draws)
+    assert_same(state.devices[0]["weights"], plain, 1e-6)
 
 
 def test_fl_at_one_step_is_gradient_descent_on_the_mean_loss() -> None:
     """With K = 1 and batches of all samples, averaging weights averages gradients."""
     fields = {"local_steps": 1, "rounds": 1, "curve_points": 1, "batch_size": 40, "devices": 3}
     simulation, state = final_state(protocols="fl", **fields)
-    task, data = simulation.task, toy_dataset()
+    task, data = simulation.scenario.task, toy_dataset()
     draws = np.concatenate(
         [
             part[draw_samples(stream(0, "draws", 1, device), len(part), 1, 40)]
-            for device, part in enumerate(simulation.parts)
+            for device, part in enumerate(simulation.fleet.parts)
         ],
         axis=1,
     )
-    phase = begin_phase(task.learner, task.initial_weights(0), 4)
-    images, targets = jnp.asarray(data.train_images), jnp.asarray(one_hot(data.train_labels, 4))
-    central = sgd_steps(
-        task.learner, label_loss, phase, images, targets, jnp.zeros((4, 4)), jnp.asarray(draws)
-    )
-    assert_same(state.server.weights, central.weights, 1e-6)
+    targets = one_hot(data.train_labels, 4)
+    central = plain_sgd(task.config, task.initial_weights(0), data.train_images, targets, draws)
+    assert state.server.weights is not None
+    assert_same(state.server.weights, central, 1e-6)
 
 
 def test_fld_with_all_samples_as_seeds_and_no_distillation_is_server_sgd() -> None:
     fields = {"seed_samples": 40, "rounds": 1, "distillation_weight": 0}
     simulation, state = final_state(protocols="fld", **fields)
-    task, data = simulation.task, toy_dataset()
+    task, data = simulation.scenario.task, toy_dataset()
     seeds = state.server.seed_set
-    held = np.sort(np.concatenate(simulation.parts))
+    held = np.sort(np.concatenate(simulation.fleet.parts))
     order = np.lexsort(seeds.images.reshape(len(held), -1).T)
     expected = np.lexsort(data.train_images[held].reshape(len(held), -1).T)
     np.testing.assert_array_equal(seeds.images[order], data.train_images[held][expected])
@@ -89,23 +108,15 @@ def test_fld_with_all_samples_as_seeds_and_no_distillation_is_server_sgd() -> No
         seeds.targets[order].argmax(axis=1), data.train_labels[held][expected]
     )
     draws = draw_samples(stream(0, "conversion", 1), len(held), 20, 1)
-    plain = sgd_steps(
-        task.learner,
-        label_loss,
-        begin_phase(task.learner, task.common_weights(), 4),
-        jnp.asarray(seeds.images),
-        jnp.asarray(seeds.targets),
-        jnp.zeros((4, 4)),
-        jnp.asarray(draws),
-    )
-    assert_same(state.server.weights, plain.weights, 1e-6)
+    plain = plain_sgd(task.config, task.common_weights, seeds.images, seeds.targets, draws)
+    assert_same(state.server.weights, plain, 1e-6)
 
 
 def test_many_bits_of_quantisation_approach_full_precision() -> None:
     weights = [final_state(protocols=name, rounds=1)[1].server.weights for name in ("fl", "fl8")]
     coarse = final_state(protocols="fl4", rounds=1)[1].server.weights
     apart = [
-        max(float(jnp.abs(a - b).max()) for a, b in zip(*map(jax.tree.leaves, pair), strict=True))
+        max(float(np.abs(a - b).max()) for a, b in zip(*pair, strict=True))
         for pair in ((weights[0], weights[1]), (weights[0], coarse))
     ]
     assert 0 < apart[0] < apart[1] / 8
@@ -129,16 +140,22 @@ def test_inverse_mixup_of_one_shared_pair_gives_the_raw_samples_back() -> None:
 
 
 def test_measured_time_leaves_compiling_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first round is played once more, unmeasured, and changes nothing but the clock."""
+    """A round is run once more, unmeasured, and changes nothing but the clock."""
+    numbers = []
+    whole_round = Simulation.run_round
+
+    def counted(simulation: Simulation, state: RunState) -> Any:
+        numbers.append(state.round_number)
+        return whole_round(simulation, state)
+
+    monkeypatch.setattr(Simulation, "run_round", counted)
     config = toy_config(protocols="mix2fld", curve_points=1)
-    simulation = make_simulation(config.replace(computing_time="measured"), toy_dataset())
-    steps, calls = simulation.trainer.steps, []
-    monkeypatch.setattr(
-        simulation.trainer, "steps", lambda *given: [calls.append(None), steps(*given)][1]
-    )
-    state = simulation.start()
-    for expected_calls in (2, 3):
-        state, info = simulation.run_round(state)
-        assert len(calls) == expected_calls
-        assert info.seconds["computing"] > 0
-    assert_same(state.weights, final_state(protocols="mix2fld", curve_points=1)[1].weights)
+    (measured,) = run(config.replace(computing_time="measured"), dataset=toy_dataset())
+    assert numbers == [0]
+    assert len(measured.rounds) == config.rounds
+    assert all(line["seconds"]["computing"] > 0 for line in measured.rounds)
+    (stated,) = run(config, dataset=toy_dataset())
+    assert numbers == [0]
+    for one, other in zip(measured.rounds, stated.rounds, strict=True):
+        for kept in ("accuracy", "uploads", "downloads", "bits", "slots", "change", "seeds"):
+            assert one[kept] == other[kept]

@@ -314,7 +314,7 @@ def toy(apply: Callable[[Weights, Array], Any], **weights: Array) -> Model:
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        (mlp(MNIST, 7), "model mlp gives 7 outputs, the dataset has 10 labels"),
+        (mlp(MNIST, 7), "model mlp returns 7 outputs, the dataset has 10 labels"),
         (toy(lambda w, x: x, a=jnp.zeros(3)), r"shape \[1, 28, 28, 1\] for 1 images, .*\[1, 10\]"),
         (toy(lambda w, x: jnp.zeros(10), a=jnp.zeros(3)), r"shape \[10\]"),
         (toy(lambda w, x: jnp.zeros((1, 10)), a=jnp.zeros(3)), "for 2 images"),

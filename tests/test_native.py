@@ -13,18 +13,14 @@ import pytest
 
 from mix2fld.config import LearningConfig
 from mix2fld.errors import InputError
-from mix2fld.learning.steps import (
-    Learner,
-    Phase,
-    begin_phase,
-    correct_predictions,
-    distillation_loss,
-    draw_samples,
-    kernel_steps,
-    label_loss,
-    sgd_steps,
-)
+from mix2fld.learning.losses import Loss, distillation_loss, label_loss
+from mix2fld.learning.make_task import choose_stepper
+from mix2fld.learning.native import NativeStepper
+from mix2fld.learning.sgd import Learner, begin_steps, correct_predictions, sgd_steps
+from mix2fld.learning.stepper import Start, Watch, draw_samples
+from mix2fld.learning.xla import XlaStepper, tensors_of
 from mix2fld.models import mlp, native, paper_cnn
+from mix2fld.types import Model, Phase, Samples
 
 SHAPES = [(28, 28, 1), (32, 32, 3), (8, 8, 2)]
 STEPS = 60
@@ -46,63 +42,102 @@ def some_work(shape: tuple[int, int, int], labels: int, floats: bool) -> tuple[A
     return pixels, soft if floats else hard, teacher, draw_samples(rng, 40, STEPS, 1)
 
 
+def by_kernel(model: Model, loss: Loss, work: Any, **learning: Any) -> Phase:
+    """One device's phase by the model's machine code, in one piece."""
+    images, targets, teacher, draws = work
+    stepper = choose_stepper(model, LearningConfig(kernel="native", **learning))
+    assert isinstance(stepper, NativeStepper)
+    held = stepper.hold(Samples(images, targets))
+    start = Start(stepper.draw_weights(1), teacher)
+    return stepper.train(loss, held, [start], [draws], Watch(0, (STEPS,))).phases[0]
+
+
+def leaves(phase: Phase) -> list[Any]:
+    """Weights, sums and counts."""
+    return [*tensors_of(phase.weights), phase.output_sums, phase.label_counts]
+
+
 @needs_compiler
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("floats", [False, True])
 @pytest.mark.parametrize("loss", [label_loss, distillation_loss])
-def test_steps_are_those_of_xla(shape: tuple[int, int, int], floats: bool, loss: Any) -> None:
+def test_steps_are_those_of_xla(shape: tuple[int, int, int], floats: bool, loss: Loss) -> None:
     labels = 7
-    learner = Learner.from_config(
-        paper_cnn(shape, labels), LearningConfig(kernel="native", distillation_weight=0.3)
-    )
-    images, targets, teacher, draws = some_work(shape, labels, floats)
-    start = begin_phase(learner, learner.model.init(jax.random.key(1)), labels)
-    by_xla: Phase = jax.jit(
-        lambda phase: sgd_steps(
-            learner, loss, phase, *map(jnp.asarray, (images, targets, teacher, draws))
-        )
-    )(start)
-    by_kernel = kernel_steps(learner, loss, start, images, targets, teacher, draws)
-    for ours, theirs in zip(jax.tree.leaves(by_kernel), jax.tree.leaves(by_xla), strict=True):
-        np.testing.assert_allclose(ours, theirs, rtol=0, atol=2 * STEPS * 2.0**-24)
+    model = paper_cnn(shape, labels)
+    learner = Learner.from_config(model, LearningConfig(distillation_weight=0.3))
+    work = some_work(shape, labels, floats)
+    images, targets, teacher, draws = map(jnp.asarray, work)
+    start = begin_steps(learner, labels, model.init(jax.random.key(1)))
+    by_xla = jax.jit(
+        lambda begun: sgd_steps(learner, loss, images, targets, (begun, teacher, draws))
+    )(start).phase
+    ours = leaves(by_kernel(model, loss, work, distillation_weight=0.3))
+    for one, other in zip(ours, leaves(by_xla), strict=True):
+        np.testing.assert_allclose(one, other, rtol=0, atol=2 * STEPS * 2.0**-24)
 
 
 @needs_compiler
 @pytest.mark.parametrize("shape", SHAPES)
 def test_counts_are_those_of_xla(shape: tuple[int, int, int]) -> None:
     model = paper_cnn(shape, 7)
-    kernel = Learner.from_config(model, LearningConfig(kernel="native")).kernel
-    weights = jax.tree.map(np.asarray, model.init(jax.random.key(2)))
+    stepper = choose_stepper(model, LearningConfig(kernel="native"))
+    weights = model.init(jax.random.key(2))
     rng = np.random.default_rng(6)
     images = rng.integers(0, 256, (64, *shape)).astype(np.uint8)
     labels = rng.integers(7, size=64).astype(np.int32)
-    expected = correct_predictions(model, weights, jnp.asarray(images[None]), labels[None])
-    assert kernel.count_correct(jax.tree.leaves(weights), images, labels) == int(expected)
+    expected = correct_predictions(model, jnp.asarray(images[None]), labels[None], weights)
+    tests = stepper.hold_tests(images, labels)
+    assert stepper.count_correct(tests, [tensors_of(weights)]) == [int(expected)]
 
 
 @needs_compiler
 def test_the_same_steps_give_the_same_bits() -> None:
-    learner = Learner.from_config(paper_cnn((28, 28, 1), 10), LearningConfig(kernel="native"))
     work = some_work((28, 28, 1), 10, floats=False)
-    start = begin_phase(learner, learner.model.init(jax.random.key(1)), 10)
-    ends = [jax.tree.leaves(kernel_steps(learner, label_loss, start, *work)) for _ in range(2)]
+    model = paper_cnn((28, 28, 1), 10)
+    ends = [leaves(by_kernel(model, label_loss, work)) for _ in range(2)]
     for one, other in zip(*ends, strict=True):
         np.testing.assert_array_equal(one, other)
 
 
 @needs_compiler
+def test_a_custom_loss_takes_the_place_of_the_formula_where_there_is_machine_code() -> None:
+    """Wherever steps are taken: among devices, and by the server's student."""
+    images, targets, teacher, draws = some_work((8, 8, 1), 4, floats=False)
+
+    def wrapped(logits: Any, labels: Any, teacher: Any) -> Any:
+        del teacher
+        return -3.0 * jnp.mean(jnp.sum(labels * jax.nn.log_softmax(logits), axis=-1))
+
+    custom = Loss("label", custom=wrapped)
+    model, samples = paper_cnn((8, 8, 1), 4), Samples(images, targets)
+    ends: dict[str, dict[str, Any]] = {}
+    for kernel in ("native", "xla"):
+        stepper = choose_stepper(model, LearningConfig(kernel=kernel))
+        start, held = Start(stepper.draw_weights(1), teacher), stepper.hold(samples)
+        ends[kernel] = {}
+        for loss in (custom, label_loss):
+            learned = stepper.train(loss, held, [start], [draws], Watch(0, (20, STEPS)))
+            assert [step for step, _ in learned.snapshots] == [20, STEPS]
+            ends[kernel][f"device {loss.custom}"] = learned.phases[0].weights
+            ends[kernel][f"server {loss.custom}"] = stepper.train_one(loss, samples, start, draws)
+    for name, weights in ends["native"].items():
+        for one, other in zip(weights, ends["xla"][name], strict=True):
+            np.testing.assert_allclose(one, other, rtol=0, atol=2 * STEPS * 2.0**-24)
+    for who in ("device", "server"):
+        one, other = (ends["native"][f"{who} {loss}"][-1] for loss in (wrapped, None))
+        assert np.abs(one - other).max() > 1e-3
+
+
+@needs_compiler
 def test_narrow_vectors_give_the_same_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     """AVX2, which every machine that has AVX-512 has too."""
-    images, targets, teacher, draws = some_work((28, 28, 1), 10, floats=False)
+    work = some_work((28, 28, 1), 10, floats=False)
     ends = []
     for lanes in (native._lanes(), 8):
         native.small_cnn.cache_clear()
         monkeypatch.setattr(native, "_lanes", lambda lanes=lanes: lanes)
         model = paper_cnn((28, 28, 1), 10)
-        learner = Learner.from_config(model, LearningConfig(kernel="native"))
-        start = begin_phase(learner, model.init(jax.random.key(1)), 10)
-        end = kernel_steps(learner, distillation_loss, start, images, targets, teacher, draws)
-        ends.append(jax.tree.leaves(end))
+        ends.append(leaves(by_kernel(model, distillation_loss, work)))
     native.small_cnn.cache_clear()
     for wide, narrow in zip(*ends, strict=True):
         np.testing.assert_allclose(wide, narrow, rtol=0, atol=2 * STEPS * 2.0**-24)
@@ -116,9 +151,9 @@ def test_without_it_xla_takes_over(monkeypatch: pytest.MonkeyPatch, missing: str
     else:
         monkeypatch.setattr(native, "cpu_flags", lambda: "flags: sse2")
     model = paper_cnn((28, 28, 1), 10)
-    assert Learner.from_config(model, LearningConfig()).kernel is None
+    assert isinstance(choose_stepper(model, LearningConfig()), XlaStepper)
     with pytest.raises(InputError, match="kernel = native: paper-cnn"):
-        Learner.from_config(model, LearningConfig(kernel="native"))
+        choose_stepper(model, LearningConfig(kernel="native"))
     native.small_cnn.cache_clear()
 
 
@@ -173,7 +208,7 @@ def fresh_library(monkeypatch: pytest.MonkeyPatch, cache: Path) -> tuple[Path, b
 def test_only_what_it_can_do_is_given_to_it() -> None:
     cnn = paper_cnn((28, 28, 1), 10)
     for fields in ({"optimizer": "adam"}, {"batch_size": 2}, {"soft_label_teacher": "dominant"}):
-        assert Learner.from_config(cnn, LearningConfig(**fields)).kernel is None
-    assert Learner.from_config(mlp((28, 28, 1), 10), LearningConfig()).kernel is None
-    assert Learner.from_config(cnn, LearningConfig(kernel="xla")).kernel is None
+        assert isinstance(choose_stepper(cnn, LearningConfig(**fields)), XlaStepper)
+    assert isinstance(choose_stepper(mlp((28, 28, 1), 10), LearningConfig()), XlaStepper)
+    assert isinstance(choose_stepper(cnn, LearningConfig(kernel="xla")), XlaStepper)
     assert native.small_cnn((30, 30, 1), 12, 6, 10) is None

@@ -1,4 +1,4 @@
-"""The example notebook runs as it stands, and is kept with what it showed."""
+"""The example notebook runs, and is stored with its outputs."""
 
 import re
 from pathlib import Path
@@ -18,7 +18,7 @@ def code_cells(notebook: nbformat.NotebookNode) -> list[nbformat.NotebookNode]:
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_a_notebook_is_kept_executed_and_clean(path: Path) -> None:
+def test_a_notebook_is_stored_with_outputs(path: Path) -> None:
     notebook = nbformat.read(path, as_version=4)
     for cell in code_cells(notebook):
         assert cell.execution_count
@@ -27,7 +27,7 @@ def test_a_notebook_is_kept_executed_and_clean(path: Path) -> None:
     assert not re.search(r"/(home|root|tmp|Users)/", path.read_text())
 
 
-@pytest.mark.filterwarnings("ignore")  # what the kernel's own libraries warn of is not ours
+@pytest.mark.filterwarnings("ignore")  # warnings of the kernel's own libraries
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_runs(path: Path, tmp_path: Path) -> None:
     notebook = nbformat.read(path, as_version=4)
@@ -41,7 +41,7 @@ def test_a_notebook_runs(path: Path, tmp_path: Path) -> None:
     assert "data:image/png;base64," in html
 
 
-def test_results_show_a_table_and_a_picture() -> None:
+def test_results_show_a_table_and_a_figure() -> None:
     results = run(toy_config(protocols=("fl", "fd")), dataset=toy_dataset())
     html = results._repr_html_()
     assert html.count("<tr>") == 3

@@ -64,7 +64,7 @@ def test_own_file_with_keras_names_and_label_columns(tmp_path):
         ({"train_labels": np.array([{}] * 6)}, "train_labels cannot be read"),
     ],
 )
-def test_own_file_with_something_wrong(tmp_path, changed, message):
+def test_own_file_with_invalid_arrays(tmp_path, changed, message):
     path = tmp_path / "mine.npz"
     np.savez(path, **own_arrays(**changed))
     with pytest.raises(InputError, match=message) as caught:
@@ -73,7 +73,7 @@ def test_own_file_with_something_wrong(tmp_path, changed, message):
 
 
 @pytest.mark.parametrize("content", [b"", b"PK\x03\x04 nothing", b"text"])
-def test_own_file_that_is_no_npz(tmp_path, content):
+def test_own_file_that_is_not_npz(tmp_path, content):
     path = tmp_path / "mine.npz"
     path.write_bytes(content)
     with pytest.raises(InputError, match="cannot be read"):

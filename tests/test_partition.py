@@ -73,12 +73,12 @@ def test_sizes_are_exact_and_samples_are_not_shared(problem, seed):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_another_seed_gives_another_partition(kind):
+def test_another_seed_yields_another_partition(kind):
     one, other = (split(MNIST_LIKE, partition=kind, seed=seed) for seed in (0, 1))
     assert not all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
 
 
-def test_iid_gives_every_label_equally():
+def test_iid_has_every_label_equally_often():
     counts = label_counts(MNIST_LIKE, split(MNIST_LIKE, partition="iid"), 10)
     assert np.array_equal(counts, np.full((10, 10), 50))
 
@@ -164,7 +164,7 @@ def test_reuse_serves_more_devices_than_there_are_samples(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_too_few_samples_in_all(kind):
+def test_too_few_samples_in_total(kind):
     with pytest.raises(InputError, match=r"samples_per_device = 500.*121.*60,500.*60,000.*reuse"):
         split(MNIST_LIKE, partition=kind, devices=121)
 
@@ -274,7 +274,7 @@ def test_label_table_lists_few_devices_and_sums_up_many():
 
 
 @pytest.mark.parametrize("shape", [(1, 2), (20, 10), (50, 100)])
-def test_label_map_is_a_picture(tmp_path, shape):
+def test_label_map_is_a_png(tmp_path, shape):
     path = tmp_path / "new" / "map.png"
     draw_label_map(np.random.default_rng(0).integers(0, 60, shape), path)
     with Image.open(path) as picture:

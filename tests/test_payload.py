@@ -10,9 +10,19 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from mix2fld.errors import InputError
-from mix2fld.link.bits import pack, unpack
-from mix2fld.link.payload import Nothing, Outputs, PayloadError, SeedSamples, Weights
-from mix2fld.types import Dimensions, Knowledge, Seeds
+from mix2fld.link.payloads import (
+    Encoded,
+    Nothing,
+    Outputs,
+    PayloadError,
+    SeedSamples,
+    Size,
+    Weights,
+    flatten_tensors,
+    unflatten_tensors,
+)
+from mix2fld.link.payloads.bits import pack, unpack
+from mix2fld.types import Dimensions, Seeds
 
 PAPER_SHAPES = ((3, 3, 1, 12), (12,), (3, 3, 12, 6), (6,), (1176, 10), (10,))
 SMALL_SHAPES = ((2, 3), (), (5,), (0,), (1, 4))
@@ -86,16 +96,16 @@ def seed_cases(draw: st.DrawFn) -> tuple[Dimensions, SeedSamples, Seeds]:
 
 def test_sizes_of_the_paper():
     assert PAPER.num_weights == 12_544
-    assert Weights().bits(PAPER) == 401_408
-    assert Outputs().bits(PAPER) == 3200
-    assert Nothing().bits(PAPER) == 0
-    assert SeedSamples(1).bits(PAPER) == 50 * (6272 + 4)
-    assert SeedSamples(2).bits(PAPER) == 50 * (6272 + 8)
+    assert Weights().size(PAPER) == Size(401_408)
+    assert Outputs().size(PAPER) == Size(3200)
+    assert Nothing().size(PAPER) == Size(0)
+    assert SeedSamples(1).size(PAPER) == Size(50 * (6272 + 4))
+    assert SeedSamples(2).size(PAPER) == Size(50 * (6272 + 8))
 
 
 def test_8_bit_weights_still_take_26_slots():
-    assert Weights(8).bits(PAPER) == 8 * 12_544 + 64 * 6
-    assert -(-Weights(8).bits(PAPER) // 4000) == 26
+    assert Weights(8).size(PAPER) == Size(8 * 12_544 + 64 * 6)
+    assert -(-Weights(8).size(PAPER).bits // 4000) == 26
 
 
 @pytest.mark.parametrize(
@@ -103,14 +113,14 @@ def test_8_bit_weights_still_take_26_slots():
 )
 def test_bits_of_a_label(num_labels, each):
     dims = dimensions(num_labels=num_labels, seed_samples=3, sample_shape=(1, 1, 1))
-    assert SeedSamples(2).bits(dims) == 3 * (8 + 2 * each)
+    assert SeedSamples(2).size(dims) == Size(3 * (8 + 2 * each))
 
 
 @given(weight_lists())
 def test_full_weights_arrive_exactly(weights):
     dims = dimensions()
-    data = Weights().encode(weights, dims)
-    assert 8 * len(data) == Weights().bits(dims)
+    data, bits = Weights().encode(weights, dims)
+    assert 8 * len(data) == bits == Weights().size(dims).bits
     decoded = Weights().decode(data, dims)
     assert all(same_bits(a, b) for a, b in zip(weights, decoded, strict=True))
 
@@ -118,19 +128,19 @@ def test_full_weights_arrive_exactly(weights):
 def test_denormals_and_signed_zeros_arrive_exactly():
     values = np.array([0.0, -0.0, 1e-45, -1e-45, 1.1754942e-38], dtype=np.float32)
     dims = dimensions(shapes=((5,),))
-    assert same_bits(Weights().decode(Weights().encode([values], dims), dims)[0], values)
+    assert same_bits(Weights().decode(Weights().encode([values], dims).data, dims)[0], values)
 
 
 def test_bytes_are_little_endian_floats_in_order():
     dims = dimensions(shapes=((1,), (2,)))
-    data = Weights().encode([np.float32([1.0]), np.float32([-2.0, 0.5])], dims)
+    data = Weights().encode([np.float32([1.0]), np.float32([-2.0, 0.5])], dims).data
     assert data.hex() == "0000803f" + "000000c0" + "0000003f"
 
 
 def test_quantised_bytes_by_hand():
     """Ends 0 and 3 as floats, then the codes 00 01 11 10 and one byte of them."""
     dims = dimensions(shapes=((4,),))
-    data = Weights(2).encode([np.float32([0, 1.2, 3, 2])], dims)
+    data = Weights(2).encode([np.float32([0, 1.2, 3, 2])], dims).data
     assert data.hex() == "00000000" + "00004040" + f"{0b00011110:02x}"
     assert Weights(2).decode(data, dims)[0].tolist() == [0, 1, 3, 2]
 
@@ -144,8 +154,9 @@ def test_quantised_weights_are_within_half_a_step(weights, width):
     to the span, which is at most twice as much: 16 units of 2^-53.
     """
     dims, payload = dimensions(), Weights(width)
-    data = payload.encode(weights, dims)
-    assert len(data) == -(-payload.bits(dims) // 8)
+    data, bits = payload.encode(weights, dims)
+    assert Size(bits) == payload.size(dims)
+    assert len(data) == -(-bits // 8)
     for original, decoded in zip(weights, payload.decode(data, dims), strict=True):
         assert decoded.dtype == np.float32
         assert decoded.shape == original.shape
@@ -166,8 +177,8 @@ def test_quantised_weights_are_within_half_a_step(weights, width):
 )
 def test_rounding_twice_is_rounding_once(weights, width):
     dims, payload = dimensions(), Weights(width)
-    data = payload.encode(weights, dims)
-    assert payload.encode(payload.decode(data, dims), dims) == data
+    sent = payload.encode(weights, dims)
+    assert payload.encode(payload.decode(sent.data, dims), dims) == sent
 
 
 @given(st.lists(FLOATS, min_size=5, max_size=5), WIDTHS)
@@ -177,7 +188,7 @@ def test_constant_arrays_arrive_exactly(values, width):
         np.full(shape, value, np.float32) for shape, value in zip(SMALL_SHAPES, values, strict=True)
     ]
     for original, decoded in zip(
-        weights, payload.decode(payload.encode(weights, dims), dims), strict=True
+        weights, payload.decode(payload.encode(weights, dims).data, dims), strict=True
     ):
         assert np.array_equal(original, decoded)
 
@@ -185,22 +196,26 @@ def test_constant_arrays_arrive_exactly(values, width):
 def test_the_widest_span_does_not_overflow():
     top = np.finfo(np.float32).max
     dims, payload = dimensions(shapes=((3,),)), Weights(2)
-    decoded = payload.decode(payload.encode([np.array([-top, 0, top], np.float32)], dims), dims)[0]
+    decoded = payload.decode(
+        payload.encode([np.array([-top, 0, top], np.float32)], dims).data, dims
+    )[0]
     assert np.isfinite(decoded).all()
     assert decoded[[0, 2]].tolist() == [-top, top]
 
 
 @given(output_matrices())
 def test_outputs_arrive_exactly(outputs):
-    data = Outputs().encode(outputs, PAPER)
-    assert 8 * len(data) == Outputs().bits(PAPER)
+    data, bits = Outputs().encode(outputs, PAPER)
+    assert 8 * len(data) == bits == Outputs().size(PAPER).bits
     assert same_bits(Outputs().decode(data, PAPER), outputs)
 
 
 def test_partial_rows_are_for_those_who_ask():
     rows = np.full((10, 10), 0.03, np.float32)
     assert same_bits(
-        Outputs(partial_rows=True).decode(Outputs(partial_rows=True).encode(rows, PAPER), PAPER),
+        Outputs(partial_rows=True).decode(
+            Outputs(partial_rows=True).encode(rows, PAPER).data, PAPER
+        ),
         rows,
     )
     with pytest.raises(PayloadError, match=r"row 0 sums to 0\.3"):
@@ -212,8 +227,9 @@ def test_partial_rows_are_for_those_who_ask():
 @given(seed_cases())
 def test_seeds_arrive_exactly(case):
     dims, payload, seeds = case
-    data = payload.encode(seeds, dims)
-    assert len(data) == -(-payload.bits(dims) // 8)
+    data, bits = payload.encode(seeds, dims)
+    assert Size(bits) == payload.size(dims)
+    assert len(data) == -(-bits // 8)
     decoded = payload.decode(data, dims)
     assert same_bits(decoded.images, seeds.images)
     assert same_bits(decoded.labels, seeds.labels)
@@ -223,29 +239,32 @@ def test_seed_bytes_by_hand():
     """Two one-pixel samples with labels (3, 9) and (0, 1): two pixels, then four bits a label."""
     dims = dimensions(sample_shape=(1, 1, 1), seed_samples=2)
     seeds = Seeds(np.array([[[[7]]], [[[255]]]], np.uint8), np.array([[3, 9], [0, 1]], np.int32))
-    assert SeedSamples(2).encode(seeds, dims).hex() == "07ff" + "39" + "01"
+    assert SeedSamples(2).encode(seeds, dims).data.hex() == "07ff" + "39" + "01"
 
 
 def test_nothing():
-    assert Nothing().encode(None, PAPER) == b""
+    assert Nothing().encode(None, PAPER) == Encoded(b"", 0)
     assert Nothing().decode(b"", PAPER) is None
     with pytest.raises(PayloadError):
         Nothing().decode(b"\0", PAPER)
 
 
-def test_pick_and_place():
-    known = Knowledge([np.float32([1])], np.eye(10, dtype=np.float32))
-    for payload, picked, placed in (
-        (Weights(), known.weights, Knowledge(known.weights, None)),
-        (Weights(8), known.weights, Knowledge(known.weights, None)),
-        (Outputs(), known.outputs, Knowledge(None, known.outputs)),
-        (Nothing(), None, Knowledge(None, None)),
-        (SeedSamples(2), None, Knowledge(None, None)),
-    ):
-        assert payload.pick(known) is picked
-        there = payload.place(picked)
-        assert there.weights is placed.weights
-        assert there.outputs is placed.outputs
+@given(weight_lists())
+def test_all_weights_in_one_row_and_back(weights):
+    """What a payload of updates does; the row has its own memory."""
+    dims = dimensions()
+    flat = flatten_tensors(weights, dims)
+    assert flat.shape == (dims.num_weights,)
+    assert same_bits(flat, np.concatenate([part.ravel() for part in weights]))
+    restored = unflatten_tensors(flat, dims)
+    assert isinstance(restored, tuple)
+    assert all(same_bits(a, b) for a, b in zip(weights, restored, strict=True))
+    assert not any(np.shares_memory(flat, part) for part in weights)
+
+
+def test_a_size_says_whether_it_is_exact():
+    assert str(Size(1200)) == "1,200"
+    assert str(Size(1200, exact=False)) == "at most 1,200"
 
 
 def test_names_tell_payloads_apart():
@@ -281,15 +300,15 @@ def honest(payload: Any, dims: Dimensions) -> bytes:
     rng = np.random.default_rng(0)
     if isinstance(payload, Weights):
         weights = [rng.normal(size=shape).astype(np.float32) for shape in dims.weight_shapes]
-        return payload.encode(weights, dims)
+        return payload.encode(weights, dims).data
     if isinstance(payload, Outputs):
-        return payload.encode(np.eye(dims.num_labels, dtype=np.float32), dims)
+        return payload.encode(np.eye(dims.num_labels, dtype=np.float32), dims).data
     if isinstance(payload, Nothing):
-        return payload.encode(None, dims)
+        return payload.encode(None, dims).data
     dtype = np.uint8 if dims.bits_per_pixel == 8 else np.float32
     images = rng.integers(0, 256, (dims.seed_samples, *dims.sample_shape)).astype(dtype)
     labels = rng.integers(0, dims.num_labels, (dims.seed_samples, payload.mix_size))
-    return payload.encode(Seeds(images, labels.astype(np.int32)), dims)
+    return payload.encode(Seeds(images, labels.astype(np.int32)), dims).data
 
 
 def assert_decodes_or_refuses(payload: Any, dims: Dimensions, data: bytes) -> None:
@@ -303,7 +322,7 @@ def assert_decodes_or_refuses(payload: Any, dims: Dimensions, data: bytes) -> No
         assert reason
         assert "\n" not in reason
         return
-    again = payload.encode(value, dims)
+    again = payload.encode(value, dims).data
     quantised = isinstance(payload, Weights) and payload.bits_per_weight < 32
     assert len(again) == len(data) if quantised else again == data
 
@@ -311,7 +330,7 @@ def assert_decodes_or_refuses(payload: Any, dims: Dimensions, data: bytes) -> No
 @pytest.mark.parametrize(("payload", "dims"), HOSTILE)
 @given(data=st.data())
 def test_random_bytes_do_no_harm(payload, dims, data):
-    size = -(-payload.bits(dims) // 8)
+    size = -(-payload.size(dims).bits // 8)
     exact = st.binary(min_size=size, max_size=size)
     assert_decodes_or_refuses(payload, dims, data.draw(st.one_of(st.binary(), exact)))
 
@@ -399,7 +418,7 @@ def test_payloads_that_cannot_be_are_refused():
     with pytest.raises(InputError, match="mix_size = 0"):
         SeedSamples(0)
     with pytest.raises(InputError, match="bits_per_pixel = 16"):
-        SeedSamples(1).bits(dimensions(bits_per_pixel=16))
+        SeedSamples(1).size(dimensions(bits_per_pixel=16))
 
 
 def test_decoded_arrays_can_be_written_to():

@@ -1,4 +1,4 @@
-"""The engine against the oracle of ``reference.py``, round by round, for every protocol."""
+"""The simulator against the oracle of ``reference.py``, round by round, for every protocol."""
 
 from dataclasses import replace
 from functools import cache
@@ -10,24 +10,25 @@ import pytest
 
 import reference_networks
 from mix2fld.config import Config
-from mix2fld.fleet.local import Simulation
-from mix2fld.learning.steps import one_hot
-from mix2fld.learning.xla import pick
+from mix2fld.learning.losses import one_hot
 from mix2fld.models.native import small_cnn
 from mix2fld.protocol import PROTOCOLS
-from mix2fld.round.info import RoundInfo, RunState
-from mix2fld.runs.simulation import make_simulation
+from mix2fld.round.info import RoundInfo
+from mix2fld.round.state import RunState
+from mix2fld.runs.simulation import Simulation, make_simulation
 from mix2fld.server.inverse_mixup import Pool, find_groups
 from mix2fld.streams import stream
-from mix2fld.types import Dataset
+from mix2fld.types import Dataset, Tensors
 from reference import WEIGHT_BITS, Record, Reference, State
 from reference_equations import Outputs, Sample, Seed, accuracy, all_groups, quantise
-from reference_networks import Floats, Network, Weights
+from reference_networks import Floats, Weights
 
 # Each of up to 20 steps rounds a weight below 2, and its gradient: half a float32 step each.
 TOLERANCE = 20 * 2 * 2.0**-24
 LABELS, SIDE, DEVICES = 4, 8, 4
-NETWORKS = {"paper-cnn": reference_networks.cnn, "mlp": reference_networks.mlp}
+NETWORKS = {"auto": reference_networks.cnn, "mlp": reference_networks.mlp}
+LAYERS = {6: ("conv1", "conv2", "linear"), 4: ("linear1", "linear2")}
+"""By how many arrays a network has."""
 
 # Every first upload and every download needs two of four slots, each decoded about every other
 # time. The power goes with the bandwidth, which the number of channels decides.
@@ -40,6 +41,14 @@ CHANNELS = {
     "fld": {"uplink_channels": 0.4, "uplink_power_dbm": 13.0},
     "mixfld": {"uplink_channels": 0.4, "uplink_power_dbm": 13.0},
     "mix2fld": {"uplink_channels": 0.4, "uplink_power_dbm": 13.0},
+}
+
+
+# Half of them, each with as much bandwidth and power as above.
+PARTICIPATION: dict[str, dict[str, float]] = {
+    "fl": {"uplink_channels": 2.0},
+    "fd": {"uplink_channels": 2.0},
+    "mix2fld": {"uplink_channels": 0.2},
 }
 
 
@@ -85,26 +94,27 @@ def a_dataset() -> Dataset:
 def a_simulation(config: Config) -> Simulation:
     """With devices that hold 14, 13, 12 and 11 samples."""
     simulation = make_simulation(config, a_dataset())
-    simulation.parts = [part[: len(part) - d] for d, part in enumerate(simulation.parts)]
+    fleet = simulation.fleet
+    fleet.parts = [part[: len(part) - d] for d, part in enumerate(fleet.parts)]
     return simulation
 
 
-def named(tree: Any) -> Weights:
-    """A weight tree as the oracle has it."""
+def named(tensors: Tensors) -> Weights:
+    """Weights as the oracle has them."""
+    names = [f"{layer}.{part}" for layer in LAYERS[len(tensors)] for part in ("bias", "kernel")]
     return {
-        f"{layer}.{name}": np.asarray(tensor, np.float64)
-        for layer, tensors in tree.items()
-        for name, tensor in tensors.items()
+        name: np.asarray(tensor, np.float64) for name, tensor in zip(names, tensors, strict=True)
     }
 
 
 def an_oracle(simulation: Simulation) -> Reference:
-    """The oracle of the same run, on the engine's partition and initial weights.
+    """The oracle of the same run, on the simulator's partition and initial weights.
 
     The order in which groups of mixed-up samples are tried is the package's: the oracle finds all
     valid groups by brute force, and checks that it is given as many different ones as it can be.
     """
-    config, task, data = simulation.task.config, simulation.task, simulation.dataset
+    task, parts, data = simulation.scenario.task, simulation.fleet.parts, a_dataset()
+    config = task.config
 
     def order_groups(pool: list[Seed], wanted: int) -> list[tuple[int, ...]]:
         rows = Pool(
@@ -117,12 +127,12 @@ def an_oracle(simulation: Simulation) -> Reference:
 
     def student(p: int) -> Weights:
         fresh = config.learning.student_start == "fresh"
-        return named(task.untrained_student(p) if fresh else task.common_weights())
+        return named(task.untrained_student(p) if fresh else task.common_weights)
 
     return Reference(
         config=config,
-        network=NETWORKS[task.learner.model.name],
-        samples=[as_samples(data.train_images[p], data.train_labels[p]) for p in simulation.parts],
+        network=NETWORKS[config.learning.model],
+        samples=[as_samples(data.train_images[p], data.train_labels[p]) for p in parts],
         initial_weights=[named(task.initial_weights(d)) for d in range(DEVICES)],
         student=student,
         order_groups=order_groups,
@@ -133,20 +143,30 @@ def as_samples(images: Any, labels: Any) -> list[Sample]:
     return list(zip(images / 255, one_hot(labels, LABELS).astype(np.float64), strict=True))
 
 
-def play_both(config: Config) -> tuple[list[State], list[Record]]:
-    """Two rounds of the engine, each held against the oracle's."""
+def the_tests() -> list[Sample]:
+    return as_samples(a_dataset().test_images, a_dataset().test_labels)
+
+
+def run_both(config: Config, rounds: int = 2) -> tuple[list[State], list[Record]]:
+    """Rounds of the simulator, each held against the oracle's."""
     simulation = a_simulation(config)
     oracle = an_oracle(simulation)
     state, expected = simulation.start(), oracle.start()
     assert_same_state(state, expected, dict.fromkeys(expected.weights[0], 0.0))
     states, records = [], []
-    for _ in range(2):
+    reached = [accuracy(oracle.network, w, the_tests()) for w in oracle.initial_weights]
+    for _ in range(rounds):
         state, info = simulation.run_round(state)
         expected, record = oracle.run_round(expected)
         slack = rounding_slack(oracle, record)
         assert_same_state(state, expected, slack)
         assert_same_record(info, record, max(np.max(tensor) for tensor in slack.values()))
-        assert_same_accuracy(info, oracle.network, record, expected)
+        for d, (weights, _) in record.phases.items():
+            reached[d] = accuracy(oracle.network, weights, the_tests())
+        assert info.accuracy["devices"] == reached
+        if expected.global_weights is not None:
+            of_server = accuracy(oracle.network, expected.global_weights, the_tests())
+            assert info.accuracy["global"] == of_server
         assert_same_seed_set(info, oracle, expected)
         states.append(expected)
         records.append(record)
@@ -162,8 +182,8 @@ def rounding_slack(oracle: Reference, record: Record) -> dict[str, Any]:
     """
     slack: dict[str, Any] = dict.fromkeys(oracle.initial_weights[0], TOLERANCE)
     bits = WEIGHT_BITS.get(oracle.protocol, 32)
-    for (weights, _), delivered in zip(record.phases, record.uploads, strict=True):
-        if bits < 32 and delivered:
+    for d, (weights, _) in record.phases.items():
+        if bits < 32 and record.uploads[d]:
             for name, w in weights.items():
                 up, down = (
                     quantise(w + shift, w.min(), w.max(), bits) for shift in (TOLERANCE, -TOLERANCE)
@@ -173,22 +193,23 @@ def rounding_slack(oracle: Reference, record: Record) -> dict[str, Any]:
 
 
 def with_weights_of(state: RunState, expected: State) -> State:
-    """The oracle's state with the engine's weights, so that a close call is not carried on."""
+    """The oracle's state with the simulator's weights, so that a close call is not carried on."""
     return replace(
         expected,
-        weights=[named(pick(state.weights, d)) for d in range(DEVICES)],
-        global_weights=expected.global_weights and named(state.server.weights),
+        weights=[named(device["weights"]) for device in state.devices],
+        global_weights=state.server.weights and named(state.server.weights),
     )
 
 
 def assert_same_state(state: RunState, expected: State, slack: dict[str, Any]) -> None:
     server = state.server
-    for d in range(DEVICES):
-        assert_same_weights(pick(state.weights, d), expected.weights[d], slack)
-        assert_same_outputs(state.teachers[d], expected.teachers[d])
+    for d, device in enumerate(state.devices):
+        assert_same_weights(device["weights"], expected.weights[d], slack)
+        assert_same_outputs(device.get("teacher", np.zeros((LABELS, LABELS))), expected.teachers[d])
+        assert bool(device.get("seeds_due", False)) == expected.seeds_due[d]
+        assert device.keys() <= {"weights", "teacher", "seeds_due"}
     assert_same_weights(server.weights, expected.global_weights, slack)
     assert_same_outputs(server.outputs, expected.global_outputs)
-    assert state.seeds_due.tolist() == expected.seeds_due
     assert server.seeds.keys() == expected.seeds.keys()
     for d, seeds in server.seeds.items():
         for image, labels, seed in zip(seeds.images, seeds.labels, expected.seeds[d], strict=True):
@@ -200,10 +221,12 @@ def assert_same_state(state: RunState, expected: State, slack: dict[str, Any]) -
     assert state.clock.computing == pytest.approx(expected.computing, rel=1e-12)
 
 
-def assert_same_weights(tree: Any, expected: Weights | None, slack: dict[str, Any]) -> None:
-    assert (tree is None) == (expected is None)
-    if expected is not None:
-        weights = named(tree)
+def assert_same_weights(
+    tensors: Tensors | None, expected: Weights | None, slack: dict[str, Any]
+) -> None:
+    assert (tensors is None) == (expected is None)
+    if tensors is not None and expected is not None:
+        weights = named(tensors)
         assert weights.keys() == expected.keys()
         for name in expected:
             assert np.all(np.abs(weights[name] - expected[name]) <= slack[name]), name
@@ -217,23 +240,17 @@ def assert_same_outputs(rows: Any, expected: Outputs | None) -> None:
 
 
 def assert_same_record(info: RoundInfo, record: Record, slack: float) -> None:
-    assert info.uploads["devices"] == record.uploads
-    assert info.downloads["devices"] == record.downloads
+    assert info.asked == record.asked
+    for transfers, arrived in ((info.uploads, record.uploads), (info.downloads, record.downloads)):
+        assert transfers["devices"] == [d for d in range(DEVICES) if arrived[d]]
+        assert transfers["delivered"] == sum(arrived)
+    assert info.uploads["attempted"] == (len(record.asked) if record.bits[0] else 0)
+    assert info.downloads["attempted"] == (len(record.asked) if record.bits[1] else 0)
     assert (info.bits["up"], info.bits["down"]) == record.bits
     assert (info.slots["up"], info.slots["down"]) == record.slots
     assert (info.change is None) == (record.change is None)
     # The norm of an output vector of four labels is at least 1/2.
     assert info.change == (record.change and pytest.approx(record.change, abs=8 * slack))
-
-
-def assert_same_accuracy(
-    info: RoundInfo, network: Network, record: Record, expected: State
-) -> None:
-    tests = as_samples(a_dataset().test_images, a_dataset().test_labels)
-    devices = [accuracy(network, weights, tests) for weights, _ in record.phases]
-    assert info.accuracy["devices"] == devices
-    if expected.global_weights is not None:
-        assert info.accuracy["global"] == accuracy(network, expected.global_weights, tests)
 
 
 def assert_same_seed_set(info: RoundInfo, oracle: Reference, expected: State) -> None:
@@ -252,13 +269,29 @@ def assert_same_seed_set(info: RoundInfo, oracle: Reference, expected: State) ->
 def test_every_protocol(protocol: str, kernel: str) -> None:
     if kernel == "native" and small_cnn((SIDE, SIDE, 1), 12, 6, LABELS) is None:
         pytest.skip("no C compiler or no AVX2 here: there is only XLA")
-    states, records = play_both(a_config(protocol, kernel=kernel))
+    states, records = run_both(a_config(protocol, kernel=kernel))
     if protocol == "isolated":
         assert not any(any(record.uploads + record.downloads) for record in records)
         return
     for transfers in ("uploads", "downloads"):
         assert {arrived for r in records for arrived in getattr(r, transfers)} == {True, False}
     assert states[-1].updates == 2
+
+
+@pytest.mark.parametrize("protocol", ["fl", "fd", "mix2fld"])
+def test_some_devices_take_part(protocol: str) -> None:
+    """Two of four, over the fading link: they share the uplink, the others keep their state."""
+    config = a_config(protocol, participants=2, **PARTICIPATION[protocol])
+    states, records = run_both(config, rounds=5)
+    assert all(len(record.asked) == 2 for record in records)
+    assert len({tuple(record.asked) for record in records}) > 2
+    assert {d for record in records for d in record.asked} == set(range(DEVICES))
+    for transfers in ("uploads", "downloads"):
+        assert {getattr(r, transfers)[d] for r in records for d in r.asked} == {True, False}
+    assert states[-1].updates > 1
+    assert how_far(states[-1], oracle_end(config.replace(participants="all"), 5)) > 100 * TOLERANCE
+    first = set(range(DEVICES)) - set(records[0].asked)
+    assert all(states[0].weights[d] is states[1].weights[d] for d in first - {*records[1].asked})
 
 
 # Every reading that the paper's words allow besides the decision, all at once.
@@ -295,7 +328,7 @@ CONCERNS = {
 @pytest.mark.parametrize("protocol", CONCERNS)
 def test_literal_readings(protocol: str) -> None:
     """All at once; each of them counts: with one decision put back, the result is another."""
-    states, _ = play_both(a_config(protocol, **LITERAL))
+    states, _ = run_both(a_config(protocol, **LITERAL))
     for name in CONCERNS[protocol]:
         others = {other: value for other, value in LITERAL.items() if other != name}
         assert how_far(states[-1], oracle_end(a_config(protocol, **others))) > 100 * TOLERANCE, name
@@ -303,7 +336,7 @@ def test_literal_readings(protocol: str) -> None:
 
 def test_mixfld_with_hard_labels() -> None:
     """Apart from the other readings: a hard label has the same teacher under both of decision 3."""
-    states, _ = play_both(a_config("mixfld", mixed_labels="hard"))
+    states, _ = run_both(a_config("mixfld", mixed_labels="hard"))
     assert how_far(states[-1], oracle_end(a_config("mixfld"))) > 100 * TOLERANCE
 
 
@@ -316,18 +349,18 @@ def test_mixfld_with_hard_labels() -> None:
 )
 def test_round_without_uploads(protocol: str, link: dict[str, Any]) -> None:
     config = a_config(protocol, **link)
-    silent, records = play_both(config)
+    silent, records = run_both(config)
     assert not any(records[1].uploads)
     assert not any(records[1].downloads)
-    again, records = play_both(config.replace(no_uploads="rebroadcast"))
+    again, records = run_both(config.replace(no_uploads="rebroadcast"))
     assert any(records[1].downloads)
     assert how_far(silent[-1], again[-1]) > 100 * TOLERANCE
 
 
 @pytest.mark.parametrize("start", ["common", "independent"])
 def test_initial_weights(start: str) -> None:
-    kernels = a_simulation(a_config("fl", initial_weights=start)).start().weights["conv1"]["kernel"]
-    different = {np.asarray(kernel).tobytes() for kernel in kernels}
+    devices = a_simulation(a_config("fl", initial_weights=start)).start().devices
+    different = {device["weights"][1].tobytes() for device in devices}
     assert len(different) == (1 if start == "common" else DEVICES)
 
 
@@ -339,7 +372,7 @@ def test_pairs_are_used_again_when_there_are_too_few() -> None:
 
 
 def test_no_conversion_before_the_first_pair() -> None:
-    states, records = play_both(a_config("mix2fld", seed=72))
+    states, records = run_both(a_config("mix2fld", seed=72))
     assert any(records[0].uploads)
     assert not any(records[0].downloads)
     assert [state.updates for state in states] == [0, 1]
@@ -356,15 +389,15 @@ def test_no_conversion_before_the_first_pair() -> None:
     ids=["batches", "mlp", "float-pixels", "mixes-of-three"],
 )
 def test_other_settings(fields: dict[str, Any]) -> None:
-    states, records = play_both(a_config("mix2fld", **fields))
+    states, records = run_both(a_config("mix2fld", **fields))
     assert states[-1].updates == 2
     assert any(records[0].downloads)
 
 
-def oracle_end(config: Config) -> State:
+def oracle_end(config: Config, rounds: int = 2) -> State:
     oracle = an_oracle(a_simulation(config))
     state = oracle.start()
-    for _ in range(2):
+    for _ in range(rounds):
         state, _ = oracle.run_round(state)
     return state
 

@@ -21,7 +21,7 @@ from mix2fld.server.inverse_mixup import Groups
 from toys import toy_dataset
 
 PAIRS = np.stack(np.meshgrid(np.arange(256), np.arange(256)), axis=-1).reshape(-1, 2)
-"""Every pair of pixels, 65,536 in all."""
+"""Every pair of pixels, 65,536 in total."""
 
 
 @pytest.mark.parametrize("ratio", ["0.1", "0.2", "0.25", "0.3", "0.45", "0.001"])

@@ -1,4 +1,4 @@
-"""Where datasets come from: folders, mirrors, packages and the cache."""
+"""Sources of datasets: folders, mirrors, packages and the cache."""
 
 import gzip
 import hashlib
@@ -124,7 +124,7 @@ def test_folder_without_the_files_is_an_error_and_nothing_is_downloaded(tiny, tm
     assert server.asked == []
 
 
-def test_folder_with_other_files_says_which_array_differs(tiny, tmp_path):
+def test_folder_with_different_data_names_the_array(tiny, tmp_path):
     tiny(folders=FOLDERS)
     files = idx_files(GREY._replace(test_labels=GREY.test_labels[::-1].copy()))
     write_files(tmp_path, files)
@@ -145,7 +145,7 @@ def test_zip_bombs_are_not_unpacked(tiny, tmp_path):
     assert time.perf_counter() - start < 1
 
 
-def test_archive_headers_cannot_ask_for_more_than_there_may_be(tiny, tmp_path):
+def test_archive_headers_cannot_exceed_the_limit(tiny, tmp_path):
     header = tarfile.TarInfo("x")
     header.type, header.size = tarfile.XHDTYPE, 1 << 32
     promise = header.tobuf(format=tarfile.USTAR_FORMAT)
@@ -264,7 +264,7 @@ def test_npm_package(tiny, monkeypatch, tmp_path):
     assert_same(load_tiny(), arrays)
 
 
-def test_debian_package_with_lists_of_its_own(tiny, monkeypatch, tmp_path):
+def test_debian_package_with_separate_lists(tiny, monkeypatch, tmp_path):
     zipped = {f"{name}.gz": gzip.compress(content) for name, content in idx_files(GREY).items()}
     (tmp_path / "data.tar").write_bytes(tar_of(zipped, "./usr/share/", compression=""))
     needs_lists = """
@@ -466,7 +466,7 @@ def test_get_checks_all_names_first(tiny, tmp_path):
 
 
 def test_mnist():
-    """Through the normal cache, and on a fresh machine through the network."""
+    """From the user's cache, or downloaded if it is not there yet."""
     dataset = load_dataset(DataConfig())
     assert dataset.sample_shape == (28, 28, 1)
     counts = [5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949]

@@ -3,35 +3,37 @@
 import time
 from typing import Any
 
-import jax
 import numpy as np
 
-from benchmarks.work import deal, draw, initial_weights, mean_weights, paper_learner, weight_tree
-from mix2fld.learning.steps import label_loss, one_hot
-from mix2fld.learning.xla import Trainer
+from benchmarks.work import LEARNING_RATE, deal, draw, initial_weights, mean_weights
+from mix2fld.config import LearningConfig
+from mix2fld.learning.losses import label_loss, one_hot
+from mix2fld.learning.make_task import choose_stepper
+from mix2fld.learning.stepper import Start, Watch
+from mix2fld.models import paper_cnn
+from mix2fld.types import Samples
 
 
 def measure(devices: int, steps: int, kernel: str = "auto") -> dict[str, Any]:
-    """``Trainer.steps`` as the engine calls it, in one piece."""
+    """``Stepper.train`` as a fleet calls it, in one piece."""
     dataset, parts = deal(devices)
-    targets = one_hot(dataset.train_labels, 10)
-    trainer = Trainer(paper_learner(kernel), label_loss, dataset.train_images, targets)
-    teachers = np.zeros((devices, 10, 10), np.float32)
-    rows = np.stack([part[drawn] for part, drawn in zip(parts, draw(parts, steps), strict=True)])
-    draws = rows[:, :, None].astype(np.int32)
-    stacked = [np.stack([tensor] * devices) for tensor in initial_weights()]
-    phase = trainer.begin(weight_tree(stacked))
+    config = LearningConfig(learning_rate=LEARNING_RATE, kernel=kernel)
+    stepper = choose_stepper(paper_cnn((28, 28, 1), 10), config)
+    held = stepper.hold(Samples(dataset.train_images, one_hot(dataset.train_labels, 10)))
+    rows = [part[drawn] for part, drawn in zip(parts, draw(parts, steps), strict=True)]
+    draws = [row[:, None].astype(np.int32) for row in rows]
+    start = Start(tuple(initial_weights()), np.zeros((10, 10), np.float32))
+    work = label_loss, held, [start] * devices, draws, Watch(0, (steps,))
 
     started = time.perf_counter()
-    trainer.steps(phase, teachers, draws)
+    stepper.train(*work)
     first = time.perf_counter() - started
     started = time.perf_counter()
-    trained = trainer.steps(phase, teachers, draws)
+    learned = stepper.train(*work)
     seconds = time.perf_counter() - started
-    of_devices = [[leaf[d] for leaf in jax.tree.leaves(trained.weights)] for d in range(devices)]
     return {
         "seconds": seconds,
         "warm_up_seconds": max(0.0, first - seconds),
-        "kernel": "xla" if trainer.learner.kernel is None else "native",
-        "weights": mean_weights(of_devices),
+        "kernel": stepper.name,
+        "weights": mean_weights([list(phase.weights) for phase in learned.phases]),
     }

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 import mix2fld.models.native
 from benchmarks.machine import cpu_flags
 from benchmarks.work import CORES, LEARNING_RATE, Tensors, Work, mean_weights, paper_work
-from mix2fld.learning.steps import one_hot
+from mix2fld.learning.losses import one_hot
 
 SOURCE = Path(mix2fld.models.native.__file__).with_name("small_cnn.c")
 SIZES = {"SIDE": 28, "CHANNELS": 1, "FIRST": 12, "SECOND": 6, "LABELS": 10}

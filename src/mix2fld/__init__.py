@@ -10,10 +10,9 @@ if TYPE_CHECKING:
     from mix2fld.config import Config
     from mix2fld.errors import InputError
     from mix2fld.protocol import PROTOCOLS, Protocol
-    from mix2fld.round.plan import plan_link
-    from mix2fld.runs.folder import RunResult
     from mix2fld.runs.reader import load_runs
-    from mix2fld.runs.simulation import run
+    from mix2fld.runs.results import RunResult
+    from mix2fld.runs.simulation import plan_link, run
     from mix2fld.types import Dataset, Delivery, Model
 
 __version__ = "0.1.0"
@@ -37,8 +36,8 @@ _HOMES = {
     "load_runs": "runs.reader",
     "PROTOCOLS": "protocol",
     "Protocol": "protocol",
-    "RunResult": "runs.folder",
-    "plan_link": "round.plan",
+    "RunResult": "runs.results",
+    "plan_link": "runs.simulation",
     "run": "runs.simulation",
     "Dataset": "types",
     "Delivery": "types",

@@ -326,7 +326,7 @@ def _home_of(name: str) -> str:
 
 def _describe(error: ValidationError, section: type[Section]) -> str:
     first = error.errors(include_url=False)[0]
-    field = ".".join(str(part) for part in first["loc"]) or section.__name__
+    field = ".".join(part for part in first["loc"] if isinstance(part, str)) or section.__name__
     if first["type"] == "extra_forbidden":
         home = field_names().get(field)
         known = Config.model_fields if section is Config else section.model_fields

@@ -72,12 +72,12 @@ def test_it_follows_runs_that_come_grow_and_go(
     }
 
 
-def test_a_page_says_when_nobody_answers_any_more(
+def test_a_page_says_when_the_connection_is_lost(
     watched: Watched, server: PageServer, runs: Path, tmp_path: Path
 ) -> None:
     shutil.copytree(runs / "fd-s0", tmp_path / "runs" / "fd-s0")
     watched.page.goto(f"http://127.0.0.1:{server.server_port}/")
     expect(watched.page.locator("path.line")).to_have_count(1)
     watched.page.route("**/data.json", lambda route: route.abort())
-    expect(watched.page.locator("#footer")).to_contain_text("does not answer any more")
+    expect(watched.page.locator("#footer")).to_contain_text("lost")
     assert watched.page.locator("path.line").count() == 1

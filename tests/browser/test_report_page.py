@@ -66,7 +66,7 @@ def test_a_switch_hides_a_protocol_and_shows_it_again(watched: Watched, report: 
     assert lines(page) == before
     for box in page.locator("#switches input").all():
         box.uncheck()
-    expect(page.locator("#curve-chart")).to_contain_text("Everything is switched off")
+    expect(page.locator("#curve-chart")).to_contain_text("No protocol selected")
 
 
 @pytest.mark.parametrize(
@@ -74,9 +74,9 @@ def test_a_switch_hides_a_protocol_and_shows_it_again(watched: Watched, report: 
     [
         ("axis", "rounds"),
         ("axis", "seconds on air"),
-        ("axis", "uplink bits"),
+        ("axis", "uplink traffic"),
         ("measure", "reference device"),
-        ("measure", "server's model"),
+        ("measure", "server model"),
         ("scale", "0 to 100 %"),
         ("scale", "logarithmic"),
     ],
@@ -142,10 +142,10 @@ def test_sorting_orders_the_table_by_its_numbers(watched: Watched, report: Path)
     page = open_report(watched, report)
     data = json.loads(page.locator("#data").text_content() or "")
     by_bits = sorted(data["series"], key=lambda series: -series["summary"]["bits_up"])
-    page.get_by_role("button", name="sent up").click()
+    page.get_by_role("button", name="uplink traffic").click()
     names = page.locator("#summary-table tbody .name").all_text_contents()
     assert names == [series["title"] for series in by_bits]
-    page.get_by_role("button", name="sent up").click()
+    page.get_by_role("button", name="uplink traffic").click()
     assert page.locator("#summary-table tbody .name").all_text_contents() == names[::-1]
 
 
@@ -155,7 +155,7 @@ def test_the_best_is_marked(watched: Watched, report: Path) -> None:
     best = max(data["series"], key=lambda series: series["summary"]["accuracy"])
     row = page.locator("#summary-table tbody tr", has=page.get_by_text(best["title"], exact=True))
     mark = row.locator("td").first.locator(".best")
-    expect(mark).to_contain_text(f"{100 * best['summary']['accuracy']:.2f}")
+    expect(mark).to_contain_text(f"{100 * best['summary']['accuracy']:.1f}")
 
 
 def test_details_follow_seed_direction_and_round(watched: Watched, report: Path) -> None:
@@ -176,6 +176,28 @@ def test_details_follow_seed_direction_and_round(watched: Watched, report: Path)
     assert page.locator("#device-chart svg").inner_html() != before_round
 
 
+def test_a_device_that_was_not_asked_is_told_from_a_lost_upload(
+    watched: Watched, runs: Path, tmp_path: Path
+) -> None:
+    found = require_runs([runs / "fl-s0"])
+    for info in found.runs[0].rounds:
+        info["asked"] = [0, 2, 3]
+        info["uploads"] = {"attempted": 3, "delivered": 1, "devices": [2]}
+    write_report(found, tmp_path / "report.html")
+    page = open_report(watched, tmp_path / "report.html")
+    expect(page.locator("#delivery-chart figcaption")).to_contain_text("3 of 9 delivered, 3 not")
+    key = page.locator("#delivery-key span")
+    assert key.all_text_contents() == ["delivered", "lost", "not asked", "nothing sent"]
+    cells = {
+        name: page.locator(f"#delivery-chart path.{name}").get_attribute("d")
+        for name in ("delivered", "lost", "not-asked", "nothing-sent")
+    }
+    assert [bool(path) for path in cells.values()] == [True, True, True, False]
+    page.locator("#delivery-chart svg[role=img]").hover(position={"x": 5, "y": 25})
+    title = page.locator("#delivery-chart svg[role=img] title")
+    assert title.text_content() == "round 1, device 1: not asked"
+
+
 def test_the_samples_and_their_privacy_are_shown(watched: Watched, report: Path) -> None:
     page = open_report(watched, report)
     assert page.locator("#sees .sample-card").count() >= 1
@@ -189,9 +211,9 @@ def test_the_samples_and_their_privacy_are_shown(watched: Watched, report: Path)
 def test_the_command_is_there_to_copy(watched: Watched, report: Path) -> None:
     page = open_report(watched, report)
     expect(page.locator("pre.command")).to_contain_text("mix2fld run --protocols fl fd mix2fld")
-    page.get_by_role("button", name="Copy the command").click()
+    page.get_by_role("button", name="Copy command").click()
     expect(page.locator("#again button")).to_contain_text(re.compile("Copied|Selected"))
-    page.get_by_text("All settings, resolved").click()
+    page.get_by_text("All settings").click()
     expect(page.locator("#again details pre")).to_contain_text("learning_rate = 0.03")
 
 

@@ -16,7 +16,7 @@ from deploy.grid import Client, InProcessGrid
 from mix2fld.config import Config
 from mix2fld.deploy.client_app import app
 from mix2fld.deploy.federation import Federation
-from mix2fld.deploy.local import node_config, write_device_files
+from mix2fld.deploy.local_trial import node_config, write_device_files
 from mix2fld.deploy.server_app import serve
 from mix2fld.deploy.settings import Settings, read_settings
 from mix2fld.deploy.store import Store

@@ -18,7 +18,7 @@ from mix2fld.data.files import FolderLock
 from mix2fld.deploy import testbed
 from mix2fld.deploy.federation import Federation, app_folder
 from mix2fld.deploy.keys import make_certificates, make_device_key
-from mix2fld.deploy.local import run_locally
+from mix2fld.deploy.local_trial import run_locally
 from mix2fld.deploy.messages import (
     FORMAT,
     Download,

@@ -61,8 +61,8 @@ def flip(data: bytes) -> bytes:
 @pytest.mark.parametrize(
     ("file", "words"),
     [
-        ("checkpoint.safetensors", "goes on after round 2"),
-        ("rounds.jsonl", "plays again from the start"),
+        ("checkpoint.safetensors", "resumes after round 2"),
+        ("rounds.jsonl", "restarts from the beginning"),
     ],
 )
 def test_damage_is_told_and_played_again(tmp_path, whole, harm, file, words) -> None:
@@ -82,7 +82,7 @@ def test_both_checkpoints_damaged(tmp_path, whole) -> None:
     for path in (tmp_path / "fl-s0").glob("checkpoint*"):
         path.write_bytes(flip(path.read_bytes()))
     (note,) = play(tmp_path)
-    assert "from the start" in note
+    assert "from the beginning" in note
     assert contents(tmp_path / "fl-s0") == whole
 
 
@@ -225,10 +225,10 @@ def test_newer_formats_are_refused(tmp_path, monkeypatch) -> None:
 def test_other_samples_are_refused(tmp_path) -> None:
     play(tmp_path, stop_after=1)
     for stop_after in (2, 99):
-        with pytest.raises(InputError, match="was played with other samples"):
+        with pytest.raises(InputError, match="the data changed"):
             run(CONFIG, tmp_path, dataset=toy_dataset(train=280), watcher=Quiet())
         play(tmp_path, stop_after)
-    with pytest.raises(InputError, match="was played with other samples"):
+    with pytest.raises(InputError, match="the data changed"):
         run(CONFIG, tmp_path, dataset=toy_dataset(train=280), watcher=Quiet())
 
 

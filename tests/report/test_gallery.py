@@ -3,15 +3,24 @@
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from mix2fld.device.seeds import mixed_samples
-from mix2fld.protocol import PROTOCOLS
+from mix2fld.protocol import PROTOCOLS, Protocol
 from mix2fld.report.curves import with_holds
 from mix2fld.report.gallery import gallery
 from mix2fld.runs.reader import LoadedRun, read_run
+from mix2fld.server.seed_sets import inversely_mixed
+
+
+def with_seeds(**changes: Any) -> Protocol:
+    """Mix2FLD with other functions for its seeds."""
+    row = PROTOCOLS["mix2fld"]
+    assert row.seeds is not None
+    return replace(row, seeds=replace(row.seeds, **changes))
 
 
 @pytest.fixture
@@ -25,7 +34,9 @@ def test_a_wrapped_function_keeps_its_behaviour(
     run: LoadedRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = gallery(run)
-    wrapped = replace(PROTOCOLS["mix2fld"], collect_seeds=partial(mixed_samples))
+    monkeypatch.setitem(PROTOCOLS, "mix2fld", with_seeds(collect=partial(mixed_samples)))
+    assert gallery(run) == before
+    wrapped = with_seeds(prepare=partial(inversely_mixed))
     monkeypatch.setitem(PROTOCOLS, "mix2fld", wrapped)
     assert gallery(run) == before
 
@@ -38,8 +49,7 @@ def test_mixes_drawn_in_another_way_are_shown_without_sources(
     def reversed_mixes(rng, images, labels, config):
         return mixed_samples(rng, images[::-1], labels[::-1], config)
 
-    wrapped = replace(PROTOCOLS["mix2fld"], collect_seeds=reversed_mixes)
-    monkeypatch.setitem(PROTOCOLS, "mix2fld", wrapped)
+    monkeypatch.setitem(PROTOCOLS, "mix2fld", with_seeds(collect=reversed_mixes))
     shown = gallery(run)
     assert shown is not None
     assert shown["kind"] in ("inverse", "waiting")

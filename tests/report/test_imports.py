@@ -1,6 +1,8 @@
 """Reports are made from records alone: nothing here asks for an engine."""
 
 import ast
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -8,7 +10,7 @@ import pytest
 import mix2fld
 
 ROOT = Path(mix2fld.__file__).parent
-ENGINES = ("jax", "optax", "flwr", "mix2fld.learning", "mix2fld.fleet", "mix2fld.models")
+ENGINES = ("jax", "optax", "flwr", "mix2fld.fleet", "mix2fld.models", "mix2fld.runs.simulation")
 MODULES = [*sorted(ROOT.glob("report/*.py")), *sorted(ROOT.glob("privacy/*.py"))]
 
 
@@ -36,3 +38,15 @@ def test_a_report_imports_no_engine(path: Path) -> None:
 def test_the_protocol_table_is_read_in_one_module() -> None:
     readers = [path.stem for path in MODULES if "mix2fld.protocol" in imported(path)]
     assert readers == ["protocol_view"]
+
+
+def test_reports_and_privacy_need_no_jax() -> None:
+    code = f"import sys, {', '.join(map(module_name, MODULES))}\nassert 'jax' not in sys.modules"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def module_name(path: Path) -> str:
+    return ".".join(("mix2fld", *path.relative_to(ROOT).with_suffix("").parts)).removesuffix(
+        ".__init__"
+    )

@@ -155,7 +155,8 @@ def test_the_gallery_shows_the_samples_of_the_run(runs: Path) -> None:
         made_of = []
         for mix in card["mixes"]:
             assert mix["device"] in arrived
-            seeds = simulation.make_seeds(mix["device"])
+            own = simulation.fleet.own(mix["device"])
+            seeds = simulation.scenario.wire.make_seeds(mix["device"], *own)
             assert seeds is not None
             pixels = decoded(mix["mixed"])
             (row,) = np.flatnonzero((seeds.images[..., 0] == pixels).all(axis=(1, 2)))[:1]
@@ -239,3 +240,15 @@ def test_toy_data_is_what_the_runs_used(runs: Path) -> None:
     dataset = data_of(loaded(runs / "fl-s0"))
     np.testing.assert_array_equal(dataset.train_images, toy_dataset().train_images)
     assert dataset.num_labels == 4
+
+
+@pytest.mark.parametrize("protocol", ["fl", "mix2fld"])
+def test_devices_that_were_not_asked_are_shown_as_such(tmp_path: Path, protocol: str) -> None:
+    play(tmp_path, protocols=protocol, participants=3, rounds=4)
+    data = page_data(require_runs([tmp_path / "runs"]))
+    assert data["settings"][0]["unavailable"] is None
+    (run,) = data["series"][0]["runs"]
+    for direction in ("up", "down"):
+        assert [row.count("n") for row in run[direction]] == [1] * 4
+        assert {len(row) for row in run[direction]} == {4}
+    assert report_page(data)

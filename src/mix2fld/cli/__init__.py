@@ -27,11 +27,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         with remembered():
             _run(given)
     except (Exception, KeyboardInterrupt) as error:
-        stopped = _interrupt_behind(error)
-        if stopped is None:
-            sys.exit(_exit_code(error))
-        print(f"\nmix2fld: stopped{_how_to_resume(given, stopped)}", file=sys.stderr)
-        sys.exit(INTERRUPTED)
+        try:
+            sys.exit(_exit_code(error, given))
+        except BrokenPipeError:
+            # The flush at exit must not raise it again.
+            for stream in (sys.stdout, sys.stderr):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+            sys.exit(PIPE_CLOSED)
 
 
 def _make_printable() -> None:
@@ -54,13 +56,15 @@ def _interrupt_behind(error: BaseException | None) -> KeyboardInterrupt | None:
     return _interrupt_behind(error.__cause__) or _interrupt_behind(error.__context__)
 
 
-def _exit_code(error: BaseException) -> int:
-    """Print what is wrong and return the exit code; an internal error is raised again."""
+def _exit_code(error: BaseException, given: list[str]) -> int:
+    """Print what is wrong and return the exit code; any other error is raised again."""
+    stopped = _interrupt_behind(error)
+    if stopped is not None:
+        print(f"\nmix2fld: stopped{_how_to_resume(given, stopped)}", file=sys.stderr)
+        return INTERRUPTED
     match error:
         case BrokenPipeError():
-            # The flush at exit must not raise it again.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            return PIPE_CLOSED
+            raise error
         case InputError() | OSError():
             print(f"mix2fld: {error}", file=sys.stderr)
         case MemoryError():

@@ -128,6 +128,7 @@ def data_get(names: tuple[str, ...], data_folder: Path | None = None) -> None:
 def data_show(data: DataConfig, seed: int = 0, out: Path | None = None) -> None:
     """Print the label distribution of the partition of ``seed``; save it as a PNG to ``out``."""
     from mix2fld.cli.console import PipedConsole
+    from mix2fld.data.files import writing
     from mix2fld.data.partition import check_labels_covered, device_parts, label_counts
     from mix2fld.data.sources import load_dataset
     from mix2fld.report.label_map import draw_label_map, label_table
@@ -147,8 +148,6 @@ def data_show(data: DataConfig, seed: int = 0, out: Path | None = None) -> None:
     except InputError as error:
         console.print(f"A run would fail: {error}", markup=False)
     if out is not None:
-        try:
+        with writing("out", out):
             draw_label_map(counts, out)
-        except OSError as error:
-            raise InputError(f"out = {out}: cannot be written ({error})") from None
         console.print(f"saved {out}", markup=False)

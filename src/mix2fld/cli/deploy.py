@@ -43,7 +43,7 @@ class DeployLocal:
         from mix2fld.cli.progress import RichWatcher
         from mix2fld.cli.run import default_folder
         from mix2fld.data import load_dataset
-        from mix2fld.deploy.local import run_locally
+        from mix2fld.deploy.local_trial import run_locally
         from mix2fld.report.tables import results_table
         from mix2fld.runs.simulation import check
 
@@ -89,14 +89,13 @@ class DeployKeys:
             raise InputError(f"devices = {self.devices}: must be 1 or above")
         if self.out.exists():
             raise InputError(f"out = {self.out}: already exists; must be a new folder")
+        from mix2fld.data.files import writing
         from mix2fld.deploy.keys import make_certificates, make_device_key
 
-        try:
+        with writing("out", self.out):
             make_certificates(self.out, self.hosts)
-        except OSError as error:
-            raise InputError(f"out = {self.out}: cannot be written ({error.strerror})") from None
-        for device in range(self.devices):
-            make_device_key(self.out, f"device-{device}")
+            for device in range(self.devices):
+                make_device_key(self.out, f"device-{device}")
         print(f"certificates and {self.devices} device keys in {self.out}")
 
 

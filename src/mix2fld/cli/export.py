@@ -32,6 +32,7 @@ class ExportCommand:
     def run(self) -> None:
         """Write the table."""
         from mix2fld.cli.console import bold
+        from mix2fld.data.files import writing
         from mix2fld.runs.reader import frame_of, require_runs
 
         if self.to == "parquet" and self.out is None:
@@ -47,17 +48,16 @@ class ExportCommand:
             print(frame.to_csv(index=False), end="")
             return
         try:
-            self.out.parent.mkdir(parents=True, exist_ok=True)
-            if self.to == "csv":
-                frame.to_csv(self.out, index=False)
-            else:
-                frame.to_parquet(self.out, index=False)
+            with writing("out", self.out):
+                self.out.parent.mkdir(parents=True, exist_ok=True)
+                if self.to == "csv":
+                    frame.to_csv(self.out, index=False)
+                else:
+                    frame.to_parquet(self.out, index=False)
         except ImportError:
             raise InputError(
                 "to = 'parquet': needs pyarrow; install it with: pip install 'mix2fld[frames]'"
             ) from None
-        except OSError as error:
-            raise InputError(f"out = {self.out}: cannot be written ({error.strerror})") from None
         shape = f"{len(frame):,} rows, {len(frame.columns)} columns"
         self.output.console().print(f"{shape} in {bold(self.out)}")
         self.output.print_json({"out": self.out, "rows": len(frame), "columns": list(frame)})

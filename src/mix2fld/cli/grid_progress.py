@@ -11,7 +11,7 @@ from mix2fld.config import Config
 from mix2fld.reproduction.experiments import Cell, Experiment, Scale
 from mix2fld.reproduction.grid import GridWatcher, cells_of, total_work
 from mix2fld.round.info import RoundInfo
-from mix2fld.runs.folder import RunResult
+from mix2fld.runs.results import RunResult
 
 
 class GridProgress(Bars, GridWatcher):

@@ -27,7 +27,7 @@ class LinkCommand:
         from mix2fld.cli.console import PipedConsole
         from mix2fld.protocol import PROTOCOLS
         from mix2fld.report.tables import link_table
-        from mix2fld.round.plan import plan_link
+        from mix2fld.runs.simulation import plan_link
 
         console = PipedConsole()
         by_default = self.settings.protocols == Config().protocols
@@ -39,4 +39,4 @@ class LinkCommand:
         console.print(link_table(plans))
         for plan in plans:
             if plan.problem:
-                console.print(plan.problem, style="red", markup=False)
+                console.print(plan.problem, style="red", markup=False, soft_wrap=True)

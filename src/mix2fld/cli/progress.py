@@ -12,8 +12,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from mix2fld.config import Config
 from mix2fld.protocol import get_protocol
 from mix2fld.round.info import RoundInfo
-from mix2fld.runs.folder import RunResult
 from mix2fld.runs.loop import Watcher
+from mix2fld.runs.results import RunResult
 
 
 class Watchers(Watcher):

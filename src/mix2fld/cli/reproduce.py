@@ -113,8 +113,8 @@ def _run_experiments(
 def _show(
     console: "Console", folder: "ResultsFolder", chosen: "list[Experiment]", tables: bool
 ) -> None:
-    from mix2fld.report.grid_tables import experiment_table, privacy_table
     from mix2fld.reproduction.cell_records import load_records
+    from mix2fld.reproduction.grid_tables import experiment_table, privacy_table
     from mix2fld.reproduction.privacy_records import load_privacy
 
     for experiment in chosen:

@@ -12,7 +12,7 @@ from mix2fld.errors import InputError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from mix2fld.runs.folder import RunResult
+    from mix2fld.runs.results import RunResult
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from mix2fld.runs.config_file import dump_config
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from mix2fld.runs.folder import RunResult
+    from mix2fld.runs.results import RunResult
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mix2fld.data.catalogue import DatasetInfo
-from mix2fld.data.download_progress import say
+from mix2fld.data.download_progress import print_line
 from mix2fld.errors import InputError
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def read_cache(info: DatasetInfo, console: "Console | None" = None) -> "Arrays |
         arrays = Arrays(*(read_npz(path, name) for name in Arrays._fields))
         verify(info, arrays)
     except PermissionError as error:
-        say(console, f"{info.name}: the cache cannot be read ({one_line(error)})")
+        print_line(console, f"{info.name}: the cache cannot be read ({one_line(error)})")
     except PlaceError as error:
         _set_aside(path, str(error), console)
     except Exception as error:  # damaged bytes can make a reader raise anything
@@ -90,14 +90,14 @@ def write_cache(info: DatasetInfo, arrays: "Arrays", console: "Console | None" =
         finally:
             own_name.unlink(missing_ok=True)
     except OSError as error:
-        say(console, f"{info.name}: not cached, {path.parent} is not writable ({error})")
+        print_line(console, f"{info.name}: not cached, {path.parent} is not writable ({error})")
     else:
-        say(console, f"{info.name}: verified and cached in {path}")
+        print_line(console, f"{info.name}: verified and cached in {path}")
 
 
 def _set_aside(path: Path, why: str, console: "Console | None") -> None:
     aside = path.with_name(f"{path.name}.damaged")
-    say(console, f"{path.name}: damaged in the cache ({why}); set aside, downloading again")
+    print_line(console, f"{path.name}: damaged in the cache ({why}); set aside, downloading again")
     try:
         path.replace(aside)
     except OSError:

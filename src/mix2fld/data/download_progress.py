@@ -11,7 +11,7 @@ Advance = Callable[[int, int], None]
 """Takes the number of bytes received, and how many more are expected."""
 
 
-def say(console: "Console | None", line: str) -> None:
+def print_line(console: "Console | None", line: str) -> None:
     """Print one plain line; nothing without a console."""
     if console is not None:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
@@ -21,7 +21,7 @@ def say(console: "Console | None", line: str) -> None:
 def working(console: "Console | None", what: str) -> Iterator[Advance]:
     """Show ``what`` while the block runs; yields the function that advances the bar."""
     if console is None or not console.is_terminal:
-        say(console, what)
+        print_line(console, what)
         yield lambda _received, _expected: None
         return
     from rich.markup import escape

@@ -10,6 +10,8 @@ from types import FrameType
 
 from filelock import FileLock, Timeout
 
+from mix2fld.errors import InputError
+
 PART = ".part"
 LOCK = ".lock"
 
@@ -32,6 +34,16 @@ def write_whole(path: Path, data: bytes, keep_last_as: Path | None = None) -> No
         raise
 
 
+@contextmanager
+def writing(field: str, path: Path, hint: str = "") -> Iterator[None]:
+    """Within the block, what cannot be written is bad input, named by ``field``."""
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise InputError(f"{field} = {path}: cannot be written ({reason}){hint}") from None
+
+
 def append_whole(path: Path, data: bytes) -> None:
     """Add to the end of a file; what does not fit on the disk is taken back."""
     is_new = not path.exists()
@@ -47,7 +59,7 @@ def rename(path: Path, new: Path) -> None:
 
 
 def remove(path: Path) -> None:
-    """Remove a file, if it is there."""
+    """Remove a file, if it exists."""
     with suppress(FileNotFoundError):
         os.unlink(path)
 

@@ -138,7 +138,7 @@ def _product(shape: tuple[int, ...]) -> int:
     return int(np.prod(shape))
 
 
-# --- CSV: a header line, then label and pixels of one sample a line ------------------------------
+# --- CSV: a header line, then label and pixels of one sample per line ----------------------------
 
 
 def _csv_sizes(info: DatasetInfo) -> dict[str, int]:
@@ -158,7 +158,7 @@ def _decode_csv(files: Mapping[str, bytes], info: DatasetInfo) -> Arrays:
     return Arrays(*arrays)
 
 
-# --- PNG: one sample a row, its pixels one after another; labels in JSON -------------------------
+# --- PNG: one sample per row, as consecutive pixels; labels in JSON -------------------------
 
 _PNG_TRAIN = tuple(f"data_batch_{batch}.png" for batch in range(1, 6))
 _PNG_TEST = ("test_batch.png",)
@@ -192,10 +192,12 @@ def _png_rows(content: bytes, count: int, info: DatasetInfo) -> Bytes:
     from PIL import Image
 
     height, width, _ = info.sample_shape
-    with Image.open(io.BytesIO(content), formats=["PNG"]) as picture:
-        if picture.size != (height * width, count) or picture.mode != "RGB":
-            raise PlaceError(f"a picture is {picture.mode} {picture.size}, not one sample a row")
-        return np.asarray(picture).reshape(-1, *info.sample_shape)
+    with Image.open(io.BytesIO(content), formats=["PNG"]) as image:
+        if image.size != (height * width, count) or image.mode != "RGB":
+            raise PlaceError(
+                f"an image is {image.mode} {image.size}; must be RGB {(height * width, count)}"
+            )
+        return np.asarray(image).reshape(-1, *info.sample_shape)
 
 
 def _json_labels(content: bytes) -> Bytes:

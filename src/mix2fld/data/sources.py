@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from mix2fld.config import DataConfig
 from mix2fld.data.cache import expand_home, read_cache, write_cache
 from mix2fld.data.catalogue import DatasetInfo, Place, dataset_info
-from mix2fld.data.download_progress import say
+from mix2fld.data.download_progress import print_line
 from mix2fld.errors import InputError
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ def _fetch(info: DatasetInfo, console: "Console | None") -> "Arrays":
         try:
             return read_place(place, info, console)
         except PlaceError as error:
-            say(console, f"{info.name}: not available from {place} ({error})")
+            print_line(console, f"{info.name}: not available from {place} ({error})")
             faults.append((place, str(error)))
     listed = "".join(f"\n  {place}: {reason}" for place, reason in faults)
     raise InputError(

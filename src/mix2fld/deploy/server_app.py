@@ -11,7 +11,7 @@ from mix2fld.config import Config
 from mix2fld.data import cache_folder, load_dataset, test_subset
 from mix2fld.data.files import write_whole
 from mix2fld.deploy.diary import Say, diary, one_line
-from mix2fld.deploy.fleet import FlowerFleet
+from mix2fld.deploy.flower_fleet import FlowerFleet
 from mix2fld.deploy.nodes import Nodes
 from mix2fld.deploy.settings import Settings, read_settings
 from mix2fld.errors import InputError
@@ -24,10 +24,10 @@ from mix2fld.round.checks import check_countable
 from mix2fld.round.info import RoundInfo
 from mix2fld.round.one_round import start_run
 from mix2fld.round.scenario import Scenario
-from mix2fld.runs.folder import RunFolder, RunResult
+from mix2fld.runs.folder import RunFolder
+from mix2fld.runs.layout import RunFiles
 from mix2fld.runs.loop import Watcher, run_rounds
-
-IDENTITY = "identity"
+from mix2fld.runs.results import RunResult
 
 app = ServerApp()
 logger = logging.getLogger("flwr")
@@ -55,7 +55,7 @@ def serve(grid: Grid, settings: Settings) -> RunResult:
     scenario = Scenario(task, protocol, IdealLink())  # what the network delivers is observed
     path = settings.out / config.run_name
     _refuse_run_of_simulator(path)
-    say = diary(path / "diary.log")
+    say = diary(RunFiles(path).diary)
     with RunFolder(path, say) as folder:
         folder.prepare(config)
         try:
@@ -106,7 +106,7 @@ class Teller(Watcher):
 
 def run_identity(path: Path) -> str:
     """What devices know this run by: drawn once, so that a new run never meets old states."""
-    file = path / IDENTITY
+    file = RunFiles(path).identity
     if not file.exists():
         write_whole(file, secrets.token_hex(8).encode())
     return file.read_text(encoding="ascii")
@@ -114,7 +114,8 @@ def run_identity(path: Path) -> str:
 
 def _refuse_run_of_simulator(path: Path) -> None:
     """No device knows its rounds."""
-    if (path / "rounds.jsonl").exists() and not (path / IDENTITY).exists():
+    files = RunFiles(path)
+    if files.rounds.exists() and not files.identity.exists():
         raise InputError(
             f"out = {path}: holds a run of the simulator, which devices cannot resume; "
             "name another folder"

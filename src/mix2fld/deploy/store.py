@@ -9,16 +9,14 @@ import hashlib
 import json
 import re
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
-from mix2fld.data.files import write_whole
-from mix2fld.errors import InputError
+from mix2fld.data.files import write_whole, writing
 from mix2fld.runs.records import DamagedError
 from mix2fld.runs.trees import put_together, take_apart
 from mix2fld.types import State
@@ -68,13 +66,8 @@ class Store:
             _write_sealed(self._download(round_number), data)
             self._forget_before(round_number)
 
-    @contextmanager
-    def _writing(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            reason = error.strerror or str(error)
-            raise InputError(f"state = {self._runs}: cannot be written ({reason})") from None
+    def _writing(self) -> AbstractContextManager[None]:
+        return writing("state", self._runs)
 
     def _read(self, done: int) -> Own | None:
         came = self._download(done)

@@ -20,7 +20,7 @@ from mix2fld.round.device_turn import (
     settle,
     start_device,
 )
-from mix2fld.round.fleet import Accuracies, Delivered, Order, Outcome, Trained
+from mix2fld.round.fleet_interface import Accuracies, Delivered, Order, Outcome, Trained
 from mix2fld.round.scenario import Scenario
 from mix2fld.types import Dataset, Samples, State, Tensors
 

@@ -1,6 +1,6 @@
-"""Models: two plain functions each, by name or of your own.
+"""Models: two plain functions each, by name or custom.
 
-A builder takes the shape of a sample and the number of labels and gives a ``Model``. To add one,
+A builder takes the shape of a sample and the number of labels and returns a ``Model``. To add one,
 write it in ``networks`` and name it in ``MODELS``.
 """
 
@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from mix2fld.errors import InputError, did_you_mean
 from mix2fld.models.adapters import from_equinox, from_flax, from_nnx
-from mix2fld.models.checks import check_model, first_line, weight_shapes
+from mix2fld.models.model_checks import check_model, first_line, weight_shapes
 from mix2fld.models.networks import SampleShape, cifar_cnn, mlp, paper_cnn
 from mix2fld.types import Model
 
@@ -34,7 +34,7 @@ MODELS: dict[str, Builder] = {"paper-cnn": paper_cnn, "cifar-cnn": cifar_cnn, "m
 
 
 def make_model(name: str, sample_shape: SampleShape, num_labels: int) -> Model:
-    """The model of that name: one of ``MODELS``, ``package.module:function`` of your own, or auto.
+    """The model of that name: one of ``MODELS``, a custom ``package.module:function``, or auto.
 
     ``auto`` is paper-cnn for images of one channel and cifar-cnn for all others.
     """

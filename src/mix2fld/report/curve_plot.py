@@ -13,7 +13,7 @@ from mix2fld.report.curves import Floats, line, reference_points
 from mix2fld.report.protocol_view import title_of
 from mix2fld.report.series import describe_setting
 from mix2fld.report.style import style_of
-from mix2fld.runs.folder import RunResult
+from mix2fld.runs.results import RunResult
 
 SAMPLES = 600
 

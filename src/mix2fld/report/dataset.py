@@ -7,14 +7,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mix2fld.config import Config, DataConfig
-from mix2fld.data import fingerprint, label_counts, load_dataset, partition
+from mix2fld.data import device_parts, fingerprint, label_counts, load_dataset
 from mix2fld.data.cache import read_cache
 from mix2fld.data.catalogue import DATASETS
 from mix2fld.errors import InputError
 from mix2fld.report.protocol_view import could_charge
 from mix2fld.runs.checkpoint import made_with
+from mix2fld.runs.layout import RunFiles
 from mix2fld.runs.reader import LoadedRun
-from mix2fld.streams import stream
 from mix2fld.types import Dataset
 
 
@@ -38,9 +38,8 @@ def data_of(run: LoadedRun) -> Dataset:
 
 def parts_of(dataset: Dataset, config: Config) -> list[NDArray[np.int64]]:
     """The samples of each device in a run of one seed."""
-    rng = stream(config.seed[0], "partition")
     try:
-        return partition(dataset.train_labels, config.data, dataset.num_labels, rng)
+        return device_parts(dataset, config, every_label=False)
     except InputError as error:
         raise UnavailableDataError(str(error)) from None
 
@@ -68,7 +67,7 @@ def _load(config: DataConfig, age: int | None) -> Dataset:
 
 
 def _same_samples(run: LoadedRun, dataset: Dataset) -> bool:
-    checkpoint = run.folder / "checkpoint.safetensors"
+    checkpoint = RunFiles(run.folder).checkpoint
     recorded = made_with(checkpoint).get("data") if checkpoint.is_file() else None
     return recorded in (None, _fingerprint(dataset))
 
@@ -79,7 +78,7 @@ def _fingerprint(dataset: Dataset) -> str:
 
 
 def _as_recorded(run: LoadedRun, dataset: Dataset) -> bool:
-    """Whether an upload of the first round has a size that this dataset gives it."""
+    """Whether an upload of the first round has a size that is possible with this dataset."""
     first = run.rounds[0]
     attempted = first["uploads"]["attempted"]
     return not attempted or could_charge(run.config, dataset, first["bits"]["up"] / attempted)

@@ -86,7 +86,7 @@ def gallery(run: LoadedRun) -> dict[str, Any] | None:
 
 
 def received_samples(run: LoadedRun) -> ServerSamples | None:
-    """What devices have delivered, made again from the dataset; None if nothing has arrived."""
+    """The seeds delivered so far, recomputed from the dataset; None if there are none."""
     dataset, config = data_of(run), run.config
     parts = parts_of(dataset, config)
     seeds, sources = {}, {}

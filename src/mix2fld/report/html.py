@@ -8,14 +8,13 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from mix2fld.data.files import write_whole
-from mix2fld.errors import InputError
+from mix2fld.data.files import write_whole, writing
 from mix2fld.report.over_seeds import spread_words
 from mix2fld.report.page_data import page_data
 from mix2fld.report.units import in_percent
 from mix2fld.runs.reader import Found
 
-SCRIPTS = ("base.js", "charts.js", "page.js")
+SCRIPTS = ("base.js", "charts.js", "samples.js", "page.js")
 MOST_BYTES = 6_000_000
 _POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; "
@@ -35,14 +34,12 @@ _COLUMNS: dict[str, Callable[[dict[str, Any]], str]] = {
 def write_report(found: Found, path: Path) -> int:
     """Write the report of ``found`` to ``path``; returns its size in bytes."""
     page = report_page(page_data(found)).encode()
-    try:
+    with writing("out", path):
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.exists() and not path.is_file():  # a pipe, or standard output
             path.write_bytes(page)
         else:
             write_whole(path, page)
-    except OSError as error:
-        raise InputError(f"out = {path}: cannot be written ({error.strerror})") from None
     return len(page)
 
 

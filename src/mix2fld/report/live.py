@@ -9,10 +9,10 @@ from pathlib import Path
 from mix2fld.errors import InputError
 from mix2fld.report.html import as_json, live_page
 from mix2fld.report.page_data import page_data
+from mix2fld.runs.layout import RunFiles
 from mix2fld.runs.reader import find_run_folders, read_runs
 
 LOOPBACK = "127.0.0.1"
-_FILES = ("config.toml", "rounds.jsonl", "summary.json")
 
 
 class Feed:
@@ -37,12 +37,13 @@ class Feed:
         """Name, modification time and size of every file of every run."""
         found = []
         for folder in find_run_folders([self._folder]):
-            for name in _FILES:
+            files = RunFiles(folder)
+            for file in (files.config, files.rounds, files.summary):
                 try:
-                    state = (folder / name).stat()
+                    state = file.stat()
                 except OSError:
                     continue
-                found.append((str(folder / name), state.st_mtime_ns, state.st_size))
+                found.append((str(file), state.st_mtime_ns, state.st_size))
         return tuple(found)
 
 

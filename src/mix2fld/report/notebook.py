@@ -8,7 +8,7 @@ from mix2fld.report.curve_plot import draw_curves
 from mix2fld.report.html import plain_table
 from mix2fld.report.over_seeds import over_seeds
 from mix2fld.report.protocol_view import title_of
-from mix2fld.runs.folder import RunResult
+from mix2fld.runs.results import RunResult
 
 
 def results_html(results: Sequence[RunResult]) -> str:

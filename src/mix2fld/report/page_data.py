@@ -19,7 +19,7 @@ from mix2fld.report.series import Series, Setting, describe_setting, group
 from mix2fld.report.style import PART_COLOURS, dash_of, on_screen, style_of
 from mix2fld.runs.config_file import dump_config
 from mix2fld.runs.metrics import PARTS, seconds_by_part
-from mix2fld.runs.reader import Found, LoadedRun, as_result
+from mix2fld.runs.reader import Found, LoadedRun
 
 MOST_DEVICES = 200
 CELLS = 200_000
@@ -33,7 +33,7 @@ def page_data(found: Found) -> dict[str, Any]:
     runs = [run for run in found.runs if run.rounds]
     waiting = [_state(run) for run in found.runs if not run.rounds]
     settings, series = group(runs)
-    rows = [over_seeds([as_result(run).summary for run in one.runs]) for one in series]
+    rows = [over_seeds([run.summary for run in one.runs]) for one in series]
     kept = _rounds_kept(runs)
     shown = [
         _series(one, row, kept, len(settings) > 1) for one, row in zip(series, rows, strict=True)

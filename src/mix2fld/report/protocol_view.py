@@ -1,6 +1,7 @@
-"""What the report needs to know of a protocol: the one module of the report that reads the table.
+"""What the report needs of a protocol: the only module of the report that reads the table.
 
-Runs are shown by the name of their protocol, which the table may not have (any more).
+Runs are shown by the name of their protocol, which need not be in the table: a run may be older
+than the table, or its protocol a custom one.
 """
 
 from collections.abc import Iterable
@@ -24,7 +25,7 @@ def seeding_of(protocol: str) -> Seeding | None:
 def make_seeds(
     config: Config, device: int, images: NDArray[np.uint8], labels: NDArray[np.int32]
 ) -> Seeds:
-    """The seed samples that a device of a run makes of its own data."""
+    """The seed samples that a device of a run makes from its data."""
     sizes = Sizes(config, _dimensions(config, images.shape[1:], num_labels=0))
     made = Wire(PROTOCOLS[config.protocols[0]], sizes).make_seeds(device, images, labels)
     assert made is not None

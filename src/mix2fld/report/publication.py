@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
-from mix2fld.errors import InputError
+from mix2fld.data.files import writing
 from mix2fld.report.curves import AXES, MEASURES, curve
 from mix2fld.report.dataset import UnavailableDataError, data_of, label_map
 from mix2fld.report.deliveries import (
@@ -89,14 +89,12 @@ def charts(series: Sequence[Series], settings: int) -> Iterator[Chart]:
 def _save(figure: Figure, folder: Path, name: str) -> list[Path]:
     FigureCanvasAgg(figure)
     files = [folder / f"{name}.{kind}" for kind in FORMATS]
-    try:
+    with writing("figures", folder):
         folder.mkdir(parents=True, exist_ok=True)
         for file in files:
             # Without dates, the same runs give the same bytes.
             dates = {".pdf": {"CreationDate": None}, ".svg": {"Date": None}}.get(file.suffix)
             figure.savefig(file, metadata=dates)
-    except OSError as error:
-        raise InputError(f"figures = {folder}: cannot be written ({error.strerror})") from None
     return files
 
 

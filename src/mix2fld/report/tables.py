@@ -9,7 +9,7 @@ from mix2fld.report.over_seeds import over_seeds, spread_words
 from mix2fld.report.protocol_view import title_of
 from mix2fld.report.units import in_percent
 from mix2fld.round.plan import PlannedTransfer
-from mix2fld.runs.folder import RunResult
+from mix2fld.runs.results import RunResult
 
 PLAIN: dict[str, Any] = {"box": None, "padding": (0, 1, 0, 0), "header_style": "underline"}
 

@@ -14,7 +14,7 @@ from mix2fld.errors import InputError
 from mix2fld.reproduction.experiments import Experiment, Scale
 
 if TYPE_CHECKING:  # a record is read without the simulator
-    from mix2fld.runs.folder import RunResult
+    from mix2fld.runs.results import RunResult
 
 FORMAT = 1
 CURVE = ("step", "accuracy", "event", "communication", "computing")

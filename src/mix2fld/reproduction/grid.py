@@ -6,8 +6,8 @@ from pathlib import Path
 from mix2fld.config import Config
 from mix2fld.data import load_dataset
 from mix2fld.reproduction.experiments import Cell, Experiment, Scale
-from mix2fld.runs.folder import RunResult
 from mix2fld.runs.loop import Watcher
+from mix2fld.runs.results import RunResult
 from mix2fld.runs.simulation import prepare_runs, run
 from mix2fld.types import Dataset
 

@@ -14,7 +14,7 @@ from mix2fld.learning.stepper import snapshot_steps
 from mix2fld.link import Direction, PayloadError, check_delivery
 from mix2fld.round.checks import check_upload
 from mix2fld.round.clock import Clock, computing_seconds, transfer_seconds
-from mix2fld.round.fleet import Fleet, Order, Outcome, Trained
+from mix2fld.round.fleet_interface import Fleet, Order, Outcome, Trained
 from mix2fld.round.info import Measured, Observed, RoundInfo, Transfer, record
 from mix2fld.round.participation import draw_participants
 from mix2fld.round.scenario import Scenario
@@ -85,13 +85,18 @@ def _order(scenario: Scenario, state: RunState, available: Sequence[int]) -> Ord
 def _carry_uploads(
     scenario: Scenario, state: RunState, order: Order, trained: Trained
 ) -> tuple[Transfer, State]:
-    """Send the uploads; one that a device never handed over is charged as its size in advance."""
+    """Send the uploads; one that a device never handed over is charged as its size in advance.
+
+    A device that claims more bits than an upload can have is charged for the largest one; what it
+    sent is refused when it is opened.
+    """
     bits = np.zeros(scenario.devices, np.int64)
+    most = scenario.wire.upload_size(with_seeds=True).bits
     for device in order.asked:
         packet = trained.packets.get(device)
         seeds_missing = device not in state.server.seeds
         size = scenario.wire.upload_size(with_seeds=seeds_missing)
-        bits[device] = size.bits if packet is None else packet.bits
+        bits[device] = size.bits if packet is None else min(packet.bits, most)
     return _transmit(scenario, "uplink", bits, order.round_number, state.link)
 
 

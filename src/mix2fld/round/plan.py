@@ -3,11 +3,8 @@
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from mix2fld.config import Config
-from mix2fld.data import dataset_sizes
-from mix2fld.learning.make_task import make_task
 from mix2fld.learning.task import Sizes
-from mix2fld.link import Budget, Direction, Link, Size, make_link
+from mix2fld.link import Budget, Direction, Link, Size
 from mix2fld.protocol import get_protocol
 from mix2fld.round.wire import Wire
 
@@ -37,14 +34,6 @@ class PlannedTransfer:
             return f"{what} did not arrive in any of {plan.draws:,} simulated transmissions"
         never = "it never arrives" if self.size.exact else "the largest never arrives"
         return f"{what} needs {plan.slots_needed:,} slots, max_slots is {plan.max_slots:,}: {never}"
-
-
-def plan_link(config: Config) -> list[PlannedTransfer]:
-    """Every transfer of every protocol of a config; needs no data, only the dataset's sizes."""
-    sample_shape, num_labels = dataset_sizes(config.data)
-    task = make_task(config, sample_shape, num_labels)
-    link = make_link(config.channel, config.data.devices)
-    return [plan for name in config.protocols for plan in plan_transfers(name, task, link)]
 
 
 def plan_transfers(name: str, sizes: Sizes, link: Link) -> list[PlannedTransfer]:

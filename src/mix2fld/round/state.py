@@ -1,4 +1,4 @@
-"""What goes on from round to round, as one plain tree that a checkpoint can hold."""
+"""What is kept from round to round, as one plain tree that a checkpoint can hold."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -27,7 +27,7 @@ class Roster:
 
 @dataclass(frozen=True, eq=False)
 class RunState:
-    """All that goes on from one round to the next."""
+    """All that is kept from one round to the next."""
 
     round_number: int
     devices: Any

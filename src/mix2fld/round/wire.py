@@ -110,7 +110,8 @@ def _check_bits(name: str, carried: Encoded, size: Size) -> None:
     expected = -(-size.bits // 8)
     if size.exact and len(carried.data) != expected:
         raise PayloadError(f"{name}: {len(carried.data)} bytes; must be {expected}")
-    if carried.bits > size.bits or len(carried.data) != -(-carried.bits // 8):
+    fits = carried.bits == size.bits if size.exact else 0 <= carried.bits <= size.bits
+    if not fits or len(carried.data) != -(-carried.bits // 8):
         raise PayloadError(
             f"{name}: {carried.bits} bits in {len(carried.data)} bytes; must be {size} bits"
         )

@@ -37,7 +37,7 @@ def parse_config(data: bytes) -> Config:
 
 
 def dump_config(config: Config) -> str:
-    """The resolved config as TOML; ``load_config`` gives the same config back."""
+    """The resolved config as TOML; ``load_config`` returns the same config."""
     return tomli_w.dumps(config.model_dump(mode="json", exclude_none=True))
 
 
@@ -60,7 +60,7 @@ def load_sealed_config(path: Path) -> Config:
         if first != f"{SEAL}{_checksum(rest)}":
             raise InputError(
                 f"{path}: was changed or damaged after its run began; put it back as it was, or "
-                "give mix2fld run --overwrite to play the run anew"
+                "use mix2fld run --overwrite to start the run again"
             )
     elif not all(f"[{section}]" in text for section in SECTIONS):
         raise InputError(f"{path}: is not the config.toml of a run, or not all of it")
@@ -85,7 +85,9 @@ def _read(path: Path) -> bytes:
             raise InputError(f"config = {path}: cannot be read (not a file)")
         with path.open("rb") as file:
             return file.read(MOST_BYTES + 1)
-    except (OSError, ValueError) as error:
+    except OSError as error:
+        raise InputError(f"config = {path}: cannot be read ({error.strerror})") from None
+    except ValueError as error:
         raise InputError(f"config = {path}: cannot be read ({error})") from None
 
 

@@ -1,15 +1,15 @@
-"""A run on disk: ``config.toml``, ``rounds.jsonl``, ``checkpoint.safetensors``, ``summary.json``.
+"""A run as it is written to disk, so that no crash loses a finished round.
 
 Every round is appended and synced before the checkpoint that includes it replaces the last one,
-which is kept beside it until the run is finished. So at any instant the folder holds a state to go
-on from, and after damage to one file another one.
+which is kept beside it until the run is finished. So at any instant the folder holds a state to
+resume from, and after damage to one file another one.
 """
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, suppress
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -25,42 +25,26 @@ from mix2fld.data.files import (
     rename,
     uninterrupted,
     write_whole,
+    writing,
 )
 from mix2fld.errors import InputError
 from mix2fld.round.info import RoundInfo
 from mix2fld.round.state import RunState
 from mix2fld.runs.checkpoint import Checkpoint, dump_checkpoint, load_checkpoint, made_with
 from mix2fld.runs.config_file import dump_sealed_config, is_of_run, load_sealed_config
+from mix2fld.runs.layout import DAMAGED, RunFiles
 from mix2fld.runs.records import (
     DamagedError,
     Records,
     plain_json,
     read_records,
-    read_summary,
     seal,
     write_line,
 )
-from mix2fld.runs.summary import summarise
+from mix2fld.runs.results import RunResult
+from mix2fld.runs.stored import read_stored, remedy
 
-__all__ = ["RunFolder", "RunResult", "summarise", "warn"]
-
-DAMAGED = ".damaged"
-KEPT = "; finished rounds are kept, and the same command goes on after them"
-
-
-@dataclass(frozen=True)
-class RunResult:
-    """One finished run: its config, its rounds as recorded, its summary."""
-
-    config: Config
-    rounds: list[dict[str, Any]]
-    summary: dict[str, Any]
-
-    def _repr_html_(self) -> str:
-        """A table and a picture, in a notebook."""
-        from mix2fld.report.notebook import results_html
-
-        return results_html([self])
+KEPT = "; finished rounds are kept, and the same command resumes after them"
 
 
 def warn(line: str) -> None:
@@ -71,7 +55,7 @@ def warn(line: str) -> None:
 class RunFolder:
     """The files of one run. Whoever writes has the folder alone, from ``prepare`` to ``close``.
 
-    ``made_with`` names what beside the config decides the numbers: a run goes on only with the
+    ``made_with`` names what beside the config decides the numbers: a run is resumed only with the
     same ``data``, ``link`` and ``model``.
     """
 
@@ -84,11 +68,7 @@ class RunFolder:
         self.path = path
         self._tell = tell
         self._made_with = dict(made_with or {})
-        self._config = path / "config.toml"
-        self._rounds = path / "rounds.jsonl"
-        self._checkpoint = path / "checkpoint.safetensors"
-        self._previous = path / "checkpoint.previous.safetensors"
-        self._summary = path / "summary.json"
+        self._files = RunFiles(path)
         self._lock = FolderLock(path)
         self._sealed_by: str | None = None  # checksum of the last record
 
@@ -103,31 +83,31 @@ class RunFolder:
         parent = next(folder for folder in (self.path, *self.path.parents) if folder.exists())
         if not parent.is_dir() or not os.access(parent, os.W_OK | os.X_OK):
             raise InputError(f"out = {self.path}: {parent} is not a folder that can be written to")
-        if self._config.exists():
+        if self._files.config.exists():
             _refuse_other_config(self.path, self.config(), config)
-        elif self._files(""):
+        elif self._files.existing():
             raise InputError(
                 f"out = {self.path}: holds a run without its config.toml; put it back, or name "
                 "another folder"
             )
-        elif self.path.exists() and self._holds_other_files():
+        elif self.path.exists() and self._files.hold_others():
             raise InputError(f"out = {self.path}: holds other files; name another folder")
 
     def config(self) -> Config:
         """The settings of the run in the folder."""
-        return load_sealed_config(self._config)
+        return load_sealed_config(self._files.config)
 
     def prepare(self, config: Config) -> None:
-        """Make the folder for this config, if it is not there yet, and keep other processes out."""
+        """Make the folder for this config, if there is none yet, and keep other processes out."""
         self.check(config)
         with self._writing():
             self.path.mkdir(parents=True, exist_ok=True)
             self._take()
             self.check(config)
-            for leftover in self._files(PART):
+            for leftover in self._files.existing(PART):
                 remove(leftover)
-            if not self._config.exists():
-                write_whole(self._config, dump_sealed_config(config))
+            if not self._files.config.exists():
+                write_whole(self._files.config, dump_sealed_config(config))
 
     def close(self) -> None:
         """Let other processes write into the folder."""
@@ -139,15 +119,17 @@ class RunFolder:
             return
         with self._writing():
             self._take()
-        own = self._files("")
-        if self._holds_other_files() or (own == [self._config] and not is_of_run(self._config)):
+        own = self._files.existing()
+        if self._files.hold_others() or (
+            own == [self._files.config] and not is_of_run(self._files.config)
+        ):
             raise InputError(f"out = {self.path}: holds other files; name another folder")
 
     def tidy(self) -> None:
         """Remove what a process left that died at the very end of its run."""
         with suppress(OSError):  # a folder that cannot be written is as good a result
-            if (self._files(PART) or (self.path / LOCK).exists()) and self._lock.take():
-                for leftover in self._files(PART):
+            if (self._files.existing(PART) or (self.path / LOCK).exists()) and self._lock.take():
+                for leftover in self._files.existing(PART):
                     remove(leftover)
                 self.close()
 
@@ -158,7 +140,7 @@ class RunFolder:
         with self._writing():
             self._take()
             for ending in (DAMAGED, PART, ""):
-                for file in self._files(ending):
+                for file in self._files.existing(ending):
                     remove(file)
 
     def append(self, info: RoundInfo, state: RunState) -> None:
@@ -166,55 +148,51 @@ class RunFolder:
         line, self._sealed_by = write_line(asdict(info), self._last_seal())
         checkpoint = dump_checkpoint(state, self._sealed_by, self._made_with)
         with self._writing(KEPT), uninterrupted():
-            append_whole(self._rounds, line)
-            write_whole(self._checkpoint, checkpoint, keep_last_as=self._previous)
+            append_whole(self._files.rounds, line)
+            write_whole(self._files.checkpoint, checkpoint, keep_last_as=self._files.previous)
 
     def resume(self, like: RunState) -> tuple[RunState, list[dict[str, Any]]]:
-        """The state to go on from, and the rounds before it; ``like`` is the state at the start.
+        """The state to resume from, and the rounds before it; ``like`` is the state at the start.
 
-        What is damaged is set aside, and the user told what is played again.
+        What is damaged is set aside, and the user told what is run again.
         """
-        records = read_records(self._rounds)
+        records = read_records(self._files.rounds)
         with self._writing(KEPT):
             state = self._newest_state(like, records)
-            played = state.round_number
-            if records.fault or len(records.lines) > played:
-                remove(self._summary)
-                write_whole(self._rounds, b"".join(records.lines[:played]))
-        self._sealed_by = records.checksum(played)
-        return state, records.rounds[:played]
+            done = state.round_number
+            if records.fault or len(records.lines) > done:
+                remove(self._files.summary)
+                write_whole(self._files.rounds, b"".join(records.lines[:done]))
+        self._sealed_by = records.checksum(done)
+        return state, records.rounds[:done]
 
     def finished(self) -> RunResult | None:
-        """The run that the folder holds, if it was played to its end."""
-        if not self._summary.exists():
+        """The run that the folder holds, if it is finished."""
+        if not self._files.summary.exists():
             return None
-        records = read_records(self._rounds)
-        try:
-            summary = read_summary(self._summary, records)
-            return RunResult(self.config(), records.rounds, summary)
-        except DamagedError as error:
-            raise DamagedError(
-                f"{self.path}: {error}; mix2fld resume {self.path} plays again what is damaged"
-            ) from None
+        stored = read_stored(self._files)
+        if stored.fault:
+            raise DamagedError(f"{self.path}: {stored.fault}; {remedy(self.path)}")
+        return RunResult(stored.config, stored.records.rounds, stored.summary or {})
 
     def check_data(self) -> None:
-        """Refuse to take a run for one that was played with other samples."""
-        if self._checkpoint.exists():
-            self._compare(made_with(self._checkpoint))
+        """Refuse to take a run for one with different data."""
+        if self._files.checkpoint.exists():
+            self._compare(made_with(self._files.checkpoint))
 
     def finish(self, summary: dict[str, Any]) -> None:
         """Write the summary; a folder that has one is a finished run."""
         text = plain_json(seal(summary, self._last_seal()), indent=2) + "\n"
         with self._writing(KEPT), uninterrupted():
-            remove(self._previous)  # first: nobody looks after a run that has its summary
-            write_whole(self._summary, text.encode())
+            remove(self._files.previous)  # first: nobody looks after a run that has its summary
+            write_whole(self._files.summary, text.encode())
         self.close()
 
     def _newest_state(self, like: RunState, records: Records) -> RunState:
         """That of the newest intact checkpoint with all its records; else the start."""
         state, faults = like, []
         rejected: list[Path] = []
-        for path in (self._checkpoint, self._previous):
+        for path in (self._files.checkpoint, self._files.previous):
             if path.exists():
                 try:
                     found = _goes_with(load_checkpoint(path, like), records)
@@ -227,11 +205,11 @@ class RunFolder:
         if state is like and not rejected and len(records.lines) > 1:
             faults.append("there is no checkpoint")
         if faults:
-            resumes = f"goes on after round {state.round_number}"
-            again = resumes if state.round_number else "plays again from the start"
+            resumes = f"resumes after round {state.round_number}"
+            again = resumes if state.round_number else "restarts from the beginning"
             self._tell(f"{self.path}: {'; '.join(faults)}; {again}")
             if records.fault:
-                rejected.append(self._rounds)
+                rejected.append(self._files.rounds)
         for path in rejected:  # a rejected checkpoint must never push out an intact one
             rename(path, path.with_name(path.name + DAMAGED))
         return state
@@ -241,23 +219,23 @@ class RunFolder:
             then, now = before[name], self._made_with[name]
             if then != now and name == "data":
                 raise InputError(
-                    f"out = {self.path}: was played with other samples (checksum {then}, now "
-                    f"{now}); give it the same data, or name another folder"
+                    f"out = {self.path}: the data changed (checksum {then}, now {now}); use the "
+                    "same data, or name another folder"
                 )
             if then != now and name in ("link", "model"):
                 raise InputError(
-                    f"out = {self.path}: was played with another {name} ({then}; now {now}); give "
-                    f"it the same {name}, or name another folder"
+                    f"out = {self.path}: was run with another {name} ({then}; now {now}); use the "
+                    f"same {name}, or name another folder"
                 )
             if then != now:
                 self._tell(
-                    f"{self.path}: began with {name} = {then} and goes on with {now}; "
+                    f"{self.path}: was started with {name} = {then} and is resumed with {now}; "
                     "its numbers may differ in the last digits"
                 )
 
     def _last_seal(self) -> str:
         if self._sealed_by is None:
-            self._sealed_by = read_records(self._rounds).checksum(-1)
+            self._sealed_by = read_records(self._files.rounds).checksum(-1)
         return self._sealed_by
 
     def _take(self) -> None:
@@ -267,23 +245,8 @@ class RunFolder:
                 "or name another folder"
             )
 
-    @contextmanager
-    def _writing(self, hint: str = "") -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            reason = error.strerror or str(error)
-            raise InputError(f"out = {self.path}: cannot be written ({reason}){hint}") from None
-
-    def _files(self, ending: str) -> list[Path]:
-        """The files of a run that are there, as they are or with an ending; config.toml last."""
-        files = (self._summary, self._checkpoint, self._previous, self._rounds, self._config)
-        ended = (file.with_name(file.name + ending) for file in files)
-        return [file for file in ended if file.exists()]
-
-    def _holds_other_files(self) -> bool:
-        own = {*self._files(""), *self._files(PART), *self._files(DAMAGED), self.path / LOCK}
-        return any(file not in own for file in self.path.iterdir())
+    def _writing(self, hint: str = "") -> AbstractContextManager[None]:
+        return writing("out", self.path, hint)
 
 
 def _with_accuracies(state: RunState, records: Records) -> RunState:
@@ -295,11 +258,11 @@ def _with_accuracies(state: RunState, records: Records) -> RunState:
 
 
 def _goes_with(found: Checkpoint, records: Records) -> Checkpoint:
-    played = found.round_number
-    if played > len(records.lines):
+    done = found.round_number
+    if done > len(records.lines):
         why = records.fault or f"has {len(records.lines)} lines"
-        raise DamagedError(f"is of round {played}, but rounds.jsonl {why}")
-    if found.records not in (None, records.checksum(played)):
+        raise DamagedError(f"is of round {done}, but rounds.jsonl {why}")
+    if found.records not in (None, records.checksum(done)):
         raise DamagedError("is not of the run in rounds.jsonl")
     return found
 

@@ -1,6 +1,6 @@
 """Ctrl-C that comes where Python cannot raise it, such as in a callback of the garbage collector.
 
-Python reports such an exception and goes on; here it is remembered, and raised between two rounds.
+Python reports such an exception and continues; here it is remembered, and raised between rounds.
 """
 
 import sys

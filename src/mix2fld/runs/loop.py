@@ -5,12 +5,13 @@ from typing import Any
 
 from mix2fld.config import Config
 from mix2fld.round.checks import warn_if_chance_level
-from mix2fld.round.fleet import Fleet
+from mix2fld.round.fleet_interface import Fleet
 from mix2fld.round.info import RoundInfo
 from mix2fld.round.one_round import run_round, start_run
 from mix2fld.round.scenario import Scenario
-from mix2fld.runs.folder import RunFolder, RunResult, warn
+from mix2fld.runs.folder import RunFolder, warn
 from mix2fld.runs.interrupts import raise_if_remembered
+from mix2fld.runs.results import RunResult
 from mix2fld.runs.summary import summarise
 
 

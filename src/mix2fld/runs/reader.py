@@ -1,4 +1,4 @@
-"""Find and read runs on disk, finished or under way, while others write, move or remove them."""
+"""Find and read runs on disk, finished or in progress, while others write, move or remove them."""
 
 import os
 import warnings
@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from mix2fld.config import Config, field_names, setting
 from mix2fld.errors import InputError
-from mix2fld.runs.config_file import is_of_run, load_sealed_config
-from mix2fld.runs.records import DamagedError, read_records, read_summary
+from mix2fld.round.scenario import reference_device
+from mix2fld.runs.config_file import is_of_run
+from mix2fld.runs.layout import RunFiles
+from mix2fld.runs.stored import read_stored, remedy
+from mix2fld.runs.summary import summarise
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from mix2fld.runs.folder import RunResult
-
 Rows = Literal["rounds", "runs", "devices"]
 """What a row of a frame is: a round, a whole run, or a device in a round."""
-RUN_FILES = frozenset({"config.toml", "rounds.jsonl", "summary.json", "checkpoint.safetensors"})
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,7 @@ class LoadedRun:
     rounds: list[dict[str, Any]]
     finished: bool
     notes: tuple[str, ...] = ()
+    stored_summary: dict[str, Any] | None = None
 
     @property
     def protocol(self) -> str:
@@ -41,6 +42,14 @@ class LoadedRun:
     def seed(self) -> int:
         """The one seed of the run."""
         return self.config.seed[0]
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        """The run's summary; while it is in progress, as if it had ended with its last round."""
+        if self.stored_summary is not None:
+            return self.stored_summary
+        kernel = self.config.learning.kernel
+        return summarise(self.config, self.rounds, reference_device(self.config), kernel)
 
 
 @dataclass
@@ -62,8 +71,8 @@ def find_run_folders(paths: Sequence[Path]) -> list[Path]:
 
 def holds_run(folder: Path) -> bool:
     """Whether a folder is that of a run, and not of somebody's settings."""
-    others = RUN_FILES - {"config.toml"}
-    return any(_is_file(folder, name) for name in others) or is_of_run(folder / "config.toml")
+    files = RunFiles(folder)
+    return files.hold_run() or is_of_run(files.config)
 
 
 def read_runs(paths: Sequence[Path]) -> Found:
@@ -99,38 +108,24 @@ def require_runs(paths: Sequence[Path]) -> Found:
 
 def read_run(folder: Path) -> LoadedRun | None:
     """The run in ``folder``, as far as it is intact; None if it is gone."""
+    files = RunFiles(folder)
     try:
-        config = load_sealed_config(folder / "config.toml")
-        finished = _is_file(folder, "summary.json")
-        records = read_records(folder / "rounds.jsonl")
-        fault = None if records.half_written and not finished else records.fault
-        if finished:
-            read_summary(folder / "summary.json", records)
+        stored = read_stored(files)
     except FileNotFoundError:
         return None
-    except DamagedError as error:
-        fault, finished = str(error), False
     except OSError as error:
         raise InputError(f"{folder}: cannot be read ({error.strerror})") from None
     except InputError:
-        if not _is_file(folder, "config.toml"):
+        if not files.config.is_file():
             return None
         raise
-    notes: tuple[str, ...] = ()
-    if fault:
-        again = f"mix2fld resume {folder} plays again what is damaged"
-        notes = (f"{folder}: {fault}; only what is intact is shown; {again}",)
-    return LoadedRun(folder, config, records.rounds, finished and bool(records.rounds), notes)
-
-
-def as_result(run: LoadedRun) -> "RunResult":
-    """A run with its summary so far, as if it had ended with its last round."""
-    from mix2fld.runs.folder import RunResult, summarise
-    from mix2fld.streams import stream
-
-    reference = int(stream(run.seed, "reference").integers(run.config.data.devices))
-    kernel = run.config.learning.kernel
-    return RunResult(run.config, run.rounds, summarise(run.config, run.rounds, reference, kernel))
+    fault, rounds = stored.fault, stored.records.rounds
+    if stored.records.half_written and not files.summary.is_file():
+        fault = None  # its line is just being written
+    notes = (f"{folder}: {fault}; only what is intact is shown; {remedy(folder)}",) if fault else ()
+    return LoadedRun(
+        folder, stored.config, rounds, stored.summary is not None, notes, stored.summary
+    )
 
 
 def load_runs(*paths: Path | str, rows: Rows = "rounds") -> "pd.DataFrame":
@@ -162,12 +157,9 @@ def frame_of(runs: Sequence[LoadedRun], rows: Rows) -> "pd.DataFrame":
 def _run_folders(path: Path) -> Iterator[Path]:
     for folder, below, files in os.walk(path):
         below[:] = sorted(name for name in below if not name.startswith("."))
-        if not RUN_FILES.isdisjoint(files):
+        del files
+        if RunFiles(Path(folder)).existing():
             yield Path(folder)
-
-
-def _is_file(folder: Path, name: str) -> bool:
-    return (folder / name).is_file()
 
 
 def _changed_fields(configs: Sequence[Config]) -> list[str]:
@@ -208,12 +200,14 @@ def _records(run: LoadedRun, rows: Rows) -> Iterator[dict[str, Any]]:
 
 def _device_records(run: LoadedRun) -> Iterator[dict[str, Any]]:
     for info in run.rounds:
+        asked = set(info["asked"])
+        uploaded, downloaded = (set(info[way]["devices"]) for way in ("uploads", "downloads"))
         for device, accuracy in enumerate(info["accuracy"]["devices"]):
             yield {
                 "round": info["round"],
                 "device": device,
                 "accuracy": accuracy,
-                "asked": device in info["asked"],
-                "uploaded": device in info["uploads"]["devices"],
-                "downloaded": device in info["downloads"]["devices"],
+                "asked": device in asked,
+                "uploaded": device in uploaded,
+                "downloaded": device in downloaded,
             }

@@ -1,14 +1,30 @@
 """Finished runs together, with a face for notebooks."""
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from mix2fld.runs.folder import RunResult
+from mix2fld.config import Config
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from mix2fld.runs.reader import Rows
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """One finished run: its config, its rounds as recorded, its summary."""
+
+    config: Config
+    rounds: list[dict[str, Any]]
+    summary: dict[str, Any]
+
+    def _repr_html_(self) -> str:
+        """A table and a picture, in a notebook."""
+        from mix2fld.report.notebook import results_html
+
+        return results_html([self])
 
 
 class Results(list[RunResult]):

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mix2fld.config import Config
-from mix2fld.data import fingerprint, load_dataset
+from mix2fld.data import dataset_sizes, fingerprint, load_dataset
 from mix2fld.errors import InputError
 from mix2fld.fleet.local import LocalFleet
 from mix2fld.learning.make_task import make_task
@@ -13,13 +13,14 @@ from mix2fld.link import Link, make_link
 from mix2fld.protocol import get_protocol
 from mix2fld.round.info import RoundInfo
 from mix2fld.round.one_round import run_round, start_run
-from mix2fld.round.plan import plan_transfers
+from mix2fld.round.plan import PlannedTransfer, plan_transfers
 from mix2fld.round.scenario import Scenario
 from mix2fld.round.state import RunState
-from mix2fld.runs.folder import RunFolder, RunResult
+from mix2fld.runs.folder import RunFolder
+from mix2fld.runs.layout import RunFiles
 from mix2fld.runs.loop import Watcher, run_rounds
 from mix2fld.runs.records import DamagedError
-from mix2fld.runs.results import Results
+from mix2fld.runs.results import Results, RunResult
 from mix2fld.types import Dataset, Model
 
 
@@ -123,10 +124,18 @@ def check(config: Config, dataset: Dataset) -> list[str]:
     return problems
 
 
+def plan_link(config: Config) -> list[PlannedTransfer]:
+    """Every transfer of every protocol of a config; needs no data, only the dataset's sizes."""
+    sample_shape, num_labels = dataset_sizes(config.data)
+    task = make_task(config, sample_shape, num_labels)
+    link = make_link(config.channel, config.data.devices)
+    return [plan for name in config.protocols for plan in plan_transfers(name, task, link)]
+
+
 def _simulate(
     config: Config, path: Path | None, dataset: Dataset, own: Own, watcher: Watcher
 ) -> RunResult:
-    if path is not None and (path / "identity").exists():
+    if path is not None and RunFiles(path).identity.exists():
         raise InputError(
             f"folder = {path}: holds a run of a deployment; resume it with the command that "
             "started it"

@@ -16,10 +16,10 @@ from typing import Any, Literal, Protocol
 from mix2fld.config import Config, field_names, setting
 from mix2fld.errors import InputError
 from mix2fld.round.info import RoundInfo
-from mix2fld.runs.folder import RunResult
 from mix2fld.runs.loop import Watcher
 from mix2fld.runs.metrics import metrics_of
 from mix2fld.runs.reader import read_run
+from mix2fld.runs.results import RunResult
 
 Tracker = Literal["tensorboard", "mlflow", "wandb"]
 Metrics = dict[str, float]
@@ -36,7 +36,7 @@ class Sink(Protocol):
 
 
 class TrackingWatcher(Watcher):
-    """Hands every round to a tracker, those that were there already first."""
+    """Hands every round to a tracker, the earlier ones first."""
 
     def __init__(self, tracker: Tracker, out: Path) -> None:
         self._open = SINKS[tracker]
@@ -46,7 +46,7 @@ class TrackingWatcher(Watcher):
         check_installed(tracker)
 
     def begin(self, config: Config, rounds_done: int) -> None:
-        """Open the run, with what an earlier command played of it."""
+        """Open the run, with the rounds of earlier commands."""
         self.close()
         self._sink = self._open(self._out, config)
         there = read_run(self._out / config.run_name)

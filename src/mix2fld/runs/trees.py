@@ -50,25 +50,37 @@ def difference(found: Any, like: Any, name: str = "") -> str | None:
         return _first(difference(one, other, f"{name}.{i}") for i, (one, other) in pairs)
     if not isinstance(like, (dict, list, tuple)) and _form(found) == _form(like):
         return None
-    return f"{name.strip('.')} is {_form(found)}, not {_form(like)}"
+    return f"{name.removeprefix('.')} is {_form(found)}, not {_form(like)}"
 
 
-def _skeleton(tree: Any, name: str, tensors: Tensors) -> Skeleton:
+def _skeleton(tree: Any, name: str, tensors: Tensors, *, rows: bool = True) -> Skeleton:
+    """With ``rows`` a list of trees of one form becomes one tensor for each leaf."""
     if isinstance(tree, (np.ndarray, np.generic)):
         tensors[name] = np.ascontiguousarray(tree).reshape(np.shape(tree))
         return {"array": name}
-    if isinstance(tree, dict):
-        return {
-            "dict": {key: _skeleton(part, f"{name}.{key}", tensors) for key, part in tree.items()}
+    if type(tree) is dict and all(isinstance(key, str) for key in tree):
+        parts = {
+            key: _skeleton(tree[key], f"{name}.{_escaped(key)}", tensors, rows=rows)
+            for key in sorted(tree)  # the order of ``_leaves``
         }
-    if isinstance(tree, list) and len(tree) > 1 and _alike(tree):
+        return {"dict": parts}
+    if rows and type(tree) is list and len(tree) > 1 and _alike(tree):
         return {"rows": _columns(tree, name, tensors)}
-    if isinstance(tree, (list, tuple)):
-        kind = "list" if isinstance(tree, list) else "tuple"
-        return {kind: [_skeleton(part, f"{name}.{i}", tensors) for i, part in enumerate(tree)]}
+    if type(tree) in (list, tuple):
+        members = enumerate(tree)
+        return {
+            type(tree).__name__: [
+                _skeleton(part, f"{name}.{i}", tensors, rows=rows) for i, part in members
+            ]
+        }
     if tree is None or isinstance(tree, (bool, int, float, str)):
         return {"value": tree}
     raise TypeError(f"{name}: {type(tree).__name__} cannot be part of a state")
+
+
+def _escaped(key: str) -> str:
+    """A key without the signs that have a meaning in the names of tensors: no two names meet."""
+    return key.replace("~", "~0").replace(".", "~1").replace("@", "~2")
 
 
 def _alike(trees: list[Any]) -> bool:
@@ -84,7 +96,8 @@ def _alike(trees: list[Any]) -> bool:
 
 def _columns(trees: list[Any], name: str, tensors: Tensors) -> Skeleton:
     """Every leaf of all trees as one tensor of its distinct arrays, and who has which."""
-    shape, leaves = take_apart(trees[0], name)
+    leaves: Tensors = {}
+    shape = _skeleton(trees[0], name, leaves, rows=False)
     columns = zip(*(_leaves(tree) for tree in trees), strict=True)
     for path, column in zip(leaves, columns, strict=True):
         distinct = {id(array): array for array in column}
@@ -97,14 +110,14 @@ def _columns(trees: list[Any], name: str, tensors: Tensors) -> Skeleton:
 
 def _rows(content: Skeleton, tensors: Tensors) -> list[Any]:
     count, paths = int(content["count"]), _paths(content["each"])
-    distinct = {path: list(tensors[path]) for path in paths}
+    distinct = {path: [np.asarray(row) for row in tensors[path]] for path in paths}
     whose = {path: tensors.get(f"{path}@", np.arange(len(distinct[path]))) for path in paths}
     if not paths or any(len(column) != count for column in whose.values()):
-        raise ValueError(f"rows: {count} of them are not there")
+        raise ValueError(f"rows: not {count} of them")
     return [
         put_together(
             content["each"],
-            {path: np.asarray(distinct[path][int(whose[path][row])]) for path in paths},
+            {path: distinct[path][int(whose[path][row])] for path in paths},
         )
         for row in range(count)
     ]
@@ -120,17 +133,17 @@ def _paths(skeleton: Skeleton) -> list[str]:
 
 def _leaves(tree: Any) -> list[Any]:
     if isinstance(tree, dict):
-        return [leaf for part in tree.values() for leaf in _leaves(part)]
+        return [leaf for key in sorted(tree) for leaf in _leaves(tree[key])]
     if isinstance(tree, (list, tuple)):
         return [leaf for part in tree for leaf in _leaves(part)]
     return [tree]
 
 
 def _form(leaf: Any) -> str:
-    if isinstance(leaf, np.ndarray):
+    if isinstance(leaf, (np.ndarray, np.generic)):  # a scalar of NumPy is restored as an array
         return f"{leaf.dtype}{list(leaf.shape)}"
     if isinstance(leaf, dict):
-        return f"entries {', '.join(sorted(leaf)) or '(none)'}"
+        return f"entries {', '.join(sorted(map(str, leaf))) or '(none)'}"
     if isinstance(leaf, (list, tuple)):
         return f"{type(leaf).__name__} of {len(leaf)}"
     return type(leaf).__name__

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from mix2fld.config import ChannelConfig
 from mix2fld.errors import InputError, did_you_mean
-from mix2fld.link.channels.base import Link, Memoryless, check_delivery
+from mix2fld.link.channels.channel import Link, Memoryless, check_delivery
 from mix2fld.link.channels.ideal import IdealLink
 from mix2fld.link.channels.rayleigh import Radio, RayleighLink
 

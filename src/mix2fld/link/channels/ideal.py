@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from mix2fld.config import ChannelConfig
 from mix2fld.link.budget import Budget, Direction, check_demand, immediate
-from mix2fld.link.channels.base import Memoryless
+from mix2fld.link.channels.channel import Memoryless
 from mix2fld.types import Delivery
 
 

@@ -15,7 +15,7 @@ from scipy import special
 from mix2fld.config import ChannelConfig
 from mix2fld.errors import InputError
 from mix2fld.link.budget import Budget, Direction, check_demand, immediate
-from mix2fld.link.channels.base import Memoryless
+from mix2fld.link.channels.channel import Memoryless
 from mix2fld.types import Delivery
 
 ROUNDING = 1e-9

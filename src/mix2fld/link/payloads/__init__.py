@@ -1,6 +1,6 @@
 """What can be sent: one file for each kind of payload."""
 
-from mix2fld.link.payloads.base import FORMAT, Encoded, Payload, PayloadError, Size
+from mix2fld.link.payloads.codec import FORMAT, Encoded, Payload, PayloadError, Size
 from mix2fld.link.payloads.nothing import Nothing
 from mix2fld.link.payloads.outputs import Outputs
 from mix2fld.link.payloads.seed_samples import SeedSamples

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from mix2fld.link.payloads.base import Encoded, Size, check_size
+from mix2fld.link.payloads.codec import Encoded, Size, check_size
 from mix2fld.types import Dimensions
 
 

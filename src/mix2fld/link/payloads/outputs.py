@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from mix2fld.link.payloads.base import (
+from mix2fld.link.payloads.codec import (
     Encoded,
     PayloadError,
     Size,

@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mix2fld.errors import InputError
-from mix2fld.link.payloads.base import (
+from mix2fld.link.payloads.bits import pack, unpack
+from mix2fld.link.payloads.codec import (
     Encoded,
     PayloadError,
     Size,
@@ -16,7 +17,6 @@ from mix2fld.link.payloads.base import (
     encoded,
     typed,
 )
-from mix2fld.link.payloads.bits import pack, unpack
 from mix2fld.types import Dimensions, Tensors
 
 Floats = NDArray[np.float32]

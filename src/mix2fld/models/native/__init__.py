@@ -1,6 +1,6 @@
 """The small-CNN family as machine code, compiled for this machine when it is first used.
 
-The general path is XLA; this one gives the same numbers to rounding in less than half the time,
+The general path is XLA; this one computes the same numbers to rounding in less than half the time,
 for one family of networks. Where there is no compiler, or a processor without AVX2, there is no
 kernel and nothing else changes.
 """

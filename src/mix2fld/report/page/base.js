@@ -22,7 +22,8 @@ function fill(node, attributes, children) {
   return node;
 }
 
-const percent = (value, digits = 1) => `${(100 * value).toFixed(digits)} %`;
+const inPercent = (share) => (100 * share).toFixed(1);
+const percent = (share) => `${inPercent(share)} %`;
 const short = (value) => Number(value.toPrecision(3)).toLocaleString("en", { maximumFractionDigits: 6 });
 
 function seconds(value) {
@@ -47,7 +48,7 @@ function swatch(series) {
   return shape("svg", { class: "swatch", width: 28, height: 12, "aria-hidden": "true" }, line);
 }
 
-// A row of radio buttons; built anew only when its options change, so that focus stays.
+// A row of radio buttons; rebuilt only when its options change, so that focus stays.
 function choose(id, options, chosen, act) {
   const box = $(id);
   box.hidden = options.length < 2;
@@ -84,7 +85,7 @@ function logTicks(low, high, count) {
   return inside.length > count ? inside.filter((v) => /^1/.test(v.toExponential())) : inside;
 }
 
-// The value of a polyline at x; null where it has none.
+// The value of a polyline at x; null outside its range.
 function valueAt(xs, ys, x) {
   if (!xs.length || x < xs[0] - 1e-9 || x > xs[xs.length - 1] * (1 + 1e-9) + 1e-9) return null;
   let low = 0;

@@ -1,10 +1,10 @@
-// Charts as SVG, drawn for the width that there is, so that text stays readable on a phone.
+// Charts as SVG, drawn for the available width, so that text stays readable on a phone.
 
 function lineChart(box, lines, options) {
   const width = scrollSafe(box.clientWidth);
   const height = width < 520 ? 300 : 400;
   const named = width > 640 && lines.every((line) => line.title.length <= 12 && !line.longLabel);
-  const margin = { left: 48, right: named ? 92 : 14, top: 12, bottom: 44 };
+  const margin = { left: 60, right: named ? 92 : 14, top: 12, bottom: 44 };
   const scale = scales(lines, options, width, height, margin);
   const label = `${options.measure} over ${options.axis}. ` +
     lines.map((line) => `${line.label}: ${percent(line.mean[line.mean.length - 1])} at the end`).join("; ");
@@ -63,8 +63,7 @@ function drawAxes(svg, scale, options, width, height, margin) {
   for (const value of ticks(scale.low, scale.high, 6)) {
     const y = scale.y(value);
     svg.append(shape("line", { class: "gridline", x1: margin.left, x2: right, y1: y, y2: y }));
-    svg.append(shape("text", { class: "tick", x: margin.left - 7, y: y + 4, "text-anchor": "end" },
-      `${Number((100 * value).toFixed(1))}%`));
+    svg.append(shape("text", { class: "tick", x: margin.left - 7, y: y + 4, "text-anchor": "end" }, percent(value)));
   }
   const many = Math.max(3, Math.floor((right - margin.left) / 85));
   const at = options.log ? logTicks(scale.near, scale.far, many) : ticks(scale.near, scale.far, many);
@@ -114,7 +113,7 @@ function drawLine(group, line, scale) {
     }));
 }
 
-// Names beside the ends of the lines, pushed apart where they would overlap.
+// Names at the ends of the lines, moved apart where they would overlap.
 function drawNames(svg, lines, scale, x, bottom) {
   const names = lines
     .map((line) => ({ line, y: Math.min(bottom, scale.y(line.mean[line.mean.length - 1])) }))
@@ -126,7 +125,7 @@ function drawNames(svg, lines, scale, x, bottom) {
       line.title));
 }
 
-// Values under the pointer, or under a mark that the arrow keys move.
+// Values at the pointer, or at a mark that the arrow keys move.
 function readValues(box, svg, lines, scale, options, { width, height, margin }) {
   const rule = shape("line", { class: "frame", y1: margin.top, y2: height - margin.bottom, visibility: "hidden" });
   svg.append(rule);
@@ -173,7 +172,7 @@ function readValues(box, svg, lines, scale, options, { width, height, margin }) 
   });
 }
 
-// One row of dots for each series: the accuracy of each device.
+// A row of dots for each series: the accuracy of each device.
 function stripChart(box, rows) {
   const width = scrollSafe(box.clientWidth);
   const wide = width > 560;
@@ -181,17 +180,16 @@ function stripChart(box, rows) {
   const rowHeight = wide ? 40 : 52;
   const height = rows.length * rowHeight + 40;
   const values = rows.flatMap((row) => row.values);
-  if (!values.length) return box.replaceChildren(element("p", { class: "empty" }, "No run with this seed yet."));
+  if (!values.length) return box.replaceChildren(element("p", { class: "empty" }, "No round with this seed yet."));
   const spread = Math.max(...values) - Math.min(...values);
   const low = Math.max(0, Math.min(...values) - 0.05 * spread - 0.005);
   const high = Math.min(1, Math.max(...values) + 0.05 * spread + 0.005);
-  const x = (value) => left + ((value - low) / (high - low)) * (width - left - 16);
+  const x = (value) => left + ((value - low) / (high - low)) * (width - left - 30);
   const svg = shape("svg", { viewBox: `0 0 ${width} ${height}`, height, role: "img", "aria-label":
     rows.map((row) => `${row.series.label}: devices from ${percent(Math.min(...row.values))} to ${percent(Math.max(...row.values))}`).join("; ") });
   for (const value of ticks(low, high, wide ? 8 : 4)) {
     svg.append(shape("line", { class: "gridline", x1: x(value), x2: x(value), y1: 4, y2: height - 32 }));
-    svg.append(shape("text", { class: "tick", x: x(value), y: height - 14, "text-anchor": "middle" },
-      `${Number((100 * value).toFixed(1))}%`));
+    svg.append(shape("text", { class: "tick", x: x(value), y: height - 14, "text-anchor": "middle" }, percent(value)));
   }
   rows.forEach((row, number) => {
     const y = number * rowHeight + rowHeight / 2 + (wide ? 0 : 8);
@@ -201,16 +199,36 @@ function stripChart(box, rows) {
     row.values.forEach((value, device) => {
       const dot = shape("circle", { class: "device", cx: x(value), cy: y, r: 6, "fill-opacity": 0.55,
         style: { fill: ink(row.series), stroke: "var(--card)" } },
-      shape("title", {}, `device ${device}: ${percent(value, 2)}`));
+      shape("title", {}, `device ${device}: ${percent(value)}`));
       svg.append(dot);
     });
     svg.append(shape("line", { x1: x(mean), x2: x(mean), y1: y - 13, y2: y + 13, "stroke-width": 3,
-      style: { stroke: ink(row.series) } }, shape("title", {}, `mean: ${percent(mean, 2)}`)));
+      style: { stroke: ink(row.series) } }, shape("title", {}, `mean: ${percent(mean)}`)));
   });
   return box.replaceChildren(svg);
 }
 
-// Deliveries: a square for each device and round, of three kinds, one path for each kind.
+// What happened to a transfer, by the letter in the data: how its cell is drawn, and whether by lines.
+const DELIVERIES = {
+  d: { name: "delivered", colour: "var(--good)", draw: (x, y, w, h) => `M${x} ${y}h${w}v${h}h${-w}z` },
+  l: { name: "lost", colour: "var(--lost)", lines: true,
+    draw: (x, y, w, h) => `M${x + 1} ${y + 1}L${x + w - 1} ${y + h - 1}M${x + w - 1} ${y + 1}L${x + 1} ${y + h - 1}` },
+  n: { name: "not-asked", colour: "var(--muted)", lines: true, draw: (x, y, w, h) => `M${x + w * 0.2} ${y + h / 2}h${w * 0.6}` },
+  "-": { name: "nothing-sent", colour: "var(--muted)", draw: (x, y, w, h) => `M${x + w / 2 - 1} ${y + h / 2 - 1}h2v2h-2z` },
+};
+
+function deliveryPath(kind, d, thick) {
+  const { name, colour, lines } = DELIVERIES[kind];
+  return shape("path", { class: name, d, "stroke-width": lines ? (thick ? 1.6 : 0.8) : null,
+    style: lines ? { fill: "none", stroke: colour } : { fill: colour } });
+}
+
+// The same mark in a legend.
+function deliveryMark(kind) {
+  return shape("svg", { width: 12, height: 12, "aria-hidden": "true" }, deliveryPath(kind, DELIVERIES[kind].draw(0, 0, 12, 12), true));
+}
+
+// Deliveries: a cell for each device and round, one path for each kind.
 function deliveryGrid(series, run, direction) {
   const rows = run[direction];
   const devices = rows[0].length;
@@ -218,39 +236,34 @@ function deliveryGrid(series, run, direction) {
   const cell = Math.max(3, Math.min(18, Math.floor(210 / Math.max(rounds, 1)), Math.floor(300 / devices)));
   const wide = Math.max(3, Math.min(26, 210 / rounds));
   const gap = cell > 6 ? 2 : 0.5;
-  const paths = { 1: "", 0: "", "-": "" };
-  let sent = 0;
-  let arrived = 0;
+  const paths = { d: "", l: "", n: "", "-": "" };
+  const count = { d: 0, l: 0, n: 0, "-": 0 };
   rows.forEach((row, round) => [...row].forEach((kind, device) => {
-    const [x, y, w, h] = [round * wide, device * cell, wide - gap, cell - gap];
-    if (kind !== "-") sent += 1;
-    if (kind === "1") arrived += 1;
-    paths[kind] += kind === "0"
-      ? `M${x + 1} ${y + 1}L${x + w - 1} ${y + h - 1}M${x + w - 1} ${y + 1}L${x + 1} ${y + h - 1}`
-      : kind === "1" ? `M${x} ${y}h${w}v${h}h${-w}z` : `M${x + w / 2 - 1} ${y + h / 2 - 1}h2v2h-2z`;
+    count[kind] += 1;
+    paths[kind] += DELIVERIES[kind].draw(round * wide, device * cell, wide - gap, cell - gap);
   }));
-  const caption = sent ? `${arrived.toLocaleString("en")} of ${sent.toLocaleString("en")} arrived` : "nothing sent";
+  const sent = count.d + count.l;
+  const caption = (sent ? `${count.d.toLocaleString("en")} of ${sent.toLocaleString("en")} delivered` : "nothing sent") +
+    (count.n ? `, ${count.n.toLocaleString("en")} not asked` : "");
   const [width, height] = [rounds * wide, devices * cell];
   const svg = shape("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img",
     "aria-label": `${series.label}: ${caption}`, style: { maxWidth: "100%", height: "auto" } },
   shape("rect", { width, height, fill: "transparent" }),
-  shape("path", { class: "arrived", d: paths[1], style: { fill: "var(--good)" } }),
-  shape("path", { class: "lost", d: paths[0], "stroke-width": cell > 6 ? 1.6 : 0.8, fill: "none", style: { stroke: "var(--lost)" } }),
-  shape("path", { class: "idle", d: paths["-"], style: { fill: "var(--muted)" } }));
+  ...Object.keys(paths).map((kind) => deliveryPath(kind, paths[kind], cell > 6)));
   const title = shape("title");
   svg.append(title);
   svg.addEventListener("pointermove", (event) => {
     const frame = svg.getBoundingClientRect();
     const round = Math.min(rounds - 1, Math.floor(((event.clientX - frame.left) / frame.width) * rounds));
     const device = Math.min(devices - 1, Math.floor(((event.clientY - frame.top) / frame.height) * devices));
-    const words = { 1: "arrived", 0: "lost", "-": "nothing sent" };
-    if (rows[round]?.[device]) title.textContent = `round ${run.rounds[round]}, device ${device}: ${words[rows[round][device]]}`;
+    const kind = rows[round]?.[device];
+    if (kind) title.textContent = `round ${run.rounds[round]}, device ${device}: ${data.deliveries[kind]}`;
   });
   return element("figure", {}, element("figcaption", {}, swatch(series), element("b", {}, series.title),
     element("div", { class: "muted" }, caption)), svg);
 }
 
-// A table of numbers as shades of one colour, with the numbers where there is room.
+// A table of numbers as shades of one colour, with the numbers where they fit.
 function heatMap(box, counts) {
   const [devices, labels] = [counts.length, counts[0].length];
   const width = scrollSafe(box.clientWidth);

@@ -39,15 +39,15 @@ def _check_logits(
         ) from None
     shape, kind = getattr(logits, "shape", None), getattr(logits, "dtype", None)
     if shape is None or kind is None or not jnp.issubdtype(kind, jnp.floating):
-        raise InputError(f"model {model.name}: must give one array of float logits, not {logits}")
+        raise InputError(f"model {model.name}: must return one array of float logits, not {logits}")
     if shape[:-1] == batch_shape[:1] and shape[-1] != num_labels:
         raise InputError(
-            f"model {model.name} gives {shape[-1]} outputs, the dataset has {num_labels} labels"
+            f"model {model.name} returns {shape[-1]} outputs, the dataset has {num_labels} labels"
         )
     if shape != (batch_shape[0], num_labels):
         raise InputError(
-            f"model {model.name}: gives logits of shape {list(shape)} for {batch_shape[0]} images, "
-            f"must be {[batch_shape[0], num_labels]}"
+            f"model {model.name}: returns logits of shape {list(shape)} for {batch_shape[0]} "
+            f"images, must be {[batch_shape[0], num_labels]}"
         )
 
 

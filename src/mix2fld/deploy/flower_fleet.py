@@ -23,8 +23,8 @@ from mix2fld.deploy.settings import config_digest
 from mix2fld.errors import InputError
 from mix2fld.learning.stepper import TestSet, snapshot_steps
 from mix2fld.link.payloads import Encoded, PayloadError
-from mix2fld.round.fleet import Accuracies, Delivered, Order, Outcome
-from mix2fld.round.fleet import Trained as TrainedFleet
+from mix2fld.round.fleet_interface import Accuracies, Delivered, Order, Outcome
+from mix2fld.round.fleet_interface import Trained as TrainedFleet
 from mix2fld.round.scenario import Scenario
 from mix2fld.round.wire import Packet
 from mix2fld.types import Tensors

@@ -10,15 +10,17 @@ import numpy as np
 
 from mix2fld.config import Config
 from mix2fld.data import check_labels_covered, partition
-from mix2fld.data.files import FolderLock
+from mix2fld.data.files import FolderLock, writing
 from mix2fld.deploy.diary import last_words
 from mix2fld.deploy.federation import Federation
 from mix2fld.deploy.settings import Settings
 from mix2fld.errors import InputError
 from mix2fld.round.info import RoundInfo
-from mix2fld.runs.folder import RunFolder, RunResult
+from mix2fld.runs.folder import RunFolder
+from mix2fld.runs.layout import RunFiles
 from mix2fld.runs.loop import Watcher
 from mix2fld.runs.records import read_records
+from mix2fld.runs.results import RunResult
 from mix2fld.streams import stream
 from mix2fld.types import Dataset
 
@@ -111,12 +113,9 @@ def _run_seed(
 def _alone_in(folder: Path) -> Iterator[None]:
     """Have the folder of Flower's files for this process alone."""
     lock = FolderLock(folder)
-    try:
+    with writing("out", folder.parent):
         folder.mkdir(parents=True, exist_ok=True)
         alone = lock.take()
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise InputError(f"out = {folder.parent}: cannot be written ({reason})") from None
     if not alone:
         raise InputError(
             f"out = {folder.parent}: another process is writing this run; wait until it is done, "
@@ -141,14 +140,14 @@ def with_absolute_paths(config: Config) -> Config:
 def follow_run(federation: Federation, settings: Settings, watcher: Watcher) -> RunResult:
     """Start a run, tell the watcher about its rounds, and return its result."""
     config, path = settings.config, settings.out / settings.config.run_name
-    told, spoken = len(_rounds(path)), len(last_words(path / "diary.log"))
+    told, spoken = len(_rounds(path)), len(last_words(RunFiles(path).diary))
     run = federation.run(settings.as_run_config())
     watcher.begin(config, told)
     asked = time.monotonic()
     while (result := RunFolder(path).finished()) is None:
         time.sleep(0.2)
         told = _tell(path, told, config, watcher)
-        if words := last_words(path / "diary.log")[spoken:]:
+        if words := last_words(RunFiles(path).diary)[spoken:]:
             raise InputError(words[-1])
         if time.monotonic() > asked + STATUS_SECONDS:
             asked = time.monotonic()
@@ -168,7 +167,7 @@ def _tell(path: Path, told: int, config: Config, watcher: Watcher) -> int:
 
 def _rounds(path: Path) -> list[RoundInfo]:
     """The rounds that are on disk; a last line that is still being written is left for later."""
-    return [RoundInfo(**fields) for fields in read_records(path / "rounds.jsonl").rounds]
+    return [RoundInfo(**fields) for fields in read_records(RunFiles(path).rounds).rounds]
 
 
 def _is_finished(path: Path) -> bool:
@@ -178,5 +177,5 @@ def _is_finished(path: Path) -> bool:
 def _forget(path: Path) -> None:
     """Remove a deployed run, and only the files of one."""
     RunFolder(path).clear()
-    for name in ("identity", "diary.log"):
-        (path / name).unlink(missing_ok=True)
+    for file in (RunFiles(path).identity, RunFiles(path).diary):
+        file.unlink(missing_ok=True)

@@ -1,0 +1,56 @@
+// The samples at the server: raw, mixed-up and inverse-Mixup ones, with their privacy.
+
+function drawGallery() {
+  const { gallery, unavailable } = data.settings[chosen.setting];
+  const say = (words) => $("sees-body").replaceChildren(element("p", { class: "muted" }, words));
+  if (unavailable) return say(`Not available: ${unavailable}.`);
+  if (!gallery) return say("None: these protocols upload weights or outputs only.");
+  if (!gallery.cards.length) return say(gallery.kind === "waiting" ? "The samples delivered so far contain no pair that inverse-Mixup can use." : "No samples have been delivered yet.");
+  const ratios = gallery.ratios.map(short).join(" : ");
+  const words = {
+    raw: "Devices upload raw samples: the server sees them as they are.",
+    mixed: `Devices upload mixes of ${gallery.ratios.length} samples with different labels, in the ratio ${ratios}. The server sees only the outlined images.`,
+    inverse: `Devices upload mixes of ${gallery.ratios.length} samples with different labels, in the ratio ${ratios}. The server applies inverse-Mixup to mixes of different devices, which yields samples with one label each. It sees only the outlined images.`,
+  }[gallery.kind];
+  const raw = gallery.kind === "raw";
+  $("sees-body").replaceChildren(
+    element("p", { class: "muted" }, `${words} Shown: ${gallery.protocol}, seed ${gallery.seed}; ${gallery.devices} devices have delivered their samples.`),
+    raw ? "" : element("p", { class: "muted" }, "Sample privacy is the natural logarithm of the smallest L2 distance (pixels from 0 to 255) between a sample and the raw samples it was made from: higher is more private."),
+    Object.keys(gallery.privacy).length ? privacyTable(gallery.privacy) : "",
+    element("div", { class: "cards" }, ...gallery.cards.map((card) => sampleCard(card, gallery))));
+  return undefined;
+}
+
+function privacyTable(privacy) {
+  const columns = [["min", "minimum"], ["q05", "5th percentile"], ["median", "median"], ["mean", "mean"], ["q95", "95th percentile"]];
+  const names = { mixed: "mixed-up", inverse: "inverse-Mixup" };
+  const table = element("table", { class: "facts" },
+    element("thead", {}, element("tr", {}, element("th", { scope: "col" }, "sample privacy"), ...columns.map(([, words]) => element("th", { scope: "col" }, words)))),
+    element("tbody", {}, ...Object.entries(privacy).map(([kind, values]) => element("tr", {}, element("th", { scope: "row" }, names[kind]),
+      ...columns.map(([key]) => element("td", {}, values[key] === null ? "−∞" : values[key].toFixed(2)))))));
+  return element("div", { class: "scroll" }, table);
+}
+
+function sampleCard(card, gallery) {
+  const parts = [];
+  for (const mix of card.mixes) {
+    parts.push(element("h4", {}, mix.raw.length ? `device ${mix.device} mixes` : `device ${mix.device} uploads`));
+    const row = mix.raw.flatMap((tile, place) => [
+      place ? element("span", { class: "sign", "aria-hidden": "true" }, "+") : null,
+      picture(tile, false, `${short(gallery.ratios[place])} × label ${tile.labels[0]}`)]);
+    if (mix.raw.length) row.push(element("span", { class: "sign", "aria-hidden": "true" }, "="));
+    row.push(picture(mix.mixed, true, `label ${mix.mixed.labels.join(" + ")}`));
+    parts.push(element("div", { class: "tiles-row" }, ...row.filter(Boolean)));
+  }
+  if (card.made.length)
+    parts.push(element("h4", {}, "the server generates"), element("div", { class: "tiles-row" },
+      ...card.made.map((tile) => picture(tile, true, `label ${tile.labels[0]}`))));
+  return element("div", { class: "sample-card" }, ...parts);
+}
+
+function picture(tile, seen, words) {
+  const privacy = tile.privacy === undefined ? null : tile.privacy === null ? "privacy −∞" : `privacy ${tile.privacy.toFixed(2)}`;
+  return element("figure", { class: seen ? "sample seen" : "sample" },
+    element("img", { src: tile.image, alt: `${seen ? "seen by the server" : "stays on the device"}: ${words}`, width: 84, height: 84 }),
+    element("figcaption", {}, element("div", {}, words), privacy ? element("div", { class: "muted" }, privacy) : null));
+}

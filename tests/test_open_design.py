@@ -1,0 +1,173 @@
+"""New kinds of uplink, link and participation touch nothing else: the examples, on toy data."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from examples.own_channel_with_memory import GilbertElliott
+from examples.own_uplink import LARGEST, LargestOfUpdate
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mix2fld.protocol import PROTOCOLS
+from mix2fld.round.fleet_interface import Order, Outcome, Trained
+from mix2fld.runs.loop import Watcher
+from mix2fld.runs.simulation import Simulation, make_simulation, run
+from mix2fld.types import Dimensions
+from toys import CoinLink, toy_config, toy_dataset
+
+
+@pytest.fixture(autouse=True)
+def _with_the_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(PROTOCOLS, "largest", LARGEST)
+
+
+DIMS = Dimensions(((3, 5), (5,)), 4, (8, 8, 1), 10, 8)
+
+
+class StopAfter(Watcher):
+    """Interrupts a run after so many rounds."""
+
+    def __init__(self, rounds: int) -> None:
+        self.rounds = rounds
+
+    def round_done(self, config, info) -> None:
+        if info.round == self.rounds:
+            raise KeyboardInterrupt
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {file.name: file.read_bytes() for file in sorted(folder.iterdir())}
+
+
+@pytest.mark.parametrize(
+    ("fields", "link"),
+    [
+        ({"protocols": "largest"}, CoinLink),
+        ({"protocols": "largest", "participants": 2}, CoinLink),
+        ({"protocols": "mix2fld"}, GilbertElliott),
+        ({"protocols": "largest", "participants": 0.5}, GilbertElliott),
+    ],
+)
+def test_what_is_remembered_survives_a_stop(tmp_path: Path, fields, link) -> None:
+    config = toy_config(**fields, rounds=4)
+    run(config, tmp_path / "whole", dataset=toy_dataset(), link=link())
+    for rounds in (1, 3):
+        with pytest.raises(KeyboardInterrupt):
+            run(
+                config,
+                tmp_path / "cut",
+                dataset=toy_dataset(),
+                link=link(),
+                watcher=StopAfter(rounds),
+            )
+    run(config, tmp_path / "cut", dataset=toy_dataset(), link=link())
+    whole = files(tmp_path / "whole" / config.run_name)
+    assert files(tmp_path / "cut" / config.run_name) == whole
+
+
+def test_bits_of_a_sparse_update_are_those_that_it_has() -> None:
+    simulation = make_simulation(toy_config(protocols="largest", rounds=3), toy_dataset())
+    state, charged = simulation.start(), []
+    for _ in range(3):
+        state, info = simulation.run_round(state)
+        charged.append(info.bits["up"])
+    assert len(set(charged)) == 3
+    size = simulation.scenario.wire.upload_size(with_seeds=False)
+    assert not size.exact
+    assert all(0 < bits < 4 * size.bits for bits in charged)
+
+
+class Recorder:
+    """A fleet that adds up what every device learned, and what of it the server read."""
+
+    def __init__(self, simulation: Simulation) -> None:
+        self.scenario, self.inner = simulation
+        self.learned = [0.0] * self.scenario.devices
+        self.read = [0.0] * self.scenario.devices
+
+    def __getattr__(self, name: str):
+        return getattr(self.inner, name)
+
+    def train(self, states, order: Order) -> tuple[list, Trained]:
+        after, trained = self.inner.train(states, order)
+        self.packets, self.order = trained.packets, order
+        for device in order.asked:
+            moved = flat(after[device]["weights"]) - flat(states[device]["weights"])
+            self.learned[device] = self.learned[device] + moved
+        return after, trained
+
+    def deliver(self, states, outcome: Outcome):
+        for device in outcome.uploaded:
+            turn = (self.scenario.task.seed, outcome.round_number, device)
+            data = self.packets[device].knowledge.data
+            self.read[device] = self.read[device] + flat(
+                self.scenario.wire.decode_knowledge(data, turn)
+            )
+        return self.inner.deliver(states, outcome)
+
+
+def flat(tensors) -> np.ndarray:
+    return np.concatenate([tensor.ravel() for tensor in tensors]).astype(np.float64)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_error_feedback_loses_nothing_whatever_the_link_loses(seed: int) -> None:
+    """All that a device learned was read by the server, or waits in its residual or weights."""
+    from mix2fld.round.one_round import run_round
+
+    config = toy_config(protocols="largest", rounds=6, seed=seed, participants=3)
+    simulation = make_simulation(config, toy_dataset(), link=CoinLink())
+    fleet, state, lost = Recorder(simulation), simulation.start(), 0
+    for _ in range(6):
+        state, info = run_round(simulation.scenario, fleet, state)
+        lost += len(info.asked) - info.uploads["delivered"]
+    assert lost > 0
+    for device, kept in enumerate(state.devices):
+        waiting = flat(kept["residual"]) + flat(kept["weights"]) - flat(kept["reference"])
+        np.testing.assert_allclose(
+            fleet.read[device] + waiting, fleet.learned[device], atol=2e-5, rtol=0
+        )
+
+
+@given(
+    values=st.lists(st.floats(-1e6, 1e6, width=32, allow_subnormal=False), min_size=20, max_size=20)
+)
+def test_a_sparse_payload_carries_its_largest_entries(values) -> None:
+    payload = LargestOfUpdate().payload
+    tensors = (
+        np.array(values[:15], np.float32).reshape(3, 5),
+        np.array(values[15:], np.float32),
+    )
+    encoded = payload.encode(tensors, DIMS)
+    assert len(encoded.data) == encoded.bits // 8 <= payload.size(DIMS).bits // 8
+    sent, read = flat(tensors), flat(payload.decode(encoded.data, DIMS))
+    np.testing.assert_array_equal(read[read != 0], sent[read != 0])
+    assert np.abs(sent[read == 0]).max(initial=0) <= np.abs(sent).max()
+
+
+def test_a_link_remembers_each_device() -> None:
+    simulation = make_simulation(toy_config(rounds=3), toy_dataset(), link=GilbertElliott())
+    state, seen = simulation.start(), []
+    for _ in range(8):
+        seen.append(state.link["good"].tolist())
+        state, info = simulation.run_round(state)
+        assert info.uploads["devices"] == np.flatnonzero(seen[-1]).tolist()
+    assert len({tuple(row) for row in seen}) > 1
+    budget = GilbertElliott().budget("uplink", 40_000, 10)
+    assert 0.2 < budget.delivery_probability < 0.8
+    assert budget.draws > 0
+
+
+def test_a_few_of_many_devices() -> None:
+    config = toy_config(
+        protocols="fl", devices=24, samples_per_device=8, participants=3, rounds=5, link="rayleigh"
+    )
+    (result,) = run(config, dataset=toy_dataset())
+    asked = [tuple(info["asked"]) for info in result.rounds]
+    assert all(len(set(who)) == 3 for who in asked)
+    assert len(set(asked)) > 1
+    assert result.summary["uploads"]["attempted"] == 15
+    alone = make_simulation(config.replace(participants="all"), toy_dataset()).scenario.link
+    shared = alone.radio("uplink", 3).bits_per_slot / alone.radio("uplink", 24).bits_per_slot
+    assert shared == pytest.approx(8)
