@@ -25,6 +25,7 @@ from mix2fld.config import Config
 from mix2fld.deploy.client_app import app
 from mix2fld.deploy.messages import Trained, TrainOrder
 from mix2fld.protocol import PROTOCOLS
+from mix2fld.runs.folder import RunFolder
 from mix2fld.runs.simulation import make_simulation
 from toys import toy_dataset
 
@@ -202,6 +203,25 @@ def test_seeds_are_taken_once(tmp_path: Path) -> None:
     assert "round 2: device 2 refused: seeds: they were uploaded before" in diary(path)
     assert [info["uploads"]["delivered"] for info in rounds_of(path)] == [4, 3]
     assert_same_as_engine(path, tmp_path, tmp_path / "engine")
+
+
+def test_a_deployed_run_of_format_2_is_resumed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two of four rounds are done, without device 3. No device reads what it stored then."""
+    kept = Path(__file__).parent.parent / "records" / "format2" / "deployed" / "mix2fld-s0"
+    path = Path(shutil.copytree(kept, tmp_path / "runs" / "mix2fld-s0"))
+    monkeypatch.chdir(tmp_path)
+    deployed_config(tmp_path)  # writes toy.npz
+    listener = Listener()
+    assert run_in_process(tmp_path, RunFolder(path).config(), listener) == path
+    assert diary(path).count("round 3: device") == diary(path).count("was away and catches up") == 4
+    infos = rounds_of(path)
+    assert [info["uploads"]["delivered"] for info in infos] == [3, 3, 4, 4]
+    assert [info["seeds"]["devices"] for info in infos] == [3, 3, 4, 4]
+    sent = {turn for turn, answer in listener.answers.items() if answer.seeds is not None}
+    assert sent == {(3, 3)}
+    assert infos[3]["uploads"]["devices"] == infos[3]["asked"] == [0, 1, 2, 3]
 
 
 @pytest.fixture

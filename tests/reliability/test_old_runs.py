@@ -52,10 +52,10 @@ def rounds_in(folder: Path) -> list[dict]:
 
 
 def test_the_kept_runs_are_of_format_2() -> None:
-    for file in KEPT.rglob("rounds.jsonl"):
+    for file in KEPT.glob("*/*/rounds.jsonl"):
         line = json.loads(file.read_text().splitlines()[0])
         assert line["format"] == 2
-        assert line["uploads"]["devices"] == [False, False, True, False]
+        assert all(type(came) is bool for came in line["uploads"]["devices"])
     for file in KEPT.rglob("checkpoint*"):
         assert rb"{\"format\": 2" in file.read_bytes()[:200]
 
@@ -110,7 +110,7 @@ def test_reports_and_frames_show_them(tmp_path: Path, capsys: pytest.CaptureFixt
     found = read_runs([KEPT])
     assert found.notes == []
     assert [run.finished for run in found.runs].count(True) == 2
-    assert sorted(len(run.rounds) for run in found.runs) == [2, 2, 3, 3, 4, 4]
+    assert sorted(len(run.rounds) for run in found.runs) == [2, 2, 2, 3, 3, 4, 4]
     devices = mix2fld.load_runs(KEPT / "finished", rows="devices")
     assert devices["asked"].all()
     assert devices["uploaded"].sum() == 2 * 7

@@ -5,9 +5,13 @@ In a checkout of commit b67bba7, with today's ``tests/toy_models.py`` in place o
     PYTHONPATH=src:tests python make.py FOLDER
 """
 
+import os
+import shutil
 import sys
 from pathlib import Path
 
+import numpy as np
+from flwr.app import Context, Message
 from mix2fld.playing import Watcher
 from mix2fld.runner import run
 
@@ -46,5 +50,45 @@ def main(folder: Path) -> None:
                 print(f"{protocol} stopped after round {rounds}")
 
 
+def deploy(folder: Path) -> None:
+    """A deployed run, stopped in round 3; device 3 has not been connected so far."""
+    sys.path.append(str(Path("tests").resolve()))
+    os.chdir(folder)
+    from deploy.grid import InProcessGrid
+    from deploy.lab import play_in_process
+    from mix2fld.deploy.client_app import app
+
+    data = toy_dataset()
+    arrays = ("train_images", "train_labels", "test_images", "test_labels")
+    np.savez("toy.npz", **{name: getattr(data, name) for name in arrays})
+    config = toy_config(
+        protocols="mix2fld",
+        rounds=4,
+        model="toy_models:regression",
+        dataset="toy.npz",
+        computing_time="measured",
+        seed_samples=4,
+        inverse_samples=8,
+    )
+
+    def client(message: Message, context: Context) -> Message:
+        if message.metadata.group_id == "3":
+            raise KeyboardInterrupt
+        return app(message, context)
+
+    def prepare(grid: InProcessGrid) -> None:
+        grid.is_away = lambda device: device == 3
+
+    try:
+        play_in_process(folder / "devices", config, client, prepare=prepare)
+    except KeyboardInterrupt:
+        (folder / "deployed").mkdir(exist_ok=True)
+        shutil.move(folder / "devices" / "runs" / config.run_name, folder / "deployed")
+        shutil.rmtree(folder / "devices")
+        Path("toy.npz").unlink()
+        print("deployed run stopped in round 3")
+
+
 if __name__ == "__main__":
     main(Path(sys.argv[1]))
+    deploy(Path(sys.argv[1]).resolve())
