@@ -12,7 +12,9 @@ import pytest
 from jax import Array, lax
 from jax.test_util import check_grads
 
+from mix2fld.config import Config
 from mix2fld.errors import InputError
+from mix2fld.learning.make_task import make_task
 from mix2fld.models import (
     MODELS,
     check_model,
@@ -414,3 +416,8 @@ def test_missing_libraries_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
         from_nnx(lambda rngs: None)
     with pytest.raises(InputError, match="pip install equinox"):
         from_equinox(lambda key: None)
+
+
+def test_an_unknown_optimizer_is_named() -> None:
+    with pytest.raises(InputError, match="optimizer = 'sdg': no such optimizer; did you mean"):
+        make_task(Config.of(optimizer="sdg"), MNIST, 10)
