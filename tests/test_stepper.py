@@ -1,5 +1,7 @@
 """All devices at once give what each gives alone, whatever the number of cores and the layout."""
 
+from functools import cache
+
 import jax
 import numpy as np
 import pytest
@@ -8,7 +10,15 @@ from mix2fld.config import LearningConfig
 from mix2fld.learning import xla
 from mix2fld.learning.losses import distillation_loss, label_loss, one_hot
 from mix2fld.learning.make_task import choose_stepper, make_task
-from mix2fld.learning.stepper import Learned, Start, TestSet, Watch, draw_samples, local_result
+from mix2fld.learning.stepper import (
+    Learned,
+    Start,
+    Stepper,
+    TestSet,
+    Watch,
+    draw_samples,
+    local_result,
+)
 from mix2fld.learning.xla import over_devices
 from mix2fld.models import make_model
 from mix2fld.types import Samples
@@ -32,10 +42,17 @@ def test_a_function_of_one_device_is_mapped_over_all(
     jax.clear_caches()
 
 
+@cache
+def a_stepper(model: str, kernel: str) -> Stepper:
+    """One for equal arguments, so that it is compiled once."""
+    sample_shape = toy_dataset().sample_shape
+    return choose_stepper(make_model(model, sample_shape, 4), LearningConfig(kernel=kernel))
+
+
 def train(model: str, kernel: str, chosen: list[int], watch: Watch) -> Learned:
     """The local phases of some of three devices, each with its own start, teacher and draws."""
     data = toy_dataset()
-    stepper = choose_stepper(make_model(model, data.sample_shape, 4), LearningConfig(kernel=kernel))
+    stepper = a_stepper(model, kernel)
     held = stepper.hold(Samples(data.train_images, one_hot(data.train_labels, 4)))
     starts, draws = [], []
     for device in chosen:
@@ -81,8 +98,7 @@ def test_the_watched_device_is_looked_at_on_its_way(kernel: str) -> None:
 def test_starting_weights_are_left_as_they_are(kernel: str) -> None:
     """Devices share the arrays of their weights until they differ."""
     data = toy_dataset()
-    model = make_model("paper-cnn", data.sample_shape, 4)
-    stepper = choose_stepper(model, LearningConfig(kernel=kernel))
+    stepper = a_stepper("paper-cnn", kernel)
     samples = Samples(data.train_images, one_hot(data.train_labels, 4))
     weights = stepper.draw_weights(3)
     kept = [np.array(tensor) for tensor in weights]
