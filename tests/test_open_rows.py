@@ -8,13 +8,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from mix2fld.round.fleet import Order, Trained
 
 from mix2fld.device.uplinks import Turn, Uplink
 from mix2fld.errors import InputError
 from mix2fld.learning.losses import Loss
 from mix2fld.link.payloads import Encoded, PayloadError, Size
 from mix2fld.protocol import PROTOCOLS, unmixed
+from mix2fld.round.fleet_interface import Order, Trained
 from mix2fld.round.one_round import run_round, start_run
 from mix2fld.round.plan import plan_transfers
 from mix2fld.round.wire import Packet, Wire

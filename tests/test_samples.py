@@ -5,7 +5,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from mix2fld.config import SeedingConfig
+from mix2fld.config import Config, SeedingConfig
+from mix2fld.data import device_parts
 from mix2fld.data.samples import (
     as_uploaded,
     clip_to_real,
@@ -48,12 +49,7 @@ def test_privacy_is_measured_on_what_devices_upload(monkeypatch: pytest.MonkeyPa
     )
     measure.measure(data, (0.1,), seed_samples=50, seed=3)
     config = SeedingConfig(seed_samples=50, mixing_ratio=(0.1,))
-    parts = measure.partition(
-        data.train_labels,
-        measure.DataConfig(partition="iid", devices=2),
-        data.num_labels,
-        measure.stream(3, "partition"),
-    )
+    parts = device_parts(data, Config.of(partition="iid", devices=2, seed=3))
     for bits, pool in zip((32, 8), pools, strict=True):
         bits_config = config.model_copy(update={"seed_bits_per_pixel": bits})
         uploaded = [

@@ -2,12 +2,12 @@
 
 import numpy as np
 from numpy.typing import NDArray
-from reliability.toy import toy_config, toy_dataset
+from reliability.toy import LABELS, SIDE, toy_config, toy_dataset
 
 from mix2fld.link import Direction, Memoryless
 from mix2fld.types import Delivery
 
-__all__ = ["CoinLink", "DeadLink", "toy_config", "toy_dataset"]
+__all__ = ["LABELS", "SIDE", "CoinLink", "DeadLink", "toy_config", "toy_dataset"]
 
 
 class DeadLink(Memoryless):
