@@ -4,6 +4,7 @@ The file was made with version 0.1.0, before the round was written for any fleet
 this again only to add a protocol or a setting, never to make a test pass.
 """
 
+import hashlib
 import json
 import platform
 import sys
@@ -55,12 +56,9 @@ def mnist_numbers(protocol: str) -> list[dict[str, Any]]:
 
 
 def processor() -> str:
-    """What the last digits of floating point hang on."""
-    flags = next(
-        (line for line in Path("/proc/cpuinfo").read_text().splitlines() if "flags" in line), ""
-    )
-    kinds = [kind for kind in ("avx512f", "avx2", "fma") if kind in flags.split()]
-    return " ".join([platform.machine(), *kinds])
+    """What the last digits of floating point depend on: code is compiled for the processor."""
+    described = f"{platform.machine()}{cpu_flags()}"
+    return hashlib.sha256(described.encode()).hexdigest()[:16]
 
 
 if __name__ == "__main__":
