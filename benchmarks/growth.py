@@ -95,7 +95,7 @@ def measure(name: str, value: int) -> dict[str, Any]:
     task, parts = simulation.scenario.task, simulation.fleet.parts
     stepper = task.stepper
     state, _ = simulation.run_round(simulation.start())
-    held = stepper.hold(Samples(dataset.train_images, one_hot(dataset.train_labels, 10)))
+    held = stepper.hold(Samples(dataset.train_inputs, one_hot(dataset.train_labels, 10)))
     starts = [local_start(device, 10) for device in state.devices]
     seconds = []
     for number in range(2, 2 + REPEATS):
@@ -107,7 +107,7 @@ def measure(name: str, value: int) -> dict[str, Any]:
         learned = stepper.train(label_loss, held, starts, draws, Watch(0, (steps,)))
         seconds.append(time.perf_counter() - started)
     trained = [phase.weights for phase in learned.phases]
-    tests = TestSet(stepper, dataset.test_images[:TESTED], dataset.test_labels[:TESTED])
+    tests = TestSet(stepper, dataset.test_inputs[:TESTED], dataset.test_labels[:TESTED])
     testing = []
     for _ in range(2):
         started = time.perf_counter()

@@ -50,7 +50,7 @@ def paper_work(devices: int, steps: int) -> Work:
     """The work with its samples laid out device by device."""
     dataset, parts = deal(devices)
     return Work(
-        images=np.stack([dataset.train_images[part] for part in parts]),
+        images=np.stack([dataset.train_inputs[part] for part in parts]),
         labels=np.stack([dataset.train_labels[part] for part in parts]),
         draws=draw(parts, steps),
         weights=initial_weights(),

@@ -1,7 +1,8 @@
 """Ten of a hundred devices take part in a round, drawn anew each time.
 
-Only they train, upload and receive; the uplink's bandwidth is shared by those who transmit. All
-others keep their state. The record of a round says who was asked and whose upload was delivered.
+Only they train and upload, and share the uplink's bandwidth; they and those of the next round
+receive the download. All others keep their state. The record of a round says who was asked and
+whose upload was delivered.
 """
 
 import mix2fld

@@ -163,9 +163,9 @@ def _scratch() -> Path:
 def _npz_seeds() -> list[bytes]:
     rng = np.random.default_rng(0)
     arrays = {
-        "train_images": rng.integers(0, 256, (4, 3, 2), dtype=np.uint8),
+        "train_inputs": rng.integers(0, 256, (4, 3, 2), dtype=np.uint8),
         "train_labels": np.array([0, 1, 0, 1]),
-        "test_images": rng.integers(0, 256, (2, 3, 2), dtype=np.uint8),
+        "test_inputs": rng.integers(0, 256, (2, 3, 2), dtype=np.uint8),
         "test_labels": np.array([1, 0], np.uint8),
     }
     files = []
@@ -183,7 +183,7 @@ def _accepts_npz(data: bytes) -> bool:
         own = read_own_file(path)
     except InputError:
         return False
-    assert len(own.train_images) == len(own.train_labels) > 0
+    assert len(own.train_inputs) == len(own.train_labels) > 0
     assert own.train_labels.max() < own.num_labels
     return True
 
@@ -240,7 +240,7 @@ def _state(number: int) -> RunState:
         ],
         server=ServerState(model, np.eye(2, dtype=np.float32), seeds, number),
         clock=Clock(number / 7, number / 3),
-        roster=Roster(rng.random(2), np.array([number, 0]), np.array([number, number])),
+        roster=Roster(rng.random(2), *rng.integers(0, number + 1, (3, 2))),
     )
 
 

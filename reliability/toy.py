@@ -75,6 +75,6 @@ def small_flags(dataset: str, **fields: Any) -> list[str]:
 def write_dataset(path: Path) -> Path:
     """The toy dataset as a .npz file."""
     data = toy_dataset()
-    names = ("train_images", "train_labels", "test_images", "test_labels")
+    names = ("train_inputs", "train_labels", "test_inputs", "test_labels")
     np.savez(path, **{name: getattr(data, name) for name in names})
     return path

@@ -17,9 +17,9 @@ from mix2fld.data.readers import Arrays
 
 TRAIN, TEST, LABELS = 50, 10, 10
 IDX_NAMES = {
-    "train_images": "train-images-idx3-ubyte",
+    "train_inputs": "train-images-idx3-ubyte",
     "train_labels": "train-labels-idx1-ubyte",
-    "test_images": "t10k-images-idx3-ubyte",
+    "test_inputs": "t10k-images-idx3-ubyte",
     "test_labels": "t10k-labels-idx1-ubyte",
 }
 
@@ -39,7 +39,7 @@ GREY, COLOUR = make_arrays(1), make_arrays(3)
 
 def make_info(arrays: Arrays, known: bool = True, **fields) -> DatasetInfo:
     sums = tuple(hashlib.sha256(array.tobytes()).hexdigest() for array in arrays)
-    channels = arrays.train_images.shape[-1]
+    channels = arrays.train_inputs.shape[-1]
     row = {"folders": (), "places": (), "checksums": sums if known else None} | fields
     return DatasetInfo("tiny", (4, 6, channels), LABELS, TRAIN, TEST, **row)
 
@@ -63,13 +63,13 @@ def batches(arrays: Arrays):
     step = TRAIN // 5
     for batch in range(5):
         part = slice(batch * step, (batch + 1) * step)
-        yield f"data_batch_{batch + 1}", arrays.train_images[part], arrays.train_labels[part]
-    yield "test_batch", arrays.test_images, arrays.test_labels
+        yield f"data_batch_{batch + 1}", arrays.train_inputs[part], arrays.train_labels[part]
+    yield "test_batch", arrays.test_inputs, arrays.test_labels
 
 
 def halves(arrays: Arrays):
-    yield "train", arrays.train_images, arrays.train_labels
-    yield "test", arrays.test_images, arrays.test_labels
+    yield "train", arrays.train_inputs, arrays.train_labels
+    yield "test", arrays.test_inputs, arrays.test_labels
 
 
 def cifar_binary(parts, label_bytes=1) -> dict[str, bytes]:

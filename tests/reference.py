@@ -59,6 +59,7 @@ class Record:
     phases: dict[int, tuple[Weights, Outputs]]  # of each device that was asked, after its steps
     uploads: list[bool]
     downloads: list[bool]
+    listening: int  # devices of this round and of the next, who take the multicast
     bits: tuple[int, int]  # up: of all devices; down: of the one multicast
     slots: tuple[int, int]
     change: float | None
@@ -139,7 +140,8 @@ class Reference:
         updated = after.updates > before.updates
         again = channel.no_uploads == "rebroadcast" and after.updates > 0
         multicast = self.download_bits() if updated or again else 0
-        bits_down = [multicast if d in asked else 0 for d in devices]
+        audience = {*asked, *self.participants(p + 1)}
+        bits_down = [multicast if d in audience else 0 for d in devices]
         downloads = self.transmit("downlink", p, bits_down)
         teachers = list(before.teachers)
         for d in devices:
@@ -162,6 +164,7 @@ class Reference:
             phases=phases,
             uploads=[d in delivered for d in devices],
             downloads=[bits_down[d] > 0 and downloads[d] is not None for d in devices],
+            listening=len(audience),
             bits=(sum(bits_up), max(bits_down)),
             slots=slots,
             change=relative_change(before, after),

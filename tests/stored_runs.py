@@ -14,9 +14,9 @@ def save_toy_dataset(path: Path) -> Path:
     data = toy_dataset()
     np.savez(
         path,
-        train_images=data.train_images,
+        train_inputs=data.train_inputs,
         train_labels=data.train_labels,
-        test_images=data.test_images,
+        test_inputs=data.test_inputs,
         test_labels=data.test_labels,
     )
     return path

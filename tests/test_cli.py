@@ -168,9 +168,9 @@ def test_a_label_that_no_device_holds_is_named(
     kept = data.train_labels != 2
     np.savez(
         path,
-        train_images=data.train_images[kept],
+        train_inputs=data.train_inputs[kept],
         train_labels=data.train_labels[kept],
-        test_images=data.test_images,
+        test_inputs=data.test_inputs,
         test_labels=data.test_labels,
     )
     said = failure(capsys, "run", "--dataset", str(path), *SMALL, "--partition", "dirichlet")

@@ -8,6 +8,7 @@ import pytest
 from mix2fld.device.uplinks import Turn
 from mix2fld.protocol import PROTOCOLS
 from mix2fld.round.device_turn import prepare_upload
+from mix2fld.round.participation import draw_participants
 from mix2fld.runs.simulation import Simulation, make_simulation, run
 from mix2fld.runs.trees import difference, put_together, take_apart
 from mix2fld.types import Local
@@ -121,7 +122,7 @@ def test_a_device_that_misses_a_download_keeps_its_own(name: str) -> None:
 
 
 @every_protocol
-def test_only_participants_train_send_and_receive(name: str) -> None:
+def test_only_participants_train_and_send_and_those_of_the_next_round_listen(name: str) -> None:
     simulation = simulation_of(name, participants=2, rounds=4)
     state, asked = simulation.start(), []
     for _ in range(4):
@@ -130,14 +131,21 @@ def test_only_participants_train_send_and_receive(name: str) -> None:
         assert len(info.asked) == 2
         assert info.uploads["attempted"] in (0, 2)
         assert set(info.uploads["devices"]) <= set(info.asked)
-        assert set(info.downloads["devices"]) <= set(info.asked)
+        coming = draw_participants(simulation.scenario.config, range(4), info.round + 1)
+        listening = set(coming) if info.downloads["attempted"] else set()
+        assert set(info.downloads["devices"]) <= {*info.asked, *listening}
         for device in range(4):
             same = state.devices[device] is before.devices[device]
-            assert same == (device not in info.asked)
-            if same:
+            assert same == (device not in {*info.asked, *listening})
+            if device not in info.asked:
                 known = before.roster.accuracies[device]
                 now = info.accuracy["devices"][device]
                 assert now == known or before.round_number == 0
+        for device in listening:
+            if state.server.weights is not None:
+                assert difference(state.devices[device]["weights"], state.server.weights) is None
+                pairs = zip(state.devices[device]["weights"], state.server.weights, strict=True)
+                assert all(np.array_equal(own, sent) for own, sent in pairs)
     assert len(set(asked)) > 1
 
 

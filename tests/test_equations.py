@@ -213,7 +213,7 @@ def test_eq_6_of_two_samples_is_rounded_to_what_is_sent(
     seeds = mixed_samples(np.random.default_rng(0), images, np.array([0, 1], np.int32), config)
     assert {tuple(labels) for labels in seeds.labels.tolist()} == both_ways.keys()
     unit = 1 if bits == 8 else 255
-    for image, labels in zip(seeds.images, seeds.labels.tolist(), strict=True):
+    for image, labels in zip(seeds.inputs, seeds.labels.tolist(), strict=True):
         assert_allclose(unit * image.ravel(), both_ways[tuple(labels)], rtol=1e-6)
 
 
@@ -257,7 +257,7 @@ def test_eq_7_restores_samples_that_both_devices_mixed() -> None:
     # Both mixed pixels 10 (label 3) and 200 (label 5): 0.1 x 10 + 0.9 x 200 = 181 and
     # 0.1 x 200 + 0.9 x 10 = 29; then -0.125 x 181 + 1.125 x 29 = 10.
     pool = Pool(
-        images=np.array([181, 29], np.uint8).reshape(2, 1, 1, 1),
+        inputs=np.array([181, 29], np.uint8).reshape(2, 1, 1, 1),
         labels=np.array([[3, 5], [5, 3]], np.int32),
         device=np.array([0, 1]),
     )
@@ -272,7 +272,7 @@ def test_eq_7_of_samples_that_differ_restores_none() -> None:
     # Device 0 mixed 10 and 200 to 181; device 1 mixed 190 (label 5) and 20 (label 3) to 37:
     # -0.125 x 181 + 1.125 x 37 = 19 and 1.125 x 181 - 0.125 x 37 = 199.
     pool = Pool(
-        images=np.array([181, 37], np.uint8).reshape(2, 1, 1, 1),
+        inputs=np.array([181, 37], np.uint8).reshape(2, 1, 1, 1),
         labels=np.array([[3, 5], [5, 3]], np.int32),
         device=np.array([0, 1]),
     )
@@ -282,7 +282,7 @@ def test_eq_7_of_samples_that_differ_restores_none() -> None:
 
 def test_groups_never_pair_a_device_with_itself() -> None:
     pool = Pool(
-        images=np.zeros((4, 1, 1, 1), np.uint8),
+        inputs=np.zeros((4, 1, 1, 1), np.uint8),
         labels=np.array([[0, 1], [1, 0], [0, 1], [0, 2]], np.int32),
         device=np.array([0, 0, 1, 1]),
     )
@@ -353,7 +353,8 @@ def test_a_run_has_converged_below_the_tolerance_and_not_above(
     change: float | None, stops: bool
 ) -> None:
     nobody = Transfer(np.zeros(1, np.int64), Delivery(np.ones(1, np.bool_), np.zeros(1, np.int64)))
-    roster = Roster(np.array([0.5]), np.zeros(1, np.int64), np.zeros(1, np.int64))
+    zeros = np.zeros(1, np.int64)
+    roster = Roster(np.array([0.5]), zeros, zeros, zeros)
     before, after = (RunState(p, [{}], ServerState(), Clock(), roster) for p in (0, 1))
     seen = Observed(before, (0,), Clock(), nobody, nobody, after, change)
     info = record(seen, Measured([(10, 0.5)], None, None), reference=0, tolerance=0.05)

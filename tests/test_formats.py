@@ -73,7 +73,7 @@ def test_without_checksums_counts_and_balance_are_checked():
     ):
         decode(layout, files | {"test.bin": bytes(uneven)}, make_info(arrays, known=False))
     short = files | {"train.bin": files["train.bin"][: -(2 + 4 * 6 * 3)]}
-    with pytest.raises(PlaceError, match="train_images are uint8"):
+    with pytest.raises(PlaceError, match="train_inputs are uint8"):
         decode(layout, short, make_info(arrays, known=False))
 
 

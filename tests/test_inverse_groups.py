@@ -87,14 +87,14 @@ def test_counts_are_those_of_the_config(
     config = toy_config(inverse_count=count, inverse_samples=inverse_samples)
     pool = every_label_pair()
     seeds = {
-        device: Seeds(pool.images[pool.device == device], pool.labels[pool.device == device])
+        device: Seeds(pool.inputs[pool.device == device], pool.labels[pool.device == device])
         for device in range(DEVICES)
     }
     assert groups_wanted(config) == groups
     assert len(inverse_groups(seeds, config)[1].members) == groups
     made = inversely_mixed(seeds, FakeTask(config))
     assert made is not None
-    assert len(made.images) == len(made.targets) == samples
+    assert len(made.inputs) == len(made.targets) == samples
     assert made.distinct_groups == groups
     assert (made.targets.sum(axis=1) == 1).all()
 

@@ -73,7 +73,7 @@ def test_fl_with_one_device_is_plain_sgd() -> None:
         [part[draw_samples(stream(0, "draws", p, 0), len(part), steps, 1)] for p in (1, 2)]
     )
     targets = one_hot(data.train_labels, 4)
-    plain = plain_sgd(task.config, task.initial_weights(0), data.train_images, targets, draws)
+    plain = plain_sgd(task.config, task.initial_weights(0), data.train_inputs, targets, draws)
     assert_same(state.devices[0]["weights"], plain, 1e-6)
 
 
@@ -90,7 +90,7 @@ def test_fl_at_one_step_is_gradient_descent_on_the_mean_loss() -> None:
         axis=1,
     )
     targets = one_hot(data.train_labels, 4)
-    central = plain_sgd(task.config, task.initial_weights(0), data.train_images, targets, draws)
+    central = plain_sgd(task.config, task.initial_weights(0), data.train_inputs, targets, draws)
     assert state.server.weights is not None
     assert_same(state.server.weights, central, 1e-6)
 
@@ -101,14 +101,14 @@ def test_fld_with_all_samples_as_seeds_and_no_distillation_is_server_sgd() -> No
     task, data = simulation.scenario.task, toy_dataset()
     seeds = state.server.seed_set
     held = np.sort(np.concatenate(simulation.fleet.parts))
-    order = np.lexsort(seeds.images.reshape(len(held), -1).T)
-    expected = np.lexsort(data.train_images[held].reshape(len(held), -1).T)
-    np.testing.assert_array_equal(seeds.images[order], data.train_images[held][expected])
+    order = np.lexsort(seeds.inputs.reshape(len(held), -1).T)
+    expected = np.lexsort(data.train_inputs[held].reshape(len(held), -1).T)
+    np.testing.assert_array_equal(seeds.inputs[order], data.train_inputs[held][expected])
     np.testing.assert_array_equal(
         seeds.targets[order].argmax(axis=1), data.train_labels[held][expected]
     )
     draws = draw_samples(stream(0, "conversion", 1), len(held), 20, 1)
-    plain = plain_sgd(task.config, task.common_weights, seeds.images, seeds.targets, draws)
+    plain = plain_sgd(task.config, task.common_weights, seeds.inputs, seeds.targets, draws)
     assert_same(state.server.weights, plain, 1e-6)
 
 
@@ -130,7 +130,7 @@ def test_inverse_mixup_of_one_shared_pair_gives_the_raw_samples_back() -> None:
     ratios = (0.2, 0.8)
     mixed = np.stack([0.2 * raw[0] + 0.8 * raw[1], 0.8 * raw[0] + 0.2 * raw[1]])
     pool = Pool(
-        images=(mixed / 255).astype(np.float32).reshape(2, 1, 2, 1),
+        inputs=(mixed / 255).astype(np.float32).reshape(2, 1, 2, 1),
         labels=np.array([[0, 1], [1, 0]], np.int32),
         device=np.array([0, 1]),
     )

@@ -11,9 +11,9 @@ from mix2fld.errors import InputError
 def own_arrays(**changed):
     rng = np.random.default_rng(0)
     arrays = {
-        "train_images": rng.integers(0, 256, (6, 5, 4), dtype=np.uint8),
+        "train_inputs": rng.integers(0, 256, (6, 5, 4), dtype=np.uint8),
         "train_labels": np.array([0, 1, 2, 0, 1, 2]),
-        "test_images": rng.integers(0, 256, (3, 5, 4), dtype=np.uint8),
+        "test_inputs": rng.integers(0, 256, (3, 5, 4), dtype=np.uint8),
         "test_labels": np.array([2, 1, 0], dtype=np.uint8),
     } | changed
     return {name: array for name, array in arrays.items() if array is not None}
@@ -28,7 +28,7 @@ def test_own_file(tmp_path):
     np.savez(path, **own_arrays())
     dataset = load_own(path)
     assert (dataset.name, dataset.sample_shape, dataset.num_labels) == ("mine", (5, 4, 1), 3)
-    assert np.array_equal(dataset.train_images[..., 0], own_arrays()["train_images"])
+    assert np.array_equal(dataset.train_inputs[..., 0], own_arrays()["train_inputs"])
     assert dataset.test_labels.tolist() == [2, 1, 0]
     assert dataset.test_labels.dtype == np.int32
     assert dataset_sizes(DataConfig(dataset=str(path))) == ((5, 4, 1), 3)
@@ -46,11 +46,11 @@ def test_own_file_with_keras_names_and_label_columns(tmp_path):
     ("changed", "message"),
     [
         ({"test_labels": None}, r"has no array 'test_labels' \(or 'y_test'\)"),
-        ({"train_images": np.zeros((6, 5, 4))}, "train_images is float64"),
-        ({"train_images": np.zeros((6, 5), np.uint8)}, r"train_images is uint8 of shape \[6, 5\]"),
-        ({"train_images": np.zeros((5, 5, 4), np.uint8)}, "5 train_images but 6 train_labels"),
-        ({"test_images": np.zeros((3, 5, 5), np.uint8)}, "5 x 4 x 1 but test_images are 5 x 5 x 1"),
-        ({"test_images": np.zeros((0, 5, 4), np.uint8)}, "test_images is uint8 of shape"),
+        ({"train_inputs": np.zeros((6, 5, 4))}, "train_inputs is float64"),
+        ({"train_inputs": np.zeros((6, 5), np.uint8)}, r"train_inputs is uint8 of shape \[6, 5\]"),
+        ({"train_inputs": np.zeros((5, 5, 4), np.uint8)}, "5 train_inputs but 6 train_labels"),
+        ({"test_inputs": np.zeros((3, 5, 5), np.uint8)}, "5 x 4 x 1 but test_inputs are 5 x 5 x 1"),
+        ({"test_inputs": np.zeros((0, 5, 4), np.uint8)}, "test_inputs is uint8 of shape"),
         ({"train_labels": np.arange(6.0)}, "train_labels is float64"),
         ({"train_labels": np.array([0, 1, 2, 0, 1, -1])}, "label -1"),
         (

@@ -234,7 +234,7 @@ def test_device_parts_hold_every_label():
 def test_accuracy_is_measured_on_the_first_test_samples(test_samples, count):
     dataset = toy_dataset()
     images, labels = mix2fld.data.test_subset(dataset, DataConfig(test_samples=test_samples))
-    assert np.array_equal(images, dataset.test_images[:count])
+    assert np.array_equal(images, dataset.test_inputs[:count])
     assert np.array_equal(labels, dataset.test_labels[:count])
 
 

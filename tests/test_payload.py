@@ -231,7 +231,7 @@ def test_seeds_arrive_exactly(case):
     assert Size(bits) == payload.size(dims)
     assert len(data) == -(-bits // 8)
     decoded = payload.decode(data, dims)
-    assert same_bits(decoded.images, seeds.images)
+    assert same_bits(decoded.inputs, seeds.inputs)
     assert same_bits(decoded.labels, seeds.labels)
 
 
@@ -426,7 +426,7 @@ def test_decoded_arrays_can_be_written_to():
         Weights().decode(honest(Weights(), PAPER), PAPER)[0],
         Weights(8).decode(honest(Weights(8), PAPER), PAPER)[0],
         Outputs().decode(honest(Outputs(), PAPER), PAPER),
-        SeedSamples(2).decode(honest(SeedSamples(2), PAPER), PAPER).images,
+        SeedSamples(2).decode(honest(SeedSamples(2), PAPER), PAPER).inputs,
     ):
         assert array.flags.writeable
 

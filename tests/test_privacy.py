@@ -51,7 +51,7 @@ def test_rounding_to_8_bits_undoes_a_tiny_ratio() -> None:
 
 def test_closest_pair_against_all_pairs() -> None:
     data = toy_dataset()
-    images, labels = data.train_images[:60], data.train_labels[:60]
+    images, labels = data.train_inputs[:60], data.train_labels[:60]
     flat = images.reshape(60, -1).astype(float)
     smallest = min(
         np.linalg.norm(flat[a] - flat[b])

@@ -54,8 +54,8 @@ def tiny_experiment(folder: Path) -> Experiment:
     path = folder / "toy.npz"
     np.savez(
         path,
-        train_images=data.train_images, train_labels=data.train_labels,
-        test_images=data.test_images, test_labels=data.test_labels,
+        train_inputs=data.train_inputs, train_labels=data.train_labels,
+        test_inputs=data.test_inputs, test_labels=data.test_labels,
     )  # fmt: skip
     plain = toy_config().model_dump()
     fields = {**plain.pop("data"), **plain.pop("learning"), **plain.pop("seeding")}

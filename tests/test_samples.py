@@ -55,13 +55,13 @@ def test_privacy_is_measured_on_what_devices_upload(monkeypatch: pytest.MonkeyPa
         uploaded = [
             mixed_samples(
                 measure.stream(3, "seeds", device),
-                data.train_images[part],
+                data.train_inputs[part],
                 data.train_labels[part],
                 bits_config,
-            ).images
+            ).inputs
             for device, part in enumerate(parts)
         ]
-        np.testing.assert_array_equal(pool.images, np.concatenate(uploaded))
+        np.testing.assert_array_equal(pool.inputs, np.concatenate(uploaded))
 
 
 def _no_groups(pool):

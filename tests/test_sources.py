@@ -60,9 +60,9 @@ def load_tiny(folder=None, console=None):
 
 
 def assert_same(dataset, arrays):
-    assert np.array_equal(dataset.train_images, arrays.train_images)
+    assert np.array_equal(dataset.train_inputs, arrays.train_inputs)
     assert np.array_equal(dataset.train_labels, arrays.train_labels)
-    assert np.array_equal(dataset.test_images, arrays.test_images)
+    assert np.array_equal(dataset.test_inputs, arrays.test_inputs)
     assert np.array_equal(dataset.test_labels, arrays.test_labels)
     assert dataset.train_labels.dtype == dataset.test_labels.dtype == np.int32
     assert dataset.num_labels == LABELS
@@ -190,16 +190,16 @@ def test_the_first_good_mirror_is_used_and_cached(tiny, server):
     said = io.StringIO()
     assert_same(load_tiny(console=Console(file=said)), GREY)
     assert "absent/ (HTTP 404 File not found)" in said.getvalue()
-    assert "wrong/ (train_images are not those of tiny: their SHA-256 differs)" in said.getvalue()
+    assert "wrong/ (train_inputs are not those of tiny: their SHA-256 differs)" in said.getvalue()
     server.asked.clear()
     assert_same(load_tiny(), GREY)
     assert server.asked == []
 
 
 def bent():
-    images = GREY.train_images.copy()
+    images = GREY.train_inputs.copy()
     images[0, 0, 0, 0] ^= 1
-    return {"train_images": images}
+    return {"train_inputs": images}
 
 
 def test_mirror_with_an_archive(tiny, server):
@@ -366,7 +366,7 @@ def test_many_at_once_never_see_half_a_file(tiny):
     def write_and_read(_):
         write_cache(info, GREY)
         arrays = read_cache(info, Console(file=said))
-        return arrays is not None and np.array_equal(arrays.train_images, GREY.train_images)
+        return arrays is not None and np.array_equal(arrays.train_inputs, GREY.train_inputs)
 
     with ThreadPoolExecutor(8) as pool:
         assert all(pool.map(write_and_read, range(200)))
@@ -471,6 +471,6 @@ def test_mnist():
     assert dataset.sample_shape == (28, 28, 1)
     counts = [5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949]
     assert np.bincount(dataset.train_labels).tolist() == counts
-    original = idx_header((60_000, 28, 28)) + dataset.train_images.tobytes()
+    original = idx_header((60_000, 28, 28)) + dataset.train_inputs.tobytes()
     published = "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db"
     assert hashlib.sha256(original).hexdigest() == published

@@ -53,7 +53,7 @@ def train(model: str, kernel: str, chosen: list[int], watch: Watch) -> Learned:
     """The local phases of some of three devices, each with its own start, teacher and draws."""
     data = toy_dataset()
     stepper = a_stepper(model, kernel)
-    held = stepper.hold(Samples(data.train_images, one_hot(data.train_labels, 4)))
+    held = stepper.hold(Samples(data.train_inputs, one_hot(data.train_labels, 4)))
     starts, draws = [], []
     for device in chosen:
         rng = np.random.default_rng(device)
@@ -99,7 +99,7 @@ def test_starting_weights_are_left_as_they_are(kernel: str) -> None:
     """Devices share the arrays of their weights until they differ."""
     data = toy_dataset()
     stepper = a_stepper("paper-cnn", kernel)
-    samples = Samples(data.train_images, one_hot(data.train_labels, 4))
+    samples = Samples(data.train_inputs, one_hot(data.train_labels, 4))
     weights = stepper.draw_weights(3)
     kept = [np.array(tensor) for tensor in weights]
     start = Start(weights, np.zeros((4, 4), np.float32))
@@ -122,7 +122,7 @@ def test_accuracy_counts_every_test_sample_once(kernel: str) -> None:
     """As many as no multiple of a batch; a constant model is right on one label."""
     data = toy_dataset()
     task = make_task(toy_config(model="paper-cnn", kernel=kernel), data.sample_shape, 4)
-    images, labels = data.test_images[:101], data.test_labels[:101]
+    images, labels = data.test_inputs[:101], data.test_labels[:101]
     zeros = [np.zeros_like(tensor) for tensor in task.common_weights]
     constant = (*zeros[:4], np.array([0, 0, 1, 0], np.float32), zeros[5])
     tests = TestSet(task.stepper, images, labels)

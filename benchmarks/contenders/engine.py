@@ -19,7 +19,7 @@ def measure(devices: int, steps: int, kernel: str = "auto") -> dict[str, Any]:
     dataset, parts = deal(devices)
     config = LearningConfig(learning_rate=LEARNING_RATE, kernel=kernel)
     stepper = choose_stepper(paper_cnn((28, 28, 1), 10), config)
-    held = stepper.hold(Samples(dataset.train_images, one_hot(dataset.train_labels, 10)))
+    held = stepper.hold(Samples(dataset.train_inputs, one_hot(dataset.train_labels, 10)))
     rows = [part[drawn] for part, drawn in zip(parts, draw(parts, steps), strict=True)]
     draws = [row[:, None].astype(np.int32) for row in rows]
     start = Start(tuple(initial_weights()), np.zeros((10, 10), np.float32))

@@ -32,9 +32,9 @@ class Dataset:
     """A labelled image dataset, as stored: uint8 pixels."""
 
     name: str
-    train_images: NDArray[np.uint8]  # [n, H, W, C]
+    train_inputs: NDArray[np.uint8]  # [n, H, W, C]
     train_labels: NDArray[np.int32]  # [n]
-    test_images: NDArray[np.uint8]  # [m, H, W, C]
+    test_inputs: NDArray[np.uint8]  # [m, H, W, C]
     test_labels: NDArray[np.int32]  # [m]
     num_labels: int
 
@@ -42,11 +42,11 @@ class Dataset:
         """Refuse arrays that are not what they should be; labels of any integer type are taken."""
         for part in ("train", "test"):
             images, labels = (
-                np.asarray(getattr(self, f"{part}_{what}")) for what in ("images", "labels")
+                np.asarray(getattr(self, f"{part}_{what}")) for what in ("inputs", "labels")
             )
             if images.dtype != np.uint8 or images.ndim != 4:
                 raise InputError(
-                    f"{part}_images: {images.dtype}{list(images.shape)}; must be uint8 [n, H, W, C]"
+                    f"{part}_inputs: {images.dtype}{list(images.shape)}; must be uint8 [n, H, W, C]"
                 )
             if not np.issubdtype(labels.dtype, np.integer) or labels.shape != images.shape[:1]:
                 raise InputError(
@@ -54,31 +54,31 @@ class Dataset:
                     f"each of {len(images)} images"
                 )
             if not len(labels):
-                raise InputError(f"{part}_images: there are none")
+                raise InputError(f"{part}_inputs: there are none")
             if labels.min() < 0 or labels.max() >= self.num_labels:
                 raise InputError(
                     f"{part}_labels: from {labels.min()} to {labels.max()}; must be from 0 to "
                     f"{self.num_labels - 1}, with num_labels = {self.num_labels}"
                 )
-            object.__setattr__(self, f"{part}_images", np.ascontiguousarray(images))
+            object.__setattr__(self, f"{part}_inputs", np.ascontiguousarray(images))
             object.__setattr__(self, f"{part}_labels", np.ascontiguousarray(labels, np.int32))
-        if self.train_images.shape[1:] != self.test_images.shape[1:]:
+        if self.train_inputs.shape[1:] != self.test_inputs.shape[1:]:
             raise InputError(
-                f"test_images: {list(self.test_images.shape[1:])} each; those to train with are "
-                f"{list(self.train_images.shape[1:])}"
+                f"test_inputs: {list(self.test_inputs.shape[1:])} each; those to train with are "
+                f"{list(self.train_inputs.shape[1:])}"
             )
 
     @property
     def sample_shape(self) -> tuple[int, int, int]:
         """Height, width and channels of an image."""
-        height, width, channels = self.train_images.shape[1:]
+        height, width, channels = self.train_inputs.shape[1:]
         return height, width, channels
 
 
 class Samples(NamedTuple):
     """What steps are taken on."""
 
-    images: Images  # [n, H, W, C]
+    inputs: Images  # [n, H, W, C]
     targets: NDArray[np.float32]  # [n, N_L], label distributions
 
 
@@ -131,14 +131,14 @@ class Seeds(NamedTuple):
     Raw samples are a mix of N = 1.
     """
 
-    images: Images  # [N_S, H, W, C]
+    inputs: Images  # [N_S, H, W, C]
     labels: NDArray[np.int32]  # [N_S, N]
 
 
 class SeedSet(NamedTuple):
     """Samples that the server trains its student on."""
 
-    images: Images  # [n, H, W, C]
+    inputs: Images  # [n, H, W, C]
     targets: NDArray[np.float32]  # [n, N_L], label distributions
     distinct_groups: int  # groups that inverse-Mixup found, before any was used again
 

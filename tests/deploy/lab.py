@@ -39,7 +39,7 @@ def deployed_config(folder: Path, **fields: object) -> Config:
     file = folder / "toy.npz"
     if not file.exists():
         data = toy_dataset()
-        arrays = ("train_images", "train_labels", "test_images", "test_labels")
+        arrays = ("train_inputs", "train_labels", "test_inputs", "test_labels")
         np.savez(file, **{name: getattr(data, name) for name in arrays})
     return toy_config(dataset=str(file), computing_time="measured", **fields)
 
@@ -144,9 +144,12 @@ def state_on_disk(
     assert own.round == state.roster.last_turn[device]
     wire = make_simulation(config, toy_dataset()).scenario.wire
     after = settle(own.state, delivered=own.round == state.roster.uploaded[device])
-    if own.download is None:
-        return after
-    return receive(wire, after, wire.decode_download(own.download))
+    if own.download is not None:
+        after = receive(wire, after, wire.decode_download(own.download))
+    if state.roster.listened[device] > own.round:  # it comes with the next order
+        last = wire.encode_download(state.server).data
+        after = receive(wire, after, wire.decode_download(last))
+    return after
 
 
 def assert_same_trees(mine: Any, theirs: Any) -> None:

@@ -235,7 +235,7 @@ def test_other_samples_are_refused(tmp_path) -> None:
 def test_resume_finds_every_run_of_a_comparison(tmp_path, capsys) -> None:
     data = toy_dataset()
     file = tmp_path / "toy.npz"
-    names = ("train_images", "train_labels", "test_images", "test_labels")
+    names = ("train_inputs", "train_labels", "test_inputs", "test_labels")
     np.savez(file, **{name: getattr(data, name) for name in names})
     config = CONFIG.replace(protocols=("fl", "fd"), dataset=str(file))
     with pytest.raises(KeyboardInterrupt):

@@ -59,7 +59,7 @@ def npy(array: np.ndarray, **options: bool) -> bytes:
 def test_a_bomb_is_not_unpacked(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(npz, "MOST_BYTES", 1 << 20)
     path = tmp_path / "bomb.npz"
-    path.write_bytes(zip_of({"train_images.npy": npy(np.zeros((40_000, 30, 30), np.uint8))}))
+    path.write_bytes(zip_of({"train_inputs.npy": npy(np.zeros((40_000, 30, 30), np.uint8))}))
     assert path.stat().st_size < 100_000
     with pytest.raises(InputError, match="would unpack to 36,000,128 bytes"):
         read_own_file(path)
@@ -71,15 +71,15 @@ def test_a_header_that_promises_too_much(tmp_path) -> None:
     huge = npy(np.zeros((2, 2, 2), np.uint8)).replace(b"(2, 2, 2), ", b"(9999999,) ")
     for content in (header, lies, huge):
         path = tmp_path / "lies.npz"
-        path.write_bytes(zip_of({"train_images.npy": content}))
-        with pytest.raises(InputError, match="train_images cannot be read"):
+        path.write_bytes(zip_of({"train_inputs.npy": content}))
+        with pytest.raises(InputError, match="train_inputs cannot be read"):
             read_own_file(path)
 
 
 def test_objects_are_never_loaded(tmp_path) -> None:
     path = tmp_path / "objects.npz"
     path.write_bytes(
-        zip_of({"train_images.npy": npy(np.array([{}], dtype=object), allow_pickle=True)})
+        zip_of({"train_inputs.npy": npy(np.array([{}], dtype=object), allow_pickle=True)})
     )
     with pytest.raises(InputError, match="Python objects, which are never loaded"):
         read_own_file(path)
@@ -134,7 +134,7 @@ def tuple_of_tuples(levels: int) -> bytes:
 def test_tricks_in_pickles_are_refused(content) -> None:
     files = pickles(python3_pickle, batches(COLOUR), b"labels")
     info = make_info(COLOUR, known=False)
-    assert decode("cifar10-pickle", files, info).train_images.shape == COLOUR.train_images.shape
+    assert decode("cifar10-pickle", files, info).train_inputs.shape == COLOUR.train_inputs.shape
     with pytest.raises(PlaceError):
         decode("cifar10-pickle", {**files, "test_batch": content}, info)
 

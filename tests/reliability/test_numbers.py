@@ -82,13 +82,13 @@ def test_long_sums_of_outputs_are_those_of_float64() -> None:
     config, data = toy_config(learning_rate=1e-30, local_steps=20_000), toy_dataset()
     stepper = make_simulation(config, data).scenario.task.stepper
     weights = stepper.draw_weights(0)
-    held = stepper.hold(Samples(data.train_images, one_hot(data.train_labels, 4)))
+    held = stepper.hold(Samples(data.train_inputs, one_hot(data.train_labels, 4)))
     draws = draw_samples(np.random.default_rng(0), len(data.train_labels), 20_000, 1)
     start = Start(weights, np.zeros((4, 4), np.float32))
     learned = stepper.train(label_loss, held, [start], [draws], Watch(0, (20_000,)))
     (phase,) = learned.phases
     bias, kernel, last_bias, last_kernel = (tensor.astype(np.float64) for tensor in weights)
-    pixels = data.train_images.reshape(len(data.train_images), -1) / 255
+    pixels = data.train_inputs.reshape(len(data.train_inputs), -1) / 255
     logits = np.maximum(pixels @ kernel.T + bias, 0) @ last_kernel.T + last_bias
     outputs = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
     for label in range(4):

@@ -159,7 +159,7 @@ def test_the_gallery_shows_the_samples_of_the_run(runs: Path) -> None:
             seeds = simulation.scenario.wire.make_seeds(mix["device"], *own)
             assert seeds is not None
             pixels = decoded(mix["mixed"])
-            (row,) = np.flatnonzero((seeds.images[..., 0] == pixels).all(axis=(1, 2)))[:1]
+            (row,) = np.flatnonzero((seeds.inputs[..., 0] == pixels).all(axis=(1, 2)))[:1]
             assert seeds.labels[row].tolist() == mix["mixed"]["labels"]
             raw = np.stack([decoded(tile) for tile in mix["raw"]]).astype(float)
             made_of.append(raw)
@@ -199,7 +199,7 @@ def test_data_that_is_gone_or_another_is_not_shown(tmp_path: Path) -> None:
     save_toy_dataset(tmp_path / "toy.npz")
     with np.load(tmp_path / "away.npz") as stored:
         changed = dict(stored)
-    changed["train_images"] = changed["train_images"][::-1]
+    changed["train_inputs"] = changed["train_inputs"][::-1]
     np.savez(tmp_path / "toy.npz", **changed)
     with pytest.raises(UnavailableDataError, match="different data or a custom protocol"):
         data_of(loaded(folder / "mix2fld-s0"))
@@ -238,7 +238,7 @@ def test_json_in_the_page_cannot_end_its_element() -> None:
 
 def test_toy_data_is_what_the_runs_used(runs: Path) -> None:
     dataset = data_of(loaded(runs / "fl-s0"))
-    np.testing.assert_array_equal(dataset.train_images, toy_dataset().train_images)
+    np.testing.assert_array_equal(dataset.train_inputs, toy_dataset().train_inputs)
     assert dataset.num_labels == 4
 
 

@@ -60,7 +60,7 @@ def read_cache(info: DatasetInfo, console: "Console | None" = None) -> "Arrays |
     if not path.is_file():
         return None
     try:
-        arrays = Arrays(*(read_npz(path, name) for name in Arrays._fields))
+        arrays = Arrays(*(read_npz(path, *_names(name)) for name in Arrays._fields))
         verify(info, arrays)
     except PermissionError as error:
         print_line(console, f"{info.name}: the cache cannot be read ({one_line(error)})")
@@ -93,6 +93,11 @@ def write_cache(info: DatasetInfo, arrays: "Arrays", console: "Console | None" =
         print_line(console, f"{info.name}: not cached, {path.parent} is not writable ({error})")
     else:
         print_line(console, f"{info.name}: verified and cached in {path}")
+
+
+def _names(field: str) -> tuple[str, str]:
+    """The name of an array in the cache, and the one that version 0.1.0 stored it under."""
+    return field, field.replace("inputs", "images")
 
 
 def _set_aside(path: Path, why: str, console: "Console | None") -> None:

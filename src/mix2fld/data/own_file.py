@@ -11,19 +11,20 @@ from mix2fld.data.readers import PlaceError
 from mix2fld.errors import InputError
 
 _NAMES = {
-    "train_images": "x_train",
-    "train_labels": "y_train",
-    "test_images": "x_test",
-    "test_labels": "y_test",
+    "train_inputs": ("x_train", "train_images"),
+    "train_labels": ("y_train",),
+    "test_inputs": ("x_test", "test_images"),
+    "test_labels": ("y_test",),
 }
+"""The arrays of the file, each with other names under which it is found."""
 
 
 class OwnArrays(NamedTuple):
     """The contents of the file, checked."""
 
-    train_images: NDArray[np.uint8]  # [n, H, W, C]
+    train_inputs: NDArray[np.uint8]  # [n, H, W, C]
     train_labels: NDArray[np.int32]  # [n]
-    test_images: NDArray[np.uint8]  # [m, H, W, C]
+    test_inputs: NDArray[np.uint8]  # [m, H, W, C]
     test_labels: NDArray[np.int32]  # [m]
     num_labels: int
 
@@ -33,18 +34,18 @@ def read_own_file(path: Path, num_labels: int | None = None) -> OwnArrays:
 
     If ``num_labels`` is given, the file is one device's part, which need not hold every label.
     """
-    arrays = {name: _array(path, name, alias) for name, alias in _NAMES.items()}
-    images = [_images(path, name, arrays[name]) for name in ("train_images", "test_images")]
+    arrays = {name: _array(path, name) for name in _NAMES}
+    images = [_images(path, name, arrays[name]) for name in ("train_inputs", "test_inputs")]
     labels = [_labels(path, name, arrays[name]) for name in ("train_labels", "test_labels")]
     for kind, some_images, some_labels in zip(("train", "test"), images, labels, strict=True):
         if len(some_images) != len(some_labels):
             raise InputError(
-                f"dataset = {path}: {len(some_images)} {kind}_images but {len(some_labels)} "
+                f"dataset = {path}: {len(some_images)} {kind}_inputs but {len(some_labels)} "
                 f"{kind}_labels; must be one label for each image"
             )
     if images[0].shape[1:] != images[1].shape[1:]:
         raise InputError(
-            f"dataset = {path}: train_images are {_by(images[0])} but test_images are "
+            f"dataset = {path}: train_inputs are {_by(images[0])} but test_inputs are "
             f"{_by(images[1])}; both must have the same height, width and channels"
         )
     if num_labels is None:
@@ -55,14 +56,14 @@ def read_own_file(path: Path, num_labels: int | None = None) -> OwnArrays:
     return OwnArrays(images[0], train, images[1], test, num_labels)
 
 
-def _array(path: Path, name: str, alias: str) -> NDArray[Any]:
+def _array(path: Path, name: str) -> NDArray[Any]:
     try:
-        return read_npz(path, name, alias)
+        return read_npz(path, name, *_NAMES[name])
     except FileNotFoundError:
         raise InputError(f"dataset = {path}: there is no such file") from None
     except MissingArrayError as error:
         raise InputError(
-            f"dataset = {path}: has no array {name!r} (or {alias!r}); must hold "
+            f"dataset = {path}: has no array {name!r} (or {_NAMES[name][0]!r}); must hold "
             f"{', '.join(_NAMES)}, but {error}"
         ) from None
     except (PlaceError, OSError, ValueError) as error:

@@ -36,7 +36,7 @@ def test_subset(
 ) -> tuple[NDArray[np.uint8], NDArray[np.int32]]:
     """Images and labels that accuracy is measured on."""
     count = config.test_samples or len(dataset.test_labels)
-    return dataset.test_images[:count], dataset.test_labels[:count]
+    return dataset.test_inputs[:count], dataset.test_labels[:count]
 
 
 def partition(

@@ -30,9 +30,9 @@ class MissingFileError(PlaceError):
 class Arrays(NamedTuple):
     """A dataset in the form that its checksums refer to."""
 
-    train_images: Bytes  # [n, H, W, C]
+    train_inputs: Bytes  # [n, H, W, C]
     train_labels: Bytes  # [n]
-    test_images: Bytes  # [m, H, W, C]
+    test_inputs: Bytes  # [m, H, W, C]
     test_labels: Bytes  # [m]
 
 
@@ -64,7 +64,7 @@ def verify(info: DatasetInfo, arrays: Arrays) -> None:
     """Raise ``PlaceError`` unless these are the arrays that the catalogue describes."""
     counts = (info.train_count, info.train_count, info.test_count, info.test_count)
     for index, (name, array) in enumerate(arrays._asdict().items()):
-        shape = (counts[index], *info.sample_shape) if name.endswith("images") else (counts[index],)
+        shape = (counts[index], *info.sample_shape) if name.endswith("inputs") else (counts[index],)
         if array.dtype != np.uint8 or array.shape != shape:
             raise PlaceError(f"{name} are {array.dtype} {array.shape}; must be uint8 {shape}")
         if info.checksums and sha256_of(array) != info.checksums[index]:

@@ -38,9 +38,9 @@ def load_dataset(config: DataConfig, *, console: "Console | None" = None) -> "Da
     arrays = _named_arrays(info, config.data_folder, console)
     return Dataset(
         info.name,
-        arrays.train_images,
+        arrays.train_inputs,
         arrays.train_labels.astype(np.int32),
-        arrays.test_images,
+        arrays.test_inputs,
         arrays.test_labels.astype(np.int32),
         info.num_labels,
     )
@@ -60,9 +60,9 @@ def fingerprint(dataset: "Dataset") -> str:
     """Return a short checksum of all samples and labels."""
     digest = hashlib.sha256()
     for array in (
-        dataset.train_images,
+        dataset.train_inputs,
         dataset.train_labels,
-        dataset.test_images,
+        dataset.test_inputs,
         dataset.test_labels,
     ):
         digest.update(f"{array.dtype.str}{array.shape}".encode())

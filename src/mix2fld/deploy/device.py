@@ -50,7 +50,7 @@ def train(order: TrainOrder, config: Config, data: Path, store: Store) -> Traine
     state = _begin(wire, task, order, own)
 
     targets = one_hot(samples.train_labels, order.num_labels)
-    held = task.stepper.hold(Samples(samples.train_images, targets))
+    held = task.stepper.hold(Samples(samples.train_inputs, targets))
     draws = local_draws(task, order.round, order.device, len(targets))
     watch = Watch(0, snapshot_steps(config.learning.local_steps, config.curve_points))
     started = time.perf_counter()
@@ -60,7 +60,7 @@ def train(order: TrainOrder, config: Config, data: Path, store: Store) -> Traine
     local = local_result(learned.phases[0])
     check_devices(config, {order.device: local}, order.round)
 
-    own_samples = (samples.train_images, samples.train_labels)
+    own_samples = (samples.train_inputs, samples.train_labels)
     packet, after = prepare_upload(wire, state, local, own_samples, turn, config.seeding.lost_seeds)
     snapshots = learned.snapshots if order.watched else learned.snapshots[-1:]
     accuracies = _accuracies(task, samples, [weights for _, weights in snapshots])
@@ -81,7 +81,7 @@ def _read_samples(path: Path, order: TrainOrder) -> OwnArrays:
         samples = read_own_file(path, order.num_labels)
     except InputError as error:
         raise InputError(str(error).replace("dataset = ", "data = ", 1)) from None
-    found = list(samples.train_images.shape[1:])
+    found = list(samples.train_inputs.shape[1:])
     if found != order.sample_shape:
         raise InputError(f"data = {path}: images are {found}; this run has {order.sample_shape}")
     return samples
@@ -103,4 +103,4 @@ def _begin(wire: Wire, task: Task, order: TrainOrder, own: Own | None) -> State:
 
 def _accuracies(task: Task, samples: OwnArrays, models: list[Tensors]) -> list[float]:
     """At the end of the local phase, and if wanted at the times before it."""
-    return TestSet(task.stepper, samples.test_images, samples.test_labels).accuracies(models)
+    return TestSet(task.stepper, samples.test_inputs, samples.test_labels).accuracies(models)

@@ -81,7 +81,10 @@ class FlowerFleet:
         return states, TrainedFleet(packets, Answers(answers, order.reference), slowest, elsewhere)
 
     def deliver(self, states: States, outcome: Outcome) -> tuple[States, Delivered]:
-        """Send the download; how its upload fared, a device hears with its next order."""
+        """Send the download; how its upload fared, a device hears with its next order.
+
+        A device that only listened gets the download with that order, too.
+        """
         if outcome.download is None:
             return states, Delivered(frozenset())
         started, number, data = time.monotonic(), outcome.round_number, outcome.download
@@ -106,7 +109,8 @@ class FlowerFleet:
             if device in outcome.receivers
         }
         self._nodes.ask(DOWNLOAD, number, orders, hear)
-        return states, Delivered(frozenset(confirmed), time.monotonic() - started)
+        took = confirmed | (outcome.receivers - set(outcome.asked))
+        return states, Delivered(frozenset(took), time.monotonic() - started)
 
     def measure(self, observed: Answers, models: Sequence[Tensors]) -> Accuracies:
         """What devices say of themselves; other models are tested here."""
@@ -146,7 +150,8 @@ class FlowerFleet:
         return answers
 
     def _order_for(self, device: int, order: Order) -> TrainOrder:
-        dims = self._scenario.task.dims
+        dims, roster = self._scenario.task.dims, order.roster
+        overheard = roster.listened[device] > roster.last_turn[device]
         return TrainOrder(
             format=FORMAT,
             run=self._run,
@@ -155,9 +160,10 @@ class FlowerFleet:
             config=config_digest(self._scenario.config),
             sample_shape=list(dims.sample_shape),
             num_labels=dims.num_labels,
-            uploaded=int(order.roster.uploaded[device]),
-            last_turn=int(order.roster.last_turn[device]),
+            uploaded=int(roster.uploaded[device]),
+            last_turn=int(roster.last_turn[device]),
             watched=device == order.reference,
+            download=order.last_download() if overheard else None,
         )
 
     def _take(self, order: TrainOrder, reply: Any, waited: float) -> Answer:

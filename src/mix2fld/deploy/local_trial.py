@@ -28,16 +28,16 @@ STATUS_SECONDS = 30.0
 
 def write_device_files(folder: Path, config: Config, dataset: Dataset) -> list[Path]:
     """Each device's samples as an .npz file of its own: those that it has in the simulator."""
-    test_images, test_labels = test_subset(dataset, config.data)
+    test_inputs, test_labels = test_subset(dataset, config.data)
     files = []
     for device, part in enumerate(device_parts(dataset, config)):
         files.append(folder / f"device-{device}" / "samples.npz")
         files[-1].parent.mkdir(parents=True, exist_ok=True)
         np.savez(
             files[-1],
-            train_images=dataset.train_images[part],
+            train_inputs=dataset.train_inputs[part],
             train_labels=dataset.train_labels[part],
-            test_images=test_images,
+            test_inputs=test_inputs,
             test_labels=test_labels,
         )
     return files

@@ -28,7 +28,7 @@ def raw_samples(
         )
     chosen = rng.choice(len(labels), size=config.seed_samples, replace=False)
     return Seeds(
-        images=as_uploaded(images[chosen].astype(np.float64), config.seed_bits_per_pixel),
+        inputs=as_uploaded(images[chosen].astype(np.float64), config.seed_bits_per_pixel),
         labels=labels[chosen, None],
     )
 
@@ -42,7 +42,7 @@ def mixed_samples(
     """MixFLD and Mix2FLD: N_S mixes (Eq. 6), each of N samples with different labels."""
     groups = draw_groups(rng, labels, config)
     return Seeds(
-        images=as_uploaded(mix(images[groups], config.ratios), config.seed_bits_per_pixel),
+        inputs=as_uploaded(mix(images[groups], config.ratios), config.seed_bits_per_pixel),
         labels=labels[groups],
     )
 

@@ -45,7 +45,7 @@ class LocalFleet:
         self.parts = device_parts(dataset, scenario.config)
         stepper = scenario.task.stepper
         targets = one_hot(dataset.train_labels, dataset.num_labels)
-        self._samples = stepper.hold(Samples(dataset.train_images, targets))
+        self._samples = stepper.hold(Samples(dataset.train_inputs, targets))
         self._tests = TestSet(stepper, *test_subset(dataset, scenario.config.data))
 
     def start(self) -> States:
@@ -94,7 +94,8 @@ class LocalFleet:
         received = None if outcome.download is None else wire.decode_download(outcome.download)
         for device in outcome.asked:
             after[device] = settle(states[device], device in outcome.uploaded)
-            if received is not None and device in outcome.receivers:
+        if received is not None:
+            for device in outcome.receivers:
                 after[device] = receive(wire, after[device], received)
         return after, Delivered(outcome.receivers)
 
@@ -116,7 +117,7 @@ class LocalFleet:
     def own(self, device: int) -> Own:
         """The samples that a device holds."""
         part = self.parts[device]
-        return self._dataset.train_images[part], self._dataset.train_labels[part]
+        return self._dataset.train_inputs[part], self._dataset.train_labels[part]
 
     def check_seeds(self) -> None:
         """Raise ``InputError`` if the seeds of all devices together would not do."""

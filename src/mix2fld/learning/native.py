@@ -35,7 +35,7 @@ class NativeStepper:
 
     def hold(self, samples: Samples) -> Samples:
         """The samples in this process's memory."""
-        images: Any = np.ascontiguousarray(samples.images)
+        images: Any = np.ascontiguousarray(samples.inputs)
         return Samples(images, np.ascontiguousarray(samples.targets))
 
     def train(

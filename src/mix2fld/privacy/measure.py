@@ -37,7 +37,7 @@ def measure(
     order = rng.permutation(len(dataset.train_labels))
     pools = {
         str(size): closest_pair(
-            dataset.train_images[order[:size]], dataset.train_labels[order[:size]]
+            dataset.train_inputs[order[:size]], dataset.train_labels[order[:size]]
         )
         for size in POOLS
     }
@@ -67,12 +67,12 @@ def _of_ratio(
         rows.append(part[draw_groups(seed_stream(seed, number), labels, config)])
     sources = np.concatenate(rows)  # [m, 2], rows of the training set
     device = np.repeat(np.arange(len(rows)), [len(group) for group in rows])
-    mixed = mix(dataset.train_images[sources], config.ratios)
+    mixed = mix(dataset.train_inputs[sources], config.ratios)
     labels = dataset.train_labels[sources]
     carried = {"": as_uploaded(mixed, 32), "_8bit": as_uploaded(mixed, 8)}
     seen = {"": mixed, "_8bit": to_pixels(carried["_8bit"])}
     found: dict[str, Statistics] = {}
-    raw = dataset.train_images[sources]
+    raw = dataset.train_inputs[sources]
     for suffix, images in carried.items():
         pool = Pool(images, labels, device)
         found["mixup" + suffix] = statistics(sample_privacy(seen[suffix], raw))
@@ -92,7 +92,7 @@ def _inverse(
         return statistics(np.zeros(0))
     made = unmix(pool, groups, config.ratios)  # [g, 2, ...]
     size = made.shape[1]
-    raw = dataset.train_images[sources[groups.members].reshape(-1, size**2)]  # [g, 4, ...]
+    raw = dataset.train_inputs[sources[groups.members].reshape(-1, size**2)]  # [g, 4, ...]
     return statistics(
         np.concatenate([sample_privacy(to_pixels(made[:, n]), raw) for n in range(size)])
     )

@@ -57,7 +57,7 @@ class ServerSamples:
     def raw(self, rows: Any) -> NDArray[np.uint8]:
         """The raw samples that pooled seeds were made from."""
         assert self.sources is not None
-        return self.dataset.train_images[self.sources[rows]]
+        return self.dataset.train_inputs[self.sources[rows]]
 
 
 def gallery(run: LoadedRun) -> dict[str, Any] | None:
@@ -92,7 +92,7 @@ def received_samples(run: LoadedRun) -> ServerSamples | None:
     seeds, sources = {}, {}
     for device in seeds_delivered(run):
         part = parts[device]
-        images, labels = dataset.train_images[part], dataset.train_labels[part]
+        images, labels = dataset.train_inputs[part], dataset.train_labels[part]
         seeds[device] = make_seeds(config, device, images, labels)
         drawn = _drawn_again(seeds[device], config, device, images, labels)
         if drawn is not None:
@@ -112,7 +112,7 @@ def _drawn_again(
         return None
     groups = draw_groups(seed_stream(config.seed[0], device), labels, config.seeding)
     mixes = mix(images[groups], config.seeding.ratios)
-    same = np.array_equal(as_uploaded(mixes, config.seeding.seed_bits_per_pixel), made.images)
+    same = np.array_equal(as_uploaded(mixes, config.seeding.seed_bits_per_pixel), made.inputs)
     return groups if same else None
 
 
@@ -153,7 +153,7 @@ def _inverse_privacy(
 def _mixed_privacy(received: ServerSamples) -> NDArray[np.float64] | None:
     if received.sources is None:
         return None
-    return sample_privacy(to_pixels(received.pool.images), received.raw(slice(None)))
+    return sample_privacy(to_pixels(received.pool.inputs), received.raw(slice(None)))
 
 
 def _privacy_table(**kinds: NDArray[np.float64] | None) -> dict[str, dict[str, float | None]]:
@@ -170,7 +170,7 @@ def _privacy_table(**kinds: NDArray[np.float64] | None) -> dict[str, dict[str, f
 
 def _mix_of(received: ServerSamples, row: int) -> dict[str, Any]:
     """One seed as its device sent it, with the raw samples in it where it is a mix."""
-    image, labels = received.pool.images[row], received.pool.labels[row].tolist()
+    image, labels = received.pool.inputs[row], received.pool.labels[row].tolist()
     sent = {"device": int(received.pool.device[row]), "raw": []}
     if not received.mixed:
         return sent | {"mixed": _tile(image, labels, -np.inf)}

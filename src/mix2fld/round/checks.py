@@ -88,10 +88,10 @@ def check_upload(upload: Upload) -> None:
     largest = _largest(tensors)
     if largest > LARGEST_WEIGHT:
         raise PayloadError(f"weights: {largest:g}; must be at most {LARGEST_WEIGHT:g}")
-    if upload.seeds is not None and upload.seeds.images.dtype == np.float32:
-        outside = np.abs(upload.seeds.images - np.float32(0.5)) > 0.5 + PIXEL_TOLERANCE
+    if upload.seeds is not None and upload.seeds.inputs.dtype == np.float32:
+        outside = np.abs(upload.seeds.inputs - np.float32(0.5)) > 0.5 + PIXEL_TOLERANCE
         if outside.any():
-            pixel = upload.seeds.images[outside][0]
+            pixel = upload.seeds.inputs[outside][0]
             raise PayloadError(f"seeds: a pixel of {pixel:g}; must be from 0 to 1")
 
 

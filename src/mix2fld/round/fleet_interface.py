@@ -49,7 +49,7 @@ class Outcome(NamedTuple):
     download: bytes | None
     """The multicast, if there is one."""
     receivers: frozenset[int]
-    """Devices that the link delivers it to."""
+    """Devices that the link delivers it to; some of them may not have been asked."""
 
 
 class Delivered(NamedTuple):
@@ -82,7 +82,7 @@ class Fleet(Protocol):
         """The local phase of the devices that are asked, and their uploads."""
 
     def deliver(self, states: Any, outcome: Outcome) -> tuple[Any, Delivered]:
-        """Tell the devices that were asked how the round ended, and give them the download."""
+        """Tell the devices that were asked how the round ended; give receivers the download."""
 
     def measure(self, observed: Any, models: Sequence[Tensors]) -> Accuracies:
         """Accuracies of the devices that trained, and of some other models."""

@@ -48,7 +48,8 @@ def run_round(scenario: Scenario, fleet: Fleet, state: RunState) -> tuple[RunSta
     inbox = _open(scenario, fleet, order, trained, up)
     up = _only(up, inbox)
     server, server_seconds = server_turn(scenario, state.server, inbox, order.round_number)
-    down, download, link = _carry_download(scenario, state.server, server, order, link)
+    audience = _audience(scenario, order, available)
+    down, download, link = _carry_download(scenario, (state.server, server), audience, order, link)
     uploaded, receivers = frozenset(inbox), frozenset(np.flatnonzero(down.arrived).tolist())
     outcome = Outcome(order.round_number, order.asked, uploaded, download, receivers)
     devices, delivered = fleet.deliver(devices, outcome)
@@ -63,7 +64,7 @@ def run_round(scenario: Scenario, fleet: Fleet, state: RunState) -> tuple[RunSta
         + delivered.network_seconds,
         computing=server_seconds,
     )
-    roster = _update(state.roster, order, available, uploaded, known)
+    roster = _update(state.roster, order, available, outcome, known)
     after = RunState(order.round_number, devices, server, clock, roster, link)
     change = relative_change(state.server, server)
     seen = Observed(state, order.asked, trained_at, up, down, after, change)
@@ -119,14 +120,25 @@ def _open(
     return inbox
 
 
+def _audience(scenario: Scenario, order: Order, available: Sequence[int]) -> list[int]:
+    """Who listens to the multicast: the devices of this round and of the next (decision 28)."""
+    coming = draw_participants(scenario.config, available, order.round_number + 1)
+    return sorted({*order.asked, *coming})
+
+
 def _carry_download(
-    scenario: Scenario, before: ServerState, after: ServerState, order: Order, link: State
+    scenario: Scenario,
+    server: tuple[ServerState, ServerState],
+    audience: list[int],
+    order: Order,
+    link: State,
 ) -> tuple[Transfer, bytes | None, State]:
-    """Multicast the global state to the devices that were asked, if there is one to send."""
+    """Multicast the global state to those who listen, if the server has one to send."""
     bits, data = np.zeros(scenario.devices, np.int64), None
+    before, after = server
     if sends_download(scenario.config, before, after):
         encoded = scenario.wire.encode_download(after)
-        bits[list(order.asked)], data = encoded.bits, encoded.data
+        bits[audience], data = encoded.bits, encoded.data
     down, link = _transmit(scenario, "downlink", bits, order.round_number, link)
     return down, data, link
 
@@ -182,15 +194,18 @@ def _update(
     roster: Roster,
     order: Order,
     available: Sequence[int],
-    uploaded: frozenset[int],
+    outcome: Outcome,
     known: NDArray[np.float64],
 ) -> Roster:
     """A device that was away should catch up later; one that was not drawn has missed nothing."""
     away_or_asked = np.ones(len(known), np.bool_)
     away_or_asked[[device for device in available if device not in order.asked]] = False
-    arrived = np.isin(np.arange(len(known)), list(uploaded))
+    everyone = np.arange(len(known))
+    arrived = np.isin(everyone, list(outcome.uploaded))
+    overheard = np.isin(everyone, list(outcome.receivers - set(order.asked)))
     return Roster(
         accuracies=known,
         uploaded=np.where(arrived, order.round_number, roster.uploaded),
         last_turn=np.where(away_or_asked, order.round_number, roster.last_turn),
+        listened=np.where(overheard, order.round_number, roster.listened),
     )

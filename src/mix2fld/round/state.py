@@ -17,12 +17,13 @@ class Roster:
     accuracies: NDArray[np.float64]  # [D], at the end of its last local phase; nan if not measured
     uploaded: NDArray[np.int64]  # [D], the last round whose upload was delivered; 0 for none
     last_turn: NDArray[np.int64]  # [D], the round that a device should have been through last
+    listened: NDArray[np.int64]  # [D], the last round whose download it received without a turn
 
     @classmethod
     def empty(cls, devices: int) -> "Roster":
         """Before the first round."""
         zeros = np.zeros(devices, np.int64)
-        return cls(np.full(devices, np.nan), zeros, zeros)
+        return cls(np.full(devices, np.nan), zeros, zeros, zeros)
 
 
 @dataclass(frozen=True, eq=False)

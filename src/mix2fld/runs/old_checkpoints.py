@@ -26,7 +26,7 @@ def upgrade(scalars: dict[str, Any], tensors: Tensors, like: RunState) -> State:
             "outputs": tensors.get("server_outputs"),
             "seeds": {
                 device: {
-                    "images": tensors[f"seed_images.{device}"],
+                    "inputs": tensors[f"seed_images.{device}"],
                     "labels": tensors[f"seed_labels.{device}"],
                 }
                 for device in sorted(seeds, key=int)
@@ -39,6 +39,7 @@ def upgrade(scalars: dict[str, Any], tensors: Tensors, like: RunState) -> State:
             "accuracies": unknown,
             "uploaded": np.where(held, number, 0),
             "last_turn": rounds,
+            "listened": np.zeros_like(rounds),
         },
         "link": {},
     }

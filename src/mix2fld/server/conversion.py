@@ -29,5 +29,5 @@ def convert(
         learning.server_steps,
         learning.batch_size,
     )
-    samples = Samples(seeds.images, seeds.targets)
+    samples = Samples(seeds.inputs, seeds.targets)
     return task.stepper.train_one(distillation_loss, samples, Start(weights, outputs), draws)

@@ -29,7 +29,7 @@ class Groups(NamedTuple):
 class Pool(NamedTuple):
     """All delivered mixed-up samples, one after another, with the device each came from."""
 
-    images: Images  # [m, H, W, C]
+    inputs: Images  # [m, H, W, C]
     labels: NDArray[np.int32]  # [m, N]
     device: NDArray[np.int64]  # [m]
 
@@ -50,7 +50,7 @@ def pool_seeds(seeds: Mapping[int, Seeds]) -> Pool:
     """Put the seeds of all devices into one row of samples, in the order of device numbers."""
     devices = sorted(seeds)
     return Pool(
-        images=np.concatenate([seeds[d].images for d in devices]),
+        inputs=np.concatenate([seeds[d].inputs for d in devices]),
         labels=np.concatenate([seeds[d].labels for d in devices]),
         device=np.repeat(devices, [len(seeds[d].labels) for d in devices]),
     )
@@ -104,11 +104,11 @@ def find_groups(pool: Pool, wanted: int, rng: np.random.Generator) -> Groups:
 
 def unmix(pool: Pool, groups: Groups, ratios: tuple[float, ...]) -> NDArray[np.float32]:
     """Eq. 7 for every group and label: [g, N, H, W, C], sample n of a group has its label n."""
-    inverse = inverse_ratios(ratios) / unit_value(pool.images)
-    unmixed = np.empty((*groups.members.shape, *pool.images.shape[1:]), np.float32)
+    inverse = inverse_ratios(ratios) / unit_value(pool.inputs)
+    unmixed = np.empty((*groups.members.shape, *pool.inputs.shape[1:]), np.float32)
     for start in range(0, len(unmixed), GROUPS_AT_ONCE):
         part = slice(start, start + GROUPS_AT_ONCE)
-        samples = pool.images[groups.members[part]].astype(np.float64)
+        samples = pool.inputs[groups.members[part]].astype(np.float64)
         unmixed[part] = np.einsum("na,ga...->gn...", inverse, samples)
     return unmixed
 

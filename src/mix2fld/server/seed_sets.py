@@ -29,7 +29,7 @@ def as_collected(seeds: Mapping[int, Seeds], task: Sizes) -> SeedSet | None:
     if config.mixed_labels == "hard":
         ratios = tuple(float(place == np.argmax(ratios)) for place in range(len(ratios)))
     targets = soft_labels(pool.labels, ratios, task.dims.num_labels)
-    return SeedSet(pool.images, targets, distinct_groups=0)
+    return SeedSet(pool.inputs, targets, distinct_groups=0)
 
 
 def inversely_mixed(seeds: Mapping[int, Seeds], task: Sizes) -> SeedSet | None:
@@ -57,7 +57,7 @@ def inversely_mixed(seeds: Mapping[int, Seeds], task: Sizes) -> SeedSet | None:
     images = inverse_samples(pool, groups, config).reshape(-1, *task.dims.sample_shape)
     labels = groups.labels.reshape(-1, 1)
     return SeedSet(
-        images=images[:total],
+        inputs=images[:total],
         targets=soft_labels(labels[:total], (1.0,), task.dims.num_labels),
         distinct_groups=distinct,
     )

@@ -59,7 +59,7 @@ def deploy(folder: Path) -> None:
     from mix2fld.deploy.client_app import app
 
     data = toy_dataset()
-    arrays = ("train_images", "train_labels", "test_images", "test_labels")
+    arrays = ("train_inputs", "train_labels", "test_inputs", "test_labels")
     np.savez("toy.npz", **{name: getattr(data, name) for name in arrays})
     config = toy_config(
         protocols="mix2fld",

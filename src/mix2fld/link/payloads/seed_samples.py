@@ -43,7 +43,7 @@ class SeedSamples:
     def encode(self, value: Seeds, dims: Dimensions) -> Encoded:
         """Pixels, then labels."""
         pixel, samples = _pixel_type(dims), dims.seed_samples
-        images = typed("seeds.images", value.images, pixel, (samples, *dims.sample_shape))
+        images = typed("seeds.inputs", value.inputs, pixel, (samples, *dims.sample_shape))
         check_finite(self.name, images)
         labels = typed("seeds.labels", value.labels, np.int32, (samples, self.mix_size))
         self._check(labels, dims)

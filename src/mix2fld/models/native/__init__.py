@@ -58,8 +58,8 @@ class SmallCnn:
             raise ValueError("arrays must be contiguous")
         self._train(
             _pointers(phase.weights),
-            _pointer(samples.images),
-            ctypes.c_int(samples.images.dtype != np.uint8),
+            _pointer(samples.inputs),
+            ctypes.c_int(samples.inputs.dtype != np.uint8),
             _pointer(samples.targets),
             _pointer(teacher),
             _pointer(draws),
