@@ -75,7 +75,8 @@ def found(number: str) -> str | None:
     """An interpreter of that version that starts: on the path, or among those of pyenv."""
     beside = sorted(Path.home().glob(f".pyenv/versions/{number}.*/bin/python"))
     for candidate in (shutil.which(f"python{number}"), *map(str, beside)):
-        if candidate and not subprocess.run([candidate, "-V"], capture_output=True).returncode:
+        starts = candidate and subprocess.run([candidate, "-V"], capture_output=True, check=False)
+        if starts and not starts.returncode:
             return candidate
     return None
 
