@@ -8,19 +8,20 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
+from mix2fld.config_base import (
+    HOMES,
+    LARGEST,
+    AsNumber,
+    Count,
+    Listed,
+    Positive,
+    PositiveFloat,
+    Section,
+)
+from mix2fld.config_radio import AvailabilityConfig, CellConfig, EnergyConfig, RadioConfig
 from mix2fld.errors import InputError, did_you_mean
-
-LONGEST_SHOWN = 80
-
-
-def _as_tuple(value: Any) -> Any:
-    return (value,) if isinstance(value, (str, int, float)) else value
-
-
-def _as_number(value: Any) -> Any:
-    return int(value) if isinstance(value, str) and value.isdecimal() else value
 
 
 def _as_participants(value: Any) -> Any:
@@ -31,26 +32,6 @@ def _as_participants(value: Any) -> Any:
     if value == "all" or number or (isinstance(value, float) and 0 < value <= 1):
         return value
     raise ValueError("must be all, a number of devices from 1, or a fraction above 0 and up to 1")
-
-
-Listed = BeforeValidator(_as_tuple)
-AsNumber = BeforeValidator(_as_number)
-LARGEST = 2**63 - 1
-Positive = Annotated[int, Field(ge=1, le=LARGEST)]
-Count = Annotated[int, Field(ge=0, le=LARGEST)]
-PositiveFloat = Annotated[float, Field(gt=0)]
-
-
-class Section(BaseModel):
-    """A group of fields that turns a validation error into one ``InputError``."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
-    def __init__(self, /, **fields: Any) -> None:
-        try:
-            super().__init__(**fields)
-        except ValidationError as error:
-            raise InputError(_describe(error, type(self))) from None
 
 
 class DataConfig(Section):
@@ -176,7 +157,7 @@ class ChannelConfig(Section):
     """The radio link of Sec. II-C."""
 
     link: str = "rayleigh"
-    """rayleigh (block fading with outages) or ideal (instant, lossless)."""
+    """rayleigh (the paper's), cell (as [cell] and [radio] describe it), trace, or ideal."""
     bandwidth_hz: PositiveFloat = 10e6
     """Bandwidth of a channel, W."""
     uplink_channels: PositiveFloat = 2
@@ -236,6 +217,10 @@ class Config(Section):
     learning: LearningConfig = LearningConfig()
     seeding: SeedingConfig = SeedingConfig()
     channel: ChannelConfig = ChannelConfig()
+    cell: CellConfig = CellConfig()
+    radio: RadioConfig = RadioConfig()
+    availability: AvailabilityConfig = AvailabilityConfig()
+    energy: EnergyConfig = EnergyConfig()
     clock: ClockConfig = ClockConfig()
 
     @model_validator(mode="after")
@@ -324,15 +309,4 @@ def _home_of(name: str) -> str:
     return known[name]
 
 
-def _describe(error: ValidationError, section: type[Section]) -> str:
-    first = error.errors(include_url=False)[0]
-    field = ".".join(part for part in first["loc"] if isinstance(part, str)) or section.__name__
-    if first["type"] == "extra_forbidden":
-        home = field_names().get(field)
-        known = Config.model_fields if section is Config else section.model_fields
-        hint = f"it belongs in [{home}]" if home else did_you_mean(field, known)
-        return f"{field}: no such field here; {hint}"
-    message = first["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
-    given = repr(first["input"])
-    shown = given if len(given) <= LONGEST_SHOWN else f"{given[:LONGEST_SHOWN]}…"
-    return f"{field} = {shown}: {message[0].lower()}{message[1:]}"
+HOMES.update(field_names())

@@ -108,7 +108,7 @@ def make_simulation(
     scenario = Scenario(
         make_task(config, dataset.sample_shape, dataset.num_labels, model),
         get_protocol(config.protocols[0]),
-        link or make_link(config.channel, config.data.devices),
+        link or make_link(config, config.data.devices),
     )
     return Simulation(scenario, LocalFleet(scenario, dataset))
 
@@ -128,7 +128,7 @@ def plan_link(config: Config) -> list[PlannedTransfer]:
     """Every transfer of every protocol of a config; needs no data, only the dataset's sizes."""
     sample_shape, num_labels = dataset_sizes(config.data)
     task = make_task(config, sample_shape, num_labels)
-    link = make_link(config.channel, config.data.devices)
+    link = make_link(config, config.data.devices)
     return [plan for name in config.protocols for plan in plan_transfers(name, task, link)]
 
 
