@@ -25,7 +25,7 @@ from mix2fld.link.channels.fading import Fading
 from mix2fld.link.channels.geometry import from_db
 from mix2fld.link.channels.path_loss import Floats
 
-GAP_DB = {1: 1.2, 2: 1.2, 4: 1.6, 6: 2.1, 8: 2.8}
+GAP_DB = {1: 1.2, 2: 1.2, 4: 1.6, 6: 2.1, 8: 2.3}
 """Distance of real codes from the normal approximation, by bits of a symbol."""
 TARGET_ERRORS = 0.1
 """Block error rate up to which a scheme is used: TS 38.214, clause 5.2.2.1."""
