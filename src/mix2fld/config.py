@@ -33,9 +33,21 @@ def _as_participants(value: Any) -> Any:
     raise ValueError("must be all, a number of devices from 1, or a fraction above 0 and up to 1")
 
 
+def _as_update_bits(value: Any) -> Any:
+    if isinstance(value, str) and value != "auto":
+        with suppress(ValueError):
+            value = int(value)
+    number = isinstance(value, int) and not isinstance(value, bool)
+    if value == "auto" or (number and LEAST_UPDATE_BITS <= value <= LARGEST):
+        return value
+    raise ValueError(f"must be auto, or {LEAST_UPDATE_BITS} bits or more")
+
+
 Listed = BeforeValidator(_as_tuple)
 AsNumber = BeforeValidator(_as_number)
 LARGEST = 2**63 - 1
+LEAST_UPDATE_BITS = 20
+"""The smallest upload of an update: a norm, and one coordinate of many with its sign."""
 Positive = Annotated[int, Field(ge=1, le=LARGEST)]
 Count = Annotated[int, Field(ge=0, le=LARGEST)]
 PositiveFloat = Annotated[float, Field(gt=0)]
@@ -203,6 +215,31 @@ class ChannelConfig(Section):
     """If no upload is delivered: the server stays silent, or rebroadcasts the last global state."""
 
 
+class UpdateConfig(Section):
+    """Updates in few bits: how much is sent, how often, and how far the server follows."""
+
+    update_bits: Annotated[Literal["auto"] | int, BeforeValidator(_as_update_bits)] = "auto"
+    """Murmur: bits of an upload, from 20 up; auto: what a device's link delivers reliably."""
+    delivery_target: Annotated[float, Field(gt=0, lt=1)] = 0.95
+    """Automatic bits: probability with which an upload should be delivered."""
+    bits_per_weight: Annotated[float, Field(ge=0.001, le=16)] = 1.0
+    """EDEN: bits of an upload for each weight; below 1, a random share of the signs is sent."""
+    kept_share: Annotated[float, Field(gt=0, le=1)] = 0.05
+    """STC and top-k: share of the entries of an update that are sent."""
+    upload_every: Positive = 1
+    """Devices upload in every so many rounds; in the others they train on."""
+    step_limit: PositiveFloat = 1.5
+    """Longest step of the server, as a multiple of the updates' typical norm."""
+    downlink_bits: Annotated[int, Field(ge=2, le=32)] = 32
+    """Bits of a weight in the download: 32, or from 2 to 16."""
+
+    @model_validator(mode="after")
+    def _levels(self) -> Self:
+        if 16 < self.downlink_bits < 32:
+            raise InputError(f"downlink_bits = {self.downlink_bits}: must be 32, or from 2 to 16")
+        return self
+
+
 class ClockConfig(Section):
     """Simulated computing time, accounted separately from communication time."""
 
@@ -235,6 +272,7 @@ class Config(Section):
     data: DataConfig = DataConfig()
     learning: LearningConfig = LearningConfig()
     seeding: SeedingConfig = SeedingConfig()
+    updates: UpdateConfig = UpdateConfig()
     channel: ChannelConfig = ChannelConfig()
     clock: ClockConfig = ClockConfig()
 
