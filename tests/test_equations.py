@@ -13,7 +13,7 @@ from mix2fld.data.samples import mix
 from mix2fld.device.seeds import mixed_samples
 from mix2fld.learning.losses import Loss, distillation_loss, label_loss
 from mix2fld.learning.make_task import make_task
-from mix2fld.learning.sgd import Learner, begin_steps, sgd_steps
+from mix2fld.learning.sgd import Learner, Run, begin_steps, sgd_steps
 from mix2fld.learning.stepper import local_result
 from mix2fld.link import RayleighLink
 from mix2fld.round.clock import Clock
@@ -60,7 +60,7 @@ def steps(
         loss,
         jnp.asarray(pixels, jnp.uint8)[:, None, :, None],
         jnp.asarray(labels, jnp.float32),
-        (begun, jnp.asarray(teacher, jnp.float32), jnp.asarray(draws)),
+        Run(begun, jnp.asarray(teacher, jnp.float32), jnp.asarray(draws)),
     ).phase
 
 

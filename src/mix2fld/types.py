@@ -90,17 +90,20 @@ class Phase(NamedTuple):
     label_counts: Any  # [N_L], how often each label was drawn
 
 
+class StepRule(NamedTuple):
+    """What a kernel does in a step, beside the sample that it is for."""
+
+    rate: float
+    teacher: NDArray[np.float32]  # [N_L, N_L]
+    distillation_weight: float
+    logit_offset: NDArray[np.float32] | None = None  # [N_L], added to the logits in the loss
+
+
 class Kernel(Protocol):
     """Machine code for one model: batch-1 SGD and testing, on host arrays, one learner a call."""
 
     def train(
-        self,
-        phase: Phase,
-        samples: Samples,
-        teacher: NDArray[np.float32],
-        draws: NDArray[np.int32],
-        rate: float,
-        distillation_weight: float,
+        self, phase: Phase, samples: Samples, draws: NDArray[np.int32], rule: StepRule
     ) -> None:
         """One step of Eqs. 1, 3 or 5 for each draw [K]; changes the arrays of ``phase``."""
 

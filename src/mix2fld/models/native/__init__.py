@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from mix2fld.data.cache import cache_folder
 from mix2fld.data.files import LOCK, write_whole
 from mix2fld.models.processor import cpu_flags
-from mix2fld.types import Phase, Samples, Tensors
+from mix2fld.types import Phase, Samples, StepRule, Tensors
 
 SOURCE = Path(__file__).with_name("small_cnn.c")
 ROW = 16
@@ -44,16 +44,14 @@ class SmallCnn:
         self._count.restype = ctypes.c_int64
 
     def train(
-        self,
-        phase: Phase,
-        samples: Samples,
-        teacher: NDArray[np.float32],
-        draws: NDArray[np.int32],
-        rate: float,
-        distillation_weight: float,
+        self, phase: Phase, samples: Samples, draws: NDArray[np.int32], rule: StepRule
     ) -> None:
         """One SGD step for each draw [K]; changes weights, sums [N_L, N_L] and counts [N_L]."""
-        arrays = (*samples, teacher, draws, phase.output_sums, phase.label_counts, *phase.weights)
+        teacher = np.ascontiguousarray(rule.teacher, np.float32)
+        offset = None
+        if rule.logit_offset is not None:
+            offset = np.ascontiguousarray(rule.logit_offset, np.float32)
+        arrays = (*samples, draws, phase.output_sums, phase.label_counts, *phase.weights)
         if not all(array.flags.c_contiguous for array in arrays):
             raise ValueError("arrays must be contiguous")
         self._train(
@@ -62,10 +60,11 @@ class SmallCnn:
             ctypes.c_int(samples.inputs.dtype != np.uint8),
             _pointer(samples.targets),
             _pointer(teacher),
+            None if offset is None else _pointer(offset),
             _pointer(draws),
             ctypes.c_int64(len(draws)),
-            ctypes.c_float(rate),
-            ctypes.c_float(distillation_weight),
+            ctypes.c_float(rule.rate),
+            ctypes.c_float(rule.distillation_weight),
             _pointer(phase.output_sums),
             _pointer(phase.label_counts),
         )
