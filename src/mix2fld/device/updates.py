@@ -10,12 +10,11 @@ before the server heard of it, waits as ``residual``.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
 
-from mix2fld.config import Config, UpdateConfig
+from mix2fld.config import LEAST_UPDATE_BITS, Config, UpdateConfig
 from mix2fld.device.uplinks import Turn, Uplink
 from mix2fld.errors import InputError
 from mix2fld.link.payloads import (
@@ -26,7 +25,7 @@ from mix2fld.link.payloads import (
     flatten_tensors,
     unflatten_tensors,
 )
-from mix2fld.link.payloads.rotated_plan import COARSE_NORM, FINE_NORM, LEAST_BITS
+from mix2fld.link.payloads.rotated_plan import COARSE_NORM, FINE_NORM
 from mix2fld.streams import stream
 from mix2fld.types import Dimensions, Local, State, Tensors, Update
 
@@ -41,17 +40,18 @@ class Updates(Uplink):
 
     make_codec: MakeCodec
     feedback: bool = False
-    settings: UpdateConfig = UpdateConfig()
+    codec: UpdateCodec | None = None
     dims: Dimensions | None = None
 
-    @cached_property
+    @property
     def payload(self) -> UpdateCodec:  # type: ignore[override]
         """The codes of an update."""
-        return self.make_codec(self.settings, self.dims.num_weights if self.dims else 0)
+        return self.codec or self.make_codec(UpdateConfig(), 0)
 
     def configured(self, config: Config, dims: Dimensions) -> Self:
-        """With the bits that the config gives an update of this model."""
-        return replace(self, settings=config.updates, dims=dims)
+        """With the codec that the config gives an update of this model."""
+        codec = self.make_codec(config.updates, dims.num_weights)
+        return replace(self, codec=codec, dims=dims)
 
     def start(self, weights: Tensors) -> State:
         """All devices have their initial weights in common with the server."""
@@ -132,7 +132,7 @@ def largest_entries(config: UpdateConfig, weights: int) -> LargestEntries:
 def _with_norm(bits_per_weight: float, weights: int) -> int:
     """Bits of an upload that has so many for each weight, and those of its norm."""
     norm_bits = FINE_NORM if bits_per_weight >= 1 else COARSE_NORM
-    return max(LEAST_BITS, round(bits_per_weight * weights) + norm_bits)
+    return max(LEAST_UPDATE_BITS, round(bits_per_weight * weights) + norm_bits)
 
 
 def _codec_stream(turn: Turn) -> np.random.Generator:

@@ -1,4 +1,4 @@
-"""Codes of any width from 1 to 32 bits, packed without gaps."""
+"""Codes of any width up to 32 bits, packed without gaps."""
 
 from typing import Any
 
@@ -16,11 +16,11 @@ def to_bits(codes: NDArray[Any], width: int) -> Bits:
     return bits[:, room - width :].ravel()
 
 
-def from_bits(bits: Bits, width: int) -> NDArray[np.uint32]:
-    """The codes that ``to_bits`` took apart."""
+def from_bits(bits: Bits, count: int, width: int) -> NDArray[np.uint32]:
+    """The ``count`` codes that ``to_bits`` took apart."""
     room = 16 if width <= 16 else 32
-    padded = np.zeros((len(bits) // width, room), np.uint8)
-    padded[:, room - width :] = bits.reshape(-1, width)
+    padded = np.zeros((count, room), np.uint8)
+    padded[:, room - width :] = bits.reshape(count, width)
     return np.packbits(padded).view(f">u{room // 8}").astype(np.uint32)
 
 
@@ -32,4 +32,4 @@ def pack(codes: NDArray[Any], width: int) -> bytes:
 def unpack(data: bytes, count: int, width: int) -> NDArray[np.uint16]:
     """``count`` codes of at most 16 bits each, as ``pack`` wrote them."""
     packed = np.unpackbits(np.frombuffer(data, np.uint8), count=count * width)
-    return from_bits(packed, width).astype(np.uint16)
+    return from_bits(packed, count, width).astype(np.uint16)

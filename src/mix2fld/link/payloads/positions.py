@@ -35,7 +35,7 @@ def encode_positions(places: NDArray[np.int64], size: int) -> Bits:
     gaps = np.diff(places, prepend=-1) - 1
     unary = np.ones(int(np.sum(gaps >> lower)) + len(gaps), np.uint8)
     unary[np.cumsum((gaps >> lower) + 1) - 1] = 0
-    return np.concatenate([_fixed(gaps, lower), unary])
+    return np.concatenate([to_bits(gaps, lower), unary])
 
 
 def decode_positions(bits: Bits, count: int, size: int) -> tuple[NDArray[np.int64], Bits]:
@@ -46,12 +46,8 @@ def decode_positions(bits: Bits, count: int, size: int) -> tuple[NDArray[np.int6
     if len(head) < count * lower or len(ends) < count:
         raise PayloadError(f"positions: fewer than {count}")
     upper = np.diff(ends, prepend=-1) - 1
-    rest = from_bits(head, lower) if lower else np.zeros(count, np.uint32)
-    places = np.cumsum((upper << lower) + rest.astype(np.int64) + 1) - 1
+    rest = from_bits(head, count, lower).astype(np.int64)
+    places = np.cumsum((upper << lower) + rest + 1) - 1
     if count and places[-1] >= size:
         raise PayloadError(f"positions: {places[-1]}; must be below {size}")
     return places, tail[ends[-1] + 1 :] if count else tail
-
-
-def _fixed(gaps: NDArray[np.int64], lower: int) -> Bits:
-    return to_bits(gaps, lower) if lower else np.zeros(0, np.uint8)

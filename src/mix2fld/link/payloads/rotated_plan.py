@@ -10,7 +10,6 @@ bit for another coordinate.
 from functools import lru_cache
 from typing import NamedTuple
 
-from mix2fld.config import LEAST_UPDATE_BITS as LEAST_BITS
 from mix2fld.link.payloads.gaussian import lloyd_max, mean_largest
 
 COARSE_NORM, FINE_NORM = 8, 16
@@ -88,10 +87,14 @@ def _share(room: int, size: int) -> tuple[Part, ...]:
 
 
 def _largest(room: int, size: int) -> tuple[Part, ...]:
-    """Groups as large as they can be and still be disjoint; bits left over make some larger."""
-    index_bits = 0
-    while room > index_bits + 1 and room // (index_bits + 2) << (index_bits + 1) <= size:
-        index_bits += 1
+    """Disjoint groups, of the size that captures most: about as large as they can be."""
+    fitting = [j for j in range(min(room, size.bit_length())) if room // (1 + j) << j <= size]
+    choices = [_groups(room, size, index_bits) for index_bits in fitting or [0]]
+    return max(choices, key=lambda parts: sum(part.captured for part in parts))
+
+
+def _groups(room: int, size: int, index_bits: int) -> tuple[Part, ...]:
+    """Groups of one size; bits left over make some of them twice as large."""
     groups = min(room // (1 + index_bits), size)
     left = room - groups * (1 + index_bits)
     larger = min(left, groups, (size >> index_bits) - groups)

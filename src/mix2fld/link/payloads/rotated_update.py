@@ -14,10 +14,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from mix2fld.config import LEAST_UPDATE_BITS
 from mix2fld.link.payloads.bits import from_bits, to_bits
 from mix2fld.link.payloads.codec import Encoded, PayloadError, Size, check_size
 from mix2fld.link.payloads.gaussian import lloyd_max, mean_largest
-from mix2fld.link.payloads.rotated_plan import LEAST_BITS, Part, Plan, make_plan, most_bits
+from mix2fld.link.payloads.rotated_plan import Part, Plan, make_plan, most_bits
 from mix2fld.link.payloads.rotation import Rotation
 from mix2fld.link.payloads.update_codec import Floats, Restored
 from mix2fld.types import Dimensions
@@ -40,7 +41,7 @@ class RotatedUpdate:
 
     picks: bool
     """Whether, with less than a bit for each coordinate, the largest are looked for."""
-    bits: int = LEAST_BITS
+    bits: int = LEAST_UPDATE_BITS
     fewer: bool = False
     closest: bool = False
     """Whether the update is restored with the least error, for feedback, or right on average."""
@@ -92,8 +93,10 @@ class RotatedUpdate:
         """The codes; an honest device could send any of them."""
         most = self.size(dims).bits
         bits = 8 * len(data) if self.fewer else most
-        if not min(LEAST_BITS, most) <= bits <= most:
-            raise PayloadError(f"{self.name}: {bits} bits; must be from {LEAST_BITS} to {most}")
+        if not min(LEAST_UPDATE_BITS, most) <= bits <= most:
+            raise PayloadError(
+                f"{self.name}: {bits} bits; must be from {LEAST_UPDATE_BITS} to {most}"
+            )
         plan = make_plan(bits, dims.num_weights, self.picks)
         check_size(self.name, data, bits)
         read = np.unpackbits(np.frombuffer(data, np.uint8))
@@ -104,8 +107,8 @@ class RotatedUpdate:
         parts = zip(codes, plan.parts, strict=True)
         return Codes(
             bits,
-            int(from_bits(norm, plan.norm_bits)[0]),
-            tuple(from_bits(code, part.width) for code, part in parts),
+            int(from_bits(norm, 1, plan.norm_bits)[0]),
+            tuple(from_bits(code, part.groups, part.width) for code, part in parts),
         )
 
     def _bits(self, room: int | None, size: int) -> int:
@@ -113,7 +116,9 @@ class RotatedUpdate:
         most = min(self.bits, most_bits(size))
         if not self.fewer:
             return most
-        return max(8 * -(-LEAST_BITS // 8), 8 * (min(most, most if room is None else room) // 8))
+        return max(
+            8 * -(-LEAST_UPDATE_BITS // 8), 8 * (min(most, most if room is None else room) // 8)
+        )
 
 
 def _dealt(

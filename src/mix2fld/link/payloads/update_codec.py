@@ -31,7 +31,7 @@ class UpdateCodec(Payload, Protocol):
     """A payload that carries an update as codes."""
 
     def compress(self, update: Floats, rng: np.random.Generator, room: int | None) -> Any:
-        """The codes of an update [N_mod]; ``room`` is how many bits they may take, if it matters."""
+        """The codes of an update [N_mod], in at most ``room`` bits if the codec can choose."""
 
     def restore(self, codes: Any, rng: np.random.Generator, size: int) -> Restored:
         """The update [size] that codes stand for."""
