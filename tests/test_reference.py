@@ -56,6 +56,8 @@ PARTICIPATION: dict[str, dict[str, float]] = {
     "fl": {"uplink_channels": 2.0},
     "fd": {"uplink_channels": 2.0},
     "mix2fld": {"uplink_channels": 0.2},
+    "stc": {"uplink_channels": 0.03},
+    "murmur": {"uplink_channels": 0.03},
 }
 
 
@@ -289,7 +291,7 @@ def test_every_protocol(protocol: str, kernel: str) -> None:
     assert states[-1].updates == 2
 
 
-@pytest.mark.parametrize("protocol", ["fl", "fd", "mix2fld"])
+@pytest.mark.parametrize("protocol", PARTICIPATION)
 def test_some_devices_take_part(protocol: str) -> None:
     """Two of four, over the fading link: they share the uplink, the others keep their state."""
     config = a_config(protocol, participants=2, **PARTICIPATION[protocol])
