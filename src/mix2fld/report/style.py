@@ -1,7 +1,7 @@
 """One style for every figure: colours that colour-blind readers can tell apart, and line styles.
 
-The protocol colours are those of Okabe and Ito, and of Tol for updates in few bits. For those with too little contrast on a dark page,
-``ON_DARK`` has a lighter shade of the same hue.
+The protocol colours are those of Okabe and Ito, and of Tol for updates in few bits. For those with
+too little contrast on a dark page, ``ON_DARK`` has a lighter shade of the same hue.
 """
 
 import zlib
