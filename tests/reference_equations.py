@@ -41,10 +41,12 @@ def learn(
     draws: NDArray[np.integer],
     teacher: Outputs | None,
     config: LearningConfig,
+    logit_offset: Floats | None = None,
 ) -> tuple[Weights, Outputs]:
     """SGD on the samples that the rows of ``draws`` [K, B] name, and the outputs on the way.
 
-    Eq. 1 without a teacher, Eq. 3 or 5 with one; Eq. 2 for the average outputs.
+    Eq. 1 without a teacher, Eq. 3 or 5 with one; Eq. 2 for the average outputs. The losses see
+    the logits with the offset, the average outputs those without.
     """
     num_labels = len(samples[0][1])
     seen: list[list[Floats]] = [[] for _ in range(num_labels)]
@@ -57,6 +59,8 @@ def learn(
             logits, back = network(weights, image)
             output = softmax(logits)
             seen[int(np.argmax(label))].append(output)
+            if logit_offset is not None:
+                output = softmax(logits + logit_offset)
             d_logits = output - label  # of the cross-entropy phi
             if teacher is not None:
                 d_logits = d_logits + config.distillation_weight * d_psi(

@@ -13,7 +13,7 @@ from mix2fld.data.samples import Coding, mix
 from mix2fld.device.seeds import mixed_samples
 from mix2fld.learning.losses import Loss, distillation_loss, label_loss
 from mix2fld.learning.make_task import make_task
-from mix2fld.learning.sgd import Learner, begin_steps, sgd_steps
+from mix2fld.learning.sgd import Learner, Run, begin_steps, sgd_steps
 from mix2fld.learning.stepper import local_result
 from mix2fld.learning.task import Sizes, dimensions
 from mix2fld.link import RayleighLink
@@ -62,7 +62,7 @@ def steps(
         loss,
         jnp.asarray(pixels, jnp.uint8)[:, None, :, None],
         jnp.asarray(labels, jnp.float32),
-        (begun, jnp.asarray(teacher, jnp.float32), jnp.asarray(draws)),
+        Run(begun, jnp.asarray(teacher, jnp.float32), jnp.asarray(draws)),
     ).phase
 
 
@@ -157,7 +157,6 @@ def test_eq_4_counts_the_slots_above_the_target_snr() -> None:
         [good, good, good, bad, bad],
         [good, bad, good, bad, good],
         [good, bad, bad, bad, good],
-        [bad, bad, bad, bad, bad],
     ]
     config = ChannelConfig(max_slots=5, uplink_channels=0.6)  # shared by the three that transmit
     link = RayleighLink.from_config(config, devices=4)

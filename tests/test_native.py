@@ -16,7 +16,7 @@ from mix2fld.errors import InputError
 from mix2fld.learning.losses import Loss, distillation_loss, label_loss
 from mix2fld.learning.make_task import choose_stepper
 from mix2fld.learning.native import NativeStepper
-from mix2fld.learning.sgd import Learner, begin_steps, correct_predictions, sgd_steps
+from mix2fld.learning.sgd import Learner, Run, begin_steps, correct_predictions, sgd_steps
 from mix2fld.learning.stepper import Start, Watch, draw_samples
 from mix2fld.learning.xla import XlaStepper, tensors_of
 from mix2fld.models import mlp, native, paper_cnn
@@ -69,7 +69,7 @@ def test_steps_are_those_of_xla(shape: tuple[int, int, int], floats: bool, loss:
     images, targets, teacher, draws = map(jnp.asarray, work)
     start = begin_steps(learner, labels, model.init(jax.random.key(1)))
     by_xla = jax.jit(
-        lambda begun: sgd_steps(learner, loss, images, targets, (begun, teacher, draws))
+        lambda begun: sgd_steps(learner, loss, images, targets, Run(begun, teacher, draws))
     )(start).phase
     ours = leaves(by_kernel(model, loss, work, distillation_weight=0.3))
     for one, other in zip(ours, leaves(by_xla), strict=True):

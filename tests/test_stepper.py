@@ -8,8 +8,9 @@ import pytest
 
 from mix2fld.config import LearningConfig
 from mix2fld.learning import xla
-from mix2fld.learning.losses import distillation_loss, label_loss, one_hot
+from mix2fld.learning.losses import Loss, distillation_loss, label_loss, one_hot
 from mix2fld.learning.make_task import choose_stepper, make_task
+from mix2fld.learning.sgd import Learner, Run, begin_steps, sgd_steps
 from mix2fld.learning.stepper import (
     Learned,
     Start,
@@ -22,6 +23,8 @@ from mix2fld.learning.stepper import (
 from mix2fld.learning.xla import over_devices
 from mix2fld.models import make_model
 from mix2fld.types import Samples
+from reference_equations import learn
+from reference_networks import cnn
 from toys import toy_config, toy_dataset
 
 
@@ -131,3 +134,76 @@ def test_accuracy_counts_every_test_sample_once(kernel: str) -> None:
     copies = [tuple(np.array(tensor) for tensor in constant) for _ in range(3)]
     assert tests.accuracies(copies) == expected
     assert tests.accuracies([]) == []
+
+
+OFFSET = np.array([0.0, -2.0, 1.5, -4.0], np.float32)
+
+
+@pytest.mark.parametrize("kernel", ["xla", "auto"])
+@pytest.mark.parametrize("loss", [label_loss, distillation_loss])
+def test_offset_and_rate_factor_are_those_of_the_oracle(kernel: str, loss: Loss) -> None:
+    """An offset acts in the loss alone: the outputs F are those of the bare logits."""
+    data, stepper = toy_dataset(), a_stepper("paper-cnn", kernel)
+    targets = one_hot(data.train_labels, 4)
+    rng = np.random.default_rng(0)
+    weights, draws = stepper.draw_weights(3), draw_samples(rng, len(targets), 40, 1)
+    teacher = rng.dirichlet(np.ones(4), 4).astype(np.float32)
+    plain = Start(weights, teacher)
+    starts = [plain, plain._replace(logit_offset=OFFSET), plain._replace(rate_factor=0.5)]
+    starts += [Start(weights, teacher, OFFSET, 0.5)]
+    held = stepper.hold(Samples(data.train_inputs, targets))
+    learned = stepper.train(loss, held, starts, [draws] * 4, Watch(0, (20, 40)))
+    names = ("conv1.bias", "conv1.kernel", "conv2.bias", "conv2.kernel")
+    names += ("linear.bias", "linear.kernel")
+    for start, phase in zip(starts, learned.phases, strict=True):
+        offset = None if start.logit_offset is None else start.logit_offset.astype(np.float64)
+        expected, outputs = learn(
+            cnn,
+            {n: np.asarray(t, np.float64) for n, t in zip(names, weights, strict=True)},
+            list(zip(data.train_inputs / 255, targets.astype(np.float64), strict=True)),
+            draws,
+            list(teacher.astype(np.float64)) if loss.distils else None,
+            LearningConfig(learning_rate=0.01 * start.rate_factor),
+            offset,
+        )
+        for name, tensor in zip(names, phase.weights, strict=True):
+            np.testing.assert_allclose(tensor, expected[name], rtol=0, atol=2e-6)
+        seen = [np.zeros(4) if row is None else row for row in outputs]
+        np.testing.assert_allclose(local_result(phase).outputs, seen, rtol=0, atol=2e-6)
+    samples = Samples(data.train_inputs, targets)
+    alone = stepper.train_one(loss, samples, starts[3], draws)
+    for one, other in zip(alone, learned.phases[3].weights, strict=True):
+        np.testing.assert_allclose(one, other, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "momentum", "adam"])
+def test_a_rate_factor_is_another_learning_rate(optimizer: str) -> None:
+    data, ends = toy_dataset(), []
+    samples = Samples(data.train_inputs, one_hot(data.train_labels, 4))
+    draws = draw_samples(np.random.default_rng(1), 240, 20, 2)
+    for rate, factor in ((0.08, 0.25), (0.02, 1.0)):
+        learning = LearningConfig(optimizer=optimizer, learning_rate=rate, batch_size=2)
+        stepper = choose_stepper(make_model("mlp", data.sample_shape, 4), learning)
+        start = Start(stepper.draw_weights(0), np.zeros((4, 4), np.float32), rate_factor=factor)
+        ends.append(stepper.train_one(label_loss, samples, start, draws))
+    for one, other in zip(*ends, strict=True):
+        np.testing.assert_allclose(one, other, rtol=0, atol=1e-6)
+
+
+def test_without_an_offset_the_compiled_steps_are_as_they_were() -> None:
+    """No offset and a factor of 1 leave nothing behind in the computation."""
+    learner = Learner.from_config(make_model("mlp", (8, 8, 1), 4), LearningConfig())
+    begun = begin_steps(learner, 4, learner.model.init(jax.random.key(0)))
+    images, targets = np.zeros((5, 8, 8, 1), np.uint8), np.zeros((5, 4), np.float32)
+
+    def steps(*own: object) -> str:
+        run = Run(begun, np.zeros((4, 4), np.float32), np.zeros((3, 1), np.int32), *own)
+        return (
+            jax.jit(sgd_steps, static_argnums=(0, 1))
+            .lower(learner, label_loss, images, targets, run)
+            .as_text()
+        )
+
+    plain = steps()
+    assert plain == steps(None, None)
+    assert len(steps(OFFSET, np.float32(0.5))) > len(plain)

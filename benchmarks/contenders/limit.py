@@ -82,6 +82,7 @@ def _train(library: ctypes.CDLL, work: Work, device: int) -> Tensors:
         0,
         _pointer(targets),
         _pointer(teacher),
+        None,
         _pointer(work.draws[device]),
         ctypes.c_int64(work.draws.shape[1]),
         ctypes.c_float(LEARNING_RATE),

@@ -29,6 +29,7 @@ __all__ = [
     "Seeds",
     "ServerState",
     "State",
+    "StepRule",
     "Tensors",
     "Upload",
     "Weights",
@@ -63,17 +64,20 @@ class Phase(NamedTuple):
     label_counts: Any  # [N_L], how often each label was drawn
 
 
+class StepRule(NamedTuple):
+    """What a kernel does in a step, beside the sample that it is for."""
+
+    rate: float
+    teacher: NDArray[np.float32]  # [N_L, N_L]
+    distillation_weight: float
+    logit_offset: NDArray[np.float32] | None = None  # [N_L], added to the logits in the loss
+
+
 class Kernel(Protocol):
     """Machine code for one model: batch-1 SGD and testing, on host arrays, one learner a call."""
 
     def train(
-        self,
-        phase: Phase,
-        samples: Samples,
-        teacher: NDArray[np.float32],
-        draws: NDArray[np.int32],
-        rate: float,
-        distillation_weight: float,
+        self, phase: Phase, samples: Samples, draws: NDArray[np.int32], rule: StepRule
     ) -> None:
         """One step of Eqs. 1, 3 or 5 for each draw [K]; changes the arrays of ``phase``."""
 
@@ -134,7 +138,9 @@ class Delivery:
     """What a link did with one payload per device in one direction."""
 
     delivered: NDArray[np.bool_]  # [D]
-    slots: NDArray[np.int64]  # [D], slots used; max_slots where it failed
+    slots: NDArray[np.int64]  # [D], slots until it was done; max_slots where it failed
+    on_air: NDArray[np.float64] | None = None
+    """[D], slots in which the device itself sent or received; None: in all of ``slots``."""
 
 
 @dataclass(frozen=True, eq=False)

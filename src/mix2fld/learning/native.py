@@ -13,7 +13,7 @@ from mix2fld.learning.sgd import Learner
 from mix2fld.learning.stepper import Draws, Learned, Start, Watch
 from mix2fld.learning.xla import XlaStepper
 from mix2fld.models.processor import usable_cores
-from mix2fld.types import Inputs, Kernel, Phase, Samples, Tensors
+from mix2fld.types import Inputs, Kernel, Phase, Samples, StepRule, Tensors
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -77,14 +77,13 @@ class NativeStepper:
     def _steps(
         self, loss: Loss, samples: Samples, phase: Phase, start: Start, draws: Draws
     ) -> None:
-        self._kernel.train(
-            phase,
-            samples,
-            np.ascontiguousarray(start.teacher),
-            np.ascontiguousarray(draws[:, 0]),
-            self._rate,
-            self._distillation_weight if loss.distils else 0.0,
+        rule = StepRule(
+            rate=self._rate * start.rate_factor,
+            teacher=start.teacher,
+            distillation_weight=self._distillation_weight if loss.distils else 0.0,
+            logit_offset=start.logit_offset,
         )
+        self._kernel.train(phase, samples, np.ascontiguousarray(draws[:, 0]), rule)
 
 
 def _begin(start: Start) -> Phase:

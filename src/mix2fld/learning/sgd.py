@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -64,6 +64,19 @@ class Steps(NamedTuple):
     optimizer_state: optax.OptState
 
 
+class Run(NamedTuple):
+    """A learner so far, with the steps that it takes next; None compiles to nothing at all.
+
+    Arrays are NumPy's or JAX's.
+    """
+
+    begun: Steps
+    teacher: Any  # [N_L, N_L]
+    draws: Any  # [K, B]
+    logit_offset: Any = None  # [N_L]
+    rate_factor: Any = None
+
+
 def cross_entropy(logits: Array, target: Array) -> Array:
     """Mean over the batch of -sum_m target_m log F_m, with F the softmax of the logits."""
     return -jnp.mean(jnp.sum(target * jax.nn.log_softmax(logits), axis=-1))
@@ -93,16 +106,14 @@ def begin_steps(learner: Learner, num_labels: int, weights: Weights) -> Steps:
     return Steps(Phase(weights, sums, counts), learner.optimizer.init(weights))
 
 
-def sgd_steps(
-    learner: Learner, loss: Loss, images: Array, targets: Array, run: tuple[Steps, Array, Array]
-) -> Steps:
+def sgd_steps(learner: Learner, loss: Loss, images: Array, targets: Array, run: Run) -> Steps:
     """Take one SGD step for each row of the draws [K, B], which name samples.
 
     Eq. 1 with ``label_loss``, Eqs. 3 and 5 with ``distillation_loss``. ``images`` [n, H, W, C],
-    ``targets`` [n, N_L]; ``run`` is the learner so far, its teacher [N_L, N_L] and its draws. The
-    outputs F that Eq. 2 averages are those of the forward pass of each step, before its update.
+    ``targets`` [n, N_L]. The outputs F that Eq. 2 averages are those of the forward pass of each
+    step, before its update and without the offset that the loss may add to the logits.
     """
-    begun, teacher, draws = run
+    offset, factor = run.logit_offset, run.rate_factor
 
     def step(steps: Steps, chosen: Array) -> tuple[Steps, None]:
         phase, labels = steps.phase, targets[chosen]
@@ -110,12 +121,16 @@ def sgd_steps(
 
         def loss_and_outputs(weights: Weights) -> tuple[Array, Array]:
             logits = learner.model.apply(weights, pixels)
-            return loss_value(loss, learner, logits, labels, teacher), jax.nn.softmax(logits)
+            adjusted = logits if offset is None else logits + offset
+            value = loss_value(loss, learner, adjusted, labels, run.teacher)
+            return value, jax.nn.softmax(logits)
 
         gradient, outputs = jax.grad(loss_and_outputs, has_aux=True)(phase.weights)
         update, optimizer_state = learner.optimizer.update(
             gradient, steps.optimizer_state, phase.weights
         )
+        if factor is not None:
+            update = jax.tree.map(lambda change: factor * change, update)
         after = Phase(
             weights=optax.apply_updates(phase.weights, update),
             output_sums=phase.output_sums + labels.T @ outputs,
@@ -123,7 +138,7 @@ def sgd_steps(
         )
         return Steps(after, optimizer_state), None
 
-    return jax.lax.scan(step, begun, draws)[0]
+    return jax.lax.scan(step, run.begun, run.draws)[0]
 
 
 def correct_predictions(model: Model, images: Array, labels: Array, weights: Weights) -> Array:

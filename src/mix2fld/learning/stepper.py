@@ -18,10 +18,14 @@ Draws = NDArray[np.int32]
 
 
 class Start(NamedTuple):
-    """Where a learner begins its steps."""
+    """Where a learner begins its steps, and what is its own in their loss and rate."""
 
     weights: Tensors
     teacher: NDArray[np.float32]  # [N_L, N_L]; zero rows switch distillation off
+    logit_offset: NDArray[np.float32] | None = None
+    """[N_L], added to the logits in the loss only: not to the outputs F, and not when testing."""
+    rate_factor: float = 1.0
+    """Multiplies the learning rate of these steps."""
 
 
 class Watch(NamedTuple):
@@ -78,6 +82,8 @@ class TestSet:
 
     def accuracies(self, models: Sequence[Tensors]) -> list[float]:
         """Test accuracy of each model; one that is given several times is tested once."""
+        if not models:
+            return []
         distinct = {id(model): model for model in models}
         counts = self._stepper.count_correct(self._held, list(distinct.values()))
         found = dict(zip(distinct, counts, strict=True))

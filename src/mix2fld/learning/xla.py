@@ -18,7 +18,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from numpy.typing import NDArray
 
 from mix2fld.learning.losses import Loss
-from mix2fld.learning.sgd import Learner, Steps, begin_steps, correct_predictions, sgd_steps
+from mix2fld.learning.sgd import Learner, Run, Steps, begin_steps, correct_predictions, sgd_steps
 from mix2fld.learning.stepper import Draws, Learned, Start, Watch
 from mix2fld.models.processor import usable_cores
 from mix2fld.types import Inputs, Model, Samples, Tensors, Weights
@@ -55,12 +55,12 @@ class XlaStepper:
         labels = starts[0].teacher.shape[0]
         weights = self._tree([np.stack(column) for column in zip(*_weights(starts), strict=True)])
         teachers, chosen = np.stack([start.teacher for start in starts]), np.stack(draws)
+        own = _offsets(starts), _factors(starts)
         steps = over_devices(begin_steps, (learner, labels), (), (weights,))
         snapshots = []
         for begin, end in pairwise([0, *watch.steps]):
-            steps = over_devices(
-                sgd_steps, (learner, loss), held, ((steps, teachers, chosen[:, begin:end]),)
-            )
+            run = Run(steps, teachers, chosen[:, begin:end], *own)
+            steps = over_devices(sgd_steps, (learner, loss), held, (run,))
             snapshots.append((end, tensors_of(pick(steps.phase.weights, watch.place))))
         phases = [pick(steps.phase, place) for place in range(len(starts))]
         return Learned([p._replace(weights=tensors_of(p.weights)) for p in phases], snapshots)
@@ -68,8 +68,9 @@ class XlaStepper:
     def train_one(self, loss: Loss, samples: Samples, start: Start, draws: Draws) -> Tensors:
         """One learner, on one core."""
         begun = self._tree(start.weights)
-        trained = _train_one(self.learner, loss, samples, (begun, start.teacher, draws))
-        return tensors_of(trained)
+        factor = None if start.rate_factor == 1 else np.float32(start.rate_factor)
+        run = (begun, start.teacher, draws, start.logit_offset, factor)
+        return tensors_of(_train_one(self.learner, loss, samples, run))
 
     def hold_tests(self, inputs: Inputs, labels: NDArray[np.int32]) -> Any:
         """The samples in batches, filled up with ones that no model can label correctly."""
@@ -148,15 +149,29 @@ def _mapped(function: Callable[..., Any], fixed: Any, shared: Any, own: Any) -> 
 
 @partial(jax.jit, static_argnums=(0, 1))
 def _train_one(learner: Learner, loss: Loss, samples: Any, run: Any) -> Weights:
-    weights, teacher, draws = run
+    weights, *rest = run
     begun = begin_steps(learner, samples.targets.shape[1], weights)
     images, targets = samples
-    steps: Steps = sgd_steps(learner, loss, images, targets, (begun, teacher, draws))
+    steps: Steps = sgd_steps(learner, loss, images, targets, Run(begun, *rest))
     return steps.phase.weights
 
 
 def _weights(starts: Sequence[Start]) -> list[Tensors]:
     return [start.weights for start in starts]
+
+
+def _offsets(starts: Sequence[Start]) -> NDArray[np.float32] | None:
+    """The offsets of all learners [D, N_L]; None if no learner has one."""
+    if all(start.logit_offset is None for start in starts):
+        return None
+    none = np.zeros(starts[0].teacher.shape[0], np.float32)
+    return np.stack([none if s.logit_offset is None else s.logit_offset for s in starts])
+
+
+def _factors(starts: Sequence[Start]) -> NDArray[np.float32] | None:
+    """The factors of all learners [D]; None if all are 1."""
+    factors = np.array([start.rate_factor for start in starts], np.float32)
+    return None if (factors == 1).all() else factors
 
 
 @lru_cache(maxsize=16)

@@ -7,6 +7,7 @@ kernel and nothing else changes.
 
 import ctypes
 import hashlib
+import os
 import shutil
 import subprocess
 import tempfile
@@ -21,8 +22,9 @@ from numpy.typing import NDArray
 
 from mix2fld.data.cache import cache_folder
 from mix2fld.data.files import LOCK, write_whole
+from mix2fld.data.private_folder import private_folder
 from mix2fld.models.processor import cpu_flags
-from mix2fld.types import Inputs, Phase, Samples, Tensors
+from mix2fld.types import Inputs, Phase, Samples, StepRule, Tensors
 
 SOURCE = Path(__file__).with_name("small_cnn.c")
 ROW = 16
@@ -44,16 +46,14 @@ class SmallCnn:
         self._count.restype = ctypes.c_int64
 
     def train(
-        self,
-        phase: Phase,
-        samples: Samples,
-        teacher: NDArray[np.float32],
-        draws: NDArray[np.int32],
-        rate: float,
-        distillation_weight: float,
+        self, phase: Phase, samples: Samples, draws: NDArray[np.int32], rule: StepRule
     ) -> None:
         """One SGD step for each draw [K]; changes weights, sums [N_L, N_L] and counts [N_L]."""
-        arrays = (*samples, teacher, draws, phase.output_sums, phase.label_counts, *phase.weights)
+        teacher = np.ascontiguousarray(rule.teacher, np.float32)
+        offset = None
+        if rule.logit_offset is not None:
+            offset = np.ascontiguousarray(rule.logit_offset, np.float32)
+        arrays = (*samples, draws, phase.output_sums, phase.label_counts, *phase.weights)
         if not all(array.flags.c_contiguous for array in arrays):
             raise ValueError("arrays must be contiguous")
         self._train(
@@ -62,10 +62,11 @@ class SmallCnn:
             ctypes.c_int(samples.inputs.dtype != np.uint8),
             _pointer(samples.targets),
             _pointer(teacher),
+            None if offset is None else _pointer(offset),
             _pointer(draws),
             ctypes.c_int64(len(draws)),
-            ctypes.c_float(rate),
-            ctypes.c_float(distillation_weight),
+            ctypes.c_float(rule.rate),
+            ctypes.c_float(rule.distillation_weight),
             _pointer(phase.output_sums),
             _pointer(phase.label_counts),
         )
@@ -103,26 +104,27 @@ def small_cnn(
     }
     command = [compiler, *FLAGS, *(f"-D{name}={size}" for name, size in sizes.items())]
     try:
-        return SmallCnn(ctypes.CDLL(str(_compiled(command))))
+        return SmallCnn(_load(_compiled(command)))
     except (OSError, subprocess.CalledProcessError):
         return None
 
 
-def _compiled(command: list[str]) -> Path:
+def _compiled(command: list[str]) -> bytes:
     """The library made by this command on this processor, from the cache if it is whole there."""
     described = f"{command}{cpu_flags()}{SOURCE.read_text(encoding='utf-8')}"
     name = f"small-cnn-{hashlib.sha256(described.encode()).hexdigest()[:16]}.so"
-    folder = cache_folder() / "native"
-    library = folder / name
-    if not _is_whole(library):
-        folder.mkdir(parents=True, exist_ok=True)
+    folder = private_folder(cache_folder() / "native")
+    if folder is None:
+        with tempfile.TemporaryDirectory() as scratch:
+            return _compile(command, Path(scratch) / name)
+    code = _read_whole(folder / name)
+    if code is None:
         with FileLock(folder / LOCK):
-            if not _is_whole(library):
-                _compile(command, library)
-    return library
+            code = _read_whole(folder / name) or _compile(command, folder / name)
+    return code
 
 
-def _compile(command: list[str], library: Path) -> None:
+def _compile(command: list[str], library: Path) -> bytes:
     with tempfile.TemporaryDirectory(dir=library.parent) as scratch:
         made = Path(scratch) / library.name
         subprocess.run(
@@ -131,15 +133,28 @@ def _compile(command: list[str], library: Path) -> None:
         code = made.read_bytes()
     write_whole(library, code)
     write_whole(_checksum_file(library), f"{hashlib.sha256(code).hexdigest()}\n".encode())
+    return code
 
 
-def _is_whole(library: Path) -> bool:
-    """Whether the bytes are those that were compiled; damaged code must not be loaded."""
+def _read_whole(library: Path) -> bytes | None:
+    """The bytes, if they are those that were compiled; damaged code must not be loaded."""
     try:
         expected = _checksum_file(library).read_bytes().strip()
-        return hashlib.sha256(library.read_bytes()).hexdigest().encode() == expected
+        code = library.read_bytes()
     except FileNotFoundError:
-        return False
+        return None
+    return code if hashlib.sha256(code).hexdigest().encode() == expected else None
+
+
+def _load(code: bytes) -> ctypes.CDLL:
+    """The library, from the very bytes that were checked and not from a file read once more.
+
+    Its file in memory stays open: the loader knows a library by its name, which has that number.
+    """
+    memory = os.memfd_create("small-cnn")
+    with os.fdopen(os.dup(memory), "wb") as file:
+        file.write(code)
+    return ctypes.CDLL(f"/proc/self/fd/{memory}")
 
 
 def _checksum_file(library: Path) -> Path:

@@ -316,9 +316,10 @@ static void pack(const weights_t *w, float *const t[6]) {
                 t[5][l * FEATURES + row * HALF + j] = w->linear[row * PARTS + j / LANES][l][j % LANES];
 }
 
-/* SGD with distillation: one step for each draw. sums [L,L] and counts [L] are added to. */
+/* SGD with distillation: one step for each draw. The loss adds offset [L], if not NULL, to the
+ * scores. sums [L,L] and counts [L] are added to. */
 void train(float *const tensors[6], const void *images, int floats, const float *targets,
-           const float *teacher, const int32_t *draws, int64_t steps, float rate, float beta,
+           const float *teacher, const float *offset, const int32_t *draws, int64_t steps, float rate, float beta,
            float *sums, float *counts) {
     weights_t w __attribute__((aligned(64)));
     memory_t m __attribute__((aligned(64)));
@@ -338,6 +339,10 @@ void train(float *const tensors[6], const void *images, int floats, const float 
                 goal[k] += beta * label[l] * teacher[l * LABELS + k];
                 sums[l * LABELS + k] += label[l] * outputs[k];
             }
+        }
+        if (offset) {
+            for (int l = 0; l < LABELS; l++) scores[l] += offset[l];
+            softmax(scores, outputs);
         }
         for (int l = 0; l < LABELS; l++) mass += goal[l];
         for (int l = 0; l < LABELS; l++) by_score[l] = mass * outputs[l] - goal[l];
