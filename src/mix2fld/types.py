@@ -77,9 +77,12 @@ class Kernel(Protocol):
     """Machine code for one model: batch-1 SGD and testing, on host arrays, one learner a call."""
 
     def train(
-        self, phase: Phase, samples: Samples, draws: NDArray[np.int32], rule: StepRule
+        self, phase: Phase, sets: tuple[Samples, ...], draws: NDArray[np.int32], rule: StepRule
     ) -> None:
-        """One step of Eqs. 1, 3 or 5 for each draw [K]; changes the arrays of ``phase``."""
+        """One step of Eqs. 1, 3 or 5 for each draw [K]; changes the arrays of ``phase``.
+
+        Of two sets of samples, the second follows on the first in what draws name.
+        """
 
     def count_correct(self, tensors: Tensors, inputs: Inputs, labels: NDArray[np.int32]) -> int:
         """How many samples get their label."""

@@ -52,8 +52,12 @@ class Stepper(Protocol):
     def draw_weights(self, seed: int) -> Tensors:
         """The model's initial weights for one seed."""
 
-    def hold(self, samples: Samples) -> Any:
-        """The samples where many learners' steps can read them, for ``train``."""
+    def hold(self, samples: Samples, extra: Samples | None = None) -> Any:
+        """The samples where many learners' steps can read them, for ``train``.
+
+        Draws from ``len(samples.targets)`` on point into ``extra``, whose inputs may be stored in
+        another type.
+        """
 
     def train(
         self, loss: Loss, held: Any, starts: Sequence[Start], draws: Sequence[Draws], watch: Watch
