@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from mix2fld.protocol import PROTOCOLS
 from mix2fld.runs.loop import Watcher
 from mix2fld.runs.simulation import make_simulation, run
-from mix2fld.types import Dimensions
+from mix2fld.types import Dimensions, SampleFormat
 from toys import CoinLink, toy_config, toy_dataset
 
 
@@ -21,7 +21,7 @@ def _with_the_row(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(PROTOCOLS, "largest", LARGEST)
 
 
-DIMS = Dimensions(((3, 5), (5,)), 4, (8, 8, 1), 10, 8)
+DIMS = Dimensions(((3, 5), (5,)), 4, SampleFormat((8, 8, 1)), 10, 8, (8, 8, 1))
 
 
 class StopAfter(Watcher):

@@ -28,7 +28,7 @@ from mix2fld.link.payloads.gaussian import lloyd_max, mean_largest
 from mix2fld.link.payloads.positions import decode_positions, encode_positions, most_bits
 from mix2fld.link.payloads.rotated_plan import make_plan
 from mix2fld.link.payloads.rotation import Rotation, block_sizes, hadamard
-from mix2fld.types import Dimensions
+from mix2fld.types import Dimensions, SampleFormat
 
 PAPER = 12_544
 CODECS = {
@@ -43,7 +43,7 @@ CODECS = {
 
 
 def dims_of(size: int) -> Dimensions:
-    return Dimensions(((size,),), 4, (8, 8, 1), 10, 8)
+    return Dimensions(((size,),), 4, SampleFormat((8, 8, 1)), 10, 8, (8, 8, 1))
 
 
 def an_update(size: int, seed: int = 0) -> np.ndarray:

@@ -16,8 +16,9 @@ def to_bits(codes: NDArray[Any], width: int) -> Bits:
     return bits[:, room - width :].ravel()
 
 
-def from_bits(bits: Bits, count: int, width: int) -> NDArray[np.uint32]:
-    """The ``count`` codes that ``to_bits`` took apart."""
+def from_bits(bits: Bits, width: int, count: int = -1) -> NDArray[np.uint32]:
+    """The codes that ``to_bits`` took apart; of width 0 there may be any ``count``."""
+    count = len(bits) // width if count < 0 else count
     room = 16 if width <= 16 else 32
     padded = np.zeros((count, room), np.uint8)
     padded[:, room - width :] = bits.reshape(count, width)
@@ -32,4 +33,4 @@ def pack(codes: NDArray[Any], width: int) -> bytes:
 def unpack(data: bytes, count: int, width: int) -> NDArray[np.uint16]:
     """``count`` codes of at most 16 bits each, as ``pack`` wrote them."""
     packed = np.unpackbits(np.frombuffer(data, np.uint8), count=count * width)
-    return from_bits(packed, count, width).astype(np.uint16)
+    return from_bits(packed, width, count).astype(np.uint16)

@@ -46,7 +46,7 @@ def decode_positions(bits: Bits, count: int, size: int) -> tuple[NDArray[np.int6
     if len(head) < count * lower or len(ends) < count:
         raise PayloadError(f"positions: fewer than {count}")
     upper = np.diff(ends, prepend=-1) - 1
-    rest = from_bits(head, count, lower).astype(np.int64)
+    rest = from_bits(head, lower, count).astype(np.int64)
     places = np.cumsum((upper << lower) + rest + 1) - 1
     if count and places[-1] >= size:
         raise PayloadError(f"positions: {places[-1]}; must be below {size}")

@@ -107,8 +107,8 @@ class RotatedUpdate:
         parts = zip(codes, plan.parts, strict=True)
         return Codes(
             bits,
-            int(from_bits(norm, 1, plan.norm_bits)[0]),
-            tuple(from_bits(code, part.groups, part.width) for code, part in parts),
+            int(from_bits(norm, plan.norm_bits)[0]),
+            tuple(from_bits(code, part.width) for code, part in parts),
         )
 
     def _bits(self, room: int | None, size: int) -> int:
