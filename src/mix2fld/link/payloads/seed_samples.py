@@ -95,8 +95,8 @@ def _label_bits(dims: Dimensions) -> int:
     bits = (dims.num_labels - 1).bit_length()
     if bits > MOST_LABEL_BITS:
         raise InputError(
-            f"num_labels = {dims.num_labels}: seed samples carry labels of up to {MOST_LABEL_BITS} bits; "
-            f"must be at most {2**MOST_LABEL_BITS}"
+            f"num_labels = {dims.num_labels}: seed samples carry labels of up to "
+            f"{MOST_LABEL_BITS} bits; must be at most {2**MOST_LABEL_BITS}"
         )
     return bits
 
