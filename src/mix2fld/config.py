@@ -134,11 +134,11 @@ class LearningConfig(Section):
     unseen_labels: Literal["skip", "zero"] = "skip"
     """A label that a device never drew: skipped in the mean, or averaged in as zeros."""
     logit_adjustment: AutoOrNotNegative = "auto"
-    """Local loss: tau, weight of the log of a device's label frequencies; 0: off; auto: protocol's."""
+    """Weight tau of log label frequencies in the local loss; 0: off; auto: as the protocol's."""
     prior_floor: Annotated[float, Field(gt=0, le=1)] = 1e-4
     """Logit adjustment: frequency that a rarer label of a device counts as."""
     device_model: Literal["auto", "trained", "mean"] = "auto"
-    """Model a device uses: trained, mean of before and after the local phase; auto: protocol's."""
+    """Model that a device uses: trained, or mean of before and after; auto: as the protocol's."""
     student_start: Literal["continue", "fresh"] = "continue"
     """The server's student continues from the last global model, or starts untrained each round."""
 
