@@ -4,6 +4,7 @@ Where the paper is silent or contradicts itself, the default is our decision and
 are the literal readings; ``docs/decisions`` gives the reasons. This module imports no JAX.
 """
 
+import math
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -33,12 +34,33 @@ def _as_participants(value: Any) -> Any:
     raise ValueError("must be all, a number of devices from 1, or a fraction above 0 and up to 1")
 
 
+def _as_evaluated(value: Any) -> Any:
+    value = _as_number(value)
+    number = isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= LARGEST
+    if value in ("auto", "all") or number:
+        return value
+    raise ValueError(f"must be all, a number of devices from 1, or auto (at most {AUTO_EVALUATED})")
+
+
+def _as_step_us(value: Any) -> Any:
+    listed = value if isinstance(value, (list, tuple)) else [value]
+    if listed and all(_is_cost(one) for one in listed):
+        return tuple(map(float, listed)) if listed is value else float(value)
+    raise ValueError("must be 0 or more microseconds, or a list of them, one for each device")
+
+
+def _is_cost(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < math.inf
+
+
 Listed = BeforeValidator(_as_tuple)
 AsNumber = BeforeValidator(_as_number)
 LARGEST = 2**63 - 1
+AUTO_EVALUATED = 100
 Positive = Annotated[int, Field(ge=1, le=LARGEST)]
 Count = Annotated[int, Field(ge=0, le=LARGEST)]
 PositiveFloat = Annotated[float, Field(gt=0)]
+Spread = Annotated[float, Field(ge=0, le=10)]
 
 
 class Section(BaseModel):
@@ -208,8 +230,10 @@ class ClockConfig(Section):
 
     computing_time: Literal["stated", "measured"] = "stated"
     """Charge the stated costs below (reproducible), or the time measured on this machine."""
-    device_step_us: Annotated[float, Field(ge=0)] = 100
-    """Stated time of one SGD step on a device."""
+    device_step_us: Annotated[float | tuple[float, ...], BeforeValidator(_as_step_us)] = 100.0
+    """Stated time of one SGD step on a device: one value, or one for each device."""
+    device_step_spread: Spread = 0
+    """Devices of different speed: sigma of a log-normal factor on device_step_us, drawn once."""
     server_step_us: Annotated[float, Field(ge=0)] = 100
     """Stated time of one SGD step at the server."""
 
@@ -225,6 +249,10 @@ class Config(Section):
     """Communication rounds."""
     participants: Annotated[Literal["all"] | int | float, BeforeValidator(_as_participants)] = "all"
     """Devices sampled in each round: all, a number, or a fraction such as 0.1."""
+    evaluated_devices: Annotated[Literal["auto", "all"] | int, BeforeValidator(_as_evaluated)] = (
+        "auto"
+    )
+    """Devices whose accuracy is measured: all, or so many, drawn once; auto: all, at most 100."""
     tolerance: PositiveFloat = 0.05
     """Relative change below which the stopping rule holds, epsilon."""
     stop_when_converged: bool = False
@@ -246,9 +274,15 @@ class Config(Section):
                 raise InputError(
                     f"{name} = {list(values)}: must name at least one, and each only once"
                 )
-        if isinstance(self.participants, int) and self.participants > self.data.devices:
+        for name in ("participants", "evaluated_devices"):
+            count = getattr(self, name)
+            if isinstance(count, int) and count > self.data.devices:
+                raise InputError(f"{name} = {count}: must be at most devices = {self.data.devices}")
+        costs = self.clock.device_step_us
+        if isinstance(costs, tuple) and len(costs) != self.data.devices:
             raise InputError(
-                f"participants = {self.participants}: must be at most devices = {self.data.devices}"
+                f"device_step_us: {len(costs)} values; must be one, or one for each of devices = "
+                f"{self.data.devices}"
             )
         return self
 
@@ -260,6 +294,14 @@ class Config(Section):
         if isinstance(self.participants, int):
             return self.participants
         return max(1, round(self.participants * self.data.devices))
+
+    @property
+    def devices_evaluated(self) -> int:
+        """Number of devices whose accuracy is measured."""
+        if isinstance(self.evaluated_devices, int):
+            return self.evaluated_devices
+        most = AUTO_EVALUATED if self.evaluated_devices == "auto" else self.data.devices
+        return min(most, self.data.devices)
 
     @classmethod
     def of(cls, **fields: Any) -> Self:

@@ -83,10 +83,10 @@ class LocalFleet:
             packets[device], after[device] = prepare_upload(
                 self._scenario.wire, states[device], result, own, turn, lost
             )
-        weights = {device: result.weights for device, result in local.items()}
+        weights = {d: result.weights for d, result in local.items() if d in order.evaluated}
         seen = Seen(weights, order.reference, learned.snapshots if watched else [])
         share = min(1.0, usable_cores() / len(order.asked))
-        return after, Trained(packets, seen, computing_seconds=seconds * share)
+        return after, Trained(packets, seen, dict.fromkeys(order.asked, seconds * share))
 
     def deliver(self, states: States, outcome: Outcome) -> tuple[States, Delivered]:
         """Settle the uploads; who receives the download takes it over."""
