@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mix2fld.runs.metrics import device_accuracies
+from mix2fld.runs.metrics import device_accuracies, device_seconds
 from mix2fld.runs.reader import LoadedRun
 
 Floats = NDArray[np.float64]
@@ -134,8 +134,8 @@ def _once_a_round(run: LoadedRun, measure: str) -> list[Point]:
             own = info["accuracy"]
             mean = np.mean(device_accuracies(own))
             accuracy = own["reference"] if measure == "reference" else mean
-            local = [p["computing"] for p in info["curve"] if p["event"] == "local"]
-            at = {**before, "computing": local[-1] if local else spent["computing"]}
+            trained = before["computing"] + device_seconds(info, before["computing"])
+            at = {**before, "computing": trained}
         if accuracy is not None:
             points.append(_point(at, info["round"], accuracy))
     return points

@@ -46,14 +46,14 @@ def seconds_by_part(rounds: Rounds) -> list[dict[str, float]]:
         on_air, computing = info["seconds"]["communication"], info["seconds"]["computing"]
         slots = info["slots"]["up"] + info["slots"]["down"]
         uplink = on_air * info["slots"]["up"] / slots if slots else 0.0
-        device = min(_device_seconds(info, clock), computing)
+        device = min(device_seconds(info, clock), computing)
         parts = (uplink, on_air - uplink, device, computing - device)
         split.append(dict(zip(PARTS, parts, strict=True)))
         clock += computing
     return split
 
 
-def _device_seconds(info: dict[str, Any], clock: float) -> float:
+def device_seconds(info: dict[str, Any], clock: float) -> float:
     """Of the slowest device; older records say it only in the curve of the reference device."""
     if "slowest" in info:
         return float(info["slowest"]["seconds"])
