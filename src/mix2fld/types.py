@@ -166,7 +166,9 @@ class Delivery:
     """What a link did with one payload per device in one direction."""
 
     delivered: NDArray[np.bool_]  # [D]
-    slots: NDArray[np.int64]  # [D], slots used; max_slots where it failed
+    slots: NDArray[np.int64]  # [D], slots until it was done; max_slots where it failed
+    on_air: NDArray[np.float64] | None = None
+    """[D], slots in which the device itself sent or received; None: in all of ``slots``."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -84,6 +84,8 @@ class TestSet:
 
     def accuracies(self, models: Sequence[Tensors]) -> list[float]:
         """Test accuracy of each model; one that is given several times is tested once."""
+        if not models:
+            return []
         distinct = {id(model): model for model in models}
         counts = self._stepper.count_correct(self._held, list(distinct.values()))
         found = dict(zip(distinct, counts, strict=True))
