@@ -1,6 +1,5 @@
 """Simulated seconds. Communication and computing are kept apart; neither is ever wall time."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -28,7 +27,7 @@ class Clock:
 class Slowest(NamedTuple):
     """The device that a round's local phase waited for (decision 13)."""
 
-    device: int
+    device: int | None  # None in a round in which no device could be asked
     seconds: float
 
 
@@ -40,15 +39,6 @@ def device_step_us(config: Config) -> NDArray[np.float64]:
         return stated
     drawn = stream(config.seed[0], "device speeds").standard_normal(devices)
     return stated * np.exp(clock.device_step_spread * drawn)
-
-
-def slowest(seconds: Mapping[int, float]) -> Slowest:
-    """Who computed longest; of several the first."""
-    return max((Slowest(device, spent) for device, spent in seconds.items()), key=_by_seconds)
-
-
-def _by_seconds(one: Slowest) -> float:
-    return one.seconds
 
 
 def transfer_seconds(link: Link, delivery: Delivery) -> float:

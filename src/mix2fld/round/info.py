@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mix2fld.round.clock import Clock, slowest
+from mix2fld.round.clock import Clock, Slowest
 from mix2fld.round.scenario import Scenario
 from mix2fld.round.state import RunState
 from mix2fld.types import Delivery
@@ -31,7 +31,7 @@ class Observed(NamedTuple):
 
     before: RunState
     computing: Mapping[int, float]  # seconds of each device that was asked to take part
-    trained: Clock  # when the devices had done their steps
+    slowest: Slowest  # of these devices
     up: Transfer
     down: Transfer
     after: RunState
@@ -76,14 +76,14 @@ class Measured(NamedTuple):
 
 def record(seen: Observed, measured: Measured, scenario: Scenario) -> RoundInfo:
     """Write down what happened in a round."""
-    before, computing, trained, up, down, after, change = seen
+    before, computing, slowest, up, down, after, change = seen
     reference, evaluated = scenario.reference, list(scenario.evaluated)
     accuracies = after.roster.accuracies
     curve = []
     if measured.at_first is not None:
         curve.append(_curve_point(0, measured.at_first, "start", before.clock))
-    last = slowest(computing)
-    own = computing.get(reference, last.seconds) / last.seconds if last.seconds else 1.0
+    trained = before.clock.after(computing=slowest.seconds)
+    own = computing.get(reference, slowest.seconds) / slowest.seconds if slowest.seconds else 1.0
     steps = measured.on_the_way[-1][0]
     done_before = before.round_number * steps
     for step, accuracy in measured.on_the_way:
@@ -116,7 +116,7 @@ def record(seen: Observed, measured: Measured, scenario: Scenario) -> RoundInfo:
             "communication": after.clock.communication - before.clock.communication,
             "computing": after.clock.computing - before.clock.computing,
         },
-        slowest=last._asdict(),
+        slowest=slowest._asdict(),
         change=change,
         converged=change is not None and change < scenario.config.tolerance,
         seeds={

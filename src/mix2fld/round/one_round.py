@@ -14,7 +14,7 @@ from mix2fld.device.uplinks import Turn
 from mix2fld.learning.stepper import snapshot_steps
 from mix2fld.link import Direction, PayloadError, check_delivery
 from mix2fld.round.checks import check_upload
-from mix2fld.round.clock import Clock, computing_seconds, slowest, transfer_seconds
+from mix2fld.round.clock import Clock, Slowest, computing_seconds, transfer_seconds
 from mix2fld.round.fleet_interface import Fleet, Order, Outcome, Trained
 from mix2fld.round.info import Measured, Observed, RoundInfo, Transfer, record
 from mix2fld.round.participation import draw_participants
@@ -58,7 +58,8 @@ def run_round(scenario: Scenario, fleet: Fleet, state: RunState) -> tuple[RunSta
 
     known, measured = _measure(scenario, fleet, state, trained, server)
     computing = _computing(scenario, order, trained)
-    trained_at = state.clock.after(computing=slowest(computing).seconds)
+    slowest = _slowest(scenario, computing)
+    trained_at = state.clock.after(computing=slowest.seconds)
     clock = trained_at.after(
         communication=transfer_seconds(scenario.link, up.delivery)
         + transfer_seconds(scenario.link, down.delivery)
@@ -69,7 +70,7 @@ def run_round(scenario: Scenario, fleet: Fleet, state: RunState) -> tuple[RunSta
     roster = _update(state.roster, order, available, outcome, known)
     after = RunState(order.round_number, devices, server, clock, roster, link)
     change = relative_change(state.server, server)
-    seen = Observed(state, computing, trained_at, up, down, after, change)
+    seen = Observed(state, computing, slowest, up, down, after, change)
     return after, record(seen, measured, scenario)
 
 
@@ -181,6 +182,16 @@ def _computing(scenario: Scenario, order: Order, trained: Trained) -> dict[int, 
         d: computing_seconds(config.clock, costs[d], steps, measured.get(d, 0.0))
         for d in order.asked
     }
+
+
+def _slowest(scenario: Scenario, computing: dict[int, float]) -> Slowest:
+    """Who the round waits for; without any device it lasts as long as with the slowest of all."""
+    config = scenario.config
+    if not computing:
+        steps, cost = config.learning.local_steps, max(scenario.step_us)
+        return Slowest(None, computing_seconds(config.clock, cost, steps, measured=0.0))
+    device = max(computing, key=computing.__getitem__)
+    return Slowest(device, computing[device])
 
 
 def _measure(
