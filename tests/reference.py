@@ -21,6 +21,8 @@ from reference_equations import (
     Seed,
     all_groups,
     learn,
+    learning_rate,
+    logit_offset,
     mean_outputs,
     mean_weights,
     mixed_seeds,
@@ -189,8 +191,11 @@ class Reference:
         samples = self.samples[device]
         draws = self.draws(len(samples), self.config.learning.local_steps, "draws", p, device)
         teacher = state.teachers[device] if self.protocol == "fd" else None
-        weights = state.weights[device]
-        return learn(self.network, weights, samples, draws, teacher, self.config.learning)
+        weights, learning = state.weights[device], self.config.learning
+        rate = learning_rate(learning, p, self.config.rounds)
+        learning = learning.model_copy(update={"learning_rate": rate})
+        offset = logit_offset(samples, learning)
+        return learn(self.network, weights, samples, draws, teacher, learning, offset)
 
     def server_step(self, state: State, p: int, inbox: dict[int, tuple[Weights, Outputs]]) -> State:
         """Lines 8 to 10, for what was delivered."""
@@ -281,8 +286,8 @@ class Reference:
         config = self.config.seeding
         pixels = self.samples[0][0][0].size
         mixed = 1 if self.protocol == "fld" else len(config.ratios)
-        seed_bits = config.seed_bits_per_pixel * pixels + mixed * ceil(log2(self.num_labels))
-        return 32 * self.num_labels**2 + with_seeds * config.seed_samples * seed_bits
+        each = config.seed_bits * pixels + mixed * ceil(log2(self.num_labels))
+        return 32 * self.num_labels**2 + with_seeds * config.seed_samples * each
 
     def download_bits(self) -> int:
         """B_dn: outputs in FD, weights elsewhere."""

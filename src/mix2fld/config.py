@@ -5,6 +5,7 @@ are the literal readings; ``docs/decisions`` gives the reasons. This module impo
 """
 
 import math
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -20,8 +21,27 @@ def _as_tuple(value: Any) -> Any:
     return (value,) if isinstance(value, (str, int, float)) else value
 
 
-def _as_number(value: Any) -> Any:
-    return int(value) if isinstance(value, str) and value.isdecimal() else value
+def _as_seed_bits(value: Any) -> Any:
+    number = int(value) if isinstance(value, str) and value.isdecimal() else value
+    if isinstance(number, int) and not isinstance(number, bool) and number in (*range(1, 17), 32):
+        return number
+    raise ValueError("must be a number of bits from 1 to 16, or 32")
+
+
+def _auto_or(accepts: Callable[[float], bool], words: str) -> BeforeValidator:
+    """``auto``, or a number of which ``accepts`` is true; it may be written as text."""
+
+    def read(value: Any) -> Any:
+        if value == "auto":
+            return value
+        number = math.nan
+        with suppress(ValueError, TypeError):
+            number = math.nan if isinstance(value, bool) else float(value)
+        if not (math.isfinite(number) and accepts(number)):
+            raise ValueError(f"must be auto, or {words}")
+        return number
+
+    return BeforeValidator(read)
 
 
 def _as_participants(value: Any) -> Any:
@@ -35,7 +55,7 @@ def _as_participants(value: Any) -> Any:
 
 
 def _as_evaluated(value: Any) -> Any:
-    value = _as_number(value)
+    value = int(value) if isinstance(value, str) and value.isdecimal() else value
     number = isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= LARGEST
     if value in ("auto", "all") or number:
         return value
@@ -54,7 +74,12 @@ def _is_cost(value: Any) -> bool:
 
 
 Listed = BeforeValidator(_as_tuple)
-AsNumber = BeforeValidator(_as_number)
+AutoOrPositive = Annotated[
+    Literal["auto"] | float, _auto_or(lambda value: value > 0, "a number above 0")
+]
+AutoOrNotNegative = Annotated[
+    Literal["auto"] | float, _auto_or(lambda value: value >= 0, "a number from 0")
+]
 LARGEST = 2**63 - 1
 AUTO_EVALUATED = 100
 Positive = Annotated[int, Field(ge=1, le=LARGEST)]
@@ -115,6 +140,8 @@ class LearningConfig(Section):
     """sgd, momentum or adam; its state is reset in every local phase and every conversion."""
     learning_rate: PositiveFloat = 0.01
     """Step size, eta."""
+    final_learning_rate: AutoOrPositive = "auto"
+    """Step size of the last round, reached geometrically; auto: as the protocol recommends."""
     batch_size: Positive = 1
     """Samples per SGD step."""
     local_steps: Positive = 6400
@@ -129,6 +156,12 @@ class LearningConfig(Section):
     """Teacher of a soft label: the mixture of its labels' outputs, or its dominant label's."""
     unseen_labels: Literal["skip", "zero"] = "skip"
     """A label that a device never drew: skipped in the mean, or averaged in as zeros."""
+    logit_adjustment: AutoOrNotNegative = "auto"
+    """Weight tau of log label frequencies in the local loss; 0: off; auto: as the protocol's."""
+    prior_floor: Annotated[float, Field(gt=0, le=1)] = 1e-4
+    """Logit adjustment: frequency that a rarer label of a device counts as."""
+    device_model: Literal["auto", "trained", "mean"] = "auto"
+    """Model that a device uses: trained, or mean of before and after; auto: as the protocol's."""
     student_start: Literal["continue", "fresh"] = "continue"
     """The server's student continues from the last global model, or starts untrained each round."""
 
@@ -162,9 +195,9 @@ class SeedingConfig(Section):
     reuse_pairs: bool = True
     """Reuse pairs of mixed-up samples if there are fewer than N_I needs."""
     inverse_clip: bool = False
-    """Clip pixels of inverse-Mixup samples to the range of real pixels."""
-    seed_bits_per_pixel: Annotated[Literal[8, 32], AsNumber] = 8
-    """Bits per pixel of a seed sample: 8 rounds mixed-up pixels, 32 sends floats."""
+    """Clip values of inverse-Mixup samples to the range of real ones."""
+    seed_bits: Annotated[int, BeforeValidator(_as_seed_bits)] = 8
+    """Bits per value (pixel) of a seed sample: 1 to 16 round it to even steps, 32 sends floats."""
     lost_seeds: Literal["resend", "drop"] = "resend"
     """Seeds lost in an outage: retransmitted, and charged, with the next upload; or dropped."""
 
