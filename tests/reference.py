@@ -7,7 +7,7 @@ the partition, the initial weights and the order in which groups are tried are g
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from math import ceil, log2
+from math import ceil, exp, log2
 
 import numpy as np
 from numpy.linalg import norm
@@ -68,6 +68,7 @@ class Record:
     listening: int  # devices of this round and of the next, who take the multicast
     bits: tuple[int, int]  # up: of all devices; down: of the one multicast
     slots: tuple[int, int]
+    slowest: int
     change: float | None
 
 
@@ -177,7 +178,7 @@ class Reference:
             teachers=teachers,
             memories=memories,
             communication=before.communication + sum(slots) * channel.slot_ms / 1000,
-            computing=before.computing + self.computing_seconds(updated),
+            computing=before.computing + self.computing_seconds(asked, updated),
         )
         return after, Record(
             asked=asked,
@@ -187,6 +188,7 @@ class Reference:
             listening=len(audience),
             bits=(sum(bits_up), max(bits_down)),
             slots=slots,
+            slowest=max(asked, key=lambda d: (self.step_us(d), -d)),
             change=relative_change(before, after),
         )
 
@@ -357,11 +359,19 @@ class Reference:
             slots.append(t if received >= bits[d] else None)
         return slots
 
-    def computing_seconds(self, updated: bool) -> float:
+    def step_us(self, device: int) -> float:
+        """What a step takes on a device: as stated, times exp(sigma z) with z drawn for each."""
+        clock, devices = self.config.clock, len(self.samples)
+        stated = clock.device_step_us
+        one = stated if isinstance(stated, float) else stated[device]
+        z = stream(self.config.seed[0], "device speeds").standard_normal(devices)[device]
+        return one * exp(clock.device_step_spread * z)
+
+    def computing_seconds(self, asked: list[int], updated: bool) -> float:
         """Decision 13: a stated cost for each step of a device, and of the server's student."""
         learning, clock = self.config.learning, self.config.clock
         converted = updated and self.protocol in MAKE_SEEDS
-        device_us = learning.local_steps * clock.device_step_us
+        device_us = learning.local_steps * max(self.step_us(d) for d in asked)
         server_us = learning.server_steps * clock.server_step_us if converted else 0.0
         return (device_us + server_us) * 1e-6
 

@@ -182,7 +182,8 @@ def run_both(config: Config, rounds: int = 2) -> tuple[list[State], list[Record]
         for d, (weights, _) in record.phases.items():
             used = model_in_use(begun[d], weights, config.learning)
             reached[d] = accuracy(oracle.network, used, the_tests())
-        assert info.accuracy["devices"] == reached
+        assert info.accuracy["devices"] == [reached[d] for d in info.accuracy["measured"]]
+        assert info.slowest["device"] == record.slowest
         if expected.global_weights is not None:
             of_server = accuracy(oracle.network, expected.global_weights, the_tests())
             assert info.accuracy["global"] == of_server
@@ -321,6 +322,21 @@ def test_some_devices_take_part(protocol: str) -> None:
         assert all(before.weights[d] is after.weights[d] for d in others)
         kept += len(others)
     assert kept
+
+
+@pytest.mark.parametrize(
+    ("stated", "spread"),
+    [((70.0, 10.0, 25.0, 40.0), 0.0), (70.0, 0.8), ((5.0, 9.0, 1.0, 7.0), 0.4)],
+)
+def test_devices_of_different_speed(stated: Any, spread: float) -> None:
+    """The clock waits for the slowest device of those that take part."""
+    config = a_config("fl", participants=2, **PARTICIPATION["fl"])
+    same, _ = run_both(config, rounds=4)
+    other = config.replace(device_step_us=stated, device_step_spread=spread, evaluated_devices=3)
+    states, records = run_both(other, rounds=4)
+    assert len({record.slowest for record in records}) > 1
+    assert states[-1].computing != same[-1].computing
+    assert how_far(states[-1], same[-1]) == 0
 
 
 # Every reading that the paper's words allow besides the decision, all at once.

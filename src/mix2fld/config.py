@@ -64,6 +64,25 @@ def _as_update_bits(value: Any) -> Any:
     raise ValueError(f"must be auto, or {LEAST_UPDATE_BITS} bits or more")
 
 
+def _as_evaluated(value: Any) -> Any:
+    value = int(value) if isinstance(value, str) and value.isdecimal() else value
+    number = isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= LARGEST
+    if value in ("auto", "all") or number:
+        return value
+    raise ValueError(f"must be all, a number of devices from 1, or auto (at most {AUTO_EVALUATED})")
+
+
+def _as_step_us(value: Any) -> Any:
+    listed = value if isinstance(value, (list, tuple)) else [value]
+    if listed and all(_is_cost(one) for one in listed):
+        return tuple(map(float, listed)) if listed is value else float(value)
+    raise ValueError("must be 0 or more microseconds, or a list of them, one for each device")
+
+
+def _is_cost(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < math.inf
+
+
 Listed = BeforeValidator(_as_tuple)
 AutoOrPositive = Annotated[
     Literal["auto"] | float, _auto_or(lambda value: value > 0, "a number above 0")
@@ -74,9 +93,11 @@ AutoOrNotNegative = Annotated[
 LARGEST = 2**63 - 1
 LEAST_UPDATE_BITS = 20
 """The smallest upload of an update: a norm, and one coordinate of many with its sign."""
+AUTO_EVALUATED = 100
 Positive = Annotated[int, Field(ge=1, le=LARGEST)]
 Count = Annotated[int, Field(ge=0, le=LARGEST)]
 PositiveFloat = Annotated[float, Field(gt=0)]
+Spread = Annotated[float, Field(ge=0, le=10)]
 
 
 class Section(BaseModel):
@@ -279,8 +300,10 @@ class ClockConfig(Section):
 
     computing_time: Literal["stated", "measured"] = "stated"
     """Charge the stated costs below (reproducible), or the time measured on this machine."""
-    device_step_us: Annotated[float, Field(ge=0)] = 100
-    """Stated time of one SGD step on a device."""
+    device_step_us: Annotated[float | tuple[float, ...], BeforeValidator(_as_step_us)] = 100.0
+    """Stated time of one SGD step on a device: one value, or one for each device."""
+    device_step_spread: Spread = 0
+    """Devices of different speed: sigma of a log-normal factor on device_step_us, drawn once."""
     server_step_us: Annotated[float, Field(ge=0)] = 100
     """Stated time of one SGD step at the server."""
 
@@ -296,6 +319,10 @@ class Config(Section):
     """Communication rounds."""
     participants: Annotated[Literal["all"] | int | float, BeforeValidator(_as_participants)] = "all"
     """Devices sampled in each round: all, a number, or a fraction such as 0.1."""
+    evaluated_devices: Annotated[Literal["auto", "all"] | int, BeforeValidator(_as_evaluated)] = (
+        "auto"
+    )
+    """Devices whose accuracy is measured: all, or so many, drawn once; auto: all, at most 100."""
     tolerance: PositiveFloat = 0.05
     """Relative change below which the stopping rule holds, epsilon."""
     stop_when_converged: bool = False
@@ -318,9 +345,15 @@ class Config(Section):
                 raise InputError(
                     f"{name} = {list(values)}: must name at least one, and each only once"
                 )
-        if isinstance(self.participants, int) and self.participants > self.data.devices:
+        for name in ("participants", "evaluated_devices"):
+            count = getattr(self, name)
+            if isinstance(count, int) and count > self.data.devices:
+                raise InputError(f"{name} = {count}: must be at most devices = {self.data.devices}")
+        costs = self.clock.device_step_us
+        if isinstance(costs, tuple) and len(costs) != self.data.devices:
             raise InputError(
-                f"participants = {self.participants}: must be at most devices = {self.data.devices}"
+                f"device_step_us: {len(costs)} values; must be one, or one for each of devices = "
+                f"{self.data.devices}"
             )
         return self
 
@@ -332,6 +365,14 @@ class Config(Section):
         if isinstance(self.participants, int):
             return self.participants
         return max(1, round(self.participants * self.data.devices))
+
+    @property
+    def devices_evaluated(self) -> int:
+        """Number of devices whose accuracy is measured."""
+        if isinstance(self.evaluated_devices, int):
+            return self.evaluated_devices
+        most = AUTO_EVALUATED if self.evaluated_devices == "auto" else self.data.devices
+        return min(most, self.data.devices)
 
     @classmethod
     def of(cls, **fields: Any) -> Self:

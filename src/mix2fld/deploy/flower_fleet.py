@@ -75,10 +75,10 @@ class FlowerFleet:
         """Ask for uploads, and take those that can be taken."""
         started = time.monotonic()
         answers = self._collect(order)
-        slowest = max((answer.seconds for answer in answers.values()), default=0.0)
-        elsewhere = max(0.0, time.monotonic() - started - slowest)
+        seconds = {device: answer.seconds for device, answer in answers.items()}
+        elsewhere = max(0.0, time.monotonic() - started - max(seconds.values(), default=0.0))
         packets = {device: answer.packet for device, answer in answers.items()}
-        return states, TrainedFleet(packets, Answers(answers, order.reference), slowest, elsewhere)
+        return states, TrainedFleet(packets, Answers(answers, order.reference), seconds, elsewhere)
 
     def deliver(self, states: States, outcome: Outcome) -> tuple[States, Delivered]:
         """Send the download; how its upload fared, a device hears with its next order.
