@@ -12,7 +12,7 @@ from mix2fld.round.participation import draw_participants
 from mix2fld.runs.simulation import Simulation, make_simulation, run
 from mix2fld.runs.trees import difference, put_together, take_apart
 from mix2fld.types import Local
-from toys import CoinLink, DeadLink, toy_config, toy_dataset
+from toys import CoinLink, DeadDownlink, DeadLink, toy_config, toy_dataset
 
 every_protocol = pytest.mark.parametrize("name", PROTOCOLS)
 
@@ -164,13 +164,3 @@ def test_every_state_survives_a_checkpoint(name: str) -> None:
     expected, expected_info = simulation.run_round(state)
     assert info == expected_info
     assert take_apart(after.tree())[0] == take_apart(expected.tree())[0]
-
-
-class DeadDownlink(DeadLink):
-    """Uploads arrive at once, downloads never."""
-
-    def deliver(self, direction, bits, rng):
-        outage = super().deliver(direction, bits, rng)
-        if direction == "downlink":
-            return outage
-        return type(outage)(delivered=np.ones(len(bits), bool), slots=np.zeros(len(bits), int))

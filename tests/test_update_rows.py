@@ -13,7 +13,7 @@ from mix2fld.round.one_round import run_round
 from mix2fld.runs.simulation import Simulation, check, make_simulation, run
 from mix2fld.server.updates import add_mean_update
 from mix2fld.types import ServerState, Update, Upload
-from toys import CoinLink, toy_config, toy_dataset
+from toys import CoinLink, DeadDownlink, toy_config, toy_dataset
 
 WITH_FEEDBACK = ("topk", "stc", "sign")
 WITHOUT = ("eden", "murmur")
@@ -107,20 +107,14 @@ def test_an_update_is_counted_from_the_last_download_that_this_device_received(n
 
 
 def test_without_downloads_updates_get_longer() -> None:
-    """Nothing comes down: the base stays where it was, and updates get longer."""
-    simulation = simulation_of("murmur", CoinLink(), rounds=3)
-    state, norms = simulation.start(), []
+    """The base stays where it was; all that was learned since is sent again."""
+    simulation = simulation_of("murmur", DeadDownlink(), rounds=3)
+    fleet, state, norms = Recorder(simulation), simulation.start(), []
     for number in (1, 2, 3):
-        order = Order(number, (0,), 0, state.roster, lambda: None)
-        devices, trained = simulation.fleet.train(state.devices, order)
-        lost = Outcome(number, (0,), frozenset({0}), None, frozenset())
-        state = type(state)(
-            number, simulation.fleet.deliver(devices, lost)[0],
-            state.server, state.clock, state.roster, state.link,
-        )  # fmt: skip
-        turn = Turn(0, number, 0)
-        read = simulation.scenario.wire.decode_knowledge(trained.packets[0].knowledge.data, turn)
-        norms.append(read.norm)
+        state, _ = run_round(simulation.scenario, fleet, state)
+        turn = Turn(simulation.scenario.task.seed, number, 0)
+        data = fleet.packets[0].knowledge.data
+        norms.append(simulation.scenario.wire.decode_knowledge(data, turn).norm)
     assert norms == sorted(norms)
     assert norms[2] > 1.2 * norms[0]
 
