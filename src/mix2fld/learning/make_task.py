@@ -42,7 +42,11 @@ def dimensions(
 
 
 def choose_stepper(model: Model, config: LearningConfig) -> Stepper:
-    """Machine code where the model has it and the settings suit it, else XLA."""
+    """PyTorch for its modules; machine code where the model has it and it suits, else XLA."""
+    if model.torch is not None:
+        from mix2fld.learning.pytorch import TorchStepper
+
+        return TorchStepper(model, model.torch, config)
     learner = Learner.from_config(model, config)
     kernel = _kernel(model, config)
     if kernel is None:
