@@ -52,6 +52,7 @@ each. The guarantees about files are in [formats](formats.md).
 | `config.toml` or the data changed | refused, with both values |
 | a file is of a newer format, a folder holds something else | refused, nothing is touched |
 | a cached dataset is damaged | detected by its checksum, set aside, downloaded again |
+| others can write to the cache, or own it | no compiled code is loaded from it; one line says so |
 | the disk is full or read-only | one line; finished rounds are kept |
 | two processes on one run | the second is refused; the lock of a dead process is released |
 | training or conversion diverges | stops with round, device and likely cause; only finite numbers are ever recorded; a run whose devices end at chance level warns |

@@ -155,7 +155,6 @@ def test_eq_4_counts_the_slots_above_the_target_snr() -> None:
         [good, good, good, bad, bad],
         [good, bad, good, bad, good],
         [good, bad, bad, bad, good],
-        [bad, bad, bad, bad, bad],
     ]
     config = ChannelConfig(max_slots=5, uplink_channels=0.6)  # shared by the three that transmit
     link = RayleighLink.from_config(config, devices=4)

@@ -18,8 +18,11 @@ if TYPE_CHECKING:
 def cache_folder() -> Path:
     """Return ``$MIX2FLD_CACHE``, or the operating system's cache folder of the user."""
     named = os.environ.get("MIX2FLD_CACHE")
-    if named:
-        return expand_home(Path(named), "MIX2FLD_CACHE")
+    return expand_home(Path(named), "MIX2FLD_CACHE") if named else own_cache_folder()
+
+
+def own_cache_folder() -> Path:
+    """Return the operating system's cache folder of the user."""
     import platformdirs
 
     try:
@@ -80,7 +83,7 @@ def write_cache(info: DatasetInfo, arrays: "Arrays", console: "Console | None" =
     path = cache_file(info.name)
     own_name = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         try:
             with own_name.open("xb") as stream:
                 np.savez(stream, **arrays._asdict())

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import jax
 
+from mix2fld.data.private_folder import private_folder
 from mix2fld.models.processor import cpu_flags
 
 COMPILING = (
@@ -18,9 +19,12 @@ def keep_compiled_code(folder: Path) -> None:
     """Let XLA keep what it compiles below ``folder``, and find it there the next time.
 
     Code compiled for one processor may not run on another that shares the folder, so each kind of
-    processor has its own.
+    processor has its own. Nothing is kept where others can write.
     """
-    jax.config.update("jax_compilation_cache_dir", str(folder / _processor()))
+    private = private_folder(folder)
+    if private is None:
+        return
+    jax.config.update("jax_compilation_cache_dir", str(private / _processor()))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 

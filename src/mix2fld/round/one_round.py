@@ -198,14 +198,20 @@ def _update(
     known: NDArray[np.float64],
 ) -> Roster:
     """A device that was away should catch up later; one that was not drawn has missed nothing."""
-    away_or_asked = np.ones(len(known), np.bool_)
-    away_or_asked[[device for device in available if device not in order.asked]] = False
-    everyone = np.arange(len(known))
-    arrived = np.isin(everyone, list(outcome.uploaded))
-    overheard = np.isin(everyone, list(outcome.receivers - set(order.asked)))
+    number, asked = order.round_number, list(order.asked)
+    rested = np.zeros(len(known), np.bool_)
+    rested[np.asarray(available, np.int64)] = True
+    rested[asked] = False
     return Roster(
         accuracies=known,
-        uploaded=np.where(arrived, order.round_number, roster.uploaded),
-        last_turn=np.where(away_or_asked, order.round_number, roster.last_turn),
-        listened=np.where(overheard, order.round_number, roster.listened),
+        uploaded=_marked(roster.uploaded, outcome.uploaded, number),
+        last_turn=np.where(rested, roster.last_turn, number),
+        listened=_marked(roster.listened, outcome.receivers.difference(asked), number),
     )
+
+
+def _marked(rounds: NDArray[np.int64], devices: Collection[int], number: int) -> NDArray[np.int64]:
+    """The rounds of all devices, with that of some set to ``number``."""
+    marked = rounds.copy()
+    marked[list(devices)] = number
+    return marked

@@ -116,19 +116,28 @@ class RayleighLink(Memoryless):
     ) -> Delivery:
         """Eq. 4: latency is the first slot by which enough slots were decoded.
 
-        Fading is drawn slot by slot for all devices, whatever the payload, so that payloads of
-        different size and limits T_max can be compared over the same channel.
+        Fading is drawn slot by slot for all devices that transmit, whatever their payloads, so
+        that payloads of different size and limits T_max can be compared over the same channel.
         """
-        radio = self.radio(direction, int(np.count_nonzero(bits)))
-        fading = rng.exponential(size=(self.max_slots, len(bits))).T  # [D, T_max]
+        transmitting = np.flatnonzero(bits)
+        radio = self.radio(direction, len(transmitting))
+        fading = rng.exponential(
+            size=(self.max_slots, len(transmitting))
+        ).T  # [transmitting, T_max]
         decoded = np.cumsum(radio.mean_snr * fading >= radio.snr_threshold, axis=1)
-        out_of_reach = self.max_slots + 1
-        needed = np.array(
-            [min(radio.slots_needed(int(size)), out_of_reach) for size in bits], dtype=np.int64
-        )
-        delivered = decoded[:, -1] >= needed
-        latency = np.sum(decoded < needed[:, None], axis=1, dtype=np.int64) + (needed > 0)
-        return Delivery(delivered, np.where(delivered, latency, self.max_slots))
+        needed = self._needed(radio, bits[transmitting])
+        enough = decoded[:, -1] >= needed
+        latency = np.sum(decoded < needed[:, None], axis=1, dtype=np.int64) + 1
+        delivered, slots = np.ones(len(bits), np.bool_), np.zeros(len(bits), np.int64)
+        delivered[transmitting] = enough
+        slots[transmitting] = np.where(enough, latency, self.max_slots)
+        return Delivery(delivered, slots)
+
+    def _needed(self, radio: Radio, bits: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Decoded slots that each payload takes; one beyond T_max stands for all that are more."""
+        sizes, which = np.unique(bits, return_inverse=True)
+        needed = [min(radio.slots_needed(int(size)), self.max_slots + 1) for size in sizes]
+        return np.array(needed, np.int64)[which]
 
     def budget(self, direction: Direction, bits: int, devices: int, *, draws: int = 0) -> Budget:
         """The closed form for ``devices`` devices that transmit at once."""

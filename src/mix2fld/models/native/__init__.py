@@ -7,6 +7,7 @@ kernel and nothing else changes.
 
 import ctypes
 import hashlib
+import os
 import shutil
 import subprocess
 import tempfile
@@ -21,6 +22,7 @@ from numpy.typing import NDArray
 
 from mix2fld.data.cache import cache_folder
 from mix2fld.data.files import LOCK, write_whole
+from mix2fld.data.private_folder import private_folder
 from mix2fld.models.processor import cpu_flags
 from mix2fld.types import Phase, Samples, StepRule, Tensors
 
@@ -98,26 +100,27 @@ def small_cnn(
     }
     command = [compiler, *FLAGS, *(f"-D{name}={size}" for name, size in sizes.items())]
     try:
-        return SmallCnn(ctypes.CDLL(str(_compiled(command))))
+        return SmallCnn(_load(_compiled(command)))
     except (OSError, subprocess.CalledProcessError):
         return None
 
 
-def _compiled(command: list[str]) -> Path:
+def _compiled(command: list[str]) -> bytes:
     """The library made by this command on this processor, from the cache if it is whole there."""
     described = f"{command}{cpu_flags()}{SOURCE.read_text(encoding='utf-8')}"
     name = f"small-cnn-{hashlib.sha256(described.encode()).hexdigest()[:16]}.so"
-    folder = cache_folder() / "native"
-    library = folder / name
-    if not _is_whole(library):
-        folder.mkdir(parents=True, exist_ok=True)
+    folder = private_folder(cache_folder() / "native")
+    if folder is None:
+        with tempfile.TemporaryDirectory() as scratch:
+            return _compile(command, Path(scratch) / name)
+    code = _read_whole(folder / name)
+    if code is None:
         with FileLock(folder / LOCK):
-            if not _is_whole(library):
-                _compile(command, library)
-    return library
+            code = _read_whole(folder / name) or _compile(command, folder / name)
+    return code
 
 
-def _compile(command: list[str], library: Path) -> None:
+def _compile(command: list[str], library: Path) -> bytes:
     with tempfile.TemporaryDirectory(dir=library.parent) as scratch:
         made = Path(scratch) / library.name
         subprocess.run(
@@ -126,15 +129,28 @@ def _compile(command: list[str], library: Path) -> None:
         code = made.read_bytes()
     write_whole(library, code)
     write_whole(_checksum_file(library), f"{hashlib.sha256(code).hexdigest()}\n".encode())
+    return code
 
 
-def _is_whole(library: Path) -> bool:
-    """Whether the bytes are those that were compiled; damaged code must not be loaded."""
+def _read_whole(library: Path) -> bytes | None:
+    """The bytes, if they are those that were compiled; damaged code must not be loaded."""
     try:
         expected = _checksum_file(library).read_bytes().strip()
-        return hashlib.sha256(library.read_bytes()).hexdigest().encode() == expected
+        code = library.read_bytes()
     except FileNotFoundError:
-        return False
+        return None
+    return code if hashlib.sha256(code).hexdigest().encode() == expected else None
+
+
+def _load(code: bytes) -> ctypes.CDLL:
+    """The library, from the very bytes that were checked and not from a file read once more.
+
+    Its file in memory stays open: the loader knows a library by its name, which has that number.
+    """
+    memory = os.memfd_create("small-cnn")
+    with os.fdopen(os.dup(memory), "wb") as file:
+        file.write(code)
+    return ctypes.CDLL(f"/proc/self/fd/{memory}")
 
 
 def _checksum_file(library: Path) -> Path:
