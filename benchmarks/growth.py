@@ -66,6 +66,7 @@ def measure(name: str, value: int) -> dict[str, Any]:
 
     from mix2fld.config import Config
     from mix2fld.data import load_dataset
+    from mix2fld.device.uplinks import Turn
     from mix2fld.learning.losses import label_loss, one_hot
     from mix2fld.learning.stepper import TestSet, Watch
     from mix2fld.models import mlp
@@ -96,7 +97,8 @@ def measure(name: str, value: int) -> dict[str, Any]:
     stepper = task.stepper
     state, _ = simulation.run_round(simulation.start())
     held = stepper.hold(Samples(dataset.train_inputs, one_hot(dataset.train_labels, 10)))
-    starts = [local_start(device, 10) for device in state.devices]
+    devices_now = enumerate(state.devices)
+    starts = [local_start(device, 10, Turn(task.seed, 1, d)) for d, device in devices_now]
     seconds = []
     for number in range(2, 2 + REPEATS):
         draws = [

@@ -54,7 +54,7 @@ def train(order: TrainOrder, config: Config, data: Path, store: Store) -> Traine
     draws = local_draws(task, order.round, order.device, len(targets))
     watch = Watch(0, snapshot_steps(config.learning.local_steps, config.curve_points))
     started = time.perf_counter()
-    starts = [local_start(state, order.num_labels)]
+    starts = [local_start(state, order.num_labels, turn)]
     learned = task.stepper.train(protocol.local_loss, held, starts, [draws], watch)
     seconds = time.perf_counter() - started
     local = local_result(learned.phases[0])

@@ -67,7 +67,9 @@ class LocalFleet:
             self.parts[d][local_draws(task, order.round_number, d, len(self.parts[d]))].astype("i4")
             for d in order.asked
         ]
-        starts = [local_start(states[device], task.dims.num_labels) for device in order.asked]
+        turns = {device: Turn(task.seed, order.round_number, device) for device in order.asked}
+        labels = task.dims.num_labels
+        starts = [local_start(states[d], labels, turn) for d, turn in turns.items()]
         started = time.perf_counter()
         loss = self._scenario.protocol.local_loss
         watch = Watch(places.get(order.reference, 0), steps)
@@ -78,10 +80,9 @@ class LocalFleet:
 
         after, packets = list(states), {}
         for device, result in local.items():
-            turn = Turn(task.seed, order.round_number, device)
             own, lost = self.own(device), config.seeding.lost_seeds
             packets[device], after[device] = prepare_upload(
-                self._scenario.wire, states[device], result, own, turn, lost
+                self._scenario.wire, states[device], result, own, turns[device], lost
             )
         weights = {device: result.weights for device, result in local.items()}
         seen = Seen(weights, order.reference, learned.snapshots if watched else [])

@@ -100,8 +100,8 @@ class TorchStepper:
     def _refuse_custom(self, loss: Loss) -> None:
         if loss.custom is not None:
             raise InputError(
-                f"model {self._model.name}: the loss {loss.name!r} is a JAX function, which PyTorch "
-                "cannot differentiate; use a JAX model, or a loss of mix2fld.learning.losses"
+                f"model {self._model.name}: PyTorch cannot differentiate the loss {loss.name!r}, a "
+                "JAX function; use a JAX model, or a loss of mix2fld.learning.losses"
             )
 
 
@@ -118,4 +118,4 @@ def _only_drawn(samples: Samples, draws: Draws) -> tuple[Samples, Draws]:
     """The samples that are drawn, and the draws counted among them."""
     rows, places = np.unique(draws, return_inverse=True)
     some = Samples(samples.inputs[rows], samples.targets[rows])
-    return some, places.reshape(draws.shape)
+    return some, places.reshape(draws.shape).astype(np.int32)

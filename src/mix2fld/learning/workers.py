@@ -16,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import lru_cache
 from itertools import count
+from threading import Lock
 from typing import Any
 from weakref import finalize
 
@@ -70,13 +71,22 @@ class Workers:
 
     def __init__(self) -> None:
         self._running: list[Worker] = []
+        self._lock = Lock()
 
     def map(
         self, function: Callable[..., Any], held: tuple[Held, ...], items: int,
         item: Callable[[int], Any],
     ) -> list[Any]:  # fmt: skip
         """The items shared out; whoever is free takes the next."""
+        with self._lock:
+            return self._map(function, held, items, item)
+
+    def _map(
+        self, function: Callable[..., Any], held: tuple[Held, ...], items: int,
+        item: Callable[[int], Any],
+    ) -> list[Any]:  # fmt: skip
         wanted = min(usable_cores(), items)
+        self._drop_ended()
         while len(self._running) < wanted:
             self._running.append(Worker())
         self._forget()
@@ -85,8 +95,12 @@ class Workers:
 
         def serve(worker: Worker) -> None:
             numbered = ((number, item(number)) for number in numbers)
-            for number, value in worker.answers(function, held, numbered):
-                results[number] = value
+            try:
+                for number, value in worker.answers(function, held, numbered):
+                    results[number] = value
+            except BaseException:
+                deque(numbers, maxlen=0)  # nobody begins another item
+                raise
 
         try:
             with ThreadPoolExecutor(wanted) as threads:
@@ -113,6 +127,12 @@ class Workers:
             for worker in self._running:
                 worker.kill()
             raise
+
+    def _drop_ended(self) -> None:
+        """Close workers that ended while nobody asked them anything."""
+        for worker in [worker for worker in self._running if worker.ended()]:
+            self._running.remove(worker)
+            worker.close()
 
     def _forget(self) -> None:
         while _gone:
@@ -156,6 +176,10 @@ class Worker:
         if key in self._known:
             self._known.remove(key)
             self._send(Drop(key))
+
+    def ended(self) -> bool:
+        """Whether the process is no more."""
+        return self._process.poll() is not None
 
     def kill(self) -> None:
         """End the process, whatever it is doing."""

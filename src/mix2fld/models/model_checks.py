@@ -19,7 +19,8 @@ def check_model(model: Model, sample_shape: tuple[int, int, int], num_labels: in
     if model.torch is not None:
         from mix2fld.models.torch_checks import check_torch
 
-        return check_torch(model.name, model.torch, sample_shape, num_labels)
+        check_torch(model.name, model.torch, sample_shape, num_labels)
+        return
     weights = _abstract_weights(model)
     leaves = jax.tree_util.tree_leaves_with_path(weights)
     if not leaves:

@@ -14,7 +14,7 @@ from mix2fld.device.uplinks import Turn
 from mix2fld.learning.stepper import Draws, Start, draw_samples
 from mix2fld.learning.task import Task
 from mix2fld.round.wire import Packet, Wire
-from mix2fld.streams import stream
+from mix2fld.streams import integer, stream
 from mix2fld.types import Local, State
 
 PENDING, SEEDS_DUE = "pending", "seeds_due"
@@ -34,11 +34,13 @@ def start_device(wire: Wire, task: Task, device: int) -> State:
     }
 
 
-def local_start(state: State, num_labels: int) -> Start:
+def local_start(state: State, num_labels: int, turn: Turn) -> Start:
     """Where its local phase begins; without a teacher, distillation is off."""
     teacher = state.get("teacher")
-    unknown = np.zeros((num_labels, num_labels), np.float32)
-    return Start(state["weights"], unknown if teacher is None else teacher)
+    if teacher is None:
+        teacher = np.zeros((num_labels, num_labels), np.float32)
+    randomness = integer(turn.seed, "model", turn.round_number, turn.device)
+    return Start(state["weights"], teacher, randomness=randomness)
 
 
 def local_draws(task: Task, round_number: int, device: int, samples: int) -> Draws:
