@@ -32,7 +32,7 @@ from mix2fld.server.inverse_mixup import (
     unmix,
 )
 from mix2fld.server.seed_sets import soft_labels
-from mix2fld.types import Delivery, Model, SeedSet, ServerState, Upload
+from mix2fld.types import Delivery, Model, Samples, SeedSet, ServerState, Upload
 from toys import toy_config, toy_dataset
 
 ONE_PIXEL = Model(
@@ -58,8 +58,7 @@ def steps(
     return sgd_steps(
         learner,
         loss,
-        jnp.asarray(pixels, jnp.uint8)[:, None, :, None],
-        jnp.asarray(labels, jnp.float32),
+        (Samples(jnp.asarray(pixels, jnp.uint8)[:, None, :, None], jnp.float32(labels)),),
         Run(begun, jnp.asarray(teacher, jnp.float32), jnp.asarray(draws)),
     ).phase
 

@@ -288,6 +288,27 @@ def test_floats_and_integers_are_fed_as_stored(kind: type, scale: float) -> None
         assert seen[0].numpy().dtype == kind
 
 
+def test_a_second_set_of_samples_follows_on_the_first() -> None:
+    """Stored in another type, and drawn among the others, in workers as in this process."""
+    data = toy_dataset()
+    targets = one_hot(data.train_labels, 4)
+    both = Samples(data.train_inputs, targets)
+    own = Samples(data.train_inputs[:150], targets[:150])
+    extra = Samples(data.train_inputs[150:].astype(np.float32) / 255, targets[150:])
+    draws = [draw_samples(np.random.default_rng(d), 240, 30, 3) for d in range(2)]
+    stepper = choose_stepper(from_torch(partial(perceptron, SHAPE, 4)), LearningConfig())
+    starts = [Start(stepper.draw_weights(d), np.zeros((4, 4), np.float32)) for d in range(2)]
+    for count in (1, 2):
+        apart, together = (
+            stepper.train(label_loss, held, starts[:count], draws[:count], Watch(0, (30,)))
+            for held in (stepper.hold(own, extra), stepper.hold(both))
+        )
+        for one, other in zip(apart.phases, together.phases, strict=True):
+            for a, b in zip(one.weights, other.weights, strict=True):
+                np.testing.assert_array_equal(a, b)
+            np.testing.assert_array_equal(one.output_sums, other.output_sums)
+
+
 def test_a_custom_loss_is_refused() -> None:
     loss = Loss("mine", custom=lambda logits, labels, teacher: logits.sum())
     samples, start, draws = case(batch_size=1)

@@ -103,9 +103,12 @@ class Kernel(Protocol):
     """Machine code for one model: batch-1 SGD and testing, on host arrays, one learner a call."""
 
     def train(
-        self, phase: Phase, samples: Samples, draws: NDArray[np.int32], rule: StepRule
+        self, phase: Phase, sets: tuple[Samples, ...], draws: NDArray[np.int32], rule: StepRule
     ) -> None:
-        """One step of Eqs. 1, 3 or 5 for each draw [K]; changes the arrays of ``phase``."""
+        """One step of Eqs. 1, 3 or 5 for each draw [K]; changes the arrays of ``phase``.
+
+        Of two sets of samples, the second follows on the first in what draws name.
+        """
 
     def count_correct(
         self, tensors: Tensors, images: NDArray[np.uint8], labels: NDArray[np.int32]
@@ -182,7 +185,9 @@ class Delivery:
     """What a link did with one payload per device in one direction."""
 
     delivered: NDArray[np.bool_]  # [D]
-    slots: NDArray[np.int64]  # [D], slots used; max_slots where it failed
+    slots: NDArray[np.int64]  # [D], slots until it was done; max_slots where it failed
+    on_air: NDArray[np.float64] | None = None
+    """[D], slots in which the device itself sent or received; None: in all of ``slots``."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -63,13 +63,13 @@ class TorchStepper:
         weights: Tensors = self._model.init(seed)
         return weights
 
-    def hold(self, samples: Samples) -> Samples:
+    def hold(self, samples: Samples, extra: Samples | None = None) -> tuple[Samples, ...]:
         """The samples in this process; a worker is sent those that its learners draw."""
-        return samples
+        return (samples,) if extra is None else (samples, extra)
 
     def train(
-        self, loss: Loss, held: Samples, starts: Sequence[Start], draws: Sequence[Draws],
-        watch: Watch,
+        self, loss: Loss, held: tuple[Samples, ...], starts: Sequence[Start],
+        draws: Sequence[Draws], watch: Watch,
     ) -> Learned:  # fmt: skip
         """The learners shared out to the cores; only the watched one is copied on its way."""
         self._refuse_custom(loss)
@@ -84,7 +84,7 @@ class TorchStepper:
     def train_one(self, loss: Loss, samples: Samples, start: Start, draws: Draws) -> Tensors:
         """One learner, in this process."""
         self._refuse_custom(loss)
-        work = Work(loss, samples, draws, start, (len(draws),), watched=False)
+        work = Work(loss, (samples,), draws, start, (len(draws),), watched=False)
         weights: Tensors = train(self._recipe.value, work).phase.weights
         return weights
 
@@ -114,8 +114,12 @@ def _on_all_cores(
     return in_workers(function, held, items, item)
 
 
-def _only_drawn(samples: Samples, draws: Draws) -> tuple[Samples, Draws]:
+def _only_drawn(sets: tuple[Samples, ...], draws: Draws) -> tuple[tuple[Samples, ...], Draws]:
     """The samples that are drawn, and the draws counted among them."""
     rows, places = np.unique(draws, return_inverse=True)
-    some = Samples(samples.inputs[rows], samples.targets[rows])
-    return some, places.reshape(draws.shape).astype(np.int32)
+    first, some = 0, []
+    for each in sets:
+        chosen = rows[(rows >= first) & (rows < first + len(each.targets))] - first
+        some.append(Samples(each.inputs[chosen], each.targets[chosen]))
+        first += len(each.targets)
+    return tuple(some), places.reshape(draws.shape).astype(np.int32)

@@ -54,8 +54,12 @@ class Stepper(Protocol):
     def draw_weights(self, seed: int) -> Tensors:
         """The model's initial weights for one seed."""
 
-    def hold(self, samples: Samples) -> Any:
-        """The samples where many learners' steps can read them, for ``train``."""
+    def hold(self, samples: Samples, extra: Samples | None = None) -> Any:
+        """The samples where many learners' steps can read them, for ``train``.
+
+        Draws from ``len(samples.targets)`` on point into ``extra``, whose inputs may be stored in
+        another type.
+        """
 
     def train(
         self, loss: Loss, held: Any, starts: Sequence[Start], draws: Sequence[Draws], watch: Watch
@@ -86,6 +90,8 @@ class TestSet:
 
     def accuracies(self, models: Sequence[Tensors]) -> list[float]:
         """Test accuracy of each model; one that is given several times is tested once."""
+        if not models:
+            return []
         distinct = {id(model): model for model in models}
         counts = self._stepper.count_correct(self._held, list(distinct.values()))
         found = dict(zip(distinct, counts, strict=True))

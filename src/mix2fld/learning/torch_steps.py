@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from mix2fld.errors import InputError
 from mix2fld.learning.losses import Loss
 from mix2fld.learning.stepper import Draws, Start
-from mix2fld.models.torch_network import TorchNetwork, drawing_from
+from mix2fld.models.torch_network import TorchNetwork, as_fed, drawing_from
 from mix2fld.types import Phase, Samples, Tensors, TorchModule
 
 GATHERED_BYTES = 1 << 24
@@ -48,7 +48,7 @@ class Work(NamedTuple):
     """The local phase of one learner."""
 
     loss: Loss
-    samples: Samples
+    sets: tuple[Samples, ...]  # of two, the second follows on the first in what draws name
     draws: Draws  # [K, B]
     start: Start
     stops: tuple[int, ...]  # numbers of steps after which ...
@@ -115,9 +115,10 @@ class TorchLearner:
         snapshots = []
         with drawing_from(start.randomness):
             for begin, end in pairwise([0, *work.stops]):
-                for rows in _parts(work.draws[begin:end], work.samples):
-                    targets = torch.from_numpy(work.samples.targets[rows]).to(network.device)
-                    outputs = self._steps(work, rows, targets, step)
+                for rows in _parts(work.draws[begin:end], work.sets):
+                    fed, drawn = drawn_samples(work.sets, rows)
+                    targets = torch.from_numpy(drawn).to(network.device)
+                    outputs = self._steps(work, network.feed(fed, batch_axes=2), targets, step)
                     truth = targets.flatten(0, 1)
                     sums += (truth.T @ outputs.flatten(0, 1)).cpu()
                     counts += truth.sum(dim=0).cpu()
@@ -136,13 +137,12 @@ class TorchLearner:
             correct += int((guess == labels[some]).sum())
         return correct
 
-    def _steps(self, work: Work, rows: Draws, targets: Any, step: Step) -> Any:
-        """One step for each row of samples [K, B]; returns the outputs F [K, B, N_L] seen."""
+    def _steps(self, work: Work, inputs: Any, targets: Any, step: Step) -> Any:
+        """One step for each batch of samples [K, B, ...]; returns the outputs F [K, B, N_L]."""
         network, offset = self._network, work.start.logit_offset
-        goals = self._goals(work, targets) / rows.shape[1]
+        goals = self._goals(work, targets) / targets.shape[1]
         shift = None if offset is None else torch.tensor(offset, device=network.device)
         seen = torch.empty_like(goals)
-        inputs = network.feed(work.samples.inputs[rows], batch_axes=2)
         each = zip(inputs, goals, goals.sum(dim=-1, keepdim=True), seen, strict=True)
         for batch, goal, mass, outputs in each:
             logits = self._forward(batch)
@@ -174,9 +174,25 @@ class TorchLearner:
         return targets + self._recipe.distillation_weight * taught
 
 
-def _parts(draws: Draws, samples: Samples) -> Iterator[Draws]:
+def drawn_samples(
+    sets: tuple[Samples, ...], rows: Draws
+) -> tuple[NDArray[Any], NDArray[np.float32]]:
+    """Samples as a model is fed them, and targets, for any array of draws."""
+    own = sets[0]
+    if len(sets) == 1:
+        return as_fed(own.inputs[rows]), own.targets[rows]
+    extra, is_own = sets[1], rows < len(own.targets)
+    fed = np.empty((*rows.shape, *own.inputs.shape[1:]), np.float32)
+    targets = np.empty((*rows.shape, *own.targets.shape[1:]), np.float32)
+    for some, where, first in ((own, is_own, 0), (extra, ~is_own, len(own.targets))):
+        fed[where] = as_fed(some.inputs[rows[where] - first])
+        targets[where] = some.targets[rows[where] - first]
+    return fed, targets
+
+
+def _parts(draws: Draws, sets: tuple[Samples, ...]) -> Iterator[Draws]:
     """The draws in parts whose samples fit into memory together."""
-    one_step = 4 * draws.shape[1] * math.prod(samples.inputs.shape[1:])
+    one_step = 4 * draws.shape[1] * math.prod(sets[0].inputs.shape[1:])
     steps = min(max(GATHERED_BYTES // one_step, 1), MOST_STEPS_GATHERED)
     for begin in range(0, len(draws), steps):
         yield draws[begin : begin + steps]

@@ -43,9 +43,9 @@ class XlaStepper:
         """The model's initial weights for one seed."""
         return tensors_of(self.learner.model.init(jax.random.key(seed)))
 
-    def hold(self, samples: Samples) -> Any:
+    def hold(self, samples: Samples, extra: Samples | None = None) -> Any:
         """A copy of the samples on each core."""
-        return on_every_core(tuple(samples))
+        return on_every_core((samples,) if extra is None else (samples, extra))
 
     def train(
         self, loss: Loss, held: Any, starts: Sequence[Start], draws: Sequence[Draws], watch: Watch
@@ -60,7 +60,7 @@ class XlaStepper:
         snapshots = []
         for begin, end in pairwise([0, *watch.steps]):
             run = Run(steps, teachers, chosen[:, begin:end], *own)
-            steps = over_devices(sgd_steps, (learner, loss), held, (run,))
+            steps = over_devices(sgd_steps, (learner, loss), (held,), (run,))
             snapshots.append((end, tensors_of(pick(steps.phase.weights, watch.place))))
         phases = [pick(steps.phase, place) for place in range(len(starts))]
         return Learned([p._replace(weights=tensors_of(p.weights)) for p in phases], snapshots)
@@ -151,8 +151,7 @@ def _mapped(function: Callable[..., Any], fixed: Any, shared: Any, own: Any) -> 
 def _train_one(learner: Learner, loss: Loss, samples: Any, run: Any) -> Weights:
     weights, *rest = run
     begun = begin_steps(learner, samples.targets.shape[1], weights)
-    images, targets = samples
-    steps: Steps = sgd_steps(learner, loss, images, targets, Run(begun, *rest))
+    steps: Steps = sgd_steps(learner, loss, (samples,), Run(begun, *rest))
     return steps.phase.weights
 
 

@@ -81,7 +81,7 @@ class _Trial:
     def _logits(self, inputs: NDArray[np.float32]) -> Any:
         network = self._network
         try:
-            logits = network.module(network.feed(inputs))
+            logits = network.module(network.feed(np.array(inputs)))
         except Exception as error:
             mode = "training" if network.module.training else "eval"
             raise InputError(

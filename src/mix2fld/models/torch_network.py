@@ -62,10 +62,10 @@ class TorchNetwork:
         """A copy of the weights."""
         return arrays_of(self._weights)
 
-    def feed(self, inputs: NDArray[Any], batch_axes: int = 1) -> Any:
-        """Samples [..., *sample] behind some axes of batches, as the module takes them."""
-        tensor = torch.from_numpy(as_fed(inputs)).to(self.device)
-        if self._channels_first and inputs.ndim - batch_axes > 1:
+    def feed(self, fed: NDArray[Any], batch_axes: int = 1) -> Any:
+        """What ``as_fed`` made of samples, behind some axes of batches, as the module takes it."""
+        tensor = torch.from_numpy(fed).to(self.device)
+        if self._channels_first and fed.ndim - batch_axes > 1:
             tensor = tensor.movedim(-1, batch_axes).contiguous()
         return tensor
 
@@ -73,11 +73,11 @@ class TorchNetwork:
         """The outputs of a batch of samples [B, ...] when testing."""
         self.module.eval()
         with torch.inference_mode():
-            return self.module(self.feed(inputs))
+            return self.module(self.feed(as_fed(inputs)))
 
 
 def as_fed(inputs: NDArray[Any]) -> NDArray[Any]:
-    """An array of its own, as a model is fed: a stored uint8 of 255 is 1, others are as stored."""
+    """A new array, as a model is fed: a stored uint8 of 255 is 1, others are as stored."""
     if inputs.dtype == np.uint8:
         return inputs.astype(np.float32) / np.float32(255)
     return np.array(inputs)

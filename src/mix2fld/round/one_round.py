@@ -5,6 +5,7 @@ and write down what happened.
 """
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +23,7 @@ from mix2fld.round.server_turn import sends_download, server_turn
 from mix2fld.round.state import Roster, RunState
 from mix2fld.server.convergence import relative_change
 from mix2fld.streams import stream
-from mix2fld.types import Delivery, ServerState, State, Tensors, Upload
+from mix2fld.types import ServerState, State, Tensors, Upload
 
 
 def start_run(scenario: Scenario, fleet: Fleet) -> RunState:
@@ -40,11 +41,11 @@ def start_run(scenario: Scenario, fleet: Fleet) -> RunState:
 
 def run_round(scenario: Scenario, fleet: Fleet, state: RunState) -> tuple[RunState, RoundInfo]:
     """One global update: local phase, upload, server step, download."""
-    available = fleet.available()
+    available, link = _reachable(scenario, fleet, state)
     order = _order(scenario, state, available)
     devices, trained = fleet.train(state.devices, order)
 
-    up, link = _carry_uploads(scenario, state, order, trained)
+    up, link = _carry_uploads(scenario, state, order, trained, link)
     inbox = _open(scenario, fleet, order, trained, up)
     up = _only(up, inbox)
     server, server_seconds = server_turn(scenario, state.server, inbox, order.round_number)
@@ -71,6 +72,17 @@ def run_round(scenario: Scenario, fleet: Fleet, state: RunState) -> tuple[RunSta
     return after, record(seen, measured, scenario.reference, scenario.config.tolerance)
 
 
+def _reachable(scenario: Scenario, fleet: Fleet, state: RunState) -> tuple[Sequence[int], State]:
+    """The devices of the fleet that the link reaches in this round."""
+    rng = stream(scenario.task.seed, "link", state.round_number + 1)
+    seconds = state.clock.communication + state.clock.computing
+    reached, link = scenario.link.begin_round(state.link, seconds, rng)
+    available = fleet.available()
+    if reached is None:
+        return available, link
+    return [device for device in available if reached[device]], link
+
+
 def _order(scenario: Scenario, state: RunState, available: Sequence[int]) -> Order:
     number = state.round_number + 1
 
@@ -84,7 +96,7 @@ def _order(scenario: Scenario, state: RunState, available: Sequence[int]) -> Ord
 
 
 def _carry_uploads(
-    scenario: Scenario, state: RunState, order: Order, trained: Trained
+    scenario: Scenario, state: RunState, order: Order, trained: Trained, link: State
 ) -> tuple[Transfer, State]:
     """Send the uploads; one that a device never handed over is charged as its size in advance.
 
@@ -98,7 +110,7 @@ def _carry_uploads(
         seeds_missing = device not in state.server.seeds
         size = scenario.wire.upload_size(with_seeds=seeds_missing)
         bits[device] = size.bits if packet is None else min(packet.bits, most)
-    return _transmit(scenario, "uplink", bits, order.round_number, state.link)
+    return _transmit(scenario, "uplink", bits, order.round_number, link)
 
 
 def _open(
@@ -156,7 +168,7 @@ def _only(transfer: Transfer, devices: Collection[int]) -> Transfer:
     taken = np.zeros(len(transfer.bits), np.bool_)
     taken[list(devices)] = True
     delivered = transfer.delivery.delivered & (taken | (transfer.bits == 0))
-    return transfer._replace(delivery=Delivery(delivered, transfer.delivery.slots))
+    return transfer._replace(delivery=replace(transfer.delivery, delivered=delivered))
 
 
 def _after_training(scenario: Scenario, clock: Clock, trained: Trained) -> Clock:

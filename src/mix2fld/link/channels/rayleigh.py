@@ -14,9 +14,9 @@ from scipy import special
 
 from mix2fld.config import ChannelConfig
 from mix2fld.errors import InputError
-from mix2fld.link.budget import Budget, Direction, check_demand, immediate
+from mix2fld.link.budget import Budget, Direction, Forecast, check_demand, immediate, mean_slowest
 from mix2fld.link.channels.channel import Memoryless
-from mix2fld.types import Delivery
+from mix2fld.types import Delivery, State
 
 ROUNDING = 1e-9
 """Relative difference below which bits per slot are taken for the whole number next to them."""
@@ -166,6 +166,42 @@ class RayleighLink(Memoryless):
             expected_round_slots=float(np.sum(1 - arrived[:-1] ** devices)),
             expected_delivered=devices * probability,
         )
+
+    def forecast(
+        self,
+        direction: Direction,
+        bits: NDArray[np.int64],
+        state: State,
+        *,
+        transmitting: int | None = None,
+        draws: int = 0,
+    ) -> Forecast:
+        """The closed form for devices that all have the same channel, but their own payloads."""
+        del state, draws
+        sending = int(np.count_nonzero(bits))
+        count = sending if transmitting is None else min(transmitting, sending)
+        radio = self.radio(direction, count)
+        sizes, places = np.unique(bits, return_inverse=True)
+        by_size = [self._arrived(radio, int(size)) for size in sizes]
+        arrived = np.stack(by_size)[places]  # [D, T_max + 1]
+        slots = np.sum(1 - arrived[:, :-1], axis=1)
+        return Forecast(
+            direction=direction,
+            bits=bits,
+            max_slots=self.max_slots,
+            probability=arrived[:, -1],
+            expected_slots=slots,
+            on_air_slots=slots,
+            round_slots=mean_slowest(arrived[bits > 0], count),
+        )
+
+    def _arrived(self, radio: Radio, bits: int) -> NDArray[np.float64]:
+        """P(T <= t) of one payload for t = 0 .. T_max."""
+        slots = np.arange(self.max_slots + 1)
+        needed = min(radio.slots_needed(bits), self.max_slots + 1)
+        if needed == 0:
+            return np.ones(len(slots))
+        return _arrived_by(slots, needed, radio.success_probability)
 
 
 def _arrived_by(slots: NDArray[np.int64], needed: int, success: float) -> NDArray[np.float64]:

@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from filelock import FileLock
@@ -34,6 +34,24 @@ FLAGS = (
 )
 
 
+class SampleSet(ctypes.Structure):
+    """``samples_t`` of the C code."""
+
+    _fields_: ClassVar = [
+        ("images", ctypes.c_void_p),
+        ("targets", ctypes.c_void_p),
+        ("count", ctypes.c_int64),
+        ("floats", ctypes.c_int32),
+    ]
+
+    @classmethod
+    def of(cls, samples: Samples) -> "SampleSet":
+        """Pointers into arrays that must outlive it."""
+        inputs, targets = samples
+        floats = inputs.dtype != np.uint8
+        return cls(inputs.ctypes.data, targets.ctypes.data, len(targets), floats)
+
+
 class SmallCnn:
     """Training and testing of one network of the family; releases the interpreter's lock.
 
@@ -46,21 +64,20 @@ class SmallCnn:
         self._count.restype = ctypes.c_int64
 
     def train(
-        self, phase: Phase, samples: Samples, draws: NDArray[np.int32], rule: StepRule
+        self, phase: Phase, sets: tuple[Samples, ...], draws: NDArray[np.int32], rule: StepRule
     ) -> None:
         """One SGD step for each draw [K]; changes weights, sums [N_L, N_L] and counts [N_L]."""
         teacher = np.ascontiguousarray(rule.teacher, np.float32)
         offset = None
         if rule.logit_offset is not None:
             offset = np.ascontiguousarray(rule.logit_offset, np.float32)
-        arrays = (*samples, draws, phase.output_sums, phase.label_counts, *phase.weights)
+        held = [array for samples in sets for array in samples]
+        arrays = (*held, draws, phase.output_sums, phase.label_counts, *phase.weights)
         if not all(array.flags.c_contiguous for array in arrays):
             raise ValueError("arrays must be contiguous")
         self._train(
             _pointers(phase.weights),
-            _pointer(samples.inputs),
-            ctypes.c_int(samples.inputs.dtype != np.uint8),
-            _pointer(samples.targets),
+            (SampleSet * len(sets))(*(SampleSet.of(samples) for samples in sets)),
             _pointer(teacher),
             None if offset is None else _pointer(offset),
             _pointer(draws),

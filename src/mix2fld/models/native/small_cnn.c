@@ -316,19 +316,29 @@ static void pack(const weights_t *w, float *const t[6]) {
                 t[5][l * FEATURES + row * HALF + j] = w->linear[row * PARTS + j / LANES][l][j % LANES];
 }
 
-/* SGD with distillation: one step for each draw. The loss adds offset [L], if not NULL, to the
- * scores. sums [L,L] and counts [L] are added to. */
-void train(float *const tensors[6], const void *images, int floats, const float *targets,
-           const float *teacher, const float *offset, const int32_t *draws, int64_t steps, float rate, float beta,
+/* Images [count, H, W, C] and their label distributions [count, L]. */
+typedef struct {
+    const void *images;
+    const float *targets;
+    int64_t count;
+    int32_t floats;
+} samples_t;
+
+/* SGD with distillation: one step for each draw; those from sets[0].count on are of sets[1]. The
+ * loss adds offset [L], if not NULL, to the scores. sums [L,L] and counts [L] are added to. */
+void train(float *const tensors[6], const samples_t *sets, const float *teacher, const float *offset,
+           const int32_t *draws, int64_t steps, float rate, float beta,
            float *sums, float *counts) {
     weights_t w __attribute__((aligned(64)));
     memory_t m __attribute__((aligned(64)));
     unpack(&w, tensors);
     memset(&m, 0, sizeof m);
     for (int64_t step = 0; step < steps; step++) {
-        const float *label = targets + (int64_t)draws[step] * LABELS;
+        const samples_t *set = sets + (draws[step] >= sets->count);
+        const int64_t which = draws[step] - (set == sets ? 0 : sets->count);
+        const float *label = set->targets + which * LABELS;
         float scores[LABELS], outputs[LABELS], goal[LABELS], by_score[LABELS], mass = 0;
-        read_image(&m, images, floats, draws[step]);
+        read_image(&m, set->images, set->floats, which);
         forward(&w, &m, 1, scores);
         softmax(scores, outputs);
         memcpy(goal, label, sizeof goal);
