@@ -279,8 +279,8 @@ class Reference:
         config = self.config.seeding
         pixels = self.samples[0][0][0].size
         mixed = 1 if self.protocol == "fld" else len(config.ratios)
-        seed_bits = config.seed_bits_per_pixel * pixels + mixed * ceil(log2(self.num_labels))
-        return 32 * self.num_labels**2 + with_seeds * config.seed_samples * seed_bits
+        each = config.seed_bits * pixels + mixed * ceil(log2(self.num_labels))
+        return 32 * self.num_labels**2 + with_seeds * config.seed_samples * each
 
     def download_bits(self) -> int:
         """B_dn: outputs in FD, weights elsewhere."""

@@ -124,7 +124,7 @@ def test_starting_weights_are_left_as_they_are(kernel: str) -> None:
 def test_accuracy_counts_every_test_sample_once(kernel: str) -> None:
     """As many as no multiple of a batch; a constant model is right on one label."""
     data = toy_dataset()
-    task = make_task(toy_config(model="paper-cnn", kernel=kernel), data.sample_shape, 4)
+    task = make_task(toy_config(model="paper-cnn", kernel=kernel), data.samples, 4)
     images, labels = data.test_inputs[:101], data.test_labels[:101]
     zeros = [np.zeros_like(tensor) for tensor in task.common_weights]
     constant = (*zeros[:4], np.array([0, 0, 1, 0], np.float32), zeros[5])

@@ -120,7 +120,10 @@ def test_modules_that_cannot_be_models(make: Any, message: str) -> None:
     ("make", "message"),
     [
         (partial(perceptron, SHAPE, 7), "returns 7 outputs, the dataset has 4 labels"),
-        (partial(perceptron, (9, 9, 1), 4), r"fails in eval mode on a batch of shape \[1, 1, 8, 8"),
+        (
+            partial(perceptron, (9, 9, 1), 4),
+            r"fails in eval mode on a float32 batch of .*1, 1, 8, 8",
+        ),
         (Tuple, "must return one tensor of float32 logits, not tuple"),
         (Doubles, "must return one tensor of float32 logits, not torch.float64"),
         (Squeezes, r"returns logits of shape \[4\] for 1 "),
@@ -143,6 +146,24 @@ def test_a_constant_buffer_is_no_state() -> None:
         module.register_buffer("mask", torch.ones(3))
 
     check_model(from_torch(lambda: Module(constant)), SHAPE, 4)
+
+
+def test_a_batch_of_one_that_training_does_not_take_is_refused() -> None:
+    model = from_torch(with_batch_norm, buffers="carry")
+    check_model(model, SHAPE, 4)
+    message = r"fails in training mode on a float32 batch of shape \[1, .* more than 1 value per"
+    with pytest.raises(InputError, match=message):
+        check_model(model, SHAPE, 4, batch_size=1)
+
+
+def test_token_ids_are_fed_as_integers() -> None:
+    model = from_torch(lambda: nn.Sequential(nn.EmbeddingBag(9, 4)))
+    check_model(model, (5,), 4, "int32")
+    with pytest.raises(InputError, match=r"on a float32 batch of shape \[1, 5\]"):
+        check_model(model, (5,), 4)
+    weights, tokens = model.init(0), np.array([[1, 2, 2, 8, 0]], np.int32)
+    expected = weights[0][tokens[0]].mean(axis=0, keepdims=True)
+    np.testing.assert_allclose(model.apply(weights, tokens), expected, rtol=1e-5)
 
 
 def test_bad_settings_are_named() -> None:

@@ -13,7 +13,7 @@ from mix2fld.learning.sgd import Learner
 from mix2fld.learning.stepper import Draws, Learned, Start, Watch
 from mix2fld.learning.xla import XlaStepper
 from mix2fld.models.processor import usable_cores
-from mix2fld.types import Kernel, Phase, Samples, StepRule, Tensors
+from mix2fld.types import Inputs, Kernel, Phase, Samples, StepRule, Tensors
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -66,9 +66,9 @@ class NativeStepper:
         weights: Tensors = phase.weights
         return weights
 
-    def hold_tests(self, images: NDArray[np.uint8], labels: NDArray[np.int32]) -> Any:
+    def hold_tests(self, inputs: Inputs, labels: NDArray[np.int32]) -> Any:
         """The samples in this process's memory."""
-        return np.ascontiguousarray(images), np.ascontiguousarray(labels)
+        return np.ascontiguousarray(inputs), np.ascontiguousarray(labels)
 
     def count_correct(self, tests: Any, models: Sequence[Tensors]) -> list[int]:
         """One model a thread."""

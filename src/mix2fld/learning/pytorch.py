@@ -27,7 +27,7 @@ from mix2fld.learning.torch_steps import (
 )
 from mix2fld.learning.workers import Held, in_workers
 from mix2fld.models.processor import usable_cores
-from mix2fld.types import Model, Samples, Tensors, TorchModule
+from mix2fld.types import Inputs, Model, Samples, Tensors, TorchModule
 
 
 class TorchStepper:
@@ -88,9 +88,9 @@ class TorchStepper:
         weights: Tensors = train(self._recipe.value, work).phase.weights
         return weights
 
-    def hold_tests(self, images: NDArray[np.uint8], labels: NDArray[np.int32]) -> Held:
+    def hold_tests(self, inputs: Inputs, labels: NDArray[np.int32]) -> Held:
         """The samples in this process, and once they are used in each worker."""
-        return Held((images, labels))
+        return Held((inputs, labels))
 
     def count_correct(self, tests: Held, models: Sequence[Tensors]) -> list[int]:
         """The models shared out to the cores."""

@@ -20,14 +20,14 @@ from mix2fld.errors import InputError
 from mix2fld.learning.losses import Loss
 from mix2fld.learning.stepper import Draws, Start
 from mix2fld.models.torch_network import TorchNetwork, as_fed, drawing_from
-from mix2fld.types import Phase, Samples, Tensors, TorchModule
+from mix2fld.types import Inputs, Phase, Samples, Tensors, TorchModule
 
 GATHERED_BYTES = 1 << 24
 """Samples of so many steps are gathered at once."""
 MOST_STEPS_GATHERED = 256
 TEST_BATCH = 64
 
-Tests = tuple[NDArray[Any], NDArray[np.int32]]
+Tests = tuple[Inputs, NDArray[np.int32]]
 """Samples and their labels."""
 Step = Callable[[Sequence[Any]], None]
 """Takes the gradients and changes the parameters."""

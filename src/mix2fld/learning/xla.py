@@ -21,7 +21,7 @@ from mix2fld.learning.losses import Loss
 from mix2fld.learning.sgd import Learner, Run, Steps, begin_steps, correct_predictions, sgd_steps
 from mix2fld.learning.stepper import Draws, Learned, Start, Watch
 from mix2fld.models.processor import usable_cores
-from mix2fld.types import Model, Samples, Tensors, Weights
+from mix2fld.types import Inputs, Model, Samples, Tensors, Weights
 
 TEST_BATCH = 32  # the fastest for the networks of the package on a CPU
 EVERYWHERE, SPLIT = PartitionSpec(), PartitionSpec("devices")
@@ -72,11 +72,11 @@ class XlaStepper:
         run = (begun, start.teacher, draws, start.logit_offset, factor)
         return tensors_of(_train_one(self.learner, loss, samples, run))
 
-    def hold_tests(self, images: NDArray[np.uint8], labels: NDArray[np.int32]) -> Any:
+    def hold_tests(self, inputs: Inputs, labels: NDArray[np.int32]) -> Any:
         """The samples in batches, filled up with ones that no model can label correctly."""
         padding = -len(labels) % TEST_BATCH
-        nothing = np.zeros((padding, *images.shape[1:]), np.uint8)
-        batches = np.concatenate([images, nothing]).reshape(-1, TEST_BATCH, *images.shape[1:])
+        nothing = np.zeros((padding, *inputs.shape[1:]), inputs.dtype)
+        batches = np.concatenate([inputs, nothing]).reshape(-1, TEST_BATCH, *inputs.shape[1:])
         truth = np.concatenate([labels, np.full(padding, -1)]).reshape(-1, TEST_BATCH)
         return on_every_core((batches, truth.astype(np.int32)))
 

@@ -124,7 +124,7 @@ def _open(
         turn = Turn(scenario.task.seed, order.round_number, device)
         try:
             upload = scenario.wire.decode_upload(trained.packets[device], turn)
-            check_upload(upload)
+            check_upload(upload, scenario.task.dims.samples)
         except PayloadError as error:
             fleet.refuse(device, order.round_number, str(error))
         else:

@@ -24,7 +24,7 @@ from mix2fld.data.cache import cache_folder
 from mix2fld.data.files import LOCK, write_whole
 from mix2fld.data.private_folder import private_folder
 from mix2fld.models.processor import cpu_flags
-from mix2fld.types import Phase, Samples, StepRule, Tensors
+from mix2fld.types import Inputs, Phase, Samples, StepRule, Tensors
 
 SOURCE = Path(__file__).with_name("small_cnn.c")
 ROW = 16
@@ -88,18 +88,22 @@ class SmallCnn:
             _pointer(phase.label_counts),
         )
 
-    def count_correct(
-        self, tensors: Tensors, images: NDArray[np.uint8], labels: NDArray[np.int32]
-    ) -> int:
-        """How many ``images`` [n, H, W, C] get their label."""
-        count = ctypes.c_int64(len(labels))
+    def count_correct(self, tensors: Tensors, inputs: Inputs, labels: NDArray[np.int32]) -> int:
+        """How many ``inputs`` [n, H, W, C] get their label."""
         contiguous = [np.ascontiguousarray(tensor) for tensor in tensors]
-        return int(self._count(_pointers(contiguous), _pointer(images), _pointer(labels), count))
+        correct = self._count(
+            _pointers(contiguous),
+            _pointer(inputs),
+            ctypes.c_int(inputs.dtype != np.uint8),
+            _pointer(labels),
+            ctypes.c_int64(len(labels)),
+        )
+        return int(correct)
 
 
 @lru_cache(maxsize=16)
 def small_cnn(
-    sample_shape: tuple[int, int, int], first: int, second: int, labels: int
+    sample_shape: tuple[int, ...], first: int, second: int, labels: int
 ) -> SmallCnn | None:
     """The kernel of a network with ``first`` and ``second`` channels; None if it cannot be had."""
     height, width, channels = sample_shape

@@ -365,7 +365,8 @@ void train(float *const tensors[6], const samples_t *sets, const float *teacher,
 }
 
 /* How many of the images get the label that `labels` says. */
-int64_t count_correct(float *const tensors[6], const uint8_t *images, const int32_t *labels, int64_t count) {
+int64_t count_correct(float *const tensors[6], const void *images, int floats, const int32_t *labels,
+                      int64_t count) {
     weights_t w __attribute__((aligned(64)));
     memory_t m __attribute__((aligned(64)));
     int64_t correct = 0;
@@ -374,7 +375,7 @@ int64_t count_correct(float *const tensors[6], const uint8_t *images, const int3
     for (int64_t n = 0; n < count; n++) {
         float scores[LABELS];
         int best = 0;
-        read_image(&m, images, 0, n);
+        read_image(&m, images, floats, n);
         forward(&w, &m, 0, scores);
         for (int l = 1; l < LABELS; l++)
             if (scores[l] > scores[best]) best = l;
