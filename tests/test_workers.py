@@ -134,6 +134,14 @@ def start(job: str) -> tuple[subprocess.Popen[str], list[int]]:
     return script, processes
 
 
+def finish(script: subprocess.Popen[str]) -> tuple[str, str]:
+    """What it printed since, read in the way that ``start`` reads."""
+    assert script.stdout is not None
+    assert script.stderr is not None
+    with script:
+        return script.stdout.read(), script.stderr.read()
+
+
 def all_gone(processes: list[int], seconds: float = 5.0) -> bool:
     until = time.monotonic() + seconds
     while time.monotonic() < until:
@@ -148,7 +156,7 @@ def test_workers_die_with_their_parent(how: signal.Signals) -> None:
     script, processes = start("worker_jobs.sleep_long")
     assert len(processes) == 2
     script.send_signal(how)
-    script.communicate(timeout=10)
+    finish(script)
     assert all_gone(processes)
 
 
@@ -156,7 +164,7 @@ def test_ctrl_c_is_one_for_all() -> None:
     """The terminal sends it to the whole group; only the parent says anything."""
     script, processes = start("worker_jobs.sleep_long")
     os.killpg(script.pid, signal.SIGINT)
-    out, said = script.communicate(timeout=10)
+    out, said = finish(script)
     assert script.returncode == -signal.SIGINT
     assert "done" not in out
     assert said.count("Traceback") == 1
@@ -166,7 +174,7 @@ def test_ctrl_c_is_one_for_all() -> None:
 
 def test_workers_end_quietly_and_print_beside_the_results() -> None:
     script, processes = start("worker_jobs.echo")
-    out, said = script.communicate(timeout=20)
+    out, said = finish(script)
     assert script.returncode == 0
     assert out == "done\n"
     assert said.count("words of a model\n") == said.count("beside\n") == 2
