@@ -196,7 +196,7 @@ def test_records_and_summary_add_up_what_devices_spend():
 def test_near_and_far_devices_are_told_apart():
     config = toy_config(
         protocols="fl", devices=6, local_steps=20, rounds=3, link="cell",
-        distances_m=(2400, 200, 1600, 400, 3200, 800), bandwidth_hz=1e6, max_slots=300,
+        distances_m=(2400, 200, 1600, 400, 3200, 800), max_slots=300,
     )  # fmt: skip
     (result,) = mix2fld.run(config, dataset=toy_dataset())
     frame = mix2fld.runs.results.Results([result]).frame("devices")
