@@ -171,9 +171,12 @@ class Known(NamedTuple):
     """False if it charged an upload that it never got by an upper bound."""
 
 
+ONLY_SIMULATED = ("seconds", "slots", "slowest", "joules")
+
+
 def comparable(info: dict[str, Any], known: Known) -> dict[str, Any]:
-    """A round without what only a simulator knows; seconds are stated there and measured here."""
-    kept = {name: value for name, value in info.items() if name not in {"seconds", "slots"}}
+    """A round without what only a simulator knows; seconds and joules are measured here."""
+    kept = {name: value for name, value in info.items() if name not in ONLY_SIMULATED}
     accuracies = enumerate(info["accuracy"]["devices"])
     kept["accuracy"] = {
         "devices": [accuracy for device, accuracy in accuracies if device not in known.unheard],
