@@ -113,6 +113,8 @@ class DataConfig(Section):
     """Number of devices, |D|."""
     samples_per_device: Positive = 500
     """Training samples of each device, |S_d|."""
+    samples_spread: Spread = 0
+    """Devices with different sample counts: sigma of a log-normal factor, median 1, drawn once."""
     rare_labels: Count = 2
     """Partition non-iid: number of rare labels, drawn independently for each device."""
     rare_samples: Count = 2

@@ -4,6 +4,8 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+import numpy as np
+
 from mix2fld.data import device_parts, test_subset
 from mix2fld.device.uplinks import Turn
 from mix2fld.errors import InputError
@@ -67,7 +69,9 @@ class LocalFleet:
         watched = order.reference in places
         steps = snapshot_steps(config.learning.local_steps, config.curve_points)
         draws = [
-            self.parts[d][local_draws(task, order.round_number, d, len(self.parts[d]))].astype("i4")
+            np.asarray(
+                self.parts[d][local_draws(task, order.round_number, d, len(self.parts[d]))], "i4"
+            )
             for d in order.asked
         ]
         training, labels = self._scenario.training, self._dataset.train_labels
