@@ -93,7 +93,7 @@ class Recorder:
         after, trained = self.inner.train(states, order)
         self.packets, self.order = trained.packets, order
         for device in order.asked:
-            moved = flat(after[device]["weights"]) - flat(states[device]["weights"])
+            moved = flat(after.trained[device]["weights"]) - flat(states[device]["weights"])
             self.learned[device] = self.learned[device] + moved
         return after, trained
 

@@ -4,8 +4,10 @@ Axes are written in brackets: D devices, n samples of one device, N_L labels, N_
 N samples in one mix, K steps, B batch, H x W x C image; ... is a sample of any shape.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -170,7 +172,12 @@ class Dimensions:
     seed_shape: tuple[int, ...]
     """The shape of a seed sample as it is uploaded."""
 
-    @property
+    @cached_property
+    def weight_sizes(self) -> tuple[int, ...]:
+        """How many weights each array has."""
+        return tuple(math.prod(shape) for shape in self.weight_shapes)
+
+    @cached_property
     def num_weights(self) -> int:
         """N_mod, counted from the model."""
-        return sum(int(np.prod(shape)) for shape in self.weight_shapes)
+        return sum(self.weight_sizes)
