@@ -21,6 +21,7 @@ from mix2fld.server.inverse_mixup import Pool, find_groups
 from mix2fld.streams import stream
 from mix2fld.types import Dataset, Tensors
 from reference import WEIGHT_BITS, Record, Reference, State
+from reference_codecs import like_weights
 from reference_equations import (
     Outputs,
     Sample,
@@ -46,6 +47,11 @@ CHANNELS = {
     "fl": {"uplink_channels": 4.0, "uplink_power_dbm": 23.0},
     "fl8": {"uplink_channels": 1.0, "uplink_power_dbm": 17.0},
     "fl4": {"uplink_channels": 0.6, "uplink_power_dbm": 14.75},
+    "topk": {"uplink_channels": 0.15, "uplink_power_dbm": 8.75, "kept_share": 0.05},
+    "stc": {"uplink_channels": 0.06, "uplink_power_dbm": 4.75, "kept_share": 0.05},
+    "sign": {"uplink_channels": 0.15, "uplink_power_dbm": 8.75},
+    "eden": {"uplink_channels": 0.06, "uplink_power_dbm": 4.75, "bits_per_weight": 0.4},
+    "murmur": {"uplink_channels": 0.06, "uplink_power_dbm": 4.75, "update_bits": 437},
     "fd": {"uplink_channels": 4.0, "uplink_power_dbm": 23.0, "slot_ms": 0.02},
     "fld": {"uplink_channels": 0.4, "uplink_power_dbm": 13.0},
     "mixfld": {"uplink_channels": 0.4, "uplink_power_dbm": 13.0},
@@ -58,6 +64,8 @@ PARTICIPATION: dict[str, dict[str, float]] = {
     "fl": {"uplink_channels": 2.0},
     "fd": {"uplink_channels": 2.0},
     "mix2fld": {"uplink_channels": 0.2},
+    "stc": {"uplink_channels": 0.03},
+    "murmur": {"uplink_channels": 0.03},
 }
 
 
@@ -219,7 +227,11 @@ def assert_same_state(state: RunState, expected: State, slack: dict[str, Any]) -
         assert_same_weights(device["weights"], expected.weights[d], slack)
         assert_same_outputs(device.get("teacher", np.zeros((LABELS, LABELS))), expected.teachers[d])
         assert bool(device.get("seeds_due", False)) == expected.seeds_due[d]
-        assert device.keys() <= {"weights", "teacher", "seeds_due"}
+        assert device.keys() <= {"weights", "teacher", "seeds_due", "base", "residual"}
+        for entry in ("base", "residual"):
+            if entry in device:
+                known = like_weights(getattr(expected.memories[d], entry), expected.weights[d])
+                assert_same_weights(device[entry], known, slack)
     assert_same_weights(server.weights, expected.global_weights, slack)
     assert_same_outputs(server.outputs, expected.global_outputs)
     assert server.seeds.keys() == expected.seeds.keys()
@@ -290,7 +302,7 @@ def test_every_protocol(protocol: str, kernel: str) -> None:
     assert states[-1].updates == 2
 
 
-@pytest.mark.parametrize("protocol", ["fl", "fd", "mix2fld"])
+@pytest.mark.parametrize("protocol", PARTICIPATION)
 def test_some_devices_take_part(protocol: str) -> None:
     """Two of four, over the fading link: they share the uplink, the others keep their state."""
     config = a_config(protocol, participants=2, **PARTICIPATION[protocol])

@@ -190,13 +190,14 @@ class FlowerFleet:
             seeds = Encoded(reply.seeds, bits)
         packet = Packet(Encoded(reply.upload, reply.bits), seeds, reply.samples)
         try:
-            wire.check_bits(packet)
+            wire.check_bits(packet, order.round)
         except PayloadError as error:
             raise MessageError(str(error)) from None
         if seeds is not None and order.uploaded:
             raise MessageError("seeds: they were uploaded before")
         resent = self._scenario.config.seeding.lost_seeds == "resend"
-        if wire.seeding is not None and seeds is None and resent and not order.uploaded:
+        due = wire.seeding is not None and wire.uploads_in(order.round) and not order.uploaded
+        if due and seeds is None and resent:
             raise MessageError("seeds: missing; they are part of the first upload")
         return packet
 

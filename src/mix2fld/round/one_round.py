@@ -108,7 +108,7 @@ def _carry_uploads(
     """
     bits = np.zeros(scenario.devices, np.int64)
     most = scenario.wire.upload_size(with_seeds=True).bits
-    for device in order.asked:
+    for device in order.asked if scenario.wire.uploads_in(order.round_number) else ():
         packet = trained.packets.get(device)
         seeds_missing = device not in state.server.seeds
         size = scenario.wire.upload_size(with_seeds=seeds_missing)
