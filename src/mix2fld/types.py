@@ -115,12 +115,19 @@ class Seeds(NamedTuple):
     labels: NDArray[np.int32]  # [N_S, N]
 
 
-class SeedSet(NamedTuple):
-    """Samples that the server trains its student on."""
+@dataclass(frozen=True, eq=False)
+class SeedSet:
+    """Samples that the server trains its student on, made when they are asked for."""
 
-    inputs: Inputs  # [n, ...], as a model is fed them, or as stored
     targets: NDArray[np.float32]  # [n, N_L], label distributions
-    distinct_groups: int  # groups that inverse-Mixup found, before any was used again
+    make: Callable[[NDArray[np.integer]], Inputs]
+    """Takes the numbers of samples; returns them as a model is fed them, or as stored."""
+    distinct_groups: int = 0  # groups that inverse-Mixup found, before any was used again
+
+    @cached_property
+    def inputs(self) -> Inputs:
+        """All of them, [n, ...]."""
+        return self.make(np.arange(len(self.targets)))
 
 
 class Local(NamedTuple):

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from mix2fld.types import Dataset, Inputs
 
 AT_ONCE = 100
-"""Devices whose samples are drawn in one go, where devices may share samples."""
+"""Devices whose samples are drawn or counted in one go."""
 Labels = NDArray[np.integer]
 Indices = NDArray[np.integer]
 Partition = Callable[[list[Indices], DataConfig, np.random.Generator], Sequence[Indices]]
@@ -77,7 +77,14 @@ def sample_counts(
 
 def label_counts(labels: Labels, parts: Sequence[Indices], num_labels: int) -> NDArray[np.int64]:
     """Number of samples of each label on each device, [D, N_L]."""
-    return np.stack([np.bincount(labels[part], minlength=num_labels) for part in parts])
+    counts = np.zeros((len(parts), num_labels), np.int64)
+    for first in range(0, len(parts), AT_ONCE):
+        some = parts[first : first + AT_ONCE]
+        owners = np.repeat(np.arange(len(some)), [len(part) for part in some])
+        cells = owners * num_labels + labels[np.concatenate(some)]
+        found = np.bincount(cells, minlength=len(some) * num_labels)
+        counts[first : first + AT_ONCE] = found.reshape(len(some), num_labels)
+    return counts
 
 
 def check_labels_covered(labels: Labels, parts: Sequence[Indices], num_labels: int) -> None:

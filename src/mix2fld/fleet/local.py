@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mix2fld.data import device_parts, test_subset
+from mix2fld.data import device_parts, label_counts, test_subset
 from mix2fld.device.uplinks import Turn
 from mix2fld.errors import InputError
 from mix2fld.fleet.device_states import DeviceStates, StatesInMemory
@@ -30,6 +30,8 @@ from mix2fld.round.fleet_interface import Accuracies, Delivered, Order, Outcome,
 from mix2fld.round.scenario import Scenario
 from mix2fld.types import Dataset, Samples, State, Tensors
 
+CHECKED_TOGETHER = 100
+"""Devices whose seeds are made in advance, to see whether they can be used together."""
 States = Any
 """What ``DeviceStates`` keeps; within a round, with the states of those who trained."""
 
@@ -157,7 +159,19 @@ class LocalFleet:
         return self._dataset.train_inputs[part], self._dataset.train_labels[part]
 
     def check_seeds(self) -> None:
-        """Raise ``InputError`` if the seeds of all devices together would not do."""
-        wire = self._scenario.wire
-        made = {d: wire.make_seeds(d, *self.own(d)) for d in range(len(self.parts))}
-        wire.prepare_seeds({device: seeds for device, seeds in made.items() if seeds is not None})
+        """Raise ``InputError`` if the seeds of all devices together would not do.
+
+        Of many devices, those with the fewest samples and the fewest labels make theirs.
+        """
+        wire, everyone = self._scenario.wire, range(len(self.parts))
+        if wire.seeding is None:
+            return
+        few = len(everyone) <= CHECKED_TOGETHER
+        made = {d: wire.make_seeds(d, *self.own(d)) for d in (everyone if few else self._poorest())}
+        if few:
+            wire.prepare_seeds({d: seeds for d, seeds in made.items() if seeds is not None})
+
+    def _poorest(self) -> set[int]:
+        data = self._dataset
+        counts = label_counts(data.train_labels, self.parts, data.num_labels)
+        return {int(counts.sum(axis=1).argmin()), int((counts > 0).sum(axis=1).argmin())}
