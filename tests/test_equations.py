@@ -17,10 +17,10 @@ from mix2fld.learning.sgd import Learner, Run, begin_steps, sgd_steps
 from mix2fld.learning.stepper import local_result
 from mix2fld.learning.task import Sizes, dimensions
 from mix2fld.link import RayleighLink
-from mix2fld.round.clock import Clock
+from mix2fld.round.clock import Clock, Slowest
 from mix2fld.round.info import Measured, Observed, Transfer, record
 from mix2fld.round.state import Roster, RunState
-from mix2fld.runs.simulation import run
+from mix2fld.runs.simulation import make_simulation, run
 from mix2fld.server import aggregate
 from mix2fld.server.convergence import relative_change
 from mix2fld.server.conversion import convert

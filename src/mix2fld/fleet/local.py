@@ -92,10 +92,11 @@ class LocalFleet:
             )
             for d in order.asked
         ]
+        turns = {device: Turn(task.seed, order.round_number, device) for device in order.asked}
         training, labels = self._scenario.training, self._dataset.train_labels
         starts = [
-            local_start(task, training, before[d], labels[self.parts[d]], order.round_number)
-            for d in order.asked
+            local_start(task, training, before[d], labels[self.parts[d]], turn)
+            for d, turn in turns.items()
         ]
         started = time.perf_counter()
         loss = self._scenario.protocol.local_loss
@@ -107,10 +108,10 @@ class LocalFleet:
 
         after, packets = {}, {}
         for device, result in local.items():
-            turn = Turn(task.seed, order.round_number, device)
             own = OwnSamples(len(self.parts[device]), partial(self.own, device))
+            lost, turn = config.seeding.lost_seeds, turns[device]
             packets[device], after[device] = prepare_upload(
-                self._scenario.wire, before[device], result, own, turn, config.seeding.lost_seeds
+                self._scenario.wire, before[device], result, own, turn, lost
             )
         begun = {device: state["weights"] for device, state in before.items()}
         used = {
