@@ -54,6 +54,35 @@ def _as_participants(value: Any) -> Any:
     raise ValueError("must be all, a number of devices from 1, or a fraction above 0 and up to 1")
 
 
+def _as_update_bits(value: Any) -> Any:
+    if isinstance(value, str) and value != "auto":
+        with suppress(ValueError):
+            value = int(value)
+    number = isinstance(value, int) and not isinstance(value, bool)
+    if value == "auto" or (number and LEAST_UPDATE_BITS <= value <= LARGEST):
+        return value
+    raise ValueError(f"must be auto, or {LEAST_UPDATE_BITS} bits or more")
+
+
+def _as_evaluated(value: Any) -> Any:
+    value = int(value) if isinstance(value, str) and value.isdecimal() else value
+    number = isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= LARGEST
+    if value in ("auto", "all") or number:
+        return value
+    raise ValueError(f"must be all, a number of devices from 1, or auto (at most {AUTO_EVALUATED})")
+
+
+def _as_step_us(value: Any) -> Any:
+    listed = value if isinstance(value, (list, tuple)) else [value]
+    if listed and all(_is_cost(one) for one in listed):
+        return tuple(map(float, listed)) if listed is value else float(value)
+    raise ValueError("must be 0 or more microseconds, or a list of them, one for each device")
+
+
+def _is_cost(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < math.inf
+
+
 Listed = BeforeValidator(_as_tuple)
 AutoOrPositive = Annotated[
     Literal["auto"] | float, _auto_or(lambda value: value > 0, "a number above 0")
@@ -62,9 +91,13 @@ AutoOrNotNegative = Annotated[
     Literal["auto"] | float, _auto_or(lambda value: value >= 0, "a number from 0")
 ]
 LARGEST = 2**63 - 1
+LEAST_UPDATE_BITS = 20
+"""The smallest upload of an update: a norm, and one coordinate of many with its sign."""
+AUTO_EVALUATED = 100
 Positive = Annotated[int, Field(ge=1, le=LARGEST)]
 Count = Annotated[int, Field(ge=0, le=LARGEST)]
 PositiveFloat = Annotated[float, Field(gt=0)]
+Spread = Annotated[float, Field(ge=0, le=10)]
 
 
 class Section(BaseModel):
@@ -239,13 +272,40 @@ class ChannelConfig(Section):
     """If no upload is delivered: the server stays silent, or rebroadcasts the last global state."""
 
 
+class UpdateConfig(Section):
+    """Updates in few bits: how much is sent, how often, and how far the server follows."""
+
+    update_bits: Annotated[Literal["auto"] | int, BeforeValidator(_as_update_bits)] = "auto"
+    """Murmur: bits of an upload, from 20 up; auto: what a device's link delivers reliably."""
+    delivery_target: Annotated[float, Field(gt=0, lt=1)] = 0.95
+    """Automatic bits: probability with which an upload should be delivered."""
+    bits_per_weight: Annotated[float, Field(ge=0.001, le=16)] = 1.0
+    """EDEN: bits of an upload for each weight; below 1, a random share of the signs is sent."""
+    kept_share: Annotated[float, Field(gt=0, le=1)] = 0.05
+    """STC and top-k: share of the entries of an update that are sent."""
+    upload_every: Positive = 1
+    """Devices upload in every so many rounds; in the others they train on."""
+    step_limit: PositiveFloat = 1.5
+    """Longest step of the server, as a multiple of the updates' typical norm."""
+    downlink_bits: Annotated[int, Field(ge=2, le=32)] = 32
+    """Bits of a weight in the download: 32, or from 2 to 16."""
+
+    @model_validator(mode="after")
+    def _levels(self) -> Self:
+        if 16 < self.downlink_bits < 32:
+            raise InputError(f"downlink_bits = {self.downlink_bits}: must be 32, or from 2 to 16")
+        return self
+
+
 class ClockConfig(Section):
     """Simulated computing time, accounted separately from communication time."""
 
     computing_time: Literal["stated", "measured"] = "stated"
     """Charge the stated costs below (reproducible), or the time measured on this machine."""
-    device_step_us: Annotated[float, Field(ge=0)] = 100
-    """Stated time of one SGD step on a device."""
+    device_step_us: Annotated[float | tuple[float, ...], BeforeValidator(_as_step_us)] = 100.0
+    """Stated time of one SGD step on a device: one value, or one for each device."""
+    device_step_spread: Spread = 0
+    """Devices of different speed: sigma of a log-normal factor on device_step_us, drawn once."""
     server_step_us: Annotated[float, Field(ge=0)] = 100
     """Stated time of one SGD step at the server."""
 
@@ -254,13 +314,17 @@ class Config(Section):
     """Everything that determines the result of a run; one run for each protocol and seed."""
 
     protocols: Annotated[tuple[str, ...], Listed] = ("fl", "fd", "mixfld", "mix2fld")
-    """Protocols to compare: fl, fl8, fl4, fd, fld, mixfld, mix2fld, isolated."""
+    """Compared: fl, fl8, fl4, topk, stc, sign, eden, murmur, fd, fld, mixfld, mix2fld, isolated."""
     seed: Annotated[tuple[Count, ...], Listed] = (0,)
     """Random seeds; one run of every protocol for each."""
     rounds: Positive = 10
     """Communication rounds."""
     participants: Annotated[Literal["all"] | int | float, BeforeValidator(_as_participants)] = "all"
     """Devices sampled in each round: all, a number, or a fraction such as 0.1."""
+    evaluated_devices: Annotated[Literal["auto", "all"] | int, BeforeValidator(_as_evaluated)] = (
+        "auto"
+    )
+    """Devices whose accuracy is measured: all, or so many, drawn once; auto: all, at most 100."""
     tolerance: PositiveFloat = 0.05
     """Relative change below which the stopping rule holds, epsilon."""
     stop_when_converged: bool = False
@@ -271,6 +335,7 @@ class Config(Section):
     data: DataConfig = DataConfig()
     learning: LearningConfig = LearningConfig()
     seeding: SeedingConfig = SeedingConfig()
+    updates: UpdateConfig = UpdateConfig()
     channel: ChannelConfig = ChannelConfig()
     clock: ClockConfig = ClockConfig()
 
@@ -282,9 +347,15 @@ class Config(Section):
                 raise InputError(
                     f"{name} = {list(values)}: must name at least one, and each only once"
                 )
-        if isinstance(self.participants, int) and self.participants > self.data.devices:
+        for name in ("participants", "evaluated_devices"):
+            count = getattr(self, name)
+            if isinstance(count, int) and count > self.data.devices:
+                raise InputError(f"{name} = {count}: must be at most devices = {self.data.devices}")
+        costs = self.clock.device_step_us
+        if isinstance(costs, tuple) and len(costs) != self.data.devices:
             raise InputError(
-                f"participants = {self.participants}: must be at most devices = {self.data.devices}"
+                f"device_step_us: {len(costs)} values; must be one, or one for each of devices = "
+                f"{self.data.devices}"
             )
         return self
 
@@ -296,6 +367,14 @@ class Config(Section):
         if isinstance(self.participants, int):
             return self.participants
         return max(1, round(self.participants * self.data.devices))
+
+    @property
+    def devices_evaluated(self) -> int:
+        """Number of devices whose accuracy is measured."""
+        if isinstance(self.evaluated_devices, int):
+            return self.evaluated_devices
+        most = AUTO_EVALUATED if self.evaluated_devices == "auto" else self.data.devices
+        return min(most, self.data.devices)
 
     @classmethod
     def of(cls, **fields: Any) -> Self:

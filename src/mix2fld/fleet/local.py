@@ -61,7 +61,7 @@ class LocalFleet:
     def train(self, states: States, order: Order) -> tuple[States, Trained]:
         """The local phase of all devices that are asked, at once."""
         if not order.asked:
-            return states, Trained({}, Seen({}, order.reference, []), computing_seconds=0.0)
+            return states, Trained({}, Seen({}, order.reference, []), computing_seconds={})
         task, config = self._scenario.task, self._scenario.config
         places = {device: place for place, device in enumerate(order.asked)}
         watched = order.reference in places
@@ -91,14 +91,18 @@ class LocalFleet:
                 self._scenario.wire, states[device], result, own, turn, lost
             )
         begun = {device: states[device]["weights"] for device in local}
-        used = {d: model_in_use(training, begun[d], result.weights) for d, result in local.items()}
+        used = {
+            d: model_in_use(training, begun[d], result.weights)
+            for d, result in local.items()
+            if d in order.evaluated
+        }
         snapshots = [
             (step, model_in_use(training, begun[order.reference], weights))
             for step, weights in (learned.snapshots if watched else [])
         ]
         seen = Seen(used, order.reference, snapshots)
         share = min(1.0, usable_cores() / len(order.asked))
-        return after, Trained(packets, seen, computing_seconds=seconds * share)
+        return after, Trained(packets, seen, dict.fromkeys(order.asked, seconds * share))
 
     def deliver(self, states: States, outcome: Outcome) -> tuple[States, Delivered]:
         """Settle the uploads; who receives the download takes it over."""

@@ -14,6 +14,7 @@ from mix2fld.device.uplinks import Turn
 from mix2fld.learning.stepper import Draws, Start, draw_samples
 from mix2fld.learning.task import Task
 from mix2fld.learning.training import LocalTraining, label_prior, logit_offset, rate_in_round
+from mix2fld.link.payloads import Encoded
 from mix2fld.round.wire import Packet, Wire
 from mix2fld.streams import stream
 from mix2fld.types import Inputs, Local, State
@@ -63,7 +64,10 @@ def local_draws(task: Task, round_number: int, device: int, samples: int) -> Dra
 def prepare_upload(
     wire: Wire, state: State, local: Local, own: Own, turn: Turn, lost_seeds: str
 ) -> tuple[Packet, State]:
-    """What the device sends, and the device after its local phase."""
+    """What the device sends, if anything in this round, and the device after its local phase."""
+    if not wire.uploads_in(turn.round_number):
+        silent = Packet(Encoded(b"", 0), None, len(own[1]))
+        return silent, {**state, "weights": local.weights}
     knowledge = wire.encode_knowledge(state, local, turn)
 
     def read() -> Any:
