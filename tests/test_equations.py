@@ -360,8 +360,9 @@ def test_a_run_has_converged_below_the_tolerance_and_not_above(
     zeros = np.zeros(1, np.int64)
     roster = Roster(np.array([0.5]), zeros, zeros, zeros)
     before, after = (RunState(p, [{}], ServerState(), Clock(), roster) for p in (0, 1))
-    seen = Observed(before, {0: 1.0}, Slowest(0, 1.0), nobody, nobody, after, change)
-    scenario = make_simulation(toy_config(devices=1, tolerance=0.05), toy_dataset()).scenario
+    seen = Observed(before, {0: 0.0}, Slowest(0, 0.0), nobody, nobody, after, change)
+    config = toy_config(protocols="fl", devices=1, samples_per_device=40, tolerance=0.05)
+    scenario = make_simulation(config, toy_dataset()).scenario
     info = record(seen, Measured([(10, 0.5)], None, None), scenario)
     assert info.converged is stops
     assert info.change == change

@@ -47,9 +47,9 @@ def plain_sgd(config: Config, start: Tensors, images: Any, targets: Any, draws: 
         for layer, name in enumerate(names)
     }
     begun = begin_steps(learner, LABELS, tree)
+    sets = (Samples(jnp.asarray(images), jnp.asarray(targets)),)
     run = Run(begun, jnp.zeros((LABELS, LABELS)), jnp.asarray(draws))
-    samples = Samples(jnp.asarray(images), jnp.asarray(targets))
-    steps = sgd_steps(learner, label_loss, (samples,), run)
+    steps = sgd_steps(learner, label_loss, sets, run)
     return tensors_of(steps.phase.weights)
 
 

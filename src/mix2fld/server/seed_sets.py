@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from mix2fld.data.samples import coding_of
+from mix2fld.data.samples import seeds_as_fed
 from mix2fld.errors import InputError
 from mix2fld.learning.task import Sizes
 from mix2fld.server.inverse_mixup import (
@@ -29,8 +29,8 @@ def as_collected(seeds: Mapping[int, Seeds], task: Sizes) -> SeedSet | None:
     ratios = config.ratios if mixed else (1.0,)
     if config.mixed_labels == "hard":
         ratios = tuple(float(place == np.argmax(ratios)) for place in range(len(ratios)))
-    targets, coding = soft_labels(pool.labels, ratios, task.dims.num_labels), coding_of(task.dims)
-    return SeedSet(targets, lambda rows: coding.as_fed(pool.inputs[rows]))
+    targets, dims = soft_labels(pool.labels, ratios, task.dims.num_labels), task.dims
+    return SeedSet(targets, lambda rows: seeds_as_fed(pool.inputs[rows], dims))
 
 
 def inversely_mixed(seeds: Mapping[int, Seeds], task: Sizes) -> SeedSet | None:
