@@ -63,7 +63,8 @@ def read_cache(info: DatasetInfo, console: "Console | None" = None) -> "Arrays |
     if not path.is_file():
         return None
     try:
-        arrays = Arrays(*(read_npz(path, *_names(name)) for name in Arrays._fields))
+        wanted = [name for name in Arrays._fields if name != "train_sources" or info.source_names]
+        arrays = Arrays(*(read_npz(path, *_names(name)) for name in wanted))
         verify(info, arrays)
     except PermissionError as error:
         print_line(console, f"{info.name}: the cache cannot be read ({one_line(error)})")
