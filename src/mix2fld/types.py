@@ -134,6 +134,15 @@ class Upload(NamedTuple):
     value: Any  # weights, outputs, an update: what the protocol's uplink carries
     samples: int  # |S_d|
     seeds: Seeds | None = None
+    weight: float = 1.0  # of each sample in a mean over devices
+
+
+class Update(NamedTuple):
+    """What a device's weights moved by, as far as an upload tells."""
+
+    tensors: Tensors
+    norm: float  # of what was encoded, estimated from what arrived
+    captured: float  # expected share of its squared norm that arrived; the rest is noise
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from mix2fld.device.uplinks import Turn
 from mix2fld.errors import InputError
 from mix2fld.learning.losses import one_hot
 from mix2fld.learning.stepper import TestSet, Watch, local_result, snapshot_steps
+from mix2fld.learning.training import model_in_use
 from mix2fld.models.processor import usable_cores
 from mix2fld.round.checks import check_countable, check_devices
 from mix2fld.round.device_turn import (
@@ -60,7 +61,7 @@ class LocalFleet:
     def train(self, states: States, order: Order) -> tuple[States, Trained]:
         """The local phase of all devices that are asked, at once."""
         if not order.asked:
-            return states, Trained({}, Seen({}, order.reference, []), computing_seconds=0.0)
+            return states, Trained({}, Seen({}, order.reference, []), computing_seconds={})
         task, config = self._scenario.task, self._scenario.config
         places = {device: place for place, device in enumerate(order.asked)}
         watched = order.reference in places
@@ -69,7 +70,11 @@ class LocalFleet:
             self.parts[d][local_draws(task, order.round_number, d, len(self.parts[d]))].astype("i4")
             for d in order.asked
         ]
-        starts = [local_start(states[device], task.dims.num_labels) for device in order.asked]
+        training, labels = self._scenario.training, self._dataset.train_labels
+        starts = [
+            local_start(task, training, states[d], labels[self.parts[d]], order.round_number)
+            for d in order.asked
+        ]
         started = time.perf_counter()
         loss = self._scenario.protocol.local_loss
         watch = Watch(places.get(order.reference, 0), steps)
@@ -85,10 +90,19 @@ class LocalFleet:
             packets[device], after[device] = prepare_upload(
                 self._scenario.wire, states[device], result, own, turn, lost
             )
-        weights = {device: result.weights for device, result in local.items()}
-        seen = Seen(weights, order.reference, learned.snapshots if watched else [])
+        begun = {device: states[device]["weights"] for device in local}
+        used = {
+            d: model_in_use(training, begun[d], result.weights)
+            for d, result in local.items()
+            if d in order.evaluated
+        }
+        snapshots = [
+            (step, model_in_use(training, begun[order.reference], weights))
+            for step, weights in (learned.snapshots if watched else [])
+        ]
+        seen = Seen(used, order.reference, snapshots)
         share = min(1.0, usable_cores() / len(order.asked))
-        return after, Trained(packets, seen, computing_seconds=seconds * share)
+        return after, Trained(packets, seen, dict.fromkeys(order.asked, seconds * share))
 
     def deliver(self, states: States, outcome: Outcome) -> tuple[States, Delivered]:
         """Settle the uploads; who receives the download takes it over."""

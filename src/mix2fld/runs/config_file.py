@@ -7,13 +7,14 @@ from typing import Any
 
 import tomli_w
 
-from mix2fld.config import SECTIONS, Config
+from mix2fld.config import Config
 from mix2fld.errors import InputError
 
 FORMAT = 1
 """Of ``config.toml``; a file without a number is of this format."""
 MOST_BYTES = 1 << 20
 SEAL = "# checksum "
+SECTIONS_BEFORE_SEALS = ("data", "learning", "seeding", "channel", "clock")
 OLD_NAMES = {"seeding": {"seed_bits_per_pixel": "seed_bits"}}
 """Fields that version 0.1.0 wrote under other names, by section."""
 
@@ -65,7 +66,7 @@ def load_sealed_config(path: Path) -> Config:
                 f"{path}: was changed or damaged after its run began; put it back as it was, or "
                 "use mix2fld run --overwrite to start the run again"
             )
-    elif not all(f"[{section}]" in text for section in SECTIONS):
+    elif not all(f"[{section}]" in text for section in SECTIONS_BEFORE_SEALS):
         raise InputError(f"{path}: is not the config.toml of a run, or not all of it")
     config = _parse_named(path, data)
     if len(config.protocols) != 1 or len(config.seed) != 1:

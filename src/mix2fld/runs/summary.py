@@ -4,9 +4,10 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from mix2fld.config import Config, mixing_condition
+from mix2fld.learning.training import Training, resolve
+from mix2fld.protocol import PROTOCOLS
+from mix2fld.runs.metrics import device_accuracies
 from mix2fld.runs.records import FORMAT
 
 
@@ -15,7 +16,7 @@ def summarise(
 ) -> dict[str, Any]:
     """What ``summary.json`` says of a finished run: its records, added up."""
     last = rounds[-1]["accuracy"]
-    accuracies = np.array(last["devices"])
+    accuracies = device_accuracies(last)
     converged = next((info for info in rounds if info["converged"]), None)
     done = len(rounds) if converged is None else converged["round"]
 
@@ -37,8 +38,10 @@ def summarise(
             "reference": last["reference"],
             "global": last["global"],
         },
+        "devices": {"all": config.data.devices, "measured": len(accuracies)},
         "reference_device": reference,
         "kernel": kernel,
+        "training": _training(config),
         "uploads": {name: total("uploads", name) for name in ("attempted", "delivered")},
         "downloads": {name: total("downloads", name) for name in ("attempted", "delivered")},
         "bits": {name: total("bits", name) for name in ("up", "down")},
@@ -48,3 +51,9 @@ def summarise(
         if converged is None
         else {name: total("seconds", name, done) for name in ("communication", "computing")},
     }
+
+
+def _training(config: Config) -> dict[str, Any]:
+    """What the devices trained with: the config, and what the row recommends where it is auto."""
+    row = PROTOCOLS.get(config.protocols[0])
+    return resolve(config, Training() if row is None else row.training)._asdict()
