@@ -31,6 +31,7 @@ __all__ = [
     "State",
     "StepRule",
     "Tensors",
+    "Update",
     "Upload",
     "Weights",
 ]
