@@ -33,6 +33,8 @@ __all__ = [
     "State",
     "StepRule",
     "Tensors",
+    "TorchModule",
+    "Update",
     "Upload",
     "Weights",
 ]
