@@ -85,7 +85,7 @@ class LocalFleet:
 
         after, packets = list(states), {}
         for device, result in local.items():
-            turn = Turn(task.seed, order.round_number, device)
+            turn = Turn(task.seed, order.round_number, device, order.rooms.get(device))
             own, lost = self.own(device), config.seeding.lost_seeds
             packets[device], after[device] = prepare_upload(
                 self._scenario.wire, states[device], result, own, turn, lost
