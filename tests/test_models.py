@@ -295,7 +295,7 @@ def test_own_builder_is_imported(own_module: str) -> None:
         ("", "known: auto, cifar-cnn, mlp, paper-cnn"),
         ("own_models:smal", "no function 'smal'; did you mean 'small'"),
         ("own_models:", "no function ''"),
-        ("own_models:not_a_model", "must return a Model, not int"),
+        ("own_models:not_a_model", "must return a Model or a torch.nn.Module, not int"),
         ("own_models:wrong_arguments", r"function\(sample_shape, num_labels\)"),
         ("own_models:refuses", "labels: too many"),
         ("no_such_package.models:small", "'no_such_package.models' cannot be imported"),

@@ -14,7 +14,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from mix2fld.config import LEAST_UPDATE_BITS, Config, UpdateConfig
+from mix2fld.config import Config, UpdateConfig
+from mix2fld.config_base import LEAST_UPDATE_BITS
 from mix2fld.device.uplinks import Turn, Uplink
 from mix2fld.errors import InputError
 from mix2fld.link.payloads import (

@@ -70,10 +70,14 @@ class LocalFleet:
             self.parts[d][local_draws(task, order.round_number, d, len(self.parts[d]))].astype("i4")
             for d in order.asked
         ]
+        turns = {
+            device: Turn(task.seed, order.round_number, device, order.rooms.get(device))
+            for device in order.asked
+        }
         training, labels = self._scenario.training, self._dataset.train_labels
         starts = [
-            local_start(task, training, states[d], labels[self.parts[d]], order.round_number)
-            for d in order.asked
+            local_start(task, training, states[d], labels[self.parts[d]], turn)
+            for d, turn in turns.items()
         ]
         started = time.perf_counter()
         loss = self._scenario.protocol.local_loss
@@ -85,10 +89,9 @@ class LocalFleet:
 
         after, packets = list(states), {}
         for device, result in local.items():
-            turn = Turn(task.seed, order.round_number, device, order.rooms.get(device))
             own, lost = self.own(device), config.seeding.lost_seeds
             packets[device], after[device] = prepare_upload(
-                self._scenario.wire, states[device], result, own, turn, lost
+                self._scenario.wire, states[device], result, own, turns[device], lost
             )
         begun = {device: states[device]["weights"] for device in local}
         used = {

@@ -6,11 +6,13 @@ write it in ``networks`` and name it in ``MODELS``.
 
 import importlib
 from collections.abc import Callable
+from functools import partial
 
 from mix2fld.errors import InputError, did_you_mean
 from mix2fld.models.adapters import from_equinox, from_flax, from_nnx
 from mix2fld.models.model_checks import check_model, first_line, weight_shapes
 from mix2fld.models.networks import SampleShape, cifar_cnn, mlp, paper_cnn
+from mix2fld.models.pytorch import from_torch, is_torch_module
 from mix2fld.types import Model
 
 __all__ = [
@@ -21,6 +23,7 @@ __all__ = [
     "from_equinox",
     "from_flax",
     "from_nnx",
+    "from_torch",
     "make_model",
     "mlp",
     "paper_cnn",
@@ -62,8 +65,12 @@ def _build_own(name: str, sample_shape: SampleShape, num_labels: int) -> Model:
         raise InputError(
             f"model = {name}: fails as function(sample_shape, num_labels) ({first_line(error)})"
         ) from error
+    if is_torch_module(model):
+        return from_torch(partial(builder, sample_shape, num_labels), type(model).__name__)
     if not isinstance(model, Model):
-        raise InputError(f"model = {name}: must return a Model, not {type(model).__name__}")
+        raise InputError(
+            f"model = {name}: must return a Model or a torch.nn.Module, not {type(model).__name__}"
+        )
     return model
 
 

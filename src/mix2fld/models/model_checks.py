@@ -8,14 +8,30 @@ from mix2fld.types import Model, Weights
 
 
 def weight_shapes(model: Model) -> tuple[tuple[int, ...], ...]:
-    """The shape of every weight tensor, in the order of ``jax.tree.leaves``."""
+    """The shape of every weight tensor, in the order in which a payload carries them."""
+    if model.torch is not None:
+        return model.torch.shapes
     return tuple(leaf.shape for leaf in jax.tree.leaves(_abstract_weights(model)))
 
 
 def check_model(
-    model: Model, sample_shape: tuple[int, ...], num_labels: int, dtype: str = "float32"
+    model: Model,
+    sample_shape: tuple[int, ...],
+    num_labels: int,
+    dtype: str = "float32",
+    batch_size: int = 2,
 ) -> None:
-    """Raise ``InputError`` unless all weights are float32 and the logits are [B, N_L] floats."""
+    """Raise ``InputError`` unless all weights are float32 and the logits are [B, N_L] floats.
+
+    ``dtype`` is that of stored samples, ``batch_size`` that of a training step: in training, some
+    PyTorch modules take no batch of one.
+    """
+    if model.torch is not None:
+        from mix2fld.models.torch_checks import Trial, check_torch
+
+        trial = Trial(sample_shape, num_labels, dtype, batch_size)
+        check_torch(model.name, model.torch, trial)
+        return
     weights = _abstract_weights(model)
     leaves = jax.tree_util.tree_leaves_with_path(weights)
     if not leaves:
@@ -44,14 +60,19 @@ def _check_logits(
     shape, kind = getattr(logits, "shape", None), getattr(logits, "dtype", None)
     if shape is None or kind is None or not jnp.issubdtype(kind, jnp.floating):
         raise InputError(f"model {model.name}: must return one array of float logits, not {logits}")
-    if shape[:-1] == batch_shape[:1] and shape[-1] != num_labels:
+    check_logit_shape(model.name, shape, batch_shape[0], num_labels)
+
+
+def check_logit_shape(title: str, shape: tuple[int, ...], batch: int, num_labels: int) -> None:
+    """Raise ``InputError`` unless the logits of a batch are [B, N_L]."""
+    if shape[:-1] == (batch,) and shape[-1] != num_labels:
         raise InputError(
-            f"model {model.name} returns {shape[-1]} outputs, the dataset has {num_labels} labels"
+            f"model {title} returns {shape[-1]} outputs, the dataset has {num_labels} labels"
         )
-    if shape != (batch_shape[0], num_labels):
+    if shape != (batch, num_labels):
         raise InputError(
-            f"model {model.name}: returns logits of shape {list(shape)} for {batch_shape[0]} "
-            f"samples, must be {[batch_shape[0], num_labels]}"
+            f"model {title}: returns logits of shape {list(shape)} for {batch} samples, must be "
+            f"{[batch, num_labels]}"
         )
 
 
