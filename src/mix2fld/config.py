@@ -128,6 +128,8 @@ class SeedingConfig(Section):
     """Clip values of inverse-Mixup samples to the range of real ones."""
     seed_bits: Annotated[int, BeforeValidator(as_seed_bits)] = 8
     """Bits per value (pixel) of a seed sample: 1 to 16 round it to even steps, 32 sends floats."""
+    seed_pooling: Positive = 1
+    """Side of the squares of pixels (or length of time) that a seed carries as one mean value."""
     lost_seeds: Literal["resend", "drop"] = "resend"
     """Seeds lost in an outage: retransmitted, and charged, with the next upload; or dropped."""
 

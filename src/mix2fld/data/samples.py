@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mix2fld.data.resolution import enlarge, pool
 from mix2fld.errors import InputError
 from mix2fld.types import Carried, Dimensions, Inputs, SampleFormat
 
@@ -118,3 +119,21 @@ class Coding:
 def coding_of(dims: Dimensions) -> Coding:
     """How the seeds of a run are carried."""
     return Coding(dims.samples, dims.seed_bits)
+
+
+def carry_seeds(values: NDArray[np.float64], dims: Dimensions) -> Carried:
+    """Samples or mixes in the units of storage as seeds carry them: pooled, then rounded."""
+    return coding_of(dims).carry(pool(values, dims.seed_shape))
+
+
+def seeds_as_fed(carried: Carried, dims: Dimensions) -> Inputs:
+    """Seeds as a model can be fed them: at the size of a sample."""
+    if dims.seed_shape == dims.samples.shape:
+        return coding_of(dims).as_fed(carried)
+    unit = stored_unit(dims.samples)
+    return (seeds_in_stored_units(carried, dims) / unit).astype(np.float32)
+
+
+def seeds_in_stored_units(carried: Carried, dims: Dimensions) -> NDArray[np.float64]:
+    """Seeds at the size of a sample, in the units in which distances are measured."""
+    return enlarge(coding_of(dims).in_stored_units(carried), dims.samples.shape)
