@@ -34,15 +34,15 @@ class DataConfig(Section):
     """The dataset and its partition among devices."""
 
     dataset: str = "mnist"
-    """mnist, fashion-mnist, cifar10, cifar100, or the path of a custom .npz file."""
+    """mnist, fashion-mnist, cifar10, cifar100, smartwatch, or a .npz, .csv or .parquet file."""
     data_folder: Path | None = None
     """Folder that already holds the dataset's files; nothing is downloaded then."""
     partition: str = "non-iid"
-    """non-iid (the paper's: a few labels are rare on each device), iid, dirichlet or shards."""
+    """non-iid (the paper's: some labels rare on each device), iid, dirichlet, shards, by-source."""
     devices: Positive = 10
     """Number of devices, |D|."""
     samples_per_device: Positive = 500
-    """Training samples of each device, |S_d|."""
+    """Training samples of each device, |S_d|; by-source: all that its source recorded."""
     rare_labels: Count = 2
     """Partition non-iid: number of rare labels, drawn independently for each device."""
     rare_samples: Count = 2
@@ -55,6 +55,18 @@ class DataConfig(Section):
     """Allow devices to share samples, if they need more than the dataset has."""
     test_samples: Count = 0
     """Measure accuracy on this many samples, the first of the test set; 0: on all."""
+    standardise: Literal["auto", "always", "never"] = "auto"
+    """Give float samples mean 0 and deviation 1 in every channel; auto: tables and smartwatch."""
+    value_range: tuple[float, float] | None = None
+    """Range that an n-bit upload of float samples spans; by default that of training samples."""
+    label_column: str = "label"
+    """Tables: the column of labels, texts or whole numbers."""
+    source_column: str | None = None
+    """Tables: the column that says who recorded a row, for partition by-source."""
+    split_column: str | None = None
+    """Tables: a column that says train or test; without it, test_fraction is drawn."""
+    test_fraction: Annotated[float, Field(gt=0, lt=1)] = 0.2
+    """Tables: the part of the rows of every label that is tested with."""
 
 
 class LearningConfig(Section):

@@ -31,6 +31,8 @@ __all__ = [
     "State",
     "StepRule",
     "Tensors",
+    "TorchModule",
+    "Update",
     "Upload",
     "Weights",
 ]
