@@ -92,7 +92,10 @@ class LocalFleet:
             )
             for d in order.asked
         ]
-        turns = {device: Turn(task.seed, order.round_number, device) for device in order.asked}
+        turns = {
+            device: Turn(task.seed, order.round_number, device, order.rooms.get(device))
+            for device in order.asked
+        }
         training, labels = self._scenario.training, self._dataset.train_labels
         starts = [
             local_start(task, training, before[d], labels[self.parts[d]], turn)
