@@ -96,7 +96,8 @@ def _upload_bits(
     for device in order.asked if scenario.wire.uploads_in(order.round_number) else ():
         packet = trained.packets.get(device)
         size = scenario.wire.upload_size(with_seeds=device not in server.seeds)
-        bits[device] = size.bits if packet is None else min(packet.bits, most)
+        promised = order.rooms.get(device, size.bits)
+        bits[device] = promised if packet is None else min(packet.bits, most)
     return bits
 
 
