@@ -97,8 +97,10 @@ class RadioConfig(Section):
     """Propagation and waiting time that every transfer takes on top."""
     trace: Path | None = None
     """Link trace: CSV or Parquet file of rates over time, or a folder with a file per device."""
-    trace_layout: Literal["auto", "rates", "raca-4g", "raca-5g"] = "auto"
+    trace_layout: Literal["auto", "rates", "raca", "lumos5g"] = "auto"
     """Columns of the trace: this package's, or those of a public data set; auto: by the header."""
+    trace_uplink_share: Share = 0.1
+    """Uplink rate over downlink rate, for a data set that has downlink rates only."""
 
 
 class AvailabilityConfig(Section):
