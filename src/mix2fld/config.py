@@ -287,6 +287,11 @@ class Config(Section):
             count = getattr(self, name)
             if isinstance(count, int) and count > self.data.devices:
                 raise InputError(f"{name} = {count}: must be at most devices = {self.data.devices}")
+        needed, asked = self.availability.min_uploads, self.participants_per_round
+        if needed > asked:
+            raise InputError(
+                f"min_uploads = {needed}: must be at most {asked}, the devices asked in a round"
+            )
         costs = self.clock.device_step_us
         if isinstance(costs, tuple) and len(costs) != self.data.devices:
             raise InputError(
