@@ -154,7 +154,7 @@ def _accepts_dataset(data: bytes) -> bool:
     except PlaceError as error:
         assert "\n" not in str(error)
         return False
-    assert [len(array) for array in read] == [TRAIN, TRAIN, TEST, TEST]
+    assert [len(array) for array in read] == [TRAIN, TRAIN, TEST, TEST, 0]
     assert all(array.dtype == np.uint8 for array in read)
     return True
 
@@ -270,6 +270,11 @@ def _info(number: int) -> RoundInfo:
         change=None,
         converged=False,
         seeds={"devices": 1, "samples": 2, "distinct_groups": 0},
+        quorum={"needed": 0, "arrived": 1, "repeats": 0, "met": True},
+        joules={
+            **dict.fromkeys(("transmit", "receive", "computing", "idle"), 0.5),
+            "devices": [1.0, 1.0],
+        },
     )
 
 

@@ -68,7 +68,7 @@ class Replay:
             file.write(data)
 
 
-NEW_IN_ROUNDS = {"slowest"}
+NEW_IN_ROUNDS = {"slowest", "quorum", "joules"}
 
 
 def as_kept(rounds: list[dict[str, Any]]) -> list[dict[str, Any]]:
