@@ -1,6 +1,6 @@
 """Settings of links beyond the paper's: cells, radio, availability, energy.
 
-Every preset of a standard is a set of these; ``docs/links.md`` gives the source of each number.
+A preset of a standard is a set of these.
 """
 
 from pathlib import Path
@@ -82,7 +82,7 @@ class RadioConfig(Section):
     )
     """How those who transmit share the uplink; aloha: without a grant, dedicated: not at all."""
     resource_blocks: Positive = 50
-    """Sharing round-robin: blocks of the bandwidth that are dealt out in each slot."""
+    """Sharing round-robin: blocks of the bandwidth that are assigned in each slot."""
     uplink_duty_cycle: Share = 1.0
     """Share of time in which a device may transmit."""
     downlink_duty_cycle: Share = 1.0
@@ -119,7 +119,7 @@ class AvailabilityConfig(Section):
 
 
 class EnergyConfig(Section):
-    """Energy of a device; the default is a phone, see docs/links.md."""
+    """Energy of a device; the defaults are round figures of the order of a phone's."""
 
     amplifier_efficiency: Share = 0.35
     """Transmit power over the power that the amplifier draws."""

@@ -273,7 +273,7 @@ def _require(path: Path, rows: list[Row], names: Iterable[str]) -> None:
 
 def _stamp(path: Path, text: Any) -> float:
     try:
-        return datetime.strptime(str(text), RACA_TIME).timestamp()
+        return (datetime.strptime(str(text), RACA_TIME) - EPOCH).total_seconds()
     except ValueError:
         raise InputError(
             f"trace = {path}: Timestamp = {str(text)[:30]!r}; must be like 2019.11.28_07.12.03"
