@@ -328,3 +328,27 @@ def test_by_source_a_device_holds_all_that_its_source_recorded(sources, devices,
 def test_by_source_needs_sources():
     with pytest.raises(InputError, match="does not say who recorded its samples"):
         device_parts(toy_dataset(), Config.of(partition="by-source", devices=4))
+
+
+@given(st.integers(1, 5), st.sampled_from([0.3, 5.0]), st.integers(0, 99))
+def test_all_samples_are_divided(devices, alpha, seed):
+    """Each once; evenly by label, in drawn shares, or but for what is left of equal shards."""
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, 3, 90)
+    fields = {"samples_per_device": 0, "devices": devices, "dirichlet_alpha": alpha}
+    iid = split(labels, 3, seed, partition="iid", **fields)
+    assert sorted(np.concatenate(iid).tolist()) == list(range(90))
+    spread = np.ptp(label_counts(labels, iid, 3), axis=0)
+    assert spread.max() <= 1
+    shards = split(labels, 3, seed, partition="shards", **fields)
+    assert [len(part) for part in shards] == [90 // (2 * devices) * 2] * devices
+    assert len(np.unique(np.concatenate(shards))) == sum(map(len, shards))
+    try:
+        drawn = split(labels, 3, seed, partition="dirichlet", **fields)
+    except InputError as error:
+        drawn, words = [], str(error)
+    assert (
+        sorted(np.concatenate(drawn).tolist()) == list(range(90)) if drawn else "no sample" in words
+    )
+    with pytest.raises(InputError, match="non-iid needs a number"):
+        split(labels, 3, partition="non-iid", **fields)

@@ -41,8 +41,8 @@ class DataConfig(Section):
     """non-iid (the paper's: some labels rare on each device), iid, dirichlet, shards, by-source."""
     devices: Positive = 10
     """Number of devices, |D|."""
-    samples_per_device: Positive = 500
-    """Training samples of each device, |S_d|; by-source: all that its source recorded."""
+    samples_per_device: Count = 500
+    """Training samples of each device, |S_d|; 0: all, divided among devices; unused by-source."""
     rare_labels: Count = 2
     """Partition non-iid: number of rare labels, drawn independently for each device."""
     rare_samples: Count = 2

@@ -61,6 +61,7 @@ def partition(
         _check_total(len(labels), config)
         groups = [np.flatnonzero(labels == label) for label in range(num_labels)]
     parts = PARTITIONS[config.partition](groups, config, rng)
+    _check_none_empty(parts)
     return [rng.permutation(part) for part in parts]
 
 
@@ -82,6 +83,9 @@ def check_labels_covered(labels: Labels, parts: Sequence[Indices], num_labels: i
 
 def _iid(by_label: list[Indices], config: DataConfig, rng: np.random.Generator) -> list[Indices]:
     """Every label equally often on each device; the remainder goes to random labels."""
+    if not config.samples_per_device:
+        even = [_level(len(pool), np.full(config.devices, len(pool)), rng) for pool in by_label]
+        return _assign(np.stack(even, axis=1), by_label, config, rng)
     room = np.full(len(by_label), config.samples_per_device)
     counts = [_level(config.samples_per_device, room, rng) for _ in range(config.devices)]
     return _assign(np.stack(counts), by_label, config, rng)
@@ -92,6 +96,11 @@ def _non_iid(
 ) -> list[Indices]:
     """The paper's: a few random labels are rare on each device; the others share the rest."""
     num_labels = len(by_label)
+    if not config.samples_per_device:
+        raise InputError(
+            "samples_per_device = 0: partition non-iid needs a number; only iid, dirichlet and "
+            "shards divide all samples"
+        )
     common_labels = num_labels - config.rare_labels
     if common_labels < 1:
         raise InputError(
@@ -115,7 +124,14 @@ def _non_iid(
 def _dirichlet(
     by_label: list[Indices], config: DataConfig, rng: np.random.Generator
 ) -> list[Indices]:
-    """Label proportions of each device from Dir(alpha), limited by the samples that remain."""
+    """Label proportions of each device from Dir(alpha), limited by the samples that remain.
+
+    If all samples are divided: of each label, the proportions of devices are from Dir(alpha).
+    """
+    if not config.samples_per_device:
+        shares = rng.dirichlet(np.full(config.devices, config.dirichlet_alpha), len(by_label))
+        drawn = [rng.multinomial(len(p), share) for p, share in zip(by_label, shares, strict=True)]
+        return _assign(np.stack(drawn, axis=1), by_label, config, rng)
     available = _sizes(by_label)
     alpha = np.full(len(by_label), config.dirichlet_alpha)
     counts = np.zeros((config.devices, len(by_label)), dtype=np.int64)
@@ -130,19 +146,22 @@ def _dirichlet(
 def _shards(by_label: list[Indices], config: DataConfig, rng: np.random.Generator) -> list[Indices]:
     """Samples sorted by label and cut into shards of equal size, a few for each device."""
     per_device = config.shards_per_device
-    shard_size, remainder = divmod(config.samples_per_device, per_device)
-    if remainder:
+    available = _sizes(by_label)
+    count = config.samples_per_device
+    if not count:
+        count = per_device * (int(available.sum()) // (config.devices * per_device))
+    shard_size, remainder = divmod(count, per_device)
+    if remainder or not count:
         raise InputError(
             f"samples_per_device = {config.samples_per_device}: must be a multiple of "
-            f"shards_per_device = {per_device}"
+            f"shards_per_device = {per_device}, and at least that"
         )
-    available = _sizes(by_label)
     num_shards = config.devices * per_device
     if config.reuse_samples:
         num_shards = int(available.sum()) // shard_size
     quota = _level(num_shards * shard_size, available, rng)
     sorted_samples = [
-        rng.permutation(pool)[:count] for pool, count in zip(by_label, quota, strict=True)
+        rng.permutation(pool)[:some] for pool, some in zip(by_label, quota, strict=True)
     ]
     shards = np.concatenate(sorted_samples).reshape(num_shards, shard_size)
     if config.reuse_samples:
@@ -242,6 +261,15 @@ def _assign(
         for pool, column in zip(by_label, counts.T, strict=True)
     ]
     return [np.concatenate(pile) for pile in zip(*piles, strict=True)]
+
+
+def _check_none_empty(parts: Sequence[Indices]) -> None:
+    empty = next((device for device, part in enumerate(parts) if not len(part)), None)
+    if empty is not None:
+        raise InputError(
+            f"partition: device {empty} holds no sample; use fewer devices or a more balanced "
+            "partition"
+        )
 
 
 def _check_total(available: int, config: DataConfig) -> None:
