@@ -81,7 +81,7 @@ class RadioConfig(Section):
     )
     """How those who transmit share the uplink; aloha: without a grant, dedicated: not at all."""
     resource_blocks: Positive = 50
-    """Sharing round-robin: blocks of the bandwidth that are dealt out in each slot."""
+    """Sharing round-robin: blocks of the bandwidth that are assigned in each slot."""
     uplink_duty_cycle: Share = 1.0
     """Share of time in which a device may transmit."""
     downlink_duty_cycle: Share = 1.0
