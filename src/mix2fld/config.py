@@ -28,6 +28,7 @@ from mix2fld.config_base import (
 )
 from mix2fld.config_radio import AvailabilityConfig, CellConfig, EnergyConfig, RadioConfig
 from mix2fld.errors import InputError, did_you_mean
+from mix2fld.presets import NAMED
 
 
 class DataConfig(Section):
@@ -355,6 +356,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     "literal": {"max_slots": 100},
     "ideal": {"link": "ideal"},
     "iid": {"partition": "iid"},
+    **NAMED,
 }
 """Named changes to the default config; ``literal`` is T_max as the paper prints it."""
 
