@@ -67,7 +67,7 @@ class RunFolder:
     ) -> None:
         self.path = path
         self._tell = tell
-        self._made_with = dict(made_with or {})
+        self.made_with = dict(made_with or {})
         self._files = RunFiles(path)
         self._lock = FolderLock(path)
         self._sealed_by: str | None = None  # checksum of the last record
@@ -146,7 +146,7 @@ class RunFolder:
     def append(self, info: RoundInfo, state: RunState) -> None:
         """Keep a finished round and the state after it."""
         line, self._sealed_by = write_line(asdict(info), self._last_seal())
-        checkpoint = dump_checkpoint(state, self._sealed_by, self._made_with)
+        checkpoint = dump_checkpoint(state, self._sealed_by, self.made_with)
         with self._writing(KEPT), uninterrupted():
             append_whole(self._files.rounds, line)
             write_whole(self._files.checkpoint, checkpoint, keep_last_as=self._files.previous)
@@ -215,8 +215,8 @@ class RunFolder:
         return state
 
     def _compare(self, before: dict[str, str]) -> None:
-        for name in sorted(set(before) & set(self._made_with)):
-            then, now = before[name], self._made_with[name]
+        for name in sorted(set(before) & set(self.made_with)):
+            then, now = before[name], self.made_with[name]
             if then != now and name == "data":
                 raise InputError(
                     f"out = {self.path}: the data changed (checksum {then}, now {now}); use the "
