@@ -203,6 +203,45 @@ class ChannelConfig(Section):
     """If no upload is delivered: the server stays silent, or rebroadcasts the last global state."""
 
 
+class DefenceConfig(Section):
+    """What the server does about devices that upload harmful values (docs/robustness.md)."""
+
+    aggregation: Literal[
+        "mean", "trimmed-mean", "median", "clipped-mean", "krum", "geometric-median"
+    ] = "mean"
+    """How uploads become one: their mean, or a value that a minority of devices cannot move far."""
+    bad_share: Annotated[float, Field(gt=0, lt=0.5)] = 0.2
+    """Share of devices that may be bad: what trimmed-mean drops at each end, and krum in all."""
+    sample_weights: Literal["claimed", "capped", "ignored"] = "claimed"
+    """Weight of an upload: the claimed samples, at most twice the median of them, or all equal."""
+    seed_check: Literal["none", "agreement"] = "none"
+    """Whether seeds of a device that others' seeds contradict are left out."""
+
+
+class AttackConfig(Section):
+    """Devices of a simulation that attack it, so that a defence can be measured."""
+
+    attack: Literal[
+        "none",
+        "sign-flip",
+        "scaling",
+        "update-flip",
+        "random",
+        "little-is-enough",
+        "sample-count",
+        "label-shift",
+        "seed-label-shift",
+        "seed-backdoor",
+    ] = "none"
+    """What attackers do (docs/robustness.md)."""
+    attackers: Count = 1
+    """Number of attackers, drawn from all devices but the reference device."""
+    attack_from: Positive = 1
+    """First round of the attack."""
+    attack_strength: PositiveFloat | None = None
+    """Factor of the attack; by default the one in docs/robustness.md."""
+
+
 class ClockConfig(Section):
     """Simulated computing time, accounted separately from communication time."""
 
@@ -236,6 +275,8 @@ class Config(Section):
     learning: LearningConfig = LearningConfig()
     seeding: SeedingConfig = SeedingConfig()
     channel: ChannelConfig = ChannelConfig()
+    defence: DefenceConfig = DefenceConfig()
+    attack: AttackConfig = AttackConfig()
     clock: ClockConfig = ClockConfig()
 
     @model_validator(mode="after")
@@ -249,6 +290,10 @@ class Config(Section):
         if isinstance(self.participants, int) and self.participants > self.data.devices:
             raise InputError(
                 f"participants = {self.participants}: must be at most devices = {self.data.devices}"
+            )
+        if self.attack.attack != "none" and self.attack.attackers >= self.data.devices:
+            raise InputError(
+                f"attackers = {self.attack.attackers}: must be below devices = {self.data.devices}"
             )
         return self
 

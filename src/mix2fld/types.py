@@ -144,6 +144,7 @@ class SeedSet(NamedTuple):
     inputs: Images  # [n, H, W, C]
     targets: NDArray[np.float32]  # [n, N_L], label distributions
     distinct_groups: int  # groups that inverse-Mixup found, before any was used again
+    left_out: tuple[int, ...] = ()  # devices whose seeds were judged and not used
 
 
 class Local(NamedTuple):

@@ -1,6 +1,7 @@
 """What is observed in a round: a line of ``rounds.jsonl``."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,6 +34,7 @@ class Observed(NamedTuple):
     down: Transfer
     after: RunState
     change: float | None
+    suspects: Sequence[dict[str, Any]] = ()
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,9 @@ class RoundInfo:
     change: float | None
     """What the stopping rule compares with the tolerance."""
     converged: bool
-    seeds: dict[str, int]
+    seeds: dict[str, Any]
+    suspects: list[dict[str, Any]] = field(default_factory=list)
+    """Devices whose upload lies far from the rest, and how far."""
 
 
 class Measured(NamedTuple):
@@ -70,7 +74,7 @@ class Measured(NamedTuple):
 
 def record(seen: Observed, measured: Measured, reference: int, tolerance: float) -> RoundInfo:
     """Write down what happened in a round."""
-    before, asked, trained, up, down, after, change = seen
+    before, asked, trained, up, down, after, change, suspects = seen
     devices = after.roster.accuracies.tolist()
     curve = []
     if measured.at_first is not None:
@@ -112,7 +116,9 @@ def record(seen: Observed, measured: Measured, reference: int, tolerance: float)
             "devices": len(after.server.seeds),
             "samples": 0 if seed_set is None else len(seed_set.targets),
             "distinct_groups": 0 if seed_set is None else seed_set.distinct_groups,
+            "left_out": [] if seed_set is None else list(seed_set.left_out),
         },
+        suspects=list(suspects),
     )
 
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from mix2fld.device.uplinks import Turn
 from mix2fld.learning.stepper import snapshot_steps
 from mix2fld.link import Direction, PayloadError, check_delivery
+from mix2fld.round.attackers import replace_uploads
 from mix2fld.round.checks import check_upload
 from mix2fld.round.clock import Clock, computing_seconds, transfer_seconds
 from mix2fld.round.fleet_interface import Fleet, Order, Outcome, Trained
@@ -20,6 +21,7 @@ from mix2fld.round.participation import draw_participants
 from mix2fld.round.scenario import Scenario
 from mix2fld.round.server_turn import sends_download, server_turn
 from mix2fld.round.state import Roster, RunState
+from mix2fld.round.suspects import find_suspects
 from mix2fld.server.convergence import relative_change
 from mix2fld.streams import stream
 from mix2fld.types import Delivery, ServerState, State, Tensors, Upload
@@ -43,11 +45,13 @@ def run_round(scenario: Scenario, fleet: Fleet, state: RunState) -> tuple[RunSta
     available = fleet.available()
     order = _order(scenario, state, available)
     devices, trained = fleet.train(state.devices, order)
+    trained = replace_uploads(scenario, state.server, order.round_number, trained)
 
     up, link = _carry_uploads(scenario, state, order, trained)
     inbox = _open(scenario, fleet, order, trained, up)
     up = _only(up, inbox)
-    server, server_seconds = server_turn(scenario, state.server, inbox, order.round_number)
+    turn = server_turn(scenario, state.server, inbox, order.round_number)
+    server = turn.state
     audience = _audience(scenario, order, available)
     down, download, link = _carry_download(scenario, (state.server, server), audience, order, link)
     uploaded, receivers = frozenset(inbox), frozenset(np.flatnonzero(down.arrived).tolist())
@@ -62,12 +66,13 @@ def run_round(scenario: Scenario, fleet: Fleet, state: RunState) -> tuple[RunSta
         + transfer_seconds(scenario.link, down.delivery)
         + trained.network_seconds
         + delivered.network_seconds,
-        computing=server_seconds,
+        computing=turn.seconds,
     )
     roster = _update(state.roster, order, available, outcome, known)
     after = RunState(order.round_number, devices, server, clock, roster, link)
     change = relative_change(state.server, server)
-    seen = Observed(state, order.asked, trained_at, up, down, after, change)
+    suspects = find_suspects(inbox, server, turn.judged)
+    seen = Observed(state, order.asked, trained_at, up, down, after, change, suspects)
     return after, record(seen, measured, scenario.reference, scenario.config.tolerance)
 
 
