@@ -279,8 +279,8 @@ class Reference:
         config = self.config.seeding
         pixels = self.samples[0][0][0].size
         mixed = 1 if self.protocol == "fld" else len(config.ratios)
-        seed_bits = config.seed_bits_per_pixel * pixels + mixed * ceil(log2(self.num_labels))
-        return 32 * self.num_labels**2 + with_seeds * config.seed_samples * seed_bits
+        each = config.seed_bits * pixels + mixed * ceil(log2(self.num_labels))
+        return 32 * self.num_labels**2 + with_seeds * config.seed_samples * each
 
     def download_bits(self) -> int:
         """B_dn: outputs in FD, weights elsewhere."""
@@ -292,17 +292,20 @@ class Reference:
         """Sec. II-C and Eq. 4: slots that each device's payload takes, None for an outage."""
         c = self.config.channel
         up = direction == "uplink"
-        sharing = max(1, sum(size > 0 for size in bits))
-        W = c.bandwidth_hz * c.uplink_channels / sharing if up else c.bandwidth_hz
+        senders = [d for d in range(len(bits)) if bits[d] > 0]
+        W = c.bandwidth_hz * c.uplink_channels / max(1, len(senders)) if up else c.bandwidth_hz
         P = 10 ** (((c.uplink_power_dbm if up else c.downlink_power_dbm) - 30) / 10)
         theta = c.uplink_snr_threshold if up else c.downlink_snr_threshold
         N_0 = 10 ** ((c.noise_dbm_per_hz - 30) / 10)
-        h = stream(self.config.seed[0], direction, p).exponential(size=(c.max_slots, len(bits)))
+        drawn = stream(self.config.seed[0], direction, p).exponential(
+            size=(c.max_slots, len(senders))
+        )
+        h = {d: drawn[:, place] for place, d in enumerate(senders)}
         slots: list[int | None] = []
         for d in range(len(bits)):
             t, received = 0, 0.0
             while received < bits[d] and t < c.max_slots:
-                snr = P * h[t, d] * c.distance_m**-c.path_loss_exponent / (W * N_0)
+                snr = P * h[d][t] * c.distance_m**-c.path_loss_exponent / (W * N_0)
                 received += c.slot_ms / 1000 * (snr >= theta) * W * log2(1 + theta)
                 t += 1
             slots.append(t if received >= bits[d] else None)

@@ -121,7 +121,7 @@ def mixed_seeds(
         first = labels[mixed[0]]
         mixed.sort(key=lambda i: (labels[i] < first, labels[i]))
         image = combine(config.ratios, [samples[i][0] for i in mixed])
-        if config.seed_bits_per_pixel == 8:
+        if config.seed_bits == 8:
             image = np.rint(255 * image) / 255
         seeds.append(Seed(device, image, tuple(labels[i] for i in mixed)))
     return seeds

@@ -6,10 +6,11 @@ from itertools import product
 import numpy as np
 import pytest
 
+from mix2fld.learning.task import dimensions
 from mix2fld.server.inverse_mixup import Pool, find_groups, groups_wanted, inverse_groups
 from mix2fld.server.seed_sets import inversely_mixed
 from mix2fld.streams import stream
-from mix2fld.types import Dimensions, Seeds
+from mix2fld.types import SampleFormat, Seeds
 from toys import toy_config
 
 DEVICES, LABELS, EACH = 4, 4, 2
@@ -105,4 +106,4 @@ class FakeTask:
     def __init__(self, config) -> None:
         self.config = config
         self.seed = config.seed[0]
-        self.dims = Dimensions((), LABELS, (1, 1, 1), 10, 8)
+        self.dims = dimensions(config.seeding, SampleFormat((1, 1, 1)), LABELS)

@@ -124,7 +124,9 @@ def test_many_bits_of_quantisation_approach_full_precision() -> None:
 
 def test_inverse_mixup_of_one_shared_pair_gives_the_raw_samples_back() -> None:
     """Devices that hold the same two samples mix the same pair; undoing it leaves the raw ones."""
+    from mix2fld.data.samples import Coding
     from mix2fld.server.inverse_mixup import Groups, Pool, unmix
+    from mix2fld.types import SampleFormat
 
     raw = np.array([[10.0, 200.0], [250.0, 30.0]])
     ratios = (0.2, 0.8)
@@ -135,7 +137,8 @@ def test_inverse_mixup_of_one_shared_pair_gives_the_raw_samples_back() -> None:
         device=np.array([0, 1]),
     )
     groups = Groups(members=np.array([[0, 1]]), labels=np.array([[0, 1]], np.int32))
-    unmixed = unmix(pool, groups, ratios).reshape(2, 2) * 255
+    coding = Coding(SampleFormat((1, 2, 1)), 32)
+    unmixed = unmix(pool, groups, ratios, coding).reshape(2, 2) * 255
     np.testing.assert_allclose(unmixed, raw, atol=1e-3)
 
 

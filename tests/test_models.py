@@ -28,7 +28,7 @@ from mix2fld.models import (
     weight_shapes,
 )
 from mix2fld.models.layers import conv_relu, conv_relu_pool, max_pool
-from mix2fld.types import Model, Weights
+from mix2fld.types import Model, SampleFormat, Weights
 
 MNIST = (28, 28, 1)
 
@@ -317,14 +317,14 @@ def toy(apply: Callable[[Weights, Array], Any], **weights: Array) -> Model:
     ("model", "message"),
     [
         (mlp(MNIST, 7), "model mlp returns 7 outputs, the dataset has 10 labels"),
-        (toy(lambda w, x: x, a=jnp.zeros(3)), r"shape \[1, 28, 28, 1\] for 1 images, .*\[1, 10\]"),
+        (toy(lambda w, x: x, a=jnp.zeros(3)), r"shape \[1, 28, 28, 1\] for 1 samples, .*\[1, 10\]"),
         (toy(lambda w, x: jnp.zeros(10), a=jnp.zeros(3)), r"shape \[10\]"),
-        (toy(lambda w, x: jnp.zeros((1, 10)), a=jnp.zeros(3)), "for 2 images"),
+        (toy(lambda w, x: jnp.zeros((1, 10)), a=jnp.zeros(3)), "for 2 samples"),
         (toy(lambda w, x: (x, x), a=jnp.zeros(3)), "one array of float logits"),
         (toy(lambda w, x: jnp.zeros((len(x), 10), int), a=jnp.zeros(3)), "float logits"),
         (
             toy(lambda w, x: x @ w["a"], a=jnp.zeros(3)),
-            r"fails on images of shape \[1, 28, 28, 1\]",
+            r"fails on float32 samples of shape \[1, 28, 28, 1\]",
         ),
         (toy(lambda w, x: x, a=jnp.zeros(3, jnp.int32)), r"weight \['a'\] is int32, not float32"),
         (toy(lambda w, x: x), "no weights"),
@@ -420,4 +420,4 @@ def test_missing_libraries_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_an_unknown_optimizer_is_named() -> None:
     with pytest.raises(InputError, match="optimizer = 'sdg': no such optimizer; did you mean"):
-        make_task(Config.of(optimizer="sdg"), MNIST, 10)
+        make_task(Config.of(optimizer="sdg"), SampleFormat(MNIST), 10)

@@ -13,7 +13,7 @@ from mix2fld.protocol import PROTOCOLS
 from mix2fld.round.fleet_interface import Order, Outcome, Trained
 from mix2fld.runs.loop import Watcher
 from mix2fld.runs.simulation import Simulation, make_simulation, run
-from mix2fld.types import Dimensions
+from mix2fld.types import Dimensions, SampleFormat
 from toys import CoinLink, toy_config, toy_dataset
 
 
@@ -22,7 +22,7 @@ def _with_the_row(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(PROTOCOLS, "largest", LARGEST)
 
 
-DIMS = Dimensions(((3, 5), (5,)), 4, (8, 8, 1), 10, 8)
+DIMS = Dimensions(((3, 5), (5,)), 4, SampleFormat((8, 8, 1)), 10, 8, (8, 8, 1))
 
 
 class StopAfter(Watcher):

@@ -390,7 +390,7 @@ def test_no_conversion_before_the_first_pair() -> None:
     [
         {"batch_size": 2, "optimizer": "momentum", "learning_rate": 0.02},
         {"model": "mlp", "curve_points": 3, "slot_ms": 8.0},
-        {"seed_bits_per_pixel": 32, "uplink_channels": 1.6, "uplink_power_dbm": 19.0},
+        {"seed_bits": 32, "uplink_channels": 1.6, "uplink_power_dbm": 19.0},
         {"mixing_ratio": (0.1234567, 0.2345678), "seed_samples": 8, "uplink_channels": 0.5},
     ],
     ids=["batches", "mlp", "float-pixels", "mixes-of-three"],

@@ -19,8 +19,11 @@ def _as_tuple(value: Any) -> Any:
     return (value,) if isinstance(value, (str, int, float)) else value
 
 
-def _as_number(value: Any) -> Any:
-    return int(value) if isinstance(value, str) and value.isdecimal() else value
+def _as_seed_bits(value: Any) -> Any:
+    number = int(value) if isinstance(value, str) and value.isdecimal() else value
+    if isinstance(number, int) and not isinstance(number, bool) and number in (*range(1, 17), 32):
+        return number
+    raise ValueError("must be a number of bits from 1 to 16, or 32")
 
 
 def _as_participants(value: Any) -> Any:
@@ -34,7 +37,6 @@ def _as_participants(value: Any) -> Any:
 
 
 Listed = BeforeValidator(_as_tuple)
-AsNumber = BeforeValidator(_as_number)
 LARGEST = 2**63 - 1
 Positive = Annotated[int, Field(ge=1, le=LARGEST)]
 Count = Annotated[int, Field(ge=0, le=LARGEST)]
@@ -140,9 +142,9 @@ class SeedingConfig(Section):
     reuse_pairs: bool = True
     """Reuse pairs of mixed-up samples if there are fewer than N_I needs."""
     inverse_clip: bool = False
-    """Clip pixels of inverse-Mixup samples to the range of real pixels."""
-    seed_bits_per_pixel: Annotated[Literal[8, 32], AsNumber] = 8
-    """Bits per pixel of a seed sample: 8 rounds mixed-up pixels, 32 sends floats."""
+    """Clip values of inverse-Mixup samples to the range of real ones."""
+    seed_bits: Annotated[int, BeforeValidator(_as_seed_bits)] = 8
+    """Bits per value (pixel) of a seed sample: 1 to 16 round it to even steps, 32 sends floats."""
     lost_seeds: Literal["resend", "drop"] = "resend"
     """Seeds lost in an outage: retransmitted, and charged, with the next upload; or dropped."""
 

@@ -26,11 +26,9 @@ from mix2fld.server.steps import (
     take_mean_outputs,
     take_mean_weights,
 )
-from mix2fld.types import Seeds, SeedSet, ServerState
+from mix2fld.types import Inputs, Seeds, SeedSet, ServerState
 
-CollectSeeds = Callable[
-    [np.random.Generator, NDArray[np.uint8], NDArray[np.int32], SeedingConfig], Seeds
-]
+CollectSeeds = Callable[[np.random.Generator, Inputs, NDArray[np.int32], Sizes], Seeds]
 PrepareSeeds = Callable[[Mapping[int, Seeds], Sizes], SeedSet | None]
 ServerStep = Callable[[ServerState, Inbox, SeedSet | None, Task, int], ServerState]
 

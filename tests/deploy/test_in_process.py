@@ -124,7 +124,7 @@ def test_weights_that_nobody_learns_are_refused(tmp_path: Path, name: str) -> No
 
 
 def test_seeds_that_are_no_pictures_are_refused(tmp_path: Path) -> None:
-    config = deployed_config(tmp_path, protocols="mix2fld", rounds=1, seed_bits_per_pixel=32)
+    config = deployed_config(tmp_path, protocols="mix2fld", rounds=1, seed_bits=32)
 
     def client(message: Message, context: Context) -> Message:
         reply = app(message, context)
@@ -136,7 +136,7 @@ def test_seeds_that_are_no_pictures_are_refused(tmp_path: Path) -> None:
         return Message(spoilt.pack(), reply_to=message)
 
     path = run_in_process(tmp_path, config, client)
-    assert "device 1 refused: seeds: a pixel of 1.5; must be from 0 to 1" in diary(path)
+    assert "device 1 refused: seeds: a value of 1.5; must be from 0 to 1" in diary(path)
     assert rounds_of(path)[0]["uploads"]["devices"] == [0, 2, 3]
 
 
@@ -159,7 +159,7 @@ def test_a_node_of_another_version_says_so(tmp_path: Path) -> None:
         return app(message, context)
 
     path = run_in_process(tmp_path, deployed_config(tmp_path, protocols="fd", rounds=1), client)
-    assert "the server speaks message format 1, this node 3" in diary(path)
+    assert "the server speaks message format 1, this node 4" in diary(path)
 
 
 def test_a_round_is_not_played_with_nobody(tmp_path: Path) -> None:
@@ -196,7 +196,7 @@ def test_a_device_that_was_away_catches_up(tmp_path: Path) -> None:
     assert counts == [(4, 4), (3, 3), (4, 4)]
     (again,) = [order for order in orders if order.catch_up]
     assert (again.device, again.round) == (1, 3)
-    task = make_task(config, toy_dataset().sample_shape, 4)
+    task = make_task(config, toy_dataset().samples, 4)
     others = [order for order in orders if order.round == 3 and order.device == 0]
     assert others[0].download is None
     kept = Store(tmp_path / "device-0" / "state", again.run, 0).up_to(2)

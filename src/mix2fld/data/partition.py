@@ -11,7 +11,7 @@ from mix2fld.errors import InputError, did_you_mean
 from mix2fld.streams import stream
 
 if TYPE_CHECKING:
-    from mix2fld.types import Dataset
+    from mix2fld.types import Dataset, Inputs
 
 Labels = NDArray[np.integer]
 Indices = NDArray[np.int64]
@@ -31,10 +31,8 @@ def device_parts(dataset: "Dataset", config: Config, *, every_label: bool = True
     return parts
 
 
-def test_subset(
-    dataset: "Dataset", config: DataConfig
-) -> tuple[NDArray[np.uint8], NDArray[np.int32]]:
-    """Images and labels that accuracy is measured on."""
+def test_subset(dataset: "Dataset", config: DataConfig) -> "tuple[Inputs, NDArray[np.int32]]":
+    """Samples and labels that accuracy is measured on."""
     count = config.test_samples or len(dataset.test_labels)
     return dataset.test_inputs[:count], dataset.test_labels[:count]
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from mix2fld.data.readers import Arrays
-    from mix2fld.types import Dataset
+    from mix2fld.types import Dataset, SampleFormat
 
 
 def load_dataset(config: DataConfig, *, console: "Console | None" = None) -> "Dataset":
@@ -33,7 +33,7 @@ def load_dataset(config: DataConfig, *, console: "Console | None" = None) -> "Da
         from mix2fld.data.own_file import read_own_file
 
         path = expand_home(Path(config.dataset), "dataset")
-        return Dataset(path.stem, *read_own_file(path))
+        return read_own_file(path)
     info = dataset_info(config.dataset)
     arrays = _named_arrays(info, config.data_folder, console)
     return Dataset(
@@ -46,18 +46,20 @@ def load_dataset(config: DataConfig, *, console: "Console | None" = None) -> "Da
     )
 
 
-def dataset_sizes(config: DataConfig) -> tuple[tuple[int, int, int], int]:
-    """Return sample shape (H, W, C) and number of labels, without loading a named dataset."""
+def dataset_sizes(config: DataConfig) -> "tuple[SampleFormat, int]":
+    """Return what samples are and the number of labels, without loading images known by name."""
+    from mix2fld.types import SampleFormat
+
     if _is_path(config.dataset):
         dataset = load_dataset(config)
-        return dataset.sample_shape, dataset.num_labels
+        return dataset.samples, dataset.num_labels
     info = dataset_info(config.dataset)
-    return info.sample_shape, info.num_labels
+    return SampleFormat(info.sample_shape), info.num_labels
 
 
 @lru_cache(maxsize=1)
 def fingerprint(dataset: "Dataset") -> str:
-    """Return a short checksum of all samples and labels."""
+    """Return a short checksum of all samples and labels, and of what else decides the numbers."""
     digest = hashlib.sha256()
     for array in (
         dataset.train_inputs,
@@ -67,6 +69,10 @@ def fingerprint(dataset: "Dataset") -> str:
     ):
         digest.update(f"{array.dtype.str}{array.shape}".encode())
         digest.update(array.tobytes())
+    if dataset.value_range is not None:
+        digest.update(f"range {dataset.value_range} {dataset.mean} {dataset.std}".encode())
+    if dataset.train_sources is not None:
+        digest.update(b"sources" + dataset.train_sources.tobytes())
     return digest.hexdigest()[:16]
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from mix2fld.config import Config
 from mix2fld.data import cache_folder
-from mix2fld.data.own_file import OwnArrays, read_own_file
+from mix2fld.data.own_file import read_device_file
 from mix2fld.deploy.messages import Behind, Trained, TrainOrder
 from mix2fld.deploy.store import Own, Store
 from mix2fld.device.uplinks import Turn
@@ -31,7 +31,7 @@ from mix2fld.round.device_turn import (
     start_device,
 )
 from mix2fld.round.wire import Wire
-from mix2fld.types import Samples, State, Tensors
+from mix2fld.types import Dataset, Samples, State, Tensors
 
 
 def train(order: TrainOrder, config: Config, data: Path, store: Store) -> Trained | Behind:
@@ -43,8 +43,7 @@ def train(order: TrainOrder, config: Config, data: Path, store: Store) -> Traine
     with suppress(RuntimeError):  # only before JAX is first used
         jax.config.update("jax_num_cpu_devices", 1)
     samples = _read_samples(data, order)
-    height, width, channels = order.sample_shape
-    task = make_task(config, (height, width, channels), order.num_labels)
+    task = make_task(config, samples.samples, order.num_labels)
     protocol = get_protocol(config.protocols[0])
     wire, turn = Wire(protocol, task), Turn(task.seed, order.round, order.device)
     state = _begin(wire, task, order, own)
@@ -76,15 +75,11 @@ def train(order: TrainOrder, config: Config, data: Path, store: Store) -> Traine
     )
 
 
-def _read_samples(path: Path, order: TrainOrder) -> OwnArrays:
+def _read_samples(path: Path, order: TrainOrder) -> Dataset:
     try:
-        samples = read_own_file(path, order.num_labels)
+        return read_device_file(path, order.samples, order.num_labels)
     except InputError as error:
         raise InputError(str(error).replace("dataset = ", "data = ", 1)) from None
-    found = list(samples.train_inputs.shape[1:])
-    if found != order.sample_shape:
-        raise InputError(f"data = {path}: images are {found}; this run has {order.sample_shape}")
-    return samples
 
 
 def _begin(wire: Wire, task: Task, order: TrainOrder, own: Own | None) -> State:
@@ -101,6 +96,6 @@ def _begin(wire: Wire, task: Task, order: TrainOrder, own: Own | None) -> State:
     return state
 
 
-def _accuracies(task: Task, samples: OwnArrays, models: list[Tensors]) -> list[float]:
+def _accuracies(task: Task, samples: Dataset, models: list[Tensors]) -> list[float]:
     """At the end of the local phase, and if wanted at the times before it."""
     return TestSet(task.stepper, samples.test_inputs, samples.test_labels).accuracies(models)

@@ -27,7 +27,7 @@ from mix2fld.round.fleet_interface import Accuracies, Delivered, Order, Outcome
 from mix2fld.round.fleet_interface import Trained as TrainedFleet
 from mix2fld.round.scenario import Scenario
 from mix2fld.round.wire import Packet
-from mix2fld.types import Tensors
+from mix2fld.types import SampleFormat, Tensors
 
 States = list[Any]
 """Nothing: what devices keep is on their own disks."""
@@ -158,7 +158,7 @@ class FlowerFleet:
             device=device,
             round=order.round_number,
             config=config_digest(self._scenario.config),
-            sample_shape=list(dims.sample_shape),
+            **_sample_fields(dims.samples),
             num_labels=dims.num_labels,
             uploaded=int(roster.uploaded[device]),
             last_turn=int(roster.last_turn[device]),
@@ -204,6 +204,16 @@ class FlowerFleet:
         """After how many steps of its local phase the reference device is tested."""
         config = self._scenario.config
         return snapshot_steps(config.learning.local_steps, config.curve_points)
+
+
+def _sample_fields(samples: SampleFormat) -> dict[str, Any]:
+    return {
+        "sample_shape": list(samples.shape),
+        "dtype": samples.dtype,
+        "value_range": [samples.low, samples.high],
+        "mean": list(samples.mean),
+        "std": list(samples.std),
+    }
 
 
 def _words_of(refused: Refused) -> str:

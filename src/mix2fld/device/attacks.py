@@ -78,7 +78,7 @@ def random_direction(known: Known) -> Floats:
 
 
 def little(known: Known) -> Floats:
-    """All attackers the same: the honest mean less a few deviations, where it hides in the crowd."""
+    """All attackers the same: the honest mean less a few deviations, hidden in the crowd."""
     return known.honest.mean(axis=0) - known.strength * known.honest.std(axis=0)
 
 
@@ -98,7 +98,7 @@ def mislabel(seeds: Seeds, num_labels: int) -> Seeds:
 
 
 def plant_backdoor(seeds: Seeds, num_labels: int) -> Seeds:
-    """Seeds with a pattern, labelled with the target; in a mix, the label of the largest ratio is."""
+    """Seeds with a pattern, labelled with the target; in a mix, the last label is."""
     others = np.where(seeds.labels == TARGET, (TARGET + 1) % num_labels, seeds.labels)
     labels = others.astype(np.int32)
     labels[:, -1] = TARGET

@@ -4,10 +4,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mix2fld.config import SeedingConfig
-from mix2fld.data.samples import as_uploaded, mix
+from mix2fld.data.samples import coding_of, mix
 from mix2fld.errors import InputError
+from mix2fld.learning.task import Sizes
 from mix2fld.streams import stream
-from mix2fld.types import Seeds
+from mix2fld.types import Inputs, Seeds
 
 
 def seed_stream(seed: int, device: int) -> np.random.Generator:
@@ -16,35 +17,25 @@ def seed_stream(seed: int, device: int) -> np.random.Generator:
 
 
 def raw_samples(
-    rng: np.random.Generator,
-    images: NDArray[np.uint8],
-    labels: NDArray[np.int32],
-    config: SeedingConfig,
+    rng: np.random.Generator, inputs: Inputs, labels: NDArray[np.int32], sizes: Sizes
 ) -> Seeds:
     """FLD: N_S of the device's samples as they are, each at most once."""
-    if config.seed_samples > len(labels):
-        raise InputError(
-            f"seed_samples = {config.seed_samples}: a device holds only {len(labels)} samples"
-        )
-    chosen = rng.choice(len(labels), size=config.seed_samples, replace=False)
-    return Seeds(
-        inputs=as_uploaded(images[chosen].astype(np.float64), config.seed_bits_per_pixel),
-        labels=labels[chosen, None],
-    )
+    count = sizes.dims.seed_samples
+    if count > len(labels):
+        raise InputError(f"seed_samples = {count}: a device holds only {len(labels)} samples")
+    chosen = rng.choice(len(labels), size=count, replace=False)
+    carried = coding_of(sizes.dims).carry(inputs[chosen].astype(np.float64))
+    return Seeds(inputs=carried, labels=labels[chosen, None])
 
 
 def mixed_samples(
-    rng: np.random.Generator,
-    images: NDArray[np.uint8],
-    labels: NDArray[np.int32],
-    config: SeedingConfig,
+    rng: np.random.Generator, inputs: Inputs, labels: NDArray[np.int32], sizes: Sizes
 ) -> Seeds:
     """MixFLD and Mix2FLD: N_S mixes (Eq. 6), each of N samples with different labels."""
+    config = sizes.config.seeding
     groups = draw_groups(rng, labels, config)
-    return Seeds(
-        inputs=as_uploaded(mix(images[groups], config.ratios), config.seed_bits_per_pixel),
-        labels=labels[groups],
-    )
+    carried = coding_of(sizes.dims).carry(mix(inputs[groups], config.ratios))
+    return Seeds(inputs=carried, labels=labels[groups])
 
 
 def draw_groups(

@@ -59,6 +59,8 @@ class LocalFleet:
 
     def train(self, states: States, order: Order) -> tuple[States, Trained]:
         """The local phase of all devices that are asked, at once."""
+        if not order.asked:
+            return states, Trained({}, Seen({}, order.reference, []), computing_seconds=0.0)
         task, config = self._scenario.task, self._scenario.config
         places = {device: place for place, device in enumerate(order.asked)}
         watched = order.reference in places

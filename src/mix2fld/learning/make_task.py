@@ -2,43 +2,25 @@
 
 from functools import lru_cache
 
-from mix2fld.config import Config, LearningConfig, SeedingConfig
+from mix2fld.config import Config, LearningConfig
 from mix2fld.errors import InputError
 from mix2fld.learning.native import NativeStepper
 from mix2fld.learning.sgd import Learner
 from mix2fld.learning.stepper import Stepper
-from mix2fld.learning.task import Task
+from mix2fld.learning.task import Task, dimensions
 from mix2fld.learning.xla import XlaStepper
 from mix2fld.models import check_model, make_model, weight_shapes
-from mix2fld.types import Dimensions, Kernel, Model
-
-SampleShape = tuple[int, int, int]
+from mix2fld.types import Kernel, Model, SampleFormat
 
 
 def make_task(
-    config: Config, sample_shape: SampleShape, num_labels: int, model: Model | None = None
+    config: Config, samples: SampleFormat, num_labels: int, model: Model | None = None
 ) -> Task:
     """The task of a single run; ``model`` overrides the one that the config names."""
-    chosen = model or _known_model(config.learning.model, sample_shape, num_labels)
-    _check_once(chosen, sample_shape, num_labels)
-    dims = dimensions(_shapes_once(chosen), sample_shape, num_labels, config.seeding)
+    chosen = model or _known_model(config.learning.model, samples.shape, num_labels)
+    _check_once(chosen, samples.shape, num_labels, samples.dtype)
+    dims = dimensions(config.seeding, samples, num_labels, _shapes_once(chosen))
     return Task(config, dims, choose_stepper(chosen, config.learning))
-
-
-def dimensions(
-    weight_shapes: tuple[tuple[int, ...], ...],
-    sample_shape: SampleShape,
-    num_labels: int,
-    config: SeedingConfig,
-) -> Dimensions:
-    """The sizes that decide how many bits a payload has."""
-    return Dimensions(
-        weight_shapes=weight_shapes,
-        num_labels=num_labels,
-        sample_shape=sample_shape,
-        seed_samples=config.seed_samples,
-        bits_per_pixel=config.seed_bits_per_pixel,
-    )
 
 
 def choose_stepper(model: Model, config: LearningConfig) -> Stepper:

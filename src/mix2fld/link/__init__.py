@@ -1,6 +1,6 @@
 """What is sent, what of it arrives, and when."""
 
-from mix2fld.link.budget import Budget, Direction
+from mix2fld.link.budget import Budget, Direction, Forecast
 from mix2fld.link.channels import (
     LINKS,
     IdealLink,
@@ -27,6 +27,7 @@ __all__ = [
     "Budget",
     "Direction",
     "Encoded",
+    "Forecast",
     "IdealLink",
     "Link",
     "Memoryless",

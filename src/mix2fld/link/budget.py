@@ -1,10 +1,11 @@
 """How long a payload takes and how often it arrives, without simulating a run."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mix2fld.errors import InputError
 from mix2fld.types import Delivery
@@ -38,6 +39,31 @@ class Budget:
     """Mean number of devices whose payload arrives."""
     draws: int = 0
     """Simulated transmissions behind the numbers; 0 is a closed form."""
+
+
+@dataclass(frozen=True, eq=False)
+class Forecast:
+    """The same of each device, which may have a payload and a channel of its own."""
+
+    direction: Direction
+    bits: NDArray[np.int64]  # [D]
+    max_slots: int
+    probability: NDArray[np.float64]  # [D], that the payload arrives
+    expected_slots: NDArray[np.float64]  # [D], E[min(T, T_max)]
+    on_air_slots: NDArray[np.float64]  # [D], mean slots in which the device sends or receives
+    round_slots: float
+    """Mean slots of the slowest of those who transmit at once, T_max if any is in outage."""
+    draws: int = 0
+    """Simulated transmissions behind the numbers; 0 is a closed form."""
+    standard_error: NDArray[np.float64] | None = None
+    """[D], of the probability; None is a closed form."""
+
+
+class Sent(NamedTuple):
+    """One simulated transmission, and the devices that took part."""
+
+    delivery: Delivery
+    taking_part: NDArray[np.bool_]  # [D]
 
 
 def immediate(
@@ -85,6 +111,75 @@ def estimated(
         expected_delivered=float(delivered.sum(axis=1).mean()),
         draws=draws,
     )
+
+
+def simulated(
+    direction: Direction, bits: NDArray[np.int64], max_slots: int, sent: Sequence[Sent]
+) -> Forecast:
+    """The forecast from simulated transmissions, each of all devices or of some of them."""
+    if not sent:
+        raise InputError("draws = 0: must be 1 or more")
+    taking_part = np.stack([one.taking_part for one in sent])  # [draws, D]
+    delivered, slots, on_air = (np.stack(each) for each in zip(*map(_seen, sent), strict=True))
+    times = np.maximum(taking_part.sum(axis=0), 1)
+
+    def mean(values: NDArray[Any]) -> NDArray[np.float64]:
+        """Of each device, over the transmissions that it took part in."""
+        found: NDArray[np.float64] = np.sum(values * taking_part, axis=0) / times
+        return found
+
+    probability = np.where(bits > 0, mean(delivered), 1.0)
+    return Forecast(
+        direction=direction,
+        bits=bits,
+        max_slots=max_slots,
+        probability=probability,
+        expected_slots=mean(slots),
+        on_air_slots=mean(on_air),
+        round_slots=float(np.mean(np.max(slots * taking_part, axis=1, initial=0))),
+        draws=len(sent),
+        standard_error=np.where(bits > 0, _binomial_error(probability, times), 0.0),
+    )
+
+
+def _binomial_error(share: NDArray[np.float64], times: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Standard error of a share of so many trials, with half a success and half a failure added.
+
+    An estimate that met no outage does not claim that there is none.
+    """
+    smoothed = (share * times + 0.5) / (times + 1)
+    error: NDArray[np.float64] = np.sqrt(smoothed * (1 - smoothed) / times)
+    return error
+
+
+def _seen(sent: Sent) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    delivery = sent.delivery
+    on_air = delivery.slots if delivery.on_air is None else delivery.on_air
+    return delivery.delivered, delivery.slots, on_air
+
+
+def mean_slowest(arrived: NDArray[np.float64], transmitting: int) -> float:
+    """Mean slots of the slowest of so many devices, any of them, T_max if one is in outage.
+
+    ``arrived[d, t]`` is P(T_d <= t) for t = 0 .. T_max. The mean of a product over all choices of
+    k of the first d devices follows from those of d - 1.
+    """
+    if not transmitting:
+        return 0.0
+    if (arrived == arrived[0]).all():
+        all_arrived = arrived[0] ** transmitting
+    elif transmitting == len(arrived):
+        all_arrived = np.prod(arrived, axis=0)
+    else:
+        means = np.zeros((transmitting + 1, arrived.shape[1]))
+        means[0] = 1
+        for count, device in enumerate(arrived, 1):
+            share = np.arange(1, transmitting + 1)[:, None] / count
+            means[1:] = np.maximum(1 - share, 0) * means[1:] + np.minimum(share, 1) * (
+                device * means[:-1]
+            )
+        all_arrived = means[-1]
+    return float(np.sum(1 - all_arrived[:-1]))
 
 
 def check_demand(bits: int, devices: int) -> None:

@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 Builder = Callable[[SampleShape, int], Model]
-"""(height, width and channels of a sample, number of labels) -> model."""
+"""(shape of a sample, such as height, width and channels; number of labels) -> model."""
 
 MODELS: dict[str, Builder] = {"paper-cnn": paper_cnn, "cifar-cnn": cifar_cnn, "mlp": mlp}
 
@@ -36,12 +36,14 @@ MODELS: dict[str, Builder] = {"paper-cnn": paper_cnn, "cifar-cnn": cifar_cnn, "m
 def make_model(name: str, sample_shape: SampleShape, num_labels: int) -> Model:
     """The model of that name: one of ``MODELS``, a custom ``package.module:function``, or auto.
 
-    ``auto`` is paper-cnn for images of one channel and cifar-cnn for all others.
+    ``auto`` is paper-cnn for images of one channel, cifar-cnn for all others, and mlp for samples
+    that are not images [H, W, C].
     """
     if ":" in name:
         return _build_own(name, sample_shape, num_labels)
     if name == "auto":
-        name = "paper-cnn" if sample_shape[-1] == 1 else "cifar-cnn"
+        image = "paper-cnn" if sample_shape[-1] == 1 else "cifar-cnn"
+        name = image if len(sample_shape) == 3 else "mlp"
     if name not in MODELS:
         raise InputError(
             f"model = {name}: neither a known model nor package.module:function; "

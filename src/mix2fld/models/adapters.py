@@ -19,8 +19,8 @@ _NO_STATE = (
 )
 
 
-def from_flax(module: Any, sample_shape: tuple[int, int, int], name: str | None = None) -> Model:
-    """A ``flax.linen`` module that maps images [B, H, W, C] to logits [B, N_L]."""
+def from_flax(module: Any, sample_shape: tuple[int, ...], name: str | None = None) -> Model:
+    """A ``flax.linen`` module that maps samples [B, ...] to logits [B, N_L]."""
     linen = _library("flax.linen", "flax")
     if not isinstance(module, linen.Module):
         raise InputError(
@@ -43,7 +43,7 @@ def from_flax(module: Any, sample_shape: tuple[int, int, int], name: str | None 
 
 
 def from_nnx(make: Callable[[Any], Any], name: str | None = None) -> Model:
-    """A ``flax.nnx`` module, ``make(rngs)``, that maps images [B, H, W, C] to logits [B, N_L]."""
+    """A ``flax.nnx`` module, ``make(rngs)``, that maps samples [B, ...] to logits [B, N_L]."""
     nnx = _library("flax.nnx", "flax")
 
     title = name or str(getattr(make, "__name__", "nnx module"))
@@ -64,7 +64,7 @@ def from_nnx(make: Callable[[Any], Any], name: str | None = None) -> Model:
 
 
 def from_equinox(make: Callable[[Array], Any], name: str | None = None) -> Model:
-    """An Equinox module, ``make(key)``, that maps one image [H, W, C] to logits [N_L].
+    """An Equinox module, ``make(key)``, that maps one sample [...] to logits [N_L].
 
     Its weights become a dictionary by their place in the module, such as ``.layers[0].weight``.
     """

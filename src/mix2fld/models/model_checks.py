@@ -12,7 +12,9 @@ def weight_shapes(model: Model) -> tuple[tuple[int, ...], ...]:
     return tuple(leaf.shape for leaf in jax.tree.leaves(_abstract_weights(model)))
 
 
-def check_model(model: Model, sample_shape: tuple[int, int, int], num_labels: int) -> None:
+def check_model(
+    model: Model, sample_shape: tuple[int, ...], num_labels: int, dtype: str = "float32"
+) -> None:
     """Raise ``InputError`` unless all weights are float32 and the logits are [B, N_L] floats."""
     weights = _abstract_weights(model)
     leaves = jax.tree_util.tree_leaves_with_path(weights)
@@ -23,18 +25,20 @@ def check_model(model: Model, sample_shape: tuple[int, int, int], num_labels: in
             place = jax.tree_util.keystr(path)
             raise InputError(f"model {model.name}: weight {place} is {leaf.dtype}, not float32")
     for batch in (1, 2):
-        _check_logits(model, weights, (batch, *sample_shape), num_labels)
+        kind = jnp.int32 if dtype == "int32" else jnp.float32
+        inputs = jax.ShapeDtypeStruct((batch, *sample_shape), kind)
+        _check_logits(model, weights, inputs, num_labels)
 
 
 def _check_logits(
-    model: Model, weights: Weights, batch_shape: tuple[int, ...], num_labels: int
+    model: Model, weights: Weights, inputs: jax.ShapeDtypeStruct, num_labels: int
 ) -> None:
-    images = jax.ShapeDtypeStruct(batch_shape, jnp.float32)
+    batch_shape = inputs.shape
     try:
-        logits = jax.eval_shape(model.apply, weights, images)
+        logits = jax.eval_shape(model.apply, weights, inputs)
     except Exception as error:
         raise InputError(
-            f"model {model.name}: fails on images of shape {list(batch_shape)} "
+            f"model {model.name}: fails on {inputs.dtype} samples of shape {list(batch_shape)} "
             f"({first_line(error)})"
         ) from None
     shape, kind = getattr(logits, "shape", None), getattr(logits, "dtype", None)
@@ -47,7 +51,7 @@ def _check_logits(
     if shape != (batch_shape[0], num_labels):
         raise InputError(
             f"model {model.name}: returns logits of shape {list(shape)} for {batch_shape[0]} "
-            f"images, must be {[batch_shape[0], num_labels]}"
+            f"samples, must be {[batch_shape[0], num_labels]}"
         )
 
 

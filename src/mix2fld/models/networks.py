@@ -18,8 +18,8 @@ from mix2fld.models.layers import conv_relu, conv_relu_pool, linear, max_pool
 from mix2fld.models.native import small_cnn
 from mix2fld.types import Model, Weights
 
-SampleShape = tuple[int, int, int]
-"""Height, width and channels of one image."""
+SampleShape = tuple[int, ...]
+"""Of one sample: height, width and channels of an image, length and channels of a signal."""
 
 
 def paper_cnn(sample_shape: SampleShape, num_labels: int) -> Model:
@@ -74,7 +74,10 @@ def cifar_cnn(sample_shape: SampleShape, num_labels: int) -> Model:
 
 
 def mlp(sample_shape: SampleShape, num_labels: int, hidden: Sequence[int] = (128,)) -> Model:
-    """Linear layers with ReLU between them; no hidden layer at all is multinomial regression."""
+    """Linear layers with ReLU between them, for samples of any shape.
+
+    No hidden layer at all is multinomial regression.
+    """
     sizes = [math.prod(sample_shape), *hidden, num_labels]
 
     def init(key: Array) -> Weights:
@@ -86,8 +89,8 @@ def mlp(sample_shape: SampleShape, num_labels: int, hidden: Sequence[int] = (128
             )
         }
 
-    def apply(weights: Weights, images: Array) -> Array:
-        maps = _batch_last(images)
+    def apply(weights: Weights, inputs: Array) -> Array:
+        maps = _batch_last(inputs)
         for layer in range(1, len(sizes) - 1):
             features = maps.reshape(-1, maps.shape[-1])
             maps = jax.nn.relu(linear(**weights[f"linear{layer}"], features=features))
@@ -101,9 +104,9 @@ def _logits(weights: Weights, maps: Array) -> Array:
     return linear(**weights, features=maps.reshape(-1, maps.shape[-1])).T
 
 
-def _batch_last(images: Array) -> Array:
-    """[B, H, W, C] -> [C, H, W, B]."""
-    return images.transpose(3, 1, 2, 0)
+def _batch_last(inputs: Array) -> Array:
+    """[B, ..., C] -> [C, ..., B]."""
+    return jnp.swapaxes(inputs, 0, -1)
 
 
 def _conv_weights(key: Array, channels: int, outputs: int) -> Weights:
@@ -120,11 +123,16 @@ def _he_normal(key: Array, shape: tuple[int, ...], fan_in: int) -> Array:
     return jax.random.normal(key, shape, jnp.float32) * math.sqrt(2 / fan_in)
 
 
-def _divisible(name: str, sample_shape: SampleShape, factor: int) -> SampleShape:
-    height, width, _ = sample_shape
+def _divisible(name: str, sample_shape: SampleShape, factor: int) -> tuple[int, int, int]:
+    if len(sample_shape) != 3:
+        raise InputError(
+            f"model = {name}: samples are {list(sample_shape)}, but must be images [H, W, C]; "
+            "choose mlp"
+        )
+    height, width, channels = sample_shape
     if height % factor or width % factor or not height or not width:
         raise InputError(
             f"model = {name}: images are {height} x {width}, but height and width must be "
             f"divisible by {factor}; pad the images, or choose mlp"
         )
-    return sample_shape
+    return height, width, channels

@@ -15,11 +15,11 @@ from mix2fld.learning.stepper import Draws, Start, draw_samples
 from mix2fld.learning.task import Task
 from mix2fld.round.wire import Packet, Wire
 from mix2fld.streams import stream
-from mix2fld.types import Local, State
+from mix2fld.types import Inputs, Local, State
 
 PENDING, SEEDS_DUE = "pending", "seeds_due"
-Own = tuple[NDArray[np.uint8], NDArray[np.int32]]
-"""Images and labels that a device holds."""
+Own = tuple[Inputs, NDArray[np.int32]]
+"""Samples and labels that a device holds."""
 
 
 def start_device(wire: Wire, task: Task, device: int) -> State:

@@ -5,6 +5,7 @@ and write down what happened.
 """
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +25,7 @@ from mix2fld.round.state import Roster, RunState
 from mix2fld.round.suspects import find_suspects
 from mix2fld.server.convergence import relative_change
 from mix2fld.streams import stream
-from mix2fld.types import Delivery, ServerState, State, Tensors, Upload
+from mix2fld.types import ServerState, State, Tensors, Upload
 
 
 def start_run(scenario: Scenario, fleet: Fleet) -> RunState:
@@ -42,12 +43,12 @@ def start_run(scenario: Scenario, fleet: Fleet) -> RunState:
 
 def run_round(scenario: Scenario, fleet: Fleet, state: RunState) -> tuple[RunState, RoundInfo]:
     """One global update: local phase, upload, server step, download."""
-    available = fleet.available()
+    available, link = _reachable(scenario, fleet, state)
     order = _order(scenario, state, available)
     devices, trained = fleet.train(state.devices, order)
     trained = replace_uploads(scenario, state.server, order.round_number, trained)
 
-    up, link = _carry_uploads(scenario, state, order, trained)
+    up, link = _carry_uploads(scenario, state, order, trained, link)
     inbox = _open(scenario, fleet, order, trained, up)
     up = _only(up, inbox)
     turn = server_turn(scenario, state.server, inbox, order.round_number)
@@ -76,6 +77,17 @@ def run_round(scenario: Scenario, fleet: Fleet, state: RunState) -> tuple[RunSta
     return after, record(seen, measured, scenario.reference, scenario.config.tolerance)
 
 
+def _reachable(scenario: Scenario, fleet: Fleet, state: RunState) -> tuple[Sequence[int], State]:
+    """The devices of the fleet that the link reaches in this round."""
+    rng = stream(scenario.task.seed, "link", state.round_number + 1)
+    seconds = state.clock.communication + state.clock.computing
+    reached, link = scenario.link.begin_round(state.link, seconds, rng)
+    available = fleet.available()
+    if reached is None:
+        return available, link
+    return [device for device in available if reached[device]], link
+
+
 def _order(scenario: Scenario, state: RunState, available: Sequence[int]) -> Order:
     number = state.round_number + 1
 
@@ -89,7 +101,7 @@ def _order(scenario: Scenario, state: RunState, available: Sequence[int]) -> Ord
 
 
 def _carry_uploads(
-    scenario: Scenario, state: RunState, order: Order, trained: Trained
+    scenario: Scenario, state: RunState, order: Order, trained: Trained, link: State
 ) -> tuple[Transfer, State]:
     """Send the uploads; one that a device never handed over is charged as its size in advance.
 
@@ -103,7 +115,7 @@ def _carry_uploads(
         seeds_missing = device not in state.server.seeds
         size = scenario.wire.upload_size(with_seeds=seeds_missing)
         bits[device] = size.bits if packet is None else min(packet.bits, most)
-    return _transmit(scenario, "uplink", bits, order.round_number, state.link)
+    return _transmit(scenario, "uplink", bits, order.round_number, link)
 
 
 def _open(
@@ -117,7 +129,7 @@ def _open(
         turn = Turn(scenario.task.seed, order.round_number, device)
         try:
             upload = scenario.wire.decode_upload(trained.packets[device], turn)
-            check_upload(upload)
+            check_upload(upload, scenario.task.dims.samples)
         except PayloadError as error:
             fleet.refuse(device, order.round_number, str(error))
         else:
@@ -161,7 +173,7 @@ def _only(transfer: Transfer, devices: Collection[int]) -> Transfer:
     taken = np.zeros(len(transfer.bits), np.bool_)
     taken[list(devices)] = True
     delivered = transfer.delivery.delivered & (taken | (transfer.bits == 0))
-    return transfer._replace(delivery=Delivery(delivered, transfer.delivery.slots))
+    return transfer._replace(delivery=replace(transfer.delivery, delivered=delivered))
 
 
 def _after_training(scenario: Scenario, clock: Clock, trained: Trained) -> Clock:
@@ -203,14 +215,20 @@ def _update(
     known: NDArray[np.float64],
 ) -> Roster:
     """A device that was away should catch up later; one that was not drawn has missed nothing."""
-    away_or_asked = np.ones(len(known), np.bool_)
-    away_or_asked[[device for device in available if device not in order.asked]] = False
-    everyone = np.arange(len(known))
-    arrived = np.isin(everyone, list(outcome.uploaded))
-    overheard = np.isin(everyone, list(outcome.receivers - set(order.asked)))
+    number, asked = order.round_number, list(order.asked)
+    rested = np.zeros(len(known), np.bool_)
+    rested[np.asarray(available, np.int64)] = True
+    rested[asked] = False
     return Roster(
         accuracies=known,
-        uploaded=np.where(arrived, order.round_number, roster.uploaded),
-        last_turn=np.where(away_or_asked, order.round_number, roster.last_turn),
-        listened=np.where(overheard, order.round_number, roster.listened),
+        uploaded=_marked(roster.uploaded, outcome.uploaded, number),
+        last_turn=np.where(rested, roster.last_turn, number),
+        listened=_marked(roster.listened, outcome.receivers.difference(asked), number),
     )
+
+
+def _marked(rounds: NDArray[np.int64], devices: Collection[int], number: int) -> NDArray[np.int64]:
+    """The rounds of all devices, with that of some set to ``number``."""
+    marked = rounds.copy()
+    marked[list(devices)] = number
+    return marked

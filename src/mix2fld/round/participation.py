@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from mix2fld.config import Config
 from mix2fld.streams import stream
 
@@ -10,9 +12,9 @@ def draw_participants(
     config: Config, available: Sequence[int], round_number: int
 ) -> tuple[int, ...]:
     """The devices that are asked: all that are available, or so many of them, drawn anew."""
-    count = config.participants_per_round
-    if count >= len(available):
-        return tuple(sorted(available))
-    rng = stream(config.seed[0], "participants", round_number)
-    chosen = rng.choice(len(available), size=count, replace=False)
-    return tuple(sorted(sorted(available)[place] for place in chosen))
+    count, devices = config.participants_per_round, np.sort(np.asarray(available, np.int64))
+    if count < len(devices):
+        rng = stream(config.seed[0], "participants", round_number)
+        chosen = rng.choice(len(devices), size=count, replace=False)
+        devices = devices[np.sort(chosen)]
+    return tuple(devices.tolist())

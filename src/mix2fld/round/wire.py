@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 
 from mix2fld.device.seeds import seed_stream
 from mix2fld.device.uplinks import Turn
+from mix2fld.errors import InputError
 from mix2fld.learning.task import Sizes
 from mix2fld.link.payloads import Encoded, PayloadError, SeedSamples, Size
 from mix2fld.protocol import Protocol
-from mix2fld.types import Local, Seeds, ServerState, State, Upload
+from mix2fld.types import Inputs, Local, SampleFormat, Seeds, ServerState, State, Upload
 
 
 class Packet(NamedTuple):
@@ -40,6 +41,7 @@ class Wire:
         self._sizes, self._dims = sizes, sizes.dims
         self._seeds: SeedSamples | None = None
         if protocol.seeds is not None:
+            check_mixable(protocol, sizes.dims.samples)
             self._seeds = protocol.seeds.payload(sizes.config.seeding)
 
     def upload_size(self, with_seeds: bool) -> Size:
@@ -52,14 +54,12 @@ class Wire:
         """Bits of the multicast download, B_dn, in advance."""
         return self.downlink.payload.size(self._dims)
 
-    def make_seeds(
-        self, device: int, images: NDArray[np.uint8], labels: NDArray[np.int32]
-    ) -> Seeds | None:
+    def make_seeds(self, device: int, inputs: Inputs, labels: NDArray[np.int32]) -> Seeds | None:
         """The seeds of one device: the same whenever it makes them."""
         if self.seeding is None:
             return None
         rng = seed_stream(self._sizes.seed, device)
-        return self.seeding.collect(rng, images, labels, self._sizes.config.seeding)
+        return self.seeding.collect(rng, inputs, labels, self._sizes)
 
     def prepare_seeds(self, seeds: Mapping[int, Seeds]) -> Any:
         """The samples that the server trains on, from the seeds that it holds."""
@@ -107,6 +107,15 @@ class Wire:
     def decode_download(self, data: bytes) -> State:
         """The entries of a device's state that the multicast replaces."""
         return self.downlink.received(self.downlink.payload.decode(data, self._dims))
+
+
+def check_mixable(protocol: Protocol, samples: SampleFormat) -> None:
+    """Refuse a protocol that uploads seed samples if the samples are token ids."""
+    if protocol.seeds is not None and not samples.mixable:
+        raise InputError(
+            f"protocols = {protocol.title}: uploads seed samples, but samples are {samples}: token "
+            "ids, which cannot be mixed or rounded; choose a protocol without seeds, such as fl"
+        )
 
 
 def _check_bits(name: str, carried: Encoded, size: Size) -> None:

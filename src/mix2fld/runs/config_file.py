@@ -3,6 +3,7 @@
 import hashlib
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import tomli_w
 
@@ -13,6 +14,8 @@ FORMAT = 1
 """Of ``config.toml``; a file without a number is of this format."""
 MOST_BYTES = 1 << 20
 SEAL = "# checksum "
+OLD_NAMES = {"seeding": {"seed_bits_per_pixel": "seed_bits"}}
+"""Fields that version 0.1.0 wrote under other names, by section."""
 
 
 def load_config(path: Path) -> Config:
@@ -33,7 +36,7 @@ def parse_config(data: bytes) -> Config:
         raise InputError(
             f"format = {str(found)[:20]}: this version of mix2fld reads format {FORMAT}"
         )
-    return Config(**tree)
+    return Config(**_renamed(tree))
 
 
 def dump_config(config: Config) -> str:
@@ -76,6 +79,16 @@ def is_of_run(path: Path) -> bool:
         return _read(path).startswith(SEAL.encode()) or bool(load_sealed_config(path))
     except InputError:
         return False
+
+
+def _renamed(tree: dict[str, Any]) -> dict[str, Any]:
+    """The fields of a file under the names that they have today."""
+    for section, names in OLD_NAMES.items():
+        fields = tree.get(section)
+        for old, new in names.items():
+            if isinstance(fields, dict) and old in fields and new not in fields:
+                fields[new] = fields.pop(old)
+    return tree
 
 
 def _read(path: Path) -> bytes:

@@ -17,7 +17,8 @@ from mix2fld.round.one_round import run_round, start_run
 from mix2fld.round.plan import PlannedTransfer, plan_transfers
 from mix2fld.round.scenario import Scenario
 from mix2fld.round.state import RunState
-from mix2fld.runs.folder import RunFolder
+from mix2fld.round.wire import check_mixable
+from mix2fld.runs.folder import RunFolder, sample_record
 from mix2fld.runs.layout import RunFiles
 from mix2fld.runs.loop import Watcher, run_rounds
 from mix2fld.runs.records import DamagedError
@@ -49,9 +50,10 @@ def run(
     ``model`` and ``link`` take the place of what the config names. All folders are locked from the
     start until their run is done.
     """
-    for name in config.protocols:
-        get_protocol(name)
+    rows = [get_protocol(name) for name in config.protocols]
     samples = load_dataset(config.data) if dataset is None else dataset
+    for row in rows:
+        check_mixable(row, samples.samples)
     singles = config.single_runs()
     own, told = Own(model, link), watcher or Watcher()
     with ExitStack() as locks:
@@ -123,7 +125,7 @@ def make_simulation(
 ) -> Simulation:
     """The simulation of a config with one protocol and one seed."""
     scenario = Scenario(
-        make_task(config, dataset.sample_shape, dataset.num_labels, model),
+        make_task(config, dataset.samples, dataset.num_labels, model),
         get_protocol(config.protocols[0]),
         link or make_link(config.channel, config.data.devices),
     )
@@ -143,8 +145,8 @@ def check(config: Config, dataset: Dataset) -> list[str]:
 
 def plan_link(config: Config) -> list[PlannedTransfer]:
     """Every transfer of every protocol of a config; needs no data, only the dataset's sizes."""
-    sample_shape, num_labels = dataset_sizes(config.data)
-    task = make_task(config, sample_shape, num_labels)
+    samples, num_labels = dataset_sizes(config.data)
+    task = make_task(config, samples, num_labels)
     link = make_link(config.channel, config.data.devices)
     return [plan for name in config.protocols for plan in plan_transfers(name, task, link)]
 
@@ -156,6 +158,7 @@ def _simulate(
         "data": fingerprint(dataset),
         "link": _kind(own.link),
         "model": _kind(own.model),
+        **sample_record(dataset.samples),
     }
     result = None if folder is None else _finished(folder, made_with)
     if result is not None:

@@ -7,10 +7,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mix2fld.config import Config, SeedingConfig
-from mix2fld.data.samples import clip_to_real, unit_value
+from mix2fld.config import Config
+from mix2fld.data.samples import Coding, clip_to_real, coding_of
+from mix2fld.learning.task import Sizes
 from mix2fld.streams import stream
-from mix2fld.types import Images, Seeds
+from mix2fld.types import Carried, Seeds
 
 CANDIDATES = 1_000_000
 GROUPS_AT_ONCE = 1024
@@ -29,7 +30,7 @@ class Groups(NamedTuple):
 class Pool(NamedTuple):
     """All delivered mixed-up samples, one after another, with the device each came from."""
 
-    inputs: Images  # [m, H, W, C]
+    inputs: Carried  # [m, ...]
     labels: NDArray[np.int32]  # [m, N]
     device: NDArray[np.int64]  # [m]
 
@@ -73,10 +74,11 @@ def inverse_groups(seeds: Mapping[int, Seeds], config: Config) -> tuple[Pool, Gr
     return pool, find_groups(pool, groups_wanted(config), stream(config.seed[0], "pairs"))
 
 
-def inverse_samples(pool: Pool, groups: Groups, config: SeedingConfig) -> NDArray[np.float32]:
-    """The samples of these groups [g, N, H, W, C], clipped to the real range if so configured."""
-    samples = unmix(pool, groups, config.ratios)
-    return clip_to_real(samples) if config.inverse_clip else samples
+def inverse_samples(pool: Pool, groups: Groups, sizes: Sizes) -> NDArray[np.float32]:
+    """The samples of these groups [g, N, ...], clipped to the real range if so configured."""
+    config, coding = sizes.config.seeding, coding_of(sizes.dims)
+    samples = unmix(pool, groups, config.ratios, coding)
+    return clip_to_real(samples, coding.samples) if config.inverse_clip else samples
 
 
 def find_groups(pool: Pool, wanted: int, rng: np.random.Generator) -> Groups:
@@ -102,14 +104,19 @@ def find_groups(pool: Pool, wanted: int, rng: np.random.Generator) -> Groups:
     return Groups(members=across, labels=pool.labels[across[:, 0]])
 
 
-def unmix(pool: Pool, groups: Groups, ratios: tuple[float, ...]) -> NDArray[np.float32]:
-    """Eq. 7 for every group and label: [g, N, H, W, C], sample n of a group has its label n."""
-    inverse = inverse_ratios(ratios) / unit_value(pool.inputs)
+def unmix(
+    pool: Pool, groups: Groups, ratios: tuple[float, ...], coding: Coding
+) -> NDArray[np.float32]:
+    """Eq. 7 for every group and label: [g, N, ...], sample n of a group has its label n.
+
+    Inverse ratios sum to one, so that the origin of the codes is added once, at the end.
+    """
+    inverse = inverse_ratios(ratios) / coding.per_unit
     unmixed = np.empty((*groups.members.shape, *pool.inputs.shape[1:]), np.float32)
     for start in range(0, len(unmixed), GROUPS_AT_ONCE):
         part = slice(start, start + GROUPS_AT_ONCE)
         samples = pool.inputs[groups.members[part]].astype(np.float64)
-        unmixed[part] = np.einsum("na,ga...->gn...", inverse, samples)
+        unmixed[part] = np.einsum("na,ga...->gn...", inverse, samples) + coding.origin
     return unmixed
 
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from mix2fld.data.samples import coding_of
 from mix2fld.errors import InputError
 from mix2fld.learning.task import Sizes
 from mix2fld.server.inverse_mixup import (
@@ -29,7 +30,7 @@ def as_collected(seeds: Mapping[int, Seeds], task: Sizes) -> SeedSet | None:
     if config.mixed_labels == "hard":
         ratios = tuple(float(place == np.argmax(ratios)) for place in range(len(ratios)))
     targets = soft_labels(pool.labels, ratios, task.dims.num_labels)
-    return SeedSet(pool.inputs, targets, distinct_groups=0)
+    return SeedSet(coding_of(task.dims).as_fed(pool.inputs), targets, distinct_groups=0)
 
 
 def inversely_mixed(seeds: Mapping[int, Seeds], task: Sizes) -> SeedSet | None:
@@ -54,10 +55,10 @@ def inversely_mixed(seeds: Mapping[int, Seeds], task: Sizes) -> SeedSet | None:
     total = samples_wanted(task.config)
     reused = np.arange(wanted) % distinct
     groups = Groups(members=groups.members[reused], labels=groups.labels[reused])
-    images = inverse_samples(pool, groups, config).reshape(-1, *task.dims.sample_shape)
+    inputs = inverse_samples(pool, groups, task).reshape(-1, *task.dims.seed_shape)
     labels = groups.labels.reshape(-1, 1)
     return SeedSet(
-        inputs=images[:total],
+        inputs=inputs[:total],
         targets=soft_labels(labels[:total], (1.0,), task.dims.num_labels),
         distinct_groups=distinct,
     )

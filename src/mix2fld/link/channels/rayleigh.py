@@ -14,9 +14,9 @@ from scipy import special
 
 from mix2fld.config import ChannelConfig
 from mix2fld.errors import InputError
-from mix2fld.link.budget import Budget, Direction, check_demand, immediate
+from mix2fld.link.budget import Budget, Direction, Forecast, check_demand, immediate, mean_slowest
 from mix2fld.link.channels.channel import Memoryless
-from mix2fld.types import Delivery
+from mix2fld.types import Delivery, State
 
 ROUNDING = 1e-9
 """Relative difference below which bits per slot are taken for the whole number next to them."""
@@ -116,19 +116,28 @@ class RayleighLink(Memoryless):
     ) -> Delivery:
         """Eq. 4: latency is the first slot by which enough slots were decoded.
 
-        Fading is drawn slot by slot for all devices, whatever the payload, so that payloads of
-        different size and limits T_max can be compared over the same channel.
+        Fading is drawn slot by slot for all devices that transmit, whatever their payloads, so
+        that payloads of different size and limits T_max can be compared over the same channel.
         """
-        radio = self.radio(direction, int(np.count_nonzero(bits)))
-        fading = rng.exponential(size=(self.max_slots, len(bits))).T  # [D, T_max]
+        transmitting = np.flatnonzero(bits)
+        radio = self.radio(direction, len(transmitting))
+        fading = rng.exponential(
+            size=(self.max_slots, len(transmitting))
+        ).T  # [transmitting, T_max]
         decoded = np.cumsum(radio.mean_snr * fading >= radio.snr_threshold, axis=1)
-        out_of_reach = self.max_slots + 1
-        needed = np.array(
-            [min(radio.slots_needed(int(size)), out_of_reach) for size in bits], dtype=np.int64
-        )
-        delivered = decoded[:, -1] >= needed
-        latency = np.sum(decoded < needed[:, None], axis=1, dtype=np.int64) + (needed > 0)
-        return Delivery(delivered, np.where(delivered, latency, self.max_slots))
+        needed = self._needed(radio, bits[transmitting])
+        enough = decoded[:, -1] >= needed
+        latency = np.sum(decoded < needed[:, None], axis=1, dtype=np.int64) + 1
+        delivered, slots = np.ones(len(bits), np.bool_), np.zeros(len(bits), np.int64)
+        delivered[transmitting] = enough
+        slots[transmitting] = np.where(enough, latency, self.max_slots)
+        return Delivery(delivered, slots)
+
+    def _needed(self, radio: Radio, bits: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Decoded slots that each payload takes; one beyond T_max stands for all that are more."""
+        sizes, which = np.unique(bits, return_inverse=True)
+        needed = [min(radio.slots_needed(int(size)), self.max_slots + 1) for size in sizes]
+        return np.array(needed, np.int64)[which]
 
     def budget(self, direction: Direction, bits: int, devices: int, *, draws: int = 0) -> Budget:
         """The closed form for ``devices`` devices that transmit at once."""
@@ -157,6 +166,42 @@ class RayleighLink(Memoryless):
             expected_round_slots=float(np.sum(1 - arrived[:-1] ** devices)),
             expected_delivered=devices * probability,
         )
+
+    def forecast(
+        self,
+        direction: Direction,
+        bits: NDArray[np.int64],
+        state: State,
+        *,
+        transmitting: int | None = None,
+        draws: int = 0,
+    ) -> Forecast:
+        """The closed form for devices that all have the same channel, but their own payloads."""
+        del state, draws
+        sending = int(np.count_nonzero(bits))
+        count = sending if transmitting is None else min(transmitting, sending)
+        radio = self.radio(direction, count)
+        sizes, places = np.unique(bits, return_inverse=True)
+        by_size = [self._arrived(radio, int(size)) for size in sizes]
+        arrived = np.stack(by_size)[places]  # [D, T_max + 1]
+        slots = np.sum(1 - arrived[:, :-1], axis=1)
+        return Forecast(
+            direction=direction,
+            bits=bits,
+            max_slots=self.max_slots,
+            probability=arrived[:, -1],
+            expected_slots=slots,
+            on_air_slots=slots,
+            round_slots=mean_slowest(arrived[bits > 0], count),
+        )
+
+    def _arrived(self, radio: Radio, bits: int) -> NDArray[np.float64]:
+        """P(T <= t) of one payload for t = 0 .. T_max."""
+        slots = np.arange(self.max_slots + 1)
+        needed = min(radio.slots_needed(bits), self.max_slots + 1)
+        if needed == 0:
+            return np.ones(len(slots))
+        return _arrived_by(slots, needed, radio.success_probability)
 
 
 def _arrived_by(slots: NDArray[np.int64], needed: int, success: float) -> NDArray[np.float64]:
