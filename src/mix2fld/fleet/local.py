@@ -4,12 +4,17 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from mix2fld.data import device_parts, test_subset
 from mix2fld.device.uplinks import Turn
 from mix2fld.errors import InputError
+from mix2fld.fleet.false_labels import add_false_labels
 from mix2fld.learning.losses import one_hot
 from mix2fld.learning.stepper import TestSet, Watch, local_result, snapshot_steps
 from mix2fld.models.processor import usable_cores
+from mix2fld.round.attackers import attackers_of
 from mix2fld.round.checks import check_countable, check_devices
 from mix2fld.round.device_turn import (
     Own,
@@ -41,8 +46,10 @@ class LocalFleet:
 
     def __init__(self, scenario: Scenario, dataset: Dataset) -> None:
         check_countable(scenario.config)
-        self._scenario, self._dataset = scenario, dataset
+        self._scenario = scenario
         self.parts = device_parts(dataset, scenario.config)
+        dataset, self._false_parts = add_false_labels(dataset, self.parts, scenario.config)
+        self._dataset = dataset
         stepper = scenario.task.stepper
         targets = one_hot(dataset.train_labels, dataset.num_labels)
         self._samples = stepper.hold(Samples(dataset.train_inputs, targets))
@@ -65,9 +72,10 @@ class LocalFleet:
         places = {device: place for place, device in enumerate(order.asked)}
         watched = order.reference in places
         steps = snapshot_steps(config.learning.local_steps, config.curve_points)
+        parts = {d: self._part(d, order.round_number) for d in order.asked}
         draws = [
-            self.parts[d][local_draws(task, order.round_number, d, len(self.parts[d]))].astype("i4")
-            for d in order.asked
+            part[local_draws(task, order.round_number, d, len(part))].astype("i4")
+            for d, part in parts.items()
         ]
         starts = [local_start(states[device], task.dims.num_labels) for device in order.asked]
         started = time.perf_counter()
@@ -81,7 +89,7 @@ class LocalFleet:
         after, packets = list(states), {}
         for device, result in local.items():
             turn = Turn(task.seed, order.round_number, device)
-            own, lost = self.own(device), config.seeding.lost_seeds
+            own, lost = self._samples_in(parts[device]), config.seeding.lost_seeds
             packets[device], after[device] = prepare_upload(
                 self._scenario.wire, states[device], result, own, turn, lost
             )
@@ -113,13 +121,23 @@ class LocalFleet:
         return Accuracies(devices, on_the_way, list(found))
 
     def refuse(self, device: int, round_number: int, reason: str) -> None:
-        """No device of this process is dishonest: its payload has a fault."""
+        """Unless a device attacks, none of this process is dishonest: its payload has a fault."""
+        if device in attackers_of(self._scenario.config):
+            return
         raise InputError(f"round {round_number}: upload of device {device}: {reason}")
 
     def own(self, device: int) -> Own:
         """The samples that a device holds."""
-        part = self.parts[device]
+        return self._samples_in(self.parts[device])
+
+    def _samples_in(self, part: NDArray[np.int64]) -> Own:
         return self._dataset.train_inputs[part], self._dataset.train_labels[part]
+
+    def _part(self, device: int, round_number: int) -> NDArray[np.int64]:
+        """The rows that a device trains on; those of an attacker may be falsely labelled."""
+        begun = round_number >= self._scenario.config.attack.attack_from
+        false = self._false_parts.get(device) if begun else None
+        return self.parts[device] if false is None else false
 
     def check_seeds(self) -> None:
         """Raise ``InputError`` if the seeds of all devices together would not do."""

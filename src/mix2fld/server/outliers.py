@@ -10,6 +10,8 @@ from mix2fld.types import ServerState, Tensors, Upload
 FAR = 3.0
 """Honest uploads lie at less than this multiple of the median distance from the global value."""
 FEWEST = 3
+FAR_OUTPUTS = 0.3
+"""Root mean square over labels below which no outputs are far: the largest possible is 1.4."""
 
 
 def far_uploads(inbox: Mapping[int, Upload], server: ServerState) -> dict[int, float]:
@@ -22,7 +24,8 @@ def far_uploads(inbox: Mapping[int, Upload], server: ServerState) -> dict[int, f
     typical = float(np.median(list(distances.values()))) if len(distances) >= FEWEST else 0.0
     if not typical:
         return {}
-    return {d: far / typical for d, far in distances.items() if far > FAR * typical}
+    least = max(FAR * typical, 0.0 if server.outputs is None else FAR_OUTPUTS)
+    return {d: far / typical for d, far in distances.items() if far > least}
 
 
 def kind_of(value: Any) -> str:
