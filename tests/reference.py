@@ -21,6 +21,8 @@ from reference_equations import (
     Seed,
     all_groups,
     learn,
+    learning_rate,
+    logit_offset,
     mean_outputs,
     mean_weights,
     mixed_seeds,
@@ -187,8 +189,11 @@ class Reference:
         samples = self.samples[device]
         draws = self.draws(len(samples), self.config.learning.local_steps, "draws", p, device)
         teacher = state.teachers[device] if self.protocol == "fd" else None
-        weights = state.weights[device]
-        return learn(self.network, weights, samples, draws, teacher, self.config.learning)
+        weights, learning = state.weights[device], self.config.learning
+        rate = learning_rate(learning, p, self.config.rounds)
+        learning = learning.model_copy(update={"learning_rate": rate})
+        offset = logit_offset(samples, learning)
+        return learn(self.network, weights, samples, draws, teacher, learning, offset)
 
     def server_step(self, state: State, p: int, inbox: dict[int, tuple[Weights, Outputs]]) -> State:
         """Lines 8 to 10, for what was delivered."""

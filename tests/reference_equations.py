@@ -74,6 +74,32 @@ def learn(
     return weights, [np.mean(outputs, axis=0) if outputs else None for outputs in seen]
 
 
+def logit_offset(samples: list[Sample], config: LearningConfig) -> Floats | None:
+    """Logit adjustment: tau times the log of the share of each label, at least the floor."""
+    tau = 0.0 if config.logit_adjustment == "auto" else config.logit_adjustment
+    counts = combine([1.0] * len(samples), [label for _, label in samples])
+    shares = [max(count / len(samples), config.prior_floor) for count in counts]
+    return tau * np.log(shares) if tau else None
+
+
+def learning_rate(config: LearningConfig, p: int, rounds: int) -> float:
+    """The rate of round p: from each round to the next it changes by the same factor."""
+    if config.final_learning_rate == "auto":
+        return config.learning_rate
+    ratio = (config.final_learning_rate / config.learning_rate) ** (1 / (rounds - 1))
+    rate = config.learning_rate
+    for _ in range(1, p):
+        rate *= ratio
+    return rate
+
+
+def model_in_use(before: Weights, after: Weights, config: LearningConfig) -> Weights:
+    """What a device is tested with after its local phase."""
+    if config.device_model != "mean":
+        return after
+    return {name: combine([0.5, 0.5], [before[name], after[name]]) for name in after}
+
+
 def d_psi(output: Floats, label: Floats, teacher: Outputs, config: LearningConfig) -> Floats:
     """Gradient of psi = -sum_m G_m log F_m with respect to the logits; G of an unknown label is 0.
 

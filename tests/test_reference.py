@@ -21,7 +21,15 @@ from mix2fld.server.inverse_mixup import Pool, find_groups
 from mix2fld.streams import stream
 from mix2fld.types import Dataset, Tensors
 from reference import WEIGHT_BITS, Record, Reference, State
-from reference_equations import Outputs, Sample, Seed, accuracy, all_groups, quantise
+from reference_equations import (
+    Outputs,
+    Sample,
+    Seed,
+    accuracy,
+    all_groups,
+    model_in_use,
+    quantise,
+)
 from reference_networks import Floats, Weights
 
 # Each of up to 20 steps rounds a weight below 2, and its gradient: half a float32 step each.
@@ -157,13 +165,15 @@ def run_both(config: Config, rounds: int = 2) -> tuple[list[State], list[Record]
     states, records = [], []
     reached = [accuracy(oracle.network, w, the_tests()) for w in oracle.initial_weights]
     for _ in range(rounds):
+        begun = expected.weights
         state, info = simulation.run_round(state)
         expected, record = oracle.run_round(expected)
         slack = rounding_slack(oracle, record)
         assert_same_state(state, expected, slack)
         assert_same_record(info, record, max(np.max(tensor) for tensor in slack.values()))
         for d, (weights, _) in record.phases.items():
-            reached[d] = accuracy(oracle.network, weights, the_tests())
+            used = model_in_use(begun[d], weights, config.learning)
+            reached[d] = accuracy(oracle.network, used, the_tests())
         assert info.accuracy["devices"] == reached
         if expected.global_weights is not None:
             of_server = accuracy(oracle.network, expected.global_weights, the_tests())
@@ -399,6 +409,22 @@ def test_other_settings(fields: dict[str, Any]) -> None:
     states, records = run_both(a_config("mix2fld", **fields))
     assert states[-1].updates == 2
     assert any(records[0].downloads)
+
+
+TRAINING = {"logit_adjustment": 1.5, "final_learning_rate": 0.004, "device_model": "mean"}
+
+
+@pytest.mark.parametrize("kernel", ["xla", "native"])
+@pytest.mark.parametrize("protocol", ["isolated", "fl", "fd", "mix2fld"])
+def test_training_side(protocol: str, kernel: str) -> None:
+    """Logit adjustment, a schedule and the mean of two models; each of them counts."""
+    if kernel == "native" and small_cnn((SIDE, SIDE, 1), 12, 6, LABELS) is None:
+        pytest.skip("no C compiler or no AVX2 here: there is only XLA")
+    config = a_config(protocol, kernel=kernel, rounds=3, **TRAINING)
+    states, _ = run_both(config)
+    for name in ("logit_adjustment", "final_learning_rate"):
+        plain = oracle_end(config.replace(**{name: "auto"}))
+        assert how_far(states[-1], plain) > 100 * TOLERANCE, name
 
 
 def oracle_end(config: Config, rounds: int = 2) -> State:

@@ -4,6 +4,8 @@ Where the paper is silent or contradicts itself, the default is our decision and
 are the literal readings; ``docs/decisions`` gives the reasons. This module imports no JAX.
 """
 
+import math
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -26,6 +28,22 @@ def _as_seed_bits(value: Any) -> Any:
     raise ValueError("must be a number of bits from 1 to 16, or 32")
 
 
+def _auto_or(accepts: Callable[[float], bool], words: str) -> BeforeValidator:
+    """``auto``, or a number of which ``accepts`` is true; it may be written as text."""
+
+    def read(value: Any) -> Any:
+        if value == "auto":
+            return value
+        number = math.nan
+        with suppress(ValueError, TypeError):
+            number = math.nan if isinstance(value, bool) else float(value)
+        if not (math.isfinite(number) and accepts(number)):
+            raise ValueError(f"must be auto, or {words}")
+        return number
+
+    return BeforeValidator(read)
+
+
 def _as_participants(value: Any) -> Any:
     if isinstance(value, str) and value != "all":
         with suppress(ValueError):
@@ -37,6 +55,12 @@ def _as_participants(value: Any) -> Any:
 
 
 Listed = BeforeValidator(_as_tuple)
+AutoOrPositive = Annotated[
+    Literal["auto"] | float, _auto_or(lambda value: value > 0, "a number above 0")
+]
+AutoOrNotNegative = Annotated[
+    Literal["auto"] | float, _auto_or(lambda value: value >= 0, "a number from 0")
+]
 LARGEST = 2**63 - 1
 Positive = Annotated[int, Field(ge=1, le=LARGEST)]
 Count = Annotated[int, Field(ge=0, le=LARGEST)]
@@ -95,6 +119,8 @@ class LearningConfig(Section):
     """sgd, momentum or adam; its state is reset in every local phase and every conversion."""
     learning_rate: PositiveFloat = 0.01
     """Step size, eta."""
+    final_learning_rate: AutoOrPositive = "auto"
+    """Step size of the last round, reached geometrically; auto: as the protocol recommends."""
     batch_size: Positive = 1
     """Samples per SGD step."""
     local_steps: Positive = 6400
@@ -109,6 +135,12 @@ class LearningConfig(Section):
     """Teacher of a soft label: the mixture of its labels' outputs, or its dominant label's."""
     unseen_labels: Literal["skip", "zero"] = "skip"
     """A label that a device never drew: skipped in the mean, or averaged in as zeros."""
+    logit_adjustment: AutoOrNotNegative = "auto"
+    """Weight tau of log label frequencies in the local loss; 0: off; auto: as the protocol's."""
+    prior_floor: Annotated[float, Field(gt=0, le=1)] = 1e-4
+    """Logit adjustment: frequency that a rarer label of a device counts as."""
+    device_model: Literal["auto", "trained", "mean"] = "auto"
+    """Model that a device uses: trained, or mean of before and after; auto: as the protocol's."""
     student_start: Literal["continue", "fresh"] = "continue"
     """The server's student continues from the last global model, or starts untrained each round."""
 

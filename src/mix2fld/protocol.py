@@ -16,6 +16,7 @@ from mix2fld.device.uplinks import MeanOutputs, NoUplink, TrainedWeights, Uplink
 from mix2fld.errors import InputError, did_you_mean
 from mix2fld.learning.losses import Loss, distillation_loss, label_loss
 from mix2fld.learning.task import Sizes, Task
+from mix2fld.learning.training import Training
 from mix2fld.link.payloads import SeedSamples
 from mix2fld.server.downlinks import Downlink, GlobalOutputs, GlobalWeights, NoDownlink
 from mix2fld.server.seed_sets import as_collected, inversely_mixed
@@ -53,6 +54,8 @@ raw = Seeding(raw_samples, as_collected, mixed=False)
 mixed = Seeding(mixed_samples, as_collected, mixed=True)
 unmixed = Seeding(mixed_samples, inversely_mixed, mixed=True, unmixed=True)
 
+plain = Training()
+
 
 @dataclass(frozen=True)
 class Protocol:
@@ -64,6 +67,8 @@ class Protocol:
     seeds: Seeding | None
     server_step: ServerStep
     downlink: Downlink
+    training: Training = plain
+    """How devices train unless the config says otherwise."""
 
 
 PROTOCOLS: dict[str, Protocol] = {

@@ -19,6 +19,7 @@ from mix2fld.learning.losses import one_hot
 from mix2fld.learning.make_task import make_task
 from mix2fld.learning.stepper import TestSet, Watch, local_result, snapshot_steps
 from mix2fld.learning.task import Task
+from mix2fld.learning.training import model_in_use, resolve
 from mix2fld.protocol import get_protocol
 from mix2fld.round.checks import check_devices
 from mix2fld.round.device_turn import (
@@ -53,7 +54,8 @@ def train(order: TrainOrder, config: Config, data: Path, store: Store) -> Traine
     draws = local_draws(task, order.round, order.device, len(targets))
     watch = Watch(0, snapshot_steps(config.learning.local_steps, config.curve_points))
     started = time.perf_counter()
-    starts = [local_start(state, order.num_labels)]
+    training = resolve(config, protocol.training)
+    starts = [local_start(task, training, state, samples.train_labels, order.round)]
     learned = task.stepper.train(protocol.local_loss, held, starts, [draws], watch)
     seconds = time.perf_counter() - started
     local = local_result(learned.phases[0])
@@ -62,7 +64,8 @@ def train(order: TrainOrder, config: Config, data: Path, store: Store) -> Traine
     own_samples = (samples.train_inputs, samples.train_labels)
     packet, after = prepare_upload(wire, state, local, own_samples, turn, config.seeding.lost_seeds)
     snapshots = learned.snapshots if order.watched else learned.snapshots[-1:]
-    accuracies = _accuracies(task, samples, [weights for _, weights in snapshots])
+    used = [model_in_use(training, state["weights"], weights) for _, weights in snapshots]
+    accuracies = _accuracies(task, samples, used)
     store.save(order.round, after)
     return Trained(
         round=order.round,

@@ -13,6 +13,7 @@ from mix2fld.errors import InputError
 from mix2fld.fleet.false_labels import add_false_labels
 from mix2fld.learning.losses import one_hot
 from mix2fld.learning.stepper import TestSet, Watch, local_result, snapshot_steps
+from mix2fld.learning.training import model_in_use
 from mix2fld.models.processor import usable_cores
 from mix2fld.round.attackers import attackers_of
 from mix2fld.round.checks import check_countable, check_devices
@@ -77,7 +78,11 @@ class LocalFleet:
             part[local_draws(task, order.round_number, d, len(part))].astype("i4")
             for d, part in parts.items()
         ]
-        starts = [local_start(states[device], task.dims.num_labels) for device in order.asked]
+        training, labels = self._scenario.training, self._dataset.train_labels
+        starts = [
+            local_start(task, training, states[d], labels[self.parts[d]], order.round_number)
+            for d in order.asked
+        ]
         started = time.perf_counter()
         loss = self._scenario.protocol.local_loss
         watch = Watch(places.get(order.reference, 0), steps)
@@ -93,8 +98,13 @@ class LocalFleet:
             packets[device], after[device] = prepare_upload(
                 self._scenario.wire, states[device], result, own, turn, lost
             )
-        weights = {device: result.weights for device, result in local.items()}
-        seen = Seen(weights, order.reference, learned.snapshots if watched else [])
+        begun = {device: states[device]["weights"] for device in local}
+        used = {d: model_in_use(training, begun[d], result.weights) for d, result in local.items()}
+        snapshots = [
+            (step, model_in_use(training, begun[order.reference], weights))
+            for step, weights in (learned.snapshots if watched else [])
+        ]
+        seen = Seen(used, order.reference, snapshots)
         share = min(1.0, usable_cores() / len(order.asked))
         return after, Trained(packets, seen, computing_seconds=seconds * share)
 

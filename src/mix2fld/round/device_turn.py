@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from mix2fld.device.uplinks import Turn
 from mix2fld.learning.stepper import Draws, Start, draw_samples
 from mix2fld.learning.task import Task
+from mix2fld.learning.training import LocalTraining, label_prior, logit_offset, rate_in_round
 from mix2fld.round.wire import Packet, Wire
 from mix2fld.streams import stream
 from mix2fld.types import Inputs, Local, State
@@ -34,11 +35,22 @@ def start_device(wire: Wire, task: Task, device: int) -> State:
     }
 
 
-def local_start(state: State, num_labels: int) -> Start:
-    """Where its local phase begins; without a teacher, distillation is off."""
-    teacher = state.get("teacher")
+def local_start(
+    task: Task, training: LocalTraining, state: State, labels: NDArray[np.int32], round_number: int
+) -> Start:
+    """Where its local phase begins; without a teacher, distillation is off.
+
+    ``labels`` are those of the device's own samples.
+    """
+    num_labels, teacher = task.dims.num_labels, state.get("teacher")
     unknown = np.zeros((num_labels, num_labels), np.float32)
-    return Start(state["weights"], unknown if teacher is None else teacher)
+    rate = rate_in_round(training, round_number, task.config.rounds)
+    return Start(
+        weights=state["weights"],
+        teacher=unknown if teacher is None else teacher,
+        logit_offset=logit_offset(training, label_prior(labels, num_labels)),
+        rate_factor=rate / task.config.learning.learning_rate,
+    )
 
 
 def local_draws(task: Task, round_number: int, device: int, samples: int) -> Draws:

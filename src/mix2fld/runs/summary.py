@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 
 from mix2fld.config import Config, mixing_condition
+from mix2fld.learning.training import Training, resolve
+from mix2fld.protocol import PROTOCOLS
 from mix2fld.runs.records import FORMAT
 
 
@@ -39,6 +41,7 @@ def summarise(
         },
         "reference_device": reference,
         "kernel": kernel,
+        "training": _training(config),
         "uploads": {name: total("uploads", name) for name in ("attempted", "delivered")},
         "downloads": {name: total("downloads", name) for name in ("attempted", "delivered")},
         "bits": {name: total("bits", name) for name in ("up", "down")},
@@ -48,3 +51,9 @@ def summarise(
         if converged is None
         else {name: total("seconds", name, done) for name in ("communication", "computing")},
     }
+
+
+def _training(config: Config) -> dict[str, Any]:
+    """What the devices trained with: the config, and what the row recommends where it is auto."""
+    row = PROTOCOLS.get(config.protocols[0])
+    return resolve(config, Training() if row is None else row.training)._asdict()
