@@ -241,7 +241,13 @@ class DefenceConfig(Section):
     """What the server does about devices that upload harmful values (docs/robustness.md)."""
 
     aggregation: Literal[
-        "mean", "trimmed-mean", "median", "clipped-mean", "krum", "geometric-median"
+        "mean",
+        "trimmed-mean",
+        "median",
+        "clipped-mean",
+        "krum",
+        "geometric-median",
+        "filtered-median",
     ] = "mean"
     """How uploads become one: their mean, or a value that a minority of devices cannot move far."""
     bad_share: Annotated[float, Field(gt=0, lt=0.5)] = 0.2
@@ -378,8 +384,14 @@ PRESETS: dict[str, dict[str, Any]] = {
     "literal": {"max_slots": 100},
     "ideal": {"link": "ideal"},
     "iid": {"partition": "iid"},
+    "robust": {
+        "aggregation": "filtered-median",
+        "sample_weights": "capped",
+        "seed_check": "agreement",
+    },
 }
-"""Named changes to the default config; ``literal`` is T_max as the paper prints it."""
+"""Named changes to the default config; ``literal`` is T_max as the paper prints it, ``robust`` the
+recommended defence, which a deployment has by default."""
 
 
 def field_names() -> dict[str, str]:

@@ -22,6 +22,7 @@ from mix2fld.round.checks import check_countable
 from mix2fld.round.info import RoundInfo
 from mix2fld.round.one_round import start_run
 from mix2fld.round.scenario import Scenario
+from mix2fld.round.suspects import in_words
 from mix2fld.runs.folder import RunFolder, sample_record
 from mix2fld.runs.layout import RunFiles
 from mix2fld.runs.loop import Watcher, run_rounds
@@ -90,6 +91,8 @@ class Teller(Watcher):
     def round_done(self, config: Config, info: RoundInfo) -> None:
         """A round is over."""
         del config
+        for suspect in info.suspects:
+            self._say(f"round {info.round}: {in_words(suspect)}")
         self._say(
             f"round {info.round} is done: uploads {info.uploads['delivered']} of "
             f"{info.uploads['attempted']}, downloads {info.downloads['delivered']} of "

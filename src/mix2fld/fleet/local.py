@@ -16,7 +16,7 @@ from mix2fld.learning.stepper import TestSet, Watch, local_result, snapshot_step
 from mix2fld.learning.training import model_in_use
 from mix2fld.models.processor import usable_cores
 from mix2fld.round.attackers import attackers_of
-from mix2fld.round.checks import check_countable, check_devices
+from mix2fld.round.checks import check_countable, check_devices, without_diverged
 from mix2fld.round.device_turn import (
     Own,
     local_draws,
@@ -89,7 +89,11 @@ class LocalFleet:
         learned = task.stepper.train(loss, self._samples, starts, draws, watch)
         seconds = time.perf_counter() - started
         local = {d: local_result(learned.phases[place]) for d, place in places.items()}
-        check_devices(config, local, order.round_number)
+        if config.attack.attack == "none":
+            check_devices(config, local, order.round_number)
+        else:  # a device that diverges refuses, as it does in a deployment
+            local = without_diverged(local, order.round_number)
+            watched = watched and order.reference in local
 
         after, packets = list(states), {}
         for device, result in local.items():

@@ -37,6 +37,6 @@ def in_words(suspect: Mapping[str, Any]) -> str:
             f"% of their labels, typically with {100 * suspect['typical']:.1f} %"
         )
     return (
-        f"the {suspect['upload']} of {who} lie {suspect['times']:g} times as far from the global "
-        "ones as is typical"
+        f"the {suspect['upload']} of {who} lie {suspect['times']:g} times as far from the middle "
+        "of all as is typical"
     )

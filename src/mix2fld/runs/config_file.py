@@ -7,23 +7,24 @@ from typing import Any
 
 import tomli_w
 
-from mix2fld.config import SECTIONS, Config
+from mix2fld.config import Config
 from mix2fld.errors import InputError
 
 FORMAT = 1
 """Of ``config.toml``; a file without a number is of this format."""
 MOST_BYTES = 1 << 20
 SEAL = "# checksum "
+SECTIONS_BEFORE_SEALS = ("data", "learning", "seeding", "channel", "clock")
 OLD_NAMES = {"seeding": {"seed_bits_per_pixel": "seed_bits"}}
 """Fields that version 0.1.0 wrote under other names, by section."""
 
 
-def load_config(path: Path) -> Config:
-    """Read a TOML file written by hand."""
-    return _parse_named(path, _read(path))
+def load_config(path: Path, start: Config | None = None) -> Config:
+    """Read a TOML file written by hand; what it does not name is as in ``start``."""
+    return _parse_named(path, _read(path), start)
 
 
-def parse_config(data: bytes) -> Config:
+def parse_config(data: bytes, start: Config | None = None) -> Config:
     """The config in the bytes of a TOML file."""
     if len(data) > MOST_BYTES:
         raise InputError(f"larger than {MOST_BYTES:,} bytes")
@@ -36,7 +37,7 @@ def parse_config(data: bytes) -> Config:
         raise InputError(
             f"format = {str(found)[:20]}: this version of mix2fld reads format {FORMAT}"
         )
-    return Config(**_renamed(tree))
+    return Config(**_over(start or Config(), _renamed(tree)))
 
 
 def dump_config(config: Config) -> str:
@@ -65,7 +66,7 @@ def load_sealed_config(path: Path) -> Config:
                 f"{path}: was changed or damaged after its run began; put it back as it was, or "
                 "use mix2fld run --overwrite to start the run again"
             )
-    elif not all(f"[{section}]" in text for section in SECTIONS):
+    elif not all(f"[{section}]" in text for section in SECTIONS_BEFORE_SEALS):
         raise InputError(f"{path}: is not the config.toml of a run, or not all of it")
     config = _parse_named(path, data)
     if len(config.protocols) != 1 or len(config.seed) != 1:
@@ -104,10 +105,22 @@ def _read(path: Path) -> bytes:
         raise InputError(f"config = {path}: cannot be read ({error})") from None
 
 
-def _parse_named(path: Path, data: bytes) -> Config:
+def _over(start: Config, tree: dict[str, Any]) -> dict[str, Any]:
+    """The fields of a tree, and those of ``start`` that it does not name."""
+    base = start.model_dump()
+    for name, value in tree.items():
+        section = base.get(name)
+        if isinstance(section, dict) and isinstance(value, dict):
+            base[name] = {**section, **value}
+        else:
+            base[name] = value
+    return base
+
+
+def _parse_named(path: Path, data: bytes, start: Config | None = None) -> Config:
     """As ``parse_config``, with the file in what it says."""
     try:
-        return parse_config(data)
+        return parse_config(data, start)
     except InputError as error:
         raise InputError(f"config = {path}: {error}") from None
 

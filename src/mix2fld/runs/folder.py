@@ -173,6 +173,17 @@ class RunFolder:
         self._sealed_by = records.checksum(done)
         return state, records.rounds[:done]
 
+    def take_back_round(self) -> None:
+        """Forget the last round and the state after it; the state before it is resumed from."""
+        lines = read_records(self._files.rounds).lines
+        with self._writing(KEPT), uninterrupted():
+            if self._files.previous.exists():
+                rename(self._files.previous, self._files.checkpoint)
+            else:
+                remove(self._files.checkpoint)
+            write_whole(self._files.rounds, b"".join(lines[:-1]))
+        self._sealed_by = None
+
     def finished(self) -> RunResult | None:
         """The run that the folder holds, if it is finished."""
         if not self._files.summary.exists():

@@ -4,44 +4,50 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from mix2fld.server.robust import FAR
 from mix2fld.types import ServerState, Tensors, Upload
 
-FAR = 3.0
-"""Honest uploads lie at less than this multiple of the median distance from the global value."""
 FEWEST = 3
+FEW = 32
+"""Up to so many uploads are compared with their own median; of more, one moves no mean far."""
 FAR_OUTPUTS = 0.3
 """Root mean square over labels below which no outputs are far: the largest possible is 1.4."""
 
 
 def far_uploads(inbox: Mapping[int, Upload], server: ServerState) -> dict[int, float]:
-    """Devices whose upload lies far from the new global value, and how many times the median."""
-    distances = {
-        device: found
-        for device in sorted(inbox)
-        if (found := _distance(inbox[device].value, server)) is not None
-    }
-    typical = float(np.median(list(distances.values()))) if len(distances) >= FEWEST else 0.0
-    if not typical:
+    """Devices whose upload lies far from the middle of all, and how many times the median does."""
+    devices, kind = sorted(inbox), _kinds(inbox)
+    if len(devices) < FEWEST or kind is None:
         return {}
-    least = max(FAR * typical, 0.0 if server.outputs is None else FAR_OUTPUTS)
-    return {d: far / typical for d, far in distances.items() if far > least}
+    values = [inbox[device].value for device in devices]
+    least = 0.0
+    if kind == "weights":
+        middle = _middle(values) if len(values) <= FEW else server.weights
+        distances = [_between(value, middle) for value in values] if middle is not None else []
+    else:
+        distances, least = _between_outputs(np.stack(values)), FAR_OUTPUTS
+    typical = float(np.median(distances)) if distances else 0.0
+    far = zip(devices, distances, strict=False)
+    return {d: apart / typical for d, apart in far if typical and apart > max(FAR * typical, least)}
 
 
-def kind_of(value: Any) -> str:
-    """What an upload is called in records."""
-    return "weights" if isinstance(value, tuple) else "outputs"
+def kind_of(value: Any) -> str | None:
+    """What an upload is called in records; None if it is neither weights nor outputs."""
+    if isinstance(value, tuple):
+        return "weights"
+    return "outputs" if isinstance(value, np.ndarray) else None
 
 
-def _distance(value: Any, server: ServerState) -> float | None:
-    """The distance of weights or outputs from the server's; None of what is neither."""
-    if isinstance(value, tuple) and server.weights is not None:
-        return _between(value, server.weights)
-    if isinstance(value, np.ndarray) and server.outputs is not None:
-        seen = value.any(axis=1)
-        apart = value[seen].astype(np.float64) - server.outputs[seen]
-        return float(np.sqrt((apart**2).sum() / max(1, seen.sum())))
-    return None
+def _kinds(inbox: Mapping[int, Upload]) -> str | None:
+    kinds = {kind_of(upload.value) for upload in inbox.values()}
+    return kinds.pop() if len(kinds) == 1 else None
+
+
+def _middle(values: list[Tensors]) -> Tensors:
+    """The median of each weight."""
+    return tuple(np.median(np.stack(tensors), axis=0) for tensors in zip(*values, strict=True))
 
 
 def _between(one: Tensors, other: Tensors) -> float:
@@ -50,3 +56,14 @@ def _between(one: Tensors, other: Tensors) -> float:
         apart = (mine - theirs).ravel()
         squares += float(np.dot(apart, apart))
     return float(np.sqrt(squares))
+
+
+def _between_outputs(values: NDArray[np.float32]) -> list[float]:
+    """The distance of outputs [n, N_L, N_L] from the median of each label, where it was drawn."""
+    outputs = values.astype(np.float64)
+    seen = np.asarray(outputs.any(axis=2))
+    middle = np.zeros(outputs.shape[1:])
+    for label in np.flatnonzero(seen.any(axis=0)).tolist():
+        middle[label] = np.median(outputs[seen[:, label], label], axis=0)
+    squares = np.where(seen, ((outputs - middle) ** 2).sum(axis=2), 0.0).sum(axis=1)
+    return np.sqrt(squares / np.maximum(seen.sum(axis=1), 1)).tolist()

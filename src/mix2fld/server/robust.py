@@ -23,6 +23,9 @@ Centre = Tensors | None
 COLUMNS = 1 << 16
 """Coordinates that are looked at at once."""
 MOST_STEPS = 200
+MOST_PASSES = 3
+FAR = 3.0
+"""Honest uploads lie at less than this multiple of the median distance from the middle."""
 CLOSE = 1e-9
 
 
@@ -71,10 +74,7 @@ def geometric_median(products: Floats, weights: Floats, bad: int) -> Floats:
     del bad
     coefficients = weights / weights.sum()
     for _ in range(MOST_STEPS):
-        squared = (
-            np.diag(products) - 2 * products @ coefficients + coefficients @ products @ coefficients
-        )
-        distances = np.sqrt(np.maximum(squared, 0.0))
+        distances = _distances_from(products, coefficients)
         smallest = CLOSE * np.median(distances)
         pulls = weights / np.maximum(distances, smallest if smallest > 0 else 1.0)
         last, coefficients = coefficients, pulls / pulls.sum()
@@ -83,11 +83,25 @@ def geometric_median(products: Floats, weights: Floats, bad: int) -> Floats:
     return coefficients
 
 
+def filtered_median(products: Floats, weights: Floats, bad: int) -> Floats:
+    """The geometric median, and again without the rows that lie far from it."""
+    kept = np.full(len(products), True)
+    for _ in range(MOST_PASSES):
+        coefficients = geometric_median(products, np.where(kept, weights, 0.0), bad)
+        distances = _distances_from(products, coefficients)
+        near = distances <= FAR * np.median(distances)
+        if (near == kept).all():
+            break
+        kept = near
+    return coefficients
+
+
 BY_COORDINATE: dict[str, ByCoordinate] = {"trimmed-mean": trimmed_mean, "median": median}
 BY_DEVICE: dict[str, ByDevice] = {
     "clipped-mean": clipped_mean,
     "krum": krum,
     "geometric-median": geometric_median,
+    "filtered-median": filtered_median,
 }
 
 
@@ -138,6 +152,12 @@ def _parts(uploads: Sequence[Tensors], centre: Centre) -> Iterator[tuple[Floats,
 
 def _combine(coefficients: Floats, rows: Floats) -> Floats:
     return (coefficients[:, None] * rows).sum(axis=0)
+
+
+def _distances_from(products: Floats, coefficients: Floats) -> Floats:
+    """How far each row is from the combination of rows with these coefficients."""
+    squared = np.diag(products) - 2 * products @ coefficients
+    return np.sqrt(np.maximum(squared + coefficients @ products @ coefficients, 0.0))
 
 
 def _squared_distances(products: Floats) -> Floats:
