@@ -12,10 +12,10 @@ from mix2fld.device.attacks import ATTACKS, CLAIM, TARGET, Known, with_pattern
 from mix2fld.errors import InputError
 from mix2fld.fleet import local as local_fleet
 from mix2fld.protocol import PROTOCOLS
-from mix2fld.round.attackers import attackers_of, replace_uploads
+from mix2fld.round.attackers import replace_uploads
 from mix2fld.round.checks import global_refused
 from mix2fld.round.fleet_interface import Order
-from mix2fld.round.scenario import reference_device
+from mix2fld.round.scenario import attackers_of, reference_device
 from mix2fld.runs.checkpoint import load_checkpoint
 from mix2fld.runs.simulation import Simulation, make_simulation, resume_run
 from mix2fld.types import Local, Seeds
@@ -82,7 +82,8 @@ def simulate(**fields: object) -> tuple[Simulation, dict[int, object], dict[int,
     scenario, fleet = simulation
     state = simulation.start()
     devices = tuple(range(scenario.devices))
-    order = Order(1, devices, scenario.reference, state.roster, lambda: None)
+    evaluated = frozenset(scenario.evaluated)
+    order = Order(1, devices, scenario.reference, evaluated, state.roster, lambda: None)
     _, trained = fleet.train(state.devices, order)
     sent = replace_uploads(scenario, state.server, 1, trained)
     return simulation, dict(trained.packets), dict(sent.packets)
@@ -95,7 +96,7 @@ def test_every_attack_on_every_protocol_is_carried(protocol: str, attack: str) -
     simulation, learned, sent = simulate(protocols=protocol, attack=attack, attackers=2)
     wire, bad = simulation.scenario.wire, attackers_of(simulation.scenario.config)
     for device, packet in sent.items():
-        wire.check_bits(packet)
+        wire.check_bits(packet, 1)
         if device not in bad:
             assert packet == learned[device]
     changed = {device for device in sent if sent[device] != learned[device]}
@@ -114,9 +115,11 @@ def test_an_attack_begins_when_it_should() -> None:
     config = toy_config(protocols="fl", rounds=3, attack="sign-flip", attack_from=3)
     (attacked,) = mix2fld.run(config, dataset=toy_dataset())
     (honest,) = mix2fld.run(config.replace(attack="none"), dataset=toy_dataset())
-    same = [a["accuracy"] == b["accuracy"] for a, b in zip(attacked.rounds, honest.rounds)]  # noqa: B905
-    assert same[:2] == [True, True]
-    assert not same[2]
+    one, other = ([info["accuracy"] for info in run.rounds] for run in (attacked, honest))
+    same = [a["global"] == b["global"] for a, b in zip(one, other, strict=True)]
+    assert same == [True, True, False]
+    (liar,) = attackers_of(config)
+    assert [liar in a["measured"] for a in (one[0], other[0])] == [False, True]
 
 
 def test_seeds_are_mislabelled_or_marked() -> None:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from mix2fld.config import DefenceConfig
+from mix2fld.config_trust import DefenceConfig
 from mix2fld.server import outliers, robust
 from mix2fld.server.aggregate import (
     average_outputs,
@@ -18,7 +18,7 @@ from mix2fld.server.aggregate import (
     count_samples,
 )
 from mix2fld.server.outliers import far_uploads
-from mix2fld.types import ServerState, Upload
+from mix2fld.types import Upload
 
 ROBUST = ["trimmed-mean", "median", "clipped-mean", "krum", "geometric-median", "filtered-median"]
 
@@ -221,13 +221,12 @@ def test_who_lies_far_from_the_rest_is_found() -> None:
     rows = 1.0 + 0.1 * rows_of(6, 6, 8)
     rows[4] *= -10
     inbox = inbox_of(rows)
-    mean = ServerState(weights=average_weights(inbox))
-    ((device, times),) = far_uploads(inbox, mean).items()
+    ((device, times),) = far_uploads(inbox).items()
     middle = np.median(rows, axis=0)
     distances = np.linalg.norm(rows - middle, axis=1)
     assert (device, times) == (4, pytest.approx(distances[4] / np.median(distances), rel=1e-4))
-    assert far_uploads(inbox_of(np.delete(rows, 4, axis=0)), mean) == {}
-    assert far_uploads({0: inbox[0], 4: inbox[4]}, mean) == {}
+    assert far_uploads(inbox_of(np.delete(rows, 4, axis=0))) == {}
+    assert far_uploads({0: inbox[0], 4: inbox[4]}) == {}
 
 
 def test_outputs_are_compared_where_a_label_was_drawn() -> None:
@@ -236,16 +235,15 @@ def test_outputs_are_compared_where_a_label_was_drawn() -> None:
     outputs = 0.9 * truth + 0.1 * noise
     outputs[1, 2] = 0.0
     inbox = {d: Upload(rows.astype(np.float32), 1) for d, rows in enumerate(outputs)}
-    assert far_uploads(inbox, ServerState()) == {}
+    assert far_uploads(inbox) == {}
     inbox[3] = Upload(lie, 1)
-    assert list(far_uploads(inbox, ServerState())) == [3]
+    assert list(far_uploads(inbox)) == [3]
 
 
-def test_many_uploads_are_compared_with_the_global_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_uploads_are_compared_with_their_mean(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(outliers, "FEW", 3)
     rows = 1.0 + 0.1 * rows_of(6, 20, 8)
     rows[4] *= 100
     inbox = inbox_of(rows)
-    assert list(far_uploads(inbox, ServerState(weights=average_weights(inbox)))) == [4]
-    assert far_uploads(inbox, ServerState()) == {}
-    assert far_uploads({d: Upload(object(), 1) for d in range(5)}, ServerState()) == {}
+    assert list(far_uploads(inbox)) == [4]
+    assert far_uploads({d: Upload(object(), 1) for d in range(5)}) == {}

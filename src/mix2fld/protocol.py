@@ -12,6 +12,14 @@ from numpy.typing import NDArray
 
 from mix2fld.config import SeedingConfig
 from mix2fld.device.seeds import mixed_samples, raw_samples
+from mix2fld.device.updates import (
+    Updates,
+    largest_entries,
+    picked_coordinates,
+    rotated_levels,
+    rotated_signs,
+    sparse_ternary,
+)
 from mix2fld.device.uplinks import MeanOutputs, NoUplink, TrainedWeights, Uplink
 from mix2fld.errors import InputError, did_you_mean
 from mix2fld.learning.losses import Loss, distillation_loss, label_loss
@@ -27,6 +35,7 @@ from mix2fld.server.steps import (
     take_mean_outputs,
     take_mean_weights,
 )
+from mix2fld.server.updates import add_mean_update
 from mix2fld.types import Inputs, Seeds, SeedSet, ServerState
 
 CollectSeeds = Callable[[np.random.Generator, Inputs, NDArray[np.int32], Sizes], Seeds]
@@ -72,15 +81,20 @@ class Protocol:
 
 
 PROTOCOLS: dict[str, Protocol] = {
-    #                    title       local loss         uplink             seeds    server step           downlink
-    "isolated": Protocol("isolated", label_loss,        NoUplink(),        None,    keep_state,           NoDownlink()),
-    "fl":       Protocol("FL",       label_loss,        TrainedWeights(),  None,    take_mean_weights,    GlobalWeights()),
-    "fl8":      Protocol("FL 8-bit", label_loss,        TrainedWeights(8), None,    take_mean_weights,    GlobalWeights()),
-    "fl4":      Protocol("FL 4-bit", label_loss,        TrainedWeights(4), None,    take_mean_weights,    GlobalWeights()),
-    "fd":       Protocol("FD",       distillation_loss, MeanOutputs(),     None,    take_mean_outputs,    GlobalOutputs()),
-    "fld":      Protocol("FLD",      label_loss,        MeanOutputs(),     raw,     convert_mean_outputs, GlobalWeights()),
-    "mixfld":   Protocol("MixFLD",   label_loss,        MeanOutputs(),     mixed,   convert_mean_outputs, GlobalWeights()),
-    "mix2fld":  Protocol("Mix2FLD",  label_loss,        MeanOutputs(),     unmixed, convert_mean_outputs, GlobalWeights()),
+    #                    title       local loss         uplink                                  seeds    server step           downlink
+    "isolated": Protocol("isolated", label_loss,        NoUplink(),                             None,    keep_state,           NoDownlink()),
+    "fl":       Protocol("FL",       label_loss,        TrainedWeights(),                       None,    take_mean_weights,    GlobalWeights()),
+    "fl8":      Protocol("FL 8-bit", label_loss,        TrainedWeights(8),                      None,    take_mean_weights,    GlobalWeights()),
+    "fl4":      Protocol("FL 4-bit", label_loss,        TrainedWeights(4),                      None,    take_mean_weights,    GlobalWeights()),
+    "topk":     Protocol("Top-k",    label_loss,        Updates(largest_entries, feedback=True), None,   add_mean_update,      GlobalWeights()),
+    "stc":      Protocol("STC",      label_loss,        Updates(sparse_ternary, feedback=True), None,    add_mean_update,      GlobalWeights()),
+    "sign":     Protocol("Sign",     label_loss,        Updates(rotated_signs, feedback=True),  None,    add_mean_update,      GlobalWeights()),
+    "eden":     Protocol("EDEN",     label_loss,        Updates(rotated_levels),                None,    add_mean_update,      GlobalWeights()),
+    "murmur":   Protocol("Murmur",   label_loss,        Updates(picked_coordinates),            None,    add_mean_update,      GlobalWeights()),
+    "fd":       Protocol("FD",       distillation_loss, MeanOutputs(),                          None,    take_mean_outputs,    GlobalOutputs()),
+    "fld":      Protocol("FLD",      label_loss,        MeanOutputs(),                          raw,     convert_mean_outputs, GlobalWeights()),
+    "mixfld":   Protocol("MixFLD",   label_loss,        MeanOutputs(),                          mixed,   convert_mean_outputs, GlobalWeights()),
+    "mix2fld":  Protocol("Mix2FLD",  label_loss,        MeanOutputs(),                          unmixed, convert_mean_outputs, GlobalWeights()),
 }  # fmt: skip
 
 

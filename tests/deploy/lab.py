@@ -173,7 +173,8 @@ class Known(NamedTuple):
 
 def comparable(info: dict[str, Any], known: Known) -> dict[str, Any]:
     """A round without what only a simulator knows; seconds are stated there and measured here."""
-    kept = {name: value for name, value in info.items() if name not in {"seconds", "slots"}}
+    timed = {"seconds", "slots", "slowest"}
+    kept = {name: value for name, value in info.items() if name not in timed}
     accuracies = enumerate(info["accuracy"]["devices"])
     kept["accuracy"] = {
         "devices": [accuracy for device, accuracy in accuracies if device not in known.unheard],

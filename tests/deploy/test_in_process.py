@@ -86,6 +86,13 @@ def test_the_papers_network_has_the_numbers_of_the_engine(tmp_path: Path) -> Non
     assert_same_as_engine(path, tmp_path, tmp_path / "engine")
 
 
+def test_a_pytorch_module_has_the_numbers_of_the_engine(tmp_path: Path) -> None:
+    """Each device in a process of its own there, in workers here; dropout included."""
+    config = deployed_config(tmp_path, protocols="mix2fld", model="torch_modules:with_dropout")
+    path = run_in_process(tmp_path, config)
+    assert_same_as_engine(path, tmp_path, tmp_path / "engine")
+
+
 @pytest.mark.parametrize("fault", HOSTILE)
 def test_a_hostile_device_is_refused_and_the_round_goes_on(tmp_path: Path, fault: str) -> None:
     config = deployed_config(tmp_path, protocols="mix2fld", rounds=1)

@@ -55,7 +55,7 @@ def train(order: TrainOrder, config: Config, data: Path, store: Store) -> Traine
     watch = Watch(0, snapshot_steps(config.learning.local_steps, config.curve_points))
     started = time.perf_counter()
     training = resolve(config, protocol.training)
-    starts = [local_start(task, training, state, samples.train_labels, order.round)]
+    starts = [local_start(task, training, state, samples.train_labels, turn)]
     learned = task.stepper.train(protocol.local_loss, held, starts, [draws], watch)
     seconds = time.perf_counter() - started
     local = local_result(learned.phases[0])

@@ -76,10 +76,10 @@ class FlowerFleet:
         """Ask for uploads, and take those that can be taken."""
         started = time.monotonic()
         answers = self._collect(order)
-        slowest = max((answer.seconds for answer in answers.values()), default=0.0)
-        elsewhere = max(0.0, time.monotonic() - started - slowest)
+        seconds = {device: answer.seconds for device, answer in answers.items()}
+        elsewhere = max(0.0, time.monotonic() - started - max(seconds.values(), default=0.0))
         packets = {device: answer.packet for device, answer in answers.items()}
-        return states, TrainedFleet(packets, Answers(answers, order.reference), slowest, elsewhere)
+        return states, TrainedFleet(packets, Answers(answers, order.reference), seconds, elsewhere)
 
     def deliver(self, states: States, outcome: Outcome) -> tuple[States, Delivered]:
         """Send the download; how its upload fared, a device hears with its next order.
@@ -196,13 +196,14 @@ class FlowerFleet:
             seeds = Encoded(reply.seeds, bits)
         packet = Packet(Encoded(reply.upload, reply.bits), seeds, reply.samples)
         try:
-            wire.check_bits(packet)
+            wire.check_bits(packet, order.round)
         except PayloadError as error:
             raise MessageError(str(error)) from None
         if seeds is not None and order.uploaded:
             raise MessageError("seeds: they were uploaded before")
         resent = self._scenario.config.seeding.lost_seeds == "resend"
-        if wire.seeding is not None and seeds is None and resent and not order.uploaded:
+        due = wire.seeding is not None and wire.uploads_in(order.round) and not order.uploaded
+        if due and seeds is None and resent:
             raise MessageError("seeds: missing; they are part of the first upload")
         return packet
 

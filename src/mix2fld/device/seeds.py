@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mix2fld.config import SeedingConfig
-from mix2fld.data.samples import coding_of, mix
+from mix2fld.data.samples import carry_seeds, mix
 from mix2fld.errors import InputError
 from mix2fld.learning.task import Sizes
 from mix2fld.streams import stream
@@ -22,9 +22,9 @@ def raw_samples(
     """FLD: N_S of the device's samples as they are, each at most once."""
     count = sizes.dims.seed_samples
     if count > len(labels):
-        raise InputError(f"seed_samples = {count}: a device holds only {len(labels)} samples")
+        raise InputError(f"seed_samples = {count}: it holds only {len(labels)} samples")
     chosen = rng.choice(len(labels), size=count, replace=False)
-    carried = coding_of(sizes.dims).carry(inputs[chosen].astype(np.float64))
+    carried = carry_seeds(inputs[chosen].astype(np.float64), sizes.dims)
     return Seeds(inputs=carried, labels=labels[chosen, None])
 
 
@@ -34,7 +34,7 @@ def mixed_samples(
     """MixFLD and Mix2FLD: N_S mixes (Eq. 6), each of N samples with different labels."""
     config = sizes.config.seeding
     groups = draw_groups(rng, labels, config)
-    carried = coding_of(sizes.dims).carry(mix(inputs[groups], config.ratios))
+    carried = carry_seeds(mix(inputs[groups], config.ratios), sizes.dims)
     return Seeds(inputs=carried, labels=labels[groups])
 
 
@@ -47,7 +47,8 @@ def draw_groups(
     if held < size:
         raise InputError(
             f"mixing_ratio = {list(config.mixing_ratio)}: mixes {size} samples of different "
-            f"labels, but a device holds only {held} label(s)"
+            f"labels, but it holds only {held} label(s); choose another partition, or a protocol "
+            "that mixes nothing"
         )
     return np.stack([_draw_group(rng, labels, size) for _ in range(config.seed_samples)])
 

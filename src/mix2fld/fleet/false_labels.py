@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from mix2fld.config import Config
 from mix2fld.device.attacks import ATTACKS, shift_labels
-from mix2fld.round.attackers import attackers_of
+from mix2fld.round.scenario import attackers_of
 from mix2fld.types import Dataset
 
 Rows = NDArray[np.int64]

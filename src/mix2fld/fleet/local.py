@@ -15,7 +15,6 @@ from mix2fld.learning.losses import one_hot
 from mix2fld.learning.stepper import TestSet, Watch, local_result, snapshot_steps
 from mix2fld.learning.training import model_in_use
 from mix2fld.models.processor import usable_cores
-from mix2fld.round.attackers import attackers_of
 from mix2fld.round.checks import check_countable, check_devices, without_diverged
 from mix2fld.round.device_turn import (
     Own,
@@ -27,7 +26,7 @@ from mix2fld.round.device_turn import (
     start_device,
 )
 from mix2fld.round.fleet_interface import Accuracies, Delivered, Order, Outcome, Trained
-from mix2fld.round.scenario import Scenario
+from mix2fld.round.scenario import Scenario, attackers_of
 from mix2fld.types import Dataset, Samples, State, Tensors
 
 States = list[State]
@@ -68,7 +67,7 @@ class LocalFleet:
     def train(self, states: States, order: Order) -> tuple[States, Trained]:
         """The local phase of all devices that are asked, at once."""
         if not order.asked:
-            return states, Trained({}, Seen({}, order.reference, []), computing_seconds=0.0)
+            return states, Trained({}, Seen({}, order.reference, []), computing_seconds={})
         task, config = self._scenario.task, self._scenario.config
         places = {device: place for place, device in enumerate(order.asked)}
         watched = order.reference in places
@@ -78,10 +77,11 @@ class LocalFleet:
             part[local_draws(task, order.round_number, d, len(part))].astype("i4")
             for d, part in parts.items()
         ]
+        turns = {device: Turn(task.seed, order.round_number, device) for device in order.asked}
         training, labels = self._scenario.training, self._dataset.train_labels
         starts = [
-            local_start(task, training, states[d], labels[self.parts[d]], order.round_number)
-            for d in order.asked
+            local_start(task, training, states[d], labels[self.parts[d]], turn)
+            for d, turn in turns.items()
         ]
         started = time.perf_counter()
         loss = self._scenario.protocol.local_loss
@@ -97,20 +97,23 @@ class LocalFleet:
 
         after, packets = list(states), {}
         for device, result in local.items():
-            turn = Turn(task.seed, order.round_number, device)
             own, lost = self._samples_in(parts[device]), config.seeding.lost_seeds
             packets[device], after[device] = prepare_upload(
-                self._scenario.wire, states[device], result, own, turn, lost
+                self._scenario.wire, states[device], result, own, turns[device], lost
             )
         begun = {device: states[device]["weights"] for device in local}
-        used = {d: model_in_use(training, begun[d], result.weights) for d, result in local.items()}
+        used = {
+            d: model_in_use(training, begun[d], result.weights)
+            for d, result in local.items()
+            if d in order.evaluated
+        }
         snapshots = [
             (step, model_in_use(training, begun[order.reference], weights))
             for step, weights in (learned.snapshots if watched else [])
         ]
         seen = Seen(used, order.reference, snapshots)
         share = min(1.0, usable_cores() / len(order.asked))
-        return after, Trained(packets, seen, computing_seconds=seconds * share)
+        return after, Trained(packets, seen, dict.fromkeys(order.asked, seconds * share))
 
     def deliver(self, states: States, outcome: Outcome) -> tuple[States, Delivered]:
         """Settle the uploads; who receives the download takes it over."""

@@ -21,14 +21,21 @@ _POLICY = (
     "base-uri 'none'; form-action 'none'; connect-src "
 )
 _COLUMNS: dict[str, Callable[[dict[str, Any]], str]] = {
-    "accuracy of all devices": lambda row: (
-        f"{in_percent(row['accuracy'])} ± {in_percent(row['spread'])} %"
+    "accuracy of devices": lambda row: (
+        f"{in_percent(row['accuracy'])} ± {in_percent(row['spread'])} %{_measured(row)}"
     ),
     "uploads delivered": lambda row: f"{row['delivered']} of {row['attempted']}",
     "uplink Mbit": lambda row: f"{row['bits_up'] / 1e6:.3g}",
     "downlink Mbit": lambda row: f"{row['bits_down'] / 1e6:.3g}",
     "simulated seconds": lambda row: f"{row['communication'] + row['computing']:.3g}",
 }
+
+
+def _measured(row: dict[str, Any]) -> str:
+    """How many devices are measured, if not all are."""
+    if row["measured"] == row["devices"]:
+        return ""
+    return f" ({row['measured']:,} of {row['devices']:,} measured)"
 
 
 def write_report(found: Found, path: Path) -> int:

@@ -13,7 +13,8 @@ def over_seeds(runs: Sequence[Summary]) -> dict[str, Any]:
 
     ``spread`` is the sample standard deviation over seeds (divided by n - 1: the seeds stand for
     all seeds). With one seed it is the standard deviation over the devices of the run (divided by
-    n: they are all the devices that there are). ``spread_over`` says which.
+    n). ``spread_over`` says which. ``measured`` of ``devices`` devices are in these means; both are
+    None where an older record does not say.
     """
     means = [run["accuracy"]["mean"] for run in runs]
     several = len(runs) > 1
@@ -24,6 +25,8 @@ def over_seeds(runs: Sequence[Summary]) -> dict[str, Any]:
         "accuracy": fmean(means),
         "spread": stdev(means) if several else runs[0]["accuracy"]["std"],
         "spread_over": "seeds" if several else "devices",
+        "devices": _counted(runs, "all"),
+        "measured": _counted(runs, "measured"),
         "reference": fmean(run["accuracy"]["reference"] for run in runs),
         "server": fmean(server) if server else None,
         "delivered": sum(run["uploads"]["delivered"] for run in runs),
@@ -42,9 +45,19 @@ def spread_words(rows: Sequence[dict[str, Any]]) -> str:
     if over == {"seeds"}:
         counts = sorted({row["runs"] for row in rows})
         return f"sample std over {counts[0]} seeds" if len(counts) == 1 else "sample std over seeds"
+    devices = f"std over {'all' if _all_measured(rows) else 'the measured'} devices of the run"
     if over == {"devices"}:
-        return "std over all devices of the run"
-    return "sample std over seeds, or with one seed std over all devices of the run"
+        return devices
+    return f"sample std over seeds, or with one seed {devices}"
+
+
+def _all_measured(rows: Sequence[dict[str, Any]]) -> bool:
+    return all(row["measured"] == row["devices"] for row in rows)
+
+
+def _counted(runs: Sequence[Summary], which: str) -> int | None:
+    counts = [run["devices"][which] for run in runs if "devices" in run]
+    return min(counts, default=None)
 
 
 def _convergence(runs: Sequence[Summary]) -> dict[str, Any]:

@@ -28,7 +28,7 @@ def results_table(results: Sequence[RunResult]) -> Table:
     )
     table.add_column("protocol", no_wrap=True)
     for heading in (
-        "accuracy of\nall devices",
+        f"accuracy of\n{_whose(list(rows.values()))}",
         "ref.\ndevice",
         "server\nmodel",
         "uploads",
@@ -79,6 +79,14 @@ def link_table(plans: Sequence[PlannedTransfer]) -> Table:
             style="" if of.fits else "red",
         )
     return table
+
+
+def _whose(rows: Sequence[dict[str, Any]]) -> str:
+    """Whose accuracies are averaged: all devices, or so many that are measured."""
+    fewer = [row for row in rows if row["measured"] != row["devices"]]
+    if not fewer:
+        return "all devices"
+    return f"{fewer[0]['measured']:,} of {fewer[0]['devices']:,}"
 
 
 def _result_cells(row: dict[str, Any]) -> list[str]:

@@ -8,28 +8,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mix2fld.config import Config
 from mix2fld.device.attacks import ATTACKS, Attack, Known
 from mix2fld.device.uplinks import Turn
 from mix2fld.learning.task import Task
 from mix2fld.link.payloads import flatten_tensors, unflatten_tensors
 from mix2fld.round.fleet_interface import Trained
-from mix2fld.round.scenario import Scenario, reference_device
+from mix2fld.round.scenario import Scenario, attackers_of
 from mix2fld.round.wire import Packet
 from mix2fld.streams import stream
-from mix2fld.types import Local, ServerState, State, Tensors
+from mix2fld.types import Local, ServerState, State, Tensors, Update
 
 Floats = NDArray[np.float64]
-
-
-def attackers_of(config: Config) -> frozenset[int]:
-    """The devices that attack, drawn once; the reference device stays honest."""
-    if config.attack.attack == "none":
-        return frozenset()
-    rng = stream(config.seed[0], "attackers")
-    order = rng.permutation(config.data.devices)
-    others = order[order != reference_device(config)]
-    return frozenset(others[: config.attack.attackers].tolist())
 
 
 def replace_uploads(
@@ -37,7 +26,8 @@ def replace_uploads(
 ) -> Trained:
     """What came of the local phase, with the uploads of attackers replaced."""
     config, packets = scenario.config, dict(trained.packets)
-    if config.attack.attack == "none" or round_number < config.attack.attack_from:
+    begun = config.attack.attack != "none" and round_number >= config.attack.attack_from
+    if not begun or not scenario.wire.uploads_in(round_number):
         return trained
     attackers = sorted(attackers_of(config) & packets.keys())
     attack, stage = ATTACKS[config.attack.attack], _Stage(scenario, server, round_number)
@@ -66,9 +56,9 @@ class _Stage:
         value: Any = self._scenario.wire.decode_knowledge(packet.knowledge.data, self._turn(device))
         if self._sends_outputs:
             return value.ravel().astype(np.float64)
-        if isinstance(value, tuple):
-            return self._flat(value)
-        return self._flat(self._model) + self._flat(value.tensors)  # an update
+        if isinstance(value, Update):
+            return self._flat(self._model) + self._flat(value.tensors)
+        return self._flat(value)
 
     def attacked(self, device: int, packet: Packet, attack: Attack, honest: Floats) -> Packet:
         """The upload that is sent in place of an honest one."""
@@ -79,7 +69,8 @@ class _Stage:
             strength = attack.strength if self._strength is None else self._strength
             own = self.learned(device, packet)
             sent = attack.upload(Known(own, honest, self.last, rng, strength))
-            knowledge = wire.encode_knowledge(self._state(), self._local(sent), self._turn(device))
+            turn = self._turn(device)._replace(room=packet.knowledge.bits)
+            knowledge = wire.encode_knowledge(self._state(), self._local(sent), turn)
         if attack.seeds is not None and seeds is not None:
             made = attack.seeds(wire.decode_seeds(seeds.data), dims.num_labels)
             seeds = wire.encode_seeds(made)

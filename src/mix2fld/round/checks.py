@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from mix2fld.config import Config, mixing_condition
 from mix2fld.errors import InputError
 from mix2fld.link.payloads import PayloadError
-from mix2fld.types import Local, SampleFormat, Tensors, Upload
+from mix2fld.types import Local, SampleFormat, Tensors, Update, Upload
 
 LARGEST_WEIGHT = 1e6
 """No model that learns has such weights; one that diverges passes them on its way to infinity."""
@@ -111,8 +111,8 @@ def check_countable(config: Config) -> None:
 
 def check_upload(upload: Upload, samples: SampleFormat) -> None:
     """Refuse finite values that nobody learns or measures, which would end a run."""
-    tensors = upload.value if isinstance(upload.value, tuple) else ()
-    largest = _largest(tensors)
+    value = upload.value.tensors if isinstance(upload.value, Update) else upload.value
+    largest = _largest(value if isinstance(value, tuple) else ())
     if largest > LARGEST_WEIGHT:
         raise PayloadError(f"weights: {largest:g}; must be at most {LARGEST_WEIGHT:g}")
     if upload.seeds is not None and upload.seeds.inputs.dtype == np.float32:

@@ -14,8 +14,9 @@ from mix2fld.device.uplinks import Turn
 from mix2fld.learning.stepper import Draws, Start, draw_samples
 from mix2fld.learning.task import Task
 from mix2fld.learning.training import LocalTraining, label_prior, logit_offset, rate_in_round
+from mix2fld.link.payloads import Encoded
 from mix2fld.round.wire import Packet, Wire
-from mix2fld.streams import stream
+from mix2fld.streams import integer, stream
 from mix2fld.types import Inputs, Local, State
 
 PENDING, SEEDS_DUE = "pending", "seeds_due"
@@ -36,7 +37,7 @@ def start_device(wire: Wire, task: Task, device: int) -> State:
 
 
 def local_start(
-    task: Task, training: LocalTraining, state: State, labels: NDArray[np.int32], round_number: int
+    task: Task, training: LocalTraining, state: State, labels: NDArray[np.int32], turn: Turn
 ) -> Start:
     """Where its local phase begins; without a teacher, distillation is off.
 
@@ -44,12 +45,13 @@ def local_start(
     """
     num_labels, teacher = task.dims.num_labels, state.get("teacher")
     unknown = np.zeros((num_labels, num_labels), np.float32)
-    rate = rate_in_round(training, round_number, task.config.rounds)
+    rate = rate_in_round(training, turn.round_number, task.config.rounds)
     return Start(
         weights=state["weights"],
         teacher=unknown if teacher is None else teacher,
         logit_offset=logit_offset(training, label_prior(labels, num_labels)),
         rate_factor=rate / task.config.learning.learning_rate,
+        randomness=integer(turn.seed, "model", turn.round_number, turn.device),
     )
 
 
@@ -63,7 +65,10 @@ def local_draws(task: Task, round_number: int, device: int, samples: int) -> Dra
 def prepare_upload(
     wire: Wire, state: State, local: Local, own: Own, turn: Turn, lost_seeds: str
 ) -> tuple[Packet, State]:
-    """What the device sends, and the device after its local phase."""
+    """What the device sends, if anything in this round, and the device after its local phase."""
+    if not wire.uploads_in(turn.round_number):
+        silent = Packet(Encoded(b"", 0), None, len(own[1]))
+        return silent, {**state, "weights": local.weights}
     knowledge = wire.encode_knowledge(state, local, turn)
 
     def read() -> Any:

@@ -1,13 +1,15 @@
 """What is observed in a round: a line of ``rounds.jsonl``."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mix2fld.round.clock import Clock
+from mix2fld.round.clock import Clock, Slowest
+from mix2fld.round.scenario import Scenario
 from mix2fld.round.state import RunState
 from mix2fld.types import Delivery
 
@@ -28,8 +30,8 @@ class Observed(NamedTuple):
     """Everything that happened in one round."""
 
     before: RunState
-    asked: tuple[int, ...]  # devices that were asked to take part
-    trained: Clock  # when the devices had done their steps
+    computing: Mapping[int, float]  # seconds of each device that was asked to take part
+    slowest: Slowest  # of these devices
     up: Transfer
     down: Transfer
     after: RunState
@@ -43,7 +45,8 @@ class RoundInfo:
 
     round: int
     accuracy: dict[str, Any]
-    """devices [D] and reference after their last local phase; global: the server's model."""
+    """devices: those that are measured, ``measured`` says which, after their last local phase;
+    reference: one of them; global: the server's model."""
     curve: list[dict[str, Any]]
     """Accuracy of the reference device along the round, with the seconds of the run's clock."""
     asked: list[int]
@@ -56,6 +59,8 @@ class RoundInfo:
     slots: dict[str, int]
     """Slots until the slowest device was done, T_max where there was an outage."""
     seconds: dict[str, float]
+    slowest: dict[str, Any]
+    """The device whose local phase took longest, and its seconds."""
     change: float | None
     """What the stopping rule compares with the tolerance."""
     converged: bool
@@ -72,18 +77,22 @@ class Measured(NamedTuple):
     of_server: float | None
 
 
-def record(seen: Observed, measured: Measured, reference: int, tolerance: float) -> RoundInfo:
+def record(seen: Observed, measured: Measured, scenario: Scenario) -> RoundInfo:
     """Write down what happened in a round."""
-    before, asked, trained, up, down, after, change, suspects = seen
-    devices = after.roster.accuracies.tolist()
+    before, computing, slowest, up, down, after, change, suspects = seen
+    reference, evaluated = scenario.reference, list(scenario.evaluated)
+    accuracies = after.roster.accuracies
     curve = []
     if measured.at_first is not None:
         curve.append(_curve_point(0, measured.at_first, "start", before.clock))
+    trained = before.clock.after(computing=slowest.seconds)
+    of_reference = computing.get(reference, slowest.seconds)
+    own = 1.0 if of_reference == slowest.seconds else of_reference / slowest.seconds
     steps = measured.on_the_way[-1][0]
     done_before = before.round_number * steps
     for step, accuracy in measured.on_the_way:
         spent = (trained.computing - before.clock.computing) * step / steps
-        clock = before.clock.after(computing=spent)
+        clock = before.clock.after(computing=own * spent)
         curve.append(_curve_point(done_before + step, accuracy, "local", clock))
     if down.arrived[reference] and measured.of_server is not None:
         end = done_before + steps
@@ -93,12 +102,13 @@ def record(seen: Observed, measured: Measured, reference: int, tolerance: float)
     return RoundInfo(
         round=after.round_number,
         accuracy={
-            "devices": devices,
-            "reference": devices[reference],
+            "devices": [_known(accuracy) for accuracy in accuracies[evaluated].tolist()],
+            "measured": evaluated,
+            "reference": measured.on_the_way[-1][1],
             "global": measured.of_server,
         },
         curve=curve,
-        asked=list(asked),
+        asked=list(computing),
         uploads=_transfer_record(up),
         downloads=_transfer_record(down),
         bits={"up": int(up.bits.sum()), "down": int(down.bits.max(initial=0))},
@@ -110,8 +120,9 @@ def record(seen: Observed, measured: Measured, reference: int, tolerance: float)
             "communication": after.clock.communication - before.clock.communication,
             "computing": after.clock.computing - before.clock.computing,
         },
+        slowest=slowest._asdict(),
         change=change,
-        converged=change is not None and change < tolerance,
+        converged=change is not None and change < scenario.config.tolerance,
         seeds={
             "devices": len(after.server.seeds),
             "samples": 0 if seed_set is None else len(seed_set.targets),
@@ -120,6 +131,10 @@ def record(seen: Observed, measured: Measured, reference: int, tolerance: float)
         },
         suspects=list(suspects),
     )
+
+
+def _known(accuracy: float) -> float | None:
+    return None if math.isnan(accuracy) else accuracy
 
 
 def _curve_point(step: int, accuracy: float, event: str, clock: Clock) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from mix2fld.learning.stepper import snapshot_steps
 from mix2fld.link import Direction, PayloadError, check_delivery
 from mix2fld.round.attackers import replace_uploads
 from mix2fld.round.checks import check_upload
-from mix2fld.round.clock import Clock, computing_seconds, transfer_seconds
+from mix2fld.round.clock import Clock, Slowest, computing_seconds, transfer_seconds
 from mix2fld.round.fleet_interface import Fleet, Order, Outcome, Trained
 from mix2fld.round.info import Measured, Observed, RoundInfo, Transfer, record
 from mix2fld.round.participation import draw_participants
@@ -25,7 +25,7 @@ from mix2fld.round.state import Roster, RunState
 from mix2fld.round.suspects import find_suspects
 from mix2fld.server.convergence import relative_change
 from mix2fld.streams import stream
-from mix2fld.types import ServerState, State, Tensors, Upload
+from mix2fld.types import ServerState, State, Upload
 
 
 def start_run(scenario: Scenario, fleet: Fleet) -> RunState:
@@ -61,7 +61,9 @@ def run_round(scenario: Scenario, fleet: Fleet, state: RunState) -> tuple[RunSta
     down = _only(down, delivered.devices)
 
     known, measured = _measure(scenario, fleet, state, trained, server)
-    trained_at = _after_training(scenario, state.clock, trained)
+    computing = _computing(scenario, order, trained)
+    slowest = _slowest(scenario, computing)
+    trained_at = state.clock.after(computing=slowest.seconds)
     clock = trained_at.after(
         communication=transfer_seconds(scenario.link, up.delivery)
         + transfer_seconds(scenario.link, down.delivery)
@@ -72,9 +74,9 @@ def run_round(scenario: Scenario, fleet: Fleet, state: RunState) -> tuple[RunSta
     roster = _update(state.roster, order, available, outcome, known)
     after = RunState(order.round_number, devices, server, clock, roster, link)
     change = relative_change(state.server, server)
-    suspects = find_suspects(inbox, server, turn.judged)
-    seen = Observed(state, order.asked, trained_at, up, down, after, change, suspects)
-    return after, record(seen, measured, scenario.reference, scenario.config.tolerance)
+    suspects = find_suspects(inbox, turn.judged)
+    seen = Observed(state, computing, slowest, up, down, after, change, suspects)
+    return after, record(seen, measured, scenario)
 
 
 def _reachable(scenario: Scenario, fleet: Fleet, state: RunState) -> tuple[Sequence[int], State]:
@@ -97,7 +99,8 @@ def _order(scenario: Scenario, state: RunState, available: Sequence[int]) -> Ord
         return scenario.wire.encode_download(state.server).data
 
     asked = draw_participants(scenario.config, available, number)
-    return Order(number, asked, scenario.reference, state.roster, last_download)
+    evaluated = frozenset(scenario.evaluated)
+    return Order(number, asked, scenario.reference, evaluated, state.roster, last_download)
 
 
 def _carry_uploads(
@@ -110,7 +113,7 @@ def _carry_uploads(
     """
     bits = np.zeros(scenario.devices, np.int64)
     most = scenario.wire.upload_size(with_seeds=True).bits
-    for device in order.asked:
+    for device in order.asked if scenario.wire.uploads_in(order.round_number) else ():
         packet = trained.packets.get(device)
         seeds_missing = device not in state.server.seeds
         size = scenario.wire.upload_size(with_seeds=seeds_missing)
@@ -176,35 +179,43 @@ def _only(transfer: Transfer, devices: Collection[int]) -> Transfer:
     return transfer._replace(delivery=replace(transfer.delivery, delivered=delivered))
 
 
-def _after_training(scenario: Scenario, clock: Clock, trained: Trained) -> Clock:
-    """When the slowest device has done its steps."""
+def _computing(scenario: Scenario, order: Order, trained: Trained) -> dict[int, float]:
+    """Seconds that each device that was asked takes for its steps, as stated or as measured."""
+    config, measured = scenario.config, trained.computing_seconds
+    steps, costs = config.learning.local_steps, scenario.step_us
+    return {
+        d: computing_seconds(config.clock, costs[d], steps, measured.get(d, 0.0))
+        for d in order.asked
+    }
+
+
+def _slowest(scenario: Scenario, computing: dict[int, float]) -> Slowest:
+    """Who the round waits for; without any device it lasts as long as with the slowest of all."""
     config = scenario.config
-    cost, steps = config.clock.device_step_us, config.learning.local_steps
-    spent = computing_seconds(config.clock, cost, steps, trained.computing_seconds)
-    return clock.after(computing=spent)
+    if not computing:
+        steps, cost = config.learning.local_steps, max(scenario.step_us)
+        return Slowest(None, computing_seconds(config.clock, cost, steps, measured=0.0))
+    device = max(computing, key=computing.__getitem__)
+    return Slowest(device, computing[device])
 
 
 def _measure(
     scenario: Scenario, fleet: Fleet, state: RunState, trained: Trained, server: ServerState
 ) -> tuple[NDArray[np.float64], Measured]:
-    """The accuracies known of all devices [D], and what the record shows beside them."""
+    """The accuracies known of devices [D], and what the record shows beside them."""
     task, reference, known = scenario.task, scenario.reference, state.roster.accuracies.copy()
-    initial: dict[int, Tensors] = {}
-    if state.round_number == 0:
-        untrained = [d for d in range(scenario.devices) if d not in trained.packets]
-        initial = {device: task.initial_weights(device) for device in {*untrained, reference}}
+    untrained = [task.initial_weights(reference)] if np.isnan(known[reference]) else []
     of_server = [] if server.weights is None else [server.weights]
-    found = fleet.measure(trained.observed, [*initial.values(), *of_server])
-    for device, accuracy in zip(initial, found.models, strict=False):
-        known[device] = accuracy
-    at_first = known[reference] if initial else None
-    for device, accuracy in found.devices.items():
-        known[device] = accuracy
+    found = fleet.measure(trained.observed, [*untrained, *of_server])
+    for device in found.devices.keys() & set(scenario.evaluated):
+        known[device] = found.devices[device]
     learning = scenario.config.learning
     points = snapshot_steps(learning.local_steps, scenario.config.curve_points)
-    on_the_way = found.on_the_way or [(step, float(known[reference])) for step in points]
+    at_least = found.models[0] if np.isnan(known[reference]) else float(known[reference])
+    on_the_way = found.on_the_way or [(step, at_least) for step in points]
+    at_first = found.models[0] if state.round_number == 0 else None
     last = found.models[-1] if of_server else None
-    return known, Measured(on_the_way, None if at_first is None else float(at_first), last)
+    return known, Measured(on_the_way, at_first, last)
 
 
 def _update(

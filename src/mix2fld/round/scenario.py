@@ -8,6 +8,7 @@ from mix2fld.learning.task import Task
 from mix2fld.learning.training import LocalTraining, resolve
 from mix2fld.link import Link
 from mix2fld.protocol import Protocol
+from mix2fld.round.clock import device_step_us
 from mix2fld.round.wire import Wire
 from mix2fld.streams import stream
 
@@ -45,7 +46,45 @@ class Scenario:
         """The device whose accuracy is followed through the round."""
         return reference_device(self.config)
 
+    @cached_property
+    def step_us(self) -> list[float]:
+        """Stated time of one SGD step on each device."""
+        return device_step_us(self.config).tolist()
+
+    @cached_property
+    def evaluated(self) -> tuple[int, ...]:
+        """The devices whose accuracy is measured, in the order of their numbers."""
+        return evaluated_devices(self.config)
+
 
 def reference_device(config: Config) -> int:
     """The reference device of a run: drawn once, from its seed."""
     return int(stream(config.seed[0], "reference").integers(config.data.devices))
+
+
+def attackers_of(config: Config) -> frozenset[int]:
+    """The devices that attack, drawn once; the reference device stays honest."""
+    if config.attack.attack == "none":
+        return frozenset()
+    order = stream(config.seed[0], "attackers").permutation(config.data.devices)
+    others = order[order != reference_device(config)]
+    return frozenset(others[: config.attack.attackers].tolist())
+
+
+def evaluated_devices(config: Config) -> tuple[int, ...]:
+    """The devices of a run whose accuracy is measured: drawn once, the reference among them.
+
+    What attackers reach is of no interest.
+    """
+    drawn, attackers = _drawn_devices(config), attackers_of(config)
+    return tuple(device for device in drawn if device not in attackers) if attackers else drawn
+
+
+def _drawn_devices(config: Config) -> tuple[int, ...]:
+    devices, count = config.data.devices, config.devices_evaluated
+    if count == devices:
+        return tuple(range(devices))
+    reference = reference_device(config)
+    others = stream(config.seed[0], "evaluated").choice(devices - 1, size=count - 1, replace=False)
+    others += others >= reference
+    return tuple(sorted([reference, *others.tolist()]))

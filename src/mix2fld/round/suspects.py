@@ -5,16 +5,14 @@ from typing import Any
 
 from mix2fld.server.outliers import far_uploads, kind_of
 from mix2fld.server.seed_judge import Judgement
-from mix2fld.types import ServerState, Upload
+from mix2fld.types import Upload
 
 
-def find_suspects(
-    inbox: Mapping[int, Upload], server: ServerState, judged: Judgement
-) -> list[dict[str, Any]]:
+def find_suspects(inbox: Mapping[int, Upload], judged: Judgement) -> list[dict[str, Any]]:
     """Of the uploads of this round, and of the seeds if they were judged in it."""
     far = [
         {"device": device, "upload": kind_of(inbox[device].value), "times": round(times, 1)}
-        for device, times in far_uploads(inbox, server).items()
+        for device, times in far_uploads(inbox).items()
     ]
     refused = [
         {

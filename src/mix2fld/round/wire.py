@@ -35,7 +35,7 @@ class Wire:
     """The uplink, the seeds and the downlink of one row, made from the config of a run."""
 
     def __init__(self, protocol: Protocol, sizes: Sizes) -> None:
-        self.uplink = protocol.uplink.configured(sizes.config)
+        self.uplink = protocol.uplink.configured(sizes.config, sizes.dims)
         self.downlink = protocol.downlink.configured(sizes.config)
         self.seeding = protocol.seeds
         self._sizes, self._dims = sizes, sizes.dims
@@ -50,6 +50,10 @@ class Wire:
         seeds = self._seeds.size(self._dims).bits if with_seeds and self._seeds else 0
         return Size(knowledge.bits + seeds, knowledge.exact)
 
+    def uploads_in(self, round_number: int) -> bool:
+        """Whether devices upload in this round, or only train."""
+        return round_number % self._sizes.config.updates.upload_every == 0
+
     def download_size(self) -> Size:
         """Bits of the multicast download, B_dn, in advance."""
         return self.downlink.payload.size(self._dims)
@@ -59,7 +63,10 @@ class Wire:
         if self.seeding is None:
             return None
         rng = seed_stream(self._sizes.seed, device)
-        return self.seeding.collect(rng, inputs, labels, self._sizes)
+        try:
+            return self.seeding.collect(rng, inputs, labels, self._sizes)
+        except InputError as error:
+            raise InputError(f"device {device}: {error}") from None
 
     def prepare_seeds(self, seeds: Mapping[int, Seeds]) -> Any:
         """The samples that the server trains on, from the seeds that it holds."""
@@ -87,14 +94,16 @@ class Wire:
 
     def decode_upload(self, packet: Packet, turn: Turn) -> Upload:
         """What the server reads; raises ``PayloadError`` for what no honest device sends."""
-        self.check_bits(packet)
+        self.check_bits(packet, turn.round_number)
         value = self.decode_knowledge(packet.knowledge.data, turn)
         seeds = None if packet.seeds is None else self.decode_seeds(packet.seeds.data)
         return Upload(value, packet.samples, seeds)
 
-    def check_bits(self, packet: Packet) -> None:
+    def check_bits(self, packet: Packet, round_number: int) -> None:
         """Raise ``PayloadError`` unless the bits of an upload can be charged as they are given."""
-        _check_bits(self.uplink.payload.name, packet.knowledge, self.upload_size(with_seeds=False))
+        due = self.uploads_in(round_number)
+        size = self.upload_size(with_seeds=False) if due else Size(0)
+        _check_bits(self.uplink.payload.name, packet.knowledge, size)
         if packet.seeds is not None:
             if self._seeds is None:
                 raise PayloadError("seeds: this protocol has none")

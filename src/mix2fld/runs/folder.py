@@ -283,8 +283,10 @@ def _with_accuracies(state: RunState, records: Records) -> RunState:
     """Old checkpoints do not hold the accuracies of devices; the last record does."""
     if not state.round_number or not np.isnan(state.roster.accuracies).all():
         return state
-    last = records.rounds[state.round_number - 1]["accuracy"]["devices"]
-    return replace(state, roster=replace(state.roster, accuracies=np.array(last, np.float64)))
+    last = records.rounds[state.round_number - 1]["accuracy"]
+    accuracies = state.roster.accuracies.copy()
+    accuracies[last["measured"]] = last["devices"]
+    return replace(state, roster=replace(state.roster, accuracies=accuracies))
 
 
 def _goes_with(found: Checkpoint, records: Records) -> Checkpoint:

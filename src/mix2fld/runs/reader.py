@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Rows = Literal["rounds", "runs", "devices"]
-"""What a row of a frame is: a round, a whole run, or a device in a round."""
+"""What a row of a frame is: a round, a whole run, or a device, asked or measured, in a round."""
 
 
 @dataclass(frozen=True)
@@ -202,11 +202,13 @@ def _device_records(run: LoadedRun) -> Iterator[dict[str, Any]]:
     for info in run.rounds:
         asked = set(info["asked"])
         uploaded, downloaded = (set(info[way]["devices"]) for way in ("uploads", "downloads"))
-        for device, accuracy in enumerate(info["accuracy"]["devices"]):
+        known = info["accuracy"]
+        measured = dict(zip(known["measured"], known["devices"], strict=True))
+        for device in sorted(asked | measured.keys()):
             yield {
                 "round": info["round"],
                 "device": device,
-                "accuracy": accuracy,
+                "accuracy": measured.get(device),
                 "asked": device in asked,
                 "uploaded": device in uploaded,
                 "downloaded": device in downloaded,

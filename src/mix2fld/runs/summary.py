@@ -4,11 +4,10 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from mix2fld.config import Config, mixing_condition
 from mix2fld.learning.training import Training, resolve
 from mix2fld.protocol import PROTOCOLS
+from mix2fld.runs.metrics import device_accuracies
 from mix2fld.runs.records import FORMAT
 
 
@@ -17,7 +16,7 @@ def summarise(
 ) -> dict[str, Any]:
     """What ``summary.json`` says of a finished run: its records, added up."""
     last = rounds[-1]["accuracy"]
-    accuracies = np.array(last["devices"])
+    accuracies = device_accuracies(last)
     converged = next((info for info in rounds if info["converged"]), None)
     done = len(rounds) if converged is None else converged["round"]
 
@@ -39,6 +38,7 @@ def summarise(
             "reference": last["reference"],
             "global": last["global"],
         },
+        "devices": {"all": config.data.devices, "measured": len(accuracies)},
         "reference_device": reference,
         "kernel": kernel,
         "training": _training(config),

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from mix2fld.config import DefenceConfig
+from mix2fld.config_trust import DefenceConfig
 from mix2fld.server.robust import Centre, aggregate_rows, aggregate_tensors
 from mix2fld.types import Tensors, Upload
 
@@ -22,7 +22,7 @@ def combine_weights(inbox: Mapping[int, Upload], centre: Centre, config: Defence
     if config.aggregation == "mean":
         return average_weights(counted)
     uploads = [counted[device] for device in sorted(counted)]
-    weights = np.array([upload.samples for upload in uploads], np.float64)
+    weights = np.array([upload.samples * upload.weight for upload in uploads], np.float64)
     values = [upload.value for upload in uploads]
     return aggregate_tensors(values, centre, weights, config.aggregation, config.bad_share)
 
@@ -33,12 +33,12 @@ def average_weights(inbox: Mapping[int, Upload]) -> Tensors:
     Sums are float64, in the order of the device numbers.
     """
     uploads = [inbox[device] for device in sorted(inbox)]
-    total = float(sum(upload.samples for upload in uploads))
+    total = float(sum(upload.samples * upload.weight for upload in uploads))
     means = []
     for tensor, first in enumerate(uploads[0].value):
         mean = np.zeros(first.shape)
         for upload in uploads:
-            mean += (upload.samples / total) * upload.value[tensor]
+            mean += (upload.samples * upload.weight / total) * upload.value[tensor]
         means.append(mean.astype(np.float32))
     return tuple(means)
 

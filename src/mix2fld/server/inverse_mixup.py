@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mix2fld.config import Config
+from mix2fld.data.resolution import enlarge
 from mix2fld.data.samples import Coding, clip_to_real, coding_of
 from mix2fld.learning.task import Sizes
 from mix2fld.streams import stream
@@ -78,6 +79,10 @@ def inverse_samples(pool: Pool, groups: Groups, sizes: Sizes) -> NDArray[np.floa
     """The samples of these groups [g, N, ...], clipped to the real range if so configured."""
     config, coding = sizes.config.seeding, coding_of(sizes.dims)
     samples = unmix(pool, groups, config.ratios, coding)
+    if sizes.dims.seed_shape != coding.samples.shape:
+        flat = samples.reshape(-1, *sizes.dims.seed_shape).astype(np.float64)
+        large = enlarge(flat, coding.samples.shape).astype(np.float32)
+        samples = large.reshape(*groups.members.shape, *coding.samples.shape)
     return clip_to_real(samples, coding.samples) if config.inverse_clip else samples
 
 

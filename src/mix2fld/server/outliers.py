@@ -7,47 +7,47 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mix2fld.server.robust import FAR
-from mix2fld.types import ServerState, Tensors, Upload
+from mix2fld.types import Tensors, Update, Upload
 
 FEWEST = 3
 FEW = 32
-"""Up to so many uploads are compared with their own median; of more, one moves no mean far."""
+"""Up to so many uploads are compared with their median, which takes longer than their mean."""
 FAR_OUTPUTS = 0.3
 """Root mean square over labels below which no outputs are far: the largest possible is 1.4."""
 
 
-def far_uploads(inbox: Mapping[int, Upload], server: ServerState) -> dict[int, float]:
+def far_uploads(inbox: Mapping[int, Upload]) -> dict[int, float]:
     """Devices whose upload lies far from the middle of all, and how many times the median does."""
-    devices, kind = sorted(inbox), _kinds(inbox)
-    if len(devices) < FEWEST or kind is None:
+    devices = sorted(inbox)
+    kinds = {kind_of(inbox[device].value) for device in devices}
+    if len(devices) < FEWEST or len(kinds) > 1 or None in kinds:
         return {}
     values = [inbox[device].value for device in devices]
     least = 0.0
-    if kind == "weights":
-        middle = _middle(values) if len(values) <= FEW else server.weights
-        distances = [_between(value, middle) for value in values] if middle is not None else []
-    else:
+    if kinds == {"outputs"}:
         distances, least = _between_outputs(np.stack(values)), FAR_OUTPUTS
-    typical = float(np.median(distances)) if distances else 0.0
-    far = zip(devices, distances, strict=False)
+    else:
+        tensors = [value.tensors if isinstance(value, Update) else value for value in values]
+        middle = _middle(tensors)
+        distances = [_between(own, middle) for own in tensors]
+    typical = float(np.median(distances))
+    far = zip(devices, distances, strict=True)
     return {d: apart / typical for d, apart in far if typical and apart > max(FAR * typical, least)}
 
 
 def kind_of(value: Any) -> str | None:
-    """What an upload is called in records; None if it is neither weights nor outputs."""
+    """What an upload is called in records; None if it is none of what is compared here."""
+    if isinstance(value, Update):
+        return "update"
     if isinstance(value, tuple):
         return "weights"
-    return "outputs" if isinstance(value, np.ndarray) else None
-
-
-def _kinds(inbox: Mapping[int, Upload]) -> str | None:
-    kinds = {kind_of(upload.value) for upload in inbox.values()}
-    return kinds.pop() if len(kinds) == 1 else None
+    return "outputs" if isinstance(value, np.ndarray) and value.ndim == 2 else None
 
 
 def _middle(values: list[Tensors]) -> Tensors:
-    """The median of each weight."""
-    return tuple(np.median(np.stack(tensors), axis=0) for tensors in zip(*values, strict=True))
+    """The median of each weight; of many uploads the mean, which one of them moves little."""
+    middle = np.median if len(values) <= FEW else np.mean
+    return tuple(middle(np.stack(tensors), axis=0) for tensors in zip(*values, strict=True))
 
 
 def _between(one: Tensors, other: Tensors) -> float:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from mix2fld.data.samples import coding_of
+from mix2fld.data.samples import seeds_as_fed
 from mix2fld.errors import InputError
 from mix2fld.learning.task import Sizes
 from mix2fld.server.inverse_mixup import (
@@ -30,7 +30,7 @@ def as_collected(seeds: Mapping[int, Seeds], task: Sizes) -> SeedSet | None:
     if config.mixed_labels == "hard":
         ratios = tuple(float(place == np.argmax(ratios)) for place in range(len(ratios)))
     targets = soft_labels(pool.labels, ratios, task.dims.num_labels)
-    return SeedSet(coding_of(task.dims).as_fed(pool.inputs), targets, distinct_groups=0)
+    return SeedSet(seeds_as_fed(pool.inputs, task.dims), targets, distinct_groups=0)
 
 
 def inversely_mixed(seeds: Mapping[int, Seeds], task: Sizes) -> SeedSet | None:
@@ -55,7 +55,7 @@ def inversely_mixed(seeds: Mapping[int, Seeds], task: Sizes) -> SeedSet | None:
     total = samples_wanted(task.config)
     reused = np.arange(wanted) % distinct
     groups = Groups(members=groups.members[reused], labels=groups.labels[reused])
-    inputs = inverse_samples(pool, groups, task).reshape(-1, *task.dims.seed_shape)
+    inputs = inverse_samples(pool, groups, task).reshape(-1, *task.dims.samples.shape)
     labels = groups.labels.reshape(-1, 1)
     return SeedSet(
         inputs=inputs[:total],

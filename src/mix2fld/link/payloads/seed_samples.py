@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from mix2fld.data.samples import coding_of
 from mix2fld.errors import InputError
-from mix2fld.link.payloads.bits import WIDEST, from_bits, to_bits
+from mix2fld.link.payloads.bits import from_bits, to_bits
 from mix2fld.link.payloads.codec import (
     Encoded,
     PayloadError,
@@ -18,6 +18,8 @@ from mix2fld.link.payloads.codec import (
     typed,
 )
 from mix2fld.types import Carried, Dimensions, Seeds
+
+MOST_LABEL_BITS = 16
 
 
 @dataclass(frozen=True)
@@ -91,10 +93,10 @@ class SeedSamples:
 
 def _label_bits(dims: Dimensions) -> int:
     bits = (dims.num_labels - 1).bit_length()
-    if bits > WIDEST:
+    if bits > MOST_LABEL_BITS:
         raise InputError(
-            f"num_labels = {dims.num_labels}: seed samples carry labels of up to {WIDEST} bits; "
-            f"must be at most {2**WIDEST}"
+            f"num_labels = {dims.num_labels}: seed samples carry labels of up to "
+            f"{MOST_LABEL_BITS} bits; must be at most {2**MOST_LABEL_BITS}"
         )
     return bits
 

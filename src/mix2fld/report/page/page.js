@@ -10,7 +10,7 @@ const PARTS = [["short", "Key results"], ["summary", "Results"], ["curves", "Lea
   ["time", "Time"], ["payload", "Payload"], ["detail", "Devices"], ["sees", "Samples"], ["again", "Reproduce"]];
 const AXIS_NAMES = { seconds: "seconds", air: "seconds on air", rounds: "rounds", bits: "uplink traffic" };
 const UNITS = { seconds: "s", air: "s on air", rounds: "rounds", bits: "Mbit uplink" };
-const MEASURE_NAMES = { devices: "all devices", reference: "reference device", server: "server model" };
+const MEASURE_NAMES = { devices: "devices", reference: "reference device", server: "server model" };
 
 function draw() {
   $("title").textContent = data.title;
@@ -47,7 +47,8 @@ function drawTiles() {
 
 const share = (row) => (row.attempted ? row.delivered / row.attempted : null);
 const COLUMNS = [
-  ["accuracy", "accuracy of\nall devices", (r) => r.accuracy, (r) => `${inPercent(r.accuracy)} ± ${inPercent(r.spread)} %`],
+  ["accuracy", "accuracy of\ndevices", (r) => r.accuracy, (r) => `${inPercent(r.accuracy)} ± ${inPercent(r.spread)} %`,
+    (r) => (r.measured < r.devices ? `${r.measured.toLocaleString("en")} of ${r.devices.toLocaleString("en")} measured` : null)],
   ["server", "server\nmodel", (r) => r.server, (r) => percent(r.server)],
   ["converged_seconds", "time to\nconvergence", (r) => r.converged_seconds, (r) => seconds(r.converged_seconds),
     (r) => (r.converged_round === null ? null : `round ${r.converged_round}` + (r.converged_runs < r.runs ? `, ${r.converged_runs} of ${r.runs} seeds` : ""))],
@@ -198,7 +199,8 @@ function drawDevices(shown) {
   $("round-shown").textContent = `${now} of ${last}`;
   stripChart($("device-chart"), shown.map(({ series, run }) => {
     const upto = run.rounds.filter((round) => round <= now).length;
-    return { series, values: run.accuracy[Math.max(0, upto - 1)] };
+    const known = run.accuracy[Math.max(0, upto - 1)].map((value, place) => ({ value, device: run.devices[place] }));
+    return { series, dots: known.filter(({ value }) => value !== null) };
   }));
 }
 
