@@ -12,7 +12,7 @@ from mix2fld.device.attacks import ATTACKS, shift_labels
 from mix2fld.round.scenario import attackers_of
 from mix2fld.types import Dataset
 
-Rows = NDArray[np.int64]
+Rows = NDArray[np.integer]
 
 
 def add_false_labels(

@@ -59,7 +59,7 @@ def _prepared(scenario: Scenario, state: ServerState, left_out: tuple[int, ...])
     """The samples to train on, from the seeds of all devices but these."""
     used = {device: seeds for device, seeds in state.seeds.items() if device not in left_out}
     prepared = scenario.wire.prepare_seeds(used)
-    return None if prepared is None else prepared._replace(left_out=left_out)
+    return None if prepared is None else replace(prepared, left_out=left_out)
 
 
 def sends_download(config: Config, before: ServerState, after: ServerState) -> bool:
