@@ -83,7 +83,7 @@ def simulate(**fields: object) -> tuple[Simulation, dict[int, object], dict[int,
     state = simulation.start()
     devices = tuple(range(scenario.devices))
     evaluated = frozenset(scenario.evaluated)
-    order = Order(1, devices, scenario.reference, evaluated, state.roster, lambda: None)
+    order = Order(1, devices, scenario.reference, evaluated, state.roster, lambda: None, {})
     _, trained = fleet.train(state.devices, order)
     sent = replace_uploads(scenario, state.server, 1, trained)
     return simulation, dict(trained.packets), dict(sent.packets)
