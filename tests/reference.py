@@ -22,6 +22,7 @@ from reference_equations import (
     Seed,
     all_groups,
     enlarged,
+    label_shares,
     learn,
     learning_rate,
     logit_offset,
@@ -49,6 +50,7 @@ class State:
     weights: list[Weights]
     teachers: list[Outputs]
     seeds_due: list[bool]
+    stocks: list[frozenset[int]]  # whose seeds each device has, to replay them
     memories: list[Memory] = field(default_factory=list)  # of devices that upload updates
     seeds: dict[int, list[Seed]] = field(default_factory=dict)
     global_weights: Weights | None = None
@@ -120,6 +122,7 @@ class Reference:
             weights=self.initial_weights,
             teachers=[[None] * self.num_labels] * devices,
             seeds_due=[self.protocol in MAKE_SEEDS] * devices,
+            stocks=[frozenset()] * devices,
             memories=[
                 Memory(as_row(w), 0 * as_row(w), FEEDBACK.get(self.protocol, False))
                 for w in self.initial_weights
@@ -158,13 +161,16 @@ class Reference:
 
         updated = after.updates > before.updates
         again = channel.no_uploads == "rebroadcast" and after.updates > 0
-        multicast = self.download_bits() if updated or again else 0
         audience = {*asked, *self.participants(p + 1)}
+        replay = self.config.seeding.replay not in ("auto", 0)
+        due = {s for d in audience for s in after.seeds if replay and s not in before.stocks[d]}
+        multicast = self.download_bits(len(due)) if updated or again else 0
         bits_down = [multicast if d in audience else 0 for d in devices]
         downloads = self.transmit("downlink", p, bits_down)
-        teachers = list(before.teachers)
+        teachers, stocks = list(before.teachers), list(before.stocks)
         for d in devices:
             if bits_down[d] and downloads[d] is not None:
+                stocks[d] = stocks[d] | due
                 if after.global_weights is not None:
                     downloaded = as_row(after.global_weights)
                     memories[d] = memories[d].replaced(as_row(weights[d]), downloaded)
@@ -177,6 +183,7 @@ class Reference:
             after,
             weights=weights,
             teachers=teachers,
+            stocks=stocks,
             memories=memories,
             communication=before.communication + sum(slots) * channel.slot_ms / 1000,
             computing=before.computing + self.computing_seconds(asked, updated),
@@ -207,13 +214,23 @@ class Reference:
 
     def local_phase(self, device: int, p: int, state: State) -> tuple[Weights, Outputs]:
         """Line 5: K iterations of Eq. 1, in FD of Eq. 3, with the averages of Eq. 2."""
-        samples = self.samples[device]
+        samples, replay = self.samples[device], self.config.seeding.replay
         draws = self.draws(len(samples), self.config.learning.local_steps, "draws", p, device)
+        shares = label_shares(samples)
+        stock = {d: state.seeds[d] for d in state.stocks[device]}
+        replayed = self.seed_set(stock) if stock else []
+        if replayed and replay != "auto":
+            rng = stream(self.config.seed[0], "replay", p, device)
+            from_seeds = rng.random(draws.shape) < replay
+            others = len(samples) + rng.integers(len(replayed), size=draws.shape)
+            draws = np.where(from_seeds, others, draws)
+            shares = (1 - replay) * shares + replay * label_shares(replayed)
+            samples = samples + replayed
         teacher = state.teachers[device] if self.protocol == "fd" else None
         weights, learning = state.weights[device], self.config.learning
         rate = learning_rate(learning, p, self.config.rounds)
         learning = learning.model_copy(update={"learning_rate": rate})
-        offset = logit_offset(samples, learning)
+        offset = logit_offset(shares, learning)
         return learn(self.network, weights, samples, draws, teacher, learning, offset)
 
     def coded_update(self, d: int, p: int, state: State, trained: Weights) -> Coded | None:
@@ -338,11 +355,15 @@ class Reference:
         each = config.seed_bits * pixels + mixed * ceil(log2(self.num_labels))
         return 32 * self.num_labels**2 + with_seeds * config.seed_samples * each
 
-    def download_bits(self) -> int:
-        """B_dn: outputs in FD, weights elsewhere."""
+    def download_bits(self, seeds: int) -> int:
+        """B_dn: outputs in FD, weights elsewhere; for replay, which devices' seeds, and these."""
         if self.protocol == "fd":
             return 32 * self.num_labels**2
-        return 32 * sum(w.size for w in self.initial_weights[0].values())
+        weights = 32 * sum(w.size for w in self.initial_weights[0].values())
+        if self.config.seeding.replay in ("auto", 0):
+            return weights
+        each = self.upload_bits(True, None) - self.upload_bits(False, None)
+        return weights + 8 * ceil((len(self.samples) + seeds * each) / 8)
 
     def transmit(self, direction: str, p: int, bits: list[int]) -> list[int | None]:
         """Sec. II-C and Eq. 4: slots that each device's payload takes, None for an outage."""

@@ -90,6 +90,9 @@ AutoOrPositive = Annotated[
 AutoOrNotNegative = Annotated[
     Literal["auto"] | float, _auto_or(lambda value: value >= 0, "a number from 0")
 ]
+AutoOrShare = Annotated[
+    Literal["auto"] | float, _auto_or(lambda value: 0 <= value <= 1, "a number from 0 to 1")
+]
 LARGEST = 2**63 - 1
 LEAST_UPDATE_BITS = 20
 """The smallest upload of an update: a norm, and one coordinate of many with its sign."""
@@ -210,6 +213,8 @@ class SeedingConfig(Section):
     """Clip values of inverse-Mixup samples to the range of real ones."""
     seed_bits: Annotated[int, BeforeValidator(_as_seed_bits)] = 8
     """Bits per value (pixel) of a seed sample: 1 to 16 round it to even steps, 32 sends floats."""
+    replay: AutoOrShare = "auto"
+    """Share of local steps that devices take on seeds of all devices, multicast to all of them."""
     seed_pooling: Positive = 1
     """Side of the squares of pixels (or length of time) that a seed carries as one mean value."""
     lost_seeds: Literal["resend", "drop"] = "resend"

@@ -2,20 +2,21 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from mix2fld.data import device_parts, test_subset
 from mix2fld.device.uplinks import Turn
 from mix2fld.errors import InputError
+from mix2fld.fleet.replay_pool import ReplayPool
 from mix2fld.learning.losses import one_hot
-from mix2fld.learning.stepper import TestSet, Watch, local_result, snapshot_steps
+from mix2fld.learning.stepper import Draws, Start, TestSet, Watch, local_result, snapshot_steps
 from mix2fld.learning.training import model_in_use
 from mix2fld.models.processor import usable_cores
 from mix2fld.round.checks import check_countable, check_devices
 from mix2fld.round.device_turn import (
     Own,
-    local_draws,
-    local_start,
+    Rows,
+    begin_phase,
     prepare_upload,
     receive,
     settle,
@@ -46,7 +47,8 @@ class LocalFleet:
         self.parts = device_parts(dataset, scenario.config)
         stepper = scenario.task.stepper
         targets = one_hot(dataset.train_labels, dataset.num_labels)
-        self._samples = stepper.hold(Samples(dataset.train_inputs, targets))
+        own = Samples(dataset.train_inputs, targets)
+        self._samples = ReplayPool(scenario.wire, stepper, own)
         self._tests = TestSet(stepper, *test_subset(dataset, scenario.config.data))
 
     def start(self) -> States:
@@ -66,19 +68,11 @@ class LocalFleet:
         places = {device: place for place, device in enumerate(order.asked)}
         watched = order.reference in places
         steps = snapshot_steps(config.learning.local_steps, config.curve_points)
-        draws = [
-            self.parts[d][local_draws(task, order.round_number, d, len(self.parts[d]))].astype("i4")
-            for d in order.asked
-        ]
-        training, labels = self._scenario.training, self._dataset.train_labels
-        starts = [
-            local_start(task, training, states[d], labels[self.parts[d]], order.round_number)
-            for d in order.asked
-        ]
+        held, starts, draws = self._begin(states, order)
         started = time.perf_counter()
         loss = self._scenario.protocol.local_loss
         watch = Watch(places.get(order.reference, 0), steps)
-        learned = task.stepper.train(loss, self._samples, starts, draws, watch)
+        learned = task.stepper.train(loss, held, starts, draws, watch)
         seconds = time.perf_counter() - started
         local = {d: local_result(learned.phases[place]) for d, place in places.items()}
         check_devices(config, local, order.round_number)
@@ -90,6 +84,7 @@ class LocalFleet:
             packets[device], after[device] = prepare_upload(
                 self._scenario.wire, states[device], result, own, turn, lost
             )
+        training = self._scenario.training
         begun = {device: states[device]["weights"] for device in local}
         used = {
             d: model_in_use(training, begun[d], result.weights)
@@ -103,6 +98,19 @@ class LocalFleet:
         seen = Seen(used, order.reference, snapshots)
         share = min(1.0, usable_cores() / len(order.asked))
         return after, Trained(packets, seen, dict.fromkeys(order.asked, seconds * share))
+
+    def _begin(self, states: States, order: Order) -> tuple[Any, list[Start], list[Draws]]:
+        """What the stepper reads from, and the beginning of each local phase."""
+        wire, task = self._scenario.wire, self._scenario.task
+        held, extras = self._samples.hold(states, order.asked)
+        starts, draws = [], []
+        for device in order.asked:
+            part, turn = self.parts[device], Turn(task.seed, order.round_number, device)
+            rows = Rows(part, self._dataset.train_labels[part], extras.get(device))
+            start, chosen = begin_phase(wire, task, states[device], rows, turn)
+            starts.append(start)
+            draws.append(chosen)
+        return held, starts, draws
 
     def deliver(self, states: States, outcome: Outcome) -> tuple[States, Delivered]:
         """Settle the uploads; who receives the download takes it over."""
