@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from mix2fld.device.uplinks import Turn
+from mix2fld.learning.training import resolve
 from mix2fld.protocol import PROTOCOLS
 from mix2fld.round.device_turn import prepare_upload
 from mix2fld.round.participation import draw_participants
@@ -97,8 +98,11 @@ def test_same_seed_same_numbers(name: str) -> None:
 @every_protocol
 def test_over_a_dead_link_all_devices_are_isolated(name: str) -> None:
     final = []
+    training = resolve(toy_config(), PROTOCOLS[name].training)
+    fields = {field: value for field, value in training._asdict().items() if field != "prior_floor"}
     for protocol in (name, "isolated"):
-        simulation = make_simulation(toy_config(protocols=protocol), toy_dataset(), link=DeadLink())
+        config = toy_config(**{**fields, "protocols": protocol})
+        simulation = make_simulation(config, toy_dataset(), link=DeadLink())
         state = simulation.start()
         for _ in range(2):
             state, info = simulation.run_round(state)

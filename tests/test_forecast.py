@@ -13,6 +13,7 @@ from mix2fld.types import Delivery
 from toys import toy_config, toy_dataset
 
 FL_BITS = 32 * 12_544
+STEPS = np.array([1] * 8 + [0])
 
 
 def test_the_slowest_of_any_choice_of_devices_is_the_mean_over_all_choices():
@@ -21,10 +22,10 @@ def test_the_slowest_of_any_choice_of_devices_is_the_mean_over_all_choices():
     for count in range(1, 7):
         chosen = [np.prod(arrived[list(some)], axis=0) for some in combinations(range(6), count)]
         expected = np.sum(1 - np.mean(chosen, axis=0)[:-1])
-        assert mean_slowest(arrived, count) == pytest.approx(expected, rel=1e-12)
+        assert mean_slowest(arrived, count, STEPS) == pytest.approx(expected, rel=1e-12)
     same = np.tile(arrived[0], (6, 1))
-    assert mean_slowest(same, 4) == pytest.approx(np.sum(1 - arrived[0][:-1] ** 4))
-    assert mean_slowest(arrived, 0) == 0
+    assert mean_slowest(same, 4, STEPS) == pytest.approx(np.sum(1 - arrived[0][:-1] ** 4))
+    assert mean_slowest(arrived, 0, STEPS) == 0
 
 
 def test_the_forecast_of_the_papers_link_is_its_budget():

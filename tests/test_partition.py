@@ -19,12 +19,13 @@ from mix2fld.data import (
     label_counts,
     partition,
 )
+from mix2fld.data.partition import OF_SOURCES
 from mix2fld.errors import InputError
 from mix2fld.report.label_map import draw_label_map, label_table
 from mix2fld.streams import stream
 from toys import toy_dataset
 
-KINDS = sorted(PARTITIONS)
+KINDS = sorted(set(PARTITIONS) - OF_SOURCES)
 MNIST_LIKE = np.arange(60_000) % 10
 
 
@@ -203,7 +204,7 @@ def test_impossible_settings_are_named(fields, message):
     ("name", "hint"),
     [
         ("iiid", "did you mean 'iid'?"),
-        ("", "known: dirichlet, iid, non-iid, shards"),
+        ("", "known: by-source, dirichlet, iid, non-iid, shards"),
     ],
 )
 def test_an_unknown_partition_is_named(name, hint):
@@ -303,3 +304,27 @@ def test_show_prints_the_partition_of_that_seed(tmp_path, capsys):
         data_show(config, out=tmp_path / "map.txt")
     with pytest.raises(InputError, match="seed = -1"):
         data_show(config, seed=-1)
+
+
+@given(st.integers(1, 6), st.integers(1, 6), st.integers(0, 99))
+def test_by_source_a_device_holds_all_that_its_source_recorded(sources, devices, seed):
+    rng = np.random.default_rng(seed)
+    numbers = rng.choice(50, sources, replace=False)  # need not be 0, 1, 2, ...
+    by = np.concatenate([numbers, rng.choice(numbers, 30)])
+    labels = rng.integers(0, 3, len(by))
+    config = DataConfig(partition="by-source", devices=devices)
+    if devices > sources:
+        with pytest.raises(InputError, match=f"devices = {devices}: the dataset has {sources} sou"):
+            partition(labels, config, 3, stream(seed, "partition"), by)
+        return
+    parts = partition(labels, config, 3, stream(seed, "partition"), by)
+    held = [set(by[part].tolist()) for part in parts]
+    assert all(len(one) == 1 for one in held)
+    names = [one.pop() for one in held]
+    assert names == sorted(set(names))
+    assert [sorted(part) for part in parts] == [np.flatnonzero(by == n).tolist() for n in names]
+
+
+def test_by_source_needs_sources():
+    with pytest.raises(InputError, match="does not say who recorded its samples"):
+        device_parts(toy_dataset(), Config.of(partition="by-source", devices=4))

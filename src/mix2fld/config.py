@@ -4,130 +4,46 @@ Where the paper is silent or contradicts itself, the default is our decision and
 are the literal readings; ``docs/decisions`` gives the reasons. This module imports no JAX.
 """
 
-import math
-from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
+from mix2fld.config_base import (
+    AUTO_EVALUATED,
+    HOMES,
+    AutoOrNotNegative,
+    AutoOrPositive,
+    AutoOrShare,
+    Count,
+    Listed,
+    Positive,
+    PositiveFloat,
+    Section,
+    Spread,
+    as_evaluated,
+    as_participants,
+    as_seed_bits,
+    as_step_us,
+    as_update_bits,
+)
+from mix2fld.config_radio import AvailabilityConfig, CellConfig, EnergyConfig, RadioConfig
 from mix2fld.errors import InputError, did_you_mean
-
-LONGEST_SHOWN = 80
-
-
-def _as_tuple(value: Any) -> Any:
-    return (value,) if isinstance(value, (str, int, float)) else value
-
-
-def _as_seed_bits(value: Any) -> Any:
-    number = int(value) if isinstance(value, str) and value.isdecimal() else value
-    if isinstance(number, int) and not isinstance(number, bool) and number in (*range(1, 17), 32):
-        return number
-    raise ValueError("must be a number of bits from 1 to 16, or 32")
-
-
-def _auto_or(accepts: Callable[[float], bool], words: str) -> BeforeValidator:
-    """``auto``, or a number of which ``accepts`` is true; it may be written as text."""
-
-    def read(value: Any) -> Any:
-        if value == "auto":
-            return value
-        number = math.nan
-        with suppress(ValueError, TypeError):
-            number = math.nan if isinstance(value, bool) else float(value)
-        if not (math.isfinite(number) and accepts(number)):
-            raise ValueError(f"must be auto, or {words}")
-        return number
-
-    return BeforeValidator(read)
-
-
-def _as_participants(value: Any) -> Any:
-    if isinstance(value, str) and value != "all":
-        with suppress(ValueError):
-            value = int(value) if value.isdecimal() else float(value)
-    number = isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= LARGEST
-    if value == "all" or number or (isinstance(value, float) and 0 < value <= 1):
-        return value
-    raise ValueError("must be all, a number of devices from 1, or a fraction above 0 and up to 1")
-
-
-def _as_update_bits(value: Any) -> Any:
-    if isinstance(value, str) and value != "auto":
-        with suppress(ValueError):
-            value = int(value)
-    number = isinstance(value, int) and not isinstance(value, bool)
-    if value == "auto" or (number and LEAST_UPDATE_BITS <= value <= LARGEST):
-        return value
-    raise ValueError(f"must be auto, or {LEAST_UPDATE_BITS} bits or more")
-
-
-def _as_evaluated(value: Any) -> Any:
-    value = int(value) if isinstance(value, str) and value.isdecimal() else value
-    number = isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= LARGEST
-    if value in ("auto", "all") or number:
-        return value
-    raise ValueError(f"must be all, a number of devices from 1, or auto (at most {AUTO_EVALUATED})")
-
-
-def _as_step_us(value: Any) -> Any:
-    listed = value if isinstance(value, (list, tuple)) else [value]
-    if listed and all(_is_cost(one) for one in listed):
-        return tuple(map(float, listed)) if listed is value else float(value)
-    raise ValueError("must be 0 or more microseconds, or a list of them, one for each device")
-
-
-def _is_cost(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < math.inf
-
-
-Listed = BeforeValidator(_as_tuple)
-AutoOrPositive = Annotated[
-    Literal["auto"] | float, _auto_or(lambda value: value > 0, "a number above 0")
-]
-AutoOrNotNegative = Annotated[
-    Literal["auto"] | float, _auto_or(lambda value: value >= 0, "a number from 0")
-]
-AutoOrShare = Annotated[
-    Literal["auto"] | float, _auto_or(lambda value: 0 <= value <= 1, "a number from 0 to 1")
-]
-LARGEST = 2**63 - 1
-LEAST_UPDATE_BITS = 20
-"""The smallest upload of an update: a norm, and one coordinate of many with its sign."""
-AUTO_EVALUATED = 100
-Positive = Annotated[int, Field(ge=1, le=LARGEST)]
-Count = Annotated[int, Field(ge=0, le=LARGEST)]
-PositiveFloat = Annotated[float, Field(gt=0)]
-Spread = Annotated[float, Field(ge=0, le=10)]
-
-
-class Section(BaseModel):
-    """A group of fields that turns a validation error into one ``InputError``."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
-    def __init__(self, /, **fields: Any) -> None:
-        try:
-            super().__init__(**fields)
-        except ValidationError as error:
-            raise InputError(_describe(error, type(self))) from None
 
 
 class DataConfig(Section):
     """The dataset and its partition among devices."""
 
     dataset: str = "mnist"
-    """mnist, fashion-mnist, cifar10, cifar100, or the path of a custom .npz file."""
+    """mnist, fashion-mnist, cifar10, cifar100, smartwatch, or a .npz, .csv or .parquet file."""
     data_folder: Path | None = None
     """Folder that already holds the dataset's files; nothing is downloaded then."""
     partition: str = "non-iid"
-    """non-iid (the paper's: a few labels are rare on each device), iid, dirichlet or shards."""
+    """non-iid (the paper's: some labels rare on each device), iid, dirichlet, shards, by-source."""
     devices: Positive = 10
     """Number of devices, |D|."""
     samples_per_device: Positive = 500
-    """Training samples of each device, |S_d|."""
+    """Training samples of each device, |S_d|; by-source: all that its source recorded."""
     rare_labels: Count = 2
     """Partition non-iid: number of rare labels, drawn independently for each device."""
     rare_samples: Count = 2
@@ -140,6 +56,18 @@ class DataConfig(Section):
     """Allow devices to share samples, if they need more than the dataset has."""
     test_samples: Count = 0
     """Measure accuracy on this many samples, the first of the test set; 0: on all."""
+    standardise: Literal["auto", "always", "never"] = "auto"
+    """Give float samples mean 0 and deviation 1 in every channel; auto: tables and smartwatch."""
+    value_range: tuple[float, float] | None = None
+    """Range that an n-bit upload of float samples spans; by default that of training samples."""
+    label_column: str = "label"
+    """Tables: the column of labels, texts or whole numbers."""
+    source_column: str | None = None
+    """Tables: the column that says who recorded a row, for partition by-source."""
+    split_column: str | None = None
+    """Tables: a column that says train or test; without it, test_fraction is drawn."""
+    test_fraction: Annotated[float, Field(gt=0, lt=1)] = 0.2
+    """Tables: the part of the rows of every label that is tested with."""
 
 
 class LearningConfig(Section):
@@ -211,7 +139,7 @@ class SeedingConfig(Section):
     """Reuse pairs of mixed-up samples if there are fewer than N_I needs."""
     inverse_clip: bool = False
     """Clip values of inverse-Mixup samples to the range of real ones."""
-    seed_bits: Annotated[int, BeforeValidator(_as_seed_bits)] = 8
+    seed_bits: Annotated[int, BeforeValidator(as_seed_bits)] = 8
     """Bits per value (pixel) of a seed sample: 1 to 16 round it to even steps, 32 sends floats."""
     replay: AutoOrShare = "auto"
     """Share of local steps that devices take on seeds of all devices, multicast to all of them."""
@@ -250,7 +178,7 @@ class ChannelConfig(Section):
     """The radio link of Sec. II-C."""
 
     link: str = "rayleigh"
-    """rayleigh (block fading with outages) or ideal (instant, lossless)."""
+    """rayleigh (the paper's), cell (as [cell] and [radio] describe it), trace, or ideal."""
     bandwidth_hz: PositiveFloat = 10e6
     """Bandwidth of a channel, W."""
     uplink_channels: PositiveFloat = 2
@@ -280,7 +208,7 @@ class ChannelConfig(Section):
 class UpdateConfig(Section):
     """Updates in few bits: how much is sent, how often, and how far the server follows."""
 
-    update_bits: Annotated[Literal["auto"] | int, BeforeValidator(_as_update_bits)] = "auto"
+    update_bits: Annotated[Literal["auto"] | int, BeforeValidator(as_update_bits)] = "auto"
     """Murmur: bits of an upload, from 20 up; auto: what a device's link delivers reliably."""
     delivery_target: Annotated[float, Field(gt=0, lt=1)] = 0.95
     """Automatic bits: probability with which an upload should be delivered."""
@@ -307,7 +235,7 @@ class ClockConfig(Section):
 
     computing_time: Literal["stated", "measured"] = "stated"
     """Charge the stated costs below (reproducible), or the time measured on this machine."""
-    device_step_us: Annotated[float | tuple[float, ...], BeforeValidator(_as_step_us)] = 100.0
+    device_step_us: Annotated[float | tuple[float, ...], BeforeValidator(as_step_us)] = 100.0
     """Stated time of one SGD step on a device: one value, or one for each device."""
     device_step_spread: Spread = 0
     """Devices of different speed: sigma of a log-normal factor on device_step_us, drawn once."""
@@ -324,9 +252,9 @@ class Config(Section):
     """Random seeds; one run of every protocol for each."""
     rounds: Positive = 10
     """Communication rounds."""
-    participants: Annotated[Literal["all"] | int | float, BeforeValidator(_as_participants)] = "all"
+    participants: Annotated[Literal["all"] | int | float, BeforeValidator(as_participants)] = "all"
     """Devices sampled in each round: all, a number, or a fraction such as 0.1."""
-    evaluated_devices: Annotated[Literal["auto", "all"] | int, BeforeValidator(_as_evaluated)] = (
+    evaluated_devices: Annotated[Literal["auto", "all"] | int, BeforeValidator(as_evaluated)] = (
         "auto"
     )
     """Devices whose accuracy is measured: all, or so many, drawn once; auto: all, at most 100."""
@@ -342,6 +270,10 @@ class Config(Section):
     seeding: SeedingConfig = SeedingConfig()
     updates: UpdateConfig = UpdateConfig()
     channel: ChannelConfig = ChannelConfig()
+    cell: CellConfig = CellConfig()
+    radio: RadioConfig = RadioConfig()
+    availability: AvailabilityConfig = AvailabilityConfig()
+    energy: EnergyConfig = EnergyConfig()
     clock: ClockConfig = ClockConfig()
 
     @model_validator(mode="after")
@@ -444,15 +376,4 @@ def _home_of(name: str) -> str:
     return known[name]
 
 
-def _describe(error: ValidationError, section: type[Section]) -> str:
-    first = error.errors(include_url=False)[0]
-    field = ".".join(part for part in first["loc"] if isinstance(part, str)) or section.__name__
-    if first["type"] == "extra_forbidden":
-        home = field_names().get(field)
-        known = Config.model_fields if section is Config else section.model_fields
-        hint = f"it belongs in [{home}]" if home else did_you_mean(field, known)
-        return f"{field}: no such field here; {hint}"
-    message = first["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
-    given = repr(first["input"])
-    shown = given if len(given) <= LONGEST_SHOWN else f"{given[:LONGEST_SHOWN]}…"
-    return f"{field} = {shown}: {message[0].lower()}{message[1:]}"
+HOMES.update(field_names())

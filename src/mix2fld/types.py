@@ -31,6 +31,8 @@ __all__ = [
     "State",
     "StepRule",
     "Tensors",
+    "TorchModule",
+    "Update",
     "Upload",
     "Weights",
 ]
@@ -89,18 +91,35 @@ class Kernel(Protocol):
 
 
 @dataclass(frozen=True)
+class TorchModule:
+    """A PyTorch module that PyTorch itself trains: how it is made, and what its weights are."""
+
+    make: Callable[[], Any]
+    """A new ``torch.nn.Module``, its parameters drawn from PyTorch's generator."""
+    names: tuple[str, ...]
+    """The tensors that are weights, in their order: parameters, then buffers that are carried."""
+    shapes: tuple[tuple[int, ...], ...]
+    channels_first: bool
+    """Whether the last axis of a sample, its channels, comes first in what the module is fed."""
+    carries_buffers: bool
+
+
+@dataclass(frozen=True)
 class Model:
     """A classifier as two plain functions.
 
     ``init(key) -> weights`` and ``apply(weights, inputs[B, ...]) -> logits[B, N_L]``, where inputs
     are float32: in [0, 1] for samples stored as uint8, as stored for others; token ids are int32.
-    ``kernel``, if there is one, does the same in machine code, where it can be had.
+    ``kernel``, if there is one, does the same in machine code, where it can be had. With ``torch``
+    the model is a PyTorch module: the two functions take an integer and NumPy arrays, and return
+    NumPy arrays.
     """
 
     name: str
     init: Callable[[Any], Weights]
     apply: Callable[[Weights, Any], Any]
     kernel: Callable[[], Kernel | None] | None = None
+    torch: TorchModule | None = None
 
 
 class Seeds(NamedTuple):

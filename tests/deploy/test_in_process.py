@@ -86,6 +86,13 @@ def test_the_papers_network_has_the_numbers_of_the_engine(tmp_path: Path) -> Non
     assert_same_as_engine(path, tmp_path, tmp_path / "engine")
 
 
+def test_a_pytorch_module_has_the_numbers_of_the_engine(tmp_path: Path) -> None:
+    """Each device in a process of its own there, in workers here; dropout included."""
+    config = deployed_config(tmp_path, protocols="mix2fld", model="torch_modules:with_dropout")
+    path = run_in_process(tmp_path, config)
+    assert_same_as_engine(path, tmp_path, tmp_path / "engine")
+
+
 @pytest.mark.parametrize("fault", HOSTILE)
 def test_a_hostile_device_is_refused_and_the_round_goes_on(tmp_path: Path, fault: str) -> None:
     config = deployed_config(tmp_path, protocols="mix2fld", rounds=1)
@@ -147,6 +154,19 @@ def test_a_node_with_other_defaults_refuses(tmp_path: Path) -> None:
         return app(message, context)
 
     path = run_in_process(tmp_path, deployed_config(tmp_path, protocols="fd", rounds=1), client)
+    assert "device 2 refused: it says: the settings of this node" in diary(path)
+    assert rounds_of(path)[0]["uploads"]["devices"] == [0, 1, 3]
+
+
+def test_a_node_with_another_seed_refuses(tmp_path: Path) -> None:
+    """Its codec would draw another rotation than the server's."""
+
+    def client(message: Message, context: Context) -> Message:
+        if context.node_id == 102:
+            context.run_config = {**context.run_config, "seed": 5}
+        return app(message, context)
+
+    path = run_in_process(tmp_path, deployed_config(tmp_path, protocols="murmur", rounds=1), client)
     assert "device 2 refused: it says: the settings of this node" in diary(path)
     assert rounds_of(path)[0]["uploads"]["devices"] == [0, 1, 3]
 

@@ -15,6 +15,7 @@ from mix2fld.data.partition import (
     test_subset,
 )
 from mix2fld.data.sources import dataset_sizes, fingerprint, load_dataset
+from mix2fld.data.tables import dataset_from_table
 
 __all__ = [
     "DATASETS",
@@ -25,6 +26,7 @@ __all__ = [
     "cache_folder",
     "cached",
     "check_labels_covered",
+    "dataset_from_table",
     "dataset_sizes",
     "device_parts",
     "fingerprint",

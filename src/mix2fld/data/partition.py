@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 Labels = NDArray[np.integer]
 Indices = NDArray[np.int64]
 Partition = Callable[[list[Indices], DataConfig, np.random.Generator], list[Indices]]
-"""Takes the sample indices of each label; returns those of each device."""
+"""Takes the sample indices of each label, or of each source; returns those of each device."""
 
 
 def device_parts(dataset: "Dataset", config: Config, *, every_label: bool = True) -> list[Indices]:
@@ -25,7 +25,8 @@ def device_parts(dataset: "Dataset", config: Config, *, every_label: bool = True
     Raises ``InputError`` if no device holds some label, unless ``every_label`` is false.
     """
     labels, num_labels = dataset.train_labels, dataset.num_labels
-    parts = partition(labels, config.data, num_labels, stream(config.seed[0], "partition"))
+    rng = stream(config.seed[0], "partition")
+    parts = partition(labels, config.data, num_labels, rng, dataset.train_sources)
     if every_label:
         check_labels_covered(labels, parts, num_labels)
     return parts
@@ -38,20 +39,28 @@ def test_subset(dataset: "Dataset", config: DataConfig) -> "tuple[Inputs, NDArra
 
 
 def partition(
-    labels: Labels, config: DataConfig, num_labels: int, rng: np.random.Generator
+    labels: Labels,
+    config: DataConfig,
+    num_labels: int,
+    rng: np.random.Generator,
+    sources: Labels | None = None,
 ) -> list[Indices]:
     """Sample indices of each device, in random order, from the ``labels`` [n] of all samples.
 
     Devices share no sample unless ``config.reuse_samples``; no device holds a sample twice.
+    ``sources`` [n] says who recorded each sample, for the partitions in ``OF_SOURCES``.
     """
     if config.partition not in PARTITIONS:
         raise InputError(
             f"partition = {config.partition!r}: no such partition; "
             f"{did_you_mean(config.partition, PARTITIONS)}"
         )
-    _check_total(len(labels), config)
-    by_label = [np.flatnonzero(labels == label) for label in range(num_labels)]
-    parts = PARTITIONS[config.partition](by_label, config, rng)
+    if config.partition in OF_SOURCES:
+        groups = _by_source(sources, config)
+    else:
+        _check_total(len(labels), config)
+        groups = [np.flatnonzero(labels == label) for label in range(num_labels)]
+    parts = PARTITIONS[config.partition](groups, config, rng)
     return [rng.permutation(part) for part in parts]
 
 
@@ -143,13 +152,40 @@ def _shards(by_label: list[Indices], config: DataConfig, rng: np.random.Generato
     return [shards[row].ravel() for row in rows]
 
 
+def _one_source_each(
+    by_source: list[Indices], config: DataConfig, rng: np.random.Generator
+) -> list[Indices]:
+    """All samples of a source on one device; if there are fewer devices, sources are drawn."""
+    if config.devices > len(by_source):
+        raise InputError(
+            f"devices = {config.devices}: the dataset has {len(by_source)} sources, and partition "
+            f"{config.partition} makes a device of each; must be at most {len(by_source)}"
+        )
+    if config.devices == len(by_source):
+        return by_source
+    chosen = rng.choice(len(by_source), config.devices, replace=False)
+    return [by_source[source] for source in sorted(chosen.tolist())]
+
+
 PARTITIONS: dict[str, Partition] = {
     "iid": _iid,
     "non-iid": _non_iid,
     "dirichlet": _dirichlet,
     "shards": _shards,
+    "by-source": _one_source_each,
 }
 """Every partition; the names are the values of ``DataConfig.partition``."""
+OF_SOURCES = {"by-source"}
+"""Partitions that take the sample indices of each source in place of those of each label."""
+
+
+def _by_source(sources: Labels | None, config: DataConfig) -> list[Indices]:
+    if sources is None:
+        raise InputError(
+            f"partition = {config.partition}: the dataset does not say who recorded its samples; "
+            "a .npz file says it in train_sources, a table in its source_column"
+        )
+    return [np.flatnonzero(sources == source) for source in np.unique(sources)]
 
 
 def _sizes(by_label: list[Indices]) -> NDArray[np.int64]:

@@ -47,7 +47,7 @@ def train(order: TrainOrder, config: Config, data: Path, store: Store) -> Traine
     samples = _read_samples(data, order)
     task = make_task(config, samples.samples, order.num_labels)
     protocol = get_protocol(config.protocols[0])
-    wire, turn = Wire(protocol, task), Turn(task.seed, order.round, order.device)
+    wire, turn = Wire(protocol, task), Turn(task.seed, order.round, order.device, order.room)
     state = _begin(wire, task, order, own)
 
     targets = one_hot(samples.train_labels, order.num_labels)

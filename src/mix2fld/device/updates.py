@@ -14,7 +14,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from mix2fld.config import LEAST_UPDATE_BITS, Config, UpdateConfig
+from mix2fld.config import Config, UpdateConfig
+from mix2fld.config_base import LEAST_UPDATE_BITS
 from mix2fld.device.uplinks import Turn, Uplink
 from mix2fld.errors import InputError
 from mix2fld.link.payloads import (
@@ -47,6 +48,11 @@ class Updates(Uplink):
     def payload(self) -> UpdateCodec:  # type: ignore[override]
         """The codes of an update."""
         return self.codec or self.make_codec(UpdateConfig(), 0)
+
+    @property
+    def takes_room(self) -> bool:
+        """Whether the number of bits is automatic."""
+        return isinstance(self.payload, RotatedUpdate) and self.payload.fewer
 
     def configured(self, config: Config, dims: Dimensions) -> Self:
         """With the codec that the config gives an update of this model."""

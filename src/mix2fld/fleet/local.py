@@ -68,7 +68,11 @@ class LocalFleet:
         places = {device: place for place, device in enumerate(order.asked)}
         watched = order.reference in places
         steps = snapshot_steps(config.learning.local_steps, config.curve_points)
-        held, starts, draws = self._begin(states, order)
+        turns = {
+            device: Turn(task.seed, order.round_number, device, order.rooms.get(device))
+            for device in order.asked
+        }
+        held, starts, draws = self._begin(states, turns)
         started = time.perf_counter()
         loss = self._scenario.protocol.local_loss
         watch = Watch(places.get(order.reference, 0), steps)
@@ -79,10 +83,9 @@ class LocalFleet:
 
         after, packets = list(states), {}
         for device, result in local.items():
-            turn = Turn(task.seed, order.round_number, device)
             own, lost = self.own(device), config.seeding.lost_seeds
             packets[device], after[device] = prepare_upload(
-                self._scenario.wire, states[device], result, own, turn, lost
+                self._scenario.wire, states[device], result, own, turns[device], lost
             )
         training = self._scenario.training
         begun = {device: states[device]["weights"] for device in local}
@@ -99,13 +102,15 @@ class LocalFleet:
         share = min(1.0, usable_cores() / len(order.asked))
         return after, Trained(packets, seen, dict.fromkeys(order.asked, seconds * share))
 
-    def _begin(self, states: States, order: Order) -> tuple[Any, list[Start], list[Draws]]:
+    def _begin(
+        self, states: States, turns: Mapping[int, Turn]
+    ) -> tuple[Any, list[Start], list[Draws]]:
         """What the stepper reads from, and the beginning of each local phase."""
         wire, task = self._scenario.wire, self._scenario.task
-        held, extras = self._samples.hold(states, order.asked)
+        held, extras = self._samples.hold(states, list(turns))
         starts, draws = [], []
-        for device in order.asked:
-            part, turn = self.parts[device], Turn(task.seed, order.round_number, device)
+        for device, turn in turns.items():
+            part = self.parts[device]
             rows = Rows(part, self._dataset.train_labels[part], extras.get(device))
             start, chosen = begin_phase(wire, task, states[device], rows, turn)
             starts.append(start)

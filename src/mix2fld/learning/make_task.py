@@ -18,13 +18,18 @@ def make_task(
 ) -> Task:
     """The task of a single run; ``model`` overrides the one that the config names."""
     chosen = model or _known_model(config.learning.model, samples.shape, num_labels)
-    _check_once(chosen, samples.shape, num_labels, samples.dtype)
+    batch_size = min(config.learning.batch_size, 2)
+    _check_once(chosen, samples.shape, num_labels, samples.dtype, batch_size)
     dims = dimensions(config.seeding, samples, num_labels, _shapes_once(chosen))
     return Task(config, dims, choose_stepper(chosen, config.learning))
 
 
 def choose_stepper(model: Model, config: LearningConfig) -> Stepper:
-    """Machine code where the model has it and the settings suit it, else XLA."""
+    """PyTorch for its modules; machine code where the model has it and it suits, else XLA."""
+    if model.torch is not None:
+        from mix2fld.learning.pytorch import TorchStepper
+
+        return TorchStepper(model, model.torch, config)
     learner = Learner.from_config(model, config)
     kernel = _kernel(model, config)
     if kernel is None:

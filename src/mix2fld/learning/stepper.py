@@ -26,6 +26,8 @@ class Start(NamedTuple):
     """[N_L], added to the logits in the loss only: not to the outputs F, and not when testing."""
     rate_factor: float = 1.0
     """Multiplies the learning rate of these steps."""
+    randomness: int = 0
+    """Seeds what a model draws itself in these steps, such as dropout."""
 
 
 class Watch(NamedTuple):
@@ -47,7 +49,7 @@ class Stepper(Protocol):
 
     @property
     def name(self) -> str:
-        """For records: xla or native."""
+        """For records: native, xla or pytorch."""
 
     def draw_weights(self, seed: int) -> Tensors:
         """The model's initial weights for one seed."""

@@ -3,6 +3,7 @@
 from mix2fld.link.budget import Budget, Direction, Forecast
 from mix2fld.link.channels import (
     LINKS,
+    CellLink,
     IdealLink,
     Link,
     Memoryless,
@@ -25,6 +26,7 @@ from mix2fld.link.payloads import (
 __all__ = [
     "LINKS",
     "Budget",
+    "CellLink",
     "Direction",
     "Encoded",
     "Forecast",

@@ -1,6 +1,6 @@
 """How long a payload takes and how often it arrives, without simulating a run."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -58,12 +58,41 @@ class Forecast:
     standard_error: NDArray[np.float64] | None = None
     """[D], of the probability; None is a closed form."""
 
+    def as_budget(
+        self, slots_needed: int | None = None, slot_success: float | None = None
+    ) -> Budget:
+        """The mean over devices that have something to send; all of them transmit at once."""
+        sending = self.bits > 0
+        if not sending.any():
+            return immediate(self.direction, 0, len(self.bits), self.max_slots, 1.0)
+        chance = float(self.probability[sending].mean())
+        slots = float(self.expected_slots[sending].mean())
+        return Budget(
+            direction=self.direction,
+            bits=int(self.bits.max()),
+            devices=int(sending.sum()),
+            slots_needed=slots_needed,
+            max_slots=self.max_slots,
+            fits=chance > 0,
+            slot_success=slot_success,
+            delivery_probability=chance,
+            mean_slots_if_delivered=(
+                (slots - (1 - chance) * self.max_slots) / chance if chance > 0 else None
+            ),
+            expected_slots=slots,
+            expected_round_slots=self.round_slots,
+            expected_delivered=float(self.probability[sending].sum()),
+            draws=self.draws,
+        )
 
-class Sent(NamedTuple):
-    """One simulated transmission, and the devices that took part."""
 
-    delivery: Delivery
-    taking_part: NDArray[np.bool_]  # [D]
+class Simulated(NamedTuple):
+    """Simulated transmissions, each of all devices or of some of them: [draws, D]."""
+
+    taking_part: NDArray[np.bool_]
+    delivered: NDArray[np.bool_]
+    slots: NDArray[np.int64]
+    on_air: NDArray[np.float64]
 
 
 def immediate(
@@ -114,30 +143,26 @@ def estimated(
 
 
 def simulated(
-    direction: Direction, bits: NDArray[np.int64], max_slots: int, sent: Sequence[Sent]
+    direction: Direction, bits: NDArray[np.int64], max_slots: int, sent: Simulated
 ) -> Forecast:
-    """The forecast from simulated transmissions, each of all devices or of some of them."""
-    if not sent:
-        raise InputError("draws = 0: must be 1 or more")
-    taking_part = np.stack([one.taking_part for one in sent])  # [draws, D]
-    delivered, slots, on_air = (np.stack(each) for each in zip(*map(_seen, sent), strict=True))
-    times = np.maximum(taking_part.sum(axis=0), 1)
+    """The forecast from simulated transmissions."""
+    times = np.maximum(sent.taking_part.sum(axis=0), 1)
 
     def mean(values: NDArray[Any]) -> NDArray[np.float64]:
         """Of each device, over the transmissions that it took part in."""
-        found: NDArray[np.float64] = np.sum(values * taking_part, axis=0) / times
+        found: NDArray[np.float64] = np.sum(values * sent.taking_part, axis=0) / times
         return found
 
-    probability = np.where(bits > 0, mean(delivered), 1.0)
+    probability = np.where(bits > 0, mean(sent.delivered), 1.0)
     return Forecast(
         direction=direction,
         bits=bits,
         max_slots=max_slots,
         probability=probability,
-        expected_slots=mean(slots),
-        on_air_slots=mean(on_air),
-        round_slots=float(np.mean(np.max(slots * taking_part, axis=1, initial=0))),
-        draws=len(sent),
+        expected_slots=mean(sent.slots),
+        on_air_slots=mean(sent.on_air),
+        round_slots=float(np.mean(np.max(sent.slots * sent.taking_part, axis=1, initial=0))),
+        draws=len(sent.slots),
         standard_error=np.where(bits > 0, _binomial_error(probability, times), 0.0),
     )
 
@@ -152,17 +177,14 @@ def _binomial_error(share: NDArray[np.float64], times: NDArray[np.int64]) -> NDA
     return error
 
 
-def _seen(sent: Sent) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    delivery = sent.delivery
-    on_air = delivery.slots if delivery.on_air is None else delivery.on_air
-    return delivery.delivered, delivery.slots, on_air
-
-
-def mean_slowest(arrived: NDArray[np.float64], transmitting: int) -> float:
+def mean_slowest(
+    arrived: NDArray[np.float64], transmitting: int, steps: NDArray[np.int64]
+) -> float:
     """Mean slots of the slowest of so many devices, any of them, T_max if one is in outage.
 
-    ``arrived[d, t]`` is P(T_d <= t) for t = 0 .. T_max. The mean of a product over all choices of
-    k of the first d devices follows from those of d - 1.
+    ``arrived[d, k]`` is the chance that device d is done after k turns, and ``steps[k]`` the slots
+    from there to the next turn, or to T_max after the last. The mean of a product over all choices
+    of n of the first d devices follows from those of d - 1.
     """
     if not transmitting:
         return 0.0
@@ -179,7 +201,7 @@ def mean_slowest(arrived: NDArray[np.float64], transmitting: int) -> float:
                 device * means[:-1]
             )
         all_arrived = means[-1]
-    return float(np.sum(1 - all_arrived[:-1]))
+    return float((1 - all_arrived) @ steps)
 
 
 def check_demand(bits: int, devices: int) -> None:

@@ -17,7 +17,7 @@ from mix2fld.learning.task import Task
 from mix2fld.learning.training import label_prior, logit_offset, rate_in_round
 from mix2fld.link.payloads import Encoded
 from mix2fld.round.wire import Packet, Wire
-from mix2fld.streams import stream
+from mix2fld.streams import integer, stream
 from mix2fld.types import Inputs, Local, State
 
 PENDING, SEEDS_DUE = "pending", "seeds_due"
@@ -62,6 +62,7 @@ def begin_phase(
         teacher=_teacher(state, task.dims.num_labels),
         logit_offset=logit_offset(wire.training, prior),
         rate_factor=rate / task.config.learning.learning_rate,
+        randomness=integer(turn.seed, "model", turn.round_number, turn.device),
     )
     return start, draws.astype(np.int32)
 

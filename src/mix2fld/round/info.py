@@ -83,7 +83,8 @@ def record(seen: Observed, measured: Measured, scenario: Scenario) -> RoundInfo:
     if measured.at_first is not None:
         curve.append(_curve_point(0, measured.at_first, "start", before.clock))
     trained = before.clock.after(computing=slowest.seconds)
-    own = computing.get(reference, slowest.seconds) / slowest.seconds if slowest.seconds else 1.0
+    of_reference = computing.get(reference, slowest.seconds)
+    own = 1.0 if of_reference == slowest.seconds else of_reference / slowest.seconds
     steps = measured.on_the_way[-1][0]
     done_before = before.round_number * steps
     for step, accuracy in measured.on_the_way:

@@ -18,6 +18,7 @@ from mix2fld.round.clock import Clock, Slowest, computing_seconds, transfer_seco
 from mix2fld.round.fleet_interface import Fleet, Order, Outcome, Trained
 from mix2fld.round.info import Measured, Observed, RoundInfo, Transfer, record
 from mix2fld.round.participation import draw_participants
+from mix2fld.round.rooms import upload_rooms
 from mix2fld.round.scenario import Scenario
 from mix2fld.round.server_turn import sends_download, server_turn
 from mix2fld.round.state import Roster, RunState
@@ -42,7 +43,7 @@ def start_run(scenario: Scenario, fleet: Fleet) -> RunState:
 def run_round(scenario: Scenario, fleet: Fleet, state: RunState) -> tuple[RunState, RoundInfo]:
     """One global update: local phase, upload, server step, download."""
     available, link = _reachable(scenario, fleet, state)
-    order = _order(scenario, state, available)
+    order = _order(scenario, state, available, link)
     devices, trained = fleet.train(state.devices, order)
 
     up, link = _carry_uploads(scenario, state, order, trained, link)
@@ -86,7 +87,7 @@ def _reachable(scenario: Scenario, fleet: Fleet, state: RunState) -> tuple[Seque
     return [device for device in available if reached[device]], link
 
 
-def _order(scenario: Scenario, state: RunState, available: Sequence[int]) -> Order:
+def _order(scenario: Scenario, state: RunState, available: Sequence[int], link: State) -> Order:
     number = state.round_number + 1
 
     def last_download() -> bytes | None:
@@ -96,7 +97,8 @@ def _order(scenario: Scenario, state: RunState, available: Sequence[int]) -> Ord
 
     asked = draw_participants(scenario.config, available, number)
     evaluated = frozenset(scenario.evaluated)
-    return Order(number, asked, scenario.reference, evaluated, state.roster, last_download)
+    rooms = upload_rooms(scenario, asked, link) if scenario.wire.uploads_in(number) else {}
+    return Order(number, asked, scenario.reference, evaluated, state.roster, last_download, rooms)
 
 
 def _carry_uploads(
@@ -113,7 +115,8 @@ def _carry_uploads(
         packet = trained.packets.get(device)
         seeds_missing = device not in state.server.seeds
         size = scenario.wire.upload_size(with_seeds=seeds_missing)
-        bits[device] = size.bits if packet is None else min(packet.bits, most)
+        promised = order.rooms.get(device, size.bits)
+        bits[device] = promised if packet is None else min(packet.bits, most)
     return _transmit(scenario, "uplink", bits, order.round_number, link)
 
 

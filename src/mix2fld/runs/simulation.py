@@ -110,7 +110,7 @@ def make_simulation(
     scenario = Scenario(
         make_task(config, dataset.samples, dataset.num_labels, model),
         get_protocol(config.protocols[0]),
-        link or make_link(config.channel, config.data.devices),
+        link or make_link(config, config.data.devices),
     )
     return Simulation(scenario, LocalFleet(scenario, dataset))
 
@@ -130,7 +130,7 @@ def plan_link(config: Config) -> list[PlannedTransfer]:
     """Every transfer of every protocol of a config; needs no data, only the dataset's sizes."""
     samples, num_labels = dataset_sizes(config.data)
     task = make_task(config, samples, num_labels)
-    link = make_link(config.channel, config.data.devices)
+    link = make_link(config, config.data.devices)
     return [plan for name in config.protocols for plan in plan_transfers(name, task, link)]
 
 

@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 from mix2fld.learning.losses import distillation_loss
 from mix2fld.learning.stepper import Start, draw_samples
 from mix2fld.learning.task import Task
-from mix2fld.streams import stream
+from mix2fld.streams import integer, stream
 from mix2fld.types import Samples, SeedSet, Tensors
 
 
@@ -30,4 +30,6 @@ def convert(
         learning.batch_size,
     )
     samples = Samples(seeds.inputs, seeds.targets)
-    return task.stepper.train_one(distillation_loss, samples, Start(weights, outputs), draws)
+    randomness = integer(task.seed, "student model", round_number)
+    start = Start(weights, outputs, randomness=randomness)
+    return task.stepper.train_one(distillation_loss, samples, start, draws)

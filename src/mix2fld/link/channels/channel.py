@@ -14,7 +14,7 @@ from mix2fld.link.budget import (
     Budget,
     Direction,
     Forecast,
-    Sent,
+    Simulated,
     check_demand,
     estimated,
     simulated,
@@ -87,17 +87,25 @@ class Link(ABC):
         All of them transmit at once, or so many of them, any choice being as likely as another.
         By default from simulated transmissions, each of which begins in the same state.
         """
+        if draws < 1:
+            raise InputError(f"draws = {draws}: must be 1 or more")
         rng = np.random.default_rng(0)
-        sending = np.flatnonzero(bits)
-        sent = []
+        sending, sent = np.flatnonzero(bits), []
         for _ in range(draws):
             taking_part = bits > 0
             if transmitting is not None and transmitting < len(sending):
                 taking_part = np.zeros(len(bits), np.bool_)
                 taking_part[rng.choice(sending, size=transmitting, replace=False)] = True
-            delivery, _after = self.transmit(direction, bits * taking_part, rng, state)
-            sent.append(Sent(check_delivery(self, delivery, len(bits)), taking_part))
-        return simulated(direction, bits, self.max_slots, sent)
+            found, _after = self.transmit(direction, bits * taking_part, rng, state)
+            check_delivery(self, found, len(bits))
+            on_air = found.slots if found.on_air is None else found.on_air
+            sent.append((taking_part, found.delivered, found.slots, on_air))
+        together = Simulated(*(np.stack(each) for each in zip(*sent, strict=True)))
+        return simulated(direction, bits, self.max_slots, together)
+
+    def lasting(self, state: State) -> State:
+        """What of a state is the same in every round, for a forecast over many rounds."""
+        return state
 
 
 class Memoryless(Link):
