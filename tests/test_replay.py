@@ -38,7 +38,7 @@ from mix2fld.runs.simulation import Simulation, make_simulation, run
 from mix2fld.types import Dimensions, SampleFormat, Seeds
 from toys import CoinLink, DeadDownlink, toy_config, toy_dataset
 
-ROWS = ("fld", "mixfld", "mix2fld")
+ROWS = ("fld", "mixfld", "mix2fld", "murmur-mix")
 DIMS = Dimensions(((3,), (2, 2)), 3, SampleFormat((4, 4, 1)), 5, 3, (2, 2, 1))
 
 
@@ -128,7 +128,7 @@ def test_seeds_go_down_once(name: str) -> None:
     for _ in range(3):
         state, info = simulation.run_round(state)
         sent.append(info.bits["down"])
-    plain = make_simulation(toy_config(protocols=name), toy_dataset()).scenario.wire
+    plain = simulation_of(name, replay=0).scenario.wire
     weights = plain.download_size().bits
     assert sent == [weights + 8 * -(-(4 + 4 * each) // 8), weights + 8, weights + 8]
     assert sent[0] == wire.download_size().bits

@@ -247,7 +247,8 @@ class Config(Section):
     """Everything that determines the result of a run; one run for each protocol and seed."""
 
     protocols: Annotated[tuple[str, ...], Listed] = ("fl", "fd", "mixfld", "mix2fld")
-    """Compared: fl, fl8, fl4, topk, stc, sign, eden, murmur, fd, fld, mixfld, mix2fld, isolated."""
+    """Compared: fl, fl8, fl4, topk, stc, sign, eden, murmur, murmur-mix, fd, fld, mixfld, mix2fld,
+    isolated."""
     seed: Annotated[tuple[Count, ...], Listed] = (0,)
     """Random seeds; one run of every protocol for each."""
     rounds: Positive = 10

@@ -3,6 +3,7 @@
 import time
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import jax
 import numpy as np
@@ -18,7 +19,7 @@ from mix2fld.learning.compilation import keep_compiled_code
 from mix2fld.learning.losses import one_hot
 from mix2fld.learning.make_task import make_task
 from mix2fld.learning.replay import Extra
-from mix2fld.learning.stepper import TestSet, Watch, local_result, snapshot_steps
+from mix2fld.learning.stepper import Draws, Start, TestSet, Watch, local_result, snapshot_steps
 from mix2fld.learning.task import Task
 from mix2fld.learning.training import model_in_use
 from mix2fld.protocol import get_protocol
@@ -50,13 +51,7 @@ def train(order: TrainOrder, config: Config, data: Path, store: Store) -> Traine
     wire, turn = Wire(protocol, task), Turn(task.seed, order.round, order.device, order.room)
     state = _begin(wire, task, order, own)
 
-    targets = one_hot(samples.train_labels, order.num_labels)
-    replayed = wire.replayed_samples(state)
-    extra = None if replayed is None else Samples(replayed.inputs, replayed.targets)
-    held = task.stepper.hold(Samples(samples.train_inputs, targets), extra)
-    seeds = None if extra is None else Extra(len(targets), extra.targets)
-    rows = Rows(np.arange(len(targets)), samples.train_labels, seeds)
-    start, draws = begin_phase(wire, task, state, rows, turn)
+    held, start, draws = _begin_phase(wire, task, samples, state, turn)
     watch = Watch(0, snapshot_steps(config.learning.local_steps, config.curve_points))
     started = time.perf_counter()
     learned = task.stepper.train(protocol.local_loss, held, [start], [draws], watch)
@@ -100,6 +95,18 @@ def _begin(wire: Wire, task: Task, order: TrainOrder, own: Own | None) -> State:
         if data is not None:
             state = receive(wire, state, wire.decode_download(data))
     return state
+
+
+def _begin_phase(
+    wire: Wire, task: Task, samples: Dataset, state: State, turn: Turn
+) -> tuple[Any, Start, Draws]:
+    """What the stepper reads from, and the beginning of the local phase."""
+    own = Samples(samples.train_inputs, one_hot(samples.train_labels, task.dims.num_labels))
+    replayed = wire.replayed_samples(state)
+    extra = None if replayed is None else Samples(replayed.inputs, replayed.targets)
+    seeds = None if extra is None else Extra(len(own.targets), extra.targets)
+    rows = Rows(np.arange(len(own.targets)), samples.train_labels, seeds)
+    return task.stepper.hold(own, extra), *begin_phase(wire, task, state, rows, turn)
 
 
 def _accuracies(task: Task, samples: Dataset, models: list[Tensors]) -> list[float]:
