@@ -186,7 +186,8 @@ def test_eq_5_converts_with_hard_and_soft_labels(
         server_steps=1, learning_rate=1.0, distillation_weight=0.5, soft_label_teacher=teacher
     )
     task = make_task(config, PIXEL, 2, ONE_PIXEL)
-    seeds = SeedSet(np.ones((1, 1, 1, 1), np.float32), np.array([label], np.float32), 0)
+    image = np.ones((1, 1, 1, 1), np.float32)
+    seeds = SeedSet(np.array([label], np.float32), lambda rows: image[rows])
     outputs = np.array([[0.9, 0.1], [0.3, 0.7]], np.float32)
     (weights,) = convert(None, outputs, seeds, task, 1)
     assert_allclose(weights, [expected], rtol=1e-6)

@@ -55,7 +55,7 @@ class Recorder:
         after, trained = self.inner.train(states, order)
         self.packets = trained.packets
         for device in order.asked:
-            weights = row_of(after[device]["weights"])
+            weights = row_of(after.trained[device]["weights"])
             self.learned[device] = (
                 self.learned[device] + weights - row_of(states[device]["weights"])
             )

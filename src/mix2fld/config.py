@@ -44,6 +44,8 @@ class DataConfig(Section):
     """Number of devices, |D|."""
     samples_per_device: Positive = 500
     """Training samples of each device, |S_d|; by-source: all that its source recorded."""
+    samples_spread: Spread = 0
+    """Devices with different sample counts: sigma of a log-normal factor, median 1, drawn once."""
     rare_labels: Count = 2
     """Partition non-iid: number of rare labels, drawn independently for each device."""
     rare_samples: Count = 2
@@ -289,6 +291,11 @@ class Config(Section):
             count = getattr(self, name)
             if isinstance(count, int) and count > self.data.devices:
                 raise InputError(f"{name} = {count}: must be at most devices = {self.data.devices}")
+        needed, asked = self.availability.min_uploads, self.participants_per_round
+        if needed > asked:
+            raise InputError(
+                f"min_uploads = {needed}: must be at most {asked}, the devices asked in a round"
+            )
         costs = self.clock.device_step_us
         if isinstance(costs, tuple) and len(costs) != self.data.devices:
             raise InputError(

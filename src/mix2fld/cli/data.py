@@ -167,7 +167,7 @@ def data_show(data: DataConfig, seed: int = 0, out: Path | None = None) -> None:
         console.print(f"saved {out}", markup=False)
 
 
-def _described(dataset: "Dataset", parts: "list[NDArray[np.int64]]") -> list[str]:
+def _described(dataset: "Dataset", parts: "list[NDArray[np.integer]]") -> list[str]:
     """What samples are, and the names behind the numbers of labels and devices."""
     samples = dataset.samples
     lines = [f"samples: {samples}; {len(dataset.test_labels):,} to test with"]

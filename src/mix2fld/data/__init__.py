@@ -12,6 +12,7 @@ from mix2fld.data.partition import (
     device_parts,
     label_counts,
     partition,
+    sample_counts,
     test_subset,
 )
 from mix2fld.data.sources import dataset_sizes, fingerprint, load_dataset
@@ -33,5 +34,6 @@ __all__ = [
     "label_counts",
     "load_dataset",
     "partition",
+    "sample_counts",
     "test_subset",
 ]

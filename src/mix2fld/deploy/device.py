@@ -26,6 +26,7 @@ from mix2fld.protocol import get_protocol
 from mix2fld.round.checks import check_devices
 from mix2fld.round.device_turn import (
     SEEDS_DUE,
+    OwnSamples,
     Rows,
     begin_phase,
     prepare_upload,
@@ -59,7 +60,9 @@ def train(order: TrainOrder, config: Config, data: Path, store: Store) -> Traine
     local = local_result(learned.phases[0])
     check_devices(config, {order.device: local}, order.round)
 
-    own_samples = (samples.train_inputs, samples.train_labels)
+    own_samples = OwnSamples(
+        len(samples.train_labels), lambda: (samples.train_inputs, samples.train_labels)
+    )
     packet, after = prepare_upload(wire, state, local, own_samples, turn, config.seeding.lost_seeds)
     snapshots = learned.snapshots if order.watched else learned.snapshots[-1:]
     used = [model_in_use(wire.training, state["weights"], weights) for _, weights in snapshots]
@@ -105,7 +108,7 @@ def _begin_phase(
     replayed = wire.replayed_samples(state)
     extra = None if replayed is None else Samples(replayed.inputs, replayed.targets)
     seeds = None if extra is None else Extra(len(own.targets), extra.targets)
-    rows = Rows(np.arange(len(own.targets)), samples.train_labels, seeds)
+    rows = Rows(np.arange(len(own.targets)), lambda: samples.train_labels, seeds)
     return task.stepper.hold(own, extra), *begin_phase(wire, task, state, rows, turn)
 
 

@@ -50,24 +50,33 @@ def draw_groups(
             f"labels, but it holds only {held} label(s); choose another partition, or a protocol "
             "that mixes nothing"
         )
-    return np.stack([_draw_group(rng, labels, size) for _ in range(config.seed_samples)])
+    free: dict[frozenset[int], NDArray[np.int64]] = {}
+    drawn = [_draw_group(rng, labels, size, free) for _ in range(config.seed_samples)]
+    return np.array(drawn, np.int64)
 
 
 def _draw_group(
-    rng: np.random.Generator, labels: NDArray[np.int32], size: int
-) -> NDArray[np.int64]:
-    """Indices of ``size`` samples with different labels.
+    rng: np.random.Generator,
+    labels: NDArray[np.int32],
+    size: int,
+    free: dict[frozenset[int], NDArray[np.int64]],
+) -> list[int]:
+    """Indices of ``size`` samples with different labels; ``free`` are those without some labels.
 
     After the first one the labels stand in increasing order, wrapping around, so that two devices
     that drew the same set of labels have cyclic shifts of each other (decision 16); for two
     samples this orders nothing.
     """
-    free = np.ones(len(labels), dtype=bool)
-    group = []
+    taken: dict[int, int] = {}  # label -> sample
     for _ in range(size):
-        candidates = np.flatnonzero(free)
-        group.append(int(candidates[rng.integers(len(candidates))]))
-        free &= labels != labels[group[-1]]
-    first = labels[group[0]]
-    modulus = int(labels.max()) + 1
-    return np.array(sorted(group, key=lambda i: (labels[i] - first) % modulus))
+        without = frozenset(taken)
+        if without not in free:
+            others = np.ones(len(labels), np.bool_)
+            for label in without:
+                others &= labels != label
+            free[without] = np.flatnonzero(others)
+        candidates = free[without]
+        sample = int(candidates[rng.integers(len(candidates))])
+        taken[int(labels[sample])] = sample
+    first, modulus = next(iter(taken)), int(labels.max()) + 1
+    return [taken[label] for label in sorted(taken, key=lambda label: (label - first) % modulus)]

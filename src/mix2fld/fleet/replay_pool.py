@@ -1,6 +1,6 @@
 """The samples that devices of one process replay, behind those that all of them hold."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -23,11 +23,9 @@ class ReplayPool:
         self._prepared: dict[bytes, SeedSet | None] = {}
         self._held: tuple[list[bytes], Any] = ([], stepper.hold(own))
 
-    def hold(
-        self, states: Sequence[State], asked: Sequence[int]
-    ) -> tuple[Any, Mapping[int, Extra]]:
+    def hold(self, states: Mapping[int, State]) -> tuple[Any, Mapping[int, Extra]]:
         """What the stepper reads from, and the samples that each device replays, if it has any."""
-        stocks = {d: states[d][REPLAY] for d in asked if REPLAY in states[d]}
+        stocks = {d: state[REPLAY] for d, state in states.items() if REPLAY in state}
         by_device = {d: stock["held"].tobytes() for d, stock in stocks.items()}
         for device, key in by_device.items():
             if key not in self._prepared:

@@ -5,6 +5,7 @@ local phase it does not know yet whether its upload arrives: what changes if it 
 ``pending`` until ``settle``.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,14 +22,22 @@ from mix2fld.streams import integer, stream
 from mix2fld.types import Inputs, Local, State
 
 PENDING, SEEDS_DUE = "pending", "seeds_due"
+DUE, SENT = np.array(True), np.array(False)
 Own = tuple[Inputs, NDArray[np.int32]]
 """Samples and labels that a device holds."""
+
+
+class OwnSamples(NamedTuple):
+    """How many samples a device holds, and how to read them, which only seeds need."""
+
+    samples: int
+    read: Callable[[], Own]
 
 
 def start_device(wire: Wire, task: Task, device: int) -> State:
     """A device before its first round."""
     weights = task.initial_weights(device)
-    seeds = {} if wire.seeding is None else {SEEDS_DUE: np.array(True)}
+    seeds = {} if wire.seeding is None else {SEEDS_DUE: DUE}
     return {
         "weights": weights,
         **wire.downlink.start(task.dims),
@@ -41,7 +50,7 @@ class Rows(NamedTuple):
     """Which of the samples that a stepper holds are a device's."""
 
     own: NDArray[np.integer[Any]]  # [n]
-    labels: NDArray[np.int32]  # [n], of its own samples
+    labels: Callable[[], NDArray[np.int32]]  # [n], of its own samples
     extra: Extra | None = None
     """Those that it replays."""
 
@@ -51,20 +60,18 @@ def begin_phase(
 ) -> tuple[Start, Draws]:
     """Where a device's local phase begins, and which of the samples held its steps use [K, B]."""
     draws = rows.own[local_draws(task, turn.round_number, turn.device, len(rows.own))]
-    prior = label_prior(rows.labels, task.dims.num_labels)
     if rows.extra is not None:
         rng = stream(turn.seed, "replay", turn.round_number, turn.device)
         draws = with_replay(rng, draws, rows.extra, wire.training.replay)
-        prior = mixture_prior(prior, rows.extra, wire.training.replay)
     rate = rate_in_round(wire.training, turn.round_number, task.config.rounds)
     start = Start(
         weights=state["weights"],
         teacher=_teacher(state, task.dims.num_labels),
-        logit_offset=logit_offset(wire.training, prior),
+        logit_offset=_logit_offset(wire, task, rows),
         rate_factor=rate / task.config.learning.learning_rate,
         randomness=integer(turn.seed, "model", turn.round_number, turn.device),
     )
-    return start, draws.astype(np.int32)
+    return start, np.asarray(draws, np.int32)
 
 
 def local_draws(task: Task, round_number: int, device: int, samples: int) -> Draws:
@@ -74,6 +81,16 @@ def local_draws(task: Task, round_number: int, device: int, samples: int) -> Dra
     return draw_samples(rng, samples, config.local_steps, config.batch_size)
 
 
+def _logit_offset(wire: Wire, task: Task, rows: Rows) -> NDArray[np.float32] | None:
+    """What the local loss adds to the logits, by the labels of what is drawn."""
+    if not wire.training.logit_adjustment:
+        return None
+    prior = label_prior(rows.labels(), task.dims.num_labels)
+    if rows.extra is not None:
+        prior = mixture_prior(prior, rows.extra, wire.training.replay)
+    return logit_offset(wire.training, prior)
+
+
 def _teacher(state: State, num_labels: int) -> NDArray[np.float32]:
     """What the device is taught by; without a teacher, distillation is off."""
     teacher: NDArray[np.float32] | None = state.get("teacher")
@@ -81,11 +98,11 @@ def _teacher(state: State, num_labels: int) -> NDArray[np.float32]:
 
 
 def prepare_upload(
-    wire: Wire, state: State, local: Local, own: Own, turn: Turn, lost_seeds: str
+    wire: Wire, state: State, local: Local, own: OwnSamples, turn: Turn, lost_seeds: str
 ) -> tuple[Packet, State]:
     """What the device sends, if anything in this round, and the device after its local phase."""
     if not wire.uploads_in(turn.round_number):
-        silent = Packet(Encoded(b"", 0), None, len(own[1]))
+        silent = Packet(Encoded(b"", 0), None, own.samples)
         return silent, {**state, "weights": local.weights}
     knowledge = wire.encode_knowledge(state, local, turn)
 
@@ -96,14 +113,14 @@ def prepare_upload(
     after: State = {**state, "weights": local.weights}
     seeds = None
     if state.get(SEEDS_DUE):
-        made = wire.make_seeds(turn.device, *own)
+        made = wire.make_seeds(turn.device, *own.read())
         seeds = None if made is None else wire.encode_seeds(made)
-        pending[SEEDS_DUE] = np.array(False)
+        pending[SEEDS_DUE] = SENT
         if lost_seeds == "drop":  # decision 11
-            after[SEEDS_DUE] = np.array(False)
+            after[SEEDS_DUE] = SENT
     if pending:
         after[PENDING] = pending
-    return Packet(knowledge, seeds, len(own[1])), after
+    return Packet(knowledge, seeds, own.samples), after
 
 
 def settle(state: State, delivered: bool) -> State:
