@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mix2fld.data import device_parts, label_counts, test_subset
+from mix2fld.data import device_parts, label_counts, measured_samples
 from mix2fld.device.uplinks import Turn
 from mix2fld.errors import InputError
 from mix2fld.fleet.device_states import DeviceStates, StatesInMemory
@@ -65,7 +65,7 @@ class LocalFleet:
         own = Samples(dataset.train_inputs, targets)
         self._samples = ReplayPool(scenario.wire, stepper, own)
         self._states: DeviceStates = StatesInMemory()
-        self._tests = TestSet(stepper, *test_subset(dataset, scenario.config.data))
+        self._tests = TestSet(stepper, *measured_samples(dataset, scenario.config))
 
     def start(self) -> States:
         """Every device as its protocol's row begins it."""
