@@ -14,7 +14,7 @@ from flwr.app import ConfigRecord, RecordDict
 
 from deploy.lab import assert_same_trees
 from mix2fld.cli import main
-from mix2fld.config import Config
+from mix2fld.config import PRESETS, Config
 from mix2fld.data.files import FolderLock
 from mix2fld.deploy import testbed
 from mix2fld.deploy.federation import Federation, app_folder
@@ -61,6 +61,9 @@ def test_settings_survive_the_way_through_flower() -> None:
         devices=4,
         mixing_ratio=(0.2, 0.3),
         value_range=(-1.5, 3.0),
+        ring_m=(20.0, 150.5),
+        distances_m=(10.0, 20.0, 30.0, 40.5),
+        trace="/a path/rates.csv",
         dataset="/a path/it's.npz",
         stop_when_converged=True,
         learning_rate=1e-3,
@@ -74,7 +77,9 @@ def test_settings_survive_the_way_through_flower() -> None:
 def test_the_apps_own_run_config_is_one() -> None:
     app = tomllib.loads((app_folder() / "pyproject.toml").read_text())["tool"]["flwr"]["app"]
     settings = read_settings(app["config"])
-    assert settings.config == Config.of(protocols="mix2fld", computing_time="measured")
+    assert settings.config == Config.of(
+        **PRESETS["robust"], protocols="mix2fld", computing_time="measured"
+    )
 
 
 @pytest.mark.parametrize(

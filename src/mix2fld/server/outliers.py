@@ -20,9 +20,9 @@ def far_uploads(inbox: Mapping[int, Upload]) -> dict[int, float]:
     """Devices whose upload lies far from the middle of all, and how many times the median does."""
     devices = sorted(inbox)
     kinds = {kind_of(inbox[device].value) for device in devices}
-    if len(devices) < FEWEST or len(kinds) > 1 or None in kinds:
-        return {}
     values = [inbox[device].value for device in devices]
+    if len(devices) < FEWEST or len(kinds) > 1 or None in kinds or not _same_shapes(values):
+        return {}
     least = 0.0
     if kinds == {"outputs"}:
         distances, least = _between_outputs(np.stack(values)), FAR_OUTPUTS
@@ -42,6 +42,13 @@ def kind_of(value: Any) -> str | None:
     if isinstance(value, tuple):
         return "weights"
     return "outputs" if isinstance(value, np.ndarray) and value.ndim == 2 else None
+
+
+def _same_shapes(values: list[Any]) -> bool:
+    """Whether the values can be compared: a custom payload may carry some entries of many."""
+    tensors = [value.tensors if isinstance(value, Update) else value for value in values]
+    shapes = {tuple(np.shape(part) for part in value) for value in tensors}
+    return len(shapes) == 1
 
 
 def _middle(values: list[Tensors]) -> Tensors:
