@@ -10,6 +10,8 @@ import mix2fld
 from mix2fld.config import PRESETS, Config
 from mix2fld.device.attacks import mislabel, plant_backdoor
 from mix2fld.errors import InputError
+from mix2fld.learning.replay import REPLAY
+from mix2fld.round.one_round import run_round
 from mix2fld.runs.loop import Watcher
 from mix2fld.runs.simulation import make_simulation, resume_run
 from mix2fld.server.seed_judge import NOTHING_JUDGED, judge_seeds
@@ -131,6 +133,18 @@ def test_seeds_that_come_later_are_judged_with_all_others() -> None:
     spoilt = {**seeds, 2: mislabel(seeds[2], BARS)}
     assert judge_seeds({d: spoilt[d] for d in (1, 2)}, task).left_out == ()
     assert judge_seeds(spoilt, task).left_out == (2,)
+
+
+def test_seeds_that_are_left_out_are_not_replayed() -> None:
+    """Murmur-Mix multicasts the seeds that it holds: those of an attacker reach no device."""
+    attack = {"attack": "seed-label-shift", "attackers": 1}
+    simulation = make_simulation(config_of(protocols="murmur-mix", **attack), bars())
+    state, info = run_round(*simulation, simulation.start())
+    (bad,) = info.seeds["left_out"]
+    assert set(state.server.seeds) == set(range(6))
+    for device in range(6):
+        held = state.devices[device][REPLAY]["held"]
+        assert np.flatnonzero(~held).tolist() == [bad]
 
 
 def test_a_bad_choice_is_named() -> None:
