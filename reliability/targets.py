@@ -270,8 +270,9 @@ def _info(number: int) -> RoundInfo:
         seconds={"communication": 1 / 7, "computing": 1 / 3},
         change=None,
         converged=False,
-        seeds={"devices": 1, "samples": 2, "distinct_groups": 0, "left_out": []},
+        seeds={"devices": 1, "samples": 2, "distinct_groups": 0},
         suspects=[{"device": 1, "upload": "weights", "times": 4.5}],
+        left_out=[1],
         quorum={"needed": 0, "arrived": 1, "repeats": 0, "met": True},
         joules={
             **dict.fromkeys(("transmit", "receive", "computing", "idle"), 0.5),

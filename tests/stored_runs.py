@@ -59,13 +59,9 @@ class Replay:
             file.write(data)
 
 
-NEW_IN_ROUNDS = {"slowest", "quorum", "joules", "suspects"}
-NEW_IN_SEEDS = {"left_out"}
+NEW_IN_ROUNDS = {"slowest", "quorum", "joules", "suspects", "left_out"}
 
 
 def as_kept(rounds: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Rounds without what formats 1 and 2 do not say."""
-    kept = [{k: v for k, v in info.items() if k not in NEW_IN_ROUNDS} for info in rounds]
-    for info in kept:
-        info["seeds"] = {k: v for k, v in info["seeds"].items() if k not in NEW_IN_SEEDS}
-    return kept
+    return [{k: v for k, v in info.items() if k not in NEW_IN_ROUNDS} for info in rounds]

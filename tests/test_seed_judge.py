@@ -102,7 +102,7 @@ def test_the_student_is_spared_and_the_record_says_so(protocol: str) -> None:
     first, *later = result.rounds
     (suspect,) = [s for s in first["suspects"] if s["upload"] == "seeds"]
     assert suspect["agreement"] < 0.5 * suspect["typical"]
-    assert all(info["seeds"]["left_out"] == [suspect["device"]] for info in (first, *later))
+    assert all(info["left_out"] == [suspect["device"]] for info in (first, *later))
     assert not [s for info in later for s in info["suspects"] if s["upload"] == "seeds"]
     learning, clock = config.learning, config.clock
     judged = first["seconds"]["computing"] - later[0]["seconds"]["computing"]
@@ -140,7 +140,7 @@ def test_seeds_that_are_left_out_are_not_replayed() -> None:
     attack = {"attack": "seed-label-shift", "attackers": 1}
     simulation = make_simulation(config_of(protocols="murmur-mix", **attack), bars())
     state, info = run_round(*simulation, simulation.start())
-    (bad,) = info.seeds["left_out"]
+    (bad,) = info.left_out
     assert set(state.server.seeds) == set(range(6))
     for device in range(6):
         held = state.devices[device][REPLAY]["held"]

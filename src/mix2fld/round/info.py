@@ -87,13 +87,15 @@ class RoundInfo:
     change: float | None
     """What the stopping rule compares with the tolerance."""
     converged: bool
-    seeds: dict[str, Any]
+    seeds: dict[str, int]
     quorum: dict[str, Any]
     """Uploads needed and arrived, how often they were repeated, and whether it was met."""
     joules: dict[str, Any]
     """transmit, receive, computing and idle: of all devices; devices: those that are measured."""
     suspects: list[dict[str, Any]] = field(default_factory=list)
     """Devices whose upload lies far from the rest, and how far."""
+    left_out: list[int] = field(default_factory=list)
+    """Devices whose seeds were judged and are not used."""
 
 
 class Measured(NamedTuple):
@@ -154,11 +156,11 @@ def record(seen: Observed, measured: Measured, scenario: Scenario) -> RoundInfo:
             "devices": len(after.server.seeds),
             "samples": 0 if seed_set is None else len(seed_set.targets),
             "distinct_groups": 0 if seed_set is None else seed_set.distinct_groups,
-            "left_out": [] if seed_set is None else list(seed_set.left_out),
         },
         quorum={**quorum._asdict(), "met": quorum.met},
         joules=_joules(seen, scenario),
         suspects=list(suspects),
+        left_out=[] if seed_set is None else list(seed_set.left_out),
     )
 
 
