@@ -75,7 +75,9 @@ def _taken_back(
     """Why the run stops; the round that made the refused model is no longer part of it."""
     reasons = [str(error)]
     if rounds:
-        reasons += [f"in round {len(rounds)}, {in_words(s)}" for s in rounds[-1]["suspects"]]
+        reasons += [
+            f"in round {len(rounds)}, {in_words(s)}" for s in rounds[-1].get("suspects", ())
+        ]
     if folder is not None and rounds:
         folder.take_back_round()
         reasons.append(f"the model before round {len(rounds)} is kept")

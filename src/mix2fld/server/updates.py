@@ -24,8 +24,9 @@ def add_mean_update(
     if not inbox:
         return state
     defence = task.config.defence
-    still = tuple(np.zeros(shape, np.float32) for shape in task.dims.weight_shapes)
-    mean = combine_weights(as_tensors(inbox), still, defence)
+    uploads = as_tensors(inbox)
+    still = tuple(np.zeros_like(part) for part in uploads[min(uploads)].value)
+    mean = combine_weights(uploads, still, defence)
     norms = [inbox[device].value.norm for device in sorted(inbox)]
     squared = np.mean if defence.aggregation == "mean" else np.median
     longest = task.config.updates.step_limit * math.sqrt(squared(np.square(norms)))
