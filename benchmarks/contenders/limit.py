@@ -17,6 +17,7 @@ import mix2fld.models.native
 from benchmarks.machine import cpu_flags
 from benchmarks.work import CORES, LEARNING_RATE, Tensors, Work, mean_weights, paper_work
 from mix2fld.learning.losses import one_hot
+from mix2fld.models.native.library import FLAGS
 
 SOURCE = Path(mix2fld.models.native.__file__).with_name("small_cnn.c")
 SIZES = {"SIDE": 28, "CHANNELS": 1, "FIRST": 12, "SECOND": 6, "LABELS": 10}
@@ -61,7 +62,7 @@ def compiled() -> ctypes.CDLL:
         sizes = [f"-D{name}={size}" for name, size in {**SIZES, "LANES": lanes()}.items()]
         command = [
             compiler,
-            *mix2fld.models.native.FLAGS,
+            *FLAGS,
             *sizes,
             str(SOURCE),
             "-o",
