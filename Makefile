@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 BENCH := .venv-bench
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test test-deploy testbed check format reproduce ledger bench bench-growth clean report browser screenshots crash fuzz soak
+.PHONY: help install run test test-deploy testbed check format reproduce ledger bench bench-growth clean report browser screenshots crash fuzz soak package
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -76,6 +76,10 @@ fuzz: $(VENV)/.installed-test ## Fuzz every reader with 100,000 hostile inputs, 
 
 soak: install ## Run for an hour in one process; memory and open files must stay constant
 	nice -n 15 $(BIN)/python -m reliability.soak $(ARGS)
+
+package: install ## Build wheel and sdist, and try the wheel in clean environments of every Python here
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt build
+	$(BIN)/python -m reliability.packages $(ARGS)
 
 clean: ## Remove .venv and caches; runs are kept
 	rm -rf $(VENV) $(BENCH) .pytest_cache .mypy_cache .ruff_cache .hypothesis

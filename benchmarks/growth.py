@@ -64,12 +64,14 @@ def measure(name: str, value: int) -> dict[str, Any]:
         os.sched_setaffinity(0, cores[:value])  # before JAX counts them
     import resource
 
+    import numpy as np
+
     from mix2fld.config import Config
     from mix2fld.data import load_dataset
     from mix2fld.learning.losses import label_loss, one_hot
-    from mix2fld.learning.stepper import TestSet, Watch
+    from mix2fld.learning.stepper import Start, TestSet, Watch
     from mix2fld.models import mlp
-    from mix2fld.round.device_turn import local_draws, local_start
+    from mix2fld.round.device_turn import local_draws
     from mix2fld.runs.simulation import make_simulation
     from mix2fld.types import Samples
 
@@ -96,7 +98,8 @@ def measure(name: str, value: int) -> dict[str, Any]:
     stepper = task.stepper
     state, _ = simulation.run_round(simulation.start())
     held = stepper.hold(Samples(dataset.train_inputs, one_hot(dataset.train_labels, 10)))
-    starts = [local_start(device, 10) for device in state.devices]
+    nobody = np.zeros((10, 10), np.float32)
+    starts = [Start(device["weights"], nobody) for device in state.devices]
     seconds = []
     for number in range(2, 2 + REPEATS):
         draws = [

@@ -1,4 +1,4 @@
-"""Your own arrays: anything that fits a Dataset can be dealt out to devices and learned."""
+"""Your own arrays: anything that fits a Dataset can be partitioned among devices and learned."""
 
 import numpy as np
 

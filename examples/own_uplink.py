@@ -1,103 +1,77 @@
-"""A custom uplink: the largest entries of the *update*, with error feedback.
+"""A custom codec of updates: the entries that are at least half as large as the largest.
 
-A device sends what its weights moved by since the global model that it last received, and of that
-only the entries that are at least half as large as the largest. How many there are depends on the
-value, and so do the bits. What is left out waits in the device's state as a residual, and is added
-to the next update. If an upload is lost, nothing of it is: the residual still holds it.
+A codec turns an update into codes and back (``compress``, ``restore``), and codes into bits and
+back (``encode``, ``decode``, which trusts no one). ``Updates`` does the rest: what the update is
+counted from, and with feedback the residual of what was left out. How many entries are sent depends
+on the update, and so do the bits.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 import mix2fld
-from mix2fld.device.uplinks import Turn, Uplink
-from mix2fld.learning.task import Task
-from mix2fld.link.payloads import Encoded, PayloadError, Size, flatten_tensors, unflatten_tensors
-from mix2fld.server.steps import Inbox
-from mix2fld.types import Dimensions, Local, SeedSet, ServerState, State, Tensors
+from mix2fld.config import UpdateConfig
+from mix2fld.device.updates import Updates
+from mix2fld.link.payloads import Encoded, PayloadError, Restored, Size
+from mix2fld.types import Dimensions
+
+
+class Entries(NamedTuple):
+    """Some entries of all weights in one row."""
+
+    places: NDArray[np.uint32]
+    values: NDArray[np.float32]
 
 
 @dataclass(frozen=True)
-class LargestEntries:
+class LargeEntries:
     """A 32-bit count, then 32 bits for the place and 32 for the value of each entry."""
 
     share: float = 0.5
-    name: str = "largest entries"
+    name: str = "large entries"
 
     def size(self, dims: Dimensions) -> Size:
         return Size(32 + 64 * dims.num_weights, exact=False)
 
-    def encode(self, value: Tensors, dims: Dimensions) -> Encoded:
-        flat = flatten_tensors(value, dims)
-        kept = np.flatnonzero(np.abs(flat) >= self.share * np.abs(flat).max())
-        data = np.uint32(len(kept)).tobytes() + kept.astype("<u4").tobytes()
-        data += flat[kept].astype("<f4").tobytes()
+    def compress(
+        self, update: NDArray[np.float32], rng: np.random.Generator, room: int | None
+    ) -> Entries:
+        kept = np.flatnonzero(np.abs(update) >= self.share * np.abs(update).max())
+        return Entries(kept.astype(np.uint32), update[kept])
+
+    def restore(self, codes: Entries, rng: np.random.Generator, size: int) -> Restored:
+        update = np.zeros(size, np.float32)
+        update[codes.places] = codes.values
+        return Restored(update, captured=1.0)
+
+    def encode(self, value: Entries, dims: Dimensions) -> Encoded:
+        data = np.uint32(len(value.places)).tobytes() + value.places.astype("<u4").tobytes()
+        data += value.values.astype("<f4").tobytes()
         return Encoded(data, 8 * len(data))
 
-    def decode(self, data: bytes, dims: Dimensions) -> Tensors:
+    def decode(self, data: bytes, dims: Dimensions) -> Entries:
         count = int(np.frombuffer(data[:4], "<u4")[0]) if len(data) >= 4 else -1
         if len(data) != 4 + 8 * count:
             raise PayloadError(f"{self.name}: {len(data)} bytes for {count} entries")
-        places = np.frombuffer(data[4 : 4 + 4 * count], "<u4")
-        values = np.frombuffer(data[4 + 4 * count :], "<f4")
+        places = np.frombuffer(data[4 : 4 + 4 * count], "<u4").astype(np.uint32)
+        values = np.frombuffer(data[4 + 4 * count :], "<f4").astype(np.float32)
         if np.any(places >= dims.num_weights) or not np.isfinite(values).all():
             raise PayloadError(f"{self.name}: a place or a value that no weight has")
-        flat = np.zeros(dims.num_weights, np.float32)
-        flat[places] = values
-        return unflatten_tensors(flat, dims)
+        return Entries(places, values)
 
 
-@dataclass(frozen=True)
-class LargestOfUpdate(Uplink):
-    """``reference``: where the update is counted from; ``residual``: what was not sent so far."""
-
-    payload: LargestEntries = field(default_factory=LargestEntries)
-
-    def start(self, weights: Tensors) -> State:
-        return {"reference": weights, "residual": tuple(np.zeros_like(w) for w in weights)}
-
-    def value(self, state: State, local: Local, turn: Turn) -> Tensors:
-        return _sum(state["residual"], _difference(local.weights, state["reference"]))
-
-    def delivered(self, state: State, local: Local, read: Callable[[], Tensors]) -> State:
-        wanted = _sum(state["residual"], _difference(local.weights, state["reference"]))
-        return {"reference": local.weights, "residual": _difference(wanted, read())}
-
-    def replaced(self, state: State, weights: Tensors) -> State:
-        """The download takes the place of what was learned since: that must not get lost."""
-        since = _difference(state["weights"], state["reference"])
-        return {"reference": weights, "residual": _sum(state["residual"], since)}
-
-
-def add_mean_update(
-    state: ServerState, inbox: Inbox, seeds: SeedSet | None, task: Task, round_number: int
-) -> ServerState:
-    if not inbox:
-        return state
-    weights = task.common_weights if state.weights is None else state.weights
-    total = sum(upload.samples for upload in inbox.values())
-    for device in sorted(inbox):
-        share = np.float32(inbox[device].samples / total)
-        weights = tuple(w + share * u for w, u in zip(weights, inbox[device].value, strict=True))
-    return replace(state, weights=weights, updates=state.updates + 1)
-
-
-def _sum(one: Tensors, other: Tensors) -> tuple[NDArray[np.float32], ...]:
-    return tuple(a + b for a, b in zip(one, other, strict=True))
-
-
-def _difference(one: Tensors, other: Tensors) -> tuple[NDArray[np.float32], ...]:
-    return tuple(a - b for a, b in zip(one, other, strict=True))
+def large_entries(config: UpdateConfig, weights: int) -> LargeEntries:
+    """A codec may depend on the settings and on the number of weights; this one does not."""
+    return LargeEntries()
 
 
 LARGEST = replace(
-    mix2fld.PROTOCOLS["fl"],
+    mix2fld.PROTOCOLS["topk"],
     title="FL, largest",
-    uplink=LargestOfUpdate(),
-    server_step=add_mean_update,
+    uplink=Updates(large_entries, feedback=True),
 )
 
 if __name__ == "__main__":

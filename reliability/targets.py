@@ -43,7 +43,7 @@ from mix2fld.runs.folder import RunFolder
 from mix2fld.runs.reader import read_run
 from mix2fld.runs.records import DamagedError
 from mix2fld.runs.trees import difference, take_apart
-from mix2fld.types import Dimensions, Seeds, ServerState
+from mix2fld.types import Dimensions, SampleFormat, Seeds, ServerState
 
 sys.path.append(str(Path(__file__).parent.parent / "tests"))
 from dataset_files import FORMATS, TEST, TRAIN, make_info, tar_of
@@ -81,8 +81,10 @@ def _accepts_config(data: bytes) -> bool:
 
 # --- payload ----------------------------------------------------------------------------------
 
-_DIMS = Dimensions(((3, 2), (4,)), 3, (2, 2, 1), 2, 8)
-_FLOAT_DIMS = Dimensions(((3, 2), (4,)), 3, (2, 2, 1), 2, 32)
+_SHAPE = (2, 2, 1)
+_DIMS = Dimensions(((3, 2), (4,)), 3, SampleFormat(_SHAPE), 2, 8, _SHAPE)
+_FLOAT_DIMS = replace(_DIMS, seed_bits=32)
+_SIGNAL_DIMS = replace(_DIMS, samples=SampleFormat(_SHAPE, "float32", -2.0, 3.0), seed_bits=11)
 _PAYLOADS = (
     (Weights(), _DIMS),
     (Weights(8), _DIMS),
@@ -91,6 +93,7 @@ _PAYLOADS = (
     (Outputs(partial_rows=True), _DIMS),
     (SeedSamples(1), _DIMS),
     (SeedSamples(2), _FLOAT_DIMS),
+    (SeedSamples(2), _SIGNAL_DIMS),
 )
 
 
@@ -100,7 +103,9 @@ def _payload_seeds() -> list[bytes]:
     outputs = np.full((3, 3), 1 / 3, np.float32)
     bytes_seeds = Seeds(rng.integers(0, 256, (2, 2, 2, 1), np.uint8), np.zeros((2, 1), np.int32))
     float_seeds = Seeds(np.ones((2, 2, 2, 1), np.float32), np.ones((2, 2), np.int32))
-    values = (weights, weights, weights, outputs, outputs, bytes_seeds, float_seeds)
+    codes = rng.integers(0, 2**11, (2, 2, 2, 1), np.uint16)
+    signal_seeds = Seeds(codes, np.ones((2, 2), np.int32))
+    values = (weights, weights, weights, outputs, outputs, bytes_seeds, float_seeds, signal_seeds)
     return [
         bytes([number]) + payload.encode(value, dims).data  # type: ignore[arg-type]
         for number, ((payload, dims), value) in enumerate(zip(_PAYLOADS, values, strict=True))
@@ -248,13 +253,19 @@ def _info(number: int) -> RoundInfo:
     counts = {"attempted": 2, "delivered": 1, "devices": [0]}
     return RoundInfo(
         round=number,
-        accuracy={"devices": [number / 9, 0.5], "reference": 0.5, "global": None},
+        accuracy={
+            "devices": [number / 9, 0.5],
+            "measured": [0, 1],
+            "reference": 0.5,
+            "global": None,
+        },
         curve=[],
         asked=[0, 1],
         uploads=counts,
         downloads=counts,
         bits={"up": 8, "down": 9},
         slots={"up": 1, "down": 2},
+        slowest={"device": 1, "seconds": 1 / 3},
         seconds={"communication": 1 / 7, "computing": 1 / 3},
         change=None,
         converged=False,

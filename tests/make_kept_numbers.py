@@ -31,6 +31,7 @@ MNIST = {
     "inverse_samples": 20,
 }
 FIELDS = ("round", "accuracy", "curve", "bits", "slots", "seconds", "change", "converged", "seeds")
+ACCURACIES = ("devices", "reference", "global")
 
 
 def numbers_of(result: Any) -> list[dict[str, Any]]:
@@ -38,6 +39,7 @@ def numbers_of(result: Any) -> list[dict[str, Any]]:
     return [
         {
             **{name: info[name] for name in FIELDS},
+            "accuracy": {name: info["accuracy"][name] for name in ACCURACIES},
             "uploads": [info["uploads"]["attempted"], info["uploads"]["delivered"]],
             "downloads": [info["downloads"]["attempted"], info["downloads"]["delivered"]],
         }

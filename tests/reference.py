@@ -7,7 +7,7 @@ the partition, the initial weights and the order in which groups are tried are g
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from math import ceil, log2
+from math import ceil, exp, log2
 
 import numpy as np
 from numpy.linalg import norm
@@ -15,12 +15,16 @@ from numpy.typing import NDArray
 
 from mix2fld.config import Config
 from mix2fld.streams import stream
+from reference_codecs import Coded, Memory, as_row, coded, like_weights, mean_update
 from reference_equations import (
     Outputs,
     Sample,
     Seed,
     all_groups,
+    enlarged,
     learn,
+    learning_rate,
+    logit_offset,
     mean_outputs,
     mean_weights,
     mixed_seeds,
@@ -29,9 +33,11 @@ from reference_equations import (
     soft_label,
     unmix,
 )
-from reference_networks import Network, Weights
+from reference_networks import Floats, Network, Weights
 
 WEIGHT_BITS = {"fl": 32, "fl8": 8, "fl4": 4}
+FEEDBACK = {"topk": True, "stc": True, "sign": True, "eden": False, "murmur": False}
+"""Protocols that upload updates, and whether what they leave out is sent later."""
 MAKE_SEEDS = {"fld": raw_seeds, "mixfld": mixed_seeds, "mix2fld": mixed_seeds}
 
 
@@ -43,6 +49,7 @@ class State:
     weights: list[Weights]
     teachers: list[Outputs]
     seeds_due: list[bool]
+    memories: list[Memory] = field(default_factory=list)  # of devices that upload updates
     seeds: dict[int, list[Seed]] = field(default_factory=dict)
     global_weights: Weights | None = None
     global_outputs: Outputs | None = None
@@ -62,6 +69,7 @@ class Record:
     listening: int  # devices of this round and of the next, who take the multicast
     bits: tuple[int, int]  # up: of all devices; down: of the one multicast
     slots: tuple[int, int]
+    slowest: int
     change: float | None
 
 
@@ -112,6 +120,10 @@ class Reference:
             weights=self.initial_weights,
             teachers=[[None] * self.num_labels] * devices,
             seeds_due=[self.protocol in MAKE_SEEDS] * devices,
+            memories=[
+                Memory(as_row(w), 0 * as_row(w), FEEDBACK.get(self.protocol, False))
+                for w in self.initial_weights
+            ],
         )
 
     def run_round(self, before: State) -> tuple[State, Record]:
@@ -124,7 +136,10 @@ class Reference:
         weights = list(before.weights)
         for d in asked:
             weights[d] = phases[d][0]
-        bits_up = [self.upload_bits(before.seeds_due[d]) if d in asked else 0 for d in devices]
+        updates = {d: self.coded_update(d, p, before, phases[d][0]) for d in asked}
+        bits_up = [
+            self.upload_bits(before.seeds_due[d], updates[d]) if d in asked else 0 for d in devices
+        ]
         uploads = self.transmit("uplink", p, bits_up)
         delivered = [d for d in devices if bits_up[d] and uploads[d] is not None]
         resent = list(before.seeds_due)
@@ -132,10 +147,14 @@ class Reference:
             if d in delivered or self.config.seeding.lost_seeds == "drop":
                 resent[d] = False
         after = replace(
-            self.server_step(before, p, {d: phases[d] for d in delivered}),
+            self.server_step(before, p, {d: phases[d] for d in delivered}, updates),
             round=p,
             seeds_due=resent,
         )
+        memories = list(before.memories)
+        for d in delivered:
+            if update := updates[d]:
+                memories[d] = memories[d].delivered(as_row(weights[d]), update.update)
 
         updated = after.updates > before.updates
         again = channel.no_uploads == "rebroadcast" and after.updates > 0
@@ -147,6 +166,8 @@ class Reference:
         for d in devices:
             if bits_down[d] and downloads[d] is not None:
                 if after.global_weights is not None:
+                    downloaded = as_row(after.global_weights)
+                    memories[d] = memories[d].replaced(as_row(weights[d]), downloaded)
                     weights[d] = after.global_weights
                 elif after.global_outputs is not None:  # FD
                     teachers[d] = after.global_outputs
@@ -156,8 +177,9 @@ class Reference:
             after,
             weights=weights,
             teachers=teachers,
+            memories=memories,
             communication=before.communication + sum(slots) * channel.slot_ms / 1000,
-            computing=before.computing + self.computing_seconds(updated),
+            computing=before.computing + self.computing_seconds(asked, updated),
         )
         return after, Record(
             asked=asked,
@@ -167,6 +189,7 @@ class Reference:
             listening=len(audience),
             bits=(sum(bits_up), max(bits_down)),
             slots=slots,
+            slowest=max(asked, key=lambda d: (self.step_us(d), -d)),
             change=relative_change(before, after),
         )
 
@@ -187,13 +210,37 @@ class Reference:
         samples = self.samples[device]
         draws = self.draws(len(samples), self.config.learning.local_steps, "draws", p, device)
         teacher = state.teachers[device] if self.protocol == "fd" else None
-        weights = state.weights[device]
-        return learn(self.network, weights, samples, draws, teacher, self.config.learning)
+        weights, learning = state.weights[device], self.config.learning
+        rate = learning_rate(learning, p, self.config.rounds)
+        learning = learning.model_copy(update={"learning_rate": rate})
+        offset = logit_offset(samples, learning)
+        return learn(self.network, weights, samples, draws, teacher, learning, offset)
 
-    def server_step(self, state: State, p: int, inbox: dict[int, tuple[Weights, Outputs]]) -> State:
+    def coded_update(self, d: int, p: int, state: State, trained: Weights) -> Coded | None:
+        """What a device that uploads updates sends."""
+        if self.protocol not in FEEDBACK:
+            return None
+        rng = stream(self.config.seed[0], "update", p, d)
+        wanted = state.memories[d].wanted(as_row(trained))
+        return coded(self.protocol, wanted, rng, self.config.updates)
+
+    def server_step(
+        self,
+        state: State,
+        p: int,
+        inbox: dict[int, tuple[Weights, Outputs]],
+        updates: dict[int, Coded | None],
+    ) -> State:
         """Lines 8 to 10, for what was delivered."""
         if self.protocol == "isolated" or not inbox:
             return state
+        if self.protocol in FEEDBACK:
+            last = state.global_weights or self.student(p)
+            sizes = [len(self.samples[d]) for d in inbox]
+            arrived = [updates[d] for d in inbox]
+            step = mean_update(arrived, sizes, self.config.updates.step_limit)
+            moved = like_weights(as_row(last) + step, last)
+            return replace(state, global_weights=moved, updates=state.updates + 1)
         if self.protocol in WEIGHT_BITS:
             uploads = [self.as_uploaded(weights) for weights, _ in inbox.values()]
             mean = mean_weights(uploads, [len(self.samples[d]) for d in inbox])
@@ -235,12 +282,13 @@ class Reference:
         if not pool:
             return []
         if self.protocol == "fld":
-            return [(seed.image, np.eye(labels)[seed.labels[0]]) for seed in pool]
+            hard = [np.eye(labels)[seed.labels[0]] for seed in pool]
+            return [(self.large(seed.image), label) for seed, label in zip(pool, hard, strict=True)]
         if self.protocol == "mixfld":
             soft = [soft_label(seed.labels, config.ratios, labels) for seed in pool]
             if config.mixed_labels == "hard":
                 soft = [np.eye(labels)[np.argmax(label)] for label in soft]
-            return [(seed.image, label) for seed, label in zip(pool, soft, strict=True)]
+            return [(self.large(seed.image), label) for seed, label in zip(pool, soft, strict=True)]
         per = len(self.samples) if config.inverse_count == "per-device" else 1
         total = per * config.inverse_samples
         groups = self.choose_groups(pool, ceil(total / len(config.ratios)))
@@ -249,9 +297,15 @@ class Reference:
             for group in groups
             for label in pool[group[0]].labels
         ]
+        unmixed = [(self.large(image), label) for image, label in unmixed]
         if config.inverse_clip:
             unmixed = [(np.clip(image, 0, 1), label) for image, label in unmixed]
         return unmixed[:total]
+
+    def large(self, image: Floats) -> Floats:
+        """A seed at the size of a sample."""
+        pooling = self.config.seeding.seed_pooling
+        return image if pooling == 1 else enlarged(image, pooling)
 
     def choose_groups(self, pool: list[Seed], wanted: int) -> list[tuple[int, ...]]:
         """Distinct valid groups, as many as there are or as are wanted, then the same again."""
@@ -268,19 +322,21 @@ class Reference:
             return weights
         return {name: quantise(w, w.min(), w.max(), bits) for name, w in weights.items()}
 
-    def upload_bits(self, with_seeds: bool) -> int:
+    def upload_bits(self, with_seeds: bool, update: Coded | None) -> int:
         """B_up; a seed's labels are charged with its pixels."""
         if self.protocol == "isolated":
             return 0
+        if update is not None:
+            return update.bits
         if self.protocol in WEIGHT_BITS:
             tensors, bits = self.initial_weights[0].values(), WEIGHT_BITS[self.protocol]
             ends = 0 if bits == 32 else 2 * 32 * len(tensors)
             return bits * sum(w.size for w in tensors) + ends
         config = self.config.seeding
-        pixels = self.samples[0][0][0].size
+        pixels = self.samples[0][0][0].size // config.seed_pooling**2
         mixed = 1 if self.protocol == "fld" else len(config.ratios)
-        seed_bits = config.seed_bits_per_pixel * pixels + mixed * ceil(log2(self.num_labels))
-        return 32 * self.num_labels**2 + with_seeds * config.seed_samples * seed_bits
+        each = config.seed_bits * pixels + mixed * ceil(log2(self.num_labels))
+        return 32 * self.num_labels**2 + with_seeds * config.seed_samples * each
 
     def download_bits(self) -> int:
         """B_dn: outputs in FD, weights elsewhere."""
@@ -311,11 +367,19 @@ class Reference:
             slots.append(t if received >= bits[d] else None)
         return slots
 
-    def computing_seconds(self, updated: bool) -> float:
+    def step_us(self, device: int) -> float:
+        """What a step takes on a device: as stated, times exp(sigma z) with z drawn for each."""
+        clock, devices = self.config.clock, len(self.samples)
+        stated = clock.device_step_us
+        one = stated if isinstance(stated, float) else stated[device]
+        z = stream(self.config.seed[0], "device speeds").standard_normal(devices)[device]
+        return one * exp(clock.device_step_spread * z)
+
+    def computing_seconds(self, asked: list[int], updated: bool) -> float:
         """Decision 13: a stated cost for each step of a device, and of the server's student."""
         learning, clock = self.config.learning, self.config.clock
         converted = updated and self.protocol in MAKE_SEEDS
-        device_us = learning.local_steps * clock.device_step_us
+        device_us = learning.local_steps * max(self.step_us(d) for d in asked)
         server_us = learning.server_steps * clock.server_step_us if converted else 0.0
         return (device_us + server_us) * 1e-6
 

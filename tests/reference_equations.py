@@ -74,6 +74,32 @@ def learn(
     return weights, [np.mean(outputs, axis=0) if outputs else None for outputs in seen]
 
 
+def logit_offset(samples: list[Sample], config: LearningConfig) -> Floats | None:
+    """Logit adjustment: tau times the log of the share of each label, at least the floor."""
+    tau = 0.0 if config.logit_adjustment == "auto" else config.logit_adjustment
+    counts = combine([1.0] * len(samples), [label for _, label in samples])
+    shares = [max(count / len(samples), config.prior_floor) for count in counts]
+    return tau * np.log(shares) if tau else None
+
+
+def learning_rate(config: LearningConfig, p: int, rounds: int) -> float:
+    """The rate of round p: from each round to the next it changes by the same factor."""
+    if config.final_learning_rate == "auto":
+        return config.learning_rate
+    ratio = (config.final_learning_rate / config.learning_rate) ** (1 / (rounds - 1))
+    rate = config.learning_rate
+    for _ in range(1, p):
+        rate *= ratio
+    return rate
+
+
+def model_in_use(before: Weights, after: Weights, config: LearningConfig) -> Weights:
+    """What a device is tested with after its local phase."""
+    if config.device_model != "mean":
+        return after
+    return {name: combine([0.5, 0.5], [before[name], after[name]]) for name in after}
+
+
 def d_psi(output: Floats, label: Floats, teacher: Outputs, config: LearningConfig) -> Floats:
     """Gradient of psi = -sum_m G_m log F_m with respect to the logits; G of an unknown label is 0.
 
@@ -100,7 +126,38 @@ def raw_seeds(
 ) -> list[Seed]:
     """FLD: N_S different samples of the device."""
     chosen = rng.choice(len(samples), size=config.seed_samples, replace=False)
-    return [Seed(device, samples[i][0], (int(np.argmax(samples[i][1])),)) for i in chosen]
+    return [
+        Seed(device, carried(samples[i][0], config), (int(np.argmax(samples[i][1])),))
+        for i in chosen
+    ]
+
+
+def carried(image: Floats, config: SeedingConfig) -> Floats:
+    """What a seed carries of an image: means of squares of pixels, on 2^bits levels."""
+    s, (height, width, channels) = config.seed_pooling, image.shape
+    small = np.zeros((height // s, width // s, channels))
+    for y in range(height // s):
+        for x in range(width // s):
+            small[y, x] = combine(
+                [1 / s**2] * s**2,
+                list(image[s * y : s * y + s, s * x : s * x + s].reshape(-1, channels)),
+            )
+    return small if config.seed_bits == 32 else quantise(small, 0, 1, config.seed_bits)
+
+
+def enlarged(small: Floats, s: int) -> Floats:
+    """Bilinear interpolation: a mean stands in the middle of its square, edges are continued."""
+    height, width, channels = small.shape
+    image = np.zeros((height * s, width * s, channels))
+    for y in range(height * s):
+        for x in range(width * s):
+            v = min(max((y + 0.5) / s - 0.5, 0), height - 1)
+            u = min(max((x + 0.5) / s - 0.5, 0), width - 1)
+            for j in range(height):
+                for i in range(width):
+                    share = max(0, 1 - abs(v - j)) * max(0, 1 - abs(u - i))
+                    image[y, x] += share * small[j, i]
+    return image
 
 
 def mixed_seeds(
@@ -120,9 +177,7 @@ def mixed_seeds(
             mixed.append(others[rng.integers(len(others))])
         first = labels[mixed[0]]
         mixed.sort(key=lambda i: (labels[i] < first, labels[i]))
-        image = combine(config.ratios, [samples[i][0] for i in mixed])
-        if config.seed_bits_per_pixel == 8:
-            image = np.rint(255 * image) / 255
+        image = carried(combine(config.ratios, [samples[i][0] for i in mixed]), config)
         seeds.append(Seed(device, image, tuple(labels[i] for i in mixed)))
     return seeds
 

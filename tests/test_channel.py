@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from mix2fld.config import ChannelConfig
+from mix2fld.config import ChannelConfig, Config
 from mix2fld.errors import InputError
 from mix2fld.link import LINKS, Direction, IdealLink, RayleighLink, check_delivery, make_link
 from mix2fld.types import Delivery
@@ -182,9 +182,9 @@ def test_fading_is_independent_across_slots_and_devices():
 
 
 def test_make_link():
-    assert make_link(ChannelConfig(), 10) == paper_link()
+    assert make_link(Config(), 10) == paper_link()
     assert {"rayleigh", "ideal"} <= LINKS.keys()
-    ideal = make_link(ChannelConfig(link="ideal", slot_ms=2.0), 10)
+    ideal = make_link(Config.of(link="ideal", slot_ms=2.0), 10)
     assert isinstance(ideal, IdealLink)
     assert ideal.slot_seconds == 0.002
     delivery = ideal.deliver("uplink", np.array([0, 10**12]), np.random.default_rng(0))
@@ -194,12 +194,12 @@ def test_make_link():
 
 def test_an_unknown_link_is_named():
     with pytest.raises(InputError, match=r"link = 'raylegh'.*did you mean 'rayleigh'"):
-        make_link(ChannelConfig(link="raylegh"), 10)
+        make_link(Config.of(link="raylegh"), 10)
 
 
 def test_a_link_of_the_registry_is_made_by_its_name(monkeypatch):
     monkeypatch.setitem(LINKS, "quick", lambda config, devices: IdealLink(max_slots=devices))
-    assert make_link(ChannelConfig(link="quick"), 7) == IdealLink(max_slots=7)
+    assert make_link(Config.of(link="quick"), 7) == IdealLink(max_slots=7)
 
 
 @pytest.mark.parametrize(

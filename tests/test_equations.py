@@ -8,18 +8,19 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from mix2fld.config import ChannelConfig, Config, LearningConfig, SeedingConfig, mixing_condition
-from mix2fld.data.samples import mix
+from mix2fld.config import ChannelConfig, Config, LearningConfig, mixing_condition
+from mix2fld.data.samples import Coding, mix
 from mix2fld.device.seeds import mixed_samples
 from mix2fld.learning.losses import Loss, distillation_loss, label_loss
 from mix2fld.learning.make_task import make_task
 from mix2fld.learning.sgd import Learner, Run, begin_steps, sgd_steps
 from mix2fld.learning.stepper import local_result
+from mix2fld.learning.task import Sizes, dimensions
 from mix2fld.link import RayleighLink
-from mix2fld.round.clock import Clock
+from mix2fld.round.clock import Clock, Slowest
 from mix2fld.round.info import Measured, Observed, Transfer, record
 from mix2fld.round.state import Roster, RunState
-from mix2fld.runs.simulation import run
+from mix2fld.runs.simulation import make_simulation, run
 from mix2fld.server import aggregate
 from mix2fld.server.convergence import relative_change
 from mix2fld.server.conversion import convert
@@ -32,9 +33,10 @@ from mix2fld.server.inverse_mixup import (
     unmix,
 )
 from mix2fld.server.seed_sets import soft_labels
-from mix2fld.types import Delivery, Model, SeedSet, ServerState, Upload
+from mix2fld.types import Delivery, Model, SampleFormat, Samples, SeedSet, ServerState, Upload
 from toys import toy_config, toy_dataset
 
+PIXEL = SampleFormat((1, 1, 1))
 ONE_PIXEL = Model(
     "one pixel",
     lambda key: jnp.zeros((1, 2)),
@@ -58,8 +60,7 @@ def steps(
     return sgd_steps(
         learner,
         loss,
-        jnp.asarray(pixels, jnp.uint8)[:, None, :, None],
-        jnp.asarray(labels, jnp.float32),
+        (Samples(jnp.asarray(pixels, jnp.uint8)[:, None, :, None], jnp.float32(labels)),),
         Run(begun, jnp.asarray(teacher, jnp.float32), jnp.asarray(draws)),
     ).phase
 
@@ -184,8 +185,9 @@ def test_eq_5_converts_with_hard_and_soft_labels(
     config = Config.of(
         server_steps=1, learning_rate=1.0, distillation_weight=0.5, soft_label_teacher=teacher
     )
-    task = make_task(config, (1, 1, 1), 2, ONE_PIXEL)
-    seeds = SeedSet(np.ones((1, 1, 1, 1), np.float32), np.array([label], np.float32), 0)
+    task = make_task(config, PIXEL, 2, ONE_PIXEL)
+    image = np.ones((1, 1, 1, 1), np.float32)
+    seeds = SeedSet(np.array([label], np.float32), lambda rows: image[rows])
     outputs = np.array([[0.9, 0.1], [0.3, 0.7]], np.float32)
     (weights,) = convert(None, outputs, seeds, task, 1)
     assert_allclose(weights, [expected], rtol=1e-6)
@@ -208,8 +210,9 @@ def test_eq_6_of_two_samples_is_rounded_to_what_is_sent(
     bits: int, both_ways: dict[tuple[int, int], list[float]]
 ) -> None:
     images = np.array([[[100, 1, 7]], [[200, 9, 9]]], np.uint8)[..., None]
-    config = SeedingConfig(seed_samples=20, mixing_ratio=0.1, seed_bits_per_pixel=bits)
-    seeds = mixed_samples(np.random.default_rng(0), images, np.array([0, 1], np.int32), config)
+    config = Config.of(seed_samples=20, mixing_ratio=0.1, seed_bits=bits)
+    sizes = Sizes(config, dimensions(config.seeding, SampleFormat((1, 3, 1)), 2))
+    seeds = mixed_samples(np.random.default_rng(0), images, np.array([0, 1], np.int32), sizes)
     assert {tuple(labels) for labels in seeds.labels.tolist()} == both_ways.keys()
     unit = 1 if bits == 8 else 255
     for image, labels in zip(seeds.inputs, seeds.labels.tolist(), strict=True):
@@ -263,7 +266,7 @@ def test_eq_7_restores_samples_that_both_devices_mixed() -> None:
     groups = find_groups(pool, 10, np.random.default_rng(0))
     assert groups.members.tolist() == [[0, 1]]
     assert groups.labels.tolist() == [[3, 5]]
-    restored = unmix(pool, groups, (0.1, 0.9))
+    restored = unmix(pool, groups, (0.1, 0.9), Coding(PIXEL, 8))
     assert_allclose(255 * restored.ravel(), [10, 200], rtol=1e-6)
 
 
@@ -276,7 +279,9 @@ def test_eq_7_of_samples_that_differ_restores_none() -> None:
         device=np.array([0, 1]),
     )
     groups = Groups(np.array([[0, 1]]), np.array([[3, 5]], np.int32))
-    assert_allclose(255 * unmix(pool, groups, (0.1, 0.9)).ravel(), [19, 199], rtol=1e-6)
+    assert_allclose(
+        255 * unmix(pool, groups, (0.1, 0.9), Coding(PIXEL, 8)).ravel(), [19, 199], rtol=1e-6
+    )
 
 
 def test_groups_never_pair_a_device_with_itself() -> None:
@@ -355,8 +360,10 @@ def test_a_run_has_converged_below_the_tolerance_and_not_above(
     zeros = np.zeros(1, np.int64)
     roster = Roster(np.array([0.5]), zeros, zeros, zeros)
     before, after = (RunState(p, [{}], ServerState(), Clock(), roster) for p in (0, 1))
-    seen = Observed(before, (0,), Clock(), nobody, nobody, after, change)
-    info = record(seen, Measured([(10, 0.5)], None, None), reference=0, tolerance=0.05)
+    seen = Observed(before, {0: 0.0}, Slowest(0, 0.0), nobody, nobody, after, change)
+    config = toy_config(protocols="fl", devices=1, samples_per_device=40, tolerance=0.05)
+    scenario = make_simulation(config, toy_dataset()).scenario
+    info = record(seen, Measured([(10, 0.5)], None, None), scenario)
     assert info.converged is stops
     assert info.change == change
 

@@ -8,14 +8,14 @@ import pytest
 
 from mix2fld.config import Config
 from mix2fld.learning.losses import label_loss, one_hot
-from mix2fld.learning.sgd import Learner, begin_steps, sgd_steps
+from mix2fld.learning.sgd import Learner, Run, begin_steps, sgd_steps
 from mix2fld.learning.stepper import draw_samples
 from mix2fld.learning.xla import tensors_of
 from mix2fld.models import mlp
 from mix2fld.round.state import RunState
 from mix2fld.runs.simulation import Simulation, make_simulation, run
 from mix2fld.streams import stream
-from mix2fld.types import Tensors
+from mix2fld.types import Samples, Tensors
 from toys import LABELS, SIDE, toy_config, toy_dataset
 
 
@@ -47,8 +47,9 @@ def plain_sgd(config: Config, start: Tensors, images: Any, targets: Any, draws: 
         for layer, name in enumerate(names)
     }
     begun = begin_steps(learner, LABELS, tree)
-    run = begun, jnp.zeros((LABELS, LABELS)), jnp.asarray(draws)
-    steps = sgd_steps(learner, label_loss, jnp.asarray(images), jnp.asarray(targets), run)
+    sets = (Samples(jnp.asarray(images), jnp.asarray(targets)),)
+    run = Run(begun, jnp.zeros((LABELS, LABELS)), jnp.asarray(draws))
+    steps = sgd_steps(learner, label_loss, sets, run)
     return tensors_of(steps.phase.weights)
 
 
@@ -124,7 +125,9 @@ def test_many_bits_of_quantisation_approach_full_precision() -> None:
 
 def test_inverse_mixup_of_one_shared_pair_gives_the_raw_samples_back() -> None:
     """Devices that hold the same two samples mix the same pair; undoing it leaves the raw ones."""
+    from mix2fld.data.samples import Coding
     from mix2fld.server.inverse_mixup import Groups, Pool, unmix
+    from mix2fld.types import SampleFormat
 
     raw = np.array([[10.0, 200.0], [250.0, 30.0]])
     ratios = (0.2, 0.8)
@@ -135,7 +138,8 @@ def test_inverse_mixup_of_one_shared_pair_gives_the_raw_samples_back() -> None:
         device=np.array([0, 1]),
     )
     groups = Groups(members=np.array([[0, 1]]), labels=np.array([[0, 1]], np.int32))
-    unmixed = unmix(pool, groups, ratios).reshape(2, 2) * 255
+    coding = Coding(SampleFormat((1, 2, 1)), 32)
+    unmixed = unmix(pool, groups, ratios, coding).reshape(2, 2) * 255
     np.testing.assert_allclose(unmixed, raw, atol=1e-3)
 
 

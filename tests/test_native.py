@@ -69,7 +69,9 @@ def test_steps_are_those_of_xla(shape: tuple[int, int, int], floats: bool, loss:
     images, targets, teacher, draws = map(jnp.asarray, work)
     start = begin_steps(learner, labels, model.init(jax.random.key(1)))
     by_xla = jax.jit(
-        lambda begun: sgd_steps(learner, loss, images, targets, Run(begun, teacher, draws))
+        lambda begun: sgd_steps(
+            learner, loss, (Samples(images, targets),), Run(begun, teacher, draws)
+        )
     )(start).phase
     ours = leaves(by_kernel(model, loss, work, distillation_weight=0.3))
     for one, other in zip(ours, leaves(by_xla), strict=True):

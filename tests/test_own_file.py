@@ -5,7 +5,9 @@ import pytest
 
 from mix2fld.config import DataConfig
 from mix2fld.data import dataset_sizes, load_dataset
+from mix2fld.data.own_file import read_device_file
 from mix2fld.errors import InputError
+from mix2fld.types import SampleFormat
 
 
 def own_arrays(**changed):
@@ -31,7 +33,7 @@ def test_own_file(tmp_path):
     assert np.array_equal(dataset.train_inputs[..., 0], own_arrays()["train_inputs"])
     assert dataset.test_labels.tolist() == [2, 1, 0]
     assert dataset.test_labels.dtype == np.int32
-    assert dataset_sizes(DataConfig(dataset=str(path))) == ((5, 4, 1), 3)
+    assert dataset_sizes(DataConfig(dataset=str(path))) == (SampleFormat((5, 4, 1)), 3)
 
 
 def test_own_file_with_keras_names_and_label_columns(tmp_path):
@@ -46,11 +48,17 @@ def test_own_file_with_keras_names_and_label_columns(tmp_path):
     ("changed", "message"),
     [
         ({"test_labels": None}, r"has no array 'test_labels' \(or 'y_test'\)"),
-        ({"train_inputs": np.zeros((6, 5, 4))}, "train_inputs is float64"),
-        ({"train_inputs": np.zeros((6, 5), np.uint8)}, r"train_inputs is uint8 of shape \[6, 5\]"),
+        ({"train_inputs": np.zeros((6, 5, 4))}, "test_inputs: uint8; those to train with are fl"),
+        ({"train_inputs": np.zeros(6, np.uint8)}, r"train_inputs: uint8\[6\]; must be samples"),
+        ({"train_inputs": np.full((6, 5, 4), "a")}, "train_inputs: <U1; must be uint8"),
         ({"train_inputs": np.zeros((5, 5, 4), np.uint8)}, "5 train_inputs but 6 train_labels"),
-        ({"test_inputs": np.zeros((3, 5, 5), np.uint8)}, "5 x 4 x 1 but test_inputs are 5 x 5 x 1"),
-        ({"test_inputs": np.zeros((0, 5, 4), np.uint8)}, "test_inputs is uint8 of shape"),
+        (
+            {"test_inputs": np.zeros((3, 5, 5), np.uint8)},
+            r"test_inputs: \[5, 5, 1\] each; those to train with",
+        ),
+        ({"test_inputs": np.zeros((0, 5, 4), np.uint8)}, "0 test_inputs but 3 test_labels"),
+        ({"value_range": np.array([0, 1])}, "only float32 samples have one"),
+        ({"train_sources": np.array([0, 1])}, "train_sources: int64"),
         ({"train_labels": np.arange(6.0)}, "train_labels is float64"),
         ({"train_labels": np.array([0, 1, 2, 0, 1, -1])}, "label -1"),
         (
@@ -87,3 +95,68 @@ def test_own_file_of_one_array(tmp_path):
         np.save(stream, np.zeros(3))
     with pytest.raises(InputError, match=r"must be a \.npz file of four"):
         load_own(tmp_path / "mine.npz")
+
+
+def signals(**changed):
+    rng = np.random.default_rng(1)
+    return own_arrays(
+        train_inputs=rng.normal(size=(6, 5, 4)), test_inputs=rng.normal(size=(3, 5, 4)), **changed
+    )
+
+
+def test_signals_with_all_that_is_recorded(tmp_path):
+    path = tmp_path / "mine.npz"
+    arrays = signals(
+        value_range=np.array([-3.0, 3.0]),
+        mean=np.arange(4.0),
+        std=np.arange(4.0) + 1,
+        train_sources=np.arange(6) // 2,
+        label_names=np.array(["run", "walk", "sit"]),
+    )
+    np.savez(path, **arrays)
+    data = load_own(path)
+    expected = SampleFormat(
+        (5, 4), "float32", -3.0, 3.0, (0.0, 1.0, 2.0, 3.0), (1.0, 2.0, 3.0, 4.0)
+    )
+    assert data.samples == expected
+    assert data.train_sources.tolist() == [0, 0, 1, 1, 2, 2]
+    assert data.label_names == ("run", "walk", "sit")
+    assert np.array_equal(data.train_inputs, arrays["train_inputs"].astype(np.float32))
+    assert dataset_sizes(DataConfig(dataset=str(path))) == (expected, 3)
+
+
+FORMAT = SampleFormat((5, 4), "float32", -3.0, 3.0)
+
+
+@pytest.mark.parametrize(
+    ("changed", "samples", "words"),
+    [
+        ({}, SampleFormat((4, 5), "float32"), r"are \[5, 4\]; this run has \[4, 5\]"),
+        ({}, SampleFormat((5, 4)), "samples are float32; this run has uint8"),
+        ({"value_range": np.array([0, 1])}, FORMAT, r"value_range is \[0, 1\]; this run has \[-3"),
+        ({"mean": np.ones(4), "std": np.ones(4)}, FORMAT, r"mean is .* this run has \[\]"),
+    ],
+)
+def test_a_device_whose_samples_are_stored_otherwise(tmp_path, changed, samples, words):
+    path = tmp_path / "mine.npz"
+    np.savez(path, **signals(**changed))
+    with pytest.raises(InputError, match=words):
+        read_device_file(path, samples, 3)
+
+
+def test_a_device_standardises_what_nobody_has(tmp_path):
+    """Measured samples are treated as the server says; those that were treated stay as they are."""
+    mean, std = (1.0, 0.0, -1.0, 2.0), (2.0, 1.0, 0.5, 4.0)
+    samples = SampleFormat((5, 4), "float32", -9.0, 9.0, mean, std)
+    np.savez(tmp_path / "raw.npz", **signals())
+    raw = read_device_file(tmp_path / "raw.npz", samples, 3)
+    assert raw.samples == samples
+    expected = (signals()["train_inputs"] - np.array(mean)) / np.array(std)
+    np.testing.assert_allclose(raw.train_inputs, expected, rtol=1e-6)
+    treated = {
+        **signals(), "train_inputs": raw.train_inputs, "test_inputs": raw.test_inputs,
+        "mean": mean, "std": std,
+    }  # fmt: skip
+    np.savez(tmp_path / "treated.npz", **treated)
+    again = read_device_file(tmp_path / "treated.npz", samples, 3)
+    assert np.array_equal(again.train_inputs, raw.train_inputs)

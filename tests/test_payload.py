@@ -9,6 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from mix2fld.data.samples import coding_of
 from mix2fld.errors import InputError
 from mix2fld.link.payloads import (
     Encoded,
@@ -22,7 +23,7 @@ from mix2fld.link.payloads import (
     unflatten_tensors,
 )
 from mix2fld.link.payloads.bits import pack, unpack
-from mix2fld.types import Dimensions, Seeds
+from mix2fld.types import Dimensions, SampleFormat, Seeds
 
 PAPER_SHAPES = ((3, 3, 1, 12), (12,), (3, 3, 12, 6), (6,), (1176, 10), (10,))
 SMALL_SHAPES = ((2, 3), (), (5,), (0,), (1, 4))
@@ -33,11 +34,12 @@ FLOATS = st.floats(width=32, allow_nan=False, allow_infinity=False)
 def dimensions(
     shapes: tuple[tuple[int, ...], ...] = SMALL_SHAPES,
     num_labels: int = 10,
-    sample_shape: tuple[int, int, int] = (2, 3, 1),
+    sample_shape: tuple[int, ...] = (2, 3, 1),
     seed_samples: int = 4,
-    bits_per_pixel: int = 8,
+    seed_bits: int = 8,
 ) -> Dimensions:
-    return Dimensions(shapes, num_labels, sample_shape, seed_samples, bits_per_pixel)
+    samples = SampleFormat(sample_shape)
+    return Dimensions(shapes, num_labels, samples, seed_samples, seed_bits, sample_shape)
 
 
 PAPER = dimensions(PAPER_SHAPES, 10, (28, 28, 1), 50)
@@ -80,15 +82,12 @@ def seed_cases(draw: st.DrawFn) -> tuple[Dimensions, SeedSamples, Seeds]:
     dims = dimensions(
         num_labels=draw(st.integers(1, 300)),
         seed_samples=draw(st.integers(1, 5)),
-        bits_per_pixel=draw(st.sampled_from([8, 32])),
+        seed_bits=draw(st.sampled_from([*range(1, 17), 32])),
     )
     mix_size = draw(st.integers(1, 4))
-    shape = (dims.seed_samples, *dims.sample_shape)
-    images = draw(
-        hnp.arrays(np.uint8, shape)
-        if dims.bits_per_pixel == 8
-        else hnp.arrays(np.float32, shape, elements=FLOATS)
-    )
+    shape, coding = (dims.seed_samples, *dims.seed_shape), coding_of(dims)
+    codes = st.integers(0, 2**dims.seed_bits - 1) if coding.rounds else FLOATS
+    images = draw(hnp.arrays(coding.dtype, shape, elements=codes))
     one = st.integers(0, dims.num_labels - 1)
     labels = draw(hnp.arrays(np.int32, (dims.seed_samples, mix_size), elements=one))
     return dims, SeedSamples(mix_size), Seeds(images, labels)
@@ -242,6 +241,17 @@ def test_seed_bytes_by_hand():
     assert SeedSamples(2).encode(seeds, dims).data.hex() == "07ff" + "39" + "01"
 
 
+def test_seed_bytes_of_odd_widths_by_hand():
+    """Three bits a value: 101 000, then labels 11 01, without a gap: 1010 0011 01(00 0000)."""
+    dims = dimensions(sample_shape=(1,), seed_samples=2, num_labels=4, seed_bits=3)
+    seeds = Seeds(np.array([[5], [0]], np.uint8), np.array([[3], [1]], np.int32))
+    assert SeedSamples(1).size(dims) == Size(10)
+    assert SeedSamples(1).encode(seeds, dims) == Encoded(bytes.fromhex("a340"), 10)
+    too_large = Seeds(np.array([[8], [0]], np.uint8), seeds.labels)
+    with pytest.raises(PayloadError, match="seeds: code 8; must be at most 7"):
+        SeedSamples(1).encode(too_large, dims)
+
+
 def test_nothing():
     assert Nothing().encode(None, PAPER) == Encoded(b"", 0)
     assert Nothing().decode(b"", PAPER) is None
@@ -292,7 +302,9 @@ HOSTILE = [
     (Nothing(), dimensions()),
     (SeedSamples(2), dimensions()),
     (SeedSamples(3), dimensions(num_labels=5, seed_samples=3)),
-    (SeedSamples(1), dimensions(bits_per_pixel=32, num_labels=1)),
+    (SeedSamples(1), dimensions(seed_bits=32, num_labels=1)),
+    (SeedSamples(1), dimensions(seed_bits=1)),
+    (SeedSamples(2), dimensions(seed_bits=11, num_labels=5)),
 ]
 
 
@@ -305,8 +317,9 @@ def honest(payload: Any, dims: Dimensions) -> bytes:
         return payload.encode(np.eye(dims.num_labels, dtype=np.float32), dims).data
     if isinstance(payload, Nothing):
         return payload.encode(None, dims).data
-    dtype = np.uint8 if dims.bits_per_pixel == 8 else np.float32
-    images = rng.integers(0, 256, (dims.seed_samples, *dims.sample_shape)).astype(dtype)
+    coding = coding_of(dims)
+    shape = (dims.seed_samples, *dims.seed_shape)
+    images = rng.integers(0, coding.last_code % 2**32, shape, endpoint=True).astype(coding.dtype)
     labels = rng.integers(0, dims.num_labels, (dims.seed_samples, payload.mix_size))
     return payload.encode(Seeds(images, labels.astype(np.int32)), dims).data
 
@@ -355,7 +368,7 @@ def float_bytes(*values: float) -> bytes:
 
 
 TWO = dimensions(shapes=((2,),), num_labels=2, seed_samples=1, sample_shape=(1, 1, 1))
-TWO_FLOAT = dimensions(num_labels=2, seed_samples=1, sample_shape=(1, 1, 1), bits_per_pixel=32)
+TWO_FLOAT = dimensions(num_labels=2, seed_samples=1, sample_shape=(1, 1, 1), seed_bits=32)
 THREE = dimensions(num_labels=3, seed_samples=1, sample_shape=(1, 1, 1))
 SIGNALLING_NAN = bytes.fromhex("0100a07f")
 
@@ -417,8 +430,11 @@ def test_payloads_that_cannot_be_are_refused():
             Weights(width)
     with pytest.raises(InputError, match="mix_size = 0"):
         SeedSamples(0)
-    with pytest.raises(InputError, match="bits_per_pixel = 16"):
-        SeedSamples(1).size(dimensions(bits_per_pixel=16))
+    for width in (0, 17, 31, 33):
+        with pytest.raises(InputError, match=f"seed_bits = {width}: must be from 1 to 16, or 32"):
+            SeedSamples(1).size(dimensions(seed_bits=width))
+    with pytest.raises(InputError, match=r"num_labels = 65537: .* must be at most 65536"):
+        SeedSamples(1).size(dimensions(num_labels=2**16 + 1))
 
 
 def test_decoded_arrays_can_be_written_to():

@@ -21,7 +21,16 @@ from mix2fld.server.inverse_mixup import Pool, find_groups
 from mix2fld.streams import stream
 from mix2fld.types import Dataset, Tensors
 from reference import WEIGHT_BITS, Record, Reference, State
-from reference_equations import Outputs, Sample, Seed, accuracy, all_groups, quantise
+from reference_codecs import like_weights
+from reference_equations import (
+    Outputs,
+    Sample,
+    Seed,
+    accuracy,
+    all_groups,
+    model_in_use,
+    quantise,
+)
 from reference_networks import Floats, Weights
 
 # Each of up to 20 steps rounds a weight below 2, and its gradient: half a float32 step each.
@@ -38,6 +47,18 @@ CHANNELS = {
     "fl": {"uplink_channels": 4.0, "uplink_power_dbm": 23.0},
     "fl8": {"uplink_channels": 1.0, "uplink_power_dbm": 17.0},
     "fl4": {"uplink_channels": 0.6, "uplink_power_dbm": 14.75},
+    "topk": {"uplink_channels": 0.15, "uplink_power_dbm": 8.75, "kept_share": 0.05},
+    "stc": {"uplink_channels": 0.06, "uplink_power_dbm": 4.75, "kept_share": 0.05},
+    "sign": {"uplink_channels": 0.15, "uplink_power_dbm": 8.75},
+    "eden": {"uplink_channels": 0.06, "uplink_power_dbm": 4.75, "bits_per_weight": 0.4},
+    "murmur": {
+        "uplink_channels": 0.06,
+        "uplink_power_dbm": 4.75,
+        "update_bits": 437,
+        "logit_adjustment": 2.0,
+        "final_learning_rate": 0.05,
+        "device_model": "mean",
+    },
     "fd": {"uplink_channels": 4.0, "uplink_power_dbm": 23.0, "slot_ms": 0.02},
     "fld": {"uplink_channels": 0.4, "uplink_power_dbm": 13.0},
     "mixfld": {"uplink_channels": 0.4, "uplink_power_dbm": 13.0},
@@ -50,6 +71,8 @@ PARTICIPATION: dict[str, dict[str, float]] = {
     "fl": {"uplink_channels": 2.0},
     "fd": {"uplink_channels": 2.0},
     "mix2fld": {"uplink_channels": 0.2},
+    "stc": {"uplink_channels": 0.03},
+    "murmur": {"uplink_channels": 0.03},
 }
 
 
@@ -157,14 +180,17 @@ def run_both(config: Config, rounds: int = 2) -> tuple[list[State], list[Record]
     states, records = [], []
     reached = [accuracy(oracle.network, w, the_tests()) for w in oracle.initial_weights]
     for _ in range(rounds):
+        begun = expected.weights
         state, info = simulation.run_round(state)
         expected, record = oracle.run_round(expected)
         slack = rounding_slack(oracle, record)
-        assert_same_state(state, expected, slack)
+        assert_same_state(state, expected, slack, config.seeding.seed_bits)
         assert_same_record(info, record, max(np.max(tensor) for tensor in slack.values()))
         for d, (weights, _) in record.phases.items():
-            reached[d] = accuracy(oracle.network, weights, the_tests())
-        assert info.accuracy["devices"] == reached
+            used = model_in_use(begun[d], weights, config.learning)
+            reached[d] = accuracy(oracle.network, used, the_tests())
+        assert info.accuracy["devices"] == [reached[d] for d in info.accuracy["measured"]]
+        assert info.slowest["device"] == record.slowest
         if expected.global_weights is not None:
             of_server = accuracy(oracle.network, expected.global_weights, the_tests())
             assert info.accuracy["global"] == of_server
@@ -202,19 +228,25 @@ def with_weights_of(state: RunState, expected: State) -> State:
     )
 
 
-def assert_same_state(state: RunState, expected: State, slack: dict[str, Any]) -> None:
+def assert_same_state(
+    state: RunState, expected: State, slack: dict[str, Any], seed_bits: int = 8
+) -> None:
     server = state.server
     for d, device in enumerate(state.devices):
         assert_same_weights(device["weights"], expected.weights[d], slack)
         assert_same_outputs(device.get("teacher", np.zeros((LABELS, LABELS))), expected.teachers[d])
         assert bool(device.get("seeds_due", False)) == expected.seeds_due[d]
-        assert device.keys() <= {"weights", "teacher", "seeds_due"}
+        assert device.keys() <= {"weights", "teacher", "seeds_due", "base", "residual"}
+        for entry in ("base", "residual"):
+            if entry in device:
+                known = like_weights(getattr(expected.memories[d], entry), expected.weights[d])
+                assert_same_weights(device[entry], known, slack)
     assert_same_weights(server.weights, expected.global_weights, slack)
     assert_same_outputs(server.outputs, expected.global_outputs)
     assert server.seeds.keys() == expected.seeds.keys()
     for d, seeds in server.seeds.items():
         for image, labels, seed in zip(seeds.inputs, seeds.labels, expected.seeds[d], strict=True):
-            unit = 255 if image.dtype == np.uint8 else 1
+            unit = 1 if image.dtype == np.float32 else 2**seed_bits - 1
             np.testing.assert_allclose(image / unit, seed.image, rtol=0, atol=1e-7)
             assert tuple(labels) == seed.labels
     assert server.updates == expected.updates
@@ -279,7 +311,7 @@ def test_every_protocol(protocol: str, kernel: str) -> None:
     assert states[-1].updates == 2
 
 
-@pytest.mark.parametrize("protocol", ["fl", "fd", "mix2fld"])
+@pytest.mark.parametrize("protocol", PARTICIPATION)
 def test_some_devices_take_part(protocol: str) -> None:
     """Two of four, over the fading link: they share the uplink, the others keep their state."""
     config = a_config(protocol, participants=2, **PARTICIPATION[protocol])
@@ -299,6 +331,21 @@ def test_some_devices_take_part(protocol: str) -> None:
         assert all(before.weights[d] is after.weights[d] for d in others)
         kept += len(others)
     assert kept
+
+
+@pytest.mark.parametrize(
+    ("stated", "spread"),
+    [((70.0, 10.0, 25.0, 40.0), 0.0), (70.0, 0.8), ((5.0, 9.0, 1.0, 7.0), 0.4)],
+)
+def test_devices_of_different_speed(stated: Any, spread: float) -> None:
+    """The clock waits for the slowest device of those that take part."""
+    config = a_config("fl", participants=2, **PARTICIPATION["fl"])
+    same, _ = run_both(config, rounds=4)
+    other = config.replace(device_step_us=stated, device_step_spread=spread, evaluated_devices=3)
+    states, records = run_both(other, rounds=4)
+    assert len({record.slowest for record in records}) > 1
+    assert states[-1].computing != same[-1].computing
+    assert how_far(states[-1], same[-1]) == 0
 
 
 # Every reading that the paper's words allow besides the decision, all at once.
@@ -390,7 +437,7 @@ def test_no_conversion_before_the_first_pair() -> None:
     [
         {"batch_size": 2, "optimizer": "momentum", "learning_rate": 0.02},
         {"model": "mlp", "curve_points": 3, "slot_ms": 8.0},
-        {"seed_bits_per_pixel": 32, "uplink_channels": 1.6, "uplink_power_dbm": 19.0},
+        {"seed_bits": 32, "uplink_channels": 1.6, "uplink_power_dbm": 19.0},
         {"mixing_ratio": (0.1234567, 0.2345678), "seed_samples": 8, "uplink_channels": 0.5},
     ],
     ids=["batches", "mlp", "float-pixels", "mixes-of-three"],
@@ -399,6 +446,31 @@ def test_other_settings(fields: dict[str, Any]) -> None:
     states, records = run_both(a_config("mix2fld", **fields))
     assert states[-1].updates == 2
     assert any(records[0].downloads)
+
+
+TRAINING = {"logit_adjustment": 1.5, "final_learning_rate": 0.004, "device_model": "mean"}
+
+
+@pytest.mark.parametrize("kernel", ["xla", "native"])
+@pytest.mark.parametrize("protocol", ["isolated", "fl", "fd", "mix2fld"])
+def test_training_side(protocol: str, kernel: str) -> None:
+    """Logit adjustment, a schedule and the mean of two models; each of them counts."""
+    if kernel == "native" and small_cnn((SIDE, SIDE, 1), 12, 6, LABELS) is None:
+        pytest.skip("no C compiler or no AVX2 here: there is only XLA")
+    config = a_config(protocol, kernel=kernel, rounds=3, **TRAINING)
+    states, _ = run_both(config)
+    for name in ("logit_adjustment", "final_learning_rate"):
+        plain = oracle_end(config.replace(**{name: "auto"}))
+        assert how_far(states[-1], plain) > 100 * TOLERANCE, name
+
+
+@pytest.mark.parametrize("protocol", ["fld", "mixfld", "mix2fld"])
+def test_small_seeds(protocol: str) -> None:
+    """Means of squares of 2 x 2 pixels with 5 bits each, enlarged again at the server."""
+    small = {"seed_pooling": 2, "seed_bits": 5, "uplink_channels": 0.3}
+    states, _ = run_both(a_config(protocol, **small))
+    assert states[-1].updates
+    assert how_far(states[-1], oracle_end(a_config(protocol, uplink_channels=0.3))) > TOLERANCE
 
 
 def oracle_end(config: Config, rounds: int = 2) -> State:

@@ -39,6 +39,7 @@ from mix2fld.data import DATASETS, Place, cache_file, cached, dataset_sizes, loa
 from mix2fld.data.cache import read_cache, write_cache
 from mix2fld.data.places import read_place
 from mix2fld.data.readers import LAYOUTS, PlaceError, idx_header
+from mix2fld.dataset import SampleFormat
 from mix2fld.errors import InputError
 
 
@@ -425,7 +426,7 @@ def test_catalogue_rows_fit_together(info):
 
 def test_sizes_are_known_without_loading(tiny):
     tiny(COLOUR)
-    assert dataset_sizes(DataConfig(dataset="tiny")) == ((4, 6, 3), LABELS)
+    assert dataset_sizes(DataConfig(dataset="tiny")) == (SampleFormat((4, 6, 3)), LABELS)
     assert not cached("tiny")
 
 
@@ -451,7 +452,7 @@ def test_get_continues_after_a_failure_and_reports_it_at_the_end(
     write_files(tmp_path, idx_files(GREY))
     with pytest.raises(InputError, match="does not hold other"):
         data_get(("other", "tiny"), tmp_path)
-    assert "tiny: 50 training and 10 test images" in capsys.readouterr().out
+    assert "tiny: 50 training and 10 test samples" in capsys.readouterr().out
     assert cached("tiny")
 
 

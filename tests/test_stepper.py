@@ -124,7 +124,7 @@ def test_starting_weights_are_left_as_they_are(kernel: str) -> None:
 def test_accuracy_counts_every_test_sample_once(kernel: str) -> None:
     """As many as no multiple of a batch; a constant model is right on one label."""
     data = toy_dataset()
-    task = make_task(toy_config(model="paper-cnn", kernel=kernel), data.sample_shape, 4)
+    task = make_task(toy_config(model="paper-cnn", kernel=kernel), data.samples, 4)
     images, labels = data.test_inputs[:101], data.test_labels[:101]
     zeros = [np.zeros_like(tensor) for tensor in task.common_weights]
     constant = (*zeros[:4], np.array([0, 0, 1, 0], np.float32), zeros[5])
@@ -194,16 +194,42 @@ def test_without_an_offset_the_compiled_steps_are_as_they_were() -> None:
     """No offset and a factor of 1 leave nothing behind in the computation."""
     learner = Learner.from_config(make_model("mlp", (8, 8, 1), 4), LearningConfig())
     begun = begin_steps(learner, 4, learner.model.init(jax.random.key(0)))
-    images, targets = np.zeros((5, 8, 8, 1), np.uint8), np.zeros((5, 4), np.float32)
+    samples = (Samples(np.zeros((5, 8, 8, 1), np.uint8), np.zeros((5, 4), np.float32)),)
 
     def steps(*own: object) -> str:
         run = Run(begun, np.zeros((4, 4), np.float32), np.zeros((3, 1), np.int32), *own)
         return (
             jax.jit(sgd_steps, static_argnums=(0, 1))
-            .lower(learner, label_loss, images, targets, run)
+            .lower(learner, label_loss, samples, run)
             .as_text()
         )
 
     plain = steps()
     assert plain == steps(None, None)
     assert len(steps(OFFSET, np.float32(0.5))) > len(plain)
+
+
+@pytest.mark.parametrize("kernel", ["xla", "auto"])
+@pytest.mark.parametrize("batch_size", [1, 3])
+def test_draws_beyond_the_samples_are_of_the_extra_ones(kernel: str, batch_size: int) -> None:
+    """Own samples are uint8, extra ones float32 with soft labels: as if all were one float set."""
+    data = toy_dataset()
+    own = Samples(data.train_inputs, one_hot(data.train_labels, 4))
+    rng = np.random.default_rng(2)
+    extra_inputs = rng.uniform(-0.2, 1.2, (30, *data.sample_shape)).astype(np.float32)
+    extra = Samples(extra_inputs, rng.dirichlet(np.ones(4), 30).astype(np.float32))
+    both = Samples(
+        np.concatenate([own.inputs.astype(np.float32) / np.float32(255), extra.inputs]),
+        np.concatenate([own.targets, extra.targets]),
+    )
+    learning = LearningConfig(kernel=kernel, batch_size=batch_size)
+    stepper = choose_stepper(make_model("paper-cnn", data.sample_shape, 4), learning)
+    draws = draw_samples(rng, len(both.targets), 40, batch_size)
+    assert (draws >= len(own.targets)).any()
+    start = Start(stepper.draw_weights(0), np.zeros((4, 4), np.float32))
+    ends = [
+        stepper.train(label_loss, held, [start] * 2, [draws, draws[::-1]], Watch(0, (40,))).phases
+        for held in (stepper.hold(own, extra), stepper.hold(both))
+    ]
+    for one, other in zip(*(jax.tree.leaves(phases) for phases in ends), strict=True):
+        np.testing.assert_allclose(one, other, rtol=0, atol=2e-6)

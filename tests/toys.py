@@ -7,7 +7,7 @@ from reliability.toy import LABELS, SIDE, toy_config, toy_dataset
 from mix2fld.link import Direction, Memoryless
 from mix2fld.types import Delivery
 
-__all__ = ["LABELS", "SIDE", "CoinLink", "DeadLink", "toy_config", "toy_dataset"]
+__all__ = ["LABELS", "SIDE", "CoinLink", "DeadDownlink", "DeadLink", "toy_config", "toy_dataset"]
 
 
 class DeadLink(Memoryless):
@@ -22,6 +22,17 @@ class DeadLink(Memoryless):
         """Nothing arrives; a device with nothing to send has no outage."""
         idle = bits == 0
         return Delivery(delivered=idle, slots=np.where(idle, 0, self.max_slots))
+
+
+class DeadDownlink(DeadLink):
+    """Uploads arrive at once, downloads never."""
+
+    def deliver(
+        self, direction: Direction, bits: NDArray[np.int64], rng: np.random.Generator
+    ) -> Delivery:
+        if direction == "downlink":
+            return super().deliver(direction, bits, rng)
+        return Delivery(np.ones(len(bits), np.bool_), np.zeros(len(bits), np.int64))
 
 
 class CoinLink(DeadLink):

@@ -17,7 +17,9 @@ import mix2fld.models.native
 from benchmarks.machine import cpu_flags
 from benchmarks.work import CORES, LEARNING_RATE, Tensors, Work, mean_weights, paper_work
 from mix2fld.learning.losses import one_hot
+from mix2fld.models.native import SampleSet
 from mix2fld.models.native.library import FLAGS
+from mix2fld.types import Samples
 
 SOURCE = Path(mix2fld.models.native.__file__).with_name("small_cnn.c")
 SIZES = {"SIDE": 28, "CHANNELS": 1, "FIRST": 12, "SECOND": 6, "LABELS": 10}
@@ -79,9 +81,7 @@ def _train(library: ctypes.CDLL, work: Work, device: int) -> Tensors:
     sums, counts = np.zeros((10, 10), np.float32), np.zeros(10, np.float32)
     library.train(
         (ctypes.c_void_p * 6)(*[tensor.ctypes.data for tensor in weights]),
-        _pointer(work.images[device]),
-        0,
-        _pointer(targets),
+        ctypes.byref(SampleSet.of(Samples(work.images[device], targets))),
         _pointer(teacher),
         None,
         _pointer(work.draws[device]),

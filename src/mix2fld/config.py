@@ -4,68 +4,47 @@ Where the paper is silent or contradicts itself, the default is our decision and
 are the literal readings; ``docs/decisions`` gives the reasons. This module imports no JAX.
 """
 
-from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
+from mix2fld.config_base import (
+    AUTO_EVALUATED,
+    HOMES,
+    AutoOrNotNegative,
+    AutoOrPositive,
+    Count,
+    Listed,
+    Positive,
+    PositiveFloat,
+    Section,
+    Spread,
+    as_evaluated,
+    as_participants,
+    as_seed_bits,
+    as_step_us,
+    as_update_bits,
+)
+from mix2fld.config_radio import AvailabilityConfig, CellConfig, EnergyConfig, RadioConfig
 from mix2fld.errors import InputError, did_you_mean
-
-LONGEST_SHOWN = 80
-
-
-def _as_tuple(value: Any) -> Any:
-    return (value,) if isinstance(value, (str, int, float)) else value
-
-
-def _as_number(value: Any) -> Any:
-    return int(value) if isinstance(value, str) and value.isdecimal() else value
-
-
-def _as_participants(value: Any) -> Any:
-    if isinstance(value, str) and value != "all":
-        with suppress(ValueError):
-            value = int(value) if value.isdecimal() else float(value)
-    number = isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= LARGEST
-    if value == "all" or number or (isinstance(value, float) and 0 < value <= 1):
-        return value
-    raise ValueError("must be all, a number of devices from 1, or a fraction above 0 and up to 1")
-
-
-Listed = BeforeValidator(_as_tuple)
-AsNumber = BeforeValidator(_as_number)
-LARGEST = 2**63 - 1
-Positive = Annotated[int, Field(ge=1, le=LARGEST)]
-Count = Annotated[int, Field(ge=0, le=LARGEST)]
-PositiveFloat = Annotated[float, Field(gt=0)]
-
-
-class Section(BaseModel):
-    """A group of fields that turns a validation error into one ``InputError``."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
-    def __init__(self, /, **fields: Any) -> None:
-        try:
-            super().__init__(**fields)
-        except ValidationError as error:
-            raise InputError(_describe(error, type(self))) from None
 
 
 class DataConfig(Section):
     """The dataset and its partition among devices."""
 
     dataset: str = "mnist"
-    """mnist, fashion-mnist, cifar10, cifar100, or the path of a custom .npz file."""
+    """mnist, fashion-mnist, cifar10, cifar100, smartwatch, or a .npz, .csv or .parquet file."""
     data_folder: Path | None = None
     """Folder that already holds the dataset's files; nothing is downloaded then."""
     partition: str = "non-iid"
-    """non-iid (the paper's: a few labels are rare on each device), iid, dirichlet or shards."""
+    """non-iid (the paper's: some labels rare on each device), iid, dirichlet, shards, by-source."""
     devices: Positive = 10
     """Number of devices, |D|."""
     samples_per_device: Positive = 500
-    """Training samples of each device, |S_d|."""
+    """Training samples of each device, |S_d|; by-source: all that its source recorded."""
+    samples_spread: Spread = 0
+    """Devices with different sample counts: sigma of a log-normal factor, median 1, drawn once."""
     rare_labels: Count = 2
     """Partition non-iid: number of rare labels, drawn independently for each device."""
     rare_samples: Count = 2
@@ -78,6 +57,18 @@ class DataConfig(Section):
     """Allow devices to share samples, if they need more than the dataset has."""
     test_samples: Count = 0
     """Measure accuracy on this many samples, the first of the test set; 0: on all."""
+    standardise: Literal["auto", "always", "never"] = "auto"
+    """Give float samples mean 0 and deviation 1 in every channel; auto: tables and smartwatch."""
+    value_range: tuple[float, float] | None = None
+    """Range that an n-bit upload of float samples spans; by default that of training samples."""
+    label_column: str = "label"
+    """Tables: the column of labels, texts or whole numbers."""
+    source_column: str | None = None
+    """Tables: the column that says who recorded a row, for partition by-source."""
+    split_column: str | None = None
+    """Tables: a column that says train or test; without it, test_fraction is drawn."""
+    test_fraction: Annotated[float, Field(gt=0, lt=1)] = 0.2
+    """Tables: the part of the rows of every label that is tested with."""
 
 
 class LearningConfig(Section):
@@ -93,6 +84,8 @@ class LearningConfig(Section):
     """sgd, momentum or adam; its state is reset in every local phase and every conversion."""
     learning_rate: PositiveFloat = 0.01
     """Step size, eta."""
+    final_learning_rate: AutoOrPositive = "auto"
+    """Step size of the last round, reached geometrically; auto: as the protocol recommends."""
     batch_size: Positive = 1
     """Samples per SGD step."""
     local_steps: Positive = 6400
@@ -107,6 +100,12 @@ class LearningConfig(Section):
     """Teacher of a soft label: the mixture of its labels' outputs, or its dominant label's."""
     unseen_labels: Literal["skip", "zero"] = "skip"
     """A label that a device never drew: skipped in the mean, or averaged in as zeros."""
+    logit_adjustment: AutoOrNotNegative = "auto"
+    """Weight tau of log label frequencies in the local loss; 0: off; auto: as the protocol's."""
+    prior_floor: Annotated[float, Field(gt=0, le=1)] = 1e-4
+    """Logit adjustment: frequency that a rarer label of a device counts as."""
+    device_model: Literal["auto", "trained", "mean"] = "auto"
+    """Model that a device uses: trained, or mean of before and after; auto: as the protocol's."""
     student_start: Literal["continue", "fresh"] = "continue"
     """The server's student continues from the last global model, or starts untrained each round."""
 
@@ -140,9 +139,11 @@ class SeedingConfig(Section):
     reuse_pairs: bool = True
     """Reuse pairs of mixed-up samples if there are fewer than N_I needs."""
     inverse_clip: bool = False
-    """Clip pixels of inverse-Mixup samples to the range of real pixels."""
-    seed_bits_per_pixel: Annotated[Literal[8, 32], AsNumber] = 8
-    """Bits per pixel of a seed sample: 8 rounds mixed-up pixels, 32 sends floats."""
+    """Clip values of inverse-Mixup samples to the range of real ones."""
+    seed_bits: Annotated[int, BeforeValidator(as_seed_bits)] = 8
+    """Bits per value (pixel) of a seed sample: 1 to 16 round it to even steps, 32 sends floats."""
+    seed_pooling: Positive = 1
+    """Side of the squares of pixels (or length of time) that a seed carries as one mean value."""
     lost_seeds: Literal["resend", "drop"] = "resend"
     """Seeds lost in an outage: retransmitted, and charged, with the next upload; or dropped."""
 
@@ -176,7 +177,7 @@ class ChannelConfig(Section):
     """The radio link of Sec. II-C."""
 
     link: str = "rayleigh"
-    """rayleigh (block fading with outages) or ideal (instant, lossless)."""
+    """rayleigh (the paper's), cell (as [cell] and [radio] describe it), trace, or ideal."""
     bandwidth_hz: PositiveFloat = 10e6
     """Bandwidth of a channel, W."""
     uplink_channels: PositiveFloat = 2
@@ -203,13 +204,40 @@ class ChannelConfig(Section):
     """If no upload is delivered: the server stays silent, or rebroadcasts the last global state."""
 
 
+class UpdateConfig(Section):
+    """Updates in few bits: how much is sent, how often, and how far the server follows."""
+
+    update_bits: Annotated[Literal["auto"] | int, BeforeValidator(as_update_bits)] = "auto"
+    """Murmur: bits of an upload, from 20 up; auto: what a device's link delivers reliably."""
+    delivery_target: Annotated[float, Field(gt=0, lt=1)] = 0.95
+    """Automatic bits: probability with which an upload should be delivered."""
+    bits_per_weight: Annotated[float, Field(ge=0.001, le=16)] = 1.0
+    """EDEN: bits of an upload for each weight; below 1, a random share of the signs is sent."""
+    kept_share: Annotated[float, Field(gt=0, le=1)] = 0.05
+    """STC and top-k: share of the entries of an update that are sent."""
+    upload_every: Positive = 1
+    """Devices upload in every so many rounds; in the others they train on."""
+    step_limit: PositiveFloat = 1.5
+    """Longest step of the server, as a multiple of the updates' typical norm."""
+    downlink_bits: Annotated[int, Field(ge=2, le=32)] = 32
+    """Bits of a weight in the download: 32, or from 2 to 16."""
+
+    @model_validator(mode="after")
+    def _levels(self) -> Self:
+        if 16 < self.downlink_bits < 32:
+            raise InputError(f"downlink_bits = {self.downlink_bits}: must be 32, or from 2 to 16")
+        return self
+
+
 class ClockConfig(Section):
     """Simulated computing time, accounted separately from communication time."""
 
     computing_time: Literal["stated", "measured"] = "stated"
     """Charge the stated costs below (reproducible), or the time measured on this machine."""
-    device_step_us: Annotated[float, Field(ge=0)] = 100
-    """Stated time of one SGD step on a device."""
+    device_step_us: Annotated[float | tuple[float, ...], BeforeValidator(as_step_us)] = 100.0
+    """Stated time of one SGD step on a device: one value, or one for each device."""
+    device_step_spread: Spread = 0
+    """Devices of different speed: sigma of a log-normal factor on device_step_us, drawn once."""
     server_step_us: Annotated[float, Field(ge=0)] = 100
     """Stated time of one SGD step at the server."""
 
@@ -218,13 +246,17 @@ class Config(Section):
     """Everything that determines the result of a run; one run for each protocol and seed."""
 
     protocols: Annotated[tuple[str, ...], Listed] = ("fl", "fd", "mixfld", "mix2fld")
-    """Protocols to compare: fl, fl8, fl4, fd, fld, mixfld, mix2fld, isolated."""
+    """Compared: fl, fl8, fl4, topk, stc, sign, eden, murmur, fd, fld, mixfld, mix2fld, isolated."""
     seed: Annotated[tuple[Count, ...], Listed] = (0,)
     """Random seeds; one run of every protocol for each."""
     rounds: Positive = 10
     """Communication rounds."""
-    participants: Annotated[Literal["all"] | int | float, BeforeValidator(_as_participants)] = "all"
+    participants: Annotated[Literal["all"] | int | float, BeforeValidator(as_participants)] = "all"
     """Devices sampled in each round: all, a number, or a fraction such as 0.1."""
+    evaluated_devices: Annotated[Literal["auto", "all"] | int, BeforeValidator(as_evaluated)] = (
+        "auto"
+    )
+    """Devices whose accuracy is measured: all, or so many, drawn once; auto: all, at most 100."""
     tolerance: PositiveFloat = 0.05
     """Relative change below which the stopping rule holds, epsilon."""
     stop_when_converged: bool = False
@@ -235,7 +267,12 @@ class Config(Section):
     data: DataConfig = DataConfig()
     learning: LearningConfig = LearningConfig()
     seeding: SeedingConfig = SeedingConfig()
+    updates: UpdateConfig = UpdateConfig()
     channel: ChannelConfig = ChannelConfig()
+    cell: CellConfig = CellConfig()
+    radio: RadioConfig = RadioConfig()
+    availability: AvailabilityConfig = AvailabilityConfig()
+    energy: EnergyConfig = EnergyConfig()
     clock: ClockConfig = ClockConfig()
 
     @model_validator(mode="after")
@@ -246,9 +283,20 @@ class Config(Section):
                 raise InputError(
                     f"{name} = {list(values)}: must name at least one, and each only once"
                 )
-        if isinstance(self.participants, int) and self.participants > self.data.devices:
+        for name in ("participants", "evaluated_devices"):
+            count = getattr(self, name)
+            if isinstance(count, int) and count > self.data.devices:
+                raise InputError(f"{name} = {count}: must be at most devices = {self.data.devices}")
+        needed, asked = self.availability.min_uploads, self.participants_per_round
+        if needed > asked:
             raise InputError(
-                f"participants = {self.participants}: must be at most devices = {self.data.devices}"
+                f"min_uploads = {needed}: must be at most {asked}, the devices asked in a round"
+            )
+        costs = self.clock.device_step_us
+        if isinstance(costs, tuple) and len(costs) != self.data.devices:
+            raise InputError(
+                f"device_step_us: {len(costs)} values; must be one, or one for each of devices = "
+                f"{self.data.devices}"
             )
         return self
 
@@ -260,6 +308,14 @@ class Config(Section):
         if isinstance(self.participants, int):
             return self.participants
         return max(1, round(self.participants * self.data.devices))
+
+    @property
+    def devices_evaluated(self) -> int:
+        """Number of devices whose accuracy is measured."""
+        if isinstance(self.evaluated_devices, int):
+            return self.evaluated_devices
+        most = AUTO_EVALUATED if self.evaluated_devices == "auto" else self.data.devices
+        return min(most, self.data.devices)
 
     @classmethod
     def of(cls, **fields: Any) -> Self:
@@ -324,15 +380,4 @@ def _home_of(name: str) -> str:
     return known[name]
 
 
-def _describe(error: ValidationError, section: type[Section]) -> str:
-    first = error.errors(include_url=False)[0]
-    field = ".".join(part for part in first["loc"] if isinstance(part, str)) or section.__name__
-    if first["type"] == "extra_forbidden":
-        home = field_names().get(field)
-        known = Config.model_fields if section is Config else section.model_fields
-        hint = f"it belongs in [{home}]" if home else did_you_mean(field, known)
-        return f"{field}: no such field here; {hint}"
-    message = first["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
-    given = repr(first["input"])
-    shown = given if len(given) <= LONGEST_SHOWN else f"{given[:LONGEST_SHOWN]}…"
-    return f"{field} = {shown}: {message[0].lower()}{message[1:]}"
+HOMES.update(field_names())

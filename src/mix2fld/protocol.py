@@ -12,10 +12,19 @@ from numpy.typing import NDArray
 
 from mix2fld.config import SeedingConfig
 from mix2fld.device.seeds import mixed_samples, raw_samples
+from mix2fld.device.updates import (
+    Updates,
+    largest_entries,
+    picked_coordinates,
+    rotated_levels,
+    rotated_signs,
+    sparse_ternary,
+)
 from mix2fld.device.uplinks import MeanOutputs, NoUplink, TrainedWeights, Uplink
 from mix2fld.errors import InputError, did_you_mean
 from mix2fld.learning.losses import Loss, distillation_loss, label_loss
 from mix2fld.learning.task import Sizes, Task
+from mix2fld.learning.training import Training
 from mix2fld.link.payloads import SeedSamples
 from mix2fld.server.downlinks import Downlink, GlobalOutputs, GlobalWeights, NoDownlink
 from mix2fld.server.seed_sets import as_collected, inversely_mixed
@@ -26,11 +35,10 @@ from mix2fld.server.steps import (
     take_mean_outputs,
     take_mean_weights,
 )
-from mix2fld.types import Seeds, SeedSet, ServerState
+from mix2fld.server.updates import add_mean_update
+from mix2fld.types import Inputs, Seeds, SeedSet, ServerState
 
-CollectSeeds = Callable[
-    [np.random.Generator, NDArray[np.uint8], NDArray[np.int32], SeedingConfig], Seeds
-]
+CollectSeeds = Callable[[np.random.Generator, Inputs, NDArray[np.int32], Sizes], Seeds]
 PrepareSeeds = Callable[[Mapping[int, Seeds], Sizes], SeedSet | None]
 ServerStep = Callable[[ServerState, Inbox, SeedSet | None, Task, int], ServerState]
 
@@ -55,6 +63,9 @@ raw = Seeding(raw_samples, as_collected, mixed=False)
 mixed = Seeding(mixed_samples, as_collected, mixed=True)
 unmixed = Seeding(mixed_samples, inversely_mixed, mixed=True, unmixed=True)
 
+plain = Training()
+adjusted = Training(logit_adjustment=2.0, rate_factors=(2.0, 0.5), device_model="mean")
+
 
 @dataclass(frozen=True)
 class Protocol:
@@ -66,18 +77,25 @@ class Protocol:
     seeds: Seeding | None
     server_step: ServerStep
     downlink: Downlink
+    training: Training = plain
+    """How devices train unless the config says otherwise."""
 
 
 PROTOCOLS: dict[str, Protocol] = {
-    #                    title       local loss         uplink             seeds    server step           downlink
-    "isolated": Protocol("isolated", label_loss,        NoUplink(),        None,    keep_state,           NoDownlink()),
-    "fl":       Protocol("FL",       label_loss,        TrainedWeights(),  None,    take_mean_weights,    GlobalWeights()),
-    "fl8":      Protocol("FL 8-bit", label_loss,        TrainedWeights(8), None,    take_mean_weights,    GlobalWeights()),
-    "fl4":      Protocol("FL 4-bit", label_loss,        TrainedWeights(4), None,    take_mean_weights,    GlobalWeights()),
-    "fd":       Protocol("FD",       distillation_loss, MeanOutputs(),     None,    take_mean_outputs,    GlobalOutputs()),
-    "fld":      Protocol("FLD",      label_loss,        MeanOutputs(),     raw,     convert_mean_outputs, GlobalWeights()),
-    "mixfld":   Protocol("MixFLD",   label_loss,        MeanOutputs(),     mixed,   convert_mean_outputs, GlobalWeights()),
-    "mix2fld":  Protocol("Mix2FLD",  label_loss,        MeanOutputs(),     unmixed, convert_mean_outputs, GlobalWeights()),
+    #                    title       local loss         uplink                                  seeds    server step           downlink
+    "isolated": Protocol("isolated", label_loss,        NoUplink(),                             None,    keep_state,           NoDownlink()),
+    "fl":       Protocol("FL",       label_loss,        TrainedWeights(),                       None,    take_mean_weights,    GlobalWeights()),
+    "fl8":      Protocol("FL 8-bit", label_loss,        TrainedWeights(8),                      None,    take_mean_weights,    GlobalWeights()),
+    "fl4":      Protocol("FL 4-bit", label_loss,        TrainedWeights(4),                      None,    take_mean_weights,    GlobalWeights()),
+    "topk":     Protocol("Top-k",    label_loss,        Updates(largest_entries, feedback=True), None,   add_mean_update,      GlobalWeights()),
+    "stc":      Protocol("STC",      label_loss,        Updates(sparse_ternary, feedback=True), None,    add_mean_update,      GlobalWeights()),
+    "sign":     Protocol("Sign",     label_loss,        Updates(rotated_signs, feedback=True),  None,    add_mean_update,      GlobalWeights()),
+    "eden":     Protocol("EDEN",     label_loss,        Updates(rotated_levels),                None,    add_mean_update,      GlobalWeights()),
+    "murmur":   Protocol("Murmur",   label_loss,        Updates(picked_coordinates),            None,    add_mean_update,      GlobalWeights(), adjusted),
+    "fd":       Protocol("FD",       distillation_loss, MeanOutputs(),                          None,    take_mean_outputs,    GlobalOutputs()),
+    "fld":      Protocol("FLD",      label_loss,        MeanOutputs(),                          raw,     convert_mean_outputs, GlobalWeights()),
+    "mixfld":   Protocol("MixFLD",   label_loss,        MeanOutputs(),                          mixed,   convert_mean_outputs, GlobalWeights()),
+    "mix2fld":  Protocol("Mix2FLD",  label_loss,        MeanOutputs(),                          unmixed, convert_mean_outputs, GlobalWeights()),
 }  # fmt: skip
 
 

@@ -1,17 +1,43 @@
 """The vocabulary: records that flow between devices, link and server. NumPy only.
 
 Axes are written in brackets: D devices, n samples of one device, N_L labels, N_S seed samples,
-N samples in one mix, K steps, B batch, H x W x C image.
+N samples in one mix, K steps, B batch, H x W x C image; ... is a sample of any shape.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mix2fld.errors import InputError
+from mix2fld.dataset import Dataset, Inputs, SampleFormat
+
+__all__ = [
+    "Carried",
+    "Dataset",
+    "Delivery",
+    "Dimensions",
+    "Inputs",
+    "Kernel",
+    "Local",
+    "Model",
+    "Phase",
+    "SampleFormat",
+    "Samples",
+    "SeedSet",
+    "Seeds",
+    "ServerState",
+    "State",
+    "StepRule",
+    "Tensors",
+    "TorchModule",
+    "Update",
+    "Upload",
+    "Weights",
+]
 
 Weights = Any
 """A pytree of float32 arrays: the parameters of one model, as its own functions take them."""
@@ -23,62 +49,14 @@ State = dict[str, Any]
 Whoever defined the entries reads them; all others carry, store and restore the state as it is. The
 arrays are never changed in place, so that many devices can share one until they differ.
 """
-Images = NDArray[np.uint8] | NDArray[np.float32]
-"""Pixels: uint8 in 0..255 as stored, or float32 in units where a stored 255 is 1."""
-
-
-@dataclass(frozen=True, eq=False)
-class Dataset:
-    """A labelled image dataset, as stored: uint8 pixels."""
-
-    name: str
-    train_inputs: NDArray[np.uint8]  # [n, H, W, C]
-    train_labels: NDArray[np.int32]  # [n]
-    test_inputs: NDArray[np.uint8]  # [m, H, W, C]
-    test_labels: NDArray[np.int32]  # [m]
-    num_labels: int
-
-    def __post_init__(self) -> None:
-        """Refuse arrays that are not what they should be; labels of any integer type are taken."""
-        for part in ("train", "test"):
-            images, labels = (
-                np.asarray(getattr(self, f"{part}_{what}")) for what in ("inputs", "labels")
-            )
-            if images.dtype != np.uint8 or images.ndim != 4:
-                raise InputError(
-                    f"{part}_inputs: {images.dtype}{list(images.shape)}; must be uint8 [n, H, W, C]"
-                )
-            if not np.issubdtype(labels.dtype, np.integer) or labels.shape != images.shape[:1]:
-                raise InputError(
-                    f"{part}_labels: {labels.dtype}{list(labels.shape)}; must be integers, one for "
-                    f"each of {len(images)} images"
-                )
-            if not len(labels):
-                raise InputError(f"{part}_inputs: there are none")
-            if labels.min() < 0 or labels.max() >= self.num_labels:
-                raise InputError(
-                    f"{part}_labels: from {labels.min()} to {labels.max()}; must be from 0 to "
-                    f"{self.num_labels - 1}, with num_labels = {self.num_labels}"
-                )
-            object.__setattr__(self, f"{part}_inputs", np.ascontiguousarray(images))
-            object.__setattr__(self, f"{part}_labels", np.ascontiguousarray(labels, np.int32))
-        if self.train_inputs.shape[1:] != self.test_inputs.shape[1:]:
-            raise InputError(
-                f"test_inputs: {list(self.test_inputs.shape[1:])} each; those to train with are "
-                f"{list(self.train_inputs.shape[1:])}"
-            )
-
-    @property
-    def sample_shape(self) -> tuple[int, int, int]:
-        """Height, width and channels of an image."""
-        height, width, channels = self.train_inputs.shape[1:]
-        return height, width, channels
+Carried = NDArray[np.uint8] | NDArray[np.uint16] | NDArray[np.float32]
+"""Samples as an upload carries them: codes of up to 16 bits, or float32 as a model is fed."""
 
 
 class Samples(NamedTuple):
     """What steps are taken on."""
 
-    inputs: Images  # [n, H, W, C]
+    inputs: Inputs  # [n, ...]
     targets: NDArray[np.float32]  # [n, N_L], label distributions
 
 
@@ -103,29 +81,47 @@ class Kernel(Protocol):
     """Machine code for one model: batch-1 SGD and testing, on host arrays, one learner a call."""
 
     def train(
-        self, phase: Phase, samples: Samples, draws: NDArray[np.int32], rule: StepRule
+        self, phase: Phase, sets: tuple[Samples, ...], draws: NDArray[np.int32], rule: StepRule
     ) -> None:
-        """One step of Eqs. 1, 3 or 5 for each draw [K]; changes the arrays of ``phase``."""
+        """One step of Eqs. 1, 3 or 5 for each draw [K]; changes the arrays of ``phase``.
 
-    def count_correct(
-        self, tensors: Tensors, images: NDArray[np.uint8], labels: NDArray[np.int32]
-    ) -> int:
-        """How many images get their label."""
+        Of two sets of samples, the second follows on the first in what draws name.
+        """
+
+    def count_correct(self, tensors: Tensors, inputs: Inputs, labels: NDArray[np.int32]) -> int:
+        """How many samples get their label."""
+
+
+@dataclass(frozen=True)
+class TorchModule:
+    """A PyTorch module that PyTorch itself trains: how it is made, and what its weights are."""
+
+    make: Callable[[], Any]
+    """A new ``torch.nn.Module``, its parameters drawn from PyTorch's generator."""
+    names: tuple[str, ...]
+    """The tensors that are weights, in their order: parameters, then buffers that are carried."""
+    shapes: tuple[tuple[int, ...], ...]
+    channels_first: bool
+    """Whether the last axis of a sample, its channels, comes first in what the module is fed."""
+    carries_buffers: bool
 
 
 @dataclass(frozen=True)
 class Model:
     """A classifier as two plain functions.
 
-    ``init(key) -> weights`` and ``apply(weights, images[B, H, W, C]) -> logits[B, N_L]``, where
-    images are float32 in [0, 1]. ``kernel``, if there is one, does the same in machine code, where
-    it can be had.
+    ``init(key) -> weights`` and ``apply(weights, inputs[B, ...]) -> logits[B, N_L]``, where inputs
+    are float32: in [0, 1] for samples stored as uint8, as stored for others; token ids are int32.
+    ``kernel``, if there is one, does the same in machine code, where it can be had. With ``torch``
+    the model is a PyTorch module: the two functions take an integer and NumPy arrays, and return
+    NumPy arrays.
     """
 
     name: str
     init: Callable[[Any], Weights]
     apply: Callable[[Weights, Any], Any]
     kernel: Callable[[], Kernel | None] | None = None
+    torch: TorchModule | None = None
 
 
 class Seeds(NamedTuple):
@@ -134,16 +130,23 @@ class Seeds(NamedTuple):
     Raw samples are a mix of N = 1.
     """
 
-    inputs: Images  # [N_S, H, W, C]
+    inputs: Carried  # [N_S, ...]
     labels: NDArray[np.int32]  # [N_S, N]
 
 
-class SeedSet(NamedTuple):
-    """Samples that the server trains its student on."""
+@dataclass(frozen=True, eq=False)
+class SeedSet:
+    """Samples that the server trains its student on, made when they are asked for."""
 
-    inputs: Images  # [n, H, W, C]
     targets: NDArray[np.float32]  # [n, N_L], label distributions
-    distinct_groups: int  # groups that inverse-Mixup found, before any was used again
+    make: Callable[[NDArray[np.integer]], Inputs]
+    """Takes the numbers of samples; returns them as a model is fed them, or as stored."""
+    distinct_groups: int = 0  # groups that inverse-Mixup found, before any was used again
+
+    @cached_property
+    def inputs(self) -> Inputs:
+        """All of them, [n, ...]."""
+        return self.make(np.arange(len(self.targets)))
 
 
 class Local(NamedTuple):
@@ -159,6 +162,15 @@ class Upload(NamedTuple):
     value: Any  # weights, outputs, an update: what the protocol's uplink carries
     samples: int  # |S_d|
     seeds: Seeds | None = None
+    weight: float = 1.0  # of each sample in a mean over devices
+
+
+class Update(NamedTuple):
+    """What a device's weights moved by, as far as an upload tells."""
+
+    tensors: Tensors
+    norm: float  # of what was encoded, estimated from what arrived
+    captured: float  # expected share of its squared norm that arrived; the rest is noise
 
 
 @dataclass(frozen=True)
@@ -166,7 +178,9 @@ class Delivery:
     """What a link did with one payload per device in one direction."""
 
     delivered: NDArray[np.bool_]  # [D]
-    slots: NDArray[np.int64]  # [D], slots used; max_slots where it failed
+    slots: NDArray[np.int64]  # [D], slots until it was done; max_slots where it failed
+    on_air: NDArray[np.float64] | None = None
+    """[D], slots in which the device itself sent or received; None: in all of ``slots``."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,15 +197,22 @@ class ServerState:
 
 @dataclass(frozen=True)
 class Dimensions:
-    """The sizes that decide how many bits a payload has."""
+    """The sizes that decide how many bits a payload has, and what its codes stand for."""
 
     weight_shapes: tuple[tuple[int, ...], ...]
     num_labels: int
-    sample_shape: tuple[int, int, int]
+    samples: SampleFormat
     seed_samples: int
-    bits_per_pixel: int
+    seed_bits: int
+    seed_shape: tuple[int, ...]
+    """The shape of a seed sample as it is uploaded."""
 
-    @property
+    @cached_property
+    def weight_sizes(self) -> tuple[int, ...]:
+        """How many weights each array has."""
+        return tuple(math.prod(shape) for shape in self.weight_shapes)
+
+    @cached_property
     def num_weights(self) -> int:
         """N_mod, counted from the model."""
-        return sum(int(np.prod(shape)) for shape in self.weight_shapes)
+        return sum(self.weight_sizes)

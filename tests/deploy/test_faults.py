@@ -46,7 +46,7 @@ def test_the_papers_network_has_the_numbers_of_the_engine(tmp_path: Path, honest
         devices=3,
         model="paper-cnn",
         learning_rate=0.01,
-        seed_bits_per_pixel=32,
+        seed_bits=32,
     )
     path = honest.run_to_end(config, out="paper")
     assert_same_as_engine(path, honest.folder, tmp_path / "engine")

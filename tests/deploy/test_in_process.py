@@ -86,6 +86,13 @@ def test_the_papers_network_has_the_numbers_of_the_engine(tmp_path: Path) -> Non
     assert_same_as_engine(path, tmp_path, tmp_path / "engine")
 
 
+def test_a_pytorch_module_has_the_numbers_of_the_engine(tmp_path: Path) -> None:
+    """Each device in a process of its own there, in workers here; dropout included."""
+    config = deployed_config(tmp_path, protocols="mix2fld", model="torch_modules:with_dropout")
+    path = run_in_process(tmp_path, config)
+    assert_same_as_engine(path, tmp_path, tmp_path / "engine")
+
+
 @pytest.mark.parametrize("fault", HOSTILE)
 def test_a_hostile_device_is_refused_and_the_round_goes_on(tmp_path: Path, fault: str) -> None:
     config = deployed_config(tmp_path, protocols="mix2fld", rounds=1)
@@ -124,7 +131,7 @@ def test_weights_that_nobody_learns_are_refused(tmp_path: Path, name: str) -> No
 
 
 def test_seeds_that_are_no_pictures_are_refused(tmp_path: Path) -> None:
-    config = deployed_config(tmp_path, protocols="mix2fld", rounds=1, seed_bits_per_pixel=32)
+    config = deployed_config(tmp_path, protocols="mix2fld", rounds=1, seed_bits=32)
 
     def client(message: Message, context: Context) -> Message:
         reply = app(message, context)
@@ -136,7 +143,7 @@ def test_seeds_that_are_no_pictures_are_refused(tmp_path: Path) -> None:
         return Message(spoilt.pack(), reply_to=message)
 
     path = run_in_process(tmp_path, config, client)
-    assert "device 1 refused: seeds: a pixel of 1.5; must be from 0 to 1" in diary(path)
+    assert "device 1 refused: seeds: a value of 1.5; must be from 0 to 1" in diary(path)
     assert rounds_of(path)[0]["uploads"]["devices"] == [0, 2, 3]
 
 
@@ -151,6 +158,19 @@ def test_a_node_with_other_defaults_refuses(tmp_path: Path) -> None:
     assert rounds_of(path)[0]["uploads"]["devices"] == [0, 1, 3]
 
 
+def test_a_node_with_another_seed_refuses(tmp_path: Path) -> None:
+    """Its codec would draw another rotation than the server's."""
+
+    def client(message: Message, context: Context) -> Message:
+        if context.node_id == 102:
+            context.run_config = {**context.run_config, "seed": 5}
+        return app(message, context)
+
+    path = run_in_process(tmp_path, deployed_config(tmp_path, protocols="murmur", rounds=1), client)
+    assert "device 2 refused: it says: the settings of this node" in diary(path)
+    assert rounds_of(path)[0]["uploads"]["devices"] == [0, 1, 3]
+
+
 def test_a_node_of_another_version_says_so(tmp_path: Path) -> None:
     def client(message: Message, context: Context) -> Message:
         (record,) = message.content.config_records.values()
@@ -159,7 +179,7 @@ def test_a_node_of_another_version_says_so(tmp_path: Path) -> None:
         return app(message, context)
 
     path = run_in_process(tmp_path, deployed_config(tmp_path, protocols="fd", rounds=1), client)
-    assert "the server speaks message format 1, this node 3" in diary(path)
+    assert "the server speaks message format 1, this node 4" in diary(path)
 
 
 def test_a_round_is_not_played_with_nobody(tmp_path: Path) -> None:
@@ -196,7 +216,7 @@ def test_a_device_that_was_away_catches_up(tmp_path: Path) -> None:
     assert counts == [(4, 4), (3, 3), (4, 4)]
     (again,) = [order for order in orders if order.catch_up]
     assert (again.device, again.round) == (1, 3)
-    task = make_task(config, toy_dataset().sample_shape, 4)
+    task = make_task(config, toy_dataset().samples, 4)
     others = [order for order in orders if order.round == 3 and order.device == 0]
     assert others[0].download is None
     kept = Store(tmp_path / "device-0" / "state", again.run, 0).up_to(2)

@@ -57,10 +57,11 @@ def test_settings_survive_the_way_through_flower() -> None:
         seed=7,
         devices=4,
         mixing_ratio=(0.2, 0.3),
+        value_range=(-1.5, 3.0),
         dataset="/a path/it's.npz",
         stop_when_converged=True,
         learning_rate=1e-3,
-        seed_bits_per_pixel=32,
+        seed_bits=32,
         computing_time="measured",
     )
     settings = Settings(config, Path("/runs/here"), 12.5, 3.0)
@@ -101,6 +102,10 @@ def test_messages_survive_the_way_through_flower() -> None:
         round=2,
         config="fedcba9876543210",
         sample_shape=[8, 8, 1],
+        dtype="uint8",
+        value_range=[0.0, 1.0],
+        mean=[],
+        std=[],
         num_labels=4,
         uploaded=0,
         last_turn=1,

@@ -19,15 +19,15 @@ def record(up: list[int], asked: list[int], attempted: int = 1) -> dict[str, Any
 def test_every_device_has_a_letter() -> None:
     info = record([0, 2], asked=[0, 1, 2, 3])
     assert delivered(info, "uploads") == {0, 2}
-    assert deliveries(info, "uploads", 4) == "dldl"
-    assert deliveries(info, "uploads", 2) == "dl"
-    assert deliveries(info, "downloads", 4) == "----"
+    assert deliveries(info, "uploads", range(4)) == "dldl"
+    assert deliveries(info, "uploads", [0, 3]) == "dl"
+    assert deliveries(info, "downloads", range(4)) == "----"
 
 
 def test_a_device_that_was_not_asked_is_not_lost() -> None:
     info = record([2], asked=[1, 2])
-    assert deliveries(info, "uploads", 4) == "nldn"
-    assert deliveries(record([], asked=[1], attempted=0), "uploads", 3) == "n-n"
+    assert deliveries(info, "uploads", range(4)) == "nldn"
+    assert deliveries(record([], asked=[1], attempted=0), "uploads", range(3)) == "n-n"
 
 
 @pytest.mark.parametrize(("lost_seeds", "expected"), [("resend", [0, 1, 2]), ("drop", [0, 2])])

@@ -84,6 +84,12 @@ COMMANDS: dict[str, Command] = {
         {"": "watch:WatchCommand"},
     ),
     "export": Command("Inspect", "write runs as CSV or Parquet", {"": "export:ExportCommand"}),
+    "doctor": Command(
+        "Shell",
+        "show what this machine has, what is missing, and what that costs",
+        {"": "doctor:DoctorCommand"},
+        computes=True,
+    ),
     "completion": Command(
         "Shell", "print the completion script of a shell", {"": "completion:CompletionCommand"}
     ),

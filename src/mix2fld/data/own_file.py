@@ -1,13 +1,15 @@
 """Read and check a custom dataset from a .npz file."""
 
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mix2fld.data.npz import MissingArrayError, read_npz
 from mix2fld.data.readers import PlaceError
+from mix2fld.data.samples import standardise
+from mix2fld.dataset import Dataset, SampleFormat
 from mix2fld.errors import InputError
 
 _NAMES = {
@@ -17,43 +19,84 @@ _NAMES = {
     "test_labels": ("y_test",),
 }
 """The arrays of the file, each with other names under which it is found."""
+_OPTIONAL = ("value_range", "mean", "std", "train_sources", "label_names", "source_names")
+"""Arrays that the file may hold besides: fields of ``Dataset``."""
 
 
-class OwnArrays(NamedTuple):
-    """The contents of the file, checked."""
-
-    train_inputs: NDArray[np.uint8]  # [n, H, W, C]
-    train_labels: NDArray[np.int32]  # [n]
-    test_inputs: NDArray[np.uint8]  # [m, H, W, C]
-    test_labels: NDArray[np.int32]  # [m]
-    num_labels: int
+def read_own_file(path: Path) -> Dataset:
+    """Return the dataset in a .npz file; labels are 0 .. N_L - 1, each with a training sample."""
+    arrays = _arrays(path)
+    num_labels = _count_labels(path, arrays["train_labels"], arrays["test_labels"])
+    return _dataset(path, arrays, num_labels)
 
 
-def read_own_file(path: Path, num_labels: int | None = None) -> OwnArrays:
-    """Return the four arrays of a .npz file; labels are 0 .. N_L - 1, each with a training sample.
+def read_device_file(path: Path, samples: SampleFormat, num_labels: int) -> Dataset:
+    """Return one device's part of a dataset of this format; it need not hold every label.
 
-    If ``num_labels`` is given, the file is one device's part, which need not hold every label.
+    A file that does not say how its samples were standardised holds them as they were measured:
+    they are standardised here, as those of all other devices.
     """
-    arrays = {name: _array(path, name) for name in _NAMES}
-    images = [_images(path, name, arrays[name]) for name in ("train_inputs", "test_inputs")]
-    labels = [_labels(path, name, arrays[name]) for name in ("train_labels", "test_labels")]
-    for kind, some_images, some_labels in zip(("train", "test"), images, labels, strict=True):
-        if len(some_images) != len(some_labels):
+    arrays = _arrays(path)
+    for name in ("train_inputs", "test_inputs"):
+        found = list(arrays[name].shape[1:])
+        if found != list(samples.shape):
             raise InputError(
-                f"dataset = {path}: {len(some_images)} {kind}_inputs but {len(some_labels)} "
-                f"{kind}_labels; must be one label for each image"
+                f"dataset = {path}: {name} are {found}; this run has {list(samples.shape)}"
             )
-    if images[0].shape[1:] != images[1].shape[1:]:
+        if samples.mean and "mean" not in arrays:
+            arrays[name] = standardise(arrays[name], samples.mean, samples.std)
+    if samples.dtype == "float32":
+        run = {"value_range": (samples.low, samples.high), "mean": samples.mean, "std": samples.std}
+        for name, numbers in run.items():
+            stated = arrays.setdefault(name, np.array(numbers))
+            if not _same_numbers(stated, numbers):
+                raise InputError(
+                    f"dataset = {path}: {name} is {stated.tolist()}; this run has {list(numbers)}"
+                )
+    dataset = _dataset(path, arrays, num_labels)
+    if dataset.samples.dtype != samples.dtype:
         raise InputError(
-            f"dataset = {path}: train_inputs are {_by(images[0])} but test_inputs are "
-            f"{_by(images[1])}; both must have the same height, width and channels"
+            f"dataset = {path}: samples are {dataset.samples.dtype}; this run has {samples.dtype}"
         )
-    if num_labels is None:
-        num_labels = _count_labels(path, *labels)
-    elif (highest := max(int(some.max()) for some in labels)) >= num_labels:
-        raise InputError(f"dataset = {path}: has label {highest}; must be below {num_labels}")
-    train, test = (some.astype(np.int32) for some in labels)
-    return OwnArrays(images[0], train, images[1], test, num_labels)
+    return dataset
+
+
+def _same_numbers(stated: NDArray[Any], numbers: tuple[float, ...]) -> bool:
+    """Whether they are the same to the precision of float32."""
+    return stated.shape == (len(numbers),) and np.allclose(stated, numbers, rtol=1e-6, atol=0)
+
+
+def _arrays(path: Path) -> dict[str, NDArray[Any]]:
+    arrays = {name: _array(path, name) for name in _NAMES}
+    for name in _OPTIONAL:
+        try:
+            arrays[name] = read_npz(path, name)
+        except MissingArrayError:
+            continue
+        except (PlaceError, OSError, ValueError) as error:
+            raise InputError(f"dataset = {path}: {error}") from None
+    for part in ("train", "test"):
+        inputs, labels = arrays[f"{part}_inputs"], arrays[f"{part}_labels"]
+        if inputs.dtype == np.uint8 and inputs.ndim == 3:
+            arrays[f"{part}_inputs"] = inputs[..., np.newaxis]  # grey images
+        arrays[f"{part}_labels"] = _labels(path, f"{part}_labels", labels)
+        if len(inputs) != len(labels):
+            raise InputError(
+                f"dataset = {path}: {len(inputs)} {part}_inputs but {len(labels)} "
+                f"{part}_labels; must be one label for each sample"
+            )
+    return arrays
+
+
+def _dataset(path: Path, arrays: dict[str, NDArray[Any]], num_labels: int) -> Dataset:
+    fields: dict[str, Any] = dict(arrays)
+    for name in ("value_range", "mean", "std", "label_names", "source_names"):
+        if name in fields:
+            fields[name] = tuple(fields[name].ravel().tolist())
+    try:
+        return Dataset(path.stem, num_labels=num_labels, **fields)
+    except InputError as error:
+        raise InputError(f"dataset = {path}: {error}") from None
 
 
 def _array(path: Path, name: str) -> NDArray[Any]:
@@ -68,15 +111,6 @@ def _array(path: Path, name: str) -> NDArray[Any]:
         ) from None
     except (PlaceError, OSError, ValueError) as error:
         raise InputError(f"dataset = {path}: {error}") from None
-
-
-def _images(path: Path, name: str, array: NDArray[Any]) -> NDArray[np.uint8]:
-    if array.dtype != np.uint8 or array.ndim not in (3, 4) or array.size == 0:
-        raise InputError(
-            f"dataset = {path}: {name} is {array.dtype} of shape {list(array.shape)}; must be "
-            "uint8 pixels in 0..255 of shape [n, H, W] or [n, H, W, C]"
-        )
-    return array[..., np.newaxis] if array.ndim == 3 else array
 
 
 def _labels(path: Path, name: str, array: NDArray[Any]) -> NDArray[np.integer[Any]]:
@@ -111,7 +145,3 @@ def _count_labels(
             f"dataset = {path}: test_labels has label {test.max()}, which no training sample has"
         )
     return len(seen)
-
-
-def _by(images: NDArray[np.uint8]) -> str:
-    return " x ".join(str(size) for size in images.shape[1:])

@@ -1,64 +1,175 @@
 """How a sample is stored, mixed, rounded for an upload, and scaled for a model or for display.
 
-A sample is stored as uint8 pixels from 0 to 255. An upload carries it in 8 bits, as stored, or as
-float32 in units where a stored 255 is 1; the latter is also what a model is fed. Samples that
-inverse-Mixup generates are float32 in those units and may lie outside the range of real ones.
+A sample is stored as uint8 from 0 to 255, or as float32 with a recorded range. A model is fed
+float32: a stored uint8 divided by 255, a stored float as it is. An upload carries a value as a code
+of 1 to 16 bits, evenly spaced over the range, or in 32 bits as the float32 that a model is fed.
+Samples that inverse-Mixup generates are such floats and may lie outside the range of real ones.
 """
 
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mix2fld.types import Images
+from mix2fld.data.resolution import enlarge, pool
+from mix2fld.errors import InputError
+from mix2fld.types import Carried, Dataset, Dimensions, Inputs, SampleFormat
 
 PIXEL_MAX = 255
-"""The stored value that a model sees as 1."""
+"""The stored uint8 that a model sees as 1."""
+FLOAT_BITS = 32
+"""The width of an upload that rounds nothing."""
+MOST_CODE_BITS = 16
 _TIE_DECIMALS = 9
 
 
-def mix(samples: NDArray[np.uint8], ratios: tuple[float, ...]) -> NDArray[np.float64]:
-    """Eq. 6: sum over i of lambda_i times sample i, for ``samples`` [m, N, H, W, C]."""
+def mix(samples: Inputs, ratios: tuple[float, ...]) -> NDArray[np.float64]:
+    """Eq. 6: sum over i of lambda_i times sample i, for ``samples`` [m, N, ...]."""
     return np.einsum("mn...,n->m...", samples.astype(np.float64), np.asarray(ratios))
 
 
-def as_uploaded(pixels: NDArray[np.float64], bits_per_pixel: int) -> Images:
-    """Pixel values from 0 to 255 as an upload carries them: rounded to 8 bits, or as float32."""
-    if bits_per_pixel == 8:
-        return to_8_bits(pixels)
-    return (pixels / PIXEL_MAX).astype(np.float32)
+def standardise(
+    inputs: NDArray[Any], mean: tuple[float, ...], std: tuple[float, ...]
+) -> NDArray[np.float32]:
+    """Every channel, the last axis, with its mean subtracted and divided by its deviation."""
+    return ((inputs.astype(np.float64) - np.array(mean)) / np.array(std)).astype(np.float32)
 
 
-def to_8_bits(pixels: NDArray[np.float64]) -> NDArray[np.uint8]:
-    """The nearest stored values; a half goes to the even one.
-
-    Mixes of whole numbers often end in exactly one half, which floating point misses by a few
-    units in the last place: these must not decide which way it is rounded.
-    """
-    nearest = np.rint(np.round(pixels, _TIE_DECIMALS))
-    return np.clip(nearest, 0, PIXEL_MAX).astype(np.uint8)
-
-
-def unit_value(images: Images) -> int:
-    """The value in ``images`` that a model sees as 1: 255 as stored, 1 as float32."""
-    return PIXEL_MAX if images.dtype == np.uint8 else 1
-
-
-def to_unit_range(images: Images) -> NDArray[np.float32]:
-    """What a model is fed: float32 in units where a stored 255 is 1."""
-    return images.astype(np.float32) / np.float32(unit_value(images))
+def channel_statistics(
+    inputs: NDArray[Any], names: Sequence[str] = ()
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Mean and standard deviation of each channel, the last axis; none may be constant."""
+    values = inputs.reshape(-1, inputs.shape[-1]).astype(np.float64)
+    mean, std = values.mean(axis=0), values.std(axis=0)
+    constant = np.flatnonzero(values.min(axis=0) == values.max(axis=0))
+    if len(constant):
+        channel = int(constant[0])
+        name = names[channel] if names else f"channel {channel}"
+        raise InputError(
+            f"{name}: is {values[0, channel]:g} in every training sample and cannot be "
+            "standardised; leave it out, or set standardise = never"
+        )
+    return tuple(mean.tolist()), tuple(std.tolist())
 
 
-def to_pixels(images: NDArray[Any]) -> NDArray[np.float64]:
-    """Exact values on the pixel scale, on which distances are measured; not rounded or clipped."""
-    return images.astype(np.float64) * (PIXEL_MAX / unit_value(images))
+def standardised(dataset: Dataset) -> Dataset:
+    """The dataset with mean 0 and deviation 1 in every channel of its training samples."""
+    if dataset.samples.dtype != "float32" or dataset.mean:
+        raise InputError(
+            f"standardise = always: samples are {dataset.samples}; only float32 samples can be "
+            "standardised, and only once"
+        )
+    mean, std = channel_statistics(dataset.train_inputs)
+    return replace(
+        dataset,
+        train_inputs=standardise(dataset.train_inputs, mean, std),
+        test_inputs=standardise(dataset.test_inputs, mean, std),
+        value_range=None,
+        mean=mean,
+        std=std,
+    )
 
 
-def for_display(images: NDArray[Any]) -> NDArray[np.uint8]:
-    """The nearest picture that a screen can show."""
-    return to_8_bits(to_pixels(images))
+def stored_unit(samples: SampleFormat) -> int:
+    """The stored value that a model sees as 1."""
+    return PIXEL_MAX if samples.dtype == "uint8" else 1
 
 
-def clip_to_real(images: Images) -> NDArray[np.float32]:
-    """Generated samples in the unit range, clipped to the range of real ones."""
-    return np.clip(images, 0.0, 1.0).astype(np.float32)
+def clip_to_real(inputs: NDArray[np.float32], samples: SampleFormat) -> NDArray[np.float32]:
+    """Generated samples, as a model is fed them, clipped to the range of real ones."""
+    return np.clip(inputs, np.float32(samples.low), np.float32(samples.high))
+
+
+def to_stored_units(inputs: NDArray[Any], samples: SampleFormat) -> NDArray[np.float64]:
+    """What a model is fed in the units of storage, in which distances are measured; not rounded."""
+    return inputs.astype(np.float64) * stored_unit(samples)
+
+
+@dataclass(frozen=True)
+class Coding:
+    """What an upload carries of each value: a code of n bits over the range, or a float32."""
+
+    samples: SampleFormat
+    bits: int
+
+    def __post_init__(self) -> None:
+        if not (1 <= self.bits <= MOST_CODE_BITS or self.bits == FLOAT_BITS):
+            raise InputError(f"seed_bits = {self.bits}: must be from 1 to 16, or 32")
+
+    @property
+    def rounds(self) -> bool:
+        """Whether values are carried as codes."""
+        return self.bits != FLOAT_BITS
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Of the array that holds what is carried."""
+        kind = np.float32 if not self.rounds else np.uint8 if self.bits <= 8 else np.uint16
+        return np.dtype(kind)
+
+    @property
+    def last_code(self) -> int:
+        """What stands for the upper end of the range; 0 stands for the lower one."""
+        return 2**self.bits - 1
+
+    @property
+    def per_unit(self) -> float:
+        """How much a carried value grows when that which a model is fed grows by 1."""
+        return self.last_code / (self.samples.high - self.samples.low) if self.rounds else 1.0
+
+    @property
+    def origin(self) -> float:
+        """What a model is fed for a carried 0."""
+        return self.samples.low if self.rounds else 0.0
+
+    def carry(self, values: NDArray[np.float64]) -> Carried:
+        """Values in the units of storage as an upload carries them, clipped to the range.
+
+        The nearest code; a half goes to the even one. Mixes of whole numbers often end in exactly
+        one half, which floating point misses by a few units in the last place: these must not
+        decide which way it is rounded.
+        """
+        unit = stored_unit(self.samples)
+        low, high = unit * self.samples.low, unit * self.samples.high
+        if not self.rounds:
+            return (np.clip(values, low, high) / unit).astype(np.float32)
+        codes = (values - low) * (self.last_code / (high - low))
+        nearest = np.rint(np.round(codes, _TIE_DECIMALS))
+        return np.clip(nearest, 0, self.last_code).astype(self.dtype)
+
+    def as_fed(self, carried: Carried) -> Inputs:
+        """What a model can be fed: codes that are the stored values themselves as they are."""
+        if not self.rounds or (self.samples.dtype == "uint8" and self.bits == 8):
+            return carried  # type: ignore[return-value]
+        return (carried.astype(np.float64) / self.per_unit + self.origin).astype(np.float32)
+
+    def in_stored_units(self, carried: Carried) -> NDArray[np.float64]:
+        """The values that are carried, exactly, in which distances are measured."""
+        unit = stored_unit(self.samples)
+        values = carried.astype(np.float64) * (unit / self.per_unit)
+        return values + unit * self.origin if self.origin else values
+
+
+def coding_of(dims: Dimensions) -> Coding:
+    """How the seeds of a run are carried."""
+    return Coding(dims.samples, dims.seed_bits)
+
+
+def carry_seeds(values: NDArray[np.float64], dims: Dimensions) -> Carried:
+    """Samples or mixes in the units of storage as seeds carry them: pooled, then rounded."""
+    return coding_of(dims).carry(pool(values, dims.seed_shape))
+
+
+def seeds_as_fed(carried: Carried, dims: Dimensions) -> Inputs:
+    """Seeds as a model can be fed them: at the size of a sample."""
+    if dims.seed_shape == dims.samples.shape:
+        return coding_of(dims).as_fed(carried)
+    unit = stored_unit(dims.samples)
+    return (seeds_in_stored_units(carried, dims) / unit).astype(np.float32)
+
+
+def seeds_in_stored_units(carried: Carried, dims: Dimensions) -> NDArray[np.float64]:
+    """Seeds at the size of a sample, in the units in which distances are measured."""
+    return enlarge(coding_of(dims).in_stored_units(carried), dims.samples.shape)

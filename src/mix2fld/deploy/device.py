@@ -9,7 +9,7 @@ import numpy as np
 
 from mix2fld.config import Config
 from mix2fld.data import cache_folder
-from mix2fld.data.own_file import OwnArrays, read_own_file
+from mix2fld.data.own_file import read_device_file
 from mix2fld.deploy.messages import Behind, Trained, TrainOrder
 from mix2fld.deploy.store import Own, Store
 from mix2fld.device.uplinks import Turn
@@ -19,10 +19,12 @@ from mix2fld.learning.losses import one_hot
 from mix2fld.learning.make_task import make_task
 from mix2fld.learning.stepper import TestSet, Watch, local_result, snapshot_steps
 from mix2fld.learning.task import Task
+from mix2fld.learning.training import model_in_use, resolve
 from mix2fld.protocol import get_protocol
 from mix2fld.round.checks import check_devices
 from mix2fld.round.device_turn import (
     SEEDS_DUE,
+    OwnSamples,
     local_draws,
     local_start,
     prepare_upload,
@@ -31,7 +33,7 @@ from mix2fld.round.device_turn import (
     start_device,
 )
 from mix2fld.round.wire import Wire
-from mix2fld.types import Samples, State, Tensors
+from mix2fld.types import Dataset, Samples, State, Tensors
 
 
 def train(order: TrainOrder, config: Config, data: Path, store: Store) -> Trained | Behind:
@@ -43,10 +45,9 @@ def train(order: TrainOrder, config: Config, data: Path, store: Store) -> Traine
     with suppress(RuntimeError):  # only before JAX is first used
         jax.config.update("jax_num_cpu_devices", 1)
     samples = _read_samples(data, order)
-    height, width, channels = order.sample_shape
-    task = make_task(config, (height, width, channels), order.num_labels)
+    task = make_task(config, samples.samples, order.num_labels)
     protocol = get_protocol(config.protocols[0])
-    wire, turn = Wire(protocol, task), Turn(task.seed, order.round, order.device)
+    wire, turn = Wire(protocol, task), Turn(task.seed, order.round, order.device, order.room)
     state = _begin(wire, task, order, own)
 
     targets = one_hot(samples.train_labels, order.num_labels)
@@ -54,16 +55,18 @@ def train(order: TrainOrder, config: Config, data: Path, store: Store) -> Traine
     draws = local_draws(task, order.round, order.device, len(targets))
     watch = Watch(0, snapshot_steps(config.learning.local_steps, config.curve_points))
     started = time.perf_counter()
-    starts = [local_start(state, order.num_labels)]
+    training = resolve(config, protocol.training)
+    starts = [local_start(task, training, state, samples.train_labels, turn)]
     learned = task.stepper.train(protocol.local_loss, held, starts, [draws], watch)
     seconds = time.perf_counter() - started
     local = local_result(learned.phases[0])
     check_devices(config, {order.device: local}, order.round)
 
-    own_samples = (samples.train_inputs, samples.train_labels)
+    own_samples = OwnSamples(len(targets), lambda: (samples.train_inputs, samples.train_labels))
     packet, after = prepare_upload(wire, state, local, own_samples, turn, config.seeding.lost_seeds)
     snapshots = learned.snapshots if order.watched else learned.snapshots[-1:]
-    accuracies = _accuracies(task, samples, [weights for _, weights in snapshots])
+    used = [model_in_use(training, state["weights"], weights) for _, weights in snapshots]
+    accuracies = _accuracies(task, samples, used)
     store.save(order.round, after)
     return Trained(
         round=order.round,
@@ -76,15 +79,11 @@ def train(order: TrainOrder, config: Config, data: Path, store: Store) -> Traine
     )
 
 
-def _read_samples(path: Path, order: TrainOrder) -> OwnArrays:
+def _read_samples(path: Path, order: TrainOrder) -> Dataset:
     try:
-        samples = read_own_file(path, order.num_labels)
+        return read_device_file(path, order.samples, order.num_labels)
     except InputError as error:
         raise InputError(str(error).replace("dataset = ", "data = ", 1)) from None
-    found = list(samples.train_inputs.shape[1:])
-    if found != order.sample_shape:
-        raise InputError(f"data = {path}: images are {found}; this run has {order.sample_shape}")
-    return samples
 
 
 def _begin(wire: Wire, task: Task, order: TrainOrder, own: Own | None) -> State:
@@ -101,6 +100,6 @@ def _begin(wire: Wire, task: Task, order: TrainOrder, own: Own | None) -> State:
     return state
 
 
-def _accuracies(task: Task, samples: OwnArrays, models: list[Tensors]) -> list[float]:
+def _accuracies(task: Task, samples: Dataset, models: list[Tensors]) -> list[float]:
     """At the end of the local phase, and if wanted at the times before it."""
     return TestSet(task.stepper, samples.test_inputs, samples.test_labels).accuracies(models)

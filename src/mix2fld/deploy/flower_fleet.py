@@ -27,7 +27,7 @@ from mix2fld.round.fleet_interface import Accuracies, Delivered, Order, Outcome
 from mix2fld.round.fleet_interface import Trained as TrainedFleet
 from mix2fld.round.scenario import Scenario
 from mix2fld.round.wire import Packet
-from mix2fld.types import Tensors
+from mix2fld.types import SampleFormat, Tensors
 
 States = list[Any]
 """Nothing: what devices keep is on their own disks."""
@@ -75,10 +75,10 @@ class FlowerFleet:
         """Ask for uploads, and take those that can be taken."""
         started = time.monotonic()
         answers = self._collect(order)
-        slowest = max((answer.seconds for answer in answers.values()), default=0.0)
-        elsewhere = max(0.0, time.monotonic() - started - slowest)
+        seconds = {device: answer.seconds for device, answer in answers.items()}
+        elsewhere = max(0.0, time.monotonic() - started - max(seconds.values(), default=0.0))
         packets = {device: answer.packet for device, answer in answers.items()}
-        return states, TrainedFleet(packets, Answers(answers, order.reference), slowest, elsewhere)
+        return states, TrainedFleet(packets, Answers(answers, order.reference), seconds, elsewhere)
 
     def deliver(self, states: States, outcome: Outcome) -> tuple[States, Delivered]:
         """Send the download; how its upload fared, a device hears with its next order.
@@ -158,12 +158,13 @@ class FlowerFleet:
             device=device,
             round=order.round_number,
             config=config_digest(self._scenario.config),
-            sample_shape=list(dims.sample_shape),
+            **_sample_fields(dims.samples),
             num_labels=dims.num_labels,
             uploaded=int(roster.uploaded[device]),
             last_turn=int(roster.last_turn[device]),
             watched=device == order.reference,
             download=order.last_download() if overheard else None,
+            room=order.rooms.get(device),
         )
 
     def _take(self, order: TrainOrder, reply: Any, waited: float) -> Answer:
@@ -190,13 +191,14 @@ class FlowerFleet:
             seeds = Encoded(reply.seeds, bits)
         packet = Packet(Encoded(reply.upload, reply.bits), seeds, reply.samples)
         try:
-            wire.check_bits(packet)
+            wire.check_bits(packet, order.round)
         except PayloadError as error:
             raise MessageError(str(error)) from None
         if seeds is not None and order.uploaded:
             raise MessageError("seeds: they were uploaded before")
         resent = self._scenario.config.seeding.lost_seeds == "resend"
-        if wire.seeding is not None and seeds is None and resent and not order.uploaded:
+        due = wire.seeding is not None and wire.uploads_in(order.round) and not order.uploaded
+        if due and seeds is None and resent:
             raise MessageError("seeds: missing; they are part of the first upload")
         return packet
 
@@ -204,6 +206,16 @@ class FlowerFleet:
         """After how many steps of its local phase the reference device is tested."""
         config = self._scenario.config
         return snapshot_steps(config.learning.local_steps, config.curve_points)
+
+
+def _sample_fields(samples: SampleFormat) -> dict[str, Any]:
+    return {
+        "sample_shape": list(samples.shape),
+        "dtype": samples.dtype,
+        "value_range": [samples.low, samples.high],
+        "mean": list(samples.mean),
+        "std": list(samples.std),
+    }
 
 
 def _words_of(refused: Refused) -> str:

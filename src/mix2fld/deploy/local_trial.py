@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -39,8 +40,15 @@ def write_device_files(folder: Path, config: Config, dataset: Dataset) -> list[P
             train_labels=dataset.train_labels[part],
             test_inputs=test_inputs,
             test_labels=test_labels,
+            **_recorded(dataset),
         )
     return files
+
+
+def _recorded(dataset: Dataset) -> dict[str, Any]:
+    """How float samples are stored, which a device compares with what the server says."""
+    names = ("value_range", "mean", "std") if dataset.value_range is not None else ()
+    return {name: np.array(getattr(dataset, name)) for name in names}
 
 
 @contextmanager

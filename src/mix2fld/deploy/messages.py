@@ -4,12 +4,14 @@ A message is one record of plain values. Whatever comes in is held to its form, 
 the network is used unchecked, and nothing is ever unpickled.
 """
 
-from typing import Annotated, Any, Self, TypeVar
+from typing import Annotated, Any, Literal, Self, TypeVar
 
 from flwr.app import ConfigRecord, RecordDict
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-FORMAT = 3
+from mix2fld.types import SampleFormat
+
+FORMAT = 4
 MOST_SAMPLES = 1 << 31
 TRAIN, DOWNLOAD = "train", "query.download"
 
@@ -44,6 +46,12 @@ class TrainOrder(Wire):
     config: Annotated[str, Field(pattern="^[0-9a-f]{16}$")]
     """Digest of all settings: a device that has others would train something else."""
     sample_shape: list[int]
+    dtype: Literal["uint8", "float32", "int32"]
+    value_range: Annotated[list[float], Field(min_length=2, max_length=2)]
+    """What an n-bit upload spans; two numbers."""
+    mean: list[float]
+    std: list[float]
+    """How the samples of this run were standardised, by channel; empty if they were not."""
     num_labels: int
     uploaded: Annotated[int, Field(ge=0)]
     """The last round whose upload the server took from this device; 0 for none."""
@@ -54,6 +62,15 @@ class TrainOrder(Wire):
     catch_up: bool = False
     """The device said that it is behind: it continues from what is here, or from what it has."""
     download: bytes | None = None
+    room: Annotated[int, Field(ge=1)] | None = None
+    """Bits that the upload may take, if their number is automatic."""
+
+    @property
+    def samples(self) -> SampleFormat:
+        """What every sample of the run is."""
+        low, high = self.value_range
+        shape = tuple(self.sample_shape)
+        return SampleFormat(shape, self.dtype, low, high, tuple(self.mean), tuple(self.std))
 
 
 class Trained(Wire):

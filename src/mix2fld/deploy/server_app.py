@@ -24,7 +24,7 @@ from mix2fld.round.checks import check_countable
 from mix2fld.round.info import RoundInfo
 from mix2fld.round.one_round import start_run
 from mix2fld.round.scenario import Scenario
-from mix2fld.runs.folder import RunFolder
+from mix2fld.runs.folder import RunFolder, sample_record
 from mix2fld.runs.layout import RunFiles
 from mix2fld.runs.loop import Watcher, run_rounds
 from mix2fld.runs.results import RunResult
@@ -51,12 +51,12 @@ def serve(grid: Grid, settings: Settings) -> RunResult:
     protocol = get_protocol(config.protocols[0])
     check_countable(config)
     dataset = load_dataset(config.data)
-    task = make_task(config, dataset.sample_shape, dataset.num_labels)
+    task = make_task(config, dataset.samples, dataset.num_labels)
     scenario = Scenario(task, protocol, IdealLink())  # what the network delivers is observed
     path = settings.out / config.run_name
     _refuse_run_of_simulator(path)
     say = diary(RunFiles(path).diary)
-    with RunFolder(path, say) as folder:
+    with RunFolder(path, say, sample_record(dataset.samples)) as folder:
         folder.prepare(config)
         try:
             tests = TestSet(task.stepper, *test_subset(dataset, config.data))

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Self
 
 from mix2fld.config import Config
 from mix2fld.link.payloads import Nothing, Outputs, Payload, Weights
-from mix2fld.types import Local, State, Tensors
+from mix2fld.types import Dimensions, Local, State, Tensors
 
 
 class Turn(NamedTuple):
@@ -22,6 +22,8 @@ class Turn(NamedTuple):
     seed: int
     round_number: int
     device: int
+    room: int | None = None
+    """Bits that the upload may take, told to the device by the server; None: as configured."""
 
 
 class Uplink(ABC):
@@ -29,9 +31,14 @@ class Uplink(ABC):
 
     payload: Payload
 
-    def configured(self, config: Config) -> Self:
-        """This uplink with what it takes from the config; most take nothing."""
-        del config
+    @property
+    def takes_room(self) -> bool:
+        """Whether an upload can have more or fewer bits, as the server says."""
+        return False
+
+    def configured(self, config: Config, dims: Dimensions) -> Self:
+        """This uplink with what it takes from the config and the model; most take nothing."""
+        del config, dims
         return self
 
     def start(self, weights: Tensors) -> State:

@@ -1,49 +1,39 @@
 """Makes the task of a run: the model, and the one choice of who takes its steps."""
 
+from dataclasses import replace
 from functools import lru_cache
 
-from mix2fld.config import Config, LearningConfig, SeedingConfig
+from mix2fld.config import Config, LearningConfig
 from mix2fld.errors import InputError
 from mix2fld.learning.native import NativeStepper
 from mix2fld.learning.sgd import Learner
 from mix2fld.learning.stepper import Stepper
-from mix2fld.learning.task import Task
+from mix2fld.learning.task import Task, dimensions
 from mix2fld.learning.xla import XlaStepper
 from mix2fld.models import check_model, make_model, weight_shapes
-from mix2fld.types import Dimensions, Kernel, Model
-
-SampleShape = tuple[int, int, int]
+from mix2fld.models.fast import FastApply
+from mix2fld.types import Kernel, Model, SampleFormat
 
 
 def make_task(
-    config: Config, sample_shape: SampleShape, num_labels: int, model: Model | None = None
+    config: Config, samples: SampleFormat, num_labels: int, model: Model | None = None
 ) -> Task:
     """The task of a single run; ``model`` overrides the one that the config names."""
-    chosen = model or _known_model(config.learning.model, sample_shape, num_labels)
-    _check_once(chosen, sample_shape, num_labels)
-    dims = dimensions(_shapes_once(chosen), sample_shape, num_labels, config.seeding)
+    chosen = model or _known_model(config.learning.model, samples.shape, num_labels)
+    batch_size = min(config.learning.batch_size, 2)
+    _check_once(chosen, samples.shape, num_labels, samples.dtype, batch_size)
+    dims = dimensions(config.seeding, samples, num_labels, _shapes_once(chosen))
     return Task(config, dims, choose_stepper(chosen, config.learning))
 
 
-def dimensions(
-    weight_shapes: tuple[tuple[int, ...], ...],
-    sample_shape: SampleShape,
-    num_labels: int,
-    config: SeedingConfig,
-) -> Dimensions:
-    """The sizes that decide how many bits a payload has."""
-    return Dimensions(
-        weight_shapes=weight_shapes,
-        num_labels=num_labels,
-        sample_shape=sample_shape,
-        seed_samples=config.seed_samples,
-        bits_per_pixel=config.seed_bits_per_pixel,
-    )
-
-
 def choose_stepper(model: Model, config: LearningConfig) -> Stepper:
-    """Machine code where the model has it and the settings suit it, else XLA."""
-    learner = Learner.from_config(model, config)
+    """PyTorch for its modules; machine code where the model has it and it suits, else XLA."""
+    if model.torch is not None:
+        from mix2fld.learning.pytorch import TorchStepper
+
+        return TorchStepper(model, model.torch, config)
+    fast = replace(model, apply=FastApply(model.apply, machine_code=config.kernel != "xla"))
+    learner = Learner.from_config(fast, config)
     kernel = _kernel(model, config)
     if kernel is None:
         return XlaStepper(learner)

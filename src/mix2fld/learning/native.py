@@ -13,7 +13,7 @@ from mix2fld.learning.sgd import Learner
 from mix2fld.learning.stepper import Draws, Learned, Start, Watch
 from mix2fld.learning.xla import XlaStepper
 from mix2fld.models.processor import usable_cores
-from mix2fld.types import Kernel, Phase, Samples, StepRule, Tensors
+from mix2fld.types import Inputs, Kernel, Phase, Samples, StepRule, Tensors
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -33,18 +33,18 @@ class NativeStepper:
         """The model's initial weights for one seed."""
         return self._xla.draw_weights(seed)
 
-    def hold(self, samples: Samples) -> Samples:
+    def hold(self, samples: Samples, extra: Samples | None = None) -> tuple[Samples, ...]:
         """The samples in this process's memory."""
-        images: Any = np.ascontiguousarray(samples.inputs)
-        return Samples(images, np.ascontiguousarray(samples.targets))
+        sets = (samples,) if extra is None else (samples, extra)
+        return tuple(_contiguous(each) for each in sets)
 
     def train(
-        self, loss: Loss, held: Samples, starts: Sequence[Start], draws: Sequence[Draws],
-        watch: Watch,
+        self, loss: Loss, held: tuple[Samples, ...], starts: Sequence[Start],
+        draws: Sequence[Draws], watch: Watch,
     ) -> Learned:  # fmt: skip
         """One learner a thread; only the watched one is copied on its way."""
         if loss.custom is not None:
-            return self._xla.train(loss, self._xla.hold(held), starts, draws, watch)
+            return self._xla.train(loss, self._xla.hold(*held), starts, draws, watch)
         snapshots: list[tuple[int, Tensors]] = []
 
         def one(place: int) -> Phase:
@@ -66,16 +66,16 @@ class NativeStepper:
         weights: Tensors = phase.weights
         return weights
 
-    def hold_tests(self, images: NDArray[np.uint8], labels: NDArray[np.int32]) -> Any:
+    def hold_tests(self, inputs: Inputs, labels: NDArray[np.int32]) -> Any:
         """The samples in this process's memory."""
-        return np.ascontiguousarray(images), np.ascontiguousarray(labels)
+        return np.ascontiguousarray(inputs), np.ascontiguousarray(labels)
 
     def count_correct(self, tests: Any, models: Sequence[Tensors]) -> list[int]:
         """One model a thread."""
         return _in_threads(lambda model: self._kernel.count_correct(model, *tests), models)
 
     def _steps(
-        self, loss: Loss, samples: Samples, phase: Phase, start: Start, draws: Draws
+        self, loss: Loss, sets: tuple[Samples, ...], phase: Phase, start: Start, draws: Draws
     ) -> None:
         rule = StepRule(
             rate=self._rate * start.rate_factor,
@@ -83,7 +83,7 @@ class NativeStepper:
             distillation_weight=self._distillation_weight if loss.distils else 0.0,
             logit_offset=start.logit_offset,
         )
-        self._kernel.train(phase, samples, np.ascontiguousarray(draws[:, 0]), rule)
+        self._kernel.train(phase, sets, np.ascontiguousarray(draws[:, 0]), rule)
 
 
 def _begin(start: Start) -> Phase:
@@ -94,6 +94,11 @@ def _begin(start: Start) -> Phase:
         output_sums=np.zeros((labels, labels), np.float32),
         label_counts=np.zeros(labels, np.float32),
     )
+
+
+def _contiguous(samples: Samples) -> Samples:
+    inputs: Any = np.ascontiguousarray(samples.inputs)
+    return Samples(inputs, np.ascontiguousarray(samples.targets))
 
 
 def _in_threads(function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:

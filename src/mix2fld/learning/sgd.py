@@ -13,7 +13,7 @@ from jax import Array
 from mix2fld.config import LearningConfig
 from mix2fld.errors import InputError, did_you_mean
 from mix2fld.learning.losses import Loss
-from mix2fld.types import Model, Phase, Weights
+from mix2fld.types import Model, Phase, Samples, Weights
 
 OPTIMIZERS: dict[str, Callable[[float], optax.GradientTransformation]] = {
     "sgd": optax.sgd,
@@ -106,18 +106,17 @@ def begin_steps(learner: Learner, num_labels: int, weights: Weights) -> Steps:
     return Steps(Phase(weights, sums, counts), learner.optimizer.init(weights))
 
 
-def sgd_steps(learner: Learner, loss: Loss, images: Array, targets: Array, run: Run) -> Steps:
-    """Take one SGD step for each row of the draws [K, B], which name samples.
+def sgd_steps(learner: Learner, loss: Loss, sets: tuple[Samples, ...], run: Run) -> Steps:
+    """Take one SGD step for each row of the draws [K, B], which name samples of the sets.
 
-    Eq. 1 with ``label_loss``, Eqs. 3 and 5 with ``distillation_loss``. ``images`` [n, H, W, C],
-    ``targets`` [n, N_L]. The outputs F that Eq. 2 averages are those of the forward pass of each
-    step, before its update and without the offset that the loss may add to the logits.
+    Eq. 1 with ``label_loss``, Eqs. 3 and 5 with ``distillation_loss``. The outputs F that Eq. 2
+    averages are those of the forward pass of each step, before its update and without the offset
+    that the loss may add to the logits.
     """
     offset, factor = run.logit_offset, run.rate_factor
 
     def step(steps: Steps, chosen: Array) -> tuple[Steps, None]:
-        phase, labels = steps.phase, targets[chosen]
-        pixels = unit_pixels(images[chosen])
+        phase, (pixels, labels) = steps.phase, drawn_samples(sets, chosen)
 
         def loss_and_outputs(weights: Weights) -> tuple[Array, Array]:
             logits = learner.model.apply(weights, pixels)
@@ -139,6 +138,20 @@ def sgd_steps(learner: Learner, loss: Loss, images: Array, targets: Array, run: 
         return Steps(after, optimizer_state), None
 
     return jax.lax.scan(step, run.begun, run.draws)[0]
+
+
+def drawn_samples(sets: tuple[Samples, ...], chosen: Array) -> tuple[Array, Array]:
+    """Inputs and targets of a batch [B]; where there is a second set, it follows on the first."""
+    own: Any = sets[0]
+    if len(sets) == 1:
+        return unit_pixels(own.inputs[chosen]), own.targets[chosen]
+    extra: Any = sets[1]
+    beyond = chosen - len(own.targets)
+    first, second = jnp.minimum(chosen, len(own.targets) - 1), jnp.maximum(beyond, 0)
+    a, b = unit_pixels(own.inputs[first]), unit_pixels(extra.inputs[second])
+    is_extra = beyond >= 0
+    inputs = jnp.where(is_extra.reshape(-1, *[1] * (a.ndim - 1)), b, a)
+    return inputs, jnp.where(is_extra[:, None], extra.targets[second], own.targets[first])
 
 
 def correct_predictions(model: Model, images: Array, labels: Array, weights: Weights) -> Array:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mix2fld.learning.losses import Loss
-from mix2fld.types import Local, Phase, Samples, Tensors
+from mix2fld.types import Inputs, Local, Phase, Samples, Tensors
 
 Draws = NDArray[np.int32]
 """[K, B]: which samples each SGD step uses."""
@@ -26,6 +26,8 @@ class Start(NamedTuple):
     """[N_L], added to the logits in the loss only: not to the outputs F, and not when testing."""
     rate_factor: float = 1.0
     """Multiplies the learning rate of these steps."""
+    randomness: int = 0
+    """Seeds what a model draws itself in these steps, such as dropout."""
 
 
 class Watch(NamedTuple):
@@ -47,13 +49,17 @@ class Stepper(Protocol):
 
     @property
     def name(self) -> str:
-        """For records: xla or native."""
+        """For records: native, xla or pytorch."""
 
     def draw_weights(self, seed: int) -> Tensors:
         """The model's initial weights for one seed."""
 
-    def hold(self, samples: Samples) -> Any:
-        """The samples where many learners' steps can read them, for ``train``."""
+    def hold(self, samples: Samples, extra: Samples | None = None) -> Any:
+        """The samples where many learners' steps can read them, for ``train``.
+
+        Draws from ``len(samples.targets)`` on point into ``extra``, whose inputs may be stored in
+        another type.
+        """
 
     def train(
         self, loss: Loss, held: Any, starts: Sequence[Start], draws: Sequence[Draws], watch: Watch
@@ -63,7 +69,7 @@ class Stepper(Protocol):
     def train_one(self, loss: Loss, samples: Samples, start: Start, draws: Draws) -> Tensors:
         """The steps of one learner on samples of its own: the server's student."""
 
-    def hold_tests(self, images: NDArray[np.uint8], labels: NDArray[np.int32]) -> Any:
+    def hold_tests(self, inputs: Inputs, labels: NDArray[np.int32]) -> Any:
         """Test samples where ``count_correct`` can read them."""
 
     def count_correct(self, tests: Any, models: Sequence[Tensors]) -> list[int]:
@@ -75,15 +81,15 @@ class TestSet:
 
     __test__ = False  # not a test of pytest's
 
-    def __init__(
-        self, stepper: Stepper, images: NDArray[np.uint8], labels: NDArray[np.int32]
-    ) -> None:
+    def __init__(self, stepper: Stepper, inputs: Inputs, labels: NDArray[np.int32]) -> None:
         self.size = len(labels)
         self._stepper = stepper
-        self._held = stepper.hold_tests(images, labels)
+        self._held = stepper.hold_tests(inputs, labels)
 
     def accuracies(self, models: Sequence[Tensors]) -> list[float]:
         """Test accuracy of each model; one that is given several times is tested once."""
+        if not models:
+            return []
         distinct = {id(model): model for model in models}
         counts = self._stepper.count_correct(self._held, list(distinct.values()))
         found = dict(zip(distinct, counts, strict=True))

@@ -4,9 +4,27 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from mix2fld import streams
-from mix2fld.config import Config
+from mix2fld.config import Config, SeedingConfig
+from mix2fld.data.resolution import pooled_shape
 from mix2fld.learning.stepper import Stepper
-from mix2fld.types import Dimensions, Tensors
+from mix2fld.types import Dimensions, SampleFormat, Tensors
+
+
+def dimensions(
+    config: SeedingConfig,
+    samples: SampleFormat,
+    num_labels: int,
+    weight_shapes: tuple[tuple[int, ...], ...] = (),
+) -> Dimensions:
+    """The sizes that decide how many bits a payload has; without a model, those of seeds."""
+    return Dimensions(
+        weight_shapes=weight_shapes,
+        num_labels=num_labels,
+        samples=samples,
+        seed_samples=config.seed_samples,
+        seed_bits=config.seed_bits,
+        seed_shape=pooled_shape(samples.shape, config.seed_pooling),
+    )
 
 
 @dataclass(frozen=True)

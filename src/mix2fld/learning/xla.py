@@ -21,7 +21,7 @@ from mix2fld.learning.losses import Loss
 from mix2fld.learning.sgd import Learner, Run, Steps, begin_steps, correct_predictions, sgd_steps
 from mix2fld.learning.stepper import Draws, Learned, Start, Watch
 from mix2fld.models.processor import usable_cores
-from mix2fld.types import Model, Samples, Tensors, Weights
+from mix2fld.types import Inputs, Model, Samples, Tensors, Weights
 
 TEST_BATCH = 32  # the fastest for the networks of the package on a CPU
 EVERYWHERE, SPLIT = PartitionSpec(), PartitionSpec("devices")
@@ -43,9 +43,9 @@ class XlaStepper:
         """The model's initial weights for one seed."""
         return tensors_of(self.learner.model.init(jax.random.key(seed)))
 
-    def hold(self, samples: Samples) -> Any:
+    def hold(self, samples: Samples, extra: Samples | None = None) -> Any:
         """A copy of the samples on each core."""
-        return on_every_core(tuple(samples))
+        return on_every_core((samples,) if extra is None else (samples, extra))
 
     def train(
         self, loss: Loss, held: Any, starts: Sequence[Start], draws: Sequence[Draws], watch: Watch
@@ -60,7 +60,7 @@ class XlaStepper:
         snapshots = []
         for begin, end in pairwise([0, *watch.steps]):
             run = Run(steps, teachers, chosen[:, begin:end], *own)
-            steps = over_devices(sgd_steps, (learner, loss), held, (run,))
+            steps = over_devices(sgd_steps, (learner, loss), (held,), (run,))
             snapshots.append((end, tensors_of(pick(steps.phase.weights, watch.place))))
         phases = [pick(steps.phase, place) for place in range(len(starts))]
         return Learned([p._replace(weights=tensors_of(p.weights)) for p in phases], snapshots)
@@ -72,11 +72,11 @@ class XlaStepper:
         run = (begun, start.teacher, draws, start.logit_offset, factor)
         return tensors_of(_train_one(self.learner, loss, samples, run))
 
-    def hold_tests(self, images: NDArray[np.uint8], labels: NDArray[np.int32]) -> Any:
+    def hold_tests(self, inputs: Inputs, labels: NDArray[np.int32]) -> Any:
         """The samples in batches, filled up with ones that no model can label correctly."""
         padding = -len(labels) % TEST_BATCH
-        nothing = np.zeros((padding, *images.shape[1:]), np.uint8)
-        batches = np.concatenate([images, nothing]).reshape(-1, TEST_BATCH, *images.shape[1:])
+        nothing = np.zeros((padding, *inputs.shape[1:]), inputs.dtype)
+        batches = np.concatenate([inputs, nothing]).reshape(-1, TEST_BATCH, *inputs.shape[1:])
         truth = np.concatenate([labels, np.full(padding, -1)]).reshape(-1, TEST_BATCH)
         return on_every_core((batches, truth.astype(np.int32)))
 
@@ -151,8 +151,7 @@ def _mapped(function: Callable[..., Any], fixed: Any, shared: Any, own: Any) -> 
 def _train_one(learner: Learner, loss: Loss, samples: Any, run: Any) -> Weights:
     weights, *rest = run
     begun = begin_steps(learner, samples.targets.shape[1], weights)
-    images, targets = samples
-    steps: Steps = sgd_steps(learner, loss, images, targets, Run(begun, *rest))
+    steps: Steps = sgd_steps(learner, loss, (samples,), Run(begun, *rest))
     return steps.phase.weights
 
 

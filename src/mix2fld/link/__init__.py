@@ -1,8 +1,10 @@
 """What is sent, what of it arrives, and when."""
 
-from mix2fld.link.budget import Budget, Direction
+from mix2fld.link.budget import Budget, Direction, Forecast
 from mix2fld.link.channels import (
     LINKS,
+    CellLink,
+    ComesAndGoes,
     IdealLink,
     Link,
     Memoryless,
@@ -25,8 +27,11 @@ from mix2fld.link.payloads import (
 __all__ = [
     "LINKS",
     "Budget",
+    "CellLink",
+    "ComesAndGoes",
     "Direction",
     "Encoded",
+    "Forecast",
     "IdealLink",
     "Link",
     "Memoryless",

@@ -13,15 +13,15 @@ from mix2fld.errors import InputError
 from mix2fld.models.model_checks import first_line
 from mix2fld.types import Model, Weights
 
-_NO_STATE = (
+NO_STATE = (
     "a model here is its weights and nothing else, because that is what devices send and "
     "average; use a module without such state, e.g. GroupNorm in place of BatchNorm"
 )
 
 
-def from_flax(module: Any, sample_shape: tuple[int, int, int], name: str | None = None) -> Model:
-    """A ``flax.linen`` module that maps images [B, H, W, C] to logits [B, N_L]."""
-    linen = _library("flax.linen", "flax")
+def from_flax(module: Any, sample_shape: tuple[int, ...], name: str | None = None) -> Model:
+    """A ``flax.linen`` module that maps samples [B, ...] to logits [B, N_L]."""
+    linen = library("flax.linen", "flax")
     if not isinstance(module, linen.Module):
         raise InputError(
             f"module = {module!r}: must be a flax.linen module; for flax.nnx there is from_nnx"
@@ -30,7 +30,7 @@ def from_flax(module: Any, sample_shape: tuple[int, int, int], name: str | None 
     blank = jnp.zeros((1, *sample_shape), jnp.float32)
     state = sorted(set(_shapes(title, lambda key: module.init(key, blank))) - {"params"})
     if state:
-        raise InputError(f"model {title}: has state in {', '.join(state)}; {_NO_STATE}")
+        raise InputError(f"model {title}: has state in {', '.join(state)}; {NO_STATE}")
 
     def init(key: Array) -> Weights:
         return module.init(key, blank)["params"]
@@ -43,15 +43,15 @@ def from_flax(module: Any, sample_shape: tuple[int, int, int], name: str | None 
 
 
 def from_nnx(make: Callable[[Any], Any], name: str | None = None) -> Model:
-    """A ``flax.nnx`` module, ``make(rngs)``, that maps images [B, H, W, C] to logits [B, N_L]."""
-    nnx = _library("flax.nnx", "flax")
+    """A ``flax.nnx`` module, ``make(rngs)``, that maps samples [B, ...] to logits [B, N_L]."""
+    nnx = library("flax.nnx", "flax")
 
     title = name or str(getattr(make, "__name__", "nnx module"))
     shape = _shapes(title, lambda key: make(nnx.Rngs(key)), nnx.eval_shape)
     graph, _, state = nnx.split(shape, nnx.Param, ...)
     if jax.tree.leaves(state):
         parts = ", ".join(sorted(str(part) for part in state))
-        raise InputError(f"model {title}: has state in {parts}; {_NO_STATE}")
+        raise InputError(f"model {title}: has state in {parts}; {NO_STATE}")
 
     def init(key: Array) -> Weights:
         return nnx.to_pure_dict(nnx.state(make(nnx.Rngs(key)), nnx.Param))
@@ -64,11 +64,11 @@ def from_nnx(make: Callable[[Any], Any], name: str | None = None) -> Model:
 
 
 def from_equinox(make: Callable[[Array], Any], name: str | None = None) -> Model:
-    """An Equinox module, ``make(key)``, that maps one image [H, W, C] to logits [N_L].
+    """An Equinox module, ``make(key)``, that maps one sample [...] to logits [N_L].
 
     Its weights become a dictionary by their place in the module, such as ``.layers[0].weight``.
     """
-    equinox = _library("equinox", "equinox")
+    equinox = library("equinox", "equinox")
     title = name or str(getattr(make, "__name__", "equinox module"))
     shape = _shapes(title, make, equinox.filter_eval_shape)
     arrays, static = equinox.partition(shape, lambda leaf: isinstance(leaf, jax.ShapeDtypeStruct))
@@ -87,7 +87,8 @@ def from_equinox(make: Callable[[Array], Any], name: str | None = None) -> Model
     return Model(title, init, apply)
 
 
-def _library(module: str, package: str) -> ModuleType:
+def library(module: str, package: str) -> ModuleType:
+    """A library that only some models need."""
     try:
         return importlib.import_module(module)
     except ImportError:

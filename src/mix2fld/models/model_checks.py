@@ -2,18 +2,39 @@
 
 import jax
 import jax.numpy as jnp
+from jax import Array
+from jax.interpreters.partial_eval import dce_jaxpr
 
 from mix2fld.errors import InputError
 from mix2fld.types import Model, Weights
 
 
 def weight_shapes(model: Model) -> tuple[tuple[int, ...], ...]:
-    """The shape of every weight tensor, in the order of ``jax.tree.leaves``."""
+    """The shape of every weight tensor, in the order in which a payload carries them."""
+    if model.torch is not None:
+        return model.torch.shapes
     return tuple(leaf.shape for leaf in jax.tree.leaves(_abstract_weights(model)))
 
 
-def check_model(model: Model, sample_shape: tuple[int, int, int], num_labels: int) -> None:
-    """Raise ``InputError`` unless all weights are float32 and the logits are [B, N_L] floats."""
+def check_model(
+    model: Model,
+    sample_shape: tuple[int, ...],
+    num_labels: int,
+    dtype: str = "float32",
+    batch_size: int = 2,
+) -> None:
+    """Raise ``InputError`` unless the logits are [B, N_L] floats and every weight can be learned.
+
+    Weights are float32, and the gradient of each depends on something.
+    ``dtype`` is that of stored samples, ``batch_size`` that of a training step: in training, some
+    PyTorch modules take no batch of one.
+    """
+    if model.torch is not None:
+        from mix2fld.models.torch_checks import Trial, check_torch
+
+        trial = Trial(sample_shape, num_labels, dtype, batch_size)
+        check_torch(model.name, model.torch, trial)
+        return
     weights = _abstract_weights(model)
     leaves = jax.tree_util.tree_leaves_with_path(weights)
     if not leaves:
@@ -23,32 +44,61 @@ def check_model(model: Model, sample_shape: tuple[int, int, int], num_labels: in
             place = jax.tree_util.keystr(path)
             raise InputError(f"model {model.name}: weight {place} is {leaf.dtype}, not float32")
     for batch in (1, 2):
-        _check_logits(model, weights, (batch, *sample_shape), num_labels)
+        kind = jnp.int32 if dtype == "int32" else jnp.float32
+        inputs = jax.ShapeDtypeStruct((batch, *sample_shape), kind)
+        _check_logits(model, weights, inputs, num_labels)
+    _check_gradients(model, weights, inputs)
 
 
 def _check_logits(
-    model: Model, weights: Weights, batch_shape: tuple[int, ...], num_labels: int
+    model: Model, weights: Weights, inputs: jax.ShapeDtypeStruct, num_labels: int
 ) -> None:
-    images = jax.ShapeDtypeStruct(batch_shape, jnp.float32)
+    batch_shape = inputs.shape
     try:
-        logits = jax.eval_shape(model.apply, weights, images)
+        logits = jax.eval_shape(model.apply, weights, inputs)
     except Exception as error:
         raise InputError(
-            f"model {model.name}: fails on images of shape {list(batch_shape)} "
+            f"model {model.name}: fails on {inputs.dtype} samples of shape {list(batch_shape)} "
             f"({first_line(error)})"
         ) from None
     shape, kind = getattr(logits, "shape", None), getattr(logits, "dtype", None)
     if shape is None or kind is None or not jnp.issubdtype(kind, jnp.floating):
         raise InputError(f"model {model.name}: must return one array of float logits, not {logits}")
-    if shape[:-1] == batch_shape[:1] and shape[-1] != num_labels:
+    check_logit_shape(model.name, shape, batch_shape[0], num_labels)
+
+
+def check_logit_shape(title: str, shape: tuple[int, ...], batch: int, num_labels: int) -> None:
+    """Raise ``InputError`` unless the logits of a batch are [B, N_L]."""
+    if shape[:-1] == (batch,) and shape[-1] != num_labels:
         raise InputError(
-            f"model {model.name} returns {shape[-1]} outputs, the dataset has {num_labels} labels"
+            f"model {title} returns {shape[-1]} outputs, the dataset has {num_labels} labels"
         )
-    if shape != (batch_shape[0], num_labels):
+    if shape != (batch, num_labels):
         raise InputError(
-            f"model {model.name}: returns logits of shape {list(shape)} for {batch_shape[0]} "
-            f"images, must be {[batch_shape[0], num_labels]}"
+            f"model {title}: returns logits of shape {list(shape)} for {batch} samples, must be "
+            f"{[batch, num_labels]}"
         )
+
+
+def _check_gradients(model: Model, weights: Weights, inputs: jax.ShapeDtypeStruct) -> None:
+    """Refuse a weight whose gradient is a constant: the loss does not depend on it."""
+
+    def loss(weights: Weights, inputs: Array) -> Array:
+        return -jax.nn.log_softmax(model.apply(weights, inputs))[:, 0].mean()
+
+    try:
+        traced = jax.make_jaxpr(jax.grad(loss))(weights, inputs).jaxpr
+    except Exception as error:
+        raise InputError(f"model {model.name}: has no gradient ({first_line(error)})") from None
+    paths = [path for path, _ in jax.tree_util.tree_leaves_with_path(weights)]
+    for place, path in enumerate(paths):
+        only = [place == other for other in range(len(paths))]
+        _, used = dce_jaxpr(traced, only)
+        if not any(used):
+            raise InputError(
+                f"model {model.name}: weight {jax.tree_util.keystr(path)} never gets a gradient, "
+                "since the outputs do not depend on it; leave it out, or use it"
+            )
 
 
 def _abstract_weights(model: Model) -> Weights:

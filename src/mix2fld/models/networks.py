@@ -14,12 +14,19 @@ import jax.numpy as jnp
 from jax import Array
 
 from mix2fld.errors import InputError
-from mix2fld.models.layers import conv_relu, conv_relu_pool, linear, max_pool
+from mix2fld.models.layers import (
+    conv_relu,
+    conv_relu_pool,
+    conv_relu_signal,
+    linear,
+    max_pool,
+    max_pool_signal,
+)
 from mix2fld.models.native import small_cnn
 from mix2fld.types import Model, Weights
 
-SampleShape = tuple[int, int, int]
-"""Height, width and channels of one image."""
+SampleShape = tuple[int, ...]
+"""Of one sample: height, width and channels of an image, length and channels of a signal."""
 
 
 def paper_cnn(sample_shape: SampleShape, num_labels: int) -> Model:
@@ -73,8 +80,41 @@ def cifar_cnn(sample_shape: SampleShape, num_labels: int) -> Model:
     return Model("cifar-cnn", init, apply)
 
 
+def signal_cnn(sample_shape: SampleShape, num_labels: int) -> Model:
+    """Two convolutions along time to 24 channels, each pooled by 4, and one linear layer.
+
+    For windows [T, C] of at least 16 steps; 4,663 weights for six channels of 100 steps, 7 labels.
+    """
+    taps, width, pool = 5, 24, 4
+    if len(sample_shape) != 2 or sample_shape[0] < pool**2:
+        raise InputError(
+            f"model = signal-cnn: samples are {list(sample_shape)}, but must be windows [T, C] of "
+            f"at least {pool**2} steps; choose mlp"
+        )
+    length, channels = sample_shape
+    features = width * (length // pool // pool)
+
+    def init(key: Array) -> Weights:
+        keys = jax.random.split(key, 3)
+        return {
+            "conv1": _signal_weights(keys[0], taps, channels, width),
+            "conv2": _signal_weights(keys[1], taps, width, width),
+            "linear": _linear_weights(keys[2], features, num_labels),
+        }
+
+    def apply(weights: Weights, inputs: Array) -> Array:
+        maps = conv_relu_signal(**weights["conv1"], signals=_batch_last(inputs))
+        maps = conv_relu_signal(**weights["conv2"], signals=max_pool_signal(maps, pool))
+        return _logits(weights["linear"], max_pool_signal(maps, pool))
+
+    return Model("signal-cnn", init, apply)
+
+
 def mlp(sample_shape: SampleShape, num_labels: int, hidden: Sequence[int] = (128,)) -> Model:
-    """Linear layers with ReLU between them; no hidden layer at all is multinomial regression."""
+    """Linear layers with ReLU between them, for samples of any shape.
+
+    No hidden layer at all is multinomial regression.
+    """
     sizes = [math.prod(sample_shape), *hidden, num_labels]
 
     def init(key: Array) -> Weights:
@@ -86,8 +126,8 @@ def mlp(sample_shape: SampleShape, num_labels: int, hidden: Sequence[int] = (128
             )
         }
 
-    def apply(weights: Weights, images: Array) -> Array:
-        maps = _batch_last(images)
+    def apply(weights: Weights, inputs: Array) -> Array:
+        maps = _batch_last(inputs)
         for layer in range(1, len(sizes) - 1):
             features = maps.reshape(-1, maps.shape[-1])
             maps = jax.nn.relu(linear(**weights[f"linear{layer}"], features=features))
@@ -101,13 +141,18 @@ def _logits(weights: Weights, maps: Array) -> Array:
     return linear(**weights, features=maps.reshape(-1, maps.shape[-1])).T
 
 
-def _batch_last(images: Array) -> Array:
-    """[B, H, W, C] -> [C, H, W, B]."""
-    return images.transpose(3, 1, 2, 0)
+def _batch_last(inputs: Array) -> Array:
+    """[B, ..., C] -> [C, ..., B]."""
+    return jnp.swapaxes(inputs, 0, -1)
 
 
 def _conv_weights(key: Array, channels: int, outputs: int) -> Weights:
     kernel = _he_normal(key, (3, 3, channels, outputs), fan_in=9 * channels)
+    return {"kernel": kernel, "bias": jnp.zeros(outputs, jnp.float32)}
+
+
+def _signal_weights(key: Array, taps: int, channels: int, outputs: int) -> Weights:
+    kernel = _he_normal(key, (taps, channels, outputs), fan_in=taps * channels)
     return {"kernel": kernel, "bias": jnp.zeros(outputs, jnp.float32)}
 
 
@@ -120,11 +165,16 @@ def _he_normal(key: Array, shape: tuple[int, ...], fan_in: int) -> Array:
     return jax.random.normal(key, shape, jnp.float32) * math.sqrt(2 / fan_in)
 
 
-def _divisible(name: str, sample_shape: SampleShape, factor: int) -> SampleShape:
-    height, width, _ = sample_shape
+def _divisible(name: str, sample_shape: SampleShape, factor: int) -> tuple[int, int, int]:
+    if len(sample_shape) != 3:
+        raise InputError(
+            f"model = {name}: samples are {list(sample_shape)}, but must be images [H, W, C]; "
+            "choose mlp"
+        )
+    height, width, channels = sample_shape
     if height % factor or width % factor or not height or not width:
         raise InputError(
             f"model = {name}: images are {height} x {width}, but height and width must be "
             f"divisible by {factor}; pad the images, or choose mlp"
         )
-    return sample_shape
+    return height, width, channels

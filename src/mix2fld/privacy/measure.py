@@ -8,12 +8,12 @@ from numpy.typing import NDArray
 
 from mix2fld.config import Config, SeedingConfig
 from mix2fld.data import device_parts
-from mix2fld.data.samples import as_uploaded, mix, to_pixels
+from mix2fld.data.samples import Coding, mix, to_stored_units
 from mix2fld.device.seeds import draw_groups, seed_stream
 from mix2fld.privacy.sample_privacy import Statistics, sample_privacy, statistics
 from mix2fld.server.inverse_mixup import Pool, find_groups, unmix
 from mix2fld.streams import stream
-from mix2fld.types import Dataset
+from mix2fld.types import Dataset, Inputs
 
 EVERY_GROUP = 1_000_000
 POOLS = (500, 1000, 2000)
@@ -44,9 +44,9 @@ def measure(
     return {"seed": seed, "ratios": by_ratio, "closest_pair": pools}
 
 
-def closest_pair(images: NDArray[np.uint8], labels: NDArray[np.int32]) -> float:
+def closest_pair(inputs: Inputs, labels: NDArray[np.int32]) -> float:
     """The smallest L2 distance between two samples of different labels."""
-    flat = images.reshape(len(images), -1).astype(np.float64)
+    flat = inputs.reshape(len(inputs), -1).astype(np.float64)
     squares = (flat**2).sum(axis=1)
     distances = squares[:, None] + squares[None, :] - 2 * flat @ flat.T
     distances[labels[:, None] == labels[None, :]] = np.inf
@@ -69,30 +69,36 @@ def _of_ratio(
     device = np.repeat(np.arange(len(rows)), [len(group) for group in rows])
     mixed = mix(dataset.train_inputs[sources], config.ratios)
     labels = dataset.train_labels[sources]
-    carried = {"": as_uploaded(mixed, 32), "_8bit": as_uploaded(mixed, 8)}
-    seen = {"": mixed, "_8bit": to_pixels(carried["_8bit"])}
     found: dict[str, Statistics] = {}
     raw = dataset.train_inputs[sources]
-    for suffix, images in carried.items():
-        pool = Pool(images, labels, device)
-        found["mixup" + suffix] = statistics(sample_privacy(seen[suffix], raw))
-        found["mix2up" + suffix] = _inverse(dataset, pool, sources, config, seed)
+    for suffix, bits in {"": 32, "_8bit": 8}.items():
+        coding = Coding(dataset.samples, bits)
+        carried = coding.carry(mixed)
+        pool = Pool(carried, labels, device)
+        seen = coding.in_stored_units(carried) if coding.rounds else mixed
+        found["mixup" + suffix] = statistics(sample_privacy(seen, raw))
+        made = _unmixed(pool, coding, config, seed)
+        found["mix2up" + suffix] = _inverse(dataset, *made, sources)
     return found
+
+
+def _unmixed(
+    pool: Pool, coding: Coding, config: SeedingConfig, seed: int
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Every group of the pool, and the samples [g, 2, ...] that inverse-Mixup makes of it."""
+    groups = find_groups(pool, EVERY_GROUP, stream(seed, "pairs"))
+    made = unmix(pool, groups, config.ratios, coding)
+    return groups.members, to_stored_units(made, coding.samples)
 
 
 def _inverse(
     dataset: Dataset,
-    pool: Pool,
+    members: NDArray[np.int64],
+    made: NDArray[np.float64],
     sources: NDArray[np.integer[Any]],
-    config: SeedingConfig,
-    seed: int,
 ) -> Statistics:
-    groups = find_groups(pool, EVERY_GROUP, stream(seed, "pairs"))
-    if not len(groups.members):
+    if not len(members):
         return statistics(np.zeros(0))
-    made = unmix(pool, groups, config.ratios)  # [g, 2, ...]
     size = made.shape[1]
-    raw = dataset.train_inputs[sources[groups.members].reshape(-1, size**2)]  # [g, 4, ...]
-    return statistics(
-        np.concatenate([sample_privacy(to_pixels(made[:, n]), raw) for n in range(size)])
-    )
+    raw = dataset.train_inputs[sources[members].reshape(-1, size**2)]  # [g, 4, ...]
+    return statistics(np.concatenate([sample_privacy(made[:, n], raw) for n in range(size)]))

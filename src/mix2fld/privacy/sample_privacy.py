@@ -11,8 +11,9 @@ Statistics = dict[str, float | None]
 def sample_privacy(made: ArrayLike, raw: ArrayLike) -> NDArray[np.float64]:
     """Natural logarithm of the smallest L2 distance of each sample to its sources: [m].
 
-    ``made`` [m, ...] on the pixel scale 0 to 255; ``raw`` [m, k, ...] are the k raw samples that
-    each was made from. A sample that equals one of its sources has minus infinity.
+    ``made`` [m, ...] in the units in which samples are stored (pixels from 0 to 255); ``raw``
+    [m, k, ...] are the k raw samples that each was made from. A sample that equals one of its
+    sources has minus infinity.
     """
     seen = np.asarray(made, dtype=np.float64)
     held = np.asarray(raw, dtype=np.float64)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mix2fld.runs.metrics import device_accuracies, device_seconds
 from mix2fld.runs.reader import LoadedRun
 
 Floats = NDArray[np.float64]
@@ -20,7 +21,7 @@ AXES: dict[str, str] = {
 }
 """What a curve can be drawn over, with the label of the axis."""
 MEASURES: dict[str, str] = {
-    "devices": "mean accuracy of all devices",
+    "devices": "mean accuracy of devices",
     "reference": "accuracy of the reference device",
     "server": "accuracy of the server's model",
 }
@@ -131,9 +132,10 @@ def _once_a_round(run: LoadedRun, measure: str) -> list[Point]:
             accuracy, at = info["accuracy"]["global"], spent
         else:
             own = info["accuracy"]
-            accuracy = own["reference"] if measure == "reference" else np.mean(own["devices"])
-            local = [p["computing"] for p in info["curve"] if p["event"] == "local"]
-            at = {**before, "computing": local[-1] if local else spent["computing"]}
+            mean = np.mean(device_accuracies(own))
+            accuracy = own["reference"] if measure == "reference" else mean
+            trained = before["computing"] + device_seconds(info, before["computing"])
+            at = {**before, "computing": trained}
         if accuracy is not None:
             points.append(_point(at, info["round"], accuracy))
     return points

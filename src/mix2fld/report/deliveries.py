@@ -3,6 +3,7 @@
 The only module of the report that knows how a record lists devices.
 """
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
 from mix2fld.runs.reader import LoadedRun
@@ -29,13 +30,19 @@ def delivered(info: dict[str, Any], direction: Direction) -> set[int]:
     return set(info[direction]["devices"])
 
 
-def deliveries(info: dict[str, Any], direction: Direction, devices: int) -> str:
-    """A letter for each of the first ``devices`` devices, one of ``MEANINGS``."""
+def measured_devices(run: LoadedRun) -> list[int]:
+    """The devices whose accuracy is measured: those that are shown one by one."""
+    measured: list[int] = run.rounds[-1]["accuracy"]["measured"]
+    return measured
+
+
+def deliveries(info: dict[str, Any], direction: Direction, devices: Sequence[int]) -> str:
+    """A letter for each of ``devices``, one of ``MEANINGS``."""
     taking_part, arrived = asked(info), delivered(info, direction)
     otherwise = LOST if info[direction]["attempted"] else NOTHING_SENT
     return "".join(
         NOT_ASKED if device not in taking_part else DELIVERED if device in arrived else otherwise
-        for device in range(devices)
+        for device in devices
     )
 
 

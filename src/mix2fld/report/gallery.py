@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from mix2fld.config import Config
-from mix2fld.data.samples import as_uploaded, for_display, mix, to_pixels
+from mix2fld.data.samples import Coding, carry_seeds, mix, seeds_in_stored_units, to_stored_units
 from mix2fld.device.seeds import draw_groups, seed_stream
+from mix2fld.learning.task import Sizes
 from mix2fld.privacy.sample_privacy import sample_privacy, statistics
 from mix2fld.report.dataset import data_of, parts_of
 from mix2fld.report.deliveries import seeds_delivered
-from mix2fld.report.protocol_view import make_seeds, seeding_of, title_of
+from mix2fld.report.protocol_view import make_seeds, seeding_of, sizes_of, title_of
 from mix2fld.runs.reader import LoadedRun
 from mix2fld.server.inverse_mixup import (
     Groups,
@@ -25,20 +25,18 @@ from mix2fld.server.inverse_mixup import (
     inverse_samples,
     pool_seeds,
 )
-from mix2fld.types import Dataset, Images, Seeds
+from mix2fld.types import Dataset, Inputs, SampleFormat, Seeds
 
 CARDS = 6
 MOST_MEASURED = 1000
 _PLACES = 3
-
-Tile = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class ServerSamples:
     """The seeds that a run's server has received, with the raw samples behind each."""
 
-    config: Config
+    sizes: Sizes
     dataset: Dataset
     seeds: dict[int, Seeds]
     sources: NDArray[np.int64] | None
@@ -54,10 +52,23 @@ class ServerSamples:
         """Whether a seed mixes several samples: it then has several labels."""
         return self.pool.labels.shape[1] > 1
 
-    def raw(self, rows: Any) -> NDArray[np.uint8]:
+    def raw(self, rows: Any) -> Inputs:
         """The raw samples that pooled seeds were made from."""
         assert self.sources is not None
         return self.dataset.train_inputs[self.sources[rows]]
+
+    def uploaded(self, rows: Any) -> NDArray[np.float64]:
+        """Pooled seeds as they were sent, in the units of the raw samples."""
+        return seeds_in_stored_units(self.pool.inputs[rows], self.sizes.dims)
+
+    def tile(
+        self, sample: NDArray[Any], labels: list[int], privacy: float | None = None
+    ) -> dict[str, Any]:
+        """A sample with its labels; with its privacy if given, None if it equals a raw one."""
+        tile: dict[str, Any] = {"image": _picture(sample, self.dataset.samples), "labels": labels}
+        if privacy is not None:
+            tile["privacy"] = round(float(privacy), _PLACES) if np.isfinite(privacy) else None
+        return tile
 
 
 def gallery(run: LoadedRun) -> dict[str, Any] | None:
@@ -88,48 +99,50 @@ def gallery(run: LoadedRun) -> dict[str, Any] | None:
 def received_samples(run: LoadedRun) -> ServerSamples | None:
     """The seeds delivered so far, recomputed from the dataset; None if there are none."""
     dataset, config = data_of(run), run.config
-    parts = parts_of(dataset, config)
+    parts, sizes = parts_of(dataset, config), sizes_of(config, dataset)
     seeds, sources = {}, {}
     for device in seeds_delivered(run):
         part = parts[device]
-        images, labels = dataset.train_inputs[part], dataset.train_labels[part]
-        seeds[device] = make_seeds(config, device, images, labels)
-        drawn = _drawn_again(seeds[device], config, device, images, labels)
+        inputs, labels = dataset.train_inputs[part], dataset.train_labels[part]
+        seeds[device] = make_seeds(sizes, device, inputs, labels)
+        drawn = _drawn_again(seeds[device], sizes, device, inputs, labels)
         if drawn is not None:
             sources[device] = part[drawn]
     if not seeds:
         return None
     known = len(sources) == len(seeds)
     joined = np.concatenate([sources[device] for device in sorted(sources)]) if known else None
-    return ServerSamples(config, dataset, seeds, joined)
+    return ServerSamples(sizes, dataset, seeds, joined)
 
 
 def _drawn_again(
-    made: Seeds, config: Config, device: int, images: NDArray[np.uint8], labels: NDArray[np.int32]
+    made: Seeds, sizes: Sizes, device: int, inputs: Inputs, labels: NDArray[np.int32]
 ) -> NDArray[np.int64] | None:
     """Which of a device's samples its mixes combine; None if they were drawn in another way."""
-    if made.labels.shape[1] != len(config.seeding.ratios):
+    config = sizes.config.seeding
+    if made.labels.shape[1] != len(config.ratios):
         return None
-    groups = draw_groups(seed_stream(config.seed[0], device), labels, config.seeding)
-    mixes = mix(images[groups], config.seeding.ratios)
-    same = np.array_equal(as_uploaded(mixes, config.seeding.seed_bits_per_pixel), made.inputs)
-    return groups if same else None
+    groups = draw_groups(seed_stream(sizes.seed, device), labels, config)
+    mixes = carry_seeds(mix(inputs[groups], config.ratios), sizes.dims)
+    return groups if np.array_equal(mixes, made.inputs) else None
 
 
 def _inverse_part(received: ServerSamples) -> dict[str, Any]:
     """The samples that the server generates by inverse-Mixup, and their privacy."""
-    pool, groups = inverse_groups(received.seeds, received.config)
+    pool, groups = inverse_groups(received.seeds, received.sizes.config)
     if not len(groups.members):
         return {"kind": "waiting"}
     shown = Groups(groups.members[:MOST_MEASURED], groups.labels[:MOST_MEASURED])
-    made = inverse_samples(pool, shown, received.config.seeding)  # [g, N, H, W, C]
+    made = to_stored_units(
+        inverse_samples(pool, shown, received.sizes), received.dataset.samples
+    )  # [g, N, ...]
     privacy = _inverse_privacy(received, shown, made)
     cards = [
         {
             "mixes": [_mix_of(received, row) for row in shown.members[card]],
             "made": [
-                _tile(image, [int(label)], None if privacy is None else privacy[card, n])
-                for n, (image, label) in enumerate(zip(made[card], shown.labels[card], strict=True))
+                received.tile(one, [int(label)], None if privacy is None else privacy[card, n])
+                for n, (one, label) in enumerate(zip(made[card], shown.labels[card], strict=True))
             ],
         }
         for card in range(min(CARDS, len(made)))
@@ -140,20 +153,20 @@ def _inverse_part(received: ServerSamples) -> dict[str, Any]:
 
 
 def _inverse_privacy(
-    received: ServerSamples, groups: Groups, made: NDArray[np.float32]
+    received: ServerSamples, groups: Groups, made: NDArray[np.float64]
 ) -> NDArray[np.float64] | None:
     """[g, N], each against all the raw samples that its group comes from."""
     if received.sources is None:
         return None
-    raw = received.raw(groups.members)  # [g, N, N, H, W, C]
+    raw = received.raw(groups.members)  # [g, N, N, ...]
     raw = raw.reshape(len(raw), -1, *raw.shape[3:])
-    return np.stack([sample_privacy(to_pixels(made[:, n]), raw) for n in range(made.shape[1])], 1)
+    return np.stack([sample_privacy(made[:, n], raw) for n in range(made.shape[1])], 1)
 
 
 def _mixed_privacy(received: ServerSamples) -> NDArray[np.float64] | None:
     if received.sources is None:
         return None
-    return sample_privacy(to_pixels(received.pool.inputs), received.raw(slice(None)))
+    return sample_privacy(received.uploaded(slice(None)), received.raw(slice(None)))
 
 
 def _privacy_table(**kinds: NDArray[np.float64] | None) -> dict[str, dict[str, float | None]]:
@@ -170,17 +183,17 @@ def _privacy_table(**kinds: NDArray[np.float64] | None) -> dict[str, dict[str, f
 
 def _mix_of(received: ServerSamples, row: int) -> dict[str, Any]:
     """One seed as its device sent it, with the raw samples in it where it is a mix."""
-    image, labels = received.pool.inputs[row], received.pool.labels[row].tolist()
+    seen, labels = received.uploaded([row])[0], received.pool.labels[row].tolist()
     sent = {"device": int(received.pool.device[row]), "raw": []}
     if not received.mixed:
-        return sent | {"mixed": _tile(image, labels, -np.inf)}
+        return sent | {"mixed": received.tile(seen, labels, -np.inf)}
     if received.sources is None:
-        return sent | {"mixed": _tile(image, labels)}
+        return sent | {"mixed": received.tile(seen, labels)}
     raw = received.raw(row)
-    privacy = sample_privacy(to_pixels(image)[None], raw[None])[0]
+    privacy = sample_privacy(seen[None], raw[None])[0]
     return sent | {
-        "raw": [_tile(one, [label]) for one, label in zip(raw, labels, strict=True)],
-        "mixed": _tile(image, labels, privacy),
+        "raw": [received.tile(one, [label]) for one, label in zip(raw, labels, strict=True)],
+        "mixed": received.tile(seen, labels, privacy),
     }
 
 
@@ -189,16 +202,10 @@ def _first_rows(pool: Pool) -> NDArray[np.int64]:
     return np.unique(pool.device, return_index=True)[1][:CARDS]
 
 
-def _tile(image: Images, labels: list[int], privacy: float | None = None) -> Tile:
-    """A picture with its labels; with its privacy if given, None if it equals a raw sample."""
-    shown = for_display(image)
+def _picture(sample: NDArray[Any], samples: SampleFormat) -> str:
+    """An image in the units of storage as the nearest picture that a screen can show."""
+    shown = Coding(samples, 8).carry(sample.astype(np.float64))
     picture = Image.fromarray(shown[..., 0] if shown.shape[-1] == 1 else shown)
     data = io.BytesIO()
     picture.save(data, format="PNG", optimize=True)
-    tile: Tile = {
-        "image": "data:image/png;base64," + base64.b64encode(data.getvalue()).decode(),
-        "labels": labels,
-    }
-    if privacy is not None:
-        tile["privacy"] = round(float(privacy), _PLACES) if np.isfinite(privacy) else None
-    return tile
+    return "data:image/png;base64," + base64.b64encode(data.getvalue()).decode()

@@ -11,7 +11,7 @@ from typing import Any
 from mix2fld.data.files import write_whole, writing
 from mix2fld.report.over_seeds import spread_words
 from mix2fld.report.page_data import page_data
-from mix2fld.report.units import in_percent
+from mix2fld.report.units import in_joules, in_percent
 from mix2fld.runs.reader import Found
 
 SCRIPTS = ("base.js", "charts.js", "samples.js", "page.js")
@@ -21,14 +21,24 @@ _POLICY = (
     "base-uri 'none'; form-action 'none'; connect-src "
 )
 _COLUMNS: dict[str, Callable[[dict[str, Any]], str]] = {
-    "accuracy of all devices": lambda row: (
-        f"{in_percent(row['accuracy'])} ± {in_percent(row['spread'])} %"
+    "accuracy of devices": lambda row: (
+        f"{in_percent(row['accuracy'])} ± {in_percent(row['spread'])} %{_measured(row)}"
     ),
     "uploads delivered": lambda row: f"{row['delivered']} of {row['attempted']}",
     "uplink Mbit": lambda row: f"{row['bits_up'] / 1e6:.3g}",
     "downlink Mbit": lambda row: f"{row['bits_down'] / 1e6:.3g}",
     "simulated seconds": lambda row: f"{row['communication'] + row['computing']:.3g}",
+    "energy of a device per round": lambda row: (
+        "–" if row["joules"] is None else in_joules(row["joules"])
+    ),
 }
+
+
+def _measured(row: dict[str, Any]) -> str:
+    """How many devices are measured, if not all are."""
+    if row["measured"] == row["devices"]:
+        return ""
+    return f" ({row['measured']:,} of {row['devices']:,} measured)"
 
 
 def write_report(found: Found, path: Path) -> int:

@@ -1,6 +1,6 @@
 """The runs of one protocol as a table row: means over seeds, and their spread."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from statistics import fmean, median, stdev
 from typing import Any
 
@@ -13,7 +13,8 @@ def over_seeds(runs: Sequence[Summary]) -> dict[str, Any]:
 
     ``spread`` is the sample standard deviation over seeds (divided by n - 1: the seeds stand for
     all seeds). With one seed it is the standard deviation over the devices of the run (divided by
-    n: they are all the devices that there are). ``spread_over`` says which.
+    n). ``spread_over`` says which. ``measured`` of ``devices`` devices are in these means; both are
+    None where an older record does not say.
     """
     means = [run["accuracy"]["mean"] for run in runs]
     several = len(runs) > 1
@@ -24,6 +25,8 @@ def over_seeds(runs: Sequence[Summary]) -> dict[str, Any]:
         "accuracy": fmean(means),
         "spread": stdev(means) if several else runs[0]["accuracy"]["std"],
         "spread_over": "seeds" if several else "devices",
+        "devices": _counted(runs, "all"),
+        "measured": _counted(runs, "measured"),
         "reference": fmean(run["accuracy"]["reference"] for run in runs),
         "server": fmean(server) if server else None,
         "delivered": sum(run["uploads"]["delivered"] for run in runs),
@@ -32,6 +35,9 @@ def over_seeds(runs: Sequence[Summary]) -> dict[str, Any]:
         "bits_down": fmean(run["bits"]["down"] for run in runs),
         "communication": fmean(run["seconds"]["communication"] for run in runs),
         "computing": fmean(run["seconds"]["computing"] for run in runs),
+        **_energy(runs),
+        "near": _mean_of(run["accuracy"].get("near") for run in runs),
+        "far": _mean_of(run["accuracy"].get("far") for run in runs),
         **_convergence(runs),
     }
 
@@ -42,9 +48,33 @@ def spread_words(rows: Sequence[dict[str, Any]]) -> str:
     if over == {"seeds"}:
         counts = sorted({row["runs"] for row in rows})
         return f"sample std over {counts[0]} seeds" if len(counts) == 1 else "sample std over seeds"
+    devices = f"std over {'all' if _all_measured(rows) else 'the measured'} devices of the run"
     if over == {"devices"}:
-        return "std over all devices of the run"
-    return "sample std over seeds, or with one seed std over all devices of the run"
+        return devices
+    return f"sample std over seeds, or with one seed {devices}"
+
+
+def _energy(runs: Sequence[Summary]) -> dict[str, float | None]:
+    """Joules of a device in a round, and rounds until its battery is empty."""
+    known = [run for run in runs if "joules" in run]
+    return {
+        "joules": _mean_of(run["joules"]["device_round"]["mean"] for run in known),
+        "battery_rounds": _mean_of(run["battery_rounds"]["mean"] for run in known),
+    }
+
+
+def _mean_of(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return fmean(known) if known else None
+
+
+def _all_measured(rows: Sequence[dict[str, Any]]) -> bool:
+    return all(row["measured"] == row["devices"] for row in rows)
+
+
+def _counted(runs: Sequence[Summary], which: str) -> int | None:
+    counts = [run["devices"][which] for run in runs if "devices" in run]
+    return min(counts, default=None)
 
 
 def _convergence(runs: Sequence[Summary]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from mix2fld import __version__
 from mix2fld.report.command import command
 from mix2fld.report.curves import AXES, MEASURES, as_plain, curve
 from mix2fld.report.dataset import UnavailableDataError, data_of, label_map
-from mix2fld.report.deliveries import MEANINGS, deliveries, seeds_delivered
+from mix2fld.report.deliveries import MEANINGS, deliveries, measured_devices, seeds_delivered
 from mix2fld.report.gallery import gallery
 from mix2fld.report.headline import best_of, tiles
 from mix2fld.report.over_seeds import over_seeds, spread_words
@@ -146,22 +146,29 @@ def _state(run: LoadedRun) -> dict[str, Any]:
 
 def _run(run: LoadedRun, kept: int) -> dict[str, Any]:
     """One run by device: accuracies and deliveries of at most ``kept`` rounds, evenly spaced."""
-    devices = min(run.config.data.devices, MOST_DEVICES)
+    devices = measured_devices(run)[:MOST_DEVICES]
     places = np.unique(np.linspace(0, len(run.rounds) - 1, kept).round().astype(int))
     rounds = [run.rounds[place] for place in places]
     return {
         **_state(run),
         "rounds": [info["round"] for info in rounds],
+        "devices": devices,
         "accuracy": [
-            [round(value, 4) for value in info["accuracy"]["devices"][:devices]] for info in rounds
+            [None if value is None else round(value, 4) for value in _shown_accuracies(info)]
+            for info in rounds
         ],
         "up": [deliveries(info, "uploads", devices) for info in rounds],
         "down": [deliveries(info, "downloads", devices) for info in rounds],
     }
 
 
+def _shown_accuracies(info: dict[str, Any]) -> list[float | None]:
+    accuracies: list[float | None] = info["accuracy"]["devices"]
+    return accuracies[:MOST_DEVICES]
+
+
 def _rounds_kept(runs: Sequence[LoadedRun]) -> int:
-    devices = sum(min(run.config.data.devices, MOST_DEVICES) for run in runs)
+    devices = sum(min(run.config.devices_evaluated, MOST_DEVICES) for run in runs)
     return max(1, CELLS // max(1, devices))
 
 

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mix2fld.config import Config
-from mix2fld.learning.task import Sizes
+from mix2fld.learning.task import Sizes, dimensions
 from mix2fld.protocol import PROTOCOLS, Protocol, Seeding
 from mix2fld.round.wire import Wire
-from mix2fld.types import Dataset, Dimensions, Seeds
+from mix2fld.types import Dataset, Inputs, Seeds
 
 
 def seeding_of(protocol: str) -> Seeding | None:
@@ -22,12 +22,10 @@ def seeding_of(protocol: str) -> Seeding | None:
     return None if row is None else row.seeds
 
 
-def make_seeds(
-    config: Config, device: int, images: NDArray[np.uint8], labels: NDArray[np.int32]
-) -> Seeds:
+def make_seeds(sizes: Sizes, device: int, inputs: Inputs, labels: NDArray[np.int32]) -> Seeds:
     """The seed samples that a device of a run makes from its data."""
-    sizes = Sizes(config, _dimensions(config, images.shape[1:], num_labels=0))
-    made = Wire(PROTOCOLS[config.protocols[0]], sizes).make_seeds(device, images, labels)
+    row = PROTOCOLS[sizes.config.protocols[0]]
+    made = Wire(row, sizes).make_seeds(device, inputs, labels)
     assert made is not None
     return made
 
@@ -41,8 +39,7 @@ def could_charge(config: Config, dataset: Dataset, bits: float) -> bool:
     row = _row(config.protocols[0])
     if row is None:
         return False
-    dims = _dimensions(config, dataset.sample_shape, dataset.num_labels)
-    wire = Wire(row, Sizes(config, dims))
+    wire = Wire(row, sizes_of(config, dataset))
     knowledge, first = wire.upload_size(with_seeds=False), wire.upload_size(with_seeds=True)
     if knowledge.bits and knowledge.exact:
         return bits == first.bits
@@ -72,13 +69,6 @@ def _row(protocol: str) -> Protocol | None:
     return PROTOCOLS.get(protocol)
 
 
-def _dimensions(config: Config, sample_shape: tuple[int, ...], num_labels: int) -> Dimensions:
+def sizes_of(config: Config, dataset: Dataset) -> Sizes:
     """All sizes but those of a model."""
-    height, width, channels = sample_shape
-    return Dimensions(
-        weight_shapes=(),
-        num_labels=num_labels,
-        sample_shape=(height, width, channels),
-        seed_samples=config.seeding.seed_samples,
-        bits_per_pixel=config.seeding.seed_bits_per_pixel,
-    )
+    return Sizes(config, dimensions(config.seeding, dataset.samples, dataset.num_labels))

@@ -25,13 +25,14 @@ from mix2fld.report.deliveries import (
     NOT_ASKED,
     NOTHING_SENT,
     deliveries,
+    measured_devices,
 )
 from mix2fld.report.page_data import payload
 from mix2fld.report.protocol_view import title_of
 from mix2fld.report.publication_samples import draw_gallery
 from mix2fld.report.series import Series, group
 from mix2fld.report.style import PAPER, PART_COLOURS, style_of
-from mix2fld.runs.metrics import PARTS, seconds_by_part
+from mix2fld.runs.metrics import PARTS, device_accuracies, seconds_by_part
 from mix2fld.runs.reader import Found, LoadedRun
 
 FORMATS = ("pdf", "svg", "png")
@@ -178,11 +179,11 @@ def _deliveries(shown: Sequence[tuple[Series, LoadedRun]]) -> Figure:
     look = {"cmap": ListedColormap(list(DELIVERY_COLOURS.values())), "vmin": 0, "vmax": len(kinds)}
     seen = set()
     for axes, (_, run) in zip(panels, shown, strict=False):
-        devices = run.config.data.devices
+        devices = measured_devices(run)
         letters = [deliveries(info, "uploads", devices) for info in run.rounds]
         seen |= set("".join(letters))
         cells = np.array([[kinds.index(letter) + 0.5 for letter in row] for row in letters]).T
-        extent = (0.5, len(run.rounds) + 0.5, devices - 0.5, -0.5)
+        extent = (0.5, len(run.rounds) + 0.5, len(devices) - 0.5, -0.5)
         axes.imshow(cells, interpolation="nearest", aspect="auto", extent=extent, **look)
         axes.set_title(title_of(run.protocol))
         axes.grid(visible=False)
@@ -204,7 +205,7 @@ def _deliveries(shown: Sequence[tuple[Series, LoadedRun]]) -> Figure:
 def _devices(shown: Sequence[tuple[Series, LoadedRun]]) -> Figure:
     figure, axes = _panel(0.7 + 0.24 * len(shown))
     for row, (one, run) in enumerate(shown):
-        accuracies = 100 * np.array(run.rounds[-1]["accuracy"]["devices"])
+        accuracies = 100 * device_accuracies(run.rounds[-1]["accuracy"])
         colour: Any = style_of(one.protocol)["color"]
         axes.scatter(accuracies, np.full(len(accuracies), row), s=12, alpha=0.6, color=colour)
         axes.plot([accuracies.mean()] * 2, [row - 0.3, row + 0.3], color=colour, linewidth=1.6)

@@ -1,7 +1,7 @@
 """One style for every figure: colours that colour-blind readers can tell apart, and line styles.
 
-The protocol colours are those of Okabe and Ito. For those with too little contrast on a dark page,
-``ON_DARK`` has a lighter shade of the same hue.
+The protocol colours are those of Okabe and Ito, and of Tol for updates in few bits. For those with
+too little contrast on a dark page, ``ON_DARK`` has a lighter shade of the same hue.
 """
 
 import zlib
@@ -12,6 +12,11 @@ STYLES: dict[str, dict[str, Any]] = {
     "fl": {"color": "#0072b2", "linestyle": "-"},
     "fl8": {"color": "#56b4e9", "linestyle": "--"},
     "fl4": {"color": "#56b4e9", "linestyle": ":"},
+    "topk": {"color": "#999933", "linestyle": ":"},
+    "stc": {"color": "#999933", "linestyle": "--"},
+    "sign": {"color": "#44aa99", "linestyle": ":"},
+    "eden": {"color": "#44aa99", "linestyle": "--"},
+    "murmur": {"color": "#aa4499", "linestyle": "-"},
     "fd": {"color": "#e69f00", "linestyle": "-."},
     "fld": {"color": "#009e73", "linestyle": "--"},
     "mixfld": {"color": "#cc79a7", "linestyle": (0, (5, 1))},
@@ -34,6 +39,7 @@ ON_DARK = {
     "#6f5f00": "#c9b74a",
     "#332288": "#9d92e0",
     "#999933": "#b9b94f",
+    "#aa4499": "#d97ccb",
 }
 PART_COLOURS = {
     "uplink": "#332288",

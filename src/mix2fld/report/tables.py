@@ -23,12 +23,12 @@ def results_table(results: Sequence[RunResult]) -> Table:
     table = Table(
         title=f"After {results[0].summary['rounds']} rounds",
         caption=f"accuracy in %, ± {spread_words(list(rows.values()))}; "
-        "conv.: round of convergence",
+        "J per round: of one device; conv.: round of convergence",
         **PLAIN,
     )
     table.add_column("protocol", no_wrap=True)
     for heading in (
-        "accuracy of\nall devices",
+        f"accuracy of\n{_whose(list(rows.values()))}",
         "ref.\ndevice",
         "server\nmodel",
         "uploads",
@@ -36,6 +36,7 @@ def results_table(results: Sequence[RunResult]) -> Table:
         "Mbit\ndown",
         "s on\nair",
         "s com-\nputed",
+        "J per\nround",
         "conv.",
     ):
         table.add_column(heading, justify="right", no_wrap=True)
@@ -81,6 +82,14 @@ def link_table(plans: Sequence[PlannedTransfer]) -> Table:
     return table
 
 
+def _whose(rows: Sequence[dict[str, Any]]) -> str:
+    """Whose accuracies are averaged: all devices, or so many that are measured."""
+    fewer = [row for row in rows if row["measured"] != row["devices"]]
+    if not fewer:
+        return "all devices"
+    return f"{fewer[0]['measured']:,} of {fewer[0]['devices']:,}"
+
+
 def _result_cells(row: dict[str, Any]) -> list[str]:
     converged = row["converged_round"]
     return [
@@ -92,5 +101,6 @@ def _result_cells(row: dict[str, Any]) -> list[str]:
         f"{row['bits_down'] / 1e6:.2f}",
         f"{row['communication']:.2f}",
         f"{row['computing']:.2f}",
+        "-" if row["joules"] is None else f"{row['joules']:.3g}",
         "-" if converged is None else f"{converged:g}",
     ]

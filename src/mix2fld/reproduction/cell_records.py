@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from mix2fld.data.files import write_whole
 from mix2fld.errors import InputError
 from mix2fld.reproduction.experiments import Experiment, Scale
+from mix2fld.runs.metrics import device_accuracies
 
 if TYPE_CHECKING:  # a record is read without the simulator
     from mix2fld.runs.results import RunResult
@@ -56,7 +57,7 @@ def shrink(result: "RunResult") -> dict[str, Any]:
         "summary": summary,
         "devices": result.rounds[-1]["accuracy"]["devices"],
         "rounds": {
-            "mean": [_rounded(np.mean(info["accuracy"]["devices"])) for info in result.rounds],
+            "mean": [_mean_accuracy(info) for info in result.rounds],
             "reference": [info["accuracy"]["reference"] for info in result.rounds],
             "global": [info["accuracy"]["global"] for info in result.rounds],
             "delivered": [info["uploads"]["delivered"] for info in result.rounds],
@@ -105,6 +106,10 @@ def _at(tree: Any, path: Sequence[str]) -> Any:
     for name in path:
         tree = None if tree is None else tree[name]
     return tree
+
+
+def _mean_accuracy(info: dict[str, Any]) -> Any:
+    return _rounded(np.mean(device_accuracies(info["accuracy"])))
 
 
 def _rounded(value: Any) -> Any:

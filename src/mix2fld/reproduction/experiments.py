@@ -168,7 +168,7 @@ def _fig3() -> Experiment:
 
 
 def _privacy_accuracy() -> Experiment:
-    """On an ideal link: 32-bit pixels would not fit the slots, and only rounding should count."""
+    """On an ideal link: 32-bit values would not fit the slots, and only rounding should count."""
     cells = [
         Cell(
             f"privacy-accuracy/{protocol}-{ratio:g}-{bits}bit",
@@ -176,7 +176,7 @@ def _privacy_accuracy() -> Experiment:
             {
                 "protocols": protocol,
                 "mixing_ratio": ratio,
-                "seed_bits_per_pixel": bits,
+                "seed_bits": bits,
                 "link": "ideal",
                 **BRIEF,
             },

@@ -1,6 +1,6 @@
 """Divergence: found in the round where it happens, and said with the device and likely cause."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from mix2fld.config import Config, mixing_condition
 from mix2fld.errors import InputError
 from mix2fld.link.payloads import PayloadError
-from mix2fld.types import Local, Tensors, Upload
+from mix2fld.types import Local, SampleFormat, Tensors, Update, Upload
 
 LARGEST_WEIGHT = 1e6
 """No model that learns has such weights; one that diverges passes them on its way to infinity."""
@@ -17,8 +17,8 @@ NEAR_CHANCE = 1.25
 """Accuracy up to this many times that of guessing is no better than guessing."""
 LARGEST_COUNT = 1 << 24
 """Up to here float32 counts by ones."""
-PIXEL_TOLERANCE = 1e-5
-"""Of mixing in float32."""
+VALUE_TOLERANCE = 1e-5
+"""Of mixing in float32, as a part of the range."""
 WORTH_A_WORD = 10.0
 """Condition number from which unmixing is named as a likely cause."""
 
@@ -26,7 +26,7 @@ WORTH_A_WORD = 10.0
 def check_devices(config: Config, local: Mapping[int, Local], round_number: int) -> None:
     """Stop if a device diverged in its local phase."""
     for device, result in local.items():
-        if _largest((*result.weights, result.outputs)) <= LARGEST_WEIGHT:
+        if not _exceeds((*result.weights, result.outputs)):
             continue
         causes = [_smaller_rate(config)]
         if config.learning.distillation_weight > 1:
@@ -43,7 +43,7 @@ def check_devices(config: Config, local: Mapping[int, Local], round_number: int)
 
 def check_server(config: Config, weights: Tensors | None, unmixes: bool, round_number: int) -> None:
     """Stop if the server's model diverged; ``unmixes`` if it learns from unmixed samples."""
-    if _largest(weights or ()) <= LARGEST_WEIGHT:
+    if not _exceeds(weights or ()):
         return
     causes = [_smaller_rate(config)]
     condition = mixing_condition(config.seeding.ratios)
@@ -51,7 +51,7 @@ def check_server(config: Config, weights: Tensors | None, unmixes: bool, round_n
         ratios = ", ".join(f"{ratio:g}" for ratio in config.seeding.mixing_ratio)
         causes.append(
             f"move mixing_ratio = {ratios} away from equal ratios: its condition number "
-            f"{condition:.3g} is what unmixing can amplify a pixel by"
+            f"{condition:.3g} is what unmixing can amplify a value by"
         )
     raise InputError(
         f"learning_rate = {config.learning.learning_rate:g}: the server's model diverged in "
@@ -82,17 +82,28 @@ def check_countable(config: Config) -> None:
         )
 
 
-def check_upload(upload: Upload) -> None:
-    """Refuse finite values that nobody learns or takes pictures with, which would end a run."""
-    tensors = upload.value if isinstance(upload.value, tuple) else ()
-    largest = _largest(tensors)
-    if largest > LARGEST_WEIGHT:
-        raise PayloadError(f"weights: {largest:g}; must be at most {LARGEST_WEIGHT:g}")
+def check_upload(upload: Upload, samples: SampleFormat) -> None:
+    """Refuse finite values that nobody learns or measures, which would end a run."""
+    value = upload.value.tensors if isinstance(upload.value, Update) else upload.value
+    tensors = value if isinstance(value, tuple) else ()
+    if _exceeds(tensors):
+        raise PayloadError(f"weights: {_largest(tensors):g}; must be at most {LARGEST_WEIGHT:g}")
     if upload.seeds is not None and upload.seeds.inputs.dtype == np.float32:
-        outside = np.abs(upload.seeds.inputs - np.float32(0.5)) > 0.5 + PIXEL_TOLERANCE
+        low, high = samples.low, samples.high
+        reach = VALUE_TOLERANCE * (high - low)
+        outside = (upload.seeds.inputs < low - reach) | (upload.seeds.inputs > high + reach)
         if outside.any():
-            pixel = upload.seeds.inputs[outside][0]
-            raise PayloadError(f"seeds: a pixel of {pixel:g}; must be from 0 to 1")
+            value = upload.seeds.inputs[outside][0]
+            raise PayloadError(f"seeds: a value of {value:g}; must be from {low:g} to {high:g}")
+
+
+def _exceeds(arrays: Sequence[NDArray[Any]]) -> bool:
+    """Whether a value is NaN or above the largest weight; mostly, the norm of all says no."""
+    if all(isinstance(array, np.ndarray) and array.dtype == np.float32 for array in arrays):
+        squares = sum(float(np.vdot(array, array)) for array in arrays)
+        if squares <= LARGEST_WEIGHT**2 / 2:
+            return False
+    return not _largest(arrays) <= LARGEST_WEIGHT
 
 
 def _largest(arrays: Iterable[NDArray[Any]]) -> float:

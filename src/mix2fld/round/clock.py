@@ -1,11 +1,14 @@
 """Simulated seconds. Communication and computing are kept apart; neither is ever wall time."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from mix2fld.config import ClockConfig
+from mix2fld.config import ClockConfig, Config
 from mix2fld.link import Link
+from mix2fld.streams import stream
 from mix2fld.types import Delivery
 
 
@@ -19,6 +22,23 @@ class Clock:
     def after(self, *, communication: float = 0.0, computing: float = 0.0) -> "Clock":
         """The clock when that much more has passed."""
         return Clock(self.communication + communication, self.computing + computing)
+
+
+class Slowest(NamedTuple):
+    """The device that a round's local phase waited for (decision 13)."""
+
+    device: int | None  # None in a round in which no device could be asked
+    seconds: float
+
+
+def device_step_us(config: Config) -> NDArray[np.float64]:
+    """Stated time of one SGD step on each device [D], the same through the whole run."""
+    devices, clock = config.data.devices, config.clock
+    stated = np.full(devices, clock.device_step_us, np.float64)
+    if not clock.device_step_spread:
+        return stated
+    drawn = stream(config.seed[0], "device speeds").standard_normal(devices)
+    return stated * np.exp(clock.device_step_spread * drawn)
 
 
 def transfer_seconds(link: Link, delivery: Delivery) -> float:

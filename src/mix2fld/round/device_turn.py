@@ -5,7 +5,8 @@ local phase it does not know yet whether its upload arrives: what changes if it 
 ``pending`` until ``settle``.
 """
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,19 +14,29 @@ from numpy.typing import NDArray
 from mix2fld.device.uplinks import Turn
 from mix2fld.learning.stepper import Draws, Start, draw_samples
 from mix2fld.learning.task import Task
+from mix2fld.learning.training import LocalTraining, label_prior, logit_offset, rate_in_round
+from mix2fld.link.payloads import Encoded
 from mix2fld.round.wire import Packet, Wire
-from mix2fld.streams import stream
-from mix2fld.types import Local, State
+from mix2fld.streams import integer, stream
+from mix2fld.types import Inputs, Local, State
 
 PENDING, SEEDS_DUE = "pending", "seeds_due"
-Own = tuple[NDArray[np.uint8], NDArray[np.int32]]
-"""Images and labels that a device holds."""
+DUE, SENT = np.array(True), np.array(False)
+Own = tuple[Inputs, NDArray[np.int32]]
+"""Samples and labels that a device holds."""
+
+
+class OwnSamples(NamedTuple):
+    """How many samples a device holds, and how to read them, which only seeds need."""
+
+    samples: int
+    read: Callable[[], Own]
 
 
 def start_device(wire: Wire, task: Task, device: int) -> State:
     """A device before its first round."""
     weights = task.initial_weights(device)
-    seeds = {} if wire.seeding is None else {SEEDS_DUE: np.array(True)}
+    seeds = {} if wire.seeding is None else {SEEDS_DUE: DUE}
     return {
         "weights": weights,
         **wire.downlink.start(task.dims),
@@ -34,11 +45,26 @@ def start_device(wire: Wire, task: Task, device: int) -> State:
     }
 
 
-def local_start(state: State, num_labels: int) -> Start:
-    """Where its local phase begins; without a teacher, distillation is off."""
-    teacher = state.get("teacher")
+def local_start(
+    task: Task, training: LocalTraining, state: State, labels: NDArray[np.int32], turn: Turn
+) -> Start:
+    """Where its local phase begins; without a teacher, distillation is off.
+
+    ``labels`` are those of the device's own samples.
+    """
+    num_labels, teacher = task.dims.num_labels, state.get("teacher")
     unknown = np.zeros((num_labels, num_labels), np.float32)
-    return Start(state["weights"], unknown if teacher is None else teacher)
+    offset = None
+    if training.logit_adjustment:
+        offset = logit_offset(training, label_prior(labels, num_labels))
+    rate = rate_in_round(training, turn.round_number, task.config.rounds)
+    return Start(
+        weights=state["weights"],
+        teacher=unknown if teacher is None else teacher,
+        logit_offset=offset,
+        rate_factor=rate / task.config.learning.learning_rate,
+        randomness=integer(turn.seed, "model", turn.round_number, turn.device),
+    )
 
 
 def local_draws(task: Task, round_number: int, device: int, samples: int) -> Draws:
@@ -49,9 +75,12 @@ def local_draws(task: Task, round_number: int, device: int, samples: int) -> Dra
 
 
 def prepare_upload(
-    wire: Wire, state: State, local: Local, own: Own, turn: Turn, lost_seeds: str
+    wire: Wire, state: State, local: Local, own: OwnSamples, turn: Turn, lost_seeds: str
 ) -> tuple[Packet, State]:
-    """What the device sends, and the device after its local phase."""
+    """What the device sends, if anything in this round, and the device after its local phase."""
+    if not wire.uploads_in(turn.round_number):
+        silent = Packet(Encoded(b"", 0), None, own.samples)
+        return silent, {**state, "weights": local.weights}
     knowledge = wire.encode_knowledge(state, local, turn)
 
     def read() -> Any:
@@ -61,14 +90,14 @@ def prepare_upload(
     after: State = {**state, "weights": local.weights}
     seeds = None
     if state.get(SEEDS_DUE):
-        made = wire.make_seeds(turn.device, *own)
+        made = wire.make_seeds(turn.device, *own.read())
         seeds = None if made is None else wire.encode_seeds(made)
-        pending[SEEDS_DUE] = np.array(False)
+        pending[SEEDS_DUE] = SENT
         if lost_seeds == "drop":  # decision 11
-            after[SEEDS_DUE] = np.array(False)
+            after[SEEDS_DUE] = SENT
     if pending:
         after[PENDING] = pending
-    return Packet(knowledge, seeds, len(own[1])), after
+    return Packet(knowledge, seeds, own.samples), after
 
 
 def settle(state: State, delivered: bool) -> State:

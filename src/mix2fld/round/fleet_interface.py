@@ -21,9 +21,13 @@ class Order(NamedTuple):
     asked: tuple[int, ...]
     reference: int
     """The device that is also measured on its way through the local phase, if it is asked."""
+    evaluated: frozenset[int]
+    """The devices whose accuracy is measured; that of others need not be."""
     roster: Roster
     last_download: Callable[[], bytes | None]
     """The last global state as it would be sent, for a device that lost its own."""
+    rooms: Mapping[int, int]
+    """Bits that each device may upload; empty if their number is fixed."""
 
 
 class Trained(NamedTuple):
@@ -33,8 +37,8 @@ class Trained(NamedTuple):
     """The uploads of the devices that answered."""
     observed: Any
     """What ``measure`` needs to know of the local phase."""
-    computing_seconds: float
-    """Measured time of the slowest device."""
+    computing_seconds: Mapping[int, float]
+    """Measured time of each device that answered."""
     network_seconds: float = 0.0
     """Measured time on a real network; 0 where the link is simulated."""
 
@@ -85,7 +89,7 @@ class Fleet(Protocol):
         """Tell the devices that were asked how the round ended; give receivers the download."""
 
     def measure(self, observed: Any, models: Sequence[Tensors]) -> Accuracies:
-        """Accuracies of the devices that trained, and of some other models."""
+        """Accuracies of the evaluated devices that trained, and of some other models."""
 
     def refuse(self, device: int, round_number: int, reason: str) -> None:
         """An upload arrived that no honest device would send."""

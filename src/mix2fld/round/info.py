@@ -1,12 +1,16 @@
 """What is observed in a round: a line of ``rounds.jsonl``."""
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mix2fld.round.clock import Clock
+from mix2fld.round.clock import Clock, Slowest
+from mix2fld.round.energy import Busy, Power
+from mix2fld.round.scenario import Scenario
 from mix2fld.round.state import RunState
 from mix2fld.types import Delivery
 
@@ -16,6 +20,13 @@ class Transfer(NamedTuple):
 
     bits: NDArray[np.int64]  # [D], 0 for a device that has nothing to send or receive
     delivery: Delivery
+    attempts: int
+
+    @property
+    def on_air(self) -> NDArray[np.float64]:
+        """Slots in which each device sent or received."""
+        found = self.delivery.on_air
+        return self.delivery.slots.astype(np.float64) if found is None else found
 
     @property
     def arrived(self) -> NDArray[np.bool_]:
@@ -23,14 +34,29 @@ class Transfer(NamedTuple):
         return self.delivery.delivered & (self.bits > 0)
 
 
+class Quorum(NamedTuple):
+    """Whether enough uploads arrived for the server to make its update."""
+
+    needed: int
+    arrived: int
+    repeats: int
+    """How often lost uploads were sent again."""
+
+    @property
+    def met(self) -> bool:
+        """Whether the server takes the uploads."""
+        return self.arrived >= self.needed
+
+
 class Observed(NamedTuple):
     """Everything that happened in one round."""
 
     before: RunState
-    asked: tuple[int, ...]  # devices that were asked to take part
-    trained: Clock  # when the devices had done their steps
+    computing: Mapping[int, float]  # seconds of each device that was asked to take part
+    slowest: Slowest  # of these devices
     up: Transfer
     down: Transfer
+    quorum: Quorum
     after: RunState
     change: float | None
 
@@ -41,7 +67,8 @@ class RoundInfo:
 
     round: int
     accuracy: dict[str, Any]
-    """devices [D] and reference after their last local phase; global: the server's model."""
+    """devices: those that are measured, ``measured`` says which, after their last local phase;
+    reference: one of them; global: the server's model."""
     curve: list[dict[str, Any]]
     """Accuracy of the reference device along the round, with the seconds of the run's clock."""
     asked: list[int]
@@ -54,10 +81,16 @@ class RoundInfo:
     slots: dict[str, int]
     """Slots until the slowest device was done, T_max where there was an outage."""
     seconds: dict[str, float]
+    slowest: dict[str, Any]
+    """The device whose local phase took longest, and its seconds."""
     change: float | None
     """What the stopping rule compares with the tolerance."""
     converged: bool
     seeds: dict[str, int]
+    quorum: dict[str, Any]
+    """Uploads needed and arrived, how often they were repeated, and whether it was met."""
+    joules: dict[str, Any]
+    """transmit, receive, computing and idle: of all devices; devices: those that are measured."""
 
 
 class Measured(NamedTuple):
@@ -68,18 +101,22 @@ class Measured(NamedTuple):
     of_server: float | None
 
 
-def record(seen: Observed, measured: Measured, reference: int, tolerance: float) -> RoundInfo:
+def record(seen: Observed, measured: Measured, scenario: Scenario) -> RoundInfo:
     """Write down what happened in a round."""
-    before, asked, trained, up, down, after, change = seen
-    devices = after.roster.accuracies.tolist()
+    before, computing, slowest, up, down, quorum, after, change = seen
+    reference, evaluated = scenario.reference, list(scenario.evaluated)
+    accuracies = after.roster.accuracies
     curve = []
     if measured.at_first is not None:
         curve.append(_curve_point(0, measured.at_first, "start", before.clock))
+    trained = before.clock.after(computing=slowest.seconds)
+    of_reference = computing.get(reference, slowest.seconds)
+    own = 1.0 if of_reference == slowest.seconds else of_reference / slowest.seconds
     steps = measured.on_the_way[-1][0]
     done_before = before.round_number * steps
     for step, accuracy in measured.on_the_way:
         spent = (trained.computing - before.clock.computing) * step / steps
-        clock = before.clock.after(computing=spent)
+        clock = before.clock.after(computing=own * spent)
         curve.append(_curve_point(done_before + step, accuracy, "local", clock))
     if down.arrived[reference] and measured.of_server is not None:
         end = done_before + steps
@@ -89,12 +126,13 @@ def record(seen: Observed, measured: Measured, reference: int, tolerance: float)
     return RoundInfo(
         round=after.round_number,
         accuracy={
-            "devices": devices,
-            "reference": devices[reference],
+            "devices": [_known(accuracy) for accuracy in accuracies[evaluated].tolist()],
+            "measured": evaluated,
+            "reference": _known(float(accuracies[reference])),
             "global": measured.of_server,
         },
         curve=curve,
-        asked=list(asked),
+        asked=list(computing),
         uploads=_transfer_record(up),
         downloads=_transfer_record(down),
         bits={"up": int(up.bits.sum()), "down": int(down.bits.max(initial=0))},
@@ -106,14 +144,33 @@ def record(seen: Observed, measured: Measured, reference: int, tolerance: float)
             "communication": after.clock.communication - before.clock.communication,
             "computing": after.clock.computing - before.clock.computing,
         },
+        slowest=slowest._asdict(),
         change=change,
-        converged=change is not None and change < tolerance,
+        converged=change is not None and change < scenario.config.tolerance,
         seeds={
             "devices": len(after.server.seeds),
             "samples": 0 if seed_set is None else len(seed_set.targets),
             "distinct_groups": 0 if seed_set is None else seed_set.distinct_groups,
         },
+        quorum={**quorum._asdict(), "met": quorum.met},
+        joules=_joules(seen, scenario),
     )
+
+
+def _joules(seen: Observed, scenario: Scenario) -> dict[str, Any]:
+    """What all devices spent in the round, by what it was spent on."""
+    computing = np.zeros(scenario.devices)
+    computing[list(seen.computing)] = list(seen.computing.values())
+    slot, before, after = scenario.link.slot_seconds, seen.before.clock, seen.after.clock
+    busy = Busy(seen.up.on_air * slot, seen.down.on_air * slot, computing)
+    passed = after.communication + after.computing - before.communication - before.computing
+    spent = Power.from_config(scenario.config).spent(busy, passed)
+    totals = {name: float(part.sum()) for name, part in spent._asdict().items()}
+    return {**totals, "devices": spent.total[list(scenario.evaluated)].tolist()}
+
+
+def _known(accuracy: float) -> float | None:
+    return None if math.isnan(accuracy) else accuracy
 
 
 def _curve_point(step: int, accuracy: float, event: str, clock: Clock) -> dict[str, Any]:
@@ -128,7 +185,7 @@ def _curve_point(step: int, accuracy: float, event: str, clock: Clock) -> dict[s
 
 def _transfer_record(transfer: Transfer) -> dict[str, Any]:
     return {
-        "attempted": int((transfer.bits > 0).sum()),
+        "attempted": transfer.attempts,
         "delivered": int(transfer.arrived.sum()),
         "devices": np.flatnonzero(transfer.arrived).tolist(),
     }

@@ -5,8 +5,10 @@ from functools import cached_property
 
 from mix2fld.config import Config
 from mix2fld.learning.task import Task
+from mix2fld.learning.training import LocalTraining, resolve
 from mix2fld.link import Link
 from mix2fld.protocol import Protocol
+from mix2fld.round.clock import device_step_us
 from mix2fld.round.wire import Wire
 from mix2fld.streams import stream
 
@@ -30,6 +32,11 @@ class Scenario:
         return self.config.data.devices
 
     @cached_property
+    def training(self) -> LocalTraining:
+        """How the devices train."""
+        return resolve(self.config, self.protocol.training)
+
+    @cached_property
     def wire(self) -> Wire:
         """What crosses the link."""
         return Wire(self.protocol, self.task)
@@ -39,7 +46,28 @@ class Scenario:
         """The device whose accuracy is followed through the round."""
         return reference_device(self.config)
 
+    @cached_property
+    def step_us(self) -> list[float]:
+        """Stated time of one SGD step on each device."""
+        return device_step_us(self.config).tolist()
+
+    @cached_property
+    def evaluated(self) -> tuple[int, ...]:
+        """The devices whose accuracy is measured, in the order of their numbers."""
+        return evaluated_devices(self.config)
+
 
 def reference_device(config: Config) -> int:
     """The reference device of a run: drawn once, from its seed."""
     return int(stream(config.seed[0], "reference").integers(config.data.devices))
+
+
+def evaluated_devices(config: Config) -> tuple[int, ...]:
+    """The devices of a run whose accuracy is measured: drawn once, the reference among them."""
+    devices, count = config.data.devices, config.devices_evaluated
+    if count == devices:
+        return tuple(range(devices))
+    reference = reference_device(config)
+    others = stream(config.seed[0], "evaluated").choice(devices - 1, size=count - 1, replace=False)
+    others += others >= reference
+    return tuple(sorted([reference, *others.tolist()]))

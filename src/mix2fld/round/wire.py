@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 
 from mix2fld.device.seeds import seed_stream
 from mix2fld.device.uplinks import Turn
+from mix2fld.errors import InputError
 from mix2fld.learning.task import Sizes
 from mix2fld.link.payloads import Encoded, PayloadError, SeedSamples, Size
 from mix2fld.protocol import Protocol
-from mix2fld.types import Local, Seeds, ServerState, State, Upload
+from mix2fld.types import Inputs, Local, SampleFormat, Seeds, ServerState, State, Upload
 
 
 class Packet(NamedTuple):
@@ -34,12 +35,13 @@ class Wire:
     """The uplink, the seeds and the downlink of one row, made from the config of a run."""
 
     def __init__(self, protocol: Protocol, sizes: Sizes) -> None:
-        self.uplink = protocol.uplink.configured(sizes.config)
+        self.uplink = protocol.uplink.configured(sizes.config, sizes.dims)
         self.downlink = protocol.downlink.configured(sizes.config)
         self.seeding = protocol.seeds
         self._sizes, self._dims = sizes, sizes.dims
         self._seeds: SeedSamples | None = None
         if protocol.seeds is not None:
+            check_mixable(protocol, sizes.dims.samples)
             self._seeds = protocol.seeds.payload(sizes.config.seeding)
 
     def upload_size(self, with_seeds: bool) -> Size:
@@ -48,18 +50,23 @@ class Wire:
         seeds = self._seeds.size(self._dims).bits if with_seeds and self._seeds else 0
         return Size(knowledge.bits + seeds, knowledge.exact)
 
+    def uploads_in(self, round_number: int) -> bool:
+        """Whether devices upload in this round, or only train."""
+        return round_number % self._sizes.config.updates.upload_every == 0
+
     def download_size(self) -> Size:
         """Bits of the multicast download, B_dn, in advance."""
         return self.downlink.payload.size(self._dims)
 
-    def make_seeds(
-        self, device: int, images: NDArray[np.uint8], labels: NDArray[np.int32]
-    ) -> Seeds | None:
+    def make_seeds(self, device: int, inputs: Inputs, labels: NDArray[np.int32]) -> Seeds | None:
         """The seeds of one device: the same whenever it makes them."""
         if self.seeding is None:
             return None
         rng = seed_stream(self._sizes.seed, device)
-        return self.seeding.collect(rng, images, labels, self._sizes.config.seeding)
+        try:
+            return self.seeding.collect(rng, inputs, labels, self._sizes)
+        except InputError as error:
+            raise InputError(f"device {device}: {error}") from None
 
     def prepare_seeds(self, seeds: Mapping[int, Seeds]) -> Any:
         """The samples that the server trains on, from the seeds that it holds."""
@@ -81,16 +88,18 @@ class Wire:
 
     def decode_upload(self, packet: Packet, turn: Turn) -> Upload:
         """What the server reads; raises ``PayloadError`` for what no honest device sends."""
-        self.check_bits(packet)
+        self.check_bits(packet, turn.round_number)
         value = self.decode_knowledge(packet.knowledge.data, turn)
         seeds = None
         if packet.seeds is not None and self._seeds is not None:
             seeds = self._seeds.decode(packet.seeds.data, self._dims)
         return Upload(value, packet.samples, seeds)
 
-    def check_bits(self, packet: Packet) -> None:
+    def check_bits(self, packet: Packet, round_number: int) -> None:
         """Raise ``PayloadError`` unless the bits of an upload can be charged as they are given."""
-        _check_bits(self.uplink.payload.name, packet.knowledge, self.upload_size(with_seeds=False))
+        due = self.uploads_in(round_number)
+        size = self.upload_size(with_seeds=False) if due else Size(0)
+        _check_bits(self.uplink.payload.name, packet.knowledge, size)
         if packet.seeds is not None:
             if self._seeds is None:
                 raise PayloadError("seeds: this protocol has none")
@@ -103,6 +112,15 @@ class Wire:
     def decode_download(self, data: bytes) -> State:
         """The entries of a device's state that the multicast replaces."""
         return self.downlink.received(self.downlink.payload.decode(data, self._dims))
+
+
+def check_mixable(protocol: Protocol, samples: SampleFormat) -> None:
+    """Refuse a protocol that uploads seed samples if the samples are token ids."""
+    if protocol.seeds is not None and not samples.mixable:
+        raise InputError(
+            f"protocols = {protocol.title}: uploads seed samples, but samples are {samples}: token "
+            "ids, which cannot be mixed or rounded; choose a protocol without seeds, such as fl"
+        )
 
 
 def _check_bits(name: str, carried: Encoded, size: Size) -> None:

@@ -3,16 +3,20 @@
 import hashlib
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import tomli_w
 
-from mix2fld.config import SECTIONS, Config
+from mix2fld.config import Config
 from mix2fld.errors import InputError
 
 FORMAT = 1
 """Of ``config.toml``; a file without a number is of this format."""
 MOST_BYTES = 1 << 20
 SEAL = "# checksum "
+SECTIONS_BEFORE_SEALS = ("data", "learning", "seeding", "channel", "clock")
+OLD_NAMES = {"seeding": {"seed_bits_per_pixel": "seed_bits"}}
+"""Fields that version 0.1.0 wrote under other names, by section."""
 
 
 def load_config(path: Path) -> Config:
@@ -33,7 +37,7 @@ def parse_config(data: bytes) -> Config:
         raise InputError(
             f"format = {str(found)[:20]}: this version of mix2fld reads format {FORMAT}"
         )
-    return Config(**tree)
+    return Config(**_renamed(tree))
 
 
 def dump_config(config: Config) -> str:
@@ -62,7 +66,7 @@ def load_sealed_config(path: Path) -> Config:
                 f"{path}: was changed or damaged after its run began; put it back as it was, or "
                 "use mix2fld run --overwrite to start the run again"
             )
-    elif not all(f"[{section}]" in text for section in SECTIONS):
+    elif not all(f"[{section}]" in text for section in SECTIONS_BEFORE_SEALS):
         raise InputError(f"{path}: is not the config.toml of a run, or not all of it")
     config = _parse_named(path, data)
     if len(config.protocols) != 1 or len(config.seed) != 1:
@@ -76,6 +80,16 @@ def is_of_run(path: Path) -> bool:
         return _read(path).startswith(SEAL.encode()) or bool(load_sealed_config(path))
     except InputError:
         return False
+
+
+def _renamed(tree: dict[str, Any]) -> dict[str, Any]:
+    """The fields of a file under the names that they have today."""
+    for section, names in OLD_NAMES.items():
+        fields = tree.get(section)
+        for old, new in names.items():
+            if isinstance(fields, dict) and old in fields and new not in fields:
+                fields[new] = fields.pop(old)
+    return tree
 
 
 def _read(path: Path) -> bytes:

@@ -5,6 +5,7 @@ which is kept beside it until the run is finished. So at any instant the folder 
 resume from, and after damage to one file another one.
 """
 
+import json
 import os
 import sys
 from collections.abc import Callable, Mapping
@@ -43,6 +44,7 @@ from mix2fld.runs.records import (
 )
 from mix2fld.runs.results import RunResult
 from mix2fld.runs.stored import read_stored, remedy
+from mix2fld.types import SampleFormat
 
 KEPT = "; finished rounds are kept, and the same command resumes after them"
 
@@ -50,6 +52,11 @@ KEPT = "; finished rounds are kept, and the same command resumes after them"
 def warn(line: str) -> None:
     """Tell the user something that is not an error."""
     print(f"mix2fld: {line}", file=sys.stderr)
+
+
+def sample_record(samples: SampleFormat) -> dict[str, str]:
+    """How samples are stored, for ``made_with``; uint8 samples are all stored alike."""
+    return {} if samples.dtype == "uint8" else {"samples": json.dumps(asdict(samples))}
 
 
 class RunFolder:
@@ -215,8 +222,13 @@ class RunFolder:
         return state
 
     def _compare(self, before: dict[str, str]) -> None:
-        for name in sorted(set(before) & set(self._made_with)):
+        for name in sorted(set(before) & set(self._made_with), key="samples".__ne__):
             then, now = before[name], self._made_with[name]
+            if then != now and name == "samples":
+                raise InputError(
+                    f"out = {self.path}: its samples were stored in another way "
+                    f"({_changes(then, now)}); use the same data, or name another folder"
+                )
             if then != now and name == "data":
                 raise InputError(
                     f"out = {self.path}: the data changed (checksum {then}, now {now}); use the "
@@ -249,12 +261,21 @@ class RunFolder:
         return writing("out", self.path, hint)
 
 
+def _changes(then: str, now: str) -> str:
+    """What differs between two records of how samples are stored."""
+    before, after = json.loads(then), json.loads(now)
+    changed = [name for name in after if before.get(name) != after[name]]
+    return "; ".join(f"{name} = {before.get(name)}, now {after[name]}" for name in changed)
+
+
 def _with_accuracies(state: RunState, records: Records) -> RunState:
     """Old checkpoints do not hold the accuracies of devices; the last record does."""
     if not state.round_number or not np.isnan(state.roster.accuracies).all():
         return state
-    last = records.rounds[state.round_number - 1]["accuracy"]["devices"]
-    return replace(state, roster=replace(state.roster, accuracies=np.array(last, np.float64)))
+    last = records.rounds[state.round_number - 1]["accuracy"]
+    accuracies = state.roster.accuracies.copy()
+    accuracies[last["measured"]] = last["devices"]
+    return replace(state, roster=replace(state.roster, accuracies=accuracies))
 
 
 def _goes_with(found: Checkpoint, records: Records) -> Checkpoint:

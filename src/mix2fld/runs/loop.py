@@ -57,7 +57,8 @@ def run_rounds(
     if folder is not None:
         folder.finish(result.summary)
     watcher.end(result)
-    labels, accuracy = scenario.task.dims.num_labels, summary["accuracy"]["mean"]
-    if warning := warn_if_chance_level(config, labels, accuracy):
+    labels, of_server = scenario.task.dims.num_labels, summary["accuracy"]["global"] or 0.0
+    best = max(summary["accuracy"]["mean"], of_server)  # many devices may not have had a turn yet
+    if warning := warn_if_chance_level(config, labels, best):
         watcher.note(warning)
     return result

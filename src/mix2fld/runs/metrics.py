@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 Rounds = Sequence[dict[str, Any]]
 """The lines of a ``rounds.jsonl``."""
@@ -28,11 +29,14 @@ def metrics_of(rounds: Rounds) -> list[dict[str, float]]:
             "change": info["change"],
             "converged": info["converged"],
             "seeds/samples": info["seeds"]["samples"],
+            **_later_groups(info),
         }
         rows.append({name: float(value) for name, value in values.items() if value is not None})
     return rows
 
 
+JOULES = ("transmit", "receive", "computing", "idle")
+"""What the energy of devices is spent on."""
 PARTS = ("uplink", "downlink", "device", "server")
 """Where the simulated time of a round goes."""
 
@@ -45,16 +49,40 @@ def seconds_by_part(rounds: Rounds) -> list[dict[str, float]]:
         on_air, computing = info["seconds"]["communication"], info["seconds"]["computing"]
         slots = info["slots"]["up"] + info["slots"]["down"]
         uplink = on_air * info["slots"]["up"] / slots if slots else 0.0
-        local = [point["computing"] for point in info["curve"] if point["event"] == "local"]
-        device = min(max(local[-1] - clock, 0.0), computing) if local else computing
+        device = min(device_seconds(info, clock), computing)
         parts = (uplink, on_air - uplink, device, computing - device)
         split.append(dict(zip(PARTS, parts, strict=True)))
         clock += computing
     return split
 
 
+def device_seconds(info: dict[str, Any], clock: float) -> float:
+    """Of the slowest device; older records say it only in the curve of the reference device."""
+    if "slowest" in info:
+        return float(info["slowest"]["seconds"])
+    local = [point["computing"] for point in info["curve"] if point["event"] == "local"]
+    return max(local[-1] - clock, 0.0) if local else float(info["seconds"]["computing"])
+
+
+def device_accuracies(accuracy: dict[str, Any]) -> NDArray[np.float64]:
+    """Of the devices that were measured, in a round's record; one never measured is left out."""
+    return np.array([one for one in accuracy["devices"] if one is not None], np.float64)
+
+
+def _later_groups(info: dict[str, Any]) -> dict[str, Any]:
+    """Energy and quorum, which older records do not have."""
+    found: dict[str, Any] = {}
+    if "joules" in info:
+        found |= _named("joules", info["joules"], JOULES)
+        found["joules/device_mean"] = np.mean(info["joules"]["devices"])
+        found["joules/device_most"] = np.max(info["joules"]["devices"])
+    if "quorum" in info:
+        found |= _named("quorum", info["quorum"], ("met", "repeats"))
+    return found
+
+
 def _accuracy(accuracy: dict[str, Any]) -> dict[str, Any]:
-    devices = np.array(accuracy["devices"])
+    devices = device_accuracies(accuracy)
     return {
         "accuracy/mean": devices.mean(),
         "accuracy/std": devices.std(),

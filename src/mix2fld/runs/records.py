@@ -152,10 +152,11 @@ def _read_line(line: bytes, number: int, before: str) -> tuple[dict[str, Any], s
 
 
 def _upgrade(fields: dict[str, Any]) -> dict[str, Any]:
-    """A round as it is recorded today; before format 3, all devices were asked."""
+    """A round as it is recorded today; before format 3, all devices were asked and measured."""
     if fields.pop("format", 1) == FORMAT:
         return fields
     everyone = list(range(len(fields["accuracy"]["devices"])))
+    fields = {**fields, "accuracy": {**fields["accuracy"], "measured": everyone}}
     upgraded: dict[str, Any] = {}
     for name, value in fields.items():
         if name == "uploads":

@@ -16,7 +16,8 @@ from mix2fld.round.one_round import run_round, start_run
 from mix2fld.round.plan import PlannedTransfer, plan_transfers
 from mix2fld.round.scenario import Scenario
 from mix2fld.round.state import RunState
-from mix2fld.runs.folder import RunFolder
+from mix2fld.round.wire import check_mixable
+from mix2fld.runs.folder import RunFolder, sample_record
 from mix2fld.runs.layout import RunFiles
 from mix2fld.runs.loop import Watcher, run_rounds
 from mix2fld.runs.records import DamagedError
@@ -47,9 +48,10 @@ def run(
     resumed; all folders are made first, so that ``out`` shows what is still missing. ``dataset``,
     ``model`` and ``link`` take the place of what the config names.
     """
-    for name in config.protocols:
-        get_protocol(name)
+    rows = [get_protocol(name) for name in config.protocols]
     samples = load_dataset(config.data) if dataset is None else dataset
+    for row in rows:
+        check_mixable(row, samples.samples)
     folders = None if out is None else prepare_runs(config, out, overwrite=overwrite)
     singles = config.single_runs()
     own, told = Own(model, link), watcher or Watcher()
@@ -106,9 +108,9 @@ def make_simulation(
 ) -> Simulation:
     """The simulation of a config with one protocol and one seed."""
     scenario = Scenario(
-        make_task(config, dataset.sample_shape, dataset.num_labels, model),
+        make_task(config, dataset.samples, dataset.num_labels, model),
         get_protocol(config.protocols[0]),
-        link or make_link(config.channel, config.data.devices),
+        link or make_link(config, config.data.devices),
     )
     return Simulation(scenario, LocalFleet(scenario, dataset))
 
@@ -126,9 +128,9 @@ def check(config: Config, dataset: Dataset) -> list[str]:
 
 def plan_link(config: Config) -> list[PlannedTransfer]:
     """Every transfer of every protocol of a config; needs no data, only the dataset's sizes."""
-    sample_shape, num_labels = dataset_sizes(config.data)
-    task = make_task(config, sample_shape, num_labels)
-    link = make_link(config.channel, config.data.devices)
+    samples, num_labels = dataset_sizes(config.data)
+    task = make_task(config, samples, num_labels)
+    link = make_link(config, config.data.devices)
     return [plan for name in config.protocols for plan in plan_transfers(name, task, link)]
 
 
@@ -144,6 +146,7 @@ def _simulate(
         "data": fingerprint(dataset),
         "link": _kind(own.link),
         "model": _kind(own.model),
+        **sample_record(dataset.samples),
     }
     result = None if path is None else _finished(path, made_with)
     if result is not None:

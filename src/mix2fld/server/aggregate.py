@@ -14,12 +14,12 @@ def average_weights(inbox: Mapping[int, Upload]) -> Tensors:
     Sums are float64, in the order of the device numbers.
     """
     uploads = [inbox[device] for device in sorted(inbox)]
-    total = float(sum(upload.samples for upload in uploads))
+    total = float(sum(upload.samples * upload.weight for upload in uploads))
     means = []
     for tensor, first in enumerate(uploads[0].value):
         mean = np.zeros(first.shape)
         for upload in uploads:
-            mean += (upload.samples / total) * upload.value[tensor]
+            mean += (upload.samples * upload.weight / total) * upload.value[tensor]
         means.append(mean.astype(np.float32))
     return tuple(means)
 

@@ -1,7 +1,7 @@
 """What the server multicasts after its step, and what a device does with it."""
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
@@ -40,6 +40,10 @@ class GlobalWeights(Downlink):
     """The global model, which takes the place of the device's."""
 
     payload: Weights = field(default_factory=Weights)
+
+    def configured(self, config: Config) -> Self:
+        """With the bits of a weight."""
+        return replace(self, payload=Weights(config.updates.downlink_bits))
 
     def value(self, server: ServerState) -> Any:
         """The server's model."""

@@ -2,14 +2,18 @@
 
 from collections.abc import Callable
 
-from mix2fld.config import ChannelConfig
+from mix2fld.config import Config
 from mix2fld.errors import InputError, did_you_mean
+from mix2fld.link.channels.availability import ComesAndGoes
+from mix2fld.link.channels.cell import CellLink
 from mix2fld.link.channels.channel import Link, Memoryless, check_delivery
 from mix2fld.link.channels.ideal import IdealLink
 from mix2fld.link.channels.rayleigh import Radio, RayleighLink
 
 __all__ = [
     "LINKS",
+    "CellLink",
+    "ComesAndGoes",
     "IdealLink",
     "Link",
     "Memoryless",
@@ -19,17 +23,20 @@ __all__ = [
     "make_link",
 ]
 
-LINKS: dict[str, Callable[[ChannelConfig, int], Link]] = {
-    "rayleigh": RayleighLink.from_config,
-    "ideal": IdealLink.from_config,
+LINKS: dict[str, Callable[[Config, int], Link]] = {
+    "rayleigh": lambda config, devices: RayleighLink.from_config(config.channel, devices),
+    "cell": lambda config, _: CellLink.from_config(config),
+    "ideal": lambda config, devices: IdealLink.from_config(config.channel, devices),
 }
-"""Every link by its name in the config."""
+"""Every link by its name in the config, from the config and the most devices that it can have."""
 
 
-def make_link(config: ChannelConfig, devices: int) -> Link:
+def make_link(config: Config, devices: int) -> Link:
     """The link that a config names, for at most ``devices`` devices at once."""
-    if config.link not in LINKS:
-        raise InputError(
-            f"link = {config.link!r}: no such link; {did_you_mean(config.link, LINKS)}"
-        )
-    return LINKS[config.link](config, devices)
+    name = config.channel.link
+    if name not in LINKS:
+        raise InputError(f"link = {name!r}: no such link; {did_you_mean(name, LINKS)}")
+    link, coming = LINKS[name](config, devices), config.availability
+    if not coming.leave_probability:
+        return link
+    return ComesAndGoes(link, coming.leave_probability, coming.return_probability)

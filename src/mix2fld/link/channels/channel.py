@@ -10,7 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mix2fld.errors import InputError
-from mix2fld.link.budget import Budget, Direction, check_demand, estimated
+from mix2fld.link.budget import (
+    Budget,
+    Direction,
+    Forecast,
+    Simulated,
+    check_demand,
+    estimated,
+    simulated,
+)
 from mix2fld.types import Delivery, State
 
 ESTIMATE_DRAWS = 1000
@@ -28,6 +36,16 @@ class Link(ABC):
         """What the link remembers before the first round; most links remember nothing."""
         del devices, rng
         return {}
+
+    def begin_round(
+        self, state: State, seconds: float, rng: np.random.Generator
+    ) -> tuple[NDArray[np.bool_] | None, State]:
+        """Which devices can be reached in the round that begins now, and the link as it is now.
+
+        ``seconds`` have passed since the start of the run. None: every device, as on most links.
+        """
+        del seconds, rng
+        return None, state
 
     @abstractmethod
     def transmit(
@@ -54,6 +72,40 @@ class Link(ABC):
             return check_delivery(self, delivery, devices)
 
         return estimated(direction, bits, devices, self.max_slots, send, draws)
+
+    def forecast(
+        self,
+        direction: Direction,
+        bits: NDArray[np.int64],
+        state: State,
+        *,
+        transmitting: int | None = None,
+        draws: int = ESTIMATE_DRAWS,
+    ) -> Forecast:
+        """What each device with ``bits[d]`` > 0 bits can expect of a link in this state.
+
+        All of them transmit at once, or so many of them, any choice being as likely as another.
+        By default from simulated transmissions, each of which begins in the same state.
+        """
+        if draws < 1:
+            raise InputError(f"draws = {draws}: must be 1 or more")
+        rng = np.random.default_rng(0)
+        sending, sent = np.flatnonzero(bits), []
+        for _ in range(draws):
+            taking_part = bits > 0
+            if transmitting is not None and transmitting < len(sending):
+                taking_part = np.zeros(len(bits), np.bool_)
+                taking_part[rng.choice(sending, size=transmitting, replace=False)] = True
+            found, _after = self.transmit(direction, bits * taking_part, rng, state)
+            check_delivery(self, found, len(bits))
+            on_air = found.slots if found.on_air is None else found.on_air
+            sent.append((taking_part, found.delivered, found.slots, on_air))
+        together = Simulated(*(np.stack(each) for each in zip(*sent, strict=True)))
+        return simulated(direction, bits, self.max_slots, together)
+
+    def lasting(self, state: State) -> State:
+        """What of a state is the same in every round, for a forecast over many rounds."""
+        return state
 
 
 class Memoryless(Link):
@@ -94,5 +146,12 @@ def check_delivery(link: Link, delivery: Delivery, devices: int) -> Delivery:
         raise InputError(
             f"{name}.transmit: a failed transfer took {slots[~delivered].min()} slots; must be "
             f"max_slots = {link.max_slots}"
+        )
+    if delivery.on_air is not None and (
+        delivery.on_air.shape != (devices,) or np.any(delivery.on_air > slots)
+    ):
+        raise InputError(
+            f"{name}.transmit: on_air is {delivery.on_air.dtype}{list(delivery.on_air.shape)}; "
+            f"must be float64[{devices}], none of them above slots"
         )
     return delivery

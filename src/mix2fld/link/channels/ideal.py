@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mix2fld.config import ChannelConfig
-from mix2fld.link.budget import Budget, Direction, check_demand, immediate
+from mix2fld.link.budget import Budget, Direction, Forecast, check_demand, immediate
 from mix2fld.link.channels.channel import Memoryless
-from mix2fld.types import Delivery
+from mix2fld.types import Delivery, State
 
 
 @dataclass(frozen=True)
@@ -37,3 +37,17 @@ class IdealLink(Memoryless):
         del draws
         check_demand(bits, devices)
         return immediate(direction, bits, devices, self.max_slots, slot_success=1.0)
+
+    def forecast(
+        self,
+        direction: Direction,
+        bits: NDArray[np.int64],
+        state: State,
+        *,
+        transmitting: int | None = None,
+        draws: int = 0,
+    ) -> Forecast:
+        """Everything arrives, in 0 slots."""
+        del state, transmitting, draws
+        none = np.zeros(len(bits))
+        return Forecast(direction, bits, self.max_slots, none + 1, none, none, 0.0)

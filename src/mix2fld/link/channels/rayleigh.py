@@ -14,9 +14,10 @@ from scipy import special
 
 from mix2fld.config import ChannelConfig
 from mix2fld.errors import InputError
-from mix2fld.link.budget import Budget, Direction, check_demand, immediate
+from mix2fld.link.budget import Budget, Direction, Forecast, check_demand, immediate, mean_slowest
 from mix2fld.link.channels.channel import Memoryless
-from mix2fld.types import Delivery
+from mix2fld.link.channels.packets import arrived_by
+from mix2fld.types import Delivery, State
 
 ROUNDING = 1e-9
 """Relative difference below which bits per slot are taken for the whole number next to them."""
@@ -83,21 +84,21 @@ class RayleighLink(Memoryless):
     @classmethod
     def from_config(cls, config: ChannelConfig, devices: int) -> Self:
         """The link of at most ``devices`` devices, which share the uplink by FDMA."""
-        _check(config, devices)
+        check_channel(config, devices)
         return cls(
             uplink=Transmitter(
                 config.bandwidth_hz * config.uplink_channels,
-                _watts(config.uplink_power_dbm),
+                watts(config.uplink_power_dbm),
                 config.uplink_snr_threshold,
             ),
             downlink=Transmitter(
                 config.bandwidth_hz,
-                _watts(config.downlink_power_dbm),
+                watts(config.downlink_power_dbm),
                 config.downlink_snr_threshold,
             ),
             distance_m=config.distance_m,
             path_loss_exponent=config.path_loss_exponent,
-            noise_w_per_hz=_watts(config.noise_dbm_per_hz),
+            noise_w_per_hz=watts(config.noise_dbm_per_hz),
             slot_seconds=config.slot_ms / 1000,
             max_slots=config.max_slots,
         )
@@ -148,7 +149,7 @@ class RayleighLink(Memoryless):
         if needed == 0:
             return immediate(direction, bits, devices, self.max_slots, success)
         least = min(needed, self.max_slots + 1)
-        arrived = _arrived_by(np.arange(self.max_slots + 1), least, success)
+        arrived = arrived_by(np.arange(self.max_slots + 1), least, success)
         probability = float(arrived[-1])
         return Budget(
             direction=direction,
@@ -167,12 +168,43 @@ class RayleighLink(Memoryless):
             expected_delivered=devices * probability,
         )
 
+    def forecast(
+        self,
+        direction: Direction,
+        bits: NDArray[np.int64],
+        state: State,
+        *,
+        transmitting: int | None = None,
+        draws: int = 0,
+    ) -> Forecast:
+        """The closed form for devices that all have the same channel, but their own payloads."""
+        del state, draws
+        sending = int(np.count_nonzero(bits))
+        count = sending if transmitting is None else min(transmitting, sending)
+        radio = self.radio(direction, count)
+        sizes, places = np.unique(bits, return_inverse=True)
+        by_size = [self._arrived(radio, int(size)) for size in sizes]
+        arrived = np.stack(by_size)[places]  # [D, T_max + 1]
+        slots = np.sum(1 - arrived[:, :-1], axis=1)
+        return Forecast(
+            direction=direction,
+            bits=bits,
+            max_slots=self.max_slots,
+            probability=arrived[:, -1],
+            expected_slots=slots,
+            on_air_slots=slots,
+            round_slots=mean_slowest(
+                arrived[bits > 0], count, np.append(np.ones(self.max_slots, np.int64), 0)
+            ),
+        )
 
-def _arrived_by(slots: NDArray[np.int64], needed: int, success: float) -> NDArray[np.float64]:
-    """P(T <= t) for each t of ``slots``: at least ``needed`` >= 1 of t slots are decoded."""
-    enough = slots >= needed
-    chance = special.betainc(needed, np.where(enough, slots - needed + 1, 1), success)
-    return np.where(enough, chance, 0.0)
+    def _arrived(self, radio: Radio, bits: int) -> NDArray[np.float64]:
+        """P(T <= t) of one payload for t = 0 .. T_max."""
+        slots = np.arange(self.max_slots + 1)
+        needed = min(radio.slots_needed(bits), self.max_slots + 1)
+        if needed == 0:
+            return np.ones(len(slots))
+        return arrived_by(slots, needed, radio.success_probability)
 
 
 def _mean_latency(needed: int, max_slots: int, success: float) -> float:
@@ -189,11 +221,13 @@ def _mean_latency(needed: int, max_slots: int, success: float) -> float:
     return float(np.sum(slots * chance) / np.sum(chance))
 
 
-def _watts(dbm: float) -> float:
+def watts(dbm: float) -> float:
+    """Power in watts from decibels over a milliwatt."""
     return float(10 ** ((dbm - 30) / 10))
 
 
-def _check(config: ChannelConfig, devices: int) -> None:
+def check_channel(config: ChannelConfig, devices: int) -> None:
+    """Refuse a channel that no formula can work with."""
     if devices < 1:
         raise InputError(f"devices = {devices}: must be 1 or more")
     if devices * config.max_slots > MAX_FADING_DRAWS:

@@ -3,18 +3,26 @@
 from mix2fld.link.payloads.codec import FORMAT, Encoded, Payload, PayloadError, Size
 from mix2fld.link.payloads.nothing import Nothing
 from mix2fld.link.payloads.outputs import Outputs
+from mix2fld.link.payloads.rotated_update import RotatedUpdate
 from mix2fld.link.payloads.seed_samples import SeedSamples
+from mix2fld.link.payloads.sparse_update import LargestEntries, SparseTernary
+from mix2fld.link.payloads.update_codec import Restored, UpdateCodec
 from mix2fld.link.payloads.weights import Weights, flatten_tensors, unflatten_tensors
 
 __all__ = [
     "FORMAT",
     "Encoded",
+    "LargestEntries",
     "Nothing",
     "Outputs",
     "Payload",
     "PayloadError",
+    "Restored",
+    "RotatedUpdate",
     "SeedSamples",
     "Size",
+    "SparseTernary",
+    "UpdateCodec",
     "Weights",
     "flatten_tensors",
     "unflatten_tensors",

@@ -1,18 +1,42 @@
-"""Codes of any width from 1 to 16 bits, packed without gaps."""
+"""Codes of any width up to 32 bits, packed without gaps."""
+
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+Bits = NDArray[np.uint8]
+"""Zeros and ones, one to an entry."""
 
-def pack(codes: NDArray[np.uint16], width: int) -> bytes:
+
+def to_bits(codes: NDArray[Any], width: int) -> Bits:
+    """The lowest ``width`` bits of each code, one after the other, the highest first."""
+    room = _room(width)
+    bits = np.unpackbits(codes.astype(f">u{room // 8}").view(np.uint8)).reshape(-1, room)
+    return bits[:, room - width :].ravel()
+
+
+def from_bits(bits: Bits, width: int, count: int = -1) -> NDArray[np.uint32]:
+    """The codes that ``to_bits`` took apart; of width 0 there may be any ``count``."""
+    count = len(bits) // width if count < 0 else count
+    room, padded = _room(width), bits
+    if width < room:
+        padded = np.zeros((count, room), np.uint8)
+        padded[:, room - width :] = bits.reshape(count, width)
+    return np.packbits(padded).view(f">u{room // 8}").astype(np.uint32)
+
+
+def _room(width: int) -> int:
+    """Bits of the smallest number of whole bytes that NumPy has a type for."""
+    return 8 if width <= 8 else 16 if width <= 16 else 32
+
+
+def pack(codes: NDArray[Any], width: int) -> bytes:
     """The lowest ``width`` bits of each code, one after the other, zeros up to a whole byte."""
-    bits = np.unpackbits(codes.astype(">u2").view(np.uint8)).reshape(-1, 16)
-    return np.packbits(bits[:, 16 - width :]).tobytes()
+    return np.packbits(to_bits(codes, width)).tobytes()
 
 
 def unpack(data: bytes, count: int, width: int) -> NDArray[np.uint16]:
-    """``count`` codes of ``width`` bits each, as ``pack`` wrote them."""
-    bits = np.zeros((count, 16), dtype=np.uint8)
+    """``count`` codes of at most 16 bits each, as ``pack`` wrote them."""
     packed = np.unpackbits(np.frombuffer(data, np.uint8), count=count * width)
-    bits[:, 16 - width :] = packed.reshape(count, width)
-    return np.packbits(bits).view(">u2").astype(np.uint16)
+    return from_bits(packed, width, count).astype(np.uint16)

@@ -1,13 +1,13 @@
-"""Seed samples: pixels and labels."""
+"""Seed samples: values and labels."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mix2fld.data.samples import coding_of
 from mix2fld.errors import InputError
-from mix2fld.link.payloads.bits import pack, unpack
+from mix2fld.link.payloads.bits import from_bits, to_bits
 from mix2fld.link.payloads.codec import (
     Encoded,
     PayloadError,
@@ -17,15 +17,18 @@ from mix2fld.link.payloads.codec import (
     encoded,
     typed,
 )
-from mix2fld.types import Dimensions, Seeds
+from mix2fld.types import Carried, Dimensions, Seeds
+
+MOST_LABEL_BITS = 16
 
 
 @dataclass(frozen=True)
 class SeedSamples:
     """The N_S seed samples of a device, each a mix of ``mix_size`` samples (1 for raw ones).
 
-    All pixels come first, then the labels of all samples in ceil(log2 N_L) bits each. The paper
-    charges the pixels alone; the labels are carried, so they are charged here.
+    All values come first, as codes of ``dims.seed_bits`` or as float32, then the labels of all
+    samples in ceil(log2 N_L) bits each. The paper charges the values alone; the labels are carried,
+    so they are charged here.
     """
 
     mix_size: int
@@ -36,33 +39,51 @@ class SeedSamples:
             raise InputError(f"mix_size = {self.mix_size}: must be 1 or more")
 
     def size(self, dims: Dimensions) -> Size:
-        """N_S (H W C bits_per_pixel + mix_size ceil(log2 N_L))."""
+        """N_S (values seed_bits + mix_size ceil(log2 N_L))."""
         labels = dims.seed_samples * self.mix_size * _label_bits(dims)
-        return Size(8 * _pixel_bytes(dims) + labels)
+        return Size(coding_of(dims).bits * _values(dims) + labels)
 
     def encode(self, value: Seeds, dims: Dimensions) -> Encoded:
-        """Pixels, then labels."""
-        pixel, samples = _pixel_type(dims), dims.seed_samples
-        images = typed("seeds.inputs", value.inputs, pixel, (samples, *dims.sample_shape))
-        check_finite(self.name, images)
-        labels = typed("seeds.labels", value.labels, np.int32, (samples, self.mix_size))
-        self._check(labels, dims)
-        codes = labels.astype(np.uint16).ravel()
-        pixels = images.astype(pixel.newbyteorder("<")).tobytes()
-        return encoded(pixels + pack(codes, _label_bits(dims)), self.size(dims))
+        """Values, then labels."""
+        coding, shape = coding_of(dims), (dims.seed_samples, *dims.seed_shape)
+        inputs = typed("seeds.inputs", value.inputs, coding.dtype, shape)
+        labels = typed("seeds.labels", value.labels, np.int32, (dims.seed_samples, self.mix_size))
+        self._check(inputs, labels, dims)
+        codes = to_bits(labels.astype(np.uint16).ravel(), _label_bits(dims))
+        if not coding.rounds:
+            data = inputs.astype("<f4").tobytes() + np.packbits(codes).tobytes()
+        else:
+            values = to_bits(inputs.astype(np.uint16).ravel(), coding.bits)
+            data = np.packbits(np.concatenate([values, codes])).tobytes()
+        return encoded(data, self.size(dims))
 
     def decode(self, data: bytes, dims: Dimensions) -> Seeds:
         """The seed samples as the server sees them."""
         check_size(self.name, data, self.size(dims).bits)
-        pixel, end = _pixel_type(dims), _pixel_bytes(dims)
-        images = np.frombuffer(data[:end], pixel.newbyteorder("<")).astype(pixel)
-        check_finite(self.name, images)
-        codes = unpack(data[end:], dims.seed_samples * self.mix_size, _label_bits(dims))
-        labels = codes.astype(np.int32).reshape(dims.seed_samples, self.mix_size)
-        self._check(labels, dims)
-        return Seeds(images.reshape(dims.seed_samples, *dims.sample_shape), labels)
+        coding = coding_of(dims)
+        bits = np.unpackbits(np.frombuffer(data, np.uint8), count=self.size(dims).bits)
+        end = coding.bits * _values(dims)
+        inputs = (
+            from_bits(bits[:end], coding.bits)
+            if coding.rounds
+            else np.frombuffer(data[: end // 8], "<f4")
+        )
+        codes = from_bits(bits[end:], _label_bits(dims), dims.seed_samples * self.mix_size)
+        seeds = Seeds(
+            inputs.astype(coding.dtype).reshape(dims.seed_samples, *dims.seed_shape),
+            codes.astype(np.int32).reshape(dims.seed_samples, self.mix_size),
+        )
+        self._check(seeds.inputs, seeds.labels, dims)
+        return seeds
 
-    def _check(self, labels: NDArray[np.int32], dims: Dimensions) -> None:
+    def _check(self, inputs: Carried, labels: NDArray[np.int32], dims: Dimensions) -> None:
+        coding = coding_of(dims)
+        if not coding.rounds:
+            check_finite(self.name, inputs)
+        elif inputs.max(initial=0) > coding.last_code:
+            raise PayloadError(
+                f"{self.name}: code {inputs.max()}; must be at most {coding.last_code}"
+            )
         wrong = (labels < 0) | (labels >= dims.num_labels)
         if wrong.any():
             raise PayloadError(
@@ -71,15 +92,15 @@ class SeedSamples:
 
 
 def _label_bits(dims: Dimensions) -> int:
-    return (dims.num_labels - 1).bit_length()
+    bits = (dims.num_labels - 1).bit_length()
+    if bits > MOST_LABEL_BITS:
+        raise InputError(
+            f"num_labels = {dims.num_labels}: seed samples carry labels of up to "
+            f"{MOST_LABEL_BITS} bits; must be at most {2**MOST_LABEL_BITS}"
+        )
+    return bits
 
 
-def _pixel_type(dims: Dimensions) -> np.dtype[Any]:
-    types: dict[int, np.dtype[Any]] = {8: np.dtype(np.uint8), 32: np.dtype(np.float32)}
-    if dims.bits_per_pixel not in types:
-        raise InputError(f"bits_per_pixel = {dims.bits_per_pixel}: must be 8 or 32")
-    return types[dims.bits_per_pixel]
-
-
-def _pixel_bytes(dims: Dimensions) -> int:
-    return dims.seed_samples * int(np.prod(dims.sample_shape)) * _pixel_type(dims).itemsize
+def _values(dims: Dimensions) -> int:
+    """How many values all seed samples of a device have."""
+    return dims.seed_samples * int(np.prod(dims.seed_shape))

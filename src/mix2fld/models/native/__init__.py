@@ -9,16 +9,34 @@ import ctypes
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mix2fld.models.native.library import load_library, vector_lanes
-from mix2fld.types import Phase, Samples, StepRule, Tensors
+from mix2fld.types import Inputs, Phase, Samples, StepRule, Tensors
 
 SOURCE = Path(__file__).with_name("small_cnn.c")
 ROW = 16
+
+
+class SampleSet(ctypes.Structure):
+    """``samples_t`` of the C code."""
+
+    _fields_: ClassVar = [
+        ("images", ctypes.c_void_p),
+        ("targets", ctypes.c_void_p),
+        ("count", ctypes.c_int64),
+        ("floats", ctypes.c_int32),
+    ]
+
+    @classmethod
+    def of(cls, samples: Samples) -> "SampleSet":
+        """Pointers into arrays that must outlive it."""
+        inputs, targets = samples
+        floats = inputs.dtype != np.uint8
+        return cls(inputs.ctypes.data, targets.ctypes.data, len(targets), floats)
 
 
 class SmallCnn:
@@ -33,21 +51,20 @@ class SmallCnn:
         self._count.restype = ctypes.c_int64
 
     def train(
-        self, phase: Phase, samples: Samples, draws: NDArray[np.int32], rule: StepRule
+        self, phase: Phase, sets: tuple[Samples, ...], draws: NDArray[np.int32], rule: StepRule
     ) -> None:
         """One SGD step for each draw [K]; changes weights, sums [N_L, N_L] and counts [N_L]."""
         teacher = np.ascontiguousarray(rule.teacher, np.float32)
         offset = None
         if rule.logit_offset is not None:
             offset = np.ascontiguousarray(rule.logit_offset, np.float32)
-        arrays = (*samples, draws, phase.output_sums, phase.label_counts, *phase.weights)
+        held = [array for samples in sets for array in samples]
+        arrays = (*held, draws, phase.output_sums, phase.label_counts, *phase.weights)
         if not all(array.flags.c_contiguous for array in arrays):
             raise ValueError("arrays must be contiguous")
         self._train(
             _pointers(phase.weights),
-            _pointer(samples.inputs),
-            ctypes.c_int(samples.inputs.dtype != np.uint8),
-            _pointer(samples.targets),
+            (SampleSet * len(sets))(*(SampleSet.of(samples) for samples in sets)),
             _pointer(teacher),
             None if offset is None else _pointer(offset),
             _pointer(draws),
@@ -58,18 +75,22 @@ class SmallCnn:
             _pointer(phase.label_counts),
         )
 
-    def count_correct(
-        self, tensors: Tensors, images: NDArray[np.uint8], labels: NDArray[np.int32]
-    ) -> int:
-        """How many ``images`` [n, H, W, C] get their label."""
-        count = ctypes.c_int64(len(labels))
+    def count_correct(self, tensors: Tensors, inputs: Inputs, labels: NDArray[np.int32]) -> int:
+        """How many ``inputs`` [n, H, W, C] get their label."""
         contiguous = [np.ascontiguousarray(tensor) for tensor in tensors]
-        return int(self._count(_pointers(contiguous), _pointer(images), _pointer(labels), count))
+        correct = self._count(
+            _pointers(contiguous),
+            _pointer(inputs),
+            ctypes.c_int(inputs.dtype != np.uint8),
+            _pointer(labels),
+            ctypes.c_int64(len(labels)),
+        )
+        return int(correct)
 
 
 @lru_cache(maxsize=16)
 def small_cnn(
-    sample_shape: tuple[int, int, int], first: int, second: int, labels: int
+    sample_shape: tuple[int, ...], first: int, second: int, labels: int
 ) -> SmallCnn | None:
     """The kernel of a network with ``first`` and ``second`` channels; None if it cannot be had."""
     height, width, channels = sample_shape

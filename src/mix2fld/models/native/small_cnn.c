@@ -316,19 +316,29 @@ static void pack(const weights_t *w, float *const t[6]) {
                 t[5][l * FEATURES + row * HALF + j] = w->linear[row * PARTS + j / LANES][l][j % LANES];
 }
 
-/* SGD with distillation: one step for each draw. The loss adds offset [L], if not NULL, to the
- * scores. sums [L,L] and counts [L] are added to. */
-void train(float *const tensors[6], const void *images, int floats, const float *targets,
-           const float *teacher, const float *offset, const int32_t *draws, int64_t steps, float rate, float beta,
+/* Images [count, H, W, C] and their label distributions [count, L]. */
+typedef struct {
+    const void *images;
+    const float *targets;
+    int64_t count;
+    int32_t floats;
+} samples_t;
+
+/* SGD with distillation: one step for each draw; those from sets[0].count on are of sets[1]. The
+ * loss adds offset [L], if not NULL, to the scores. sums [L,L] and counts [L] are added to. */
+void train(float *const tensors[6], const samples_t *sets, const float *teacher, const float *offset,
+           const int32_t *draws, int64_t steps, float rate, float beta,
            float *sums, float *counts) {
     weights_t w __attribute__((aligned(64)));
     memory_t m __attribute__((aligned(64)));
     unpack(&w, tensors);
     memset(&m, 0, sizeof m);
     for (int64_t step = 0; step < steps; step++) {
-        const float *label = targets + (int64_t)draws[step] * LABELS;
+        const samples_t *set = sets + (draws[step] >= sets->count);
+        const int64_t which = draws[step] - (set == sets ? 0 : sets->count);
+        const float *label = set->targets + which * LABELS;
         float scores[LABELS], outputs[LABELS], goal[LABELS], by_score[LABELS], mass = 0;
-        read_image(&m, images, floats, draws[step]);
+        read_image(&m, set->images, set->floats, which);
         forward(&w, &m, 1, scores);
         softmax(scores, outputs);
         memcpy(goal, label, sizeof goal);
@@ -355,7 +365,8 @@ void train(float *const tensors[6], const void *images, int floats, const float 
 }
 
 /* How many of the images get the label that `labels` says. */
-int64_t count_correct(float *const tensors[6], const uint8_t *images, const int32_t *labels, int64_t count) {
+int64_t count_correct(float *const tensors[6], const void *images, int floats, const int32_t *labels,
+                      int64_t count) {
     weights_t w __attribute__((aligned(64)));
     memory_t m __attribute__((aligned(64)));
     int64_t correct = 0;
@@ -364,7 +375,7 @@ int64_t count_correct(float *const tensors[6], const uint8_t *images, const int3
     for (int64_t n = 0; n < count; n++) {
         float scores[LABELS];
         int best = 0;
-        read_image(&m, images, 0, n);
+        read_image(&m, images, floats, n);
         forward(&w, &m, 0, scores);
         for (int l = 1; l < LABELS; l++)
             if (scores[l] > scores[best]) best = l;

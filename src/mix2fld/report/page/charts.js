@@ -179,14 +179,15 @@ function stripChart(box, rows) {
   const left = wide ? 130 : 10;
   const rowHeight = wide ? 40 : 52;
   const height = rows.length * rowHeight + 40;
-  const values = rows.flatMap((row) => row.values);
+  const values = rows.flatMap((row) => row.dots.map(({ value }) => value));
   if (!values.length) return box.replaceChildren(element("p", { class: "empty" }, "No round with this seed yet."));
   const spread = Math.max(...values) - Math.min(...values);
   const low = Math.max(0, Math.min(...values) - 0.05 * spread - 0.005);
   const high = Math.min(1, Math.max(...values) + 0.05 * spread + 0.005);
   const x = (value) => left + ((value - low) / (high - low)) * (width - left - 30);
   const svg = shape("svg", { viewBox: `0 0 ${width} ${height}`, height, role: "img", "aria-label":
-    rows.map((row) => `${row.series.label}: devices from ${percent(Math.min(...row.values))} to ${percent(Math.max(...row.values))}`).join("; ") });
+    rows.map(({ series, dots }) => ({ series, own: dots.map(({ value }) => value) })).map(({ series, own }) =>
+      `${series.label}: devices from ${percent(Math.min(...own))} to ${percent(Math.max(...own))}`).join("; ") });
   for (const value of ticks(low, high, wide ? 8 : 4)) {
     svg.append(shape("line", { class: "gridline", x1: x(value), x2: x(value), y1: 4, y2: height - 32 }));
     svg.append(shape("text", { class: "tick", x: x(value), y: height - 14, "text-anchor": "middle" }, percent(value)));
@@ -195,8 +196,8 @@ function stripChart(box, rows) {
     const y = number * rowHeight + rowHeight / 2 + (wide ? 0 : 8);
     const name = wide ? { x: left - 12, y: y + 4, "text-anchor": "end" } : { x: left, y: y - 14 };
     svg.append(shape("text", name, row.series.title));
-    const mean = row.values.reduce((a, b) => a + b, 0) / row.values.length;
-    row.values.forEach((value, device) => {
+    const mean = row.dots.reduce((sum, { value }) => sum + value, 0) / row.dots.length;
+    row.dots.forEach(({ value, device }) => {
       const dot = shape("circle", { class: "device", cx: x(value), cy: y, r: 6, "fill-opacity": 0.55,
         style: { fill: ink(row.series), stroke: "var(--card)" } },
       shape("title", {}, `device ${device}: ${percent(value)}`));
@@ -257,7 +258,7 @@ function deliveryGrid(series, run, direction) {
     const round = Math.min(rounds - 1, Math.floor(((event.clientX - frame.left) / frame.width) * rounds));
     const device = Math.min(devices - 1, Math.floor(((event.clientY - frame.top) / frame.height) * devices));
     const kind = rows[round]?.[device];
-    if (kind) title.textContent = `round ${run.rounds[round]}, device ${device}: ${data.deliveries[kind]}`;
+    if (kind) title.textContent = `round ${run.rounds[round]}, device ${run.devices[device]}: ${data.deliveries[kind]}`;
   });
   return element("figure", {}, element("figcaption", {}, swatch(series), element("b", {}, series.title),
     element("div", { class: "muted" }, caption)), svg);

@@ -10,7 +10,7 @@ const PARTS = [["short", "Key results"], ["summary", "Results"], ["curves", "Lea
   ["time", "Time"], ["payload", "Payload"], ["detail", "Devices"], ["sees", "Samples"], ["again", "Reproduce"]];
 const AXIS_NAMES = { seconds: "seconds", air: "seconds on air", rounds: "rounds", bits: "uplink traffic" };
 const UNITS = { seconds: "s", air: "s on air", rounds: "rounds", bits: "Mbit uplink" };
-const MEASURE_NAMES = { devices: "all devices", reference: "reference device", server: "server model" };
+const MEASURE_NAMES = { devices: "devices", reference: "reference device", server: "server model" };
 
 function draw() {
   $("title").textContent = data.title;
@@ -47,7 +47,9 @@ function drawTiles() {
 
 const share = (row) => (row.attempted ? row.delivered / row.attempted : null);
 const COLUMNS = [
-  ["accuracy", "accuracy of\nall devices", (r) => r.accuracy, (r) => `${inPercent(r.accuracy)} ± ${inPercent(r.spread)} %`],
+  ["accuracy", "accuracy of\ndevices", (r) => r.accuracy, (r) => `${inPercent(r.accuracy)} ± ${inPercent(r.spread)} %`,
+    (r) => [r.measured < r.devices ? `${r.measured.toLocaleString("en")} of ${r.devices.toLocaleString("en")} measured` : null,
+      r.far === null ? null : `near ${percent(r.near)}, far ${percent(r.far)}`].filter(Boolean).join("; ") || null],
   ["server", "server\nmodel", (r) => r.server, (r) => percent(r.server)],
   ["converged_seconds", "time to\nconvergence", (r) => r.converged_seconds, (r) => seconds(r.converged_seconds),
     (r) => (r.converged_round === null ? null : `round ${r.converged_round}` + (r.converged_runs < r.runs ? `, ${r.converged_runs} of ${r.runs} seeds` : ""))],
@@ -55,6 +57,8 @@ const COLUMNS = [
     (r) => `${seconds(r.communication)} on air`],
   ["bits_up", "uplink\ntraffic", (r) => r.bits_up, (r) => bits(r.bits_up)],
   ["bits_down", "downlink\ntraffic", (r) => r.bits_down, (r) => bits(r.bits_down)],
+  ["joules", "energy of a\ndevice per round", (r) => r.joules, (r) => joules(r.joules),
+    (r) => (r.battery_rounds === null ? null : `battery: ${short(r.battery_rounds)} rounds`)],
   ["delivered", "uploads\ndelivered", share, (r) => percent(share(r)), (r) => (r.attempted ? `${r.delivered} of ${r.attempted}` : null)],
 ];
 
@@ -198,7 +202,8 @@ function drawDevices(shown) {
   $("round-shown").textContent = `${now} of ${last}`;
   stripChart($("device-chart"), shown.map(({ series, run }) => {
     const upto = run.rounds.filter((round) => round <= now).length;
-    return { series, values: run.accuracy[Math.max(0, upto - 1)] };
+    const known = run.accuracy[Math.max(0, upto - 1)].map((value, place) => ({ value, device: run.devices[place] }));
+    return { series, dots: known.filter(({ value }) => value !== null) };
   }));
 }
 

@@ -1,0 +1,162 @@
+"""``mix2fld doctor``: what this machine has, what is missing, and what that costs."""
+
+import platform
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+
+import tyro
+
+from mix2fld.cli.output import Output
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line: what was looked for, what is here, and what to do about it."""
+
+    name: str
+    found: str
+    fine: bool = True
+    cost: str = ""
+    """What does not work, or works more slowly, and how to change that."""
+
+
+@dataclass(frozen=True)
+class DoctorCommand:
+    """Show what mix2fld finds on this machine, what is missing, and what that costs.
+
+    Exits with 1 if a run cannot work here, with 0 otherwise: extras may be missing.
+    """
+
+    output: tyro.conf.OmitArgPrefixes[Output] = field(default_factory=Output)
+
+    def run(self) -> None:
+        """Look, and print a line for each finding."""
+        with self.output.working("looking at this machine"):
+            findings = [find() for find in CHECKS]
+        console = self.output.console()
+        width = max(len(finding.name) for finding in findings)
+        for finding in findings:
+            mark = "[green]ok[/]" if finding.fine else "[yellow]--[/]"
+            console.print(mark, end=" ")
+            console.print(f"{finding.name:<{width}}  {finding.found}", markup=False)
+            if finding.cost:
+                console.print(f"{'':<{width + 5}}{finding.cost}", markup=False)
+        self.output.print_json([asdict(finding) for finding in findings])
+        if any(not finding.fine and finding.name in ESSENTIAL for finding in findings):
+            sys.exit(1)
+
+
+def _program() -> Finding:
+    from mix2fld import __version__
+
+    where = f"Python {platform.python_version()}, {platform.system()} {platform.machine()}"
+    return Finding("mix2fld", f"{__version__}, {where}")
+
+
+def _cores() -> Finding:
+    from mix2fld.models.processor import usable_cores
+
+    return Finding("cores", f"{usable_cores()} usable")
+
+
+def _vectors() -> Finding:
+    from mix2fld.models.processor import cpu_flags
+
+    flags = cpu_flags().split()
+    known = {"avx512f": "AVX-512", "avx2": "AVX2", "asimd": "NEON"}
+    found = [title for flag, title in known.items() if flag in flags]
+    return Finding("vector units", ", ".join(found) or "unknown", fine=bool(found))
+
+
+def _kernel() -> Finding:
+    from mix2fld.models.native import small_cnn
+
+    compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+    name = "none" if compiler is None else _first_line(compiler, "--version")
+    if small_cnn((28, 28, 1), 12, 6, 10) is not None:
+        return Finding("C compiler", f"{name}: the paper's network runs as machine code")
+    return Finding(
+        "C compiler",
+        name,
+        fine=False,
+        cost="the paper's network trains with XLA, several times slower (docs/benchmarks.md); "
+        "install gcc, on a processor with AVX2",
+    )
+
+
+def _jax() -> Finding:
+    try:
+        import jax
+
+        devices = jax.devices()
+    except (ImportError, RuntimeError) as error:
+        return Finding("JAX", f"cannot be used ({error})", fine=False, cost="no run can train")
+    kinds = sorted({device.platform for device in devices})
+    return Finding("JAX", f"{jax.__version__}, on {', '.join(kinds)}")
+
+
+def _memory() -> Finding:
+    try:
+        with open("/proc/meminfo", encoding="ascii") as lines:  # noqa: PTH123
+            sizes = {name: int(rest.split()[0]) for name, rest in (x.split(":") for x in lines)}
+    except (OSError, ValueError):
+        return Finding("memory", "unknown")
+    free, total = (sizes[name] / 2**20 for name in ("MemAvailable", "MemTotal"))
+    return Finding("memory", f"{free:.1f} GiB free of {total:.1f}")
+
+
+def _cache() -> Finding:
+    from mix2fld.data import DATASETS, cache_folder, cached
+    from mix2fld.errors import InputError
+
+    try:
+        folder = cache_folder()
+        folder.mkdir(parents=True, exist_ok=True)
+        held = [name for name in DATASETS if cached(name)]
+    except (InputError, OSError) as error:
+        cost = "datasets are downloaded for each run; set MIX2FLD_CACHE to a folder"
+        return Finding("cache", f"cannot be used ({error})", fine=False, cost=cost)
+    free = shutil.disk_usage(folder).free / 2**30
+    return Finding("cache", f"{folder} ({', '.join(held) or 'empty'}; {free:.1f} GiB free)")
+
+
+def _extra(title: str, package: str, extra: str, without: str) -> Callable[[], Finding]:
+    """Look for a package of an extra, without importing it."""
+
+    def find() -> Finding:
+        try:
+            return Finding(title, version(package))
+        except PackageNotFoundError:
+            cost = f"{without}; pip install 'mix2fld[{extra}]'"
+            return Finding(title, "not installed", fine=False, cost=cost)
+
+    return find
+
+
+def _first_line(*command: str) -> str:
+    try:
+        said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=10)
+    except (OSError, subprocess.SubprocessError):
+        return command[0]
+    return said.stdout.splitlines()[0] if said.stdout else command[0]
+
+
+ESSENTIAL = frozenset({"JAX"})
+CHECKS: tuple[Callable[[], Finding], ...] = (
+    _program,
+    _cores,
+    _memory,
+    _vectors,
+    _kernel,
+    _jax,
+    _cache,
+    _extra("PyTorch", "torch", "torch", "PyTorch models cannot be trained"),
+    _extra("Flower", "flwr", "flower", "no deployment on real devices"),
+    _extra("Ray", "ray", "cluster", "no runs on a cluster"),
+    _extra("pandas", "pandas", "frames", "no Parquet and no data frames"),
+)
+"""Everything that is looked at, in the order of the list."""

@@ -1,0 +1,87 @@
+"""How a device trains beside the plain steps of the paper: free of uplink bits, for any protocol.
+
+A protocol's row recommends it (``Training``); a config whose fields say something else than auto
+overrides that; ``resolve`` gives what a run uses (``LocalTraining``).
+"""
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mix2fld.config import Config
+from mix2fld.types import Tensors
+
+DeviceModel = Literal["trained", "mean"]
+
+
+@dataclass(frozen=True)
+class Training:
+    """What a row of the protocol table recommends; the defaults are the paper's plain training."""
+
+    logit_adjustment: float = 0.0
+    rate_factors: tuple[float, float] = (1.0, 1.0)
+    """The learning rates of the first and the last round, in units of ``learning_rate``."""
+    device_model: DeviceModel = "trained"
+
+
+class LocalTraining(NamedTuple):
+    """How the devices of one run train."""
+
+    learning_rate: float  # of the first round
+    final_learning_rate: float  # of the last round
+    logit_adjustment: float  # tau
+    prior_floor: float
+    device_model: DeviceModel
+
+
+def resolve(config: Config, row: Training) -> LocalTraining:
+    """What a run uses: the fields of its config, and what its row recommends where they are auto.
+
+    A final learning rate that the config names is that of a schedule from ``learning_rate``.
+    """
+    learning = config.learning
+    first, last = (factor * learning.learning_rate for factor in row.rate_factors)
+    if learning.final_learning_rate != "auto":
+        first, last = learning.learning_rate, learning.final_learning_rate
+    adjustment, model = learning.logit_adjustment, learning.device_model
+    return LocalTraining(
+        learning_rate=first,
+        final_learning_rate=last,
+        logit_adjustment=row.logit_adjustment if adjustment == "auto" else adjustment,
+        prior_floor=learning.prior_floor,
+        device_model=row.device_model if model == "auto" else model,
+    )
+
+
+def rate_in_round(training: LocalTraining, round_number: int, rounds: int) -> float:
+    """The learning rate of a round: geometric from that of the first to that of the last."""
+    done = (round_number - 1) / max(1, rounds - 1)
+    ratio = training.final_learning_rate / training.learning_rate
+    return float(training.learning_rate * ratio**done)
+
+
+def label_prior(labels: NDArray[np.int32], num_labels: int) -> NDArray[np.float64]:
+    """The frequency of each label among a device's samples [N_L]."""
+    return np.bincount(labels, minlength=num_labels) / len(labels)
+
+
+def logit_offset(training: LocalTraining, prior: NDArray[np.float64]) -> NDArray[np.float32] | None:
+    """What the local loss adds to the logits [N_L]: tau log max(prior, floor); None without tau.
+
+    A device then learns what tells labels apart, and not how frequent they are on it (FedLC,
+    Zhang et al. 2022; logit adjustment, Menon et al. 2021).
+    """
+    if training.logit_adjustment == 0:
+        return None
+    logs = np.log(np.maximum(prior, training.prior_floor))
+    return np.asarray(training.logit_adjustment * logs, np.float32)
+
+
+def model_in_use(training: LocalTraining, before: Tensors, after: Tensors) -> Tensors:
+    """The model that a device uses after a local phase that began with ``before``."""
+    if training.device_model == "trained":
+        return after
+    half = np.float32(0.5)
+    return tuple(half * (a + b) for a, b in zip(before, after, strict=True))
