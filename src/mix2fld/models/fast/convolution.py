@@ -19,8 +19,8 @@ from mix2fld.models.fast.plan import AXES, Operands, convolution_plan
 
 def has_fast_form(equation: JaxprEqn) -> bool:
     """Whether this convolution has a fast form."""
-    inputs, kernel = (atom.aval for atom in equation.invars)
-    result = equation.outvars[0].aval
+    atoms: Any = (*equation.invars, *equation.outvars)
+    inputs, kernel, result = (atom.aval for atom in atoms)
     return (
         {inputs.dtype, kernel.dtype, result.dtype} == {jnp.dtype(jnp.float32)}
         and equation.params["batch_group_count"] == 1
@@ -99,8 +99,8 @@ def _kernels(
     geometry: Geometry, machine_code: bool, kernel_shape: tuple[int, ...]
 ) -> Kernels | None:
     """The machine code for this convolution; products of slices serve a depthwise one better."""
-    depthwise = kernel_shape[-2] == 1 and kernel_shape[-1] == geometry.groups > 1
-    return convolution_kernels() if machine_code and not depthwise else None
+    by_products = geometry.groups > 1 and products.is_depthwise(geometry, kernel_shape)
+    return convolution_kernels() if machine_code and not by_products else None
 
 
 def _operands(

@@ -29,7 +29,7 @@ class Line(NamedTuple):
 
     start: int
     step: int
-    count: int
+    outputs: int
     stride: int  # in the input, from one of them to the next
     reads: tuple[tuple[int, int], ...]  # (tap, input that it meets at the first of them)
 
@@ -78,7 +78,7 @@ def _lines(geometry: Geometry, axis: int, taps: int, out: int) -> list[Line]:
 def _frame(lines: list[Line], size: int) -> tuple[int, int]:
     """Zeros before the input, and the size with the zeros on both sides."""
     first = [place for line in lines for _, place in line.reads]
-    last = [place + (line.count - 1) * line.stride for line in lines for _, place in line.reads]
+    last = [place + (line.outputs - 1) * line.stride for line in lines for _, place in line.reads]
     low = max(0, -min(first, default=0))
     return low, low + max(size, 1 + max(last, default=0))
 

@@ -20,11 +20,12 @@ Pair = Callable[[Array, Array], Array]
 def pools_by_slices(equation: JaxprEqn) -> bool:
     """Whether this pooling has a fast form."""
     params = equation.params
+    result: Any = equation.outvars[0].aval
     return (
-        jnp.issubdtype(equation.invars[0].aval.dtype, jnp.floating)
+        jnp.issubdtype(result.dtype, jnp.floating)
         and max(params["window_dimensions"]) <= MOST_SLICES
         and set(params["base_dilation"]) <= {1}
-        and 0 not in equation.outvars[0].aval.shape
+        and 0 not in result.shape
     )
 
 

@@ -12,7 +12,7 @@ from jax.extend.core import JaxprEqn
 
 def sums_apart(equation: JaxprEqn) -> bool:
     """Whether this sum is over innermost and, apart from them, over outer axes."""
-    source = equation.invars[0].aval
+    source: Any = equation.invars[0].aval
     outer = _outer_axes(source.ndim, equation.params["axes"])
     return 0 < len(outer) < len(equation.params["axes"]) and jnp.issubdtype(
         source.dtype, jnp.floating

@@ -21,7 +21,8 @@
 #define EACH _Pragma("GCC unroll 32")
 #define INLINE static inline __attribute__((always_inline))
 #define MOST 24
-#define LINE 16 /* floats in a cache line */
+#define LINE 16     /* floats in a cache line */
+#define CACHED 6000 /* floats that stay in the first cache */
 
 typedef float vec __attribute__((vector_size(4 * LANES)));
 typedef float loose __attribute__((vector_size(4 * LANES), aligned(4)));
@@ -162,11 +163,11 @@ typedef void gather_function(const gather_t *);
 #if LANES == 16
 #define TILES(M) TO_22(M, 1) TO_12(M, 2) TO_8(M, 3)
 #define GATHERS(M) TO_22(M, 1, 1) TO_12(M, 1, 2) TO_8(M, 1, 3) TO_12(M, 2, 1) TO_8(M, 3, 1)
-static const int64_t MOST_TILE[] = {0, 22, 12, 8}, MOST_GATHER[] = {0, 22, 12, 8};
+static const int64_t MOST_SUMS[] = {0, 22, 12, 8}; /* R, by V or by T */
 #else
 #define TILES(M) TO_12(M, 1) TO_6(M, 2) TO_4(M, 3)
 #define GATHERS(M) TO_12(M, 1, 1) TO_6(M, 1, 2) TO_4(M, 1, 3) TO_6(M, 2, 1) TO_4(M, 3, 1)
-static const int64_t MOST_TILE[] = {0, 12, 6, 4}, MOST_GATHER[] = {0, 12, 6, 4};
+static const int64_t MOST_SUMS[] = {0, 12, 6, 4};
 #endif
 TILES(TILE)
 GATHERS(GATHER)
@@ -243,7 +244,7 @@ static void pack(const plan_t *p, const float *kernel, float *to) {
 
 static void convolve_phase(const plan_t *p, const phase_t *phase, tile_t job, int64_t V) {
     const int64_t channels = p->groups * p->channels, outputs = p->groups * p->outputs;
-    const int64_t pixels = phase->count[2], R = share(pixels, MOST_TILE[V]);
+    const int64_t pixels = phase->count[2], R = share(pixels, MOST_SUMS[V]);
     const float *x = job.x;
     float *out = job.out;
     job.step = phase->stride[2] * channels;
@@ -294,29 +295,35 @@ static int convolve(const int64_t *numbers, const float *x, const float *kernel,
     return 1;
 }
 
-/* One phase of one image and one block of outputs; sums are [tap, channel, V * LANES]. */
+/* One phase of one image and one block of outputs; sums are [tap, channel, V * LANES]. As many rows at
+ * a time as stay in the first cache, since every tile of sums reads them. */
 static void gather_phase(const plan_t *p, const phase_t *phase, gather_t job, int64_t V, int64_t columns) {
-    const int64_t channels = p->groups * p->channels;
+    const int64_t channels = p->groups * p->channels, depth = volume(p->frame) / p->frame[0] * channels;
     const float *x = job.x, *by = job.by + at(p->out, phase->start[0], phase->start[1], phase->start[2]) * columns;
     float *sums = job.sums;
     job.step = phase->stride[2] * channels;
     job.row_step = phase->stride[1] * p->frame[2] * channels;
     job.by_step = phase->step[2] * columns;
     job.by_row_step = phase->step[1] * p->out[2] * columns;
-    job.pixels = phase->count[2], job.rows = phase->count[1], job.pitch = p->channels * V * LANES;
+    job.pixels = phase->count[2], job.pitch = p->channels * V * LANES;
     const int slides = V == 1 && job.step == p->channels;
-    const int64_t *tap = phase->tap;
-    for (int64_t i = 0; i < phase->runs; tap += phase->run[i++].taps)
-        for (int64_t done = 0, T; done < phase->run[i].taps; done += T) {
-            T = slides ? least(least(3, job.pixels), phase->run[i].taps - done) : phase->run[i].taps;
-            const int64_t shared = slides ? T : 1, length = T / shared * p->channels;
-            const int64_t R = share(length, MOST_GATHER[shared > 1 ? shared : V]);
-            for (int64_t c = 0; c < length; c += R)
-                for (int64_t z = 0; z < phase->count[0]; z++) {
-                    job.x = x + phase->run[i].offset + done * p->channels + c + z * phase->stride[0] * p->frame[1] * p->frame[2] * channels;
-                    job.by = by + z * phase->step[0] * p->out[1] * p->out[2] * columns;
-                    job.sums = sums + (tap[done] * p->channels + c) * V * LANES;
-                    gathers[V][shared][least(R, length - c)](&job);
+    const int64_t rows = 1 + CACHED / (job.row_step + job.pixels * V * LANES);
+    for (int64_t z = 0; z < phase->count[0]; z++)
+        for (int64_t y = 0; y < phase->count[1]; y += rows) {
+            const int64_t *tap = phase->tap;
+            const float *from = x + z * phase->stride[0] * depth + y * job.row_step;
+            job.rows = least(rows, phase->count[1] - y);
+            job.by = by + z * phase->step[0] * p->out[1] * p->out[2] * columns + y * job.by_row_step;
+            for (int64_t i = 0; i < phase->runs; tap += phase->run[i++].taps)
+                for (int64_t done = 0, T; done < phase->run[i].taps; done += T) {
+                    T = slides ? least(least(3, job.pixels), phase->run[i].taps - done) : phase->run[i].taps;
+                    const int64_t shared = slides ? T : 1, length = T / shared * p->channels;
+                    const int64_t R = share(length, MOST_SUMS[shared > 1 ? shared : V]);
+                    for (int64_t c = 0; c < length; c += R) {
+                        job.x = from + phase->run[i].offset + done * p->channels + c;
+                        job.sums = sums + (tap[done] * p->channels + c) * V * LANES;
+                        gathers[V][shared][least(R, length - c)](&job);
+                    }
                 }
         }
 }
