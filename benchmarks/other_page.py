@@ -74,7 +74,9 @@ def targets(record: dict[str, Any]) -> list[tuple[str, float, bool, str]]:
     ]
     if faster:
         worst = min(faster.values())
-        found.append(("other models: never slower than a plain PyTorch loop", worst, worst >= 1, "×"))
+        found.append(
+            ("other models: never slower than a plain PyTorch loop", worst, worst >= 1, "×")
+        )
     if small:
         aim = f"below {SMALL_WEIGHTS:,} weights with batch ≤ {SMALL_BATCH}: at least 2 × faster"
         found.append((aim, min(small), min(small) >= 2, "×"))

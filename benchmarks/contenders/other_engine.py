@@ -5,7 +5,14 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.other_models import BY_NAME, LABELS, LEARNING_RATE, OtherModel, jax_model, other_work
+from benchmarks.other_models import (
+    BY_NAME,
+    LABELS,
+    LEARNING_RATE,
+    OtherModel,
+    jax_model,
+    other_work,
+)
 from benchmarks.work import CORES, mean_weights
 from mix2fld.config import LearningConfig
 from mix2fld.learning.losses import label_loss, one_hot

@@ -128,9 +128,7 @@ def _described(tree: Any) -> tuple[Any, ...]:
     """A tree as something with a hash."""
     leaves, structure = jax.tree.flatten(tree)
     arrays = (jax.ShapeDtypeStruct, jax.Array)
-    described = [
-        (leaf.shape, leaf.dtype) if isinstance(leaf, arrays) else leaf for leaf in leaves
-    ]
+    described = [(leaf.shape, leaf.dtype) if isinstance(leaf, arrays) else leaf for leaf in leaves]
     return structure, *described
 
 
