@@ -27,11 +27,16 @@ class Kernels(NamedTuple):
     weight_gradient: Kernel
 
 
-@lru_cache(maxsize=1)
 def convolution_kernels() -> Kernels | None:
     """The kernels for this machine, registered with XLA; None if they cannot be had."""
     lanes = vector_lanes()
-    library = load_library(SOURCE, {"LANES": lanes}, Path(jax.ffi.include_dir())) if lanes else None
+    return _loaded(lanes) if lanes else None
+
+
+@lru_cache(maxsize=2)
+def _loaded(lanes: int) -> Kernels | None:
+    """Loaded once: XLA takes a name only once."""
+    library = load_library(SOURCE, {"LANES": lanes}, Path(jax.ffi.include_dir()))
     if library is None:
         return None
     names = ("convolution", "convolution_weight_gradient")

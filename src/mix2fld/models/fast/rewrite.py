@@ -43,12 +43,12 @@ def _replay(traced: ClosedJaxpr, rules: Rules, args: Sequence[Any]) -> list[Any]
         if _applies(equation, rules):
             results = [rules[equation.primitive].form(*operands, **equation.params)]
         else:
-            results = _as_it_is(equation, rules, operands)
+            results = _as_it_is(jaxpr, equation, rules, operands)
         known.update(zip(equation.outvars, results, strict=True))
     return [read(atom) for atom in jaxpr.outvars]
 
 
-def _as_it_is(equation: JaxprEqn, rules: Rules, operands: Sequence[Any]) -> list[Any]:
+def _as_it_is(jaxpr: Jaxpr, equation: JaxprEqn, rules: Rules, operands: Sequence[Any]) -> list[Any]:
     """An operation without a rule; rules apply to the functions that it calls."""
     params = {name: _inside(value, rules) for name, value in equation.params.items()}
     given = {
@@ -56,12 +56,13 @@ def _as_it_is(equation: JaxprEqn, rules: Rules, operands: Sequence[Any]) -> list
         for atom, operand in zip(equation.invars, operands, strict=True)
         if not isinstance(atom, Literal)
     }
-    alone = Jaxpr(
-        constvars=(),
+    alone = jaxpr.replace(
+        constvars=[],
         invars=list(given),
         outvars=equation.outvars,
         eqns=[equation.replace(params=params)],
         effects=equation.effects,
+        debug_info=jaxpr.debug_info.with_unknown_names(),
     )
     results: list[Any] = jaxpr_as_fun(ClosedJaxpr(alone, ()))(*given.values())
     return results
