@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 BENCH := .venv-bench
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test test-deploy testbed check format reproduce ledger bench bench-growth clean report browser screenshots crash fuzz soak package
+.PHONY: help install run test search test-deploy testbed check format reproduce ledger bench bench-growth clean report browser screenshots crash fuzz soak package
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -21,6 +21,9 @@ report: install ## Run a small comparison and write runs/first/report.html (a mi
 test: $(VENV)/.installed-test browser ## Run checks and tests
 	$(MAKE) --no-print-directory check
 	$(BIN)/pytest -q -n 2
+
+search: $(VENV)/.installed-test ## Run the property tests with ten times the examples, drawn anew
+	$(BIN)/pytest -q -n 2 --hypothesis-profile search $(shell grep -lr '@given' tests)
 
 test-deploy: $(VENV)/.installed-test ## Run all tests of the deployment, with real processes (half an hour)
 	$(BIN)/pytest -q -m '' tests/deploy

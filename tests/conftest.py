@@ -11,5 +11,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 matplotlib.use("Agg")
 # A shell's job in the background is born deaf to Ctrl-C, and so would be what tests start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
-settings.register_profile("shared-machine", deadline=None, print_blob=True)
-settings.load_profile("shared-machine")
+# The same examples every time, so that a test fails by a change alone; `make search` draws others.
+settings.register_profile("same-examples", deadline=None, derandomize=True)
+settings.register_profile("search", deadline=None, print_blob=True, max_examples=1000)
+settings.load_profile("same-examples")

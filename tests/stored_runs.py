@@ -1,6 +1,7 @@
 """Finished runs on disk, small ones, and their parts handed out piece by piece."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -65,3 +66,11 @@ class Replay:
     def _write(self, data: bytes) -> None:
         with (self._target / "rounds.jsonl").open("ab") as file:
             file.write(data)
+
+
+NEW_IN_ROUNDS = {"slowest", "quorum", "joules"}
+
+
+def as_kept(rounds: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Rounds without what formats 1 and 2 do not say."""
+    return [{k: v for k, v in info.items() if k not in NEW_IN_ROUNDS} for info in rounds]

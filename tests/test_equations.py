@@ -18,7 +18,7 @@ from mix2fld.learning.stepper import local_result
 from mix2fld.learning.task import Sizes, dimensions
 from mix2fld.link import RayleighLink
 from mix2fld.round.clock import Clock, Slowest
-from mix2fld.round.info import Measured, Observed, Transfer, record
+from mix2fld.round.info import Measured, Observed, Quorum, Transfer, record
 from mix2fld.round.state import Roster, RunState
 from mix2fld.runs.simulation import make_simulation, run
 from mix2fld.server import aggregate
@@ -356,11 +356,14 @@ def test_stopping_rule_of_outputs_takes_the_worst_label() -> None:
 def test_a_run_has_converged_below_the_tolerance_and_not_above(
     change: float | None, stops: bool
 ) -> None:
-    nobody = Transfer(np.zeros(1, np.int64), Delivery(np.ones(1, np.bool_), np.zeros(1, np.int64)))
+    nothing = np.zeros(1, np.int64)
+    nobody = Transfer(nothing, Delivery(np.ones(1, np.bool_), nothing), attempts=0)
     zeros = np.zeros(1, np.int64)
     roster = Roster(np.array([0.5]), zeros, zeros, zeros)
     before, after = (RunState(p, [{}], ServerState(), Clock(), roster) for p in (0, 1))
-    seen = Observed(before, {0: 0.0}, Slowest(0, 0.0), nobody, nobody, after, change)
+    seen = Observed(
+        before, {0: 0.0}, Slowest(0, 0.0), nobody, nobody, Quorum(0, 0, 0), after, change
+    )
     config = toy_config(protocols="fl", devices=1, samples_per_device=40, tolerance=0.05)
     scenario = make_simulation(config, toy_dataset()).scenario
     info = record(seen, Measured([(10, 0.5)], None, None), scenario)

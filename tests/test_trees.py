@@ -181,8 +181,8 @@ def test_the_memory_of_many_devices_is_that_of_one():
 def changed(leaf: Any) -> list[Any]:
     """Leaves of another form."""
     if isinstance(leaf, np.ndarray):
-        wider = np.float64 if leaf.dtype != np.float64 else np.float32
-        return [leaf.astype(wider), leaf[None], leaf.tolist(), None]
+        other = np.float64 if leaf.dtype != np.float64 else np.float32
+        return [np.zeros(leaf.shape, other), leaf[None], leaf.tolist(), None]
     return [np.array(1.0), {"a": leaf}, [leaf]]
 
 

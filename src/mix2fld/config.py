@@ -177,7 +177,7 @@ class ChannelConfig(Section):
     """The radio link of Sec. II-C."""
 
     link: str = "rayleigh"
-    """rayleigh (the paper's), cell (as [cell] and [radio] describe it), trace, or ideal."""
+    """rayleigh (the paper's), cell (as [cell] and [radio] describe it), or ideal."""
     bandwidth_hz: PositiveFloat = 10e6
     """Bandwidth of a channel, W."""
     uplink_channels: PositiveFloat = 2

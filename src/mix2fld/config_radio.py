@@ -1,9 +1,8 @@
 """Settings of links beyond the paper's: cells, radio, availability, energy.
 
-Every preset of a standard is a set of these; ``docs/links.md`` gives the source of each number.
+A preset of a standard is a set of these.
 """
 
-from pathlib import Path
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
@@ -57,7 +56,7 @@ class CellConfig(Section):
 
 
 class RadioConfig(Section):
-    """Link cell: fading, rates, sharing and packets. Link trace: the trace."""
+    """Link cell: fading, rates, sharing and packets."""
 
     fading: Literal["rayleigh", "rician", "none"] = "rayleigh"
     """Fading of each slot."""
@@ -82,7 +81,7 @@ class RadioConfig(Section):
     )
     """How those who transmit share the uplink; aloha: without a grant, dedicated: not at all."""
     resource_blocks: Positive = 50
-    """Sharing round-robin: blocks of the bandwidth that are dealt out in each slot."""
+    """Sharing round-robin: blocks of the bandwidth that are assigned in each slot."""
     uplink_duty_cycle: Share = 1.0
     """Share of time in which a device may transmit."""
     downlink_duty_cycle: Share = 1.0
@@ -95,10 +94,6 @@ class RadioConfig(Section):
     """How often a lost block of an upload is sent again; by default until T_max."""
     delay_ms: NotNegative = 0.0
     """Propagation and waiting time that every transfer takes on top."""
-    trace: Path | None = None
-    """Link trace: CSV or Parquet file of rates over time, or a folder with a file per device."""
-    trace_layout: Literal["auto", "rates", "raca-4g", "raca-5g"] = "auto"
-    """Columns of the trace: this package's, or those of a public data set; auto: by the header."""
 
 
 class AvailabilityConfig(Section):
@@ -117,7 +112,7 @@ class AvailabilityConfig(Section):
 
 
 class EnergyConfig(Section):
-    """Energy of a device; the default is a phone, see docs/links.md."""
+    """Energy of a device; the defaults are round figures of the order of a phone's."""
 
     amplifier_efficiency: Share = 0.35
     """Transmit power over the power that the amplifier draws."""

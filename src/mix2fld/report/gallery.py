@@ -59,7 +59,8 @@ class ServerSamples:
 
     def uploaded(self, rows: Any) -> NDArray[np.float64]:
         """Pooled seeds as they were sent, in the units of the raw samples."""
-        return seeds_in_stored_units(self.pool.inputs[rows], self.sizes.dims)
+        chosen = np.arange(len(self.pool.labels))[rows]
+        return seeds_in_stored_units(self.pool.inputs[chosen], self.sizes.dims)
 
     def tile(
         self, sample: NDArray[Any], labels: list[int], privacy: float | None = None

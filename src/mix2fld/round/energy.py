@@ -64,11 +64,13 @@ class Power:
     def spent(self, busy: Busy, seconds: float | Floats) -> Spent:
         """Energy of devices that were busy for a part of so many seconds."""
         active = busy.sending + busy.receiving + busy.computing
+        with np.errstate(invalid="ignore"):  # an endless round is refused when it is recorded
+            resting = np.maximum(seconds - active, 0.0)
         return Spent(
             transmit=self.transmit * busy.sending,
             receive=self.receive * busy.receiving,
             computing=self.computing * busy.computing,
-            idle=self.idle * np.maximum(seconds - active, 0.0),
+            idle=self.idle * resting,
         )
 
     def rounds_of_battery(self, joules_per_round: float) -> float | None:

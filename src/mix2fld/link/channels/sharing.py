@@ -130,7 +130,7 @@ class Tdma(Sharing):
 
 @dataclass(frozen=True)
 class RoundRobin(Sharing):
-    """OFDMA: resource blocks dealt out in turn to those who have something to send."""
+    """OFDMA: resource blocks assigned in turn to those who have something to send."""
 
     blocks: int
     steady = False
