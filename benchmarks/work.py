@@ -100,13 +100,14 @@ def reference(work: Work, device: int) -> Tensors:
     import jax.numpy as jnp
 
     from mix2fld.learning.losses import label_loss, one_hot
-    from mix2fld.learning.sgd import begin_steps, sgd_steps
+    from mix2fld.learning.sgd import Run, begin_steps, sgd_steps
+    from mix2fld.types import Samples
 
     learner = paper_learner()
     begun = begin_steps(learner, 10, weight_tree([jnp.asarray(tensor) for tensor in work.weights]))
-    run = begun, jnp.zeros((10, 10)), work.draws[device][:, None]
-    images, targets = work.images[device], one_hot(work.labels[device], 10)
-    trained = jax.jit(sgd_steps, static_argnums=(0, 1))(learner, label_loss, images, targets, run)
+    run = Run(begun, jnp.zeros((10, 10)), work.draws[device][:, None])
+    samples = Samples(work.images[device], one_hot(work.labels[device], 10))
+    trained = jax.jit(sgd_steps, static_argnums=(0, 1))(learner, label_loss, (samples,), run)
     return [np.asarray(tensor) for tensor in jax.tree.leaves(trained.phase.weights)]
 
 
