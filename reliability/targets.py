@@ -253,13 +253,19 @@ def _info(number: int) -> RoundInfo:
     counts = {"attempted": 2, "delivered": 1, "devices": [0]}
     return RoundInfo(
         round=number,
-        accuracy={"devices": [number / 9, 0.5], "reference": 0.5, "global": None},
+        accuracy={
+            "devices": [number / 9, 0.5],
+            "measured": [0, 1],
+            "reference": 0.5,
+            "global": None,
+        },
         curve=[],
         asked=[0, 1],
         uploads=counts,
         downloads=counts,
         bits={"up": 8, "down": 9},
         slots={"up": 1, "down": 2},
+        slowest={"device": 1, "seconds": 1 / 3},
         seconds={"communication": 1 / 7, "computing": 1 / 3},
         change=None,
         converged=False,

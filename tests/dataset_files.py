@@ -39,9 +39,11 @@ GREY, COLOUR = make_arrays(1), make_arrays(3)
 
 def make_info(arrays: Arrays, known: bool = True, **fields) -> DatasetInfo:
     sums = tuple(hashlib.sha256(array.tobytes()).hexdigest() for array in arrays)
-    channels = arrays.train_inputs.shape[-1]
     row = {"folders": (), "places": (), "checksums": sums if known else None} | fields
-    return DatasetInfo("tiny", (4, 6, channels), LABELS, TRAIN, TEST, **row)
+    if len(arrays.train_sources):
+        row |= {"dtype": "float32", "source_names": ("one", "two")}
+    counts = len(arrays.train_labels), len(arrays.test_labels)
+    return DatasetInfo("tiny", arrays.train_inputs.shape[1:], LABELS, *counts, **row)
 
 
 def idx_files(arrays: Arrays) -> dict[str, bytes]:
@@ -122,6 +124,46 @@ def csv_files(arrays: Arrays) -> dict[str, bytes]:
     return files
 
 
+def watch_recordings() -> dict:
+    """Two people, three exercises, two arms; each recording has 130 or more steps of 2 channels."""
+    rng = np.random.default_rng(4)
+    every = rng.permutation([(p, y, s) for p in (1, 2) for y in range(3) for s in (0, 1)])
+    lengths = 130 + 10 * np.arange(len(every))
+    return {
+        "X": [np.asfortranarray(rng.normal(size=(length, 2))) for length in lengths],
+        "y": every[:, 1],
+        "subject": every[:, 0],
+        "side": every[:, 2].astype(float),
+        "y_labels": ["a", "b", "c"],
+    }
+
+
+def watch_arrays() -> Arrays:
+    """Windows of 60 steps, every 50: person 1 trains with the right arm, person 2 with the left."""
+    table, found = watch_recordings(), {}
+    for number, recording in enumerate(table["X"]):
+        person, label, side = (int(table[name][number]) for name in ("subject", "y", "side"))
+        trained = side == (1 if person == 1 else 0)
+        for turn in range((len(recording) - 60) // 50 + 1):
+            window = recording[50 * turn : 50 * turn + 60].astype(np.float32)
+            found[trained, turn, number] = window, label, person - 1
+    parts = []
+    for trained in (True, False):
+        keys = sorted(key for key in found if key[0] == trained)
+        windows, labels, people = zip(*(found[key] for key in keys), strict=True)
+        parts.append((np.stack(windows), np.uint8(labels), np.uint8(people)))
+    return Arrays(parts[0][0], parts[0][1], parts[1][0], parts[1][1], parts[0][2])
+
+
+def watch_files() -> dict[str, bytes]:
+    stream = io.BytesIO()
+    np.save(stream, np.array(watch_recordings(), object), allow_pickle=True)
+    return {"watch_dataset.npy": stream.getvalue()}
+
+
+WATCH = watch_arrays()
+
+
 def pickles(write, parts, key) -> dict[str, bytes]:
     return {name: write(images, labels, key) for name, images, labels in parts}
 
@@ -147,6 +189,7 @@ FORMATS = {
         COLOUR,
         pickles(python2_pickle, halves(COLOUR), b"fine_labels"),
     ),
+    "watch-npy": ("watch-npy", WATCH, watch_files()),
 }
 
 

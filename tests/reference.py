@@ -21,6 +21,7 @@ from reference_equations import (
     Sample,
     Seed,
     all_groups,
+    enlarged,
     learn,
     learning_rate,
     logit_offset,
@@ -32,7 +33,7 @@ from reference_equations import (
     soft_label,
     unmix,
 )
-from reference_networks import Network, Weights
+from reference_networks import Floats, Network, Weights
 
 WEIGHT_BITS = {"fl": 32, "fl8": 8, "fl4": 4}
 FEEDBACK = {"topk": True, "stc": True, "sign": True, "eden": False, "murmur": False}
@@ -281,12 +282,13 @@ class Reference:
         if not pool:
             return []
         if self.protocol == "fld":
-            return [(seed.image, np.eye(labels)[seed.labels[0]]) for seed in pool]
+            hard = [np.eye(labels)[seed.labels[0]] for seed in pool]
+            return [(self.large(seed.image), label) for seed, label in zip(pool, hard, strict=True)]
         if self.protocol == "mixfld":
             soft = [soft_label(seed.labels, config.ratios, labels) for seed in pool]
             if config.mixed_labels == "hard":
                 soft = [np.eye(labels)[np.argmax(label)] for label in soft]
-            return [(seed.image, label) for seed, label in zip(pool, soft, strict=True)]
+            return [(self.large(seed.image), label) for seed, label in zip(pool, soft, strict=True)]
         per = len(self.samples) if config.inverse_count == "per-device" else 1
         total = per * config.inverse_samples
         groups = self.choose_groups(pool, ceil(total / len(config.ratios)))
@@ -295,9 +297,15 @@ class Reference:
             for group in groups
             for label in pool[group[0]].labels
         ]
+        unmixed = [(self.large(image), label) for image, label in unmixed]
         if config.inverse_clip:
             unmixed = [(np.clip(image, 0, 1), label) for image, label in unmixed]
         return unmixed[:total]
+
+    def large(self, image: Floats) -> Floats:
+        """A seed at the size of a sample."""
+        pooling = self.config.seeding.seed_pooling
+        return image if pooling == 1 else enlarged(image, pooling)
 
     def choose_groups(self, pool: list[Seed], wanted: int) -> list[tuple[int, ...]]:
         """Distinct valid groups, as many as there are or as are wanted, then the same again."""
@@ -325,7 +333,7 @@ class Reference:
             ends = 0 if bits == 32 else 2 * 32 * len(tensors)
             return bits * sum(w.size for w in tensors) + ends
         config = self.config.seeding
-        pixels = self.samples[0][0][0].size
+        pixels = self.samples[0][0][0].size // config.seed_pooling**2
         mixed = 1 if self.protocol == "fld" else len(config.ratios)
         each = config.seed_bits * pixels + mixed * ceil(log2(self.num_labels))
         return 32 * self.num_labels**2 + with_seeds * config.seed_samples * each

@@ -126,7 +126,38 @@ def raw_seeds(
 ) -> list[Seed]:
     """FLD: N_S different samples of the device."""
     chosen = rng.choice(len(samples), size=config.seed_samples, replace=False)
-    return [Seed(device, samples[i][0], (int(np.argmax(samples[i][1])),)) for i in chosen]
+    return [
+        Seed(device, carried(samples[i][0], config), (int(np.argmax(samples[i][1])),))
+        for i in chosen
+    ]
+
+
+def carried(image: Floats, config: SeedingConfig) -> Floats:
+    """What a seed carries of an image: means of squares of pixels, on 2^bits levels."""
+    s, (height, width, channels) = config.seed_pooling, image.shape
+    small = np.zeros((height // s, width // s, channels))
+    for y in range(height // s):
+        for x in range(width // s):
+            small[y, x] = combine(
+                [1 / s**2] * s**2,
+                list(image[s * y : s * y + s, s * x : s * x + s].reshape(-1, channels)),
+            )
+    return small if config.seed_bits == 32 else quantise(small, 0, 1, config.seed_bits)
+
+
+def enlarged(small: Floats, s: int) -> Floats:
+    """Bilinear interpolation: a mean stands in the middle of its square, edges are continued."""
+    height, width, channels = small.shape
+    image = np.zeros((height * s, width * s, channels))
+    for y in range(height * s):
+        for x in range(width * s):
+            v = min(max((y + 0.5) / s - 0.5, 0), height - 1)
+            u = min(max((x + 0.5) / s - 0.5, 0), width - 1)
+            for j in range(height):
+                for i in range(width):
+                    share = max(0, 1 - abs(v - j)) * max(0, 1 - abs(u - i))
+                    image[y, x] += share * small[j, i]
+    return image
 
 
 def mixed_seeds(
@@ -146,9 +177,7 @@ def mixed_seeds(
             mixed.append(others[rng.integers(len(others))])
         first = labels[mixed[0]]
         mixed.sort(key=lambda i: (labels[i] < first, labels[i]))
-        image = combine(config.ratios, [samples[i][0] for i in mixed])
-        if config.seed_bits == 8:
-            image = np.rint(255 * image) / 255
+        image = carried(combine(config.ratios, [samples[i][0] for i in mixed]), config)
         seeds.append(Seed(device, image, tuple(labels[i] for i in mixed)))
     return seeds
 

@@ -135,7 +135,10 @@ def test_bad_flags_are_named(
     ("flags", "words"),
     [
         (["--samples-per-device", "4000"], ["samples_per_device = 4000"]),
-        (["--partition", "typo"], ["partition = 'typo': no such partition; known: dirichlet, iid"]),
+        (
+            ["--partition", "typo"],
+            ["partition = 'typo': no such partition; known: by-source, dirichlet, iid"],
+        ),
         (["--partition", "non-id"], ["partition = 'non-id'", "did you mean 'non-iid'?"]),
         (["--participants", "5"], ["participants = 5: must be at most devices = 4"]),
         (["--seed-samples", "41", "--protocols", "fld"], ["seed_samples = 41", "40 samples"]),

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from mix2fld.device.uplinks import Turn
+from mix2fld.learning.training import resolve
 from mix2fld.protocol import PROTOCOLS
-from mix2fld.round.device_turn import prepare_upload
+from mix2fld.round.device_turn import OwnSamples, prepare_upload
 from mix2fld.round.participation import draw_participants
 from mix2fld.runs.simulation import Simulation, make_simulation, run
 from mix2fld.runs.trees import difference, put_together, take_apart
@@ -28,7 +29,8 @@ def test_bits_charged_are_bits_carried(name: str, with_seeds: bool) -> None:
     wire, turn = scenario.wire, Turn(0, 1, device=0)
     state = {**fleet.start()[0], "seeds_due": np.array(with_seeds)}
     local = Local(scenario.task.initial_weights(0), np.full((4, 4), 0.25, np.float32))
-    packet, _ = prepare_upload(wire, state, local, fleet.own(0), turn, "resend")
+    own = OwnSamples(len(fleet.parts[0]), lambda: fleet.own(0))
+    packet, _ = prepare_upload(wire, state, local, own, turn, "resend")
     parts = [part for part in (packet.knowledge, packet.seeds) if part is not None]
     assert all(len(part.data) == -(-part.bits // 8) for part in parts)
     size = wire.upload_size(with_seeds)
@@ -97,8 +99,11 @@ def test_same_seed_same_numbers(name: str) -> None:
 @every_protocol
 def test_over_a_dead_link_all_devices_are_isolated(name: str) -> None:
     final = []
+    training = resolve(toy_config(), PROTOCOLS[name].training)
+    fields = {field: value for field, value in training._asdict().items() if field != "prior_floor"}
     for protocol in (name, "isolated"):
-        simulation = make_simulation(toy_config(protocols=protocol), toy_dataset(), link=DeadLink())
+        config = toy_config(**{**fields, "protocols": protocol})
+        simulation = make_simulation(config, toy_dataset(), link=DeadLink())
         state = simulation.start()
         for _ in range(2):
             state, info = simulation.run_round(state)

@@ -17,10 +17,10 @@ from mix2fld.learning.sgd import Learner, Run, begin_steps, sgd_steps
 from mix2fld.learning.stepper import local_result
 from mix2fld.learning.task import Sizes, dimensions
 from mix2fld.link import RayleighLink
-from mix2fld.round.clock import Clock
+from mix2fld.round.clock import Clock, Slowest
 from mix2fld.round.info import Measured, Observed, Transfer, record
 from mix2fld.round.state import Roster, RunState
-from mix2fld.runs.simulation import run
+from mix2fld.runs.simulation import make_simulation, run
 from mix2fld.server import aggregate
 from mix2fld.server.convergence import relative_change
 from mix2fld.server.conversion import convert
@@ -186,7 +186,8 @@ def test_eq_5_converts_with_hard_and_soft_labels(
         server_steps=1, learning_rate=1.0, distillation_weight=0.5, soft_label_teacher=teacher
     )
     task = make_task(config, PIXEL, 2, ONE_PIXEL)
-    seeds = SeedSet(np.ones((1, 1, 1, 1), np.float32), np.array([label], np.float32), 0)
+    image = np.ones((1, 1, 1, 1), np.float32)
+    seeds = SeedSet(np.array([label], np.float32), lambda rows: image[rows])
     outputs = np.array([[0.9, 0.1], [0.3, 0.7]], np.float32)
     (weights,) = convert(None, outputs, seeds, task, 1)
     assert_allclose(weights, [expected], rtol=1e-6)
@@ -359,8 +360,10 @@ def test_a_run_has_converged_below_the_tolerance_and_not_above(
     zeros = np.zeros(1, np.int64)
     roster = Roster(np.array([0.5]), zeros, zeros, zeros)
     before, after = (RunState(p, [{}], ServerState(), Clock(), roster) for p in (0, 1))
-    seen = Observed(before, (0,), Clock(), nobody, nobody, after, change)
-    info = record(seen, Measured([(10, 0.5)], None, None), reference=0, tolerance=0.05)
+    seen = Observed(before, {0: 0.0}, Slowest(0, 0.0), nobody, nobody, after, change)
+    config = toy_config(protocols="fl", devices=1, samples_per_device=40, tolerance=0.05)
+    scenario = make_simulation(config, toy_dataset()).scenario
+    info = record(seen, Measured([(10, 0.5)], None, None), scenario)
     assert info.converged is stops
     assert info.change == change
 

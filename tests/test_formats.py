@@ -1,16 +1,19 @@
 """The file formats: what is written is read back, and nothing damaged gets through."""
 
 import hashlib
+import io
 import os
 import pickle
+import struct
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dataset_files import FORMATS, LABELS, make_info
+from dataset_files import FORMATS, LABELS, WATCH, make_info
 from mix2fld.data.readers import LAYOUTS, PlaceError, decode
+from mix2fld.data.unpickle import load_plain_pickle
 
 
 def test_every_layout_has_a_case():
@@ -83,3 +86,27 @@ def test_published_sums_of_files_are_checked():
     decode(layout, files, make_info(arrays, file_md5s={"train": good}))
     with pytest.raises(PlaceError, match="MD5 of train differs from the published one"):
         decode(layout, files, make_info(arrays, file_md5s={"train": "0" * 32}))
+
+
+def test_a_watch_file_with_other_contents_is_refused():
+    """An object that is no dictionary, arrays of another type, a pickle that repeats itself."""
+    for made in (3.5, [1], {"X": [np.zeros((9, 2))], "y": 1}, {"X": [np.zeros((9, 2), "f4")]}):
+        stream = io.BytesIO()
+        np.save(stream, np.array(made, object), allow_pickle=True)
+        with pytest.raises(PlaceError, match="cannot be decoded"):
+            decode("watch-npy", {"watch_dataset.npy": stream.getvalue()}, make_info(WATCH))
+
+
+def test_a_pickle_that_would_take_forever_is_refused():
+    """Tuples within tuples, each twice the one before: hashing them would take 2^100 steps."""
+    bomb = b"\x80\x02}(" + b")q\x00" + b"".join(
+        b"h" + bytes([n]) + b"\x86q" + bytes([n + 1]) for n in range(100)
+    ) + b"K\x01u."  # fmt: skip
+    with pytest.raises(ValueError, match="not a plain dictionary"):
+        load_plain_pickle(bomb)
+    text = b"X" + struct.pack("<I", 4000) + b"a" * 4000 + b"q\x00"
+    encode = b"c_codecs\nencode\nq\x01"
+    latin = b"X\x06\x00\x00\x00latin1q\x02"
+    many = (b"h\x01h\x00h\x02\x86R" + b"a") * 40
+    with pytest.raises(ValueError, match="or too many"):
+        load_plain_pickle(b"\x80\x02" + text + encode + latin + b"]" + many + b".")

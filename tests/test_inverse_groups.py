@@ -7,8 +7,16 @@ import numpy as np
 import pytest
 
 from mix2fld.learning.task import dimensions
-from mix2fld.server.inverse_mixup import Pool, find_groups, groups_wanted, inverse_groups
-from mix2fld.server.seed_sets import inversely_mixed
+from mix2fld.server.inverse_mixup import (
+    MOST_GROUPS,
+    Joined,
+    Pool,
+    find_groups,
+    groups_wanted,
+    inverse_groups,
+    samples_wanted,
+)
+from mix2fld.server.seed_sets import as_collected, inversely_mixed
 from mix2fld.streams import stream
 from mix2fld.types import SampleFormat, Seeds
 from toys import toy_config
@@ -107,3 +115,49 @@ class FakeTask:
         self.config = config
         self.seed = config.seed[0]
         self.dims = dimensions(config.seeding, SampleFormat((1, 1, 1)), LABELS)
+
+
+def test_samples_are_the_same_made_together_or_one_by_one() -> None:
+    config = toy_config(inverse_samples=30, mixing_ratio=0.1234567)
+    rng = np.random.default_rng(5)
+    pool = every_label_pair()
+    seeds = {
+        device: Seeds(
+            rng.integers(0, 256, (24, 1, 1, 1)).astype(np.uint8), pool.labels[pool.device == device]
+        )
+        for device in range(DEVICES)
+    }
+    for made in (inversely_mixed(seeds, FakeTask(config)), as_collected(seeds, FakeTask(config))):
+        assert made is not None
+        together = made.inputs
+        rows = rng.integers(len(made.targets), size=200)
+        np.testing.assert_array_equal(made.make(rows), together[rows])
+        for row in range(0, len(together), 7):
+            np.testing.assert_array_equal(made.make(np.array([row]))[0], together[row])
+
+
+def test_rows_of_joined_arrays_are_those_of_their_concatenation() -> None:
+    rng = np.random.default_rng(0)
+    arrays = [rng.integers(0, 9, (count, 2, 3)).astype(np.uint8) for count in (3, 0, 1, 5)]
+    joined, together = Joined(arrays), np.concatenate(arrays)
+    assert joined.shape == together.shape
+    for shape in ((), (1,), (7,), (4, 2)):
+        rows = rng.integers(9, size=shape)
+        np.testing.assert_array_equal(joined[np.asarray(rows)], together[rows])
+
+
+def test_of_very_many_devices_not_all_samples_are_made() -> None:
+    config = toy_config(devices=10_000, inverse_samples=100)
+    assert samples_wanted(config) == 1_000_000
+    assert groups_wanted(config) == MOST_GROUPS
+    pool = every_label_pair(devices=40, each=4)
+    seeds = {
+        device: Seeds(pool.inputs[pool.device == device], pool.labels[pool.device == device])
+        for device in range(40)
+    }
+    made = inversely_mixed(seeds, FakeTask(config))
+    assert made is not None
+    assert len(made.targets) == 2 * MOST_GROUPS
+    groups = inverse_groups(seeds, config)[1]
+    assert made.distinct_groups == len(np.unique(groups.members, axis=0)) == MOST_GROUPS
+    assert (pool.device[groups.members[:, 0]] != pool.device[groups.members[:, 1]]).all()

@@ -8,14 +8,14 @@ import pytest
 
 from mix2fld.config import Config
 from mix2fld.learning.losses import label_loss, one_hot
-from mix2fld.learning.sgd import Learner, begin_steps, sgd_steps
+from mix2fld.learning.sgd import Learner, Run, begin_steps, sgd_steps
 from mix2fld.learning.stepper import draw_samples
 from mix2fld.learning.xla import tensors_of
 from mix2fld.models import mlp
 from mix2fld.round.state import RunState
 from mix2fld.runs.simulation import Simulation, make_simulation, run
 from mix2fld.streams import stream
-from mix2fld.types import Tensors
+from mix2fld.types import Samples, Tensors
 from toys import LABELS, SIDE, toy_config, toy_dataset
 
 
@@ -47,8 +47,9 @@ def plain_sgd(config: Config, start: Tensors, images: Any, targets: Any, draws: 
         for layer, name in enumerate(names)
     }
     begun = begin_steps(learner, LABELS, tree)
-    run = begun, jnp.zeros((LABELS, LABELS)), jnp.asarray(draws)
-    steps = sgd_steps(learner, label_loss, jnp.asarray(images), jnp.asarray(targets), run)
+    sets = (Samples(jnp.asarray(images), jnp.asarray(targets)),)
+    run = Run(begun, jnp.zeros((LABELS, LABELS)), jnp.asarray(draws))
+    steps = sgd_steps(learner, label_loss, sets, run)
     return tensors_of(steps.phase.weights)
 
 

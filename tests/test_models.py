@@ -25,12 +25,18 @@ from mix2fld.models import (
     make_model,
     mlp,
     paper_cnn,
+    signal_cnn,
     weight_shapes,
 )
 from mix2fld.models.layers import conv_relu, conv_relu_pool, max_pool
 from mix2fld.types import Model, SampleFormat, Weights
 
 MNIST = (28, 28, 1)
+KERNEL = jnp.zeros((784, 10))
+
+
+def flat(images: Array) -> Array:
+    return images.reshape(len(images), -1)
 
 
 def plain_conv(layer: Weights, images: Array) -> Array:
@@ -43,6 +49,18 @@ def plain_conv(layer: Weights, images: Array) -> Array:
 
 def plain_pool(maps: Array) -> Array:
     return lax.reduce_window(maps, -jnp.inf, lax.max, (1, 2, 2, 1), (1, 2, 2, 1), "VALID")
+
+
+def plain_signal_cnn(weights: Weights, signals: Array) -> Array:
+    maps = signals
+    for layer in (weights["conv1"], weights["conv2"]):
+        axes = ("NHC", "HIO", "NHC")
+        scores = lax.conv_general_dilated(
+            maps, layer["kernel"], (1,), "SAME", dimension_numbers=axes
+        )
+        maps = jax.nn.relu(scores + layer["bias"])
+        maps = lax.reduce_window(maps, -jnp.inf, lax.max, (1, 4, 1), (1, 4, 1), "VALID")
+    return plain_linear(weights["linear"], maps)
 
 
 def plain_linear(layer: Weights, maps: Array) -> Array:
@@ -61,7 +79,7 @@ def plain_cifar_cnn(weights: Weights, images: Array) -> Array:
     return plain_linear(weights["linear"], plain_conv(weights["conv3"], maps))
 
 
-def random_case(model: Model, shape: tuple[int, int, int], batch: int) -> tuple[Weights, Array]:
+def random_case(model: Model, shape: tuple[int, ...], batch: int) -> tuple[Weights, Array]:
     """Weights with biases away from zero, and images of which a part is black."""
     rng = np.random.default_rng(batch)
     weights = jax.tree.map(
@@ -83,6 +101,7 @@ networks = pytest.mark.parametrize(
         (paper_cnn, plain_paper_cnn, MNIST),
         (paper_cnn, plain_paper_cnn, (6, 10, 2)),
         (cifar_cnn, plain_cifar_cnn, (16, 12, 3)),
+        (signal_cnn, plain_signal_cnn, (39, 3)),
     ],
 )
 
@@ -92,7 +111,7 @@ networks = pytest.mark.parametrize(
 def test_logits_and_gradients_are_those_of_plain_convolutions(
     build: Callable[..., Model],
     plain: Callable[[Weights, Array], Array],
-    shape: tuple[int, int, int],
+    shape: tuple[int, ...],
     batch: int,
 ) -> None:
     model = build(shape, 7)
@@ -111,7 +130,7 @@ def test_logits_and_gradients_are_those_of_plain_convolutions(
 def test_a_batch_is_its_samples_one_by_one(
     build: Callable[..., Model],
     plain: Callable[[Weights, Array], Array],
-    shape: tuple[int, int, int],
+    shape: tuple[int, ...],
 ) -> None:
     model = build(shape, 4)
     weights, images = random_case(model, shape, 6)
@@ -188,11 +207,11 @@ def test_the_cifar_network_is_of_modest_size() -> None:
 
 @pytest.mark.parametrize("name", sorted(MODELS))
 def test_initial_weights_are_he_normal_with_zero_biases(name: str) -> None:
-    model = MODELS[name]((32, 32, 3), 10)
+    model = MODELS[name]((64, 32) if name == "signal-cnn" else (32, 32, 3), 10)
     weights = model.init(jax.random.key(1))
     for layer in weights.values():
         kernel = layer["kernel"]
-        fan_in = kernel[..., 0].size if kernel.ndim == 4 else kernel.shape[1]
+        fan_in = kernel[..., 0].size if kernel.ndim > 2 else kernel.shape[1]
         assert float(jnp.std(kernel)) == pytest.approx(np.sqrt(2 / fan_in), rel=0.15)
         np.testing.assert_array_equal(layer["bias"], 0)
     again, other = (model.init(jax.random.key(seed)) for seed in (1, 2))
@@ -204,12 +223,14 @@ def test_initial_weights_are_he_normal_with_zero_biases(name: str) -> None:
 @pytest.mark.parametrize("name", sorted(MODELS))
 def test_single_sample_steps_in_a_scan_learn(name: str) -> None:
     """Two kinds of image, bright above or below, are told apart after a few steps."""
-    model = MODELS[name]((8, 8, 1), 2)
+    shape = (16, 4) if name == "signal-cnn" else (8, 8, 1)
+    model = MODELS[name](shape, 2)
     rng = np.random.default_rng(0)
     labels = rng.integers(2, size=200)
     images = 0.3 * rng.random((200, 8, 8, 1), dtype=np.float32)
     images[labels == 0, :4] += 0.6
     images[labels == 1, 4:] += 0.6
+    images = images.reshape(200, *shape)
 
     def step(weights: Weights, sample: tuple[Array, Array]) -> tuple[Weights, Array]:
         image, label = sample
@@ -242,24 +263,54 @@ def test_mlp_is_its_formula() -> None:
     ("build", "shape"), [(paper_cnn, (27, 28, 1)), (cifar_cnn, (32, 30, 3)), (cifar_cnn, (0, 4, 1))]
 )
 def test_image_sizes_that_cannot_be_pooled(
-    build: Callable[..., Model], shape: tuple[int, int, int]
+    build: Callable[..., Model], shape: tuple[int, ...]
 ) -> None:
     with pytest.raises(InputError, match=f"{shape[0]} x {shape[1]}.*divisible by"):
         build(shape, 10)
 
 
 @pytest.mark.parametrize(
-    ("shape", "name"), [(MNIST, "paper-cnn"), ((32, 32, 3), "cifar-cnn"), ((8, 8, 2), "cifar-cnn")]
+    ("shape", "name"),
+    [
+        (MNIST, "paper-cnn"),
+        ((32, 32, 3), "cifar-cnn"),
+        ((8, 8, 2), "cifar-cnn"),
+        ((100, 6), "signal-cnn"),
+        ((15, 6), "mlp"),
+        ((9,), "mlp"),
+        ((2, 3, 4, 5), "mlp"),
+    ],
 )
-def test_auto_fits_the_images(shape: tuple[int, int, int], name: str) -> None:
+def test_auto_fits_the_samples(shape: tuple[int, ...], name: str) -> None:
     assert make_model("auto", shape, 10).name == name
 
 
 @pytest.mark.parametrize("name", sorted(MODELS))
 def test_models_go_by_their_names(name: str) -> None:
-    model = make_model(name, (8, 12, 3), 5)
+    shape = (20, 3) if name == "signal-cnn" else (8, 12, 3)
+    model = make_model(name, shape, 5)
     assert model.name == name
-    check_model(model, (8, 12, 3), 5)
+    check_model(model, shape, 5)
+
+
+@pytest.mark.parametrize("shape", [(7,), (5, 3), (2, 3, 2, 2)])
+def test_an_mlp_takes_samples_of_any_shape(shape: tuple[int, ...]) -> None:
+    model = mlp(shape, 4, hidden=(3,))
+    check_model(model, shape, 4)
+    weights, inputs = random_case(model, shape, 2)
+    first, last = weights["linear1"], weights["linear2"]
+    swapped = np.moveaxis(np.swapaxes(np.asarray(inputs), 0, -1), -1, 0)  # channels first
+    hidden = np.maximum(flat(swapped) @ first["kernel"].T + first["bias"], 0)
+    expected = hidden @ last["kernel"].T + last["bias"]
+    np.testing.assert_allclose(model.apply(weights, inputs), expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("shape", [(15, 3), (20,), (20, 3, 1)])
+def test_signals_that_are_none(shape: tuple[int, ...]) -> None:
+    with pytest.raises(InputError, match=r"signal-cnn: samples are .* must be windows \[T, C\]"):
+        make_model("signal-cnn", shape, 3)
+    with pytest.raises(InputError, match=r"must be images \[H, W, C\]"):
+        make_model("paper-cnn", (20, 3), 3)
 
 
 @pytest.fixture
@@ -292,7 +343,7 @@ def test_own_builder_is_imported(own_module: str) -> None:
     ("name", "message"),
     [
         ("paper-cn", "model = paper-cn: .*did you mean 'paper-cnn'"),
-        ("", "known: auto, cifar-cnn, mlp, paper-cnn"),
+        ("", "known: auto, cifar-cnn, mlp, paper-cnn, signal-cnn"),
         ("own_models:smal", "no function 'smal'; did you mean 'small'"),
         ("own_models:", "no function ''"),
         ("own_models:not_a_model", "must return a Model or a torch.nn.Module, not int"),
@@ -328,6 +379,18 @@ def toy(apply: Callable[[Weights, Array], Any], **weights: Array) -> Model:
         ),
         (toy(lambda w, x: x, a=jnp.zeros(3, jnp.int32)), r"weight \['a'\] is int32, not float32"),
         (toy(lambda w, x: x), "no weights"),
+        (
+            toy(lambda w, x: flat(x) @ w["a"], a=jnp.zeros((784, 10)), b=jnp.zeros(3)),
+            r"weight \['b'\] never gets a gradient",
+        ),
+        (
+            toy(lambda w, x: flat(x) @ w["a"] + lax.stop_gradient(w["b"]), a=KERNEL, b=KERNEL[0]),
+            r"weight \['b'\] never gets a gradient",
+        ),
+        (
+            toy(lambda w, x: jnp.ones((len(x), 10)) * jnp.argmax(w["a"]), a=KERNEL),
+            r"weight \['a'\] never gets a gradient",
+        ),
         (Model("toy", lambda key: key.no_such_thing, lambda w, x: x), "cannot be initialised"),
     ],
 )

@@ -19,12 +19,13 @@ from mix2fld.data import (
     label_counts,
     partition,
 )
+from mix2fld.data.partition import OF_SOURCES
 from mix2fld.errors import InputError
 from mix2fld.report.label_map import draw_label_map, label_table
 from mix2fld.streams import stream
 from toys import toy_dataset
 
-KINDS = sorted(PARTITIONS)
+KINDS = sorted(set(PARTITIONS) - OF_SOURCES)
 MNIST_LIKE = np.arange(60_000) % 10
 
 
@@ -203,7 +204,7 @@ def test_impossible_settings_are_named(fields, message):
     ("name", "hint"),
     [
         ("iiid", "did you mean 'iid'?"),
-        ("", "known: dirichlet, iid, non-iid, shards"),
+        ("", "known: by-source, dirichlet, iid, non-iid, shards"),
     ],
 )
 def test_an_unknown_partition_is_named(name, hint):
@@ -303,3 +304,79 @@ def test_show_prints_the_partition_of_that_seed(tmp_path, capsys):
         data_show(config, out=tmp_path / "map.txt")
     with pytest.raises(InputError, match="seed = -1"):
         data_show(config, seed=-1)
+
+
+@pytest.mark.parametrize("kind", ["iid", "non-iid", "dirichlet"])
+@pytest.mark.parametrize("reuse", [False, True])
+def test_a_spread_gives_devices_different_sample_counts(kind, reuse):
+    fields = {"partition": kind, "devices": 400, "samples_per_device": 60, "reuse_samples": reuse}
+    parts = split(MNIST_LIKE, samples_spread=0.5, **fields)
+    counts = np.array([len(part) for part in parts])
+    z = np.log(counts / 60) / 0.5
+    assert abs(z.mean()) < 4.5 / np.sqrt(400)
+    assert abs(z.std() - 1) < 4.5 / np.sqrt(2 * 400) + 0.02  # counts are whole
+    assert all(len(np.unique(part)) == len(part) for part in parts)
+    if not reuse:
+        together = np.concatenate(parts)
+        assert len(np.unique(together)) == len(together)
+
+
+def test_a_spread_keeps_what_a_partition_needs():
+    parts = split(
+        MNIST_LIKE, devices=300, samples_per_device=20, samples_spread=2, reuse_samples=True
+    )
+    counts = label_counts(MNIST_LIKE, parts, 10)
+    assert counts.sum(axis=1).min() == 2 * 2 + 8
+    assert ((counts == 2).sum(axis=1) >= 2).all()
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"samples_spread": 1, "devices": 100}, "samples_per_device = 500: devices = 100 need"),
+        ({"samples_spread": 0.1, "partition": "shards"}, "samples_spread = 0.1: shards are of"),
+        ({"samples_spread": -1}, "samples_spread = -1: must be greater than or equal to 0"),
+    ],
+)
+def test_a_bad_spread_is_named(fields, words):
+    with pytest.raises(InputError, match=words):
+        split(MNIST_LIKE, **fields)
+
+
+def test_shared_samples_are_drawn_uniformly():
+    """Every sample of a label as often as another, and every pair of them."""
+    labels = np.repeat([0, 1], [6, 20])
+    parts = split(
+        labels, 2, partition="iid", devices=6000, samples_per_device=4, reuse_samples=True
+    )
+    often = np.bincount(np.concatenate(parts), minlength=26)
+    assert np.abs(often[:6] - 2000).max() < 4.5 * np.sqrt(6000 / 3 * 2 / 3)
+    assert np.abs(often[6:] - 600).max() < 4.5 * np.sqrt(6000 * 0.1 * 0.9)
+    pairs = np.array([sorted(part[part >= 6]) for part in parts])
+    _, times = np.unique(pairs, axis=0, return_counts=True)
+    assert len(times) == 190
+    assert times.max() < 6000 / 190 + 5.5 * np.sqrt(6000 / 190)
+
+
+@given(st.integers(1, 6), st.integers(1, 6), st.integers(0, 99))
+def test_by_source_a_device_holds_all_that_its_source_recorded(sources, devices, seed):
+    rng = np.random.default_rng(seed)
+    numbers = rng.choice(50, sources, replace=False)  # need not be 0, 1, 2, ...
+    by = np.concatenate([numbers, rng.choice(numbers, 30)])
+    labels = rng.integers(0, 3, len(by))
+    config = DataConfig(partition="by-source", devices=devices)
+    if devices > sources:
+        with pytest.raises(InputError, match=f"devices = {devices}: the dataset has {sources} sou"):
+            partition(labels, config, 3, stream(seed, "partition"), by)
+        return
+    parts = partition(labels, config, 3, stream(seed, "partition"), by)
+    held = [set(by[part].tolist()) for part in parts]
+    assert all(len(one) == 1 for one in held)
+    names = [one.pop() for one in held]
+    assert names == sorted(set(names))
+    assert [sorted(part) for part in parts] == [np.flatnonzero(by == n).tolist() for n in names]
+
+
+def test_by_source_needs_sources():
+    with pytest.raises(InputError, match="does not say who recorded its samples"):
+        device_parts(toy_dataset(), Config.of(partition="by-source", devices=4))

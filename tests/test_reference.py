@@ -51,7 +51,14 @@ CHANNELS = {
     "stc": {"uplink_channels": 0.06, "uplink_power_dbm": 4.75, "kept_share": 0.05},
     "sign": {"uplink_channels": 0.15, "uplink_power_dbm": 8.75},
     "eden": {"uplink_channels": 0.06, "uplink_power_dbm": 4.75, "bits_per_weight": 0.4},
-    "murmur": {"uplink_channels": 0.06, "uplink_power_dbm": 4.75, "update_bits": 437},
+    "murmur": {
+        "uplink_channels": 0.06,
+        "uplink_power_dbm": 4.75,
+        "update_bits": 437,
+        "logit_adjustment": 2.0,
+        "final_learning_rate": 0.05,
+        "device_model": "mean",
+    },
     "fd": {"uplink_channels": 4.0, "uplink_power_dbm": 23.0, "slot_ms": 0.02},
     "fld": {"uplink_channels": 0.4, "uplink_power_dbm": 13.0},
     "mixfld": {"uplink_channels": 0.4, "uplink_power_dbm": 13.0},
@@ -177,7 +184,7 @@ def run_both(config: Config, rounds: int = 2) -> tuple[list[State], list[Record]
         state, info = simulation.run_round(state)
         expected, record = oracle.run_round(expected)
         slack = rounding_slack(oracle, record)
-        assert_same_state(state, expected, slack)
+        assert_same_state(state, expected, slack, config.seeding.seed_bits)
         assert_same_record(info, record, max(np.max(tensor) for tensor in slack.values()))
         for d, (weights, _) in record.phases.items():
             used = model_in_use(begun[d], weights, config.learning)
@@ -221,7 +228,9 @@ def with_weights_of(state: RunState, expected: State) -> State:
     )
 
 
-def assert_same_state(state: RunState, expected: State, slack: dict[str, Any]) -> None:
+def assert_same_state(
+    state: RunState, expected: State, slack: dict[str, Any], seed_bits: int = 8
+) -> None:
     server = state.server
     for d, device in enumerate(state.devices):
         assert_same_weights(device["weights"], expected.weights[d], slack)
@@ -237,7 +246,7 @@ def assert_same_state(state: RunState, expected: State, slack: dict[str, Any]) -
     assert server.seeds.keys() == expected.seeds.keys()
     for d, seeds in server.seeds.items():
         for image, labels, seed in zip(seeds.inputs, seeds.labels, expected.seeds[d], strict=True):
-            unit = 255 if image.dtype == np.uint8 else 1
+            unit = 1 if image.dtype == np.float32 else 2**seed_bits - 1
             np.testing.assert_allclose(image / unit, seed.image, rtol=0, atol=1e-7)
             assert tuple(labels) == seed.labels
     assert server.updates == expected.updates
@@ -453,6 +462,15 @@ def test_training_side(protocol: str, kernel: str) -> None:
     for name in ("logit_adjustment", "final_learning_rate"):
         plain = oracle_end(config.replace(**{name: "auto"}))
         assert how_far(states[-1], plain) > 100 * TOLERANCE, name
+
+
+@pytest.mark.parametrize("protocol", ["fld", "mixfld", "mix2fld"])
+def test_small_seeds(protocol: str) -> None:
+    """Means of squares of 2 x 2 pixels with 5 bits each, enlarged again at the server."""
+    small = {"seed_pooling": 2, "seed_bits": 5, "uplink_channels": 0.3}
+    states, _ = run_both(a_config(protocol, **small))
+    assert states[-1].updates
+    assert how_far(states[-1], oracle_end(a_config(protocol, uplink_channels=0.3))) > TOLERANCE
 
 
 def oracle_end(config: Config, rounds: int = 2) -> State:

@@ -452,7 +452,7 @@ def test_get_continues_after_a_failure_and_reports_it_at_the_end(
     write_files(tmp_path, idx_files(GREY))
     with pytest.raises(InputError, match="does not hold other"):
         data_get(("other", "tiny"), tmp_path)
-    assert "tiny: 50 training and 10 test images" in capsys.readouterr().out
+    assert "tiny: 50 training and 10 test samples" in capsys.readouterr().out
     assert cached("tiny")
 
 

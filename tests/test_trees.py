@@ -125,11 +125,50 @@ def test_states_of_devices_come_back_and_share_what_they_shared(states):
     }
 
 
+@given(fleets(), st.data())
+def test_devices_that_share_a_state_share_it_again(states, data):
+    places = data.draw(st.lists(st.integers(0, len(states) - 1), min_size=1, max_size=8))
+    everyone = [states[place] for place in places]
+    skeleton, tensors = stored({"devices": everyone, "array": A})
+    restored = put_together(skeleton, tensors)["devices"]
+    assert_same(restored, everyone)
+    assert sharing(restored) == sharing(everyone)
+    same = [[places.index(place) for place in places]]
+    assert sharing_of(list(map(id, restored))) == same == sharing_of(places)
+    again = stored({"devices": restored, "array": A})
+    assert again[0] == skeleton
+    assert {name: tensor.tobytes() for name, tensor in again[1].items()} == {
+        name: tensor.tobytes() for name, tensor in tensors.items()
+    }
+
+
+def sharing_of(things: list[int]) -> list[list[int]]:
+    return [[things.index(one) for one in things]]
+
+
 @given(fleets())
 def test_a_shared_array_is_stored_once(states):
     _, tensors = take_apart(states)
     kept = sum(len(tensor) for name, tensor in tensors.items() if not name.endswith("@"))
     assert kept == sum(len(set(column)) for column in sharing(states))
+
+
+def test_ten_thousand_devices_that_share_a_state_are_stored_as_one():
+    state = {"weights": (np.ones(1000), np.zeros(3)), "seeds_due": np.array(True)}
+    other = {**state, "seeds_due": np.array(False)}
+    _, tensors = take_apart({"devices": [state] * 9_999 + [other]})
+    places = 10_000 * 4 + 2 * 2 * 4  # of each device, and of the two arrays that both states share
+    assert sum(tensor.nbytes for tensor in tensors.values()) == 8000 + 24 + 2 + places
+
+
+def test_an_array_in_several_places_is_stored_once():
+    array = np.ones(100)
+    tree = {"a": array, "b": [array, 1], "c": {"d": (array, np.ones(100))}}
+    skeleton, tensors = stored(tree)
+    assert sum(tensor.nbytes for tensor in tensors.values()) == 2 * 800
+    restored = put_together(skeleton, tensors)
+    assert restored["a"] is restored["b"][0] is restored["c"]["d"][0]
+    assert_same(restored, tree)
 
 
 def test_the_memory_of_many_devices_is_that_of_one():

@@ -10,22 +10,28 @@ from mix2fld.errors import InputError
 from mix2fld.protocol import PROTOCOLS
 from mix2fld.round.fleet_interface import Order, Outcome, Trained
 from mix2fld.round.one_round import run_round
+from mix2fld.round.rooms import upload_rooms
 from mix2fld.runs.simulation import Simulation, check, make_simulation, run
 from mix2fld.server.updates import add_mean_update
-from mix2fld.types import ServerState, Update, Upload
-from toys import CoinLink, DeadDownlink, toy_config, toy_dataset
+from mix2fld.types import Delivery, ServerState, Update, Upload
+from toys import CoinLink, DeadDownlink, DeadLink, toy_config, toy_dataset
 
 WITH_FEEDBACK = ("topk", "stc", "sign")
 WITHOUT = ("eden", "murmur")
+PLAIN = {
+    "logit_adjustment": 0.0,
+    "final_learning_rate": toy_config().learning.learning_rate,
+    "device_model": "trained",
+}
 FEW_BITS: dict[str, dict[str, Any]] = {
     "eden": {"bits_per_weight": 0.1},
-    "murmur": {"update_bits": 150},
+    "murmur": {"update_bits": 150, **PLAIN},
 }
 
 
-def simulation_of(name: str, link: Any = None, **fields: Any) -> Simulation:
+def simulation_of(name: str, over: Any = None, **fields: Any) -> Simulation:
     config = toy_config(protocols=name, **{**FEW_BITS.get(name, {}), **fields})
-    return make_simulation(config, toy_dataset(), link=link)
+    return make_simulation(config, toy_dataset(), link=over)
 
 
 def row_of(tensors: Any) -> np.ndarray:
@@ -49,7 +55,7 @@ class Recorder:
         after, trained = self.inner.train(states, order)
         self.packets = trained.packets
         for device in order.asked:
-            weights = row_of(after[device]["weights"])
+            weights = row_of(after.trained[device]["weights"])
             self.learned[device] = (
                 self.learned[device] + weights - row_of(states[device]["weights"])
             )
@@ -234,3 +240,67 @@ def test_many_bits_come_close_to_fl(name: str) -> None:
     limits = {"topk": 1e-3, "eden": 1e-3, "murmur": 1e-3, "sign": 0.5, "stc": 1.0}
     assert off < limits[name]
     assert PROTOCOLS[name].title in {"Top-k", "EDEN", "Murmur", "Sign", "STC"}
+
+
+class UnequalLink(DeadLink):
+    """An uplink of 40 d bits in a slot for device d, each slot lost with probability 0.2."""
+
+    max_slots = 20
+
+    def deliver(self, direction: Any, bits: Any, rng: np.random.Generator) -> Delivery:
+        decoded = np.cumsum(rng.random((len(bits), self.max_slots)) < 0.8, axis=1)
+        rate = 1e6 if direction == "downlink" else 40.0 * np.arange(len(bits))
+        arrived = decoded * np.broadcast_to(rate, len(bits))[:, None] >= bits[:, None]
+        slots = np.where(bits > 0, 1 + np.sum(~arrived, axis=1), 0)
+        delivered = arrived[:, -1] | (bits == 0)
+        return Delivery(delivered, np.where(delivered, slots, self.max_slots))
+
+
+def test_automatic_bits_are_the_most_that_arrive_reliably() -> None:
+    """Over the fading link, by brute force from its closed form."""
+    fields = {"link": "rayleigh", "slot_ms": 0.001, "max_slots": 20, "update_bits": "auto"}
+    for target in (0.5, 0.95):
+        scenario = simulation_of("murmur", **fields, delivery_target=target).scenario
+        rooms = upload_rooms(scenario, (0, 2, 3), {})
+
+        def chance(bits: int, scenario: Any = scenario) -> float:
+            return float(scenario.link.budget("uplink", bits, 3).delivery_probability)
+
+        (room,) = set(rooms.values())
+        assert list(rooms) == [0, 2, 3]
+        assert room % 8 == 0
+        assert 24 < room < scenario.wire.upload_size(with_seeds=False).bits
+        assert chance(room) >= target > chance(room + 8)
+
+
+def test_devices_choose_their_own_number_of_bits() -> None:
+    """Device 0 is never heard and sends the least; device 3 sends most, and weighs most."""
+    fields = {"update_bits": "auto", "rounds": 12}
+    simulation = simulation_of("murmur", UnequalLink(), **fields)
+    fleet, state, sent, heard = Recorder(simulation), simulation.start(), [], np.zeros(4)
+    for _ in range(12):
+        state, info = run_round(simulation.scenario, fleet, state)
+        sent.append([fleet.packets[device].bits for device in range(4)])
+        assert info.bits["up"] == sum(sent[-1])
+        heard[info.uploads["devices"]] += 1
+    assert len({tuple(bits) for bits in sent}) == 1
+    assert sent[0][0] == 24
+    for device in (1, 2, 3):
+        assert 12 * 40 * device <= sent[0][device] <= 14 * 40 * device
+    assert heard[0] == 0
+    assert heard[1:].sum() >= 0.85 * 36
+    shares = []
+    for device in (1, 2, 3):
+        turn = Turn(simulation.scenario.task.seed, 12, device)
+        upload = simulation.scenario.wire.decode_upload(fleet.packets[device], turn)
+        shares.append(upload.value.captured)
+    assert shares == sorted(shares)
+    assert shares[2] > 2 * shares[0]
+
+
+def test_a_number_of_bits_that_is_fixed_asks_nothing_of_the_link() -> None:
+    for name, fields in (("murmur", {"update_bits": 30}), ("stc", {}), ("fl", {})):
+        assert upload_rooms(simulation_of(name, **fields).scenario, (0, 1), {}) == {}
+    ideal = simulation_of("murmur", update_bits="auto").scenario
+    assert upload_rooms(ideal, (1,), {}) == {1: 8 * (8836 // 8 + 2)}
+    assert upload_rooms(ideal, (), {}) == {}

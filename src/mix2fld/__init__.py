@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from mix2fld.config import Config
+    from mix2fld.data.tables import dataset_from_table
     from mix2fld.errors import InputError
     from mix2fld.protocol import PROTOCOLS, Protocol
     from mix2fld.runs.reader import load_runs
@@ -25,6 +26,7 @@ __all__ = [
     "Model",
     "Protocol",
     "RunResult",
+    "dataset_from_table",
     "load_runs",
     "plan_link",
     "run",
@@ -33,6 +35,7 @@ __all__ = [
 _HOMES = {
     "Config": "config",
     "InputError": "errors",
+    "dataset_from_table": "data.tables",
     "load_runs": "runs.reader",
     "PROTOCOLS": "protocol",
     "Protocol": "protocol",

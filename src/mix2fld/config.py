@@ -34,15 +34,17 @@ class DataConfig(Section):
     """The dataset and its partition among devices."""
 
     dataset: str = "mnist"
-    """mnist, fashion-mnist, cifar10, cifar100, or the path of a custom .npz file."""
+    """mnist, fashion-mnist, cifar10, cifar100, smartwatch, or a .npz, .csv or .parquet file."""
     data_folder: Path | None = None
     """Folder that already holds the dataset's files; nothing is downloaded then."""
     partition: str = "non-iid"
-    """non-iid (the paper's: a few labels are rare on each device), iid, dirichlet or shards."""
+    """non-iid (the paper's: some labels rare on each device), iid, dirichlet, shards, by-source."""
     devices: Positive = 10
     """Number of devices, |D|."""
     samples_per_device: Positive = 500
-    """Training samples of each device, |S_d|."""
+    """Training samples of each device, |S_d|; by-source: all that its source recorded."""
+    samples_spread: Spread = 0
+    """Devices with different sample counts: sigma of a log-normal factor, median 1, drawn once."""
     rare_labels: Count = 2
     """Partition non-iid: number of rare labels, drawn independently for each device."""
     rare_samples: Count = 2
@@ -55,6 +57,18 @@ class DataConfig(Section):
     """Allow devices to share samples, if they need more than the dataset has."""
     test_samples: Count = 0
     """Measure accuracy on this many samples, the first of the test set; 0: on all."""
+    standardise: Literal["auto", "always", "never"] = "auto"
+    """Give float samples mean 0 and deviation 1 in every channel; auto: tables and smartwatch."""
+    value_range: tuple[float, float] | None = None
+    """Range that an n-bit upload of float samples spans; by default that of training samples."""
+    label_column: str = "label"
+    """Tables: the column of labels, texts or whole numbers."""
+    source_column: str | None = None
+    """Tables: the column that says who recorded a row, for partition by-source."""
+    split_column: str | None = None
+    """Tables: a column that says train or test; without it, test_fraction is drawn."""
+    test_fraction: Annotated[float, Field(gt=0, lt=1)] = 0.2
+    """Tables: the part of the rows of every label that is tested with."""
 
 
 class LearningConfig(Section):
@@ -128,6 +142,8 @@ class SeedingConfig(Section):
     """Clip values of inverse-Mixup samples to the range of real ones."""
     seed_bits: Annotated[int, BeforeValidator(as_seed_bits)] = 8
     """Bits per value (pixel) of a seed sample: 1 to 16 round it to even steps, 32 sends floats."""
+    seed_pooling: Positive = 1
+    """Side of the squares of pixels (or length of time) that a seed carries as one mean value."""
     lost_seeds: Literal["resend", "drop"] = "resend"
     """Seeds lost in an outage: retransmitted, and charged, with the next upload; or dropped."""
 
@@ -271,6 +287,11 @@ class Config(Section):
             count = getattr(self, name)
             if isinstance(count, int) and count > self.data.devices:
                 raise InputError(f"{name} = {count}: must be at most devices = {self.data.devices}")
+        needed, asked = self.availability.min_uploads, self.participants_per_round
+        if needed > asked:
+            raise InputError(
+                f"min_uploads = {needed}: must be at most {asked}, the devices asked in a round"
+            )
         costs = self.clock.device_step_us
         if isinstance(costs, tuple) and len(costs) != self.data.devices:
             raise InputError(

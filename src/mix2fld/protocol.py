@@ -64,6 +64,7 @@ mixed = Seeding(mixed_samples, as_collected, mixed=True)
 unmixed = Seeding(mixed_samples, inversely_mixed, mixed=True, unmixed=True)
 
 plain = Training()
+adjusted = Training(logit_adjustment=2.0, rate_factors=(2.0, 0.5), device_model="mean")
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,7 @@ PROTOCOLS: dict[str, Protocol] = {
     "stc":      Protocol("STC",      label_loss,        Updates(sparse_ternary, feedback=True), None,    add_mean_update,      GlobalWeights()),
     "sign":     Protocol("Sign",     label_loss,        Updates(rotated_signs, feedback=True),  None,    add_mean_update,      GlobalWeights()),
     "eden":     Protocol("EDEN",     label_loss,        Updates(rotated_levels),                None,    add_mean_update,      GlobalWeights()),
-    "murmur":   Protocol("Murmur",   label_loss,        Updates(picked_coordinates),            None,    add_mean_update,      GlobalWeights()),
+    "murmur":   Protocol("Murmur",   label_loss,        Updates(picked_coordinates),            None,    add_mean_update,      GlobalWeights(), adjusted),
     "fd":       Protocol("FD",       distillation_loss, MeanOutputs(),                          None,    take_mean_outputs,    GlobalOutputs()),
     "fld":      Protocol("FLD",      label_loss,        MeanOutputs(),                          raw,     convert_mean_outputs, GlobalWeights()),
     "mixfld":   Protocol("MixFLD",   label_loss,        MeanOutputs(),                          mixed,   convert_mean_outputs, GlobalWeights()),

@@ -4,8 +4,10 @@ Axes are written in brackets: D devices, n samples of one device, N_L labels, N_
 N samples in one mix, K steps, B batch, H x W x C image; ... is a sample of any shape.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -31,6 +33,8 @@ __all__ = [
     "State",
     "StepRule",
     "Tensors",
+    "TorchModule",
+    "Update",
     "Upload",
     "Weights",
 ]
@@ -130,12 +134,19 @@ class Seeds(NamedTuple):
     labels: NDArray[np.int32]  # [N_S, N]
 
 
-class SeedSet(NamedTuple):
-    """Samples that the server trains its student on."""
+@dataclass(frozen=True, eq=False)
+class SeedSet:
+    """Samples that the server trains its student on, made when they are asked for."""
 
-    inputs: Inputs  # [n, ...], as a model is fed them, or as stored
     targets: NDArray[np.float32]  # [n, N_L], label distributions
-    distinct_groups: int  # groups that inverse-Mixup found, before any was used again
+    make: Callable[[NDArray[np.integer]], Inputs]
+    """Takes the numbers of samples; returns them as a model is fed them, or as stored."""
+    distinct_groups: int = 0  # groups that inverse-Mixup found, before any was used again
+
+    @cached_property
+    def inputs(self) -> Inputs:
+        """All of them, [n, ...]."""
+        return self.make(np.arange(len(self.targets)))
 
 
 class Local(NamedTuple):
@@ -196,7 +207,12 @@ class Dimensions:
     seed_shape: tuple[int, ...]
     """The shape of a seed sample as it is uploaded."""
 
-    @property
+    @cached_property
+    def weight_sizes(self) -> tuple[int, ...]:
+        """How many weights each array has."""
+        return tuple(math.prod(shape) for shape in self.weight_shapes)
+
+    @cached_property
     def num_weights(self) -> int:
         """N_mod, counted from the model."""
-        return sum(int(np.prod(shape)) for shape in self.weight_shapes)
+        return sum(self.weight_sizes)

@@ -20,7 +20,7 @@ from mix2fld.deploy.local_trial import node_config, write_device_files
 from mix2fld.deploy.server_app import serve
 from mix2fld.deploy.settings import Settings, read_settings
 from mix2fld.deploy.store import Store
-from mix2fld.link import Direction, Memoryless
+from mix2fld.link import Direction, IdealLink, Memoryless
 from mix2fld.round.device_turn import receive, settle
 from mix2fld.round.state import RunState
 from mix2fld.runs.checkpoint import load_checkpoint
@@ -66,10 +66,14 @@ def run_in_process(
 
 
 class ReplayLink(Memoryless):
-    """Delivers to and from the devices that a recorded run delivered to and from."""
+    """Delivers to and from the devices that a recorded run delivered to and from.
+
+    Like the server of a deployment it expects that everything arrives.
+    """
 
     slot_seconds = 0.0
     max_slots = 1
+    forecast = IdealLink().forecast
 
     def __init__(self, rounds: list[dict[str, Any]]) -> None:
         self._records = {
@@ -173,7 +177,8 @@ class Known(NamedTuple):
 
 def comparable(info: dict[str, Any], known: Known) -> dict[str, Any]:
     """A round without what only a simulator knows; seconds are stated there and measured here."""
-    kept = {name: value for name, value in info.items() if name not in {"seconds", "slots"}}
+    timed = {"seconds", "slots", "slowest", "joules"}
+    kept = {name: value for name, value in info.items() if name not in timed}
     accuracies = enumerate(info["accuracy"]["devices"])
     kept["accuracy"] = {
         "devices": [accuracy for device, accuracy in accuracies if device not in known.unheard],

@@ -158,6 +158,19 @@ def test_a_node_with_other_defaults_refuses(tmp_path: Path) -> None:
     assert rounds_of(path)[0]["uploads"]["devices"] == [0, 1, 3]
 
 
+def test_a_node_with_another_seed_refuses(tmp_path: Path) -> None:
+    """Its codec would draw another rotation than the server's."""
+
+    def client(message: Message, context: Context) -> Message:
+        if context.node_id == 102:
+            context.run_config = {**context.run_config, "seed": 5}
+        return app(message, context)
+
+    path = run_in_process(tmp_path, deployed_config(tmp_path, protocols="murmur", rounds=1), client)
+    assert "device 2 refused: it says: the settings of this node" in diary(path)
+    assert rounds_of(path)[0]["uploads"]["devices"] == [0, 1, 3]
+
+
 def test_a_node_of_another_version_says_so(tmp_path: Path) -> None:
     def client(message: Message, context: Context) -> Message:
         (record,) = message.content.config_records.values()

@@ -57,6 +57,7 @@ def test_settings_survive_the_way_through_flower() -> None:
         seed=7,
         devices=4,
         mixing_ratio=(0.2, 0.3),
+        value_range=(-1.5, 3.0),
         dataset="/a path/it's.npz",
         stop_when_converged=True,
         learning_rate=1e-3,

@@ -261,6 +261,21 @@ def test_a_memory_survives_losses_and_a_restart_of_the_server(
     assert_same_as_engine(path, tmp_path, tmp_path / "engine")
 
 
+@pytest.mark.parametrize("name", ["topk", "sign", "eden", "murmur"])
+def test_updates_survive_losses_and_a_device_that_was_away(tmp_path: Path, name: str) -> None:
+    """Lost uploads, a lost download, a skipped round: bit for bit as in the simulator."""
+    few = {"bits_per_weight": 0.05, "upload_every": 2} if name == "eden" else {}
+    config = deployed_config(tmp_path, protocols=name, rounds=4, participants=3, **few)
+    faults = {0: "2:fails", 1: "1:fails 4:fails"}
+    listener = Listener(faulty_app.client)
+    path = run_in_process(tmp_path, config, listener, faults)
+    infos = rounds_of(path)
+    assert sum(info["uploads"]["attempted"] - info["uploads"]["delivered"] for info in infos) >= 1
+    rooms = {order.room for order in listener.orders}
+    assert rooms == ({8 * 1106} if name == "murmur" else {None})
+    assert_same_as_engine(path, tmp_path, tmp_path / "engine")
+
+
 @pytest.mark.parametrize(
     ("fault", "words"),
     [

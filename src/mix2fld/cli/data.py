@@ -2,11 +2,22 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import tyro
 
 from mix2fld.config import Config, DataConfig
 from mix2fld.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from mix2fld.types import Dataset
+
+_MOST_NAMES = 20
 
 
 @dataclass(frozen=True)
@@ -26,7 +37,7 @@ class DataGet:
     """Download datasets, verify them and store them in the cache."""
 
     names: tyro.conf.Positional[tuple[str, ...]]
-    """Datasets to download: mnist, fashion-mnist, cifar10, cifar100."""
+    """Datasets to download: mnist, fashion-mnist, cifar10, cifar100, smartwatch."""
     data_folder: Path | None = None
     """Folder that already holds the files; nothing is downloaded then."""
 
@@ -63,7 +74,7 @@ def data_list(json: bool = False) -> None:
     from mix2fld.cli.console import PipedConsole
 
     table = Table(title="Datasets")
-    for heading in ("name", "image", "labels", "training", "test", "cached"):
+    for heading in ("name", "sample", "labels", "training", "test", "cached"):
         table.add_column(heading, justify="left" if heading == "name" else "right")
     for info in DATASETS.values():
         shape = " x ".join(map(str, info.sample_shape))
@@ -83,6 +94,7 @@ def _print_json() -> None:
     rows = {
         info.name: {
             "sample_shape": info.sample_shape,
+            "dtype": info.dtype,
             "num_labels": info.num_labels,
             "train_count": info.train_count,
             "test_count": info.test_count,
@@ -119,7 +131,7 @@ def data_get(names: tuple[str, ...], data_folder: Path | None = None) -> None:
         kept = f"in {cache_file(name)}" if cached(name) else "not cached: not writable"
         train, test = len(dataset.train_labels), len(dataset.test_labels)
         PipedConsole(soft_wrap=True, highlight=False).print(
-            f"{name}: {train:,} training and {test:,} test images, {kept}", markup=False
+            f"{name}: {train:,} training and {test:,} test samples, {kept}", markup=False
         )
     if faults:
         raise InputError("\n".join(faults))
@@ -143,6 +155,8 @@ def data_show(data: DataConfig, seed: int = 0, out: Path | None = None) -> None:
     counts = label_counts(labels, parts, num_labels)
     PipedConsole().print(label_table(counts))
     console = PipedConsole(soft_wrap=True, highlight=False)
+    for line in _described(dataset, parts):
+        console.print(line, markup=False)
     try:
         check_labels_covered(labels, parts, num_labels)
     except InputError as error:
@@ -151,3 +165,30 @@ def data_show(data: DataConfig, seed: int = 0, out: Path | None = None) -> None:
         with writing("out", out):
             draw_label_map(counts, out)
         console.print(f"saved {out}", markup=False)
+
+
+def _described(dataset: "Dataset", parts: "list[NDArray[np.integer]]") -> list[str]:
+    """What samples are, and the names behind the numbers of labels and devices."""
+    samples = dataset.samples
+    lines = [f"samples: {samples}; {len(dataset.test_labels):,} to test with"]
+    if samples.mean:
+        lines.append(f"mean of each channel: {_listed(samples.mean)}; std: {_listed(samples.std)}")
+    if dataset.label_names:
+        names = [f"{label} {name}" for label, name in enumerate(dataset.label_names)]
+        lines.append(f"labels: {', '.join(names[:_MOST_NAMES])}{_more(names)}")
+    if dataset.train_sources is not None:
+        sources = [set(dataset.train_sources[part].tolist()) for part in parts]
+        alone = [sorted(held)[0] for held in sources if len(held) == 1]
+        if len(alone) == len(parts):
+            known = dict(enumerate(dataset.source_names))
+            names = [f"{device} {known.get(one, one)}" for device, one in enumerate(alone)]
+            lines.append(f"devices: {', '.join(names[:_MOST_NAMES])}{_more(names)}")
+    return lines
+
+
+def _listed(numbers: tuple[float, ...]) -> str:
+    return ", ".join(f"{number:.4g}" for number in numbers[:_MOST_NAMES]) + _more(numbers)
+
+
+def _more(items: "Sequence[object]") -> str:
+    return f", ... ({len(items)} in total)" if len(items) > _MOST_NAMES else ""

@@ -12,9 +12,11 @@ from mix2fld.data.partition import (
     device_parts,
     label_counts,
     partition,
+    sample_counts,
     test_subset,
 )
 from mix2fld.data.sources import dataset_sizes, fingerprint, load_dataset
+from mix2fld.data.tables import dataset_from_table
 
 __all__ = [
     "DATASETS",
@@ -25,11 +27,13 @@ __all__ = [
     "cache_folder",
     "cached",
     "check_labels_covered",
+    "dataset_from_table",
     "dataset_sizes",
     "device_parts",
     "fingerprint",
     "label_counts",
     "load_dataset",
     "partition",
+    "sample_counts",
     "test_subset",
 ]

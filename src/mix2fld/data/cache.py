@@ -63,7 +63,7 @@ def read_cache(info: DatasetInfo, console: "Console | None" = None) -> "Arrays |
     if not path.is_file():
         return None
     try:
-        arrays = Arrays(*(read_npz(path, *_names(name)) for name in Arrays._fields))
+        arrays = Arrays(*(read_npz(path, *_names(name)) for name in _fields(info)))
         verify(info, arrays)
     except PermissionError as error:
         print_line(console, f"{info.name}: the cache cannot be read ({one_line(error)})")
@@ -86,7 +86,7 @@ def write_cache(info: DatasetInfo, arrays: "Arrays", console: "Console | None" =
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         try:
             with own_name.open("xb") as stream:
-                np.savez(stream, **arrays._asdict())
+                np.savez(stream, **{name: getattr(arrays, name) for name in _fields(info)})
                 stream.flush()
                 os.fsync(stream.fileno())
             own_name.replace(path)
@@ -96,6 +96,13 @@ def write_cache(info: DatasetInfo, arrays: "Arrays", console: "Console | None" =
         print_line(console, f"{info.name}: not cached, {path.parent} is not writable ({error})")
     else:
         print_line(console, f"{info.name}: verified and cached in {path}")
+
+
+def _fields(info: DatasetInfo) -> list[str]:
+    """The arrays that a dataset has."""
+    from mix2fld.data.readers import Arrays
+
+    return [name for name in Arrays._fields if name != "train_sources" or info.source_names]
 
 
 def _names(field: str) -> tuple[str, str]:

@@ -18,6 +18,7 @@ LayoutName = Literal[
     "cifar10-pickle",
     "cifar100-binary",
     "cifar100-pickle",
+    "watch-npy",
 ]
 
 
@@ -48,18 +49,23 @@ class DatasetInfo:
     """What is known about a dataset before it is loaded."""
 
     name: str
-    sample_shape: tuple[int, int, int]  # H, W, C
+    sample_shape: tuple[int, ...]  # H, W, C of images; length and channels of windows
     num_labels: int
     train_count: int
     test_count: int
-    checksums: tuple[str, str, str, str] | None
-    """SHA-256 of train images [n, H, W, C], train labels [n], test images, test labels; uint8."""
+    checksums: tuple[str, ...] | None
+    """SHA-256 of train inputs, train labels, test inputs, test labels; sources, if there are."""
     folders: tuple[Place, ...]
     """Where to look below the user's ``data_folder``."""
     places: tuple[Place, ...]
     """Where to look otherwise, in this order."""
     file_md5s: Mapping[str, str] = field(default_factory=dict)
     """Published MD5 of single files, checked when such a file is read."""
+    dtype: str = "uint8"
+    """Of the inputs; float32 ones are standardised when they are loaded."""
+    label_names: tuple[str, ...] = ()
+    source_names: tuple[str, ...] = ()
+    """Who recorded the training samples, if that is known."""
 
 
 _MNIST = DatasetInfo(
@@ -213,8 +219,33 @@ _CIFAR100 = DatasetInfo(
     },
 )
 
+# Accelerometer and gyroscope of a smartwatch at 50 Hz, while 10 people did 7 shoulder exercises
+# with each arm: 140 recordings of 20 repetitions, 19 to 52 s long (arXiv:1802.01489). A window of
+# 100 steps, 2 s, holds about one repetition (1.7 s on average); windows overlap by half. To train
+# with, odd persons wear the watch on the right arm and even ones on the left; tested on the other
+# arm of everyone, so that no recording is on both sides.
+_SMARTWATCH = DatasetInfo(
+    name="smartwatch",
+    sample_shape=(100, 6),
+    num_labels=7,
+    train_count=2337,
+    test_count=2340,
+    checksums=(
+        "fcbdf15542df3df72841dec7991dd4a604c19534617b66dd2f1021b4ef182737",
+        "3124ec55094a6bba190695313843f3e71ccb8c2d67f0fb83779392cfdac504db",
+        "55b0a4c71f5024ad311fce8990fa23e01f26e6d80fdc13a2a1eb337ef2c55358",
+        "0da43baa51163a1e5c593933d135a82c302e29b28712eedcb04e6ba3d21ff122",
+        "2a059334bd1728741989d6118bc9b554c28be576f4c2eaffaee823b35586d713",
+    ),
+    folders=(Place("folder", ".", "watch-npy"),),
+    places=(Place("pip", "seglearn==1.2.5", "watch-npy", inside="seglearn/data/"),),
+    dtype="float32",
+    label_names=("PEN", "ABD", "FEL", "IR", "ER", "TRAP", "ROW"),
+    source_names=tuple(f"person {number}" for number in range(1, 11)),
+)
+
 DATASETS: dict[str, DatasetInfo] = {
-    info.name: info for info in (_MNIST, _FASHION_MNIST, _CIFAR10, _CIFAR100)
+    info.name: info for info in (_MNIST, _FASHION_MNIST, _CIFAR10, _CIFAR100, _SMARTWATCH)
 }
 
 
@@ -222,7 +253,7 @@ def dataset_info(name: str) -> DatasetInfo:
     """Return the row of a dataset; an unknown name raises ``InputError``."""
     if name not in DATASETS:
         raise InputError(
-            f"dataset = {name!r}: no such dataset, and not a file that ends in .npz; "
-            f"{did_you_mean(name, DATASETS)}"
+            f"dataset = {name!r}: no such dataset, and not a file that ends in .npz, .csv, "
+            f".parquet or .feather; {did_you_mean(name, DATASETS)}"
         )
     return DATASETS[name]

@@ -49,7 +49,7 @@ def read_device_file(path: Path, samples: SampleFormat, num_labels: int) -> Data
         run = {"value_range": (samples.low, samples.high), "mean": samples.mean, "std": samples.std}
         for name, numbers in run.items():
             stated = arrays.setdefault(name, np.array(numbers))
-            if not np.array_equal(stated.astype(np.float32), np.array(numbers, np.float32)):
+            if not _same_numbers(stated, numbers):
                 raise InputError(
                     f"dataset = {path}: {name} is {stated.tolist()}; this run has {list(numbers)}"
                 )
@@ -59,6 +59,11 @@ def read_device_file(path: Path, samples: SampleFormat, num_labels: int) -> Data
             f"dataset = {path}: samples are {dataset.samples.dtype}; this run has {samples.dtype}"
         )
     return dataset
+
+
+def _same_numbers(stated: NDArray[Any], numbers: tuple[float, ...]) -> bool:
+    """Whether they are the same to the precision of float32."""
+    return stated.shape == (len(numbers),) and np.allclose(stated, numbers, rtol=1e-6, atol=0)
 
 
 def _arrays(path: Path) -> dict[str, NDArray[Any]]:

@@ -13,10 +13,12 @@ from mix2fld.streams import stream
 if TYPE_CHECKING:
     from mix2fld.types import Dataset, Inputs
 
+AT_ONCE = 100
+"""Devices whose samples are drawn or counted in one go."""
 Labels = NDArray[np.integer]
-Indices = NDArray[np.int64]
-Partition = Callable[[list[Indices], DataConfig, np.random.Generator], list[Indices]]
-"""Takes the sample indices of each label; returns those of each device."""
+Indices = NDArray[np.integer]
+Partition = Callable[[list[Indices], DataConfig, np.random.Generator], Sequence[Indices]]
+"""Takes the sample indices of each label, or of each source; returns those of each device."""
 
 
 def device_parts(dataset: "Dataset", config: Config, *, every_label: bool = True) -> list[Indices]:
@@ -25,7 +27,8 @@ def device_parts(dataset: "Dataset", config: Config, *, every_label: bool = True
     Raises ``InputError`` if no device holds some label, unless ``every_label`` is false.
     """
     labels, num_labels = dataset.train_labels, dataset.num_labels
-    parts = partition(labels, config.data, num_labels, stream(config.seed[0], "partition"))
+    rng = stream(config.seed[0], "partition")
+    parts = partition(labels, config.data, num_labels, rng, dataset.train_sources)
     if every_label:
         check_labels_covered(labels, parts, num_labels)
     return parts
@@ -38,31 +41,65 @@ def test_subset(dataset: "Dataset", config: DataConfig) -> "tuple[Inputs, NDArra
 
 
 def partition(
-    labels: Labels, config: DataConfig, num_labels: int, rng: np.random.Generator
+    labels: Labels,
+    config: DataConfig,
+    num_labels: int,
+    rng: np.random.Generator,
+    sources: Labels | None = None,
 ) -> list[Indices]:
     """Sample indices of each device, in random order, from the ``labels`` [n] of all samples.
 
     Devices share no sample unless ``config.reuse_samples``; no device holds a sample twice.
+    ``sources`` [n] says who recorded each sample, for the partitions in ``OF_SOURCES``.
     """
     if config.partition not in PARTITIONS:
         raise InputError(
             f"partition = {config.partition!r}: no such partition; "
             f"{did_you_mean(config.partition, PARTITIONS)}"
         )
-    _check_total(len(labels), config)
-    by_label = [np.flatnonzero(labels == label) for label in range(num_labels)]
-    parts = PARTITIONS[config.partition](by_label, config, rng)
-    return [rng.permutation(part) for part in parts]
+    if config.partition in OF_SOURCES:
+        groups = _by_source(sources, config)
+    else:
+        needed = config.samples_per_device * (1 if config.reuse_samples else config.devices)
+        _check_total(len(labels), config, needed)
+        groups = [np.flatnonzero(labels == label) for label in range(num_labels)]
+    parts = PARTITIONS[config.partition](groups, config, rng)
+    return [rng.permutation(np.asarray(part, np.int32)) for part in parts]
+
+
+def sample_counts(
+    by_label: list[Indices], config: DataConfig, rng: np.random.Generator, least: int = 1
+) -> NDArray[np.int64]:
+    """Samples of each device [D]: all the same, or drawn with ``samples_spread``."""
+    if not config.samples_spread:
+        return np.full(config.devices, config.samples_per_device, np.int64)
+    factors = np.exp(config.samples_spread * rng.standard_normal(config.devices))
+    available = int(_sizes(by_label).sum())
+    drawn = np.clip(np.rint(config.samples_per_device * factors), least, available)
+    counts: NDArray[np.int64] = drawn.astype(np.int64)
+    _check_total(available, config, int(counts.max() if config.reuse_samples else counts.sum()))
+    return counts
 
 
 def label_counts(labels: Labels, parts: Sequence[Indices], num_labels: int) -> NDArray[np.int64]:
     """Number of samples of each label on each device, [D, N_L]."""
-    return np.stack([np.bincount(labels[part], minlength=num_labels) for part in parts])
+    counts = np.zeros((len(parts), num_labels), np.int64)
+    for first in range(0, len(parts), AT_ONCE):
+        some = parts[first : first + AT_ONCE]
+        owners = np.repeat(np.arange(len(some)), [len(part) for part in some])
+        cells = owners * num_labels + labels[np.concatenate(some)]
+        found = np.bincount(cells, minlength=len(some) * num_labels)
+        counts[first : first + AT_ONCE] = found.reshape(len(some), num_labels)
+    return counts
 
 
 def check_labels_covered(labels: Labels, parts: Sequence[Indices], num_labels: int) -> None:
     """Raise ``InputError`` if no device holds a sample of some label."""
-    missing = np.flatnonzero(label_counts(labels, parts, num_labels).sum(axis=0) == 0)
+    missing = np.arange(num_labels)
+    for part in parts:
+        missing = np.setdiff1d(missing, labels[part])
+        if not len(missing):
+            break
     if len(missing):
         plural = "s" if len(missing) > 1 else ""
         raise InputError(
@@ -73,8 +110,8 @@ def check_labels_covered(labels: Labels, parts: Sequence[Indices], num_labels: i
 
 def _iid(by_label: list[Indices], config: DataConfig, rng: np.random.Generator) -> list[Indices]:
     """Every label equally often on each device; the remainder goes to random labels."""
-    room = np.full(len(by_label), config.samples_per_device)
-    counts = [_level(config.samples_per_device, room, rng) for _ in range(config.devices)]
+    totals = sample_counts(by_label, config, rng).tolist()
+    counts = [_level(total, np.full(len(by_label), total), rng) for total in totals]
     return _assign(np.stack(counts), by_label, config, rng)
 
 
@@ -88,18 +125,19 @@ def _non_iid(
         raise InputError(
             f"rare_labels = {config.rare_labels}: must be below the number of labels, {num_labels}"
         )
-    rest = config.samples_per_device - config.rare_labels * config.rare_samples
-    if rest < common_labels:
-        least = config.rare_labels * config.rare_samples + common_labels
+    rare = config.rare_labels * config.rare_samples
+    least = rare + common_labels
+    if config.samples_per_device < least:
         raise InputError(
             f"samples_per_device = {config.samples_per_device}: must be at least {least} for "
             f"rare_labels = {config.rare_labels} with rare_samples = {config.rare_samples} and one "
             f"sample of each of the other {common_labels} labels"
         )
+    totals = sample_counts(by_label, config, rng, least).tolist()
     counts = np.full((config.devices, num_labels), config.rare_samples)
-    for row in counts:
+    for row, total in zip(counts, totals, strict=True):
         common = rng.permutation(num_labels)[config.rare_labels :]
-        row[common] = _level(rest, np.full(common_labels, rest), rng)
+        row[common] = _level(total - rare, np.full(common_labels, total - rare), rng)
     return _assign(counts, by_label, config, rng)
 
 
@@ -107,12 +145,12 @@ def _dirichlet(
     by_label: list[Indices], config: DataConfig, rng: np.random.Generator
 ) -> list[Indices]:
     """Label proportions of each device from Dir(alpha), limited by the samples that remain."""
-    available = _sizes(by_label)
+    available, totals = _sizes(by_label), sample_counts(by_label, config, rng).tolist()
     alpha = np.full(len(by_label), config.dirichlet_alpha)
     counts = np.zeros((config.devices, len(by_label)), dtype=np.int64)
     remaining = available.copy()
-    for row in counts:
-        row[:] = _draw_within(remaining, config.samples_per_device, rng.dirichlet(alpha), rng)
+    for row, total in zip(counts, totals, strict=True):
+        row[:] = _draw_within(remaining, total, rng.dirichlet(alpha), rng)
         if not config.reuse_samples:
             remaining -= row
     return _assign(counts, by_label, config, rng)
@@ -121,6 +159,11 @@ def _dirichlet(
 def _shards(by_label: list[Indices], config: DataConfig, rng: np.random.Generator) -> list[Indices]:
     """Samples sorted by label and cut into shards of equal size, a few for each device."""
     per_device = config.shards_per_device
+    if config.samples_spread:
+        raise InputError(
+            f"samples_spread = {config.samples_spread:g}: shards are of equal size; use 0, or "
+            "another partition"
+        )
     shard_size, remainder = divmod(config.samples_per_device, per_device)
     if remainder:
         raise InputError(
@@ -143,13 +186,40 @@ def _shards(by_label: list[Indices], config: DataConfig, rng: np.random.Generato
     return [shards[row].ravel() for row in rows]
 
 
+def _one_source_each(
+    by_source: list[Indices], config: DataConfig, rng: np.random.Generator
+) -> list[Indices]:
+    """All samples of a source on one device; if there are fewer devices, sources are drawn."""
+    if config.devices > len(by_source):
+        raise InputError(
+            f"devices = {config.devices}: the dataset has {len(by_source)} sources, and partition "
+            f"{config.partition} makes a device of each; must be at most {len(by_source)}"
+        )
+    if config.devices == len(by_source):
+        return by_source
+    chosen = rng.choice(len(by_source), config.devices, replace=False)
+    return [by_source[source] for source in sorted(chosen.tolist())]
+
+
 PARTITIONS: dict[str, Partition] = {
     "iid": _iid,
     "non-iid": _non_iid,
     "dirichlet": _dirichlet,
     "shards": _shards,
+    "by-source": _one_source_each,
 }
 """Every partition; the names are the values of ``DataConfig.partition``."""
+OF_SOURCES = {"by-source"}
+"""Partitions that take the sample indices of each source in place of those of each label."""
+
+
+def _by_source(sources: Labels | None, config: DataConfig) -> list[Indices]:
+    if sources is None:
+        raise InputError(
+            f"partition = {config.partition}: the dataset does not say who recorded its samples; "
+            "a .npz file says it in train_sources, a table in its source_column"
+        )
+    return [np.flatnonzero(sources == source) for source in np.unique(sources)]
 
 
 def _sizes(by_label: list[Indices]) -> NDArray[np.int64]:
@@ -195,12 +265,8 @@ def _assign(
     """Random samples for each device, ``counts`` [D, N_L] of each label."""
     _check_each_label(counts, _sizes(by_label), config)
     if config.reuse_samples:
-        return [
-            np.concatenate(
-                [rng.choice(pool, n, replace=False) for pool, n in zip(by_label, row, strict=True)]
-            )
-            for row in counts
-        ]
+        chunks = np.split(counts, range(AT_ONCE, len(counts), AT_ONCE))
+        return [part for chunk in chunks for part in _draw_shared(chunk, by_label, rng)]
     piles = [
         np.split(rng.permutation(pool), np.cumsum(column))[:-1]
         for pool, column in zip(by_label, counts.T, strict=True)
@@ -208,8 +274,37 @@ def _assign(
     return [np.concatenate(pile) for pile in zip(*piles, strict=True)]
 
 
-def _check_total(available: int, config: DataConfig) -> None:
-    needed = config.samples_per_device * (1 if config.reuse_samples else config.devices)
+def _draw_shared(
+    counts: NDArray[np.int64], by_label: list[Indices], rng: np.random.Generator
+) -> list[Indices]:
+    """Samples for a few devices, each drawn without regard to the others."""
+    ends = np.cumsum(counts).reshape(counts.shape)  # of each device's samples of each label
+    samples = np.empty(ends[-1, -1], np.int32)
+    for label, pool in enumerate(by_label):
+        count = counts[:, label]
+        before = np.repeat(ends[:, label] - np.cumsum(count), count)
+        samples[before + np.arange(len(before))] = pool[_draw_distinct(count, len(pool), rng)]
+    return np.split(samples, ends[:-1, -1])
+
+
+def _draw_distinct(
+    counts: NDArray[np.int64], size: int, rng: np.random.Generator
+) -> NDArray[np.int64]:
+    """``counts[d]`` numbers below ``size`` for each device d, distinct within the device."""
+    if 2 * counts.max() > size:
+        return np.concatenate([rng.permutation(size)[:count] for count in counts])
+    first = np.repeat(np.arange(len(counts)) * size, counts)
+    drawn, places = rng.integers(size, size=len(first)), np.arange(len(first))
+    taken = np.empty(len(counts) * size, np.int64)
+    while True:
+        taken[first + drawn] = places  # of several equal ones the last stays
+        again = taken[first + drawn] != places
+        if not again.any():
+            return drawn
+        drawn[again] = rng.integers(size, size=int(again.sum()))
+
+
+def _check_total(available: int, config: DataConfig, needed: int) -> None:
     if needed > available:
         raise InputError(
             f"samples_per_device = {config.samples_per_device}: {_demand(config)} {needed:,} "

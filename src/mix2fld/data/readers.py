@@ -8,13 +8,14 @@ import io
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mix2fld.data.catalogue import DatasetInfo, LayoutName
-from mix2fld.data.unpickle import array_of, load_plain_pickle
+from mix2fld.data.unpickle import array_of, load_plain_npy, load_plain_pickle
+from mix2fld.data.windows import cut_windows
 
 Bytes = NDArray[np.uint8]
 
@@ -30,10 +31,11 @@ class MissingFileError(PlaceError):
 class Arrays(NamedTuple):
     """A dataset in the form that its checksums refer to."""
 
-    train_inputs: Bytes  # [n, H, W, C]
+    train_inputs: NDArray[Any]  # [n, ...]
     train_labels: Bytes  # [n]
-    test_inputs: Bytes  # [m, H, W, C]
+    test_inputs: NDArray[Any]  # [m, ...]
     test_labels: Bytes  # [m]
+    train_sources: Bytes = np.zeros(0, np.uint8)  # [n], or empty
 
 
 @dataclass(frozen=True)
@@ -62,12 +64,22 @@ def decode(layout: LayoutName, files: Mapping[str, bytes], info: DatasetInfo) ->
 
 def verify(info: DatasetInfo, arrays: Arrays) -> None:
     """Raise ``PlaceError`` unless these are the arrays that the catalogue describes."""
-    counts = (info.train_count, info.train_count, info.test_count, info.test_count)
-    for index, (name, array) in enumerate(arrays._asdict().items()):
-        shape = (counts[index], *info.sample_shape) if name.endswith("inputs") else (counts[index],)
-        if array.dtype != np.uint8 or array.shape != shape:
-            raise PlaceError(f"{name} are {array.dtype} {array.shape}; must be uint8 {shape}")
-        if info.checksums and sha256_of(array) != info.checksums[index]:
+    sources = (info.train_count if info.source_names else 0,)
+    expected = {
+        "train_inputs": (info.train_count, *info.sample_shape),
+        "train_labels": (info.train_count,),
+        "test_inputs": (info.test_count, *info.sample_shape),
+        "test_labels": (info.test_count,),
+        "train_sources": sources,
+    }
+    for name, shape in expected.items():
+        array, kind = getattr(arrays, name), info.dtype if name.endswith("inputs") else "uint8"
+        if array.dtype != kind or array.shape != shape:
+            raise PlaceError(f"{name} are {array.dtype} {array.shape}; must be {kind} {shape}")
+    for (name, array), checksum in zip(
+        arrays._asdict().items(), info.checksums or (), strict=False
+    ):
+        if sha256_of(array) != checksum:
             raise PlaceError(f"{name} are not those of {info.name}: their SHA-256 differs")
     if not info.checksums:
         _verify_balance(info, arrays)
@@ -80,7 +92,7 @@ def _verify_balance(info: DatasetInfo, arrays: Arrays) -> None:
             raise PlaceError(f"{name}_labels are not those of {info.name}: they are not balanced")
 
 
-def sha256_of(array: Bytes) -> str:
+def sha256_of(array: NDArray[Any]) -> str:
     """SHA-256 of ``array.tobytes()``."""
     return hashlib.sha256(np.ascontiguousarray(array).data).hexdigest()
 
@@ -248,6 +260,33 @@ class _Cifar:
         return Arrays(*arrays)
 
 
+# --- Smartwatch: recordings of every person, exercise and arm, in a pickled dictionary -----------
+
+_WATCH_FILE, _WATCH_STRIDE, _RIGHT = "watch_dataset.npy", 50, 1.0
+
+
+def _watch_sizes(info: DatasetInfo) -> dict[str, int]:
+    del info
+    return {_WATCH_FILE: 1 << 25}
+
+
+def _decode_watch(files: Mapping[str, bytes], info: DatasetInfo) -> Arrays:
+    """Windows of one arm of each person to train with, of the other arm to test with.
+
+    Half of the people wear the watch on the right arm, the others on the left one.
+    """
+    table = load_plain_npy(files[_WATCH_FILE])
+    series = [array_of(one, "f8") for one in table[b"X"]]
+    labels, people = (array_of(table[name], "i8") for name in (b"y", b"subject"))
+    worn = (array_of(table[b"side"], "f8") == _RIGHT) == (people % 2 == 1)
+    parts = []
+    for arm in (np.flatnonzero(worn), np.flatnonzero(~worn)):
+        inputs, which = cut_windows([series[n] for n in arm], info.sample_shape[0], _WATCH_STRIDE)
+        parts.append((inputs, labels[arm][which].astype(np.uint8), people[arm][which] - 1))
+    (inputs, train_labels, sources), (tests, test_labels, _) = parts
+    return Arrays(inputs, train_labels, tests, test_labels, sources.astype(np.uint8))
+
+
 _BATCHES = tuple(f"data_batch_{batch}" for batch in range(1, 6))
 _CIFAR10_BINARY = _Cifar(tuple(f"{name}.bin" for name in _BATCHES), ("test_batch.bin",), b"")
 _CIFAR10_PICKLE = _Cifar(_BATCHES, ("test_batch",), b"labels")
@@ -262,5 +301,6 @@ LAYOUTS: dict[LayoutName, Layout] = {
     "cifar10-pickle": Layout(_CIFAR10_PICKLE.pickle_sizes, _CIFAR10_PICKLE.decode_pickle),
     "cifar100-binary": Layout(_CIFAR100_BINARY.sizes, _CIFAR100_BINARY.decode_binary),
     "cifar100-pickle": Layout(_CIFAR100_PICKLE.pickle_sizes, _CIFAR100_PICKLE.decode_pickle),
+    "watch-npy": Layout(_watch_sizes, _decode_watch),
 }
 """Every file layout; a new one is a row here and a name in the catalogue."""

@@ -6,14 +6,16 @@ of 1 to 16 bits, evenly spaced over the range, or in 32 bits as the float32 that
 Samples that inverse-Mixup generates are such floats and may lie outside the range of real ones.
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mix2fld.data.resolution import enlarge, pool
 from mix2fld.errors import InputError
-from mix2fld.types import Carried, Dimensions, Inputs, SampleFormat
+from mix2fld.types import Carried, Dataset, Dimensions, Inputs, SampleFormat
 
 PIXEL_MAX = 255
 """The stored uint8 that a model sees as 1."""
@@ -33,6 +35,41 @@ def standardise(
 ) -> NDArray[np.float32]:
     """Every channel, the last axis, with its mean subtracted and divided by its deviation."""
     return ((inputs.astype(np.float64) - np.array(mean)) / np.array(std)).astype(np.float32)
+
+
+def channel_statistics(
+    inputs: NDArray[Any], names: Sequence[str] = ()
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Mean and standard deviation of each channel, the last axis; none may be constant."""
+    values = inputs.reshape(-1, inputs.shape[-1]).astype(np.float64)
+    mean, std = values.mean(axis=0), values.std(axis=0)
+    constant = np.flatnonzero(values.min(axis=0) == values.max(axis=0))
+    if len(constant):
+        channel = int(constant[0])
+        name = names[channel] if names else f"channel {channel}"
+        raise InputError(
+            f"{name}: is {values[0, channel]:g} in every training sample and cannot be "
+            "standardised; leave it out, or set standardise = never"
+        )
+    return tuple(mean.tolist()), tuple(std.tolist())
+
+
+def standardised(dataset: Dataset) -> Dataset:
+    """The dataset with mean 0 and deviation 1 in every channel of its training samples."""
+    if dataset.samples.dtype != "float32" or dataset.mean:
+        raise InputError(
+            f"standardise = always: samples are {dataset.samples}; only float32 samples can be "
+            "standardised, and only once"
+        )
+    mean, std = channel_statistics(dataset.train_inputs)
+    return replace(
+        dataset,
+        train_inputs=standardise(dataset.train_inputs, mean, std),
+        test_inputs=standardise(dataset.test_inputs, mean, std),
+        value_range=None,
+        mean=mean,
+        std=std,
+    )
 
 
 def stored_unit(samples: SampleFormat) -> int:
@@ -118,3 +155,21 @@ class Coding:
 def coding_of(dims: Dimensions) -> Coding:
     """How the seeds of a run are carried."""
     return Coding(dims.samples, dims.seed_bits)
+
+
+def carry_seeds(values: NDArray[np.float64], dims: Dimensions) -> Carried:
+    """Samples or mixes in the units of storage as seeds carry them: pooled, then rounded."""
+    return coding_of(dims).carry(pool(values, dims.seed_shape))
+
+
+def seeds_as_fed(carried: Carried, dims: Dimensions) -> Inputs:
+    """Seeds as a model can be fed them: at the size of a sample."""
+    if dims.seed_shape == dims.samples.shape:
+        return coding_of(dims).as_fed(carried)
+    unit = stored_unit(dims.samples)
+    return (seeds_in_stored_units(carried, dims) / unit).astype(np.float32)
+
+
+def seeds_in_stored_units(carried: Carried, dims: Dimensions) -> NDArray[np.float64]:
+    """Seeds at the size of a sample, in the units in which distances are measured."""
+    return enlarge(coding_of(dims).in_stored_units(carried), dims.samples.shape)

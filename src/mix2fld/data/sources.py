@@ -12,6 +12,9 @@ from mix2fld.data.catalogue import DatasetInfo, Place, dataset_info
 from mix2fld.data.download_progress import print_line
 from mix2fld.errors import InputError
 
+TABLE_ENDINGS = (".csv", ".parquet", ".feather", ".arrow")
+"""Of files that hold a table, one row for each sample."""
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -30,31 +33,35 @@ def load_dataset(config: DataConfig, *, console: "Console | None" = None) -> "Da
     from mix2fld.types import Dataset
 
     if _is_path(config.dataset):
-        from mix2fld.data.own_file import read_own_file
-
-        path = expand_home(Path(config.dataset), "dataset")
-        return read_own_file(path)
+        return _read_file(config)
     info = dataset_info(config.dataset)
     arrays = _named_arrays(info, config.data_folder, console)
-    return Dataset(
+    dataset = Dataset(
         info.name,
         arrays.train_inputs,
         arrays.train_labels.astype(np.int32),
         arrays.test_inputs,
         arrays.test_labels.astype(np.int32),
         info.num_labels,
+        train_sources=arrays.train_sources.astype(np.int32) if info.source_names else None,
+        label_names=info.label_names,
+        source_names=info.source_names,
     )
+    return _prepared(dataset, config, measured=info.dtype == "float32")
 
 
 def dataset_sizes(config: DataConfig) -> "tuple[SampleFormat, int]":
-    """Return what samples are and the number of labels, without loading images known by name."""
+    """Return what samples are and the number of labels, without loading a dataset known by name.
+
+    The range of its float samples is known only once they are loaded.
+    """
     from mix2fld.types import SampleFormat
 
     if _is_path(config.dataset):
         dataset = load_dataset(config)
         return dataset.samples, dataset.num_labels
     info = dataset_info(config.dataset)
-    return SampleFormat(info.sample_shape), info.num_labels
+    return SampleFormat(info.sample_shape, info.dtype), info.num_labels
 
 
 @lru_cache(maxsize=1)
@@ -77,7 +84,29 @@ def fingerprint(dataset: "Dataset") -> str:
 
 
 def _is_path(dataset: str) -> bool:
-    return dataset.endswith(".npz") or "/" in dataset or "\\" in dataset
+    return dataset.endswith((".npz", *TABLE_ENDINGS)) or "/" in dataset or "\\" in dataset
+
+
+def _read_file(config: DataConfig) -> "Dataset":
+    path = expand_home(Path(config.dataset), "dataset")
+    if path.suffix in TABLE_ENDINGS:
+        from mix2fld.data.tables import read_table_file
+
+        return read_table_file(path, config)
+    from mix2fld.data.own_file import read_own_file
+
+    return _prepared(read_own_file(path), config)
+
+
+def _prepared(dataset: "Dataset", config: DataConfig, measured: bool = False) -> "Dataset":
+    """The dataset standardised and with the range as configured; ``measured``: auto does it."""
+    from mix2fld.data.samples import standardised
+
+    if config.standardise == "always" or (measured and config.standardise == "auto"):
+        dataset = standardised(dataset)
+    if config.value_range is not None:
+        dataset = replace(dataset, value_range=config.value_range)
+    return dataset
 
 
 def _named_arrays(

@@ -1,4 +1,4 @@
-"""Read the pickled dictionaries of CIFAR without executing anything."""
+"""Read pickled dictionaries of arrays without executing anything."""
 
 import io
 import pickle
@@ -6,6 +6,7 @@ import pickletools
 from typing import Any
 
 import numpy as np
+from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 
@@ -28,70 +29,114 @@ _STAND_INS = {
 }
 
 
-def _encoded(text: str, encoding: str) -> bytes:
-    if encoding not in ("latin1", "latin-1"):
-        raise pickle.UnpicklingError(f"bytes encoded as {encoding!r}")
-    return text.encode("latin-1")
-
-
 class _Unpickler(pickle.Unpickler):
+    def __init__(self, content: bytes) -> None:
+        super().__init__(io.BytesIO(content), encoding="bytes")
+        self._left = len(content)
+
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) == ("_codecs", "encode"):
-            return _encoded
+            return self._encoded
         if (module, name) not in _STAND_INS:
             raise pickle.UnpicklingError(f"the name {module}.{name} is not allowed")
         return _STAND_INS[module, name]
 
+    def _encoded(self, text: str, encoding: str) -> bytes:
+        """Bytes that were stored as text; all of them together are no longer than the file."""
+        self._left -= len(text)
+        if encoding not in ("latin1", "latin-1") or self._left < 0:
+            raise pickle.UnpicklingError(f"bytes encoded as {encoding!r}, or too many")
+        return text.encode("latin-1")
+
 
 # The operations that write a dictionary of arrays and plain lists, from Python 2 on.
+_TEXTS = {
+    *("SHORT_BINSTRING", "BINSTRING", "SHORT_BINBYTES", "BINBYTES", "SHORT_BINUNICODE"),
+    "BINUNICODE",
+}
 _OPCODES = {
     *("PROTO", "FRAME", "STOP", "MARK", "EMPTY_DICT", "EMPTY_LIST", "EMPTY_TUPLE", "SETITEM"),
     *("SETITEMS", "APPEND", "APPENDS", "TUPLE", "TUPLE1", "TUPLE2", "TUPLE3", "NONE", "NEWTRUE"),
-    *("NEWFALSE", "BININT", "BININT1", "BININT2", "LONG1", "SHORT_BINSTRING", "BINSTRING"),
-    *("SHORT_BINBYTES", "BINBYTES", "SHORT_BINUNICODE", "BINUNICODE", "BINPUT", "LONG_BINPUT"),
-    *("MEMOIZE", "BINGET", "LONG_BINGET", "GLOBAL", "STACK_GLOBAL", "REDUCE", "BUILD"),
+    *("NEWFALSE", "BININT", "BININT1", "BININT2", "LONG1", "BINPUT", "LONG_BINPUT", "MEMOIZE"),
+    *("BINGET", "LONG_BINGET", "GLOBAL", "STACK_GLOBAL", "REDUCE", "BUILD"),
+    *_TEXTS,
 }
-_MOST_TUPLES, _MOST_REPEATS = 64, 24
+_HARMLESS = {*_TEXTS, "GLOBAL", "STACK_GLOBAL", "REDUCE"}
+"""What they leave may repeat at will: nothing within it is looked at again."""
+_MOST_TUPLES, _MOST_REPEATS = 1024, 12
 
 
 def _reject_unsafe(content: bytes) -> None:
     """Reject what would exhaust memory or time, or crash the process.
 
-    Nested tuples are hashed without a depth limit, objects that repeat within each other are
-    traversed repeatedly, and the memo is as long as its highest index.
+    Nested tuples are hashed without a depth limit, tuples and lists that repeat within each other
+    are traversed repeatedly, and the memo is as long as its highest index.
     """
     tuples = repeats = 0
+    last, harmless = "", set[int]()
+    memo_size = 0
     for opcode, argument, _ in pickletools.genops(content):
-        if opcode.name not in _OPCODES:
-            raise pickle.UnpicklingError(f"the operation {opcode.name} is not allowed")
-        tuples += opcode.name.startswith("TUPLE")
-        repeats += opcode.name.endswith("GET")
-        far = opcode.name == "LONG_BINPUT" and (argument or 0) > len(content)
+        name = opcode.name
+        if name not in _OPCODES:
+            raise pickle.UnpicklingError(f"the operation {name} is not allowed")
+        if name in ("MEMOIZE", "BINPUT", "LONG_BINPUT"):
+            place = memo_size if name == "MEMOIZE" else int(argument or 0)
+            memo_size += 1
+            (harmless.add if last in _HARMLESS else harmless.discard)(place)
+        else:
+            last = name
+        tuples += name.startswith("TUPLE")
+        repeats += name.endswith("GET") and argument not in harmless
+        far = name == "LONG_BINPUT" and (argument or 0) > len(content)
         if far or tuples > _MOST_TUPLES or repeats > _MOST_REPEATS:
             raise pickle.UnpicklingError("it is not a plain dictionary")
 
 
-def load_plain_pickle(content: bytes) -> dict[bytes, Any]:
-    """Return the dictionary with keys as bytes and arrays inert until ``array_of`` reads them."""
+def _load(content: bytes) -> Any:
     try:
         _reject_unsafe(content)
-        loaded = _Unpickler(io.BytesIO(content), encoding="bytes").load()
+        return _Unpickler(content).load()
     except Exception as error:  # a damaged pickle can raise anything
         raise ValueError(f"not a pickle of plain arrays: {error}") from None
+
+
+def _as_dictionary(loaded: Any) -> dict[bytes, Any]:
     if not isinstance(loaded, dict):
         raise ValueError(f"a pickled {type(loaded).__name__}; must be a dictionary")
     return {key.encode() if isinstance(key, str) else key: value for key, value in loaded.items()}
 
 
-def array_of(pickled: Any) -> NDArray[np.uint8]:
-    """Return the uint8 array [rows, columns] that a stand-in describes."""
+def load_plain_pickle(content: bytes) -> dict[bytes, Any]:
+    """Return the dictionary with keys as bytes and arrays inert until ``array_of`` reads them."""
+    return _as_dictionary(_load(content))
+
+
+def load_plain_npy(content: bytes) -> dict[bytes, Any]:
+    """Return the dictionary that ``numpy.save`` wrote as an array of one object, likewise."""
+    stream = io.BytesIO(content)
+    if npy.read_magic(stream) != (1, 0):
+        raise ValueError("not a .npy file of format 1.0")
+    shape, _, kind = npy.read_array_header_1_0(stream)
+    loaded = _load(stream.read()) if kind == np.dtype(object) and shape == () else None
+    state = getattr(loaded, "state", None)
+    if not isinstance(state, tuple) or not isinstance(state[-1], list) or len(state[-1]) != 1:
+        raise ValueError("not a .npy file of one object")
+    return _as_dictionary(state[-1][0])
+
+
+def array_of(pickled: Any, kind: str = "u1") -> NDArray[Any]:
+    """Return the array of that kind, such as u1 (uint8) or f8, that a stand-in describes."""
     try:
-        _, shape, kind, column_major, content = pickled.state
-        code = kind.arguments[0]
-        rows, columns = shape
+        _, shape, stored, column_major, content = pickled.state
+        code, order = (_text(part) for part in (stored.arguments[0], stored.state[1]))
+        sizes = tuple(int(size) for size in shape)
     except (AttributeError, IndexError, TypeError, ValueError):
-        raise ValueError("an entry is not an array; must be uint8 [rows, columns]") from None
-    if code not in (b"u1", "u1") or not isinstance(content, bytes):
-        raise ValueError("an array is not of bytes; must be uint8")
-    flat = np.frombuffer(content, np.uint8)
-    return flat.reshape((rows, columns), order="F" if column_major else "C")
+        raise ValueError(f"an entry is not an array; must be of type {kind}") from None
+    if code != kind or order not in ("|", "<") or not isinstance(content, bytes):
+        raise ValueError(f"an array is of type {order}{code}; must be {kind}, little-endian")
+    flat = np.frombuffer(content, np.dtype(kind).newbyteorder("<"))
+    return flat.reshape(sizes, order="F" if column_major else "C")
+
+
+def _text(stored: Any) -> str:
+    return stored.decode("ascii") if isinstance(stored, bytes) else str(stored)

@@ -24,6 +24,7 @@ from mix2fld.protocol import get_protocol
 from mix2fld.round.checks import check_devices
 from mix2fld.round.device_turn import (
     SEEDS_DUE,
+    OwnSamples,
     local_draws,
     local_start,
     prepare_upload,
@@ -46,7 +47,7 @@ def train(order: TrainOrder, config: Config, data: Path, store: Store) -> Traine
     samples = _read_samples(data, order)
     task = make_task(config, samples.samples, order.num_labels)
     protocol = get_protocol(config.protocols[0])
-    wire, turn = Wire(protocol, task), Turn(task.seed, order.round, order.device)
+    wire, turn = Wire(protocol, task), Turn(task.seed, order.round, order.device, order.room)
     state = _begin(wire, task, order, own)
 
     targets = one_hot(samples.train_labels, order.num_labels)
@@ -61,7 +62,7 @@ def train(order: TrainOrder, config: Config, data: Path, store: Store) -> Traine
     local = local_result(learned.phases[0])
     check_devices(config, {order.device: local}, order.round)
 
-    own_samples = (samples.train_inputs, samples.train_labels)
+    own_samples = OwnSamples(len(targets), lambda: (samples.train_inputs, samples.train_labels))
     packet, after = prepare_upload(wire, state, local, own_samples, turn, config.seeding.lost_seeds)
     snapshots = learned.snapshots if order.watched else learned.snapshots[-1:]
     used = [model_in_use(training, state["weights"], weights) for _, weights in snapshots]

@@ -164,6 +164,7 @@ class FlowerFleet:
             last_turn=int(roster.last_turn[device]),
             watched=device == order.reference,
             download=order.last_download() if overheard else None,
+            room=order.rooms.get(device),
         )
 
     def _take(self, order: TrainOrder, reply: Any, waited: float) -> Answer:

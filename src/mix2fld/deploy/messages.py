@@ -62,6 +62,8 @@ class TrainOrder(Wire):
     catch_up: bool = False
     """The device said that it is behind: it continues from what is here, or from what it has."""
     download: bytes | None = None
+    room: Annotated[int, Field(ge=1)] | None = None
+    """Bits that the upload may take, if their number is automatic."""
 
     @property
     def samples(self) -> SampleFormat:

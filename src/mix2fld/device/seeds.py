@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mix2fld.config import SeedingConfig
-from mix2fld.data.samples import coding_of, mix
+from mix2fld.data.samples import carry_seeds, mix
 from mix2fld.errors import InputError
 from mix2fld.learning.task import Sizes
 from mix2fld.streams import stream
@@ -22,9 +22,9 @@ def raw_samples(
     """FLD: N_S of the device's samples as they are, each at most once."""
     count = sizes.dims.seed_samples
     if count > len(labels):
-        raise InputError(f"seed_samples = {count}: a device holds only {len(labels)} samples")
+        raise InputError(f"seed_samples = {count}: it holds only {len(labels)} samples")
     chosen = rng.choice(len(labels), size=count, replace=False)
-    carried = coding_of(sizes.dims).carry(inputs[chosen].astype(np.float64))
+    carried = carry_seeds(inputs[chosen].astype(np.float64), sizes.dims)
     return Seeds(inputs=carried, labels=labels[chosen, None])
 
 
@@ -34,7 +34,7 @@ def mixed_samples(
     """MixFLD and Mix2FLD: N_S mixes (Eq. 6), each of N samples with different labels."""
     config = sizes.config.seeding
     groups = draw_groups(rng, labels, config)
-    carried = coding_of(sizes.dims).carry(mix(inputs[groups], config.ratios))
+    carried = carry_seeds(mix(inputs[groups], config.ratios), sizes.dims)
     return Seeds(inputs=carried, labels=labels[groups])
 
 
@@ -47,26 +47,36 @@ def draw_groups(
     if held < size:
         raise InputError(
             f"mixing_ratio = {list(config.mixing_ratio)}: mixes {size} samples of different "
-            f"labels, but a device holds only {held} label(s)"
+            f"labels, but it holds only {held} label(s); choose another partition, or a protocol "
+            "that mixes nothing"
         )
-    return np.stack([_draw_group(rng, labels, size) for _ in range(config.seed_samples)])
+    free: dict[frozenset[int], NDArray[np.int64]] = {}
+    drawn = [_draw_group(rng, labels, size, free) for _ in range(config.seed_samples)]
+    return np.array(drawn, np.int64)
 
 
 def _draw_group(
-    rng: np.random.Generator, labels: NDArray[np.int32], size: int
-) -> NDArray[np.int64]:
-    """Indices of ``size`` samples with different labels.
+    rng: np.random.Generator,
+    labels: NDArray[np.int32],
+    size: int,
+    free: dict[frozenset[int], NDArray[np.int64]],
+) -> list[int]:
+    """Indices of ``size`` samples with different labels; ``free`` are those without some labels.
 
     After the first one the labels stand in increasing order, wrapping around, so that two devices
     that drew the same set of labels have cyclic shifts of each other (decision 16); for two
     samples this orders nothing.
     """
-    free = np.ones(len(labels), dtype=bool)
-    group = []
+    taken: dict[int, int] = {}  # label -> sample
     for _ in range(size):
-        candidates = np.flatnonzero(free)
-        group.append(int(candidates[rng.integers(len(candidates))]))
-        free &= labels != labels[group[-1]]
-    first = labels[group[0]]
-    modulus = int(labels.max()) + 1
-    return np.array(sorted(group, key=lambda i: (labels[i] - first) % modulus))
+        without = frozenset(taken)
+        if without not in free:
+            others = np.ones(len(labels), np.bool_)
+            for label in without:
+                others &= labels != label
+            free[without] = np.flatnonzero(others)
+        candidates = free[without]
+        sample = int(candidates[rng.integers(len(candidates))])
+        taken[int(labels[sample])] = sample
+    first, modulus = next(iter(taken)), int(labels.max()) + 1
+    return [taken[label] for label in sorted(taken, key=lambda label: (label - first) % modulus)]

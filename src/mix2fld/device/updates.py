@@ -49,6 +49,11 @@ class Updates(Uplink):
         """The codes of an update."""
         return self.codec or self.make_codec(UpdateConfig(), 0)
 
+    @property
+    def takes_room(self) -> bool:
+        """Whether the number of bits is automatic."""
+        return isinstance(self.payload, RotatedUpdate) and self.payload.fewer
+
     def configured(self, config: Config, dims: Dimensions) -> Self:
         """With the codec that the config gives an update of this model."""
         codec = self.make_codec(config.updates, dims.num_weights)

@@ -31,6 +31,11 @@ class Uplink(ABC):
 
     payload: Payload
 
+    @property
+    def takes_room(self) -> bool:
+        """Whether an upload can have more or fewer bits, as the server says."""
+        return False
+
     def configured(self, config: Config, dims: Dimensions) -> Self:
         """This uplink with what it takes from the config and the model; most take nothing."""
         del config, dims

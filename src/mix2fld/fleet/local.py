@@ -2,11 +2,15 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
-from mix2fld.data import device_parts, test_subset
+import numpy as np
+
+from mix2fld.data import device_parts, label_counts, test_subset
 from mix2fld.device.uplinks import Turn
 from mix2fld.errors import InputError
+from mix2fld.fleet.device_states import DeviceStates, StatesInMemory
 from mix2fld.learning.losses import one_hot
 from mix2fld.learning.stepper import TestSet, Watch, local_result, snapshot_steps
 from mix2fld.learning.training import model_in_use
@@ -14,6 +18,7 @@ from mix2fld.models.processor import usable_cores
 from mix2fld.round.checks import check_countable, check_devices
 from mix2fld.round.device_turn import (
     Own,
+    OwnSamples,
     local_draws,
     local_start,
     prepare_upload,
@@ -25,8 +30,17 @@ from mix2fld.round.fleet_interface import Accuracies, Delivered, Order, Outcome,
 from mix2fld.round.scenario import Scenario
 from mix2fld.types import Dataset, Samples, State, Tensors
 
-States = list[State]
-"""The state of each device; arrays are shared by devices that have the same."""
+CHECKED_TOGETHER = 100
+"""Devices whose seeds are made in advance, to see whether they can be used together."""
+States = Any
+"""What ``DeviceStates`` keeps; within a round, with the states of those who trained."""
+
+
+class Underway(NamedTuple):
+    """Devices between their local phase and the end of the round."""
+
+    before: Any
+    trained: Mapping[int, State]
 
 
 class Seen(NamedTuple):
@@ -47,33 +61,44 @@ class LocalFleet:
         stepper = scenario.task.stepper
         targets = one_hot(dataset.train_labels, dataset.num_labels)
         self._samples = stepper.hold(Samples(dataset.train_inputs, targets))
+        self._states: DeviceStates = StatesInMemory()
         self._tests = TestSet(stepper, *test_subset(dataset, scenario.config.data))
 
     def start(self) -> States:
         """Every device as its protocol's row begins it."""
         wire, task = self._scenario.wire, self._scenario.task
-        return [start_device(wire, task, device) for device in range(len(self.parts))]
+        alike = self._scenario.config.learning.initial_weights == "common"
+        return self._states.start(
+            len(self.parts), lambda device: start_device(wire, task, device), alike=alike
+        )
 
     def available(self) -> Sequence[int]:
         """All devices, always."""
         return range(len(self.parts))
 
-    def train(self, states: States, order: Order) -> tuple[States, Trained]:
+    def train(self, states: States, order: Order) -> tuple[Underway, Trained]:
         """The local phase of all devices that are asked, at once."""
         if not order.asked:
-            return states, Trained({}, Seen({}, order.reference, []), computing_seconds={})
+            nothing = Trained({}, Seen({}, order.reference, []), computing_seconds={})
+            return Underway(states, {}), nothing
         task, config = self._scenario.task, self._scenario.config
+        before = {device: self._states.read(states, device) for device in order.asked}
         places = {device: place for place, device in enumerate(order.asked)}
         watched = order.reference in places
         steps = snapshot_steps(config.learning.local_steps, config.curve_points)
         draws = [
-            self.parts[d][local_draws(task, order.round_number, d, len(self.parts[d]))].astype("i4")
+            np.asarray(
+                self.parts[d][local_draws(task, order.round_number, d, len(self.parts[d]))], "i4"
+            )
             for d in order.asked
         ]
-        turns = {device: Turn(task.seed, order.round_number, device) for device in order.asked}
+        turns = {
+            device: Turn(task.seed, order.round_number, device, order.rooms.get(device))
+            for device in order.asked
+        }
         training, labels = self._scenario.training, self._dataset.train_labels
         starts = [
-            local_start(task, training, states[d], labels[self.parts[d]], turn)
+            local_start(task, training, before[d], labels[self.parts[d]], turn)
             for d, turn in turns.items()
         ]
         started = time.perf_counter()
@@ -84,13 +109,14 @@ class LocalFleet:
         local = {d: local_result(learned.phases[place]) for d, place in places.items()}
         check_devices(config, local, order.round_number)
 
-        after, packets = list(states), {}
+        after, packets = {}, {}
         for device, result in local.items():
-            own, lost = self.own(device), config.seeding.lost_seeds
+            own = OwnSamples(len(self.parts[device]), partial(self.own, device))
+            lost, turn = config.seeding.lost_seeds, turns[device]
             packets[device], after[device] = prepare_upload(
-                self._scenario.wire, states[device], result, own, turns[device], lost
+                self._scenario.wire, before[device], result, own, turn, lost
             )
-        begun = {device: states[device]["weights"] for device in local}
+        begun = {device: state["weights"] for device, state in before.items()}
         used = {
             d: model_in_use(training, begun[d], result.weights)
             for d, result in local.items()
@@ -102,18 +128,19 @@ class LocalFleet:
         ]
         seen = Seen(used, order.reference, snapshots)
         share = min(1.0, usable_cores() / len(order.asked))
-        return after, Trained(packets, seen, dict.fromkeys(order.asked, seconds * share))
+        done = Trained(packets, seen, dict.fromkeys(order.asked, seconds * share))
+        return Underway(states, after), done
 
-    def deliver(self, states: States, outcome: Outcome) -> tuple[States, Delivered]:
+    def deliver(self, states: Underway, outcome: Outcome) -> tuple[States, Delivered]:
         """Settle the uploads; who receives the download takes it over."""
-        wire, after = self._scenario.wire, list(states)
-        received = None if outcome.download is None else wire.decode_download(outcome.download)
-        for device in outcome.asked:
-            after[device] = settle(states[device], device in outcome.uploaded)
-        if received is not None:
-            for device in outcome.receivers:
-                after[device] = receive(wire, after[device], received)
-        return after, Delivered(outcome.receivers)
+        wire, (before, trained) = self._scenario.wire, states
+        after = {d: settle(state, d in outcome.uploaded) for d, state in trained.items()}
+        if outcome.download is not None:
+            received = wire.decode_download(outcome.download)
+            for device in sorted(outcome.receivers):
+                own = after[device] if device in after else self._states.read(before, device)
+                after[device] = receive(wire, own, received)
+        return self._states.replaced(before, after), Delivered(outcome.receivers)
 
     def measure(self, observed: Seen, models: Sequence[Tensors]) -> Accuracies:
         """All accuracies of a round, in one go."""
@@ -136,7 +163,19 @@ class LocalFleet:
         return self._dataset.train_inputs[part], self._dataset.train_labels[part]
 
     def check_seeds(self) -> None:
-        """Raise ``InputError`` if the seeds of all devices together would not do."""
-        wire = self._scenario.wire
-        made = {d: wire.make_seeds(d, *self.own(d)) for d in range(len(self.parts))}
-        wire.prepare_seeds({device: seeds for device, seeds in made.items() if seeds is not None})
+        """Raise ``InputError`` if the seeds of all devices together would not do.
+
+        Of many devices, those with the fewest samples and the fewest labels make theirs.
+        """
+        wire, everyone = self._scenario.wire, range(len(self.parts))
+        if wire.seeding is None:
+            return
+        few = len(everyone) <= CHECKED_TOGETHER
+        made = {d: wire.make_seeds(d, *self.own(d)) for d in (everyone if few else self._poorest())}
+        if few:
+            wire.prepare_seeds({d: seeds for d, seeds in made.items() if seeds is not None})
+
+    def _poorest(self) -> set[int]:
+        data = self._dataset
+        counts = label_counts(data.train_labels, self.parts, data.num_labels)
+        return {int(counts.sum(axis=1).argmin()), int((counts > 0).sum(axis=1).argmin())}

@@ -5,6 +5,7 @@ from functools import cached_property
 
 from mix2fld import streams
 from mix2fld.config import Config, SeedingConfig
+from mix2fld.data.resolution import pooled_shape
 from mix2fld.learning.stepper import Stepper
 from mix2fld.types import Dimensions, SampleFormat, Tensors
 
@@ -22,7 +23,7 @@ def dimensions(
         samples=samples,
         seed_samples=config.seed_samples,
         seed_bits=config.seed_bits,
-        seed_shape=samples.shape,
+        seed_shape=pooled_shape(samples.shape, config.seed_pooling),
     )
 
 

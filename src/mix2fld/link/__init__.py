@@ -4,6 +4,7 @@ from mix2fld.link.budget import Budget, Direction, Forecast
 from mix2fld.link.channels import (
     LINKS,
     CellLink,
+    ComesAndGoes,
     IdealLink,
     Link,
     Memoryless,
@@ -27,6 +28,7 @@ __all__ = [
     "LINKS",
     "Budget",
     "CellLink",
+    "ComesAndGoes",
     "Direction",
     "Encoded",
     "Forecast",

@@ -11,7 +11,7 @@ from functools import partial
 from mix2fld.errors import InputError, did_you_mean
 from mix2fld.models.adapters import from_equinox, from_flax, from_nnx
 from mix2fld.models.model_checks import check_model, first_line, weight_shapes
-from mix2fld.models.networks import SampleShape, cifar_cnn, mlp, paper_cnn
+from mix2fld.models.networks import SampleShape, cifar_cnn, mlp, paper_cnn, signal_cnn
 from mix2fld.models.pytorch import from_torch, is_torch_module
 from mix2fld.types import Model
 
@@ -27,32 +27,43 @@ __all__ = [
     "make_model",
     "mlp",
     "paper_cnn",
+    "signal_cnn",
     "weight_shapes",
 ]
 
 Builder = Callable[[SampleShape, int], Model]
 """(shape of a sample, such as height, width and channels; number of labels) -> model."""
 
-MODELS: dict[str, Builder] = {"paper-cnn": paper_cnn, "cifar-cnn": cifar_cnn, "mlp": mlp}
+MODELS: dict[str, Builder] = {
+    "paper-cnn": paper_cnn,
+    "cifar-cnn": cifar_cnn,
+    "signal-cnn": signal_cnn,
+    "mlp": mlp,
+}
 
 
 def make_model(name: str, sample_shape: SampleShape, num_labels: int) -> Model:
     """The model of that name: one of ``MODELS``, a custom ``package.module:function``, or auto.
 
-    ``auto`` is paper-cnn for images of one channel, cifar-cnn for all others, and mlp for samples
-    that are not images [H, W, C].
+    ``auto`` is paper-cnn for images [H, W, C] of one channel and cifar-cnn for others, signal-cnn
+    for windows [T, C] of at least 16 steps, and mlp for all other samples.
     """
     if ":" in name:
         return _build_own(name, sample_shape, num_labels)
     if name == "auto":
-        image = "paper-cnn" if sample_shape[-1] == 1 else "cifar-cnn"
-        name = image if len(sample_shape) == 3 else "mlp"
+        name = _suitable(sample_shape)
     if name not in MODELS:
         raise InputError(
             f"model = {name}: neither a known model nor package.module:function; "
             f"{did_you_mean(name, [*MODELS, 'auto'])}"
         )
     return MODELS[name](sample_shape, num_labels)
+
+
+def _suitable(sample_shape: SampleShape) -> str:
+    if len(sample_shape) == 3:
+        return "paper-cnn" if sample_shape[-1] == 1 else "cifar-cnn"
+    return "signal-cnn" if len(sample_shape) == 2 and sample_shape[0] >= 16 else "mlp"
 
 
 def _build_own(name: str, sample_shape: SampleShape, num_labels: int) -> Model:

@@ -35,6 +35,28 @@ def max_pool(images: Array) -> Array:
     return _first_max(upper, lower)
 
 
+def max_pool_signal(signals: Array, width: int) -> Array:
+    """Max-pool along time: [C, T, B] -> [C, T // width, B]; what is left over is dropped."""
+    channels, length, batch = signals.shape
+    steps = length // width
+    blocks = signals[:, : steps * width].reshape(channels, steps, width, batch)
+    return reduce(_first_max, [blocks[:, :, place] for place in range(width)])
+
+
+def conv_relu_signal(kernel: Array, bias: Array, signals: Array) -> Array:
+    """Convolution along time of the same length, then ReLU: [C, T, B] -> [O, T, B].
+
+    The kernel is [K, C, O], K odd.
+    """
+    taps, channels, outputs = kernel.shape
+    _, length, batch = signals.shape
+    padded = jnp.pad(signals, ((0, 0), (taps // 2, taps // 2), (0, 0)))
+    patches = jnp.concatenate([padded[:, step : step + length] for step in range(taps)])
+    matrix = kernel.reshape(taps * channels, outputs).T
+    scores = matrix @ patches.reshape(taps * channels, length * batch) + bias[:, None]
+    return jax.nn.relu(scores).reshape(outputs, length, batch)
+
+
 def _first_max(first: Array, second: Array) -> Array:
     # Unlike jnp.maximum, which shares the gradient of equal values.
     return jnp.where(first >= second, first, second)

@@ -2,6 +2,8 @@
 
 import jax
 import jax.numpy as jnp
+from jax import Array
+from jax.interpreters.partial_eval import dce_jaxpr
 
 from mix2fld.errors import InputError
 from mix2fld.types import Model, Weights
@@ -21,8 +23,9 @@ def check_model(
     dtype: str = "float32",
     batch_size: int = 2,
 ) -> None:
-    """Raise ``InputError`` unless all weights are float32 and the logits are [B, N_L] floats.
+    """Raise ``InputError`` unless the logits are [B, N_L] floats and every weight can be learned.
 
+    Weights are float32, and the gradient of each depends on something.
     ``dtype`` is that of stored samples, ``batch_size`` that of a training step: in training, some
     PyTorch modules take no batch of one.
     """
@@ -44,6 +47,7 @@ def check_model(
         kind = jnp.int32 if dtype == "int32" else jnp.float32
         inputs = jax.ShapeDtypeStruct((batch, *sample_shape), kind)
         _check_logits(model, weights, inputs, num_labels)
+    _check_gradients(model, weights, inputs)
 
 
 def _check_logits(
@@ -74,6 +78,27 @@ def check_logit_shape(title: str, shape: tuple[int, ...], batch: int, num_labels
             f"model {title}: returns logits of shape {list(shape)} for {batch} samples, must be "
             f"{[batch, num_labels]}"
         )
+
+
+def _check_gradients(model: Model, weights: Weights, inputs: jax.ShapeDtypeStruct) -> None:
+    """Refuse a weight whose gradient is a constant: the loss does not depend on it."""
+
+    def loss(weights: Weights, inputs: Array) -> Array:
+        return -jax.nn.log_softmax(model.apply(weights, inputs))[:, 0].mean()
+
+    try:
+        traced = jax.make_jaxpr(jax.grad(loss))(weights, inputs).jaxpr
+    except Exception as error:
+        raise InputError(f"model {model.name}: has no gradient ({first_line(error)})") from None
+    paths = [path for path, _ in jax.tree_util.tree_leaves_with_path(weights)]
+    for place, path in enumerate(paths):
+        only = [place == other for other in range(len(paths))]
+        _, used = dce_jaxpr(traced, only)
+        if not any(used):
+            raise InputError(
+                f"model {model.name}: weight {jax.tree_util.keystr(path)} never gets a gradient, "
+                "since the outputs do not depend on it; leave it out, or use it"
+            )
 
 
 def _abstract_weights(model: Model) -> Weights:

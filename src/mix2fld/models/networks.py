@@ -14,7 +14,14 @@ import jax.numpy as jnp
 from jax import Array
 
 from mix2fld.errors import InputError
-from mix2fld.models.layers import conv_relu, conv_relu_pool, linear, max_pool
+from mix2fld.models.layers import (
+    conv_relu,
+    conv_relu_pool,
+    conv_relu_signal,
+    linear,
+    max_pool,
+    max_pool_signal,
+)
 from mix2fld.models.native import small_cnn
 from mix2fld.types import Model, Weights
 
@@ -73,6 +80,36 @@ def cifar_cnn(sample_shape: SampleShape, num_labels: int) -> Model:
     return Model("cifar-cnn", init, apply)
 
 
+def signal_cnn(sample_shape: SampleShape, num_labels: int) -> Model:
+    """Two convolutions along time to 24 channels, each pooled by 4, and one linear layer.
+
+    For windows [T, C] of at least 16 steps; 4,663 weights for six channels of 100 steps, 7 labels.
+    """
+    taps, width, pool = 5, 24, 4
+    if len(sample_shape) != 2 or sample_shape[0] < pool**2:
+        raise InputError(
+            f"model = signal-cnn: samples are {list(sample_shape)}, but must be windows [T, C] of "
+            f"at least {pool**2} steps; choose mlp"
+        )
+    length, channels = sample_shape
+    features = width * (length // pool // pool)
+
+    def init(key: Array) -> Weights:
+        keys = jax.random.split(key, 3)
+        return {
+            "conv1": _signal_weights(keys[0], taps, channels, width),
+            "conv2": _signal_weights(keys[1], taps, width, width),
+            "linear": _linear_weights(keys[2], features, num_labels),
+        }
+
+    def apply(weights: Weights, inputs: Array) -> Array:
+        maps = conv_relu_signal(**weights["conv1"], signals=_batch_last(inputs))
+        maps = conv_relu_signal(**weights["conv2"], signals=max_pool_signal(maps, pool))
+        return _logits(weights["linear"], max_pool_signal(maps, pool))
+
+    return Model("signal-cnn", init, apply)
+
+
 def mlp(sample_shape: SampleShape, num_labels: int, hidden: Sequence[int] = (128,)) -> Model:
     """Linear layers with ReLU between them, for samples of any shape.
 
@@ -111,6 +148,11 @@ def _batch_last(inputs: Array) -> Array:
 
 def _conv_weights(key: Array, channels: int, outputs: int) -> Weights:
     kernel = _he_normal(key, (3, 3, channels, outputs), fan_in=9 * channels)
+    return {"kernel": kernel, "bias": jnp.zeros(outputs, jnp.float32)}
+
+
+def _signal_weights(key: Array, taps: int, channels: int, outputs: int) -> Weights:
+    kernel = _he_normal(key, (taps, channels, outputs), fan_in=taps * channels)
     return {"kernel": kernel, "bias": jnp.zeros(outputs, jnp.float32)}
 
 

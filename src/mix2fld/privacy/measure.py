@@ -73,8 +73,9 @@ def _of_ratio(
     raw = dataset.train_inputs[sources]
     for suffix, bits in {"": 32, "_8bit": 8}.items():
         coding = Coding(dataset.samples, bits)
-        pool = Pool(coding.carry(mixed), labels, device)
-        seen = coding.in_stored_units(pool.inputs) if coding.rounds else mixed
+        carried = coding.carry(mixed)
+        pool = Pool(carried, labels, device)
+        seen = coding.in_stored_units(carried) if coding.rounds else mixed
         found["mixup" + suffix] = statistics(sample_privacy(seen, raw))
         made = _unmixed(pool, coding, config, seed)
         found["mix2up" + suffix] = _inverse(dataset, *made, sources)

@@ -1,5 +1,6 @@
 """The dataset of a run, where it is available: nothing is downloaded to show a run."""
 
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 
@@ -36,7 +37,7 @@ def data_of(run: LoadedRun) -> Dataset:
     return dataset
 
 
-def parts_of(dataset: Dataset, config: Config) -> list[NDArray[np.int64]]:
+def parts_of(dataset: Dataset, config: Config) -> Sequence[NDArray[np.integer]]:
     """The samples of each device in a run of one seed."""
     try:
         return device_parts(dataset, config, every_label=False)

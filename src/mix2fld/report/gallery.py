@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from mix2fld.data.samples import Coding, coding_of, mix, to_stored_units
+from mix2fld.data.samples import Coding, carry_seeds, mix, seeds_in_stored_units, to_stored_units
 from mix2fld.device.seeds import draw_groups, seed_stream
 from mix2fld.learning.task import Sizes
 from mix2fld.privacy.sample_privacy import sample_privacy, statistics
@@ -59,7 +59,7 @@ class ServerSamples:
 
     def uploaded(self, rows: Any) -> NDArray[np.float64]:
         """Pooled seeds as they were sent, in the units of the raw samples."""
-        return coding_of(self.sizes.dims).in_stored_units(self.pool.inputs[rows])
+        return seeds_in_stored_units(self.pool.inputs[rows], self.sizes.dims)
 
     def tile(
         self, sample: NDArray[Any], labels: list[int], privacy: float | None = None
@@ -123,7 +123,7 @@ def _drawn_again(
     if made.labels.shape[1] != len(config.ratios):
         return None
     groups = draw_groups(seed_stream(sizes.seed, device), labels, config)
-    mixes = coding_of(sizes.dims).carry(mix(inputs[groups], config.ratios))
+    mixes = carry_seeds(mix(inputs[groups], config.ratios), sizes.dims)
     return groups if np.array_equal(mixes, made.inputs) else None
 
 
@@ -183,7 +183,7 @@ def _privacy_table(**kinds: NDArray[np.float64] | None) -> dict[str, dict[str, f
 
 def _mix_of(received: ServerSamples, row: int) -> dict[str, Any]:
     """One seed as its device sent it, with the raw samples in it where it is a mix."""
-    seen, labels = received.uploaded(row), received.pool.labels[row].tolist()
+    seen, labels = received.uploaded([row])[0], received.pool.labels[row].tolist()
     sent = {"device": int(received.pool.device[row]), "raw": []}
     if not received.mixed:
         return sent | {"mixed": received.tile(seen, labels, -np.inf)}

@@ -15,6 +15,7 @@ _BEST: dict[str, tuple[Callable[[Row], float | None], int]] = {
     "converged_seconds": (lambda row: row["converged_seconds"], -1),
     "bits_up": (lambda row: row["bits_up"] or None, -1),
     "bits_down": (lambda row: row["bits_down"] or None, -1),
+    "joules": (lambda row: row.get("joules"), -1),
     "delivered": (lambda row: row["delivered"] / row["attempted"] if row["attempted"] else None, 1),
 }
 

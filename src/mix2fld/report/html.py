@@ -11,7 +11,7 @@ from typing import Any
 from mix2fld.data.files import write_whole, writing
 from mix2fld.report.over_seeds import spread_words
 from mix2fld.report.page_data import page_data
-from mix2fld.report.units import in_percent
+from mix2fld.report.units import in_joules, in_percent
 from mix2fld.runs.reader import Found
 
 SCRIPTS = ("base.js", "charts.js", "samples.js", "page.js")
@@ -28,6 +28,9 @@ _COLUMNS: dict[str, Callable[[dict[str, Any]], str]] = {
     "uplink Mbit": lambda row: f"{row['bits_up'] / 1e6:.3g}",
     "downlink Mbit": lambda row: f"{row['bits_down'] / 1e6:.3g}",
     "simulated seconds": lambda row: f"{row['communication'] + row['computing']:.3g}",
+    "energy of a device per round": lambda row: (
+        "–" if row["joules"] is None else in_joules(row["joules"])
+    ),
 }
 
 

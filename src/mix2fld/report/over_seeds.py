@@ -1,6 +1,6 @@
 """The runs of one protocol as a table row: means over seeds, and their spread."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from statistics import fmean, median, stdev
 from typing import Any
 
@@ -35,6 +35,9 @@ def over_seeds(runs: Sequence[Summary]) -> dict[str, Any]:
         "bits_down": fmean(run["bits"]["down"] for run in runs),
         "communication": fmean(run["seconds"]["communication"] for run in runs),
         "computing": fmean(run["seconds"]["computing"] for run in runs),
+        **_energy(runs),
+        "near": _mean_of(run["accuracy"].get("near") for run in runs),
+        "far": _mean_of(run["accuracy"].get("far") for run in runs),
         **_convergence(runs),
     }
 
@@ -49,6 +52,20 @@ def spread_words(rows: Sequence[dict[str, Any]]) -> str:
     if over == {"devices"}:
         return devices
     return f"sample std over seeds, or with one seed {devices}"
+
+
+def _energy(runs: Sequence[Summary]) -> dict[str, float | None]:
+    """Joules of a device in a round, and rounds until its battery is empty."""
+    known = [run for run in runs if "joules" in run]
+    return {
+        "joules": _mean_of(run["joules"]["device_round"]["mean"] for run in known),
+        "battery_rounds": _mean_of(run["battery_rounds"]["mean"] for run in known),
+    }
+
+
+def _mean_of(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return fmean(known) if known else None
 
 
 def _all_measured(rows: Sequence[dict[str, Any]]) -> bool:

@@ -23,7 +23,7 @@ def results_table(results: Sequence[RunResult]) -> Table:
     table = Table(
         title=f"After {results[0].summary['rounds']} rounds",
         caption=f"accuracy in %, ± {spread_words(list(rows.values()))}; "
-        "conv.: round of convergence",
+        "J per round: of one device; conv.: round of convergence",
         **PLAIN,
     )
     table.add_column("protocol", no_wrap=True)
@@ -36,6 +36,7 @@ def results_table(results: Sequence[RunResult]) -> Table:
         "Mbit\ndown",
         "s on\nair",
         "s com-\nputed",
+        "J per\nround",
         "conv.",
     ):
         table.add_column(heading, justify="right", no_wrap=True)
@@ -100,5 +101,6 @@ def _result_cells(row: dict[str, Any]) -> list[str]:
         f"{row['bits_down'] / 1e6:.2f}",
         f"{row['communication']:.2f}",
         f"{row['computing']:.2f}",
+        "-" if row["joules"] is None else f"{row['joules']:.3g}",
         "-" if converged is None else f"{converged:g}",
     ]

@@ -22,3 +22,19 @@ def in_bits(bits: float) -> str:
 def in_seconds(value: float) -> str:
     """Seconds with the prefix that reads best."""
     return f"{value:.3g} s" if value >= 1 else f"{1e3 * value:.3g} ms"
+
+
+def in_time(seconds: float) -> str:
+    """A time that may be milliseconds or days."""
+    for unit, size in (("d", 86400.0), ("h", 3600.0), ("min", 60.0)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.3g} {unit}"
+    return in_seconds(seconds)
+
+
+def in_joules(joules: float) -> str:
+    """Joules with the prefix that reads best."""
+    for unit, size in (("MJ", 1e6), ("kJ", 1e3), ("J", 1.0), ("mJ", 1e-3)):
+        if joules >= size:
+            return f"{joules / size:.3g} {unit}"
+    return f"{1e6 * joules:.3g} µJ"

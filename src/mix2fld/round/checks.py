@@ -1,6 +1,6 @@
 """Divergence: found in the round where it happens, and said with the device and likely cause."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,7 @@ WORTH_A_WORD = 10.0
 def check_devices(config: Config, local: Mapping[int, Local], round_number: int) -> None:
     """Stop if a device diverged in its local phase."""
     for device, result in local.items():
-        if _largest((*result.weights, result.outputs)) <= LARGEST_WEIGHT:
+        if not _exceeds((*result.weights, result.outputs)):
             continue
         causes = [_smaller_rate(config)]
         if config.learning.distillation_weight > 1:
@@ -43,7 +43,7 @@ def check_devices(config: Config, local: Mapping[int, Local], round_number: int)
 
 def check_server(config: Config, weights: Tensors | None, unmixes: bool, round_number: int) -> None:
     """Stop if the server's model diverged; ``unmixes`` if it learns from unmixed samples."""
-    if _largest(weights or ()) <= LARGEST_WEIGHT:
+    if not _exceeds(weights or ()):
         return
     causes = [_smaller_rate(config)]
     condition = mixing_condition(config.seeding.ratios)
@@ -85,9 +85,9 @@ def check_countable(config: Config) -> None:
 def check_upload(upload: Upload, samples: SampleFormat) -> None:
     """Refuse finite values that nobody learns or measures, which would end a run."""
     value = upload.value.tensors if isinstance(upload.value, Update) else upload.value
-    largest = _largest(value if isinstance(value, tuple) else ())
-    if largest > LARGEST_WEIGHT:
-        raise PayloadError(f"weights: {largest:g}; must be at most {LARGEST_WEIGHT:g}")
+    tensors = value if isinstance(value, tuple) else ()
+    if _exceeds(tensors):
+        raise PayloadError(f"weights: {_largest(tensors):g}; must be at most {LARGEST_WEIGHT:g}")
     if upload.seeds is not None and upload.seeds.inputs.dtype == np.float32:
         low, high = samples.low, samples.high
         reach = VALUE_TOLERANCE * (high - low)
@@ -95,6 +95,15 @@ def check_upload(upload: Upload, samples: SampleFormat) -> None:
         if outside.any():
             value = upload.seeds.inputs[outside][0]
             raise PayloadError(f"seeds: a value of {value:g}; must be from {low:g} to {high:g}")
+
+
+def _exceeds(arrays: Sequence[NDArray[Any]]) -> bool:
+    """Whether a value is NaN or above the largest weight; mostly, the norm of all says no."""
+    if all(isinstance(array, np.ndarray) and array.dtype == np.float32 for array in arrays):
+        squares = sum(float(np.vdot(array, array)) for array in arrays)
+        if squares <= LARGEST_WEIGHT**2 / 2:
+            return False
+    return not _largest(arrays) <= LARGEST_WEIGHT
 
 
 def _largest(arrays: Iterable[NDArray[Any]]) -> float:

@@ -5,7 +5,8 @@ local phase it does not know yet whether its upload arrives: what changes if it 
 ``pending`` until ``settle``.
 """
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,14 +21,22 @@ from mix2fld.streams import integer, stream
 from mix2fld.types import Inputs, Local, State
 
 PENDING, SEEDS_DUE = "pending", "seeds_due"
+DUE, SENT = np.array(True), np.array(False)
 Own = tuple[Inputs, NDArray[np.int32]]
 """Samples and labels that a device holds."""
+
+
+class OwnSamples(NamedTuple):
+    """How many samples a device holds, and how to read them, which only seeds need."""
+
+    samples: int
+    read: Callable[[], Own]
 
 
 def start_device(wire: Wire, task: Task, device: int) -> State:
     """A device before its first round."""
     weights = task.initial_weights(device)
-    seeds = {} if wire.seeding is None else {SEEDS_DUE: np.array(True)}
+    seeds = {} if wire.seeding is None else {SEEDS_DUE: DUE}
     return {
         "weights": weights,
         **wire.downlink.start(task.dims),
@@ -45,11 +54,14 @@ def local_start(
     """
     num_labels, teacher = task.dims.num_labels, state.get("teacher")
     unknown = np.zeros((num_labels, num_labels), np.float32)
+    offset = None
+    if training.logit_adjustment:
+        offset = logit_offset(training, label_prior(labels, num_labels))
     rate = rate_in_round(training, turn.round_number, task.config.rounds)
     return Start(
         weights=state["weights"],
         teacher=unknown if teacher is None else teacher,
-        logit_offset=logit_offset(training, label_prior(labels, num_labels)),
+        logit_offset=offset,
         rate_factor=rate / task.config.learning.learning_rate,
         randomness=integer(turn.seed, "model", turn.round_number, turn.device),
     )
@@ -63,11 +75,11 @@ def local_draws(task: Task, round_number: int, device: int, samples: int) -> Dra
 
 
 def prepare_upload(
-    wire: Wire, state: State, local: Local, own: Own, turn: Turn, lost_seeds: str
+    wire: Wire, state: State, local: Local, own: OwnSamples, turn: Turn, lost_seeds: str
 ) -> tuple[Packet, State]:
     """What the device sends, if anything in this round, and the device after its local phase."""
     if not wire.uploads_in(turn.round_number):
-        silent = Packet(Encoded(b"", 0), None, len(own[1]))
+        silent = Packet(Encoded(b"", 0), None, own.samples)
         return silent, {**state, "weights": local.weights}
     knowledge = wire.encode_knowledge(state, local, turn)
 
@@ -78,14 +90,14 @@ def prepare_upload(
     after: State = {**state, "weights": local.weights}
     seeds = None
     if state.get(SEEDS_DUE):
-        made = wire.make_seeds(turn.device, *own)
+        made = wire.make_seeds(turn.device, *own.read())
         seeds = None if made is None else wire.encode_seeds(made)
-        pending[SEEDS_DUE] = np.array(False)
+        pending[SEEDS_DUE] = SENT
         if lost_seeds == "drop":  # decision 11
-            after[SEEDS_DUE] = np.array(False)
+            after[SEEDS_DUE] = SENT
     if pending:
         after[PENDING] = pending
-    return Packet(knowledge, seeds, len(own[1])), after
+    return Packet(knowledge, seeds, own.samples), after
 
 
 def settle(state: State, delivered: bool) -> State:

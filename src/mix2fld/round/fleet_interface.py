@@ -26,6 +26,8 @@ class Order(NamedTuple):
     roster: Roster
     last_download: Callable[[], bytes | None]
     """The last global state as it would be sent, for a device that lost its own."""
+    rooms: Mapping[int, int]
+    """Bits that each device may upload; empty if their number is fixed."""
 
 
 class Trained(NamedTuple):

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mix2fld.round.clock import Clock, Slowest
+from mix2fld.round.energy import Busy, Power
 from mix2fld.round.scenario import Scenario
 from mix2fld.round.state import RunState
 from mix2fld.types import Delivery
@@ -19,11 +20,32 @@ class Transfer(NamedTuple):
 
     bits: NDArray[np.int64]  # [D], 0 for a device that has nothing to send or receive
     delivery: Delivery
+    attempts: int
+
+    @property
+    def on_air(self) -> NDArray[np.float64]:
+        """Slots in which each device sent or received."""
+        found = self.delivery.on_air
+        return self.delivery.slots.astype(np.float64) if found is None else found
 
     @property
     def arrived(self) -> NDArray[np.bool_]:
         """Devices for which something was sent and delivered."""
         return self.delivery.delivered & (self.bits > 0)
+
+
+class Quorum(NamedTuple):
+    """Whether enough uploads arrived for the server to make its update."""
+
+    needed: int
+    arrived: int
+    repeats: int
+    """How often lost uploads were sent again."""
+
+    @property
+    def met(self) -> bool:
+        """Whether the server takes the uploads."""
+        return self.arrived >= self.needed
 
 
 class Observed(NamedTuple):
@@ -34,6 +56,7 @@ class Observed(NamedTuple):
     slowest: Slowest  # of these devices
     up: Transfer
     down: Transfer
+    quorum: Quorum
     after: RunState
     change: float | None
 
@@ -64,6 +87,10 @@ class RoundInfo:
     """What the stopping rule compares with the tolerance."""
     converged: bool
     seeds: dict[str, int]
+    quorum: dict[str, Any]
+    """Uploads needed and arrived, how often they were repeated, and whether it was met."""
+    joules: dict[str, Any]
+    """transmit, receive, computing and idle: of all devices; devices: those that are measured."""
 
 
 class Measured(NamedTuple):
@@ -76,14 +103,15 @@ class Measured(NamedTuple):
 
 def record(seen: Observed, measured: Measured, scenario: Scenario) -> RoundInfo:
     """Write down what happened in a round."""
-    before, computing, slowest, up, down, after, change = seen
+    before, computing, slowest, up, down, quorum, after, change = seen
     reference, evaluated = scenario.reference, list(scenario.evaluated)
     accuracies = after.roster.accuracies
     curve = []
     if measured.at_first is not None:
         curve.append(_curve_point(0, measured.at_first, "start", before.clock))
     trained = before.clock.after(computing=slowest.seconds)
-    own = computing.get(reference, slowest.seconds) / slowest.seconds if slowest.seconds else 1.0
+    of_reference = computing.get(reference, slowest.seconds)
+    own = 1.0 if of_reference == slowest.seconds else of_reference / slowest.seconds
     steps = measured.on_the_way[-1][0]
     done_before = before.round_number * steps
     for step, accuracy in measured.on_the_way:
@@ -124,7 +152,21 @@ def record(seen: Observed, measured: Measured, scenario: Scenario) -> RoundInfo:
             "samples": 0 if seed_set is None else len(seed_set.targets),
             "distinct_groups": 0 if seed_set is None else seed_set.distinct_groups,
         },
+        quorum={**quorum._asdict(), "met": quorum.met},
+        joules=_joules(seen, scenario),
     )
+
+
+def _joules(seen: Observed, scenario: Scenario) -> dict[str, Any]:
+    """What all devices spent in the round, by what it was spent on."""
+    computing = np.zeros(scenario.devices)
+    computing[list(seen.computing)] = list(seen.computing.values())
+    slot, before, after = scenario.link.slot_seconds, seen.before.clock, seen.after.clock
+    busy = Busy(seen.up.on_air * slot, seen.down.on_air * slot, computing)
+    passed = after.communication + after.computing - before.communication - before.computing
+    spent = Power.from_config(scenario.config).spent(busy, passed)
+    totals = {name: float(part.sum()) for name, part in spent._asdict().items()}
+    return {**totals, "devices": spent.total[list(scenario.evaluated)].tolist()}
 
 
 def _known(accuracy: float) -> float | None:
@@ -143,7 +185,7 @@ def _curve_point(step: int, accuracy: float, event: str, clock: Clock) -> dict[s
 
 def _transfer_record(transfer: Transfer) -> dict[str, Any]:
     return {
-        "attempted": int((transfer.bits > 0).sum()),
+        "attempted": transfer.attempts,
         "delivered": int(transfer.arrived.sum()),
         "devices": np.flatnonzero(transfer.arrived).tolist(),
     }

@@ -5,25 +5,23 @@ and write down what happened.
 """
 
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mix2fld.device.uplinks import Turn
 from mix2fld.learning.stepper import snapshot_steps
-from mix2fld.link import Direction, PayloadError, check_delivery
-from mix2fld.round.checks import check_upload
 from mix2fld.round.clock import Clock, Slowest, computing_seconds, transfer_seconds
 from mix2fld.round.fleet_interface import Fleet, Order, Outcome, Trained
 from mix2fld.round.info import Measured, Observed, RoundInfo, Transfer, record
 from mix2fld.round.participation import draw_participants
+from mix2fld.round.rooms import upload_rooms
 from mix2fld.round.scenario import Scenario
 from mix2fld.round.server_turn import sends_download, server_turn
 from mix2fld.round.state import Roster, RunState
+from mix2fld.round.uploads import collect_uploads, only, transmit
 from mix2fld.server.convergence import relative_change
 from mix2fld.streams import stream
-from mix2fld.types import ServerState, State, Tensors, Upload
+from mix2fld.types import ServerState, State, Tensors
 
 
 def start_run(scenario: Scenario, fleet: Fleet) -> RunState:
@@ -42,19 +40,17 @@ def start_run(scenario: Scenario, fleet: Fleet) -> RunState:
 def run_round(scenario: Scenario, fleet: Fleet, state: RunState) -> tuple[RunState, RoundInfo]:
     """One global update: local phase, upload, server step, download."""
     available, link = _reachable(scenario, fleet, state)
-    order = _order(scenario, state, available)
+    order = _order(scenario, state, available, link)
     devices, trained = fleet.train(state.devices, order)
 
-    up, link = _carry_uploads(scenario, state, order, trained, link)
-    inbox = _open(scenario, fleet, order, trained, up)
-    up = _only(up, inbox)
+    inbox, up, quorum, link = collect_uploads(scenario, fleet, state.server, order, trained, link)
     server, server_seconds = server_turn(scenario, state.server, inbox, order.round_number)
     audience = _audience(scenario, order, available)
     down, download, link = _carry_download(scenario, (state.server, server), audience, order, link)
     uploaded, receivers = frozenset(inbox), frozenset(np.flatnonzero(down.arrived).tolist())
     outcome = Outcome(order.round_number, order.asked, uploaded, download, receivers)
     devices, delivered = fleet.deliver(devices, outcome)
-    down = _only(down, delivered.devices)
+    down = only(down, delivered.devices)
 
     known, measured = _measure(scenario, fleet, state, trained, server)
     computing = _computing(scenario, order, trained)
@@ -70,7 +66,7 @@ def run_round(scenario: Scenario, fleet: Fleet, state: RunState) -> tuple[RunSta
     roster = _update(state.roster, order, available, outcome, known)
     after = RunState(order.round_number, devices, server, clock, roster, link)
     change = relative_change(state.server, server)
-    seen = Observed(state, computing, slowest, up, down, after, change)
+    seen = Observed(state, computing, slowest, up, down, quorum, after, change)
     return after, record(seen, measured, scenario)
 
 
@@ -85,7 +81,7 @@ def _reachable(scenario: Scenario, fleet: Fleet, state: RunState) -> tuple[Seque
     return [device for device in available if reached[device]], link
 
 
-def _order(scenario: Scenario, state: RunState, available: Sequence[int]) -> Order:
+def _order(scenario: Scenario, state: RunState, available: Sequence[int], link: State) -> Order:
     number = state.round_number + 1
 
     def last_download() -> bytes | None:
@@ -95,44 +91,8 @@ def _order(scenario: Scenario, state: RunState, available: Sequence[int]) -> Ord
 
     asked = draw_participants(scenario.config, available, number)
     evaluated = frozenset(scenario.evaluated)
-    return Order(number, asked, scenario.reference, evaluated, state.roster, last_download)
-
-
-def _carry_uploads(
-    scenario: Scenario, state: RunState, order: Order, trained: Trained, link: State
-) -> tuple[Transfer, State]:
-    """Send the uploads; one that a device never handed over is charged as its size in advance.
-
-    A device that claims more bits than an upload can have is charged for the largest one; what it
-    sent is refused when it is opened.
-    """
-    bits = np.zeros(scenario.devices, np.int64)
-    most = scenario.wire.upload_size(with_seeds=True).bits
-    for device in order.asked if scenario.wire.uploads_in(order.round_number) else ():
-        packet = trained.packets.get(device)
-        seeds_missing = device not in state.server.seeds
-        size = scenario.wire.upload_size(with_seeds=seeds_missing)
-        bits[device] = size.bits if packet is None else min(packet.bits, most)
-    return _transmit(scenario, "uplink", bits, order.round_number, link)
-
-
-def _open(
-    scenario: Scenario, fleet: Fleet, order: Order, trained: Trained, up: Transfer
-) -> dict[int, Upload]:
-    """What the server reads of the uploads that arrived, from the bytes that were sent."""
-    inbox = {}
-    for device in np.flatnonzero(up.arrived).tolist():
-        if device not in trained.packets:
-            continue
-        turn = Turn(scenario.task.seed, order.round_number, device)
-        try:
-            upload = scenario.wire.decode_upload(trained.packets[device], turn)
-            check_upload(upload, scenario.task.dims.samples)
-        except PayloadError as error:
-            fleet.refuse(device, order.round_number, str(error))
-        else:
-            inbox[device] = upload
-    return inbox
+    rooms = upload_rooms(scenario, asked, link) if scenario.wire.uploads_in(number) else {}
+    return Order(number, asked, scenario.reference, evaluated, state.roster, last_download, rooms)
 
 
 def _audience(scenario: Scenario, order: Order, available: Sequence[int]) -> list[int]:
@@ -154,24 +114,8 @@ def _carry_download(
     if sends_download(scenario.config, before, after):
         encoded = scenario.wire.encode_download(after)
         bits[audience], data = encoded.bits, encoded.data
-    down, link = _transmit(scenario, "downlink", bits, order.round_number, link)
+    down, link = transmit(scenario, "downlink", bits, order.round_number, link)
     return down, data, link
-
-
-def _transmit(
-    scenario: Scenario, direction: Direction, bits: NDArray[np.int64], number: int, link: State
-) -> tuple[Transfer, State]:
-    rng = stream(scenario.task.seed, direction, number)
-    delivery, link = scenario.link.transmit(direction, bits, rng, link)
-    return Transfer(bits, check_delivery(scenario.link, delivery, len(bits))), link
-
-
-def _only(transfer: Transfer, devices: Collection[int]) -> Transfer:
-    """The transfer as it was taken at its other end: nothing was, but by ``devices``."""
-    taken = np.zeros(len(transfer.bits), np.bool_)
-    taken[list(devices)] = True
-    delivered = transfer.delivery.delivered & (taken | (transfer.bits == 0))
-    return transfer._replace(delivery=replace(transfer.delivery, delivered=delivered))
 
 
 def _computing(scenario: Scenario, order: Order, trained: Trained) -> dict[int, float]:

@@ -63,7 +63,10 @@ class Wire:
         if self.seeding is None:
             return None
         rng = seed_stream(self._sizes.seed, device)
-        return self.seeding.collect(rng, inputs, labels, self._sizes)
+        try:
+            return self.seeding.collect(rng, inputs, labels, self._sizes)
+        except InputError as error:
+            raise InputError(f"device {device}: {error}") from None
 
     def prepare_seeds(self, seeds: Mapping[int, Seeds]) -> Any:
         """The samples that the server trains on, from the seeds that it holds."""

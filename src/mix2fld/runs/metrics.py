@@ -29,11 +29,14 @@ def metrics_of(rounds: Rounds) -> list[dict[str, float]]:
             "change": info["change"],
             "converged": info["converged"],
             "seeds/samples": info["seeds"]["samples"],
+            **_later_groups(info),
         }
         rows.append({name: float(value) for name, value in values.items() if value is not None})
     return rows
 
 
+JOULES = ("transmit", "receive", "computing", "idle")
+"""What the energy of devices is spent on."""
 PARTS = ("uplink", "downlink", "device", "server")
 """Where the simulated time of a round goes."""
 
@@ -64,6 +67,18 @@ def device_seconds(info: dict[str, Any], clock: float) -> float:
 def device_accuracies(accuracy: dict[str, Any]) -> NDArray[np.float64]:
     """Of the devices that were measured, in a round's record; one never measured is left out."""
     return np.array([one for one in accuracy["devices"] if one is not None], np.float64)
+
+
+def _later_groups(info: dict[str, Any]) -> dict[str, Any]:
+    """Energy and quorum, which older records do not have."""
+    found: dict[str, Any] = {}
+    if "joules" in info:
+        found |= _named("joules", info["joules"], JOULES)
+        found["joules/device_mean"] = np.mean(info["joules"]["devices"])
+        found["joules/device_most"] = np.max(info["joules"]["devices"])
+    if "quorum" in info:
+        found |= _named("quorum", info["quorum"], ("met", "repeats"))
+    return found
 
 
 def _accuracy(accuracy: dict[str, Any]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from mix2fld.config import Config, field_names, setting
 from mix2fld.errors import InputError
 from mix2fld.round.scenario import reference_device
 from mix2fld.runs.config_file import is_of_run
+from mix2fld.runs.fairness import distances_m
 from mix2fld.runs.layout import RunFiles
 from mix2fld.runs.stored import read_stored, remedy
 from mix2fld.runs.summary import summarise
@@ -199,11 +200,14 @@ def _records(run: LoadedRun, rows: Rows) -> Iterator[dict[str, Any]]:
 
 
 def _device_records(run: LoadedRun) -> Iterator[dict[str, Any]]:
+    distances = distances_m(run.config)
     for info in run.rounds:
         asked = set(info["asked"])
         uploaded, downloaded = (set(info[way]["devices"]) for way in ("uploads", "downloads"))
         known = info["accuracy"]
         measured = dict(zip(known["measured"], known["devices"], strict=True))
+        spent = info["joules"]["devices"] if "joules" in info else [None] * len(measured)
+        joules = dict(zip(known["measured"], spent, strict=True))
         for device in sorted(asked | measured.keys()):
             yield {
                 "round": info["round"],
@@ -212,4 +216,6 @@ def _device_records(run: LoadedRun) -> Iterator[dict[str, Any]]:
                 "asked": device in asked,
                 "uploaded": device in uploaded,
                 "downloaded": device in downloaded,
+                "joules": joules.get(device),
+                **({} if distances is None else {"distance_m": float(distances[device])}),
             }

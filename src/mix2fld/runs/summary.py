@@ -7,7 +7,9 @@ from typing import Any
 from mix2fld.config import Config, mixing_condition
 from mix2fld.learning.training import Training, resolve
 from mix2fld.protocol import PROTOCOLS
-from mix2fld.runs.metrics import device_accuracies
+from mix2fld.round.energy import Power
+from mix2fld.runs.fairness import near_and_far
+from mix2fld.runs.metrics import JOULES, device_accuracies
 from mix2fld.runs.records import FORMAT
 
 
@@ -37,6 +39,7 @@ def summarise(
             "max": float(accuracies.max()),
             "reference": last["reference"],
             "global": last["global"],
+            **near_and_far(config, last),
         },
         "devices": {"all": config.data.devices, "measured": len(accuracies)},
         "reference_device": reference,
@@ -46,11 +49,42 @@ def summarise(
         "downloads": {name: total("downloads", name) for name in ("attempted", "delivered")},
         "bits": {name: total("bits", name) for name in ("up", "down")},
         "seconds": {name: total("seconds", name) for name in ("communication", "computing")},
+        **_energy(config, rounds),
+        **_quorum(rounds),
         "seeds": {**rounds[-1]["seeds"], "condition": mixing_condition(config.seeding.ratios)},
         "seconds_to_converge": None
         if converged is None
         else {name: total("seconds", name, done) for name in ("communication", "computing")},
     }
+
+
+def _energy(config: Config, rounds: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Joules of all devices by part, those of one device in a round, and how long a battery lasts.
+
+    ``most`` is of the measured device that spends most. Older records do not say.
+    """
+    if not all("joules" in info for info in rounds):
+        return {}
+    parts = {part: math.fsum(info["joules"][part] for info in rounds) for part in JOULES}
+    mean = math.fsum(parts.values()) / config.data.devices / len(rounds)
+    each = zip(*(info["joules"]["devices"] for info in rounds), strict=True)
+    most = max(math.fsum(one) for one in each) / len(rounds)
+    power = Power.from_config(config)
+    return {
+        "joules": {**parts, "device_round": {"mean": mean, "most": most}},
+        "battery_rounds": {
+            "mean": power.rounds_of_battery(mean),
+            "least": power.rounds_of_battery(most),
+        },
+    }
+
+
+def _quorum(rounds: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Rounds that missed their quorum, and uploads that were repeated for it."""
+    known = [info["quorum"] for info in rounds if "quorum" in info]
+    missed = sum(not quorum["met"] for quorum in known)
+    repeats = sum(quorum["repeats"] for quorum in known)
+    return {"quorum": {"missed": missed, "repeats": repeats}}
 
 
 def _training(config: Config) -> dict[str, Any]:

@@ -1,8 +1,9 @@
 """Trees in, trees out: nested dicts, lists and tuples of arrays and scalars, for a checkpoint.
 
-A tree becomes named tensors and a skeleton that JSON can carry. A list of trees of one shape, such
-as the states of all devices, becomes one tensor for each leaf, in which an array that several of
-them share is stored once; they share it again when they are restored.
+A tree becomes named tensors and a skeleton that JSON can carry. What is shared is stored once and
+is shared again when it is restored: an array, and a dict that is a member of a list several times,
+such as the state of devices that keep the same. A list of dicts of one form becomes one tensor for
+each leaf.
 """
 
 from typing import Any
@@ -18,7 +19,7 @@ Skeleton = dict[str, Any]
 def take_apart(tree: Any, name: str = "") -> tuple[Skeleton, Tensors]:
     """The skeleton of a tree, and its arrays by their place in it."""
     tensors: Tensors = {}
-    return _skeleton(tree, name, tensors), tensors
+    return _skeleton(tree, name, tensors, {}), tensors
 
 
 def put_together(skeleton: Skeleton, tensors: Tensors) -> Any:
@@ -31,12 +32,14 @@ def put_together(skeleton: Skeleton, tensors: Tensors) -> Any:
             return content
         case "dict":
             return {key: put_together(part, tensors) for key, part in content.items()}
-        case "list":
-            return [put_together(part, tensors) for part in content]
-        case "tuple":
-            return tuple(put_together(part, tensors) for part in content)
+        case "list" | "tuple":
+            parts = [put_together(part, tensors) for part in content]
+            return parts if kind == "list" else tuple(parts)
         case "rows":
             return _rows(content, tensors)
+        case "shared":
+            members = put_together(content["members"], tensors)
+            return [members[place] for place in tensors[content["places"]].tolist()]
         case _:
             raise TypeError(f"unknown node {kind!r:.20}")
 
@@ -47,35 +50,50 @@ def difference(found: Any, like: Any, name: str = "") -> str | None:
         return _first(difference(found[key], like[key], f"{name}.{key}") for key in like)
     if isinstance(like, (list, tuple)) and type(like) is type(found) and len(like) == len(found):
         pairs = enumerate(zip(found, like, strict=True))
-        return _first(difference(one, other, f"{name}.{i}") for i, (one, other) in pairs)
+        different = {(id(one), id(other)): (i, one, other) for i, (one, other) in pairs}
+        return _first(difference(one, other, f"{name}.{i}") for i, one, other in different.values())
     if not isinstance(like, (dict, list, tuple)) and _form(found) == _form(like):
         return None
     return f"{name.removeprefix('.')} is {_form(found)}, not {_form(like)}"
 
 
-def _skeleton(tree: Any, name: str, tensors: Tensors, *, rows: bool = True) -> Skeleton:
-    """With ``rows`` a list of trees of one form becomes one tensor for each leaf."""
+def _skeleton(tree: Any, name: str, tensors: Tensors, known: dict[int, str] | None) -> Skeleton:
+    """``known`` are the names of arrays stored before; without them, nothing is shared."""
     if isinstance(tree, (np.ndarray, np.generic)):
+        if known is not None and known.setdefault(id(tree), name) != name:
+            return {"array": known[id(tree)]}
         tensors[name] = np.ascontiguousarray(tree).reshape(np.shape(tree))
         return {"array": name}
     if type(tree) is dict and all(isinstance(key, str) for key in tree):
-        parts = {
-            key: _skeleton(tree[key], f"{name}.{_escaped(key)}", tensors, rows=rows)
+        named = {
+            key: _skeleton(tree[key], f"{name}.{_escaped(key)}", tensors, known)
             for key in sorted(tree)  # the order of ``_leaves``
         }
-        return {"dict": parts}
-    if rows and type(tree) is list and len(tree) > 1 and _alike(tree):
-        return {"rows": _columns(tree, name, tensors)}
+        return {"dict": named}
     if type(tree) in (list, tuple):
-        members = enumerate(tree)
-        return {
-            type(tree).__name__: [
-                _skeleton(part, f"{name}.{i}", tensors, rows=rows) for i, part in members
-            ]
-        }
+        dicts = type(tree) is list and all(type(part) is dict for part in tree)
+        if known is not None and dicts and (short := _in_short(tree, name, tensors, known)):
+            return short
+        parts = [_skeleton(part, f"{name}.{i}", tensors, known) for i, part in enumerate(tree)]
+        return {type(tree).__name__: parts}
     if tree is None or isinstance(tree, (bool, int, float, str)):
         return {"value": tree}
     raise TypeError(f"{name}: {type(tree).__name__} cannot be part of a state")
+
+
+def _in_short(
+    trees: list[Any], name: str, tensors: Tensors, known: dict[int, str]
+) -> Skeleton | None:
+    """A list of dicts with what several of them share stored once; None if they share no form."""
+    different = {id(tree): tree for tree in trees}
+    if len(different) < len(trees):
+        number = {key: place for place, key in enumerate(different)}
+        tensors[f"{name}@"] = np.array([number[id(tree)] for tree in trees], np.int32)
+        members = _skeleton(list(different.values()), name, tensors, known)
+        return {"shared": {"places": f"{name}@", "members": members}}
+    if len(trees) > 1 and _alike(trees):
+        return {"rows": _columns(trees, name, tensors)}
+    return None
 
 
 def _escaped(key: str) -> str:
@@ -84,20 +102,16 @@ def _escaped(key: str) -> str:
 
 
 def _alike(trees: list[Any]) -> bool:
-    """Whether all have one form, with arrays as their only leaves."""
+    """Whether all dicts have one form, with arrays as their only leaves."""
     first, leaves = trees[0], _leaves(trees[0])
     arrays_only = bool(leaves) and all(isinstance(leaf, np.ndarray) for leaf in leaves)
-    return (
-        isinstance(first, dict)
-        and arrays_only
-        and not any(difference(other, first) for other in trees[1:])
-    )
+    return arrays_only and not any(difference(other, first) for other in trees[1:])
 
 
 def _columns(trees: list[Any], name: str, tensors: Tensors) -> Skeleton:
     """Every leaf of all trees as one tensor of its distinct arrays, and who has which."""
     leaves: Tensors = {}
-    shape = _skeleton(trees[0], name, leaves, rows=False)
+    shape = _skeleton(trees[0], name, leaves, None)
     columns = zip(*(_leaves(tree) for tree in trees), strict=True)
     for path, column in zip(leaves, columns, strict=True):
         distinct = {id(array): array for array in column}

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mix2fld.learning.losses import distillation_loss
-from mix2fld.learning.stepper import Start, draw_samples
+from mix2fld.learning.stepper import Draws, Start, draw_samples
 from mix2fld.learning.task import Task
 from mix2fld.streams import integer, stream
 from mix2fld.types import Samples, SeedSet, Tensors
@@ -29,7 +29,16 @@ def convert(
         learning.server_steps,
         learning.batch_size,
     )
-    samples = Samples(seeds.inputs, seeds.targets)
+    samples, draws = _needed(seeds, draws)
     randomness = integer(task.seed, "student model", round_number)
     start = Start(weights, outputs, randomness=randomness)
     return task.stepper.train_one(distillation_loss, samples, start, draws)
+
+
+def _needed(seeds: SeedSet, draws: Draws) -> tuple[Samples, Draws]:
+    """All samples; or one for each draw, where these are fewer, and the draws that name them."""
+    if draws.size >= len(seeds.targets):
+        return Samples(seeds.inputs, seeds.targets), draws
+    rows = draws.ravel()
+    numbers = np.arange(len(rows), dtype=np.int32).reshape(draws.shape)
+    return Samples(seeds.make(rows), seeds.targets[rows]), numbers

@@ -1,19 +1,21 @@
 """Inverse-Mixup, Eqs. 7 and 8: hard-labelled samples from mixed-up ones of different devices."""
 
-from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mix2fld.config import Config
+from mix2fld.data.resolution import enlarge
 from mix2fld.data.samples import Coding, clip_to_real, coding_of
 from mix2fld.learning.task import Sizes
 from mix2fld.streams import stream
 from mix2fld.types import Carried, Seeds
 
 CANDIDATES = 1_000_000
+MOST_GROUPS = 100_000
+"""Of many devices; their samples are more than a server draws in dozens of conversions."""
 GROUPS_AT_ONCE = 1024
 
 
@@ -30,9 +32,28 @@ class Groups(NamedTuple):
 class Pool(NamedTuple):
     """All delivered mixed-up samples, one after another, with the device each came from."""
 
-    inputs: Carried  # [m, ...]
+    inputs: "Carried | Joined"  # [m, ...]
     labels: NDArray[np.int32]  # [m, N]
     device: NDArray[np.int64]  # [m]
+
+
+class Joined:
+    """Arrays one after another, of which rows are taken without putting all of them together."""
+
+    def __init__(self, arrays: Sequence[Carried]) -> None:
+        self._arrays, self._ends = arrays, np.cumsum([len(array) for array in arrays])
+        self.shape = (int(self._ends[-1]), *arrays[0].shape[1:])
+
+    def __getitem__(self, rows: NDArray[np.integer]) -> Carried:
+        flat = rows.ravel()
+        whose = np.searchsorted(self._ends, flat, side="right")
+        taken = np.empty((len(flat), *self.shape[1:]), self._arrays[0].dtype)
+        order = np.argsort(whose, kind="stable")
+        numbers, begins = np.unique(whose[order], return_index=True)
+        for number, places in zip(numbers, np.split(order, begins[1:]), strict=True):
+            array = self._arrays[number]
+            taken[places] = array[flat[places] - (self._ends[number] - len(array))]
+        return taken.reshape(*rows.shape, *self.shape[1:])
 
 
 def mixing_matrix(ratios: tuple[float, ...]) -> NDArray[np.float64]:
@@ -51,7 +72,7 @@ def pool_seeds(seeds: Mapping[int, Seeds]) -> Pool:
     """Put the seeds of all devices into one row of samples, in the order of device numbers."""
     devices = sorted(seeds)
     return Pool(
-        inputs=np.concatenate([seeds[d].inputs for d in devices]),
+        inputs=Joined([seeds[d].inputs for d in devices]),
         labels=np.concatenate([seeds[d].labels for d in devices]),
         device=np.repeat(devices, [len(seeds[d].labels) for d in devices]),
     )
@@ -64,8 +85,11 @@ def samples_wanted(config: Config) -> int:
 
 
 def groups_wanted(config: Config) -> int:
-    """How many groups these samples take, N samples from each; the last may not be used up."""
-    return -(-samples_wanted(config) // len(config.seeding.ratios))
+    """How many groups these samples take, N samples from each; the last may not be used up.
+
+    Of very many devices, not all N_I samples are made (decision 8).
+    """
+    return min(-(-samples_wanted(config) // len(config.seeding.ratios)), MOST_GROUPS)
 
 
 def inverse_groups(seeds: Mapping[int, Seeds], config: Config) -> tuple[Pool, Groups]:
@@ -78,14 +102,16 @@ def inverse_samples(pool: Pool, groups: Groups, sizes: Sizes) -> NDArray[np.floa
     """The samples of these groups [g, N, ...], clipped to the real range if so configured."""
     config, coding = sizes.config.seeding, coding_of(sizes.dims)
     samples = unmix(pool, groups, config.ratios, coding)
+    if sizes.dims.seed_shape != coding.samples.shape:
+        flat = samples.reshape(-1, *sizes.dims.seed_shape).astype(np.float64)
+        large = enlarge(flat, coding.samples.shape).astype(np.float32)
+        samples = large.reshape(*groups.members.shape, *coding.samples.shape)
     return clip_to_real(samples, coding.samples) if config.inverse_clip else samples
 
 
 def find_groups(pool: Pool, wanted: int, rng: np.random.Generator) -> Groups:
     """Up to ``wanted`` distinct groups of samples from different devices, in random order."""
-    rows: dict[tuple[int, ...], list[int]] = defaultdict(list)
-    for row, labels in enumerate(pool.labels.tolist()):
-        rows[tuple(labels)].append(row)
+    rows = _rows_by_labels(pool.labels)
     orbits = [
         [rows[shifted] for shifted in _rotations(labels)]
         for labels in sorted(rows)
@@ -97,11 +123,24 @@ def find_groups(pool: Pool, wanted: int, rng: np.random.Generator) -> Groups:
     shapes = np.array([[len(member) for member in orbit] for orbit in orbits])
     ends = np.cumsum(shapes.prod(axis=1))
     total = int(ends[-1])
-    tried = rng.choice(total, size=min(total, max(CANDIDATES, 20 * wanted)), replace=False)
+    tried = rng.choice(total, size=min(total, _candidates(wanted)), replace=False)
     members = _members_of(tried, orbits, shapes, ends)
     devices = np.sort(pool.device[members], axis=1)
     across = members[(np.diff(devices, axis=1) > 0).all(axis=1)][:wanted]
     return Groups(members=across, labels=pool.labels[across[:, 0]])
+
+
+def _candidates(wanted: int) -> int:
+    """How many groups are tried: of many devices, hardly any has two samples of the same one."""
+    return 2 * wanted if wanted == MOST_GROUPS else max(CANDIDATES, 20 * wanted)
+
+
+def _rows_by_labels(labels: NDArray[np.int32]) -> dict[tuple[int, ...], NDArray[np.int64]]:
+    """The rows of each label tuple, in increasing order."""
+    order = np.lexsort(labels.T[::-1])
+    differs = np.any(labels[order[1:]] != labels[order[:-1]], axis=1)
+    parts = np.split(order, np.flatnonzero(differs) + 1)
+    return {tuple(labels[part[0]].tolist()): part for part in parts}
 
 
 def unmix(
@@ -128,7 +167,7 @@ def _rotations(labels: tuple[int, ...]) -> list[tuple[int, ...]]:
 
 def _members_of(
     candidates: NDArray[np.int64],
-    orbits: list[list[list[int]]],
+    orbits: list[list[NDArray[np.int64]]],
     shapes: NDArray[np.int64],
     ends: NDArray[np.int64],
 ) -> NDArray[np.int64]:
@@ -137,7 +176,7 @@ def _members_of(
     within = candidates - (ends[orbit] - shapes[orbit].prod(axis=1))
     members = np.empty((len(candidates), shapes.shape[1]), np.int64)
     starts = np.cumsum([0, *shapes.ravel()[:-1]]).reshape(shapes.shape)
-    flat = np.array([row for rows_of in orbits for rows in rows_of for row in rows])
+    flat = np.concatenate([rows for orbit_rows in orbits for rows in orbit_rows])
     for position in range(shapes.shape[1]):
         within, place = np.divmod(within, shapes[orbit, position])
         members[:, position] = flat[starts[orbit, position] + place]

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from mix2fld.data.samples import coding_of
+from mix2fld.data.samples import seeds_as_fed
 from mix2fld.errors import InputError
 from mix2fld.learning.task import Sizes
 from mix2fld.server.inverse_mixup import (
@@ -16,7 +16,7 @@ from mix2fld.server.inverse_mixup import (
     pool_seeds,
     samples_wanted,
 )
-from mix2fld.types import Seeds, SeedSet
+from mix2fld.types import Inputs, Seeds, SeedSet
 
 
 def as_collected(seeds: Mapping[int, Seeds], task: Sizes) -> SeedSet | None:
@@ -29,14 +29,15 @@ def as_collected(seeds: Mapping[int, Seeds], task: Sizes) -> SeedSet | None:
     ratios = config.ratios if mixed else (1.0,)
     if config.mixed_labels == "hard":
         ratios = tuple(float(place == np.argmax(ratios)) for place in range(len(ratios)))
-    targets = soft_labels(pool.labels, ratios, task.dims.num_labels)
-    return SeedSet(coding_of(task.dims).as_fed(pool.inputs), targets, distinct_groups=0)
+    targets, dims = soft_labels(pool.labels, ratios, task.dims.num_labels), task.dims
+    return SeedSet(targets, lambda rows: seeds_as_fed(pool.inputs[rows], dims))
 
 
 def inversely_mixed(seeds: Mapping[int, Seeds], task: Sizes) -> SeedSet | None:
     """Mix2FLD: N_I hard-labelled samples per device by inverse-Mixup across devices.
 
-    None while seeds are still missing that could give a first group.
+    Sample s is that of label s mod N of group s div N. None while seeds are still missing that
+    could give a first group.
     """
     config = task.config.seeding
     devices = task.config.data.devices
@@ -52,16 +53,18 @@ def inversely_mixed(seeds: Mapping[int, Seeds], task: Sizes) -> SeedSet | None:
             f"{devices} devices hold {distinct} groups of {len(config.ratios)} with rotated labels "
             f"across devices, {wanted} are needed; use more seed samples or devices"
         )
-    total = samples_wanted(task.config)
-    reused = np.arange(wanted) % distinct
-    groups = Groups(members=groups.members[reused], labels=groups.labels[reused])
-    inputs = inverse_samples(pool, groups, task).reshape(-1, *task.dims.seed_shape)
-    labels = groups.labels.reshape(-1, 1)
-    return SeedSet(
-        inputs=inputs[:total],
-        targets=soft_labels(labels[:total], (1.0,), task.dims.num_labels),
-        distinct_groups=distinct,
-    )
+    size = len(config.ratios)
+    total = min(samples_wanted(task.config), wanted * size)
+    group, place = np.divmod(np.arange(total), size)
+    labels = groups.labels[group % distinct, place]
+
+    def make(rows: NDArray[np.integer]) -> Inputs:
+        group, place = np.divmod(rows, size)
+        which, back = np.unique(group % distinct, return_inverse=True)
+        needed = Groups(members=groups.members[which], labels=groups.labels[which])
+        return inverse_samples(pool, needed, task)[back, place]
+
+    return SeedSet(soft_labels(labels[:, None], (1.0,), task.dims.num_labels), make, distinct)
 
 
 def soft_labels(

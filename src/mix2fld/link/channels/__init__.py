@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from mix2fld.config import Config
 from mix2fld.errors import InputError, did_you_mean
+from mix2fld.link.channels.availability import ComesAndGoes
 from mix2fld.link.channels.cell import CellLink
 from mix2fld.link.channels.channel import Link, Memoryless, check_delivery
 from mix2fld.link.channels.ideal import IdealLink
@@ -12,6 +13,7 @@ from mix2fld.link.channels.rayleigh import Radio, RayleighLink
 __all__ = [
     "LINKS",
     "CellLink",
+    "ComesAndGoes",
     "IdealLink",
     "Link",
     "Memoryless",
@@ -34,4 +36,7 @@ def make_link(config: Config, devices: int) -> Link:
     name = config.channel.link
     if name not in LINKS:
         raise InputError(f"link = {name!r}: no such link; {did_you_mean(name, LINKS)}")
-    return LINKS[name](config, devices)
+    link, coming = LINKS[name](config, devices), config.availability
+    if not coming.leave_probability:
+        return link
+    return ComesAndGoes(link, coming.leave_probability, coming.return_probability)

@@ -11,7 +11,7 @@ Bits = NDArray[np.uint8]
 
 def to_bits(codes: NDArray[Any], width: int) -> Bits:
     """The lowest ``width`` bits of each code, one after the other, the highest first."""
-    room = 16 if width <= 16 else 32
+    room = _room(width)
     bits = np.unpackbits(codes.astype(f">u{room // 8}").view(np.uint8)).reshape(-1, room)
     return bits[:, room - width :].ravel()
 
@@ -19,10 +19,16 @@ def to_bits(codes: NDArray[Any], width: int) -> Bits:
 def from_bits(bits: Bits, width: int, count: int = -1) -> NDArray[np.uint32]:
     """The codes that ``to_bits`` took apart; of width 0 there may be any ``count``."""
     count = len(bits) // width if count < 0 else count
-    room = 16 if width <= 16 else 32
-    padded = np.zeros((count, room), np.uint8)
-    padded[:, room - width :] = bits.reshape(count, width)
+    room, padded = _room(width), bits
+    if width < room:
+        padded = np.zeros((count, room), np.uint8)
+        padded[:, room - width :] = bits.reshape(count, width)
     return np.packbits(padded).view(f">u{room // 8}").astype(np.uint32)
+
+
+def _room(width: int) -> int:
+    """Bits of the smallest number of whole bytes that NumPy has a type for."""
+    return 8 if width <= 8 else 16 if width <= 16 else 32
 
 
 def pack(codes: NDArray[Any], width: int) -> bytes:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,7 +56,7 @@ class Weights:
         flat = flatten_tensors(value, dims)
         if not self._quantised:
             return encoded(flat.astype("<f4").tobytes(), self.size(dims))
-        sizes = tensor_sizes(dims)
+        sizes = dims.weight_sizes
         ends = np.array([_ends(part) for part in split_tensors(flat, sizes)], dtype=np.float32)
         low, high = _for_each_weight(ends, sizes)
         codes = np.rint((flat - low) / np.where(high > low, high - low, 1) * self._top)
@@ -65,12 +66,11 @@ class Weights:
     def decode(self, data: bytes, dims: Dimensions) -> Tensors:
         """The arrays as the other end sees them."""
         check_size(self.name, data, self.size(dims).bits)
-        sizes = tensor_sizes(dims)
         if not self._quantised:
             flat = np.frombuffer(data, "<f4").astype(np.float32)
             check_finite(self.name, flat)
         else:
-            flat = self._dequantise(data, sizes)
+            flat = self._dequantise(data, dims.weight_sizes)
         return unflatten_tensors(flat, dims)
 
     @property
@@ -82,7 +82,7 @@ class Weights:
         """The code of the largest value."""
         return (1 << self.bits_per_weight) - 1
 
-    def _dequantise(self, data: bytes, sizes: list[int]) -> Floats:
+    def _dequantise(self, data: bytes, sizes: Sequence[int]) -> Floats:
         header = 8 * len(sizes)
         ends = np.frombuffer(data[:header], "<f4").astype(np.float32).reshape(-1, 2)
         check_finite(self.name, ends)
@@ -109,18 +109,13 @@ def flatten_tensors(value: Sequence[Floats], dims: Dimensions) -> Floats:
 
 def unflatten_tensors(flat: Floats, dims: Dimensions) -> Tensors:
     """The arrays that ``flatten_tensors`` put in one row."""
-    parts = split_tensors(flat, tensor_sizes(dims))
+    parts = split_tensors(flat, dims.weight_sizes)
     return tuple(part.reshape(shape) for part, shape in zip(parts, dims.weight_shapes, strict=True))
 
 
-def tensor_sizes(dims: Dimensions) -> list[int]:
-    """How many weights each array has."""
-    return [int(np.prod(shape)) for shape in dims.weight_shapes]
-
-
-def split_tensors(flat: Floats, sizes: list[int]) -> list[Floats]:
+def split_tensors(flat: Floats, sizes: Sequence[int]) -> list[Floats]:
     """The part of each array in a row of all weights."""
-    return np.split(flat, np.cumsum(sizes)[:-1])
+    return [flat[end - size : end] for size, end in zip(sizes, accumulate(sizes), strict=True)]
 
 
 def _ends(part: Floats) -> tuple[np.float32, np.float32]:
@@ -129,6 +124,6 @@ def _ends(part: Floats) -> tuple[np.float32, np.float32]:
     return (part.min() + zero, part.max() + zero) if part.size else (zero, zero)
 
 
-def _for_each_weight(ends: Floats, sizes: list[int]) -> list[NDArray[np.float64]]:
+def _for_each_weight(ends: Floats, sizes: Sequence[int]) -> list[NDArray[np.float64]]:
     """Smallest and largest value of the array that each weight is in."""
     return [np.repeat(end, sizes) for end in ends.T.astype(np.float64)]

@@ -37,6 +37,12 @@ function bits(value) {
   return `${short(value)} bit`;
 }
 
+function joules(value) {
+  for (const [unit, size] of [["MJ", 1e6], ["kJ", 1e3], ["J", 1], ["mJ", 1e-3]])
+    if (value >= size) return `${short(value / size)} ${unit}`;
+  return `${short(1e6 * value)} µJ`;
+}
+
 const ink = (series) => `light-dark(${series.colour.light}, ${series.colour.dark})`;
 const both = (colour) => `light-dark(${colour.light}, ${colour.dark})`;
 

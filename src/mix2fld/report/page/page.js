@@ -48,7 +48,8 @@ function drawTiles() {
 const share = (row) => (row.attempted ? row.delivered / row.attempted : null);
 const COLUMNS = [
   ["accuracy", "accuracy of\ndevices", (r) => r.accuracy, (r) => `${inPercent(r.accuracy)} ± ${inPercent(r.spread)} %`,
-    (r) => (r.measured < r.devices ? `${r.measured.toLocaleString("en")} of ${r.devices.toLocaleString("en")} measured` : null)],
+    (r) => [r.measured < r.devices ? `${r.measured.toLocaleString("en")} of ${r.devices.toLocaleString("en")} measured` : null,
+      r.far === null ? null : `near ${percent(r.near)}, far ${percent(r.far)}`].filter(Boolean).join("; ") || null],
   ["server", "server\nmodel", (r) => r.server, (r) => percent(r.server)],
   ["converged_seconds", "time to\nconvergence", (r) => r.converged_seconds, (r) => seconds(r.converged_seconds),
     (r) => (r.converged_round === null ? null : `round ${r.converged_round}` + (r.converged_runs < r.runs ? `, ${r.converged_runs} of ${r.runs} seeds` : ""))],
@@ -56,6 +57,8 @@ const COLUMNS = [
     (r) => `${seconds(r.communication)} on air`],
   ["bits_up", "uplink\ntraffic", (r) => r.bits_up, (r) => bits(r.bits_up)],
   ["bits_down", "downlink\ntraffic", (r) => r.bits_down, (r) => bits(r.bits_down)],
+  ["joules", "energy of a\ndevice per round", (r) => r.joules, (r) => joules(r.joules),
+    (r) => (r.battery_rounds === null ? null : `battery: ${short(r.battery_rounds)} rounds`)],
   ["delivered", "uploads\ndelivered", share, (r) => percent(share(r)), (r) => (r.attempted ? `${r.delivered} of ${r.attempted}` : null)],
 ];
 

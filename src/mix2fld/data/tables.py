@@ -1,0 +1,252 @@
+"""A table as a dataset: a row is a sample, numeric columns are its values, one column its label."""
+
+import csv
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mix2fld.config import DataConfig
+from mix2fld.data.samples import channel_statistics, standardise
+from mix2fld.dataset import Dataset
+from mix2fld.errors import InputError, did_you_mean
+from mix2fld.streams import stream
+
+Columns = dict[str, NDArray[Any]]
+SPLITS = ("train", "test")
+_WORDS = {"": "nan", "false": "0", "true": "1"}
+
+
+def dataset_from_table(table: Any, name: str = "table", **fields: Any) -> Dataset:
+    """A dataset from a pandas or Polars frame, an Arrow table or a dict of columns.
+
+    ``fields`` are those of ``DataConfig`` that concern tables: ``label_column``,
+    ``source_column``, ``split_column``, ``test_fraction``, ``standardise`` and ``value_range``.
+    """
+    return _dataset(name, columns_of(table), DataConfig(**fields))
+
+
+def read_table_file(path: Path, config: DataConfig) -> Dataset:
+    """The dataset in a .csv, .parquet, .feather or .arrow file."""
+    if not path.is_file():
+        raise InputError(f"dataset = {path}: there is no such file")
+    try:
+        columns = _read_csv(path) if path.suffix == ".csv" else _read_arrow(path)
+        return _dataset(path.stem, columns, config)
+    except InputError as error:
+        raise InputError(f"dataset = {path}: {error}") from None
+
+
+def columns_of(table: Any) -> Columns:
+    """The columns of a table by name, whatever library it is of."""
+    if isinstance(table, Mapping):
+        named: Iterable[tuple[Any, Any]] = table.items()
+    elif hasattr(table, "column_names"):  # Arrow
+        named = zip(table.column_names, map(_decoded, table.columns), strict=True)
+    elif hasattr(table, "columns"):  # pandas, Polars
+        named = ((name, table[name]) for name in table.columns)
+    else:
+        raise InputError(
+            f"table: {type(table).__name__}; must be a frame, an Arrow table or a dict of columns"
+        )
+    columns: Columns = {}
+    for name, values in named:
+        array = np.asarray(values)
+        if str(name) in columns or array.ndim != 1:
+            raise InputError(f"column {str(name)!r}: must be one column of single values")
+        columns[str(name)] = array
+    if len({len(column) for column in columns.values()}) > 1:
+        raise InputError("table: its columns are not equally long")
+    if not columns or not len(next(iter(columns.values()))):
+        raise InputError("table: has no rows")
+    return columns
+
+
+def _decoded(column: Any) -> Any:
+    """An Arrow column with the values that a dictionary stands for."""
+    if str(column.type).startswith("dictionary"):
+        column = column.cast(column.type.value_type)
+    return column.to_numpy(zero_copy_only=False)
+
+
+def _read_csv(path: Path) -> Columns:
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            head = file.readline()
+            separator = max(",;\t", key=head.count)
+            file.seek(0)
+            rows = csv.reader(file, delimiter=separator, strict=True)
+            header = next(rows, [])
+            lines = [(rows.line_num, row) for row in rows if row]
+    except (OSError, csv.Error, UnicodeDecodeError) as error:
+        raise InputError(f"cannot be read as a table ({error})") from None
+    for number, row in lines:
+        if len(row) != len(header):
+            raise InputError(
+                f"line {number} has {len(row)} values; the header has {len(header)} names"
+            )
+    if not lines or len(set(header)) < len(header):
+        raise InputError("must have a header with different names, and at least one row below it")
+    columns = zip(*(row for _, row in lines), strict=True)
+    return {name: _parsed(column) for name, column in zip(header, columns, strict=True)}
+
+
+def _parsed(texts: tuple[str, ...]) -> NDArray[Any]:
+    """A column of a text file: numbers or truth values if all are, NaN for blanks; else texts."""
+    plain = [_WORDS.get(text.strip().lower(), text) for text in texts]
+    try:
+        return np.array(plain, np.float64)
+    except ValueError:
+        return np.array(texts, object)
+
+
+def _read_arrow(path: Path) -> Columns:
+    try:
+        import pyarrow as pa
+        from pyarrow import feather, parquet
+    except ImportError:
+        raise InputError(
+            f"{path.suffix} files need pyarrow; install it with: pip install 'mix2fld[frames]'"
+        ) from None
+    try:
+        read = parquet.read_table if path.suffix == ".parquet" else feather.read_table
+        table = read(path)
+    except (OSError, pa.ArrowException) as error:
+        raise InputError(f"cannot be read as a table ({str(error).splitlines()[0]})") from None
+    return columns_of(table)
+
+
+def _dataset(name: str, columns: Columns, config: DataConfig) -> Dataset:
+    labels, label_names = _classes("label_column", config.label_column, columns)
+    sources: NDArray[np.int32] | None = None
+    source_names: tuple[str, ...] = ()
+    if config.source_column is not None:
+        sources, source_names = _classes("source_column", config.source_column, columns)
+    special = {config.label_column, config.source_column, config.split_column}
+    values = [_numbers(key, column) for key, column in columns.items() if key not in special]
+    if len(label_names) < 2:
+        raise InputError(
+            f"label_column = {config.label_column!r}: has only the label {label_names[0]!r}; must "
+            "have at least two"
+        )
+    if not values:
+        raise InputError("table: has no column of numbers beside the label")
+    train, test = _split(columns, labels, config)
+    _check_trained(labels, label_names, train)
+    inputs: NDArray[Any] = np.stack(values, axis=1)
+    fields: dict[str, Any] = {}
+    if config.standardise != "never":
+        names = [f"column {key!r}" for key in columns if key not in special]
+        mean, std = channel_statistics(inputs[train], names)
+        inputs, fields = standardise(inputs, mean, std), {"mean": mean, "std": std}
+    return Dataset(
+        name, inputs[train], labels[train], inputs[test], labels[test], len(label_names),
+        value_range=config.value_range,
+        train_sources=None if sources is None else sources[train],
+        label_names=label_names,
+        source_names=source_names,
+        **fields,
+    )  # fmt: skip
+
+
+def _classes(field: str, name: str, columns: Columns) -> tuple[NDArray[np.int32], tuple[str, ...]]:
+    """A column as numbers 0, 1, ... in the sorted order of its values, and these values."""
+    column = _column(field, name, columns)
+    if column.dtype.kind not in "biuf":
+        texts = [value if isinstance(value, str) else None for value in column.tolist()]
+        column = np.array(texts, object) if any(texts) else _numbers(name, column)
+    missing = [row for row, value in enumerate(column.tolist()) if value is None or _is_nan(value)]
+    if missing:
+        raise InputError(f"{field} = {name!r}: row {missing[0]} has no value, or not a text")
+    if column.dtype.kind == "f":
+        if not np.array_equal(column, np.rint(column)):
+            fraction = column[column != np.rint(column)][0]
+            raise InputError(
+                f"{field} = {name!r}: has the value {fraction:g}; must be texts or whole numbers"
+            )
+        column = column.astype(np.int64)
+    kinds, numbers = np.unique(column, return_inverse=True)
+    return numbers.astype(np.int32), tuple(str(kind) for kind in kinds.tolist())
+
+
+def _is_nan(value: Any) -> bool:
+    return isinstance(value, float) and np.isnan(value).item()
+
+
+def _column(field: str, name: str, columns: Columns) -> NDArray[Any]:
+    if name not in columns:
+        shown = ", ".join(list(columns)[:8]) + (", ..." if len(columns) > 8 else "")
+        raise InputError(
+            f"{field} = {name!r}: the table has no such column, but {shown}; "
+            f"{did_you_mean(name, columns)}"
+        )
+    return columns[name]
+
+
+def _numbers(name: str, column: NDArray[Any]) -> NDArray[np.float64]:
+    """A column of values, none of them missing."""
+    if column.dtype.kind not in "biufO" or any(isinstance(v, str) for v in column.tolist()):
+        first = next((v for v in column.tolist() if not isinstance(v, (int, float))), column[0])
+        raise InputError(
+            f"column {name!r}: has {str(first)[:40]!r}, which is not a number; leave it out or "
+            "encode it as numbers"
+        )
+    try:
+        values = column.astype(np.float64)
+    except (TypeError, ValueError):
+        raise InputError(
+            f"column {name!r}: has missing values, or some that are not numbers"
+        ) from None
+    finite = np.isfinite(values)
+    if not finite.all():
+        row = int(np.argmin(finite))
+        raise InputError(
+            f"column {name!r}: row {row} is missing or not finite; drop such rows or fill them in"
+        )
+    return values
+
+
+def _split(
+    columns: Columns, labels: NDArray[np.int32], config: DataConfig
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The rows to train and to test with."""
+    if config.split_column is None:
+        return _drawn_split(labels, config.test_fraction)
+    column = _column("split_column", config.split_column, columns)
+    said = np.array([str(value).strip().lower() for value in column.tolist()])
+    other = ~np.isin(said, SPLITS)
+    if other.any() or len(set(said.tolist())) < 2:
+        raise InputError(
+            f"split_column = {config.split_column!r}: row {int(np.argmax(other))} has "
+            f"{str(column[np.argmax(other)])!r}; must be train or test in every row, both at "
+            "least once"
+        )
+    return np.flatnonzero(said == "train"), np.flatnonzero(said == "test")
+
+
+def _drawn_split(
+    labels: NDArray[np.int32], fraction: float
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The same part of every label for testing, always the same rows; one row stays at least."""
+    rng = stream(0, "test-rows")
+    tested = []
+    for label in range(int(labels.max()) + 1):
+        rows = np.flatnonzero(labels == label)
+        count = min(round(fraction * len(rows)), len(rows) - 1)
+        tested.append(rng.permutation(rows)[:count])
+    test = rng.permutation(np.concatenate(tested))
+    if not len(test):
+        raise InputError(
+            f"test_fraction = {fraction:g}: leaves no row of {len(labels)} to test with"
+        )
+    return np.setdiff1d(np.arange(len(labels)), test), test
+
+
+def _check_trained(
+    labels: NDArray[np.int32], names: tuple[str, ...], train: NDArray[np.int64]
+) -> None:
+    missing = np.setdiff1d(np.arange(len(names)), labels[train])
+    if len(missing):
+        raise InputError(f"label {names[missing[0]]!r}: has no row to train with")

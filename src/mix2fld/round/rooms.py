@@ -1,0 +1,40 @@
+"""How many bits each device may upload, where its uplink can send more or fewer."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mix2fld.config_base import LEAST_UPDATE_BITS
+from mix2fld.round.scenario import Scenario
+from mix2fld.types import State
+
+DRAWS = 200
+"""Of each forecast, over a link without a closed form."""
+
+
+def upload_rooms(scenario: Scenario, asked: Sequence[int], link: State) -> dict[int, int]:
+    """The most bits of each device that arrive with probability ``delivery_target``.
+
+    All devices that are asked transmit at once. One that cannot be heard so reliably sends as
+    little as it can. Empty for an uplink that has no choice.
+    """
+    if not scenario.wire.uplink.takes_room or not asked:
+        return {}
+    devices, target = list(asked), scenario.config.updates.delivery_target
+
+    def arrives(size: NDArray[np.int64]) -> NDArray[np.bool_]:
+        bits = np.zeros(scenario.devices, np.int64)
+        bits[devices] = 8 * size
+        forecast = scenario.link.forecast("uplink", bits, link, draws=DRAWS)
+        likely: NDArray[np.bool_] = forecast.probability[devices] >= target
+        return likely
+
+    most = scenario.wire.upload_size(with_seeds=False).bits // 8
+    low = np.full(len(devices), min(-(-LEAST_UPDATE_BITS // 8), most))
+    high = np.full(len(devices), most + 1)
+    while np.any(high - low > 1):
+        middle = (low + high) // 2
+        enough = arrives(middle)
+        low, high = np.where(enough, middle, low), np.where(enough, high, middle)
+    return dict(zip(devices, (8 * low).tolist(), strict=True))
