@@ -47,6 +47,9 @@ CONTENDERS = (
     Contender("torch-best", "torch_best", "PyTorch at its best, a process to a core"),
     Contender("torch-all", "torch_loop", "PyTorch, plain loop, a process to a core", steps=1600),
     Contender("torch-one", "torch_loop_one", "PyTorch, plain loop, one process", steps=800),
+    Contender(
+        "engine-torch", "engine_torch", "mix2fld, the network as a PyTorch module", steps=1600
+    ),
     framework("flower", "Flower simulation on Ray, plain PyTorch client"),
     framework("pfl", "pfl under torchrun, a process to a core"),
     framework("fedlab", "FedLab's serial trainer, a process to a core"),
