@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 BENCH := .venv-bench
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test search test-deploy testbed check format reproduce ledger bench bench-growth clean report browser screenshots crash fuzz soak package
+.PHONY: help install run test search test-deploy testbed check format reproduce ledger bench bench-growth sensors clean report browser screenshots crash fuzz soak package
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -83,6 +83,9 @@ soak: install ## Run for an hour in one process; memory and open files must stay
 package: install ## Build wheel and sdist, and try the wheel in clean environments of every Python here
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt build
 	$(BIN)/python -m reliability.packages $(ARGS)
+
+sensors: install ## Run every protocol on the smartwatch dataset and write docs/sensors.md (ten minutes)
+	$(BIN)/python -m benchmarks.sensors
 
 clean: ## Remove .venv and caches; runs are kept
 	rm -rf $(VENV) $(BENCH) .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -3,30 +3,21 @@
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from mix2fld.config import Config
 from mix2fld.runs.simulation import run
-from toys import CoinLink, toy_config, toy_dataset
+from mix2fld.types import Dataset
+from toys import CoinLink, save_dataset, toy_config, toy_dataset
 
 
 def save_toy_dataset(path: Path) -> Path:
     """The toy dataset as a file that a config can name."""
-    data = toy_dataset()
-    np.savez(
-        path,
-        train_inputs=data.train_inputs,
-        train_labels=data.train_labels,
-        test_inputs=data.test_inputs,
-        test_labels=data.test_labels,
-    )
-    return path
+    return save_dataset(path, toy_dataset())
 
 
-def play(folder: Path, **fields: object) -> Config:
+def play(folder: Path, data: Dataset | None = None, **fields: object) -> Config:
     """Runs of three rounds over a link that loses some uploads; gives their config."""
     folder.mkdir(parents=True, exist_ok=True)
-    dataset = save_toy_dataset(folder / "toy.npz")
+    dataset = save_dataset(folder / "toy.npz", data or toy_dataset())
     uneven = {"partition": "non-iid", "rare_labels": 1, "local_steps": 6, "learning_rate": 0.03}
     config = toy_config(**{"dataset": str(dataset), "rounds": 3, **uneven, **fields})
     run(config, folder / "runs", link=CoinLink())

@@ -18,21 +18,9 @@ from mix2fld.round.checks import check_upload
 from mix2fld.runs.checkpoint import made_with
 from mix2fld.runs.simulation import check, make_simulation, run
 from mix2fld.types import Dataset, Model, SampleFormat, Seeds, Upload
-from toys import toy_config, toy_dataset
+from toys import toy_config, toy_dataset, toy_signals
 
 SEEDED = [name for name, row in PROTOCOLS.items() if row.seeds is not None]
-
-
-def signals(count: int = 400, **fields) -> Dataset:
-    """Windows [12, 2] of a sine whose frequency is the label, in units far from 0 to 1."""
-    rng = np.random.default_rng(5)
-    labels = np.arange(count) % 4
-    times = np.arange(12) + rng.uniform(0, 12, (count, 1))
-    wave = np.sin(times * (0.3 + 0.5 * labels[:, None]))
-    inputs = np.stack([40 + 9 * wave, 0.02 * wave], axis=-1)
-    inputs += rng.normal(size=inputs.shape) * np.array([1, 0.002])
-    parts = (inputs[:300], labels[:300], inputs[300:], labels[300:])
-    return Dataset("signals", *parts, num_labels=4, **fields)
 
 
 def signal_config(**fields) -> mix2fld.Config:
@@ -44,8 +32,8 @@ def signal_config(**fields) -> mix2fld.Config:
     ("protocol", "bits"),
     [("fl", 8), ("fd", 8), ("fld", 3), ("mixfld", 12), ("mix2fld", 12), ("mix2fld", 32)],
 )
-def test_every_protocol_runs_on_signals(protocol: str, bits: int) -> None:
-    data, config = signals(), signal_config(protocols=protocol, seed_bits=bits)
+def test_every_protocol_runs_on_toy_signals(protocol: str, bits: int) -> None:
+    data, config = toy_signals(), signal_config(protocols=protocol, seed_bits=bits)
     assert check(config, data) == []
     (result,) = run(config, dataset=data)
     if protocol in SEEDED:
@@ -56,7 +44,7 @@ def test_every_protocol_runs_on_signals(protocol: str, bits: int) -> None:
 
 def test_what_the_server_learns_from_is_in_the_units_of_the_data() -> None:
     """Of raw samples rounded to 12 bits: within half a step of the samples themselves."""
-    data = signals()
+    data = toy_signals()
     scenario, fleet = make_simulation(signal_config(protocols="fld", seed_bits=12), data)
     own, labels = fleet.own(2)
     made = scenario.wire.make_seeds(2, own, labels)
@@ -69,7 +57,7 @@ def test_what_the_server_learns_from_is_in_the_units_of_the_data() -> None:
 
 
 def test_a_range_that_clips_is_what_the_server_sees() -> None:
-    data = signals(value_range=(30.0, 45.0))
+    data = toy_signals(value_range=(30.0, 45.0))
     for bits in (8, 32):
         scenario, fleet = make_simulation(signal_config(protocols="fld", seed_bits=bits), data)
         made = scenario.wire.make_seeds(0, *fleet.own(0))
@@ -84,7 +72,7 @@ def test_a_range_that_clips_is_what_the_server_sees() -> None:
 
 def test_a_run_remembers_how_samples_are_stored(tmp_path: Path) -> None:
     config = signal_config(protocols="fl", rounds=1)
-    data = signals(value_range=(0.0, 60.0), mean=(1.0, 2.0), std=(3.0, 4.0))
+    data = toy_signals(value_range=(0.0, 60.0), mean=(1.0, 2.0), std=(3.0, 4.0))
     run(config, tmp_path, dataset=data)
     recorded = json.loads(made_with(tmp_path / "fl-s0" / "checkpoint.safetensors")["samples"])
     assert recorded == {

@@ -160,3 +160,36 @@ def test_a_device_standardises_what_nobody_has(tmp_path):
     np.savez(tmp_path / "treated.npz", **treated)
     again = read_device_file(tmp_path / "treated.npz", samples, 3)
     assert np.array_equal(again.train_inputs, raw.train_inputs)
+
+
+def test_a_file_is_standardised_and_given_a_range_when_asked(tmp_path):
+    path = tmp_path / "mine.npz"
+    np.savez(path, **signals(value_range=np.array([-9.0, 9.0])))
+    plain = load_own(path)
+    data = load_dataset(DataConfig(dataset=str(path), standardise="always", value_range=(-4, 4)))
+    flat = plain.train_inputs.reshape(-1, 4).astype(np.float64)
+    np.testing.assert_allclose(data.mean, flat.mean(axis=0))
+    np.testing.assert_allclose(data.std, flat.std(axis=0))
+    restored = data.test_inputs * np.array(data.std) + np.array(data.mean)
+    np.testing.assert_allclose(restored, plain.test_inputs, atol=1e-6)
+    assert (plain.value_range, data.value_range) == ((-9, 9), (-4, 4))
+
+
+@pytest.mark.parametrize(
+    ("arrays", "fields", "words"),
+    [
+        (own_arrays(), {"standardise": "always"}, r"samples are uint8 \[5, 4, 1\]; only float32"),
+        (own_arrays(), {"value_range": (0, 1)}, "only float32 samples have one"),
+        (
+            signals() | {"train_inputs": signals()["train_inputs"] * np.array([1, 1, 0, 1])},
+            {"standardise": "always"},
+            "channel 2: is 0 in every training sample and cannot be standardised",
+        ),
+        (signals(), {"value_range": (1, -1)}, r"value_range = \(1.0, -1.0\): must be two numbers"),
+        (signals(mean=np.ones(4), std=np.ones(4)), {"standardise": "always"}, "only once"),
+    ],
+)
+def test_what_cannot_be_standardised_or_ranged(tmp_path, arrays, fields, words):
+    np.savez(tmp_path / "mine.npz", **arrays)
+    with pytest.raises(InputError, match=words):
+        load_dataset(DataConfig(dataset=str(tmp_path / "mine.npz"), **fields))

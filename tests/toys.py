@@ -1,13 +1,48 @@
-"""The toy dataset and config of ``reliability.toy``, and links that never or sometimes work."""
+"""The toy dataset and config of ``reliability.toy``, toy signals, and links that rarely work."""
+
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 from reliability.toy import LABELS, SIDE, toy_config, toy_dataset
 
 from mix2fld.link import Direction, Memoryless
-from mix2fld.types import Delivery
+from mix2fld.types import Dataset, Delivery
 
-__all__ = ["LABELS", "SIDE", "CoinLink", "DeadDownlink", "DeadLink", "toy_config", "toy_dataset"]
+__all__ = [
+    "LABELS",
+    "SIDE",
+    "CoinLink",
+    "DeadLink",
+    "save_dataset",
+    "toy_config",
+    "toy_dataset",
+    "toy_signals",
+]
+
+
+def toy_signals(count: int = 400, **fields) -> Dataset:
+    """Windows [12, 2] of a sine whose frequency is the label, in units far from 0 to 1."""
+    rng = np.random.default_rng(5)
+    labels = np.arange(count) % 4
+    times = np.arange(12) + rng.uniform(0, 12, (count, 1))
+    wave = np.sin(times * (0.3 + 0.5 * labels[:, None]))
+    inputs = np.stack([40 + 9 * wave, 0.02 * wave], axis=-1)
+    inputs += rng.normal(size=inputs.shape) * np.array([1, 0.002])
+    tests = count // 4
+    parts = (inputs[tests:], labels[tests:], inputs[:tests], labels[:tests])
+    return Dataset("signals", *parts, num_labels=4, **fields)
+
+
+def save_dataset(path: Path, data: Dataset) -> Path:
+    """A dataset as a file that a config can name."""
+    names = ["train_inputs", "train_labels", "test_inputs", "test_labels"]
+    if data.value_range is not None:
+        names += ["value_range", *(["mean", "std"] if data.mean else [])]
+    if data.train_sources is not None:
+        names.append("train_sources")
+    np.savez(path, **{name: getattr(data, name) for name in names})
+    return path
 
 
 class DeadLink(Memoryless):

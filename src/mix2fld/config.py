@@ -57,6 +57,8 @@ class DataConfig(Section):
     """Allow devices to share samples, if they need more than the dataset has."""
     test_samples: Count = 0
     """Measure accuracy on this many samples, the first of the test set; 0: on all."""
+    measured_on: Literal["test", "validation"] = "test"
+    """Measure accuracy on the test set, or on training samples that no device holds, to tune."""
     standardise: Literal["auto", "always", "never"] = "auto"
     """Give float samples mean 0 and deviation 1 in every channel; auto: tables and smartwatch."""
     value_range: tuple[float, float] | None = None
@@ -177,7 +179,7 @@ class ChannelConfig(Section):
     """The radio link of Sec. II-C."""
 
     link: str = "rayleigh"
-    """rayleigh (the paper's), cell (as [cell] and [radio] describe it), or ideal."""
+    """rayleigh (the paper's), cell (as [cell] and [radio] describe it), trace, or ideal."""
     bandwidth_hz: PositiveFloat = 10e6
     """Bandwidth of a channel, W."""
     uplink_channels: PositiveFloat = 2

@@ -3,6 +3,7 @@
 A preset of a standard is a set of these.
 """
 
+from pathlib import Path
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
@@ -56,7 +57,7 @@ class CellConfig(Section):
 
 
 class RadioConfig(Section):
-    """Link cell: fading, rates, sharing and packets."""
+    """Link cell: fading, rates, sharing and packets. Link trace: the trace."""
 
     fading: Literal["rayleigh", "rician", "none"] = "rayleigh"
     """Fading of each slot."""
@@ -94,6 +95,12 @@ class RadioConfig(Section):
     """How often a lost block of an upload is sent again; by default until T_max."""
     delay_ms: NotNegative = 0.0
     """Propagation and waiting time that every transfer takes on top."""
+    trace: Path | None = None
+    """Link trace: CSV or Parquet file of rates over time, or a folder with a file per device."""
+    trace_layout: Literal["auto", "rates", "raca", "lumos5g"] = "auto"
+    """Columns of the trace: this package's, or those of a public data set; auto: by the header."""
+    trace_uplink_share: Share = 0.1
+    """Uplink rate over downlink rate, for a data set that has downlink rates only."""
 
 
 class AvailabilityConfig(Section):

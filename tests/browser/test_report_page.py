@@ -11,9 +11,12 @@ from PIL import Image
 from playwright.sync_api import Page, expect
 from watched import Watched
 
+from mix2fld.data.samples import standardised
 from mix2fld.report.html import write_report
 from mix2fld.runs.config_file import dump_sealed_config, load_config
 from mix2fld.runs.reader import require_runs
+from stored_runs import play
+from toys import toy_signals
 
 WIDE = {"width": 1280, "height": 900}
 PHONE = {"width": 390, "height": 844}
@@ -206,6 +209,30 @@ def test_the_samples_and_their_privacy_are_shown(watched: Watched, report: Path)
         "#sees img", "all => all.every(i => i.complete && i.naturalWidth > 0)"
     )
     assert loaded is True
+
+
+def test_signals_are_shown_as_lines(watched: Watched, tmp_path: Path) -> None:
+    fields = {"seed_samples": 20, "learning_rate": 1e-4}
+    play(tmp_path, standardised(toy_signals()), protocols=("fl", "mix2fld"), **fields)
+    write_report(require_runs([tmp_path / "runs"]), tmp_path / "report.html")
+    page = open_report(watched, tmp_path / "report.html")
+    drawn = page.locator("#sees .sample svg.signal")
+    assert drawn.count() >= 4
+    assert page.locator("#sees img").count() == 0
+    assert drawn.first.locator("polyline").count() == 2
+    assert drawn.first.get_attribute("aria-label").startswith("stays on the device: ")
+    points = drawn.first.locator("polyline").first.get_attribute("points").split()
+    across = [float(point.split(",")[0]) for point in points]
+    assert (across[0], across[-1], len(across)) == (0, 1000, 12)
+    inks = {
+        line.evaluate("l => getComputedStyle(l).stroke")
+        for line in drawn.first.locator("polyline").all()
+    }
+    assert len(inks) == 2
+    box = drawn.first.bounding_box()
+    assert (box["width"], box["height"]) == (84, 84)
+    expect(page.locator("#sees")).to_contain_text("in standard deviations of each channel")
+    assert watched.complaints == []
 
 
 def test_the_command_is_there_to_copy(watched: Watched, report: Path) -> None:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from deploy.grid import Client, InProcessGrid
 from mix2fld.config import Config
+from mix2fld.data import load_dataset
 from mix2fld.deploy.client_app import app
 from mix2fld.deploy.federation import Federation
 from mix2fld.deploy.local_trial import node_config, write_device_files
@@ -27,20 +28,18 @@ from mix2fld.runs.checkpoint import load_checkpoint
 from mix2fld.runs.folder import RunFolder
 from mix2fld.runs.simulation import make_simulation, run
 from mix2fld.runs.trees import difference, take_apart
-from mix2fld.types import Delivery, State
-from toys import toy_config, toy_dataset
+from mix2fld.types import Dataset, Delivery, State
+from toys import save_dataset, toy_config, toy_dataset
 
 FAULTY = Path(__file__).parent / "faulty"
 PATIENCE = 600.0
 
 
-def deployed_config(folder: Path, **fields: object) -> Config:
+def deployed_config(folder: Path, data: Dataset | None = None, **fields: object) -> Config:
     """A toy config whose dataset is a file, as a server of its own process needs it."""
     file = folder / "toy.npz"
     if not file.exists():
-        data = toy_dataset()
-        arrays = ("train_inputs", "train_labels", "test_inputs", "test_labels")
-        np.savez(file, **{name: getattr(data, name) for name in arrays})
+        save_dataset(file, data or toy_dataset())
     return toy_config(dataset=str(file), computing_time="measured", **fields)
 
 
@@ -53,7 +52,7 @@ def run_in_process(
     timeout_s: float = 60,
 ) -> Path:
     """Run with a grid of this process; returns the run's folder."""
-    files = write_device_files(folder, config, toy_dataset())
+    files = write_device_files(folder, config, load_dataset(config.data))
     settings = Settings(config, folder / "runs", timeout_s, wait_s=1)
     configs = {
         device: {**node_config(file), "fault": (faults or {}).get(device, "")}
@@ -105,8 +104,8 @@ def assert_same_as_engine(path: Path, devices: Path, tmp_path: Path) -> None:
     assert result is not None, diary(path)
     link = ReplayLink(result.rounds)
     stated = result.config.replace(computing_time="stated")
-    (simulated,) = run(stated, tmp_path, dataset=toy_dataset(), link=link)
-    scenario = make_simulation(stated, toy_dataset()).scenario
+    (simulated,) = run(stated, tmp_path, link=link)
+    scenario = make_simulation(stated, load_dataset(stated.data)).scenario
     exact = scenario.wire.upload_size(with_seeds=True).exact
     unheard: set[int] = set()
     for mine, theirs in zip(result.rounds, simulated.rounds, strict=True):
@@ -130,7 +129,7 @@ def assert_same_as_engine(path: Path, devices: Path, tmp_path: Path) -> None:
 
 def last_state(path: Path, config: Config, devices_are_elsewhere: bool) -> RunState:
     """The state in a run's folder."""
-    like = make_simulation(config, toy_dataset()).start()
+    like = make_simulation(config, load_dataset(config.data)).start()
     if devices_are_elsewhere:
         like = replace(like, devices=[])
     return load_checkpoint(path / "checkpoint.safetensors", like).state(like)
@@ -146,7 +145,7 @@ def state_on_disk(
     if own is None:
         return None
     assert own.round == state.roster.last_turn[device]
-    wire = make_simulation(config, toy_dataset()).scenario.wire
+    wire = make_simulation(config, load_dataset(config.data)).scenario.wire
     after = settle(own.state, delivered=own.round == state.roster.uploaded[device])
     if own.download is not None:
         after = receive(wire, after, wire.decode_download(own.download))
@@ -209,7 +208,7 @@ class Lab(Federation):
         self.files: list[Path] = []
 
     def begin(self, config: Config, faults: Mapping[int, str] | None = None) -> None:
-        self.files = write_device_files(self.folder, config, toy_dataset())
+        self.files = write_device_files(self.folder, config, load_dataset(config.data))
         self.start_superlink()
         self.register(range(len(self.files)))
         for device in range(len(self.files)):

@@ -1,5 +1,6 @@
 """The deployment's logic without its processes: every protocol, every fault, going on."""
 
+import json
 import logging
 import re
 import sys
@@ -20,6 +21,7 @@ from deploy.lab import (
     rounds_of,
     run_in_process,
 )
+from mix2fld.data.samples import standardised
 from mix2fld.deploy import server_app
 from mix2fld.deploy.client_app import app
 from mix2fld.deploy.diary import last_words
@@ -29,7 +31,8 @@ from mix2fld.deploy.store import Store
 from mix2fld.errors import InputError
 from mix2fld.learning.make_task import make_task
 from mix2fld.protocol import PROTOCOLS
-from toys import toy_dataset
+from mix2fld.runs.checkpoint import made_with
+from toys import toy_dataset, toy_signals
 
 sys.path.insert(0, str(FAULTY))
 import faulty_app
@@ -84,6 +87,40 @@ def test_the_papers_network_has_the_numbers_of_the_engine(tmp_path: Path) -> Non
     config = deployed_config(tmp_path, protocols="mix2fld", model="paper-cnn", learning_rate=0.01)
     path = run_in_process(tmp_path, config)
     assert_same_as_engine(path, tmp_path, tmp_path / "engine")
+
+
+@pytest.mark.parametrize(("name", "bits"), [("fl", 8), ("mix2fld", 11), ("mixfld", 32)])
+def test_signals_have_the_numbers_of_the_engine(tmp_path: Path, name: str, bits: int) -> None:
+    """Float samples, standardised or not, and devices that hold what their person recorded."""
+    if name == "mixfld":
+        data = toy_signals(value_range=(20.0, 60.0))
+        config = deployed_config(tmp_path, data, protocols=name, seed_bits=bits)
+    else:
+        people = np.repeat(np.arange(4), [40, 60, 90, 110])
+        data = standardised(toy_signals(train_sources=people))
+        config = deployed_config(
+            tmp_path, data, protocols=name, seed_bits=bits, partition="by-source"
+        )
+    path = run_in_process(tmp_path, config)
+    assert_same_as_engine(path, tmp_path, tmp_path / "engine")
+    recorded = json.loads(made_with(path / "checkpoint.safetensors")["samples"])
+    assert recorded["mean"] == list(data.mean)
+    assert [recorded["low"], recorded["high"]] == list(data.value_range)
+
+
+def test_a_device_with_another_range_refuses(tmp_path: Path) -> None:
+    config = deployed_config(tmp_path, toy_signals(), protocols="fl", rounds=1)
+
+    def spoil(grid: InProcessGrid) -> None:
+        file = tmp_path / "device-2" / "samples.npz"
+        with np.load(file) as stored:
+            arrays = {**stored, "value_range": np.array([0.0, 1.0])}
+        np.savez(file, **arrays)
+
+    path = run_in_process(tmp_path, config, prepare=spoil)
+    assert "device 2 refused: it says: data = " in diary(path)
+    assert "value_range is [0.0, 1.0]; this run has" in diary(path)
+    assert rounds_of(path)[0]["uploads"]["devices"] == [0, 1, 3]
 
 
 def test_a_pytorch_module_has_the_numbers_of_the_engine(tmp_path: Path) -> None:

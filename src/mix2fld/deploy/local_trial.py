@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from mix2fld.config import Config
-from mix2fld.data import device_parts, test_subset
+from mix2fld.data import device_parts, measured_samples
 from mix2fld.data.files import FolderLock, writing
 from mix2fld.deploy.diary import last_words
 from mix2fld.deploy.federation import Federation
@@ -29,7 +29,7 @@ STATUS_SECONDS = 30.0
 
 def write_device_files(folder: Path, config: Config, dataset: Dataset) -> list[Path]:
     """Each device's samples as an .npz file of its own: those that it has in the simulator."""
-    test_inputs, test_labels = test_subset(dataset, config.data)
+    test_inputs, test_labels = measured_samples(dataset, config)
     files = []
     for device, part in enumerate(device_parts(dataset, config)):
         files.append(folder / f"device-{device}" / "samples.npz")

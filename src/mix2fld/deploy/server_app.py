@@ -8,7 +8,7 @@ from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
 from mix2fld.config import Config
-from mix2fld.data import cache_folder, load_dataset, test_subset
+from mix2fld.data import cache_folder, load_dataset, measured_samples
 from mix2fld.data.files import write_whole
 from mix2fld.deploy.diary import Say, diary, one_line
 from mix2fld.deploy.flower_fleet import FlowerFleet
@@ -59,7 +59,7 @@ def serve(grid: Grid, settings: Settings) -> RunResult:
     with RunFolder(path, say, sample_record(dataset.samples)) as folder:
         folder.prepare(config)
         try:
-            tests = TestSet(task.stepper, *test_subset(dataset, config.data))
+            tests = TestSet(task.stepper, *measured_samples(dataset, config))
             nodes = Nodes(grid, config.data.devices, settings.timeout_s, say)
             fleet = FlowerFleet(scenario, tests, nodes, run_identity(path), say)
             _, rounds = folder.resume(like=start_run(scenario, fleet))

@@ -15,7 +15,7 @@ from mix2fld.config import Config, field_names, setting
 from mix2fld.errors import InputError
 from mix2fld.runs.config_file import dump_config
 
-SEVERAL = ("mixing_ratio", "value_range")
+SEVERAL = ("mixing_ratio", "value_range", "ring_m", "distances_m")
 
 
 @dataclass(frozen=True)

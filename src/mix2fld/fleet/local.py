@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mix2fld.data import device_parts, label_counts, test_subset
+from mix2fld.data import device_parts, label_counts, measured_samples
 from mix2fld.device.uplinks import Turn
 from mix2fld.errors import InputError
 from mix2fld.fleet.device_states import DeviceStates, StatesInMemory
@@ -62,7 +62,7 @@ class LocalFleet:
         targets = one_hot(dataset.train_labels, dataset.num_labels)
         self._samples = stepper.hold(Samples(dataset.train_inputs, targets))
         self._states: DeviceStates = StatesInMemory()
-        self._tests = TestSet(stepper, *test_subset(dataset, scenario.config.data))
+        self._tests = TestSet(stepper, *measured_samples(dataset, scenario.config))
 
     def start(self) -> States:
         """Every device as its protocol's row begins it."""

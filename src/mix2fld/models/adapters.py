@@ -34,15 +34,23 @@ class OfModule:
         return self.function(*args)
 
 
-def from_flax(module: Any, sample_shape: tuple[int, ...], name: str | None = None) -> Model:
-    """A ``flax.linen`` module that maps samples [B, ...] to logits [B, N_L]."""
+def from_flax(
+    module: Any,
+    sample_shape: tuple[int, ...],
+    name: str | None = None,
+    dtype: str = "float32",
+) -> Model:
+    """A ``flax.linen`` module that maps samples [B, ...] to logits [B, N_L].
+
+    ``dtype`` is int32 for one that takes token ids.
+    """
     linen = library("flax.linen", "flax")
     if not isinstance(module, linen.Module):
         raise InputError(
             f"module = {module!r}: must be a flax.linen module; for flax.nnx there is from_nnx"
         )
     title = name or type(module).__name__
-    blank = jnp.zeros((1, *sample_shape), jnp.float32)
+    blank = jnp.zeros((1, *sample_shape), dtype)
     state = sorted(set(_shapes(title, lambda key: module.init(key, blank))) - {"params"})
     if state:
         raise InputError(f"model {title}: has state in {', '.join(state)}; {NO_STATE}")
@@ -54,7 +62,7 @@ def from_flax(module: Any, sample_shape: tuple[int, ...], name: str | None = Non
         logits: Array = module.apply({"params": weights}, images)
         return logits
 
-    return _model(title, init, apply, (module, sample_shape))
+    return _model(title, init, apply, (module, sample_shape, dtype))
 
 
 def from_nnx(make: Callable[[Any], Any], name: str | None = None) -> Model:

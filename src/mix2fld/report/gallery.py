@@ -1,22 +1,20 @@
 """The samples that the server sees: raw, mixed-up and inverse-Mixup ones, with their privacy."""
 
-import base64
-import io
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
 
-from mix2fld.data.samples import Coding, carry_seeds, mix, seeds_in_stored_units, to_stored_units
+from mix2fld.data.samples import carry_seeds, mix, seeds_in_stored_units, to_stored_units
 from mix2fld.device.seeds import draw_groups, seed_stream
 from mix2fld.learning.task import Sizes
 from mix2fld.privacy.sample_privacy import sample_privacy, statistics
 from mix2fld.report.dataset import data_of, parts_of
 from mix2fld.report.deliveries import seeds_delivered
 from mix2fld.report.protocol_view import make_seeds, seeding_of, sizes_of, title_of
+from mix2fld.report.sample_pictures import drawn, shown_range, units
 from mix2fld.runs.reader import LoadedRun
 from mix2fld.server.inverse_mixup import (
     Groups,
@@ -25,7 +23,7 @@ from mix2fld.server.inverse_mixup import (
     inverse_samples,
     pool_seeds,
 )
-from mix2fld.types import Dataset, Inputs, SampleFormat, Seeds
+from mix2fld.types import Dataset, Inputs, Seeds
 
 CARDS = 6
 MOST_MEASURED = 1000
@@ -47,6 +45,10 @@ class ServerSamples:
         """All seeds, device after device."""
         return pool_seeds(self.seeds)
 
+    @cached_property
+    def _edges(self) -> tuple[float, float]:
+        return shown_range(self.dataset)
+
     @property
     def mixed(self) -> bool:
         """Whether a seed mixes several samples: it then has several labels."""
@@ -66,7 +68,7 @@ class ServerSamples:
         self, sample: NDArray[Any], labels: list[int], privacy: float | None = None
     ) -> dict[str, Any]:
         """A sample with its labels; with its privacy if given, None if it equals a raw one."""
-        tile: dict[str, Any] = {"image": _picture(sample, self.dataset.samples), "labels": labels}
+        tile = {**drawn(sample, self.dataset.samples, self._edges), "labels": labels}
         if privacy is not None:
             tile["privacy"] = round(float(privacy), _PLACES) if np.isfinite(privacy) else None
         return tile
@@ -89,6 +91,9 @@ def gallery(run: LoadedRun) -> dict[str, Any] | None:
     }
     if received is None:
         return shown
+    samples = received.dataset.samples
+    names = list(received.dataset.label_names)
+    shown |= {"units": units(samples), "samples": str(samples), "label_names": names}
     if received.mixed:
         shown |= {"kind": "mixed", "privacy": _privacy_table(mixed=_mixed_privacy(received))}
         if seeding.unmixed:
@@ -201,12 +206,3 @@ def _mix_of(received: ServerSamples, row: int) -> dict[str, Any]:
 def _first_rows(pool: Pool) -> NDArray[np.int64]:
     """One sample of each of the first devices."""
     return np.unique(pool.device, return_index=True)[1][:CARDS]
-
-
-def _picture(sample: NDArray[Any], samples: SampleFormat) -> str:
-    """An image in the units of storage as the nearest picture that a screen can show."""
-    shown = Coding(samples, 8).carry(sample.astype(np.float64))
-    picture = Image.fromarray(shown[..., 0] if shown.shape[-1] == 1 else shown)
-    data = io.BytesIO()
-    picture.save(data, format="PNG", optimize=True)
-    return "data:image/png;base64," + base64.b64encode(data.getvalue()).decode()

@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from PIL import Image
 
 from mix2fld.report.dataset import UnavailableDataError
 from mix2fld.report.gallery import gallery
 from mix2fld.report.page_data import most_informative
+from mix2fld.report.sample_pictures import TOP
 from mix2fld.runs.reader import LoadedRun
 
 SHOWN = 3
@@ -34,7 +36,7 @@ def draw_gallery(runs: Sequence[LoadedRun]) -> Figure | None:
         axes.set_axis_off()
     for row, tiles in zip(panels, rows, strict=True):
         for axes, (kind, tile) in zip(row, tiles, strict=False):
-            axes.imshow(_pixels(tile), cmap="gray", vmin=0, vmax=255, interpolation="nearest")
+            _draw(axes, tile)
             words = f"{kind}\n{'+'.join(map(str, tile['labels']))}"
             if tile.get("privacy") is not None:
                 words += f" ({tile['privacy']:.2f})"
@@ -48,6 +50,15 @@ def _row(card: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
         tiles += [(f"device {mix['device']}", tile) for tile in mix["raw"]]
         tiles.append(("sent", mix["mixed"]))
     return tiles + [("unmixed", tile) for tile in card["made"]]
+
+
+def _draw(axes: Axes, tile: dict[str, Any]) -> None:
+    if "image" in tile:
+        axes.imshow(_pixels(tile), cmap="gray", vmin=0, vmax=255, interpolation="nearest")
+        return
+    axes.set_ylim(0, TOP)
+    for line in tile["lines"]:
+        axes.plot(line, linewidth=0.5)
 
 
 def _pixels(tile: dict[str, Any]) -> Any:
