@@ -24,7 +24,7 @@ class LinkCommand:
     config: Path | None = None
     """TOML file with any of the fields below; flags override it."""
     preset: tuple[str, ...] = ()
-    """Named settings: symmetric, literal, ideal, iid, a standard (nb-iot), or a device (phone)."""
+    """Named settings: symmetric, literal, ideal, iid, robust; nb-iot and others; phone, sensor."""
     out: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
     """Also draw the cell, with each device's chance of delivery, to this PNG, SVG or PDF file."""
     json: bool = False

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mix2fld.config import Config
+from mix2fld.device.uplinks import MeanOutputs
 from mix2fld.learning.task import Sizes
 from mix2fld.link import Budget, Direction, Forecast, Link, Size
 from mix2fld.protocol import get_protocol
@@ -27,7 +28,7 @@ class PlannedTransfer:
     """One kind of transfer of a protocol, with its budget."""
 
     protocol: str
-    transfer: str  # upload, first upload, later uploads, download
+    transfer: str  # upload, first upload, later uploads, and the same of downloads
     size: Size
     budget: Budget
     forecast: Forecast
@@ -49,6 +50,11 @@ class PlannedTransfer:
             "standard_error": self.standard_error,
         }
         return {**named, **asdict(self.budget), **more}
+
+    @property
+    def only_first(self) -> bool:
+        """Whether only the first round has it: it carries seeds, which are sent once."""
+        return self.transfer.startswith("first ")
 
     @property
     def worst(self) -> float:
@@ -135,17 +141,17 @@ def plan_transfers(
     for name in names:
         wire = Wire(get_protocol(name), sizes)
         plans += [planned(name, kind, "uplink", size) for kind, size in _uploads(wire)]
-        down = wire.download_size()
-        plans += [planned(name, "download", "downlink", down)] if down.bits else []
+        plans += [planned(name, kind, "downlink", size) for kind, size in _downloads(wire)]
     return plans
 
 
 def plan_round(name: str, transfers: Sequence[PlannedTransfer], config: Config) -> PlannedRound:
-    """A round of a protocol with these transfers; a first upload with seeds is not part of it."""
-    mine = [plan for plan in transfers if plan.protocol == name and plan.transfer != "first upload"]
+    """A round of a protocol with these transfers; those of the first round are not part of it."""
+    mine = [plan for plan in transfers if plan.protocol == name and not plan.only_first]
     step_us = device_step_us(config)
     local = step_us * config.learning.local_steps * 1e-6
-    converts = get_protocol(name).seeds is not None
+    row = get_protocol(name)
+    converts = row.seeds is not None and isinstance(row.uplink, MeanOutputs)
     server = config.learning.server_steps * config.clock.server_step_us * 1e-6 if converts else 0.0
     communication = sum(plan.round_seconds for plan in mine)
     computing = float(local.max()) + server
@@ -191,3 +197,12 @@ def _uploads(wire: Wire) -> list[tuple[str, Size]]:
     if first == plain:
         return [("upload", plain)]
     return [("first upload", first), ("later uploads", plain)]
+
+
+def _downloads(wire: Wire) -> list[tuple[str, Size]]:
+    plain, first = wire.download_size(with_seeds=False), wire.download_size()
+    if not plain.bits:
+        return []
+    if first == plain:
+        return [("download", plain)]
+    return [("first download", first), ("later downloads", plain)]
