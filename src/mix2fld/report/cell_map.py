@@ -84,7 +84,7 @@ def _draw_panel(
     colours: ScalarMappable,
 ) -> None:
     chances, far = plan.forecast.probability, float(distances_m.max())
-    angles = GOLDEN * np.arange(len(distances_m))
+    angles = GOLDEN * np.arange(len(distances_m), dtype=np.float64)
     many = len(distances_m) > LABELLED
     panel.scatter(
         angles, distances_m, c=colours.to_rgba(chances), s=14 if many else 46, zorder=3,
