@@ -7,8 +7,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import tyro
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mix2fld.cli import main
+from mix2fld.cli.commands import _kinds, form
+from mix2fld.cli.suggestions import flags_of, split_commas
+from mix2fld.config import Config
 from stored_runs import save_toy_dataset
 from toys import toy_dataset
 
@@ -99,6 +105,32 @@ def test_link_prints_the_papers_numbers(capsys: pytest.CaptureFixture[str]) -> N
     assert rows["mix2fld", "download"]["bits"] == 401_408
 
 
+@given(st.lists(st.sampled_from(["fl", "fd", "0", "1"]), min_size=1, max_size=5))
+def test_commas_separate_as_spaces_do(values: list[str]) -> None:
+    for flag in ("--protocols", "--seed"):
+        apart = [flag, *values, "--out", "a,b"]
+        assert split_commas([flag, ",".join(values), "--out", "a,b"]) == apart
+        assert split_commas(apart) == apart
+
+
+def test_every_command_knows_its_flags() -> None:
+    """All flags that the help of a command names are known before parsing."""
+    for name in ("run", "link", "report"):
+        kind = next(iter(_kinds(name).values()))
+        known = set(flags_of(kind))
+        parser = tyro.extras.get_parser(form(name, Config()))
+        long = {flag for flag in parser._option_string_actions if flag.startswith("--")}
+        assert long - known == {"--help"}
+
+
+def test_show_prints_counts_for_programs(capsys: pytest.CaptureFixture[str], own_file: str) -> None:
+    main(["data", "show", "--json", "--dataset", own_file, "--devices", "3", "--partition", "iid",
+          "--samples-per-device", "8"])  # fmt: skip
+    shown = json.loads(capsys.readouterr().out)
+    assert [sum(row) for row in shown["devices"]] == [8, 8, 8]
+    assert len(shown["labels"]) == len(shown["devices"][0])
+
+
 def test_link_names_transfers_that_never_fit(capsys: pytest.CaptureFixture[str]) -> None:
     main(["link", "--preset", "literal"])
     printed = " ".join(capsys.readouterr().out.split())
@@ -117,6 +149,13 @@ def test_link_names_transfers_that_never_fit(capsys: pytest.CaptureFixture[str])
         (["run", "--config", "no-such.toml"], ["no-such.toml", "cannot be read"]),
         (["run", "--devises", "3"], ["--devises", "--devices"]),
         (["run", "--devices", "many"], ["--devices"]),
+        (["run", "--lr", "0.1"], ["--lr: no such option; did you mean '--learning-rate'?"]),
+        (["run", "--epochs=3"], ["--epochs=3: no such option; did you mean '--local-steps'?"]),
+        (["run", "--gpu"], ["--gpu: no such option; an accelerator that JAX"]),
+        (["link", "--xyz"], ["--xyz: no such option; --help lists all of them"]),
+        (["data", "shwo"], ["data shwo: no such subcommand; did you mean 'show'?"]),
+        (["data", "show", "--jsn"], ["did you mean '--json'?"]),
+        (["run", "--protocols", "fl,mix22fld"], ["'mix22fld'", "did you mean 'mix2fld'"]),
         (["run", "--rounds", "0"], ["rounds = 0"]),
         (["run", "--participants", "1.5"], ["participants = 1.5", "a fraction above 0"]),
         (["data", "show", "--partition", "shard"], ["did you mean 'shards'?"]),
