@@ -110,7 +110,7 @@ $(VENV)/.installed-test: pyproject.toml constraints.txt | $(VENV)/bin/python
 $(BENCH)/.installed: pyproject.toml constraints.txt benchmarks/peers.txt benchmarks/constraints.txt
 	$(PYTHON) -m venv $(BENCH)
 	$(BENCH)/bin/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
-	$(BENCH)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	$(BENCH)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[torch]' flax
 	while read -r peer; do $(BENCH)/bin/python -m pip install --quiet --disable-pip-version-check \
 		-c benchmarks/constraints.txt "$$peer" || echo "not installed: $$peer"; done < benchmarks/peers.txt
 	@touch $@
