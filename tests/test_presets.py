@@ -43,6 +43,11 @@ def test_classes_of_devices_have_all_settings_of_energy(name):
     assert all(len(source) > 3 for _, source in fields.values())
 
 
+def test_rounds_until_the_battery_is_empty_are_its_joules_over_those_of_a_round():
+    power = Power.from_config(Config.of(**NAMED["sensor"]))
+    assert power.rounds_of_battery(2.0) == pytest.approx(5 * 3600 / 2)
+
+
 def test_the_defaults_are_those_of_a_phone():
     assert Config.of(**NAMED["phone"]) == Config()
 
