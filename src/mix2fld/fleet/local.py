@@ -110,7 +110,7 @@ class LocalFleet:
                 self._scenario.wire, before[device], result, own, turn, lost
             )
         training = self._scenario.training
-        begun = {device: state["weights"] for device, state in before.items()}
+        begun = {device: start.weights for device, start in zip(turns, starts, strict=True)}
         used = {
             d: model_in_use(training, begun[d], result.weights)
             for d, result in local.items()
@@ -134,7 +134,8 @@ class LocalFleet:
         starts, draws = [], []
         for device, turn in turns.items():
             own = partial(self._labels, device)
-            rows = Rows(self.parts[device], own, extras.get(device))
+            read = partial(self.own, device)
+            rows = Rows(self.parts[device], own, read, extras.get(device))
             start, chosen = begin_phase(wire, task, states[device], rows, turn)
             starts.append(start)
             draws.append(chosen)
@@ -175,11 +176,13 @@ class LocalFleet:
         return self._dataset.train_inputs[part], self._dataset.train_labels[part]
 
     def check_seeds(self) -> None:
-        """Raise ``InputError`` if the seeds of all devices together would not do.
+        """Raise ``InputError`` if the seeds of all devices together, or their start, would not do.
 
         Of many devices, those with the fewest samples and the fewest labels make theirs.
         """
         wire, everyone = self._scenario.wire, range(len(self.parts))
+        if wire.first_model is not None:
+            wire.first_model(*self.own(0), self._scenario.task)
         if wire.seeding is None:
             return
         few = len(everyone) <= CHECKED_TOGETHER
