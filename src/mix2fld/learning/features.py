@@ -209,7 +209,7 @@ def find_head(task: Task) -> Head:
         if labels in shapes[kernel]:
             head = Head(bias, kernel, transposed=shapes[kernel][0] != labels)
             size = task.dims.weight_sizes[kernel] // labels
-            bias_alone = 2.0 + np.arange(labels)
+            bias_alone = np.arange(labels, dtype=np.float64) + 2
             network = head.put(task.common_weights, np.zeros((labels, size)), bias_alone)
             nothing = np.zeros((1, *task.dims.samples.shape), task.dims.samples.dtype)
             if np.array_equal(task.stepper.logits(network, nothing)[0], bias_alone):
