@@ -64,9 +64,8 @@ COMMANDS: dict[str, Command] = {
     ),
     "link": Command(
         "Plan",
-        "bits, slots and delivery probability of every transfer, in closed form",
+        "what fits a link: chance of delivery, seconds and joules of every transfer",
         {"": "link:LinkCommand"},
-        computes=True,
     ),
     "data": Command(
         "Plan",
@@ -102,6 +101,7 @@ EXAMPLES = """Examples:
   mix2fld reproduce fig2c --quick               a figure of the paper, scaled down
   mix2fld resume runs/mine                      resume interrupted runs
   mix2fld link --devices 50 --seed-samples 10   what fits, and how often it is delivered
+  mix2fld link --preset nb-iot                  the same over a standard's link
   mix2fld data show --partition dirichlet       label distribution of every device
   mix2fld deploy local --protocols mix2fld --devices 4   over Flower, with real processes"""
 
