@@ -282,7 +282,7 @@ def test_the_deployment_has_the_numbers_of_the_engine(tmp_path: Path, name: str)
 
 def test_plans_show_one_upload() -> None:
     scenario = simulation_of("statistics").scenario
-    plans = plan_transfers("statistics", scenario.task, scenario.link)
+    plans = plan_transfers(["statistics"], scenario.task, scenario.link)
     assert [plan.transfer for plan in plans] == ["first upload", "download"]
     assert plans[0].size == scenario.wire.upload_size(with_seeds=True)
 

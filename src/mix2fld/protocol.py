@@ -86,7 +86,7 @@ summary = Summary(own_statistics, no_samples, mixed=False)
 
 plain = Training()
 adjusted = Training(logit_adjustment=2.0, rate_factors=(2.0, 0.5), device_model="mean")
-from_statistics = Training(logit_adjustment=1.0, device_model="mean")
+from_statistics = Training(logit_adjustment=1.0, rate_factors=(1.0, 0.1), device_model="mean")
 from_own_statistics = Training(logit_adjustment=2.0)
 replaying = Training(logit_adjustment=1.0, rate_factors=(2.0, 0.5), device_model="mean", replay=0.3)
 
