@@ -27,6 +27,7 @@ class ResultsFolder:
         self.host = path / "records" / "host.json"
         self.privacy = path / "records" / "privacy.json"
         self.report = path / "REPORT.md"
+        self.frontier = path / "FRONTIER.md"
 
     def records(self, name: str) -> Path:
         """The records of an experiment."""
@@ -73,3 +74,6 @@ class ResultsFolder:
         evidence = self.evidence()
         seeds = min(len(cell.runs) for cell in evidence.cells.values())
         return write_ledger(evidence, seeds)
+
+    def write_frontier(self) -> None:
+        """Write the page of the frontier and its figures, from the records that exist."""
