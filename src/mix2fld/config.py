@@ -14,6 +14,7 @@ from mix2fld.config_base import (
     HOMES,
     AutoOrNotNegative,
     AutoOrPositive,
+    AutoOrShare,
     Count,
     Listed,
     Positive,
@@ -144,6 +145,8 @@ class SeedingConfig(Section):
     """Clip values of inverse-Mixup samples to the range of real ones."""
     seed_bits: Annotated[int, BeforeValidator(as_seed_bits)] = 8
     """Bits per value (pixel) of a seed sample: 1 to 16 round it to even steps, 32 sends floats."""
+    replay: AutoOrShare = "auto"
+    """Share of local steps that devices take on seeds of all devices, multicast to all of them."""
     seed_pooling: Positive = 1
     """Side of the squares of pixels (or length of time) that a seed carries as one mean value."""
     lost_seeds: Literal["resend", "drop"] = "resend"
@@ -248,7 +251,8 @@ class Config(Section):
     """Everything that determines the result of a run; one run for each protocol and seed."""
 
     protocols: Annotated[tuple[str, ...], Listed] = ("fl", "fd", "mixfld", "mix2fld")
-    """Compared: fl, fl8, fl4, topk, stc, sign, eden, murmur, fd, fld, mixfld, mix2fld, isolated."""
+    """Compared: fl, fl8, fl4, topk, stc, sign, eden, murmur, murmur-mix, fd, fld, mixfld, mix2fld,
+    isolated."""
     seed: Annotated[tuple[Count, ...], Listed] = (0,)
     """Random seeds; one run of every protocol for each."""
     rounds: Positive = 10

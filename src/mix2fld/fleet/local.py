@@ -6,21 +6,23 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mix2fld.data import device_parts, label_counts, measured_samples
 from mix2fld.device.uplinks import Turn
 from mix2fld.errors import InputError
 from mix2fld.fleet.device_states import DeviceStates, StatesInMemory
+from mix2fld.fleet.replay_pool import ReplayPool
 from mix2fld.learning.losses import one_hot
-from mix2fld.learning.stepper import TestSet, Watch, local_result, snapshot_steps
+from mix2fld.learning.stepper import Draws, Start, TestSet, Watch, local_result, snapshot_steps
 from mix2fld.learning.training import model_in_use
 from mix2fld.models.processor import usable_cores
 from mix2fld.round.checks import check_countable, check_devices
 from mix2fld.round.device_turn import (
     Own,
     OwnSamples,
-    local_draws,
-    local_start,
+    Rows,
+    begin_phase,
     prepare_upload,
     receive,
     settle,
@@ -60,7 +62,8 @@ class LocalFleet:
         self.parts = device_parts(dataset, scenario.config)
         stepper = scenario.task.stepper
         targets = one_hot(dataset.train_labels, dataset.num_labels)
-        self._samples = stepper.hold(Samples(dataset.train_inputs, targets))
+        own = Samples(dataset.train_inputs, targets)
+        self._samples = ReplayPool(scenario.wire, stepper, own)
         self._states: DeviceStates = StatesInMemory()
         self._tests = TestSet(stepper, *measured_samples(dataset, scenario.config))
 
@@ -86,25 +89,15 @@ class LocalFleet:
         places = {device: place for place, device in enumerate(order.asked)}
         watched = order.reference in places
         steps = snapshot_steps(config.learning.local_steps, config.curve_points)
-        draws = [
-            np.asarray(
-                self.parts[d][local_draws(task, order.round_number, d, len(self.parts[d]))], "i4"
-            )
-            for d in order.asked
-        ]
         turns = {
             device: Turn(task.seed, order.round_number, device, order.rooms.get(device))
             for device in order.asked
         }
-        training, labels = self._scenario.training, self._dataset.train_labels
-        starts = [
-            local_start(task, training, before[d], labels[self.parts[d]], turn)
-            for d, turn in turns.items()
-        ]
+        held, starts, draws = self._begin(before, turns)
         started = time.perf_counter()
         loss = self._scenario.protocol.local_loss
         watch = Watch(places.get(order.reference, 0), steps)
-        learned = task.stepper.train(loss, self._samples, starts, draws, watch)
+        learned = task.stepper.train(loss, held, starts, draws, watch)
         seconds = time.perf_counter() - started
         local = {d: local_result(learned.phases[place]) for d, place in places.items()}
         check_devices(config, local, order.round_number)
@@ -116,6 +109,7 @@ class LocalFleet:
             packets[device], after[device] = prepare_upload(
                 self._scenario.wire, before[device], result, own, turn, lost
             )
+        training = self._scenario.training
         begun = {device: state["weights"] for device, state in before.items()}
         used = {
             d: model_in_use(training, begun[d], result.weights)
@@ -130,6 +124,24 @@ class LocalFleet:
         share = min(1.0, usable_cores() / len(order.asked))
         done = Trained(packets, seen, dict.fromkeys(order.asked, seconds * share))
         return Underway(states, after), done
+
+    def _begin(
+        self, states: Mapping[int, State], turns: Mapping[int, Turn]
+    ) -> tuple[Any, list[Start], list[Draws]]:
+        """What the stepper reads from, and the beginning of each local phase."""
+        wire, task = self._scenario.wire, self._scenario.task
+        held, extras = self._samples.hold(states)
+        starts, draws = [], []
+        for device, turn in turns.items():
+            own = partial(self._labels, device)
+            rows = Rows(self.parts[device], own, extras.get(device))
+            start, chosen = begin_phase(wire, task, states[device], rows, turn)
+            starts.append(start)
+            draws.append(chosen)
+        return held, starts, draws
+
+    def _labels(self, device: int) -> NDArray[np.int32]:
+        return self._dataset.train_labels[self.parts[device]]
 
     def deliver(self, states: Underway, outcome: Outcome) -> tuple[States, Delivered]:
         """Settle the uploads; who receives the download takes it over."""

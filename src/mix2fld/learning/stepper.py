@@ -98,8 +98,8 @@ class TestSet:
 
 def local_result(phase: Phase) -> Local:
     """Eq. 2: the mean output under each ground-truth label; zero for a label never drawn."""
-    counts = np.asarray(phase.label_counts)[:, None]
-    outputs = np.where(counts > 0, phase.output_sums / np.maximum(counts, 1.0), 0.0)
+    counts = np.asarray(phase.label_counts)[:, None]  # a soft label counts in part
+    outputs = np.where(counts > 0, phase.output_sums / np.where(counts > 0, counts, 1.0), 0.0)
     return Local(phase.weights, outputs.astype(np.float32))
 
 

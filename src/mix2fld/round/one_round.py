@@ -5,6 +5,7 @@ and write down what happened.
 """
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,6 +52,7 @@ def run_round(scenario: Scenario, fleet: Fleet, state: RunState) -> tuple[RunSta
     outcome = Outcome(order.round_number, order.asked, uploaded, download, receivers)
     devices, delivered = fleet.deliver(devices, outcome)
     down = only(down, delivered.devices)
+    server = _heard(scenario, server, delivered.devices, order.round_number)
 
     known, measured = _measure(scenario, fleet, state, trained, server)
     computing = _computing(scenario, order, trained)
@@ -112,10 +114,18 @@ def _carry_download(
     bits, data = np.zeros(scenario.devices, np.int64), None
     before, after = server
     if sends_download(scenario.config, before, after):
-        encoded = scenario.wire.encode_download(after)
+        encoded = scenario.wire.encode_download(after, audience)
         bits[audience], data = encoded.bits, encoded.data
     down, link = transmit(scenario, "downlink", bits, order.round_number, link)
     return down, data, link
+
+
+def _heard(
+    scenario: Scenario, server: ServerState, receivers: Collection[int], number: int
+) -> ServerState:
+    """The server when it knows who received its multicast."""
+    changed = scenario.wire.downlink.heard(server, receivers, number)
+    return replace(server, memory={**server.memory, **changed}) if changed else server
 
 
 def _computing(scenario: Scenario, order: Order, trained: Trained) -> dict[int, float]:

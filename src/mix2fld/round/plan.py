@@ -14,7 +14,7 @@ class PlannedTransfer:
     """One kind of transfer of a protocol, with its budget."""
 
     protocol: str
-    transfer: str  # upload, first upload, later uploads, download
+    transfer: str  # upload, first upload, later uploads, and the same of downloads
     size: Size
     budget: Budget
 
@@ -44,10 +44,9 @@ def plan_transfers(name: str, sizes: Sizes, link: Link) -> list[PlannedTransfer]
     def planned(transfer: str, direction: Direction, size: Size) -> PlannedTransfer:
         return PlannedTransfer(name, transfer, size, link.budget(direction, size.bits, devices))
 
-    down = wire.download_size()
     return [
         *(planned(kind, "uplink", size) for kind, size in _uploads(wire)),
-        *([planned("download", "downlink", down)] if down.bits else []),
+        *(planned(kind, "downlink", size) for kind, size in _downloads(wire)),
     ]
 
 
@@ -58,3 +57,12 @@ def _uploads(wire: Wire) -> list[tuple[str, Size]]:
     if first == plain:
         return [("upload", plain)]
     return [("first upload", first), ("later uploads", plain)]
+
+
+def _downloads(wire: Wire) -> list[tuple[str, Size]]:
+    plain, first = wire.download_size(with_seeds=False), wire.download_size()
+    if not plain.bits:
+        return []
+    if first == plain:
+        return [("download", plain)]
+    return [("first download", first), ("later downloads", plain)]

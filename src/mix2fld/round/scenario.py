@@ -5,7 +5,7 @@ from functools import cached_property
 
 from mix2fld.config import Config
 from mix2fld.learning.task import Task
-from mix2fld.learning.training import LocalTraining, resolve
+from mix2fld.learning.training import LocalTraining
 from mix2fld.link import Link
 from mix2fld.protocol import Protocol
 from mix2fld.round.clock import device_step_us
@@ -31,10 +31,10 @@ class Scenario:
         """How many devices there are, |D|."""
         return self.config.data.devices
 
-    @cached_property
+    @property
     def training(self) -> LocalTraining:
         """How the devices train."""
-        return resolve(self.config, self.protocol.training)
+        return self.wire.training
 
     @cached_property
     def wire(self) -> Wire:

@@ -21,7 +21,8 @@ def server_turn(
     measured = time.perf_counter() - started
     unmixes = seeding is not None and seeding.unmixed
     check_server(config, after.weights, unmixes, round_number)
-    converted = after.seed_set is not None and after.updates > before.updates
+    converted = after.seed_set is not None and after.outputs is not None
+    converted &= after.updates > before.updates
     steps = config.learning.server_steps if converted else 0
     return after, computing_seconds(config.clock, config.clock.server_step_us, steps, measured)
 
