@@ -7,10 +7,17 @@ judged by the mean accuracy of devices on a validation split. Those without one 
 from dataclasses import dataclass
 from typing import Any
 
-RATES = ((0.01, 0.01), (0.02, 0.005))
-"""Learning rates of the first and the last round."""
-ADJUSTMENTS = (0.0, 1.0, 2.0)
-CANDIDATES_EACH = len(RATES) * len(ADJUSTMENTS)
+WITHOUT_REPLAY: list[dict[str, float]] = [
+    {"logit_adjustment": tau, "learning_rate": first, "final_learning_rate": last}
+    for tau in (0.0, 1.0, 2.0)
+    for first, last in ((0.01, 0.01), (0.02, 0.005))
+]
+WITH_REPLAY: list[dict[str, float]] = [
+    {"logit_adjustment": tau, "learning_rate": 0.02, "final_learning_rate": 0.005, "replay": share}
+    for tau in (0.0, 1.0)
+    for share in (0.3, 0.5, 0.8)
+]
+CANDIDATES_EACH = 6
 OURS = ("murmur", "murmur-mix")
 """The protocols of this package."""
 PAPERS = ("fld", "mixfld", "mix2fld")
@@ -45,15 +52,26 @@ def _ours(bits: int, core: bool = False) -> Contender:
     return _tuned(f"murmur-{bits}", title, "murmur", core, update_bits=bits)
 
 
+def _with_seeds(count: int, update_bits: int, core: bool = False) -> Contender:
+    title = f"Murmur-Mix, {count} small seeds and {update_bits:,} bits a round"
+    seeds = {"seed_samples": count, "seed_pooling": 2, "seed_bits": 4}
+    key = f"murmur-mix-{count}"
+    return _tuned(key, title, "murmur-mix", core, update_bits=update_bits, **seeds)
+
+
 CONTENDERS: tuple[Contender, ...] = (
     _plain("isolated-plain", "isolated", "isolated"),
     _tuned("isolated", "isolated", "isolated", core=True),
-    _ours(20),
+    _tuned(
+        "murmur-50", "Murmur, 50 bits every other round", "murmur", update_bits=50, upload_every=2
+    ),
     _ours(100),
     _ours(200, core=True),
     _ours(500),
     _ours(1400, core=True),
     _ours(4000),
+    _with_seeds(20, update_bits=3_100, core=True),
+    _with_seeds(100, update_bits=4_000),
     _plain("fd-plain", "FD", "fd"),
     _tuned("fd", "FD", "fd", core=True),
     _tuned("stc-1", "STC 1 %", "stc", kept_share=0.01),
@@ -74,6 +92,7 @@ CONTENDERS: tuple[Contender, ...] = (
 
 TUNED_AT: dict[str, dict[str, Any]] = {
     "murmur": {"update_bits": 500},
+    "murmur-mix": {"update_bits": 3_100, "seed_samples": 20, "seed_pooling": 2, "seed_bits": 4},
     "stc": {"kept_share": 0.01},
     "topk": {"kept_share": 0.01},
     "eden": {"bits_per_weight": 0.1},
@@ -88,14 +107,11 @@ def families() -> list[str]:
 
 def candidates(family: str) -> dict[str, dict[str, Any]]:
     """The settings that a family chooses from, by name."""
-    fixed = {"device_model": "mean", **TUNED_AT.get(family, {})}
     return {
-        f"tau-{tau:g}-rate-{first:g}-{last:g}": {
-            "logit_adjustment": tau,
-            "learning_rate": first,
-            "final_learning_rate": last,
-            **fixed,
+        "-".join(f"{name}-{value:g}" for name, value in changes.items()): {
+            **changes,
+            "device_model": "mean",
+            **TUNED_AT.get(family, {}),
         }
-        for tau in ADJUSTMENTS
-        for first, last in RATES
+        for changes in (WITH_REPLAY if family == "murmur-mix" else WITHOUT_REPLAY)
     }

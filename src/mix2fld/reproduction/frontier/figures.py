@@ -2,9 +2,11 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
 
 from mix2fld.protocol import PROTOCOLS
 from mix2fld.report.style import style_of
@@ -14,11 +16,15 @@ from mix2fld.reproduction.statistics import Spread
 ZERO = 20.0
 """Where no bits at all stand on the logarithmic axis."""
 DPI = 130
+MARKERS = {"topk": "s", "sign": "s", "fl4": "s", "murmur-mix": "D"}
+"""For protocols that share a colour with a relative."""
 
 
 def draw_frontier(title: str, points: Sequence[Point], path: Path) -> None:
     """Devices and the server's model, each contender a mark with its spread over seeds."""
-    figure, both = plt.subplots(1, 2, figsize=(10.4, 4.6), layout="constrained", sharey=True)
+    figure, both = plt.subplots(
+        1, 2, figsize=(10.4, 4.6), layout="constrained", sharex=True, sharey=True
+    )
     _draw_marks(both[0], points, [point.devices for point in points])
     _draw_marks(both[1], points, [point.server for point in points])
     line = frontier(points)
@@ -29,8 +35,12 @@ def draw_frontier(title: str, points: Sequence[Point], path: Path) -> None:
     both[1].set(title="the server's model")
     for axes in both:
         _log_axis(axes, points)
-    handles, labels = both[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=7, fontsize=8)
+    named = dict.fromkeys(point.contender.protocol for point in points)
+    handles = [
+        Line2D([], [], linestyle="none", label=PROTOCOLS[name].title, **_mark(name))
+        for name in named
+    ]
+    figure.legend(handles=handles, loc="outside lower center", ncols=7, fontsize=8)
     figure.suptitle(f"{title}; ± sample std over seeds; hollow: as published", fontsize=10)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=DPI)
@@ -38,17 +48,18 @@ def draw_frontier(title: str, points: Sequence[Point], path: Path) -> None:
 
 
 def _draw_marks(axes: Axes, points: Sequence[Point], values: Sequence[Spread | None]) -> None:
-    named: set[str] = set()
     for point, value in zip(points, values, strict=True):
-        protocol = point.contender.protocol
-        colour = style_of(protocol)["color"]
-        label = None if protocol in named else PROTOCOLS[protocol].title
-        named.add(protocol)
-        x, y, error = (_place(point.bits), value.mean, value.std) if value else ([], [], [])
-        axes.errorbar(
-            x, y, error, color=colour, marker="o", ms=6, capsize=2, linestyle="none", label=label,
-            mfc=colour if point.contender.family else "white",
-        )  # fmt: skip
+        if value is None:
+            continue
+        mark = _mark(point.contender.protocol)
+        if point.contender.family is None:
+            mark["mfc"] = "white"
+        axes.errorbar(_place(point.bits), value.mean, value.std, capsize=2, **mark)
+
+
+def _mark(protocol: str) -> dict[str, Any]:
+    colour = style_of(protocol)["color"]
+    return {"color": colour, "mfc": colour, "marker": MARKERS.get(protocol, "o"), "ms": 6}
 
 
 def _log_axis(axes: Axes, points: Sequence[Point]) -> None:

@@ -139,8 +139,8 @@ def _table(points: Sequence[Point]) -> str:
             )
         )
     note = (
-        "± sample std over seeds. The last three columns are what the paper's asymmetric link would "
-        "make of it, in closed form: chance that an upload is delivered, seconds on the air in all "
+        "± sample std over seeds. The last three columns are closed forms for the paper's link: "
+        "chance that an upload is delivered, seconds on the air in all "
         "rounds, joules of a device's radio."
     )
     return "\n".join(lines) + "\n\n" + paragraph(note)
@@ -162,7 +162,8 @@ def _training(chosen: Mapping[str, object] | None) -> str:
     if chosen is None:
         return "–"
     rates = f"{chosen['learning_rate']} → {chosen['final_learning_rate']}"
-    return f"τ = {chosen['logit_adjustment']:g}, {rates}"
+    replay = f", replay {chosen['replay']}" if "replay" in chosen else ""
+    return f"τ = {chosen['logit_adjustment']:g}, {rates}{replay}"
 
 
 def _row(*cells: str) -> str:

@@ -18,7 +18,7 @@ from mix2fld.reproduction.frontier.settings import SETTINGS, FrontierSetting
 SEARCH_SEED = 100
 """Not among the seeds that are reported."""
 ON_VALIDATION: dict[str, Any] = {"measured_on": "validation", "test_samples": 5000}
-TUNED = ("logit_adjustment", "learning_rate", "final_learning_rate", "device_model")
+TUNED = ("logit_adjustment", "learning_rate", "final_learning_rate", "replay", "device_model")
 Choices = Mapping[str, dict[str, Any]]
 """What each family chose."""
 
@@ -61,7 +61,10 @@ def choose(records: Mapping[str, CellRecord]) -> Choices:
         raise InputError(
             f"records of the search: {', '.join(uneven)} tried {tried[uneven[0]]} settings"
         )
-    return {family: {name: cell.changes[name] for name in TUNED} for family, cell in best.items()}
+    return {
+        family: {name: cell.changes[name] for name in TUNED if name in cell.changes}
+        for family, cell in best.items()
+    }
 
 
 def measured_experiment(setting: FrontierSetting, choices: Choices) -> Experiment:
