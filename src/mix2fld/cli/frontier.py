@@ -35,6 +35,16 @@ def run_frontier(
         _run(console, measured_experiment(setting, choices), scale, out, folder)
 
 
+def write_frontier(folder: "ResultsFolder") -> None:
+    """Write the page, its figures, and the table that the adviser reads, from the records."""
+    from mix2fld.advice.make_measured import make_measured
+    from mix2fld.advice.measured import dump_measured
+
+    folder.write_frontier()
+    table = dump_measured(make_measured(folder.frontier_records()))
+    folder.measured.write_text(table, encoding="utf-8")
+
+
 def _run(
     console: "Console", experiment: "Experiment", scale: "Scale", out: Path, folder: "ResultsFolder"
 ) -> None:

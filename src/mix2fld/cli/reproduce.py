@@ -44,7 +44,7 @@ class ReproduceCommand:
 
     def run(self) -> None:
         """Run, record, draw and evaluate."""
-        from mix2fld.cli.frontier import run_frontier
+        from mix2fld.cli.frontier import run_frontier, write_frontier
         from mix2fld.reproduction.experiments import EXPERIMENTS, FULL, QUICK
         from mix2fld.reproduction.results_folder import ResultsFolder
 
@@ -72,7 +72,7 @@ class ReproduceCommand:
             folder.report.write_text(folder.ledger(), encoding="utf-8")
             console.print(f"ledger: {folder.report}", markup=False)
         if settings:
-            folder.write_frontier()
+            write_frontier(folder)
             console.print(f"frontier: {folder.frontier}", markup=False)
         made = {
             "records": [folder.records(experiment.name) for experiment in chosen],

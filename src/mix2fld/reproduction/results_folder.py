@@ -33,6 +33,7 @@ class ResultsFolder:
         self.privacy = path / "records" / "privacy.json"
         self.report = path / "REPORT.md"
         self.frontier = path / "FRONTIER.md"
+        self.measured = path / "records" / "frontier-measured.json"
 
     def records(self, name: str) -> Path:
         """The records of an experiment."""
