@@ -22,7 +22,7 @@ from mix2fld.reproduction.frontier.contenders import (
     families,
 )
 from mix2fld.reproduction.frontier.figures import draw_frontier
-from mix2fld.reproduction.frontier.page import findings, write_page
+from mix2fld.reproduction.frontier.page import findings, headline_table, write_page
 from mix2fld.reproduction.frontier.points import Point, best, cheapest_near, frontier, points_of
 from mix2fld.reproduction.frontier.search import (
     SEARCH_SEED,
@@ -188,7 +188,12 @@ def test_the_page_names_what_is_missing(tmp_path: Path) -> None:
     assert path.stat().st_size > 10_000
 
 
-@pytest.mark.skipif(not RESULTS.frontier_records(), reason="no records of the frontier yet")
+def test_the_readme_shows_the_records() -> None:
+    readme = (RESULTS.path.parent / "README.md").read_text(encoding="utf-8")
+    points = points_of(RESULTS.frontier_records()["mnist-non-iid"])
+    assert f"<!-- headline -->\n{headline_table(points)}\n<!-- end of headline -->" in readme
+
+
 def test_the_committed_page_follows_from_the_committed_records() -> None:
     page = write_page(RESULTS.frontier_records(), RESULTS.frontier_choices())
     assert RESULTS.frontier.read_text(encoding="utf-8") == page

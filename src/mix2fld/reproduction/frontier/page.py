@@ -17,6 +17,18 @@ from mix2fld.reproduction.frontier.search import Choices
 from mix2fld.reproduction.frontier.settings import SETTINGS
 from mix2fld.reproduction.number_text import paragraph
 
+HEADLINE = (
+    "murmur-200",
+    "murmur-1400",
+    "murmur-mix-100",
+    "fd-plain",
+    "mixfld-plain",
+    "mix2fld-plain",
+    "fl8",
+    "fl-plain",
+    "fl",
+)
+"""The contenders in the README's table."""
 NEAR = 1.0
 """Points of accuracy that count as close."""
 Records = Mapping[str, Mapping[str, CellRecord]]
@@ -54,6 +66,22 @@ def write_page(records: Records, choices: Mapping[str, Choices]) -> str:
         parts += [_table(each)]
     parts += ["## What was chosen", _chosen(choices)]
     return "\n\n".join(parts) + "\n"
+
+
+def headline_table(points: Sequence[Point]) -> str:
+    """The table of the README: ours beside what the paper compares, and FL at its best."""
+    by_key = {point.contender.key: point for point in points}
+    lines = [
+        _row("protocol", "uplink bits of a device", "devices, %", "server's model, %", "delivered"),
+        _row("---", *["---:"] * 4),
+    ]
+    for key in HEADLINE:
+        point = by_key[key]
+        server = f"{point.server.mean:.1f}" if point.server else "–"
+        chance = f"{100 * link_cost(point.cell).chance:.1f} %"
+        cells = f"{point.bits:,.0f}", f"{point.devices.mean:.1f}", server, chance
+        lines.append(_row(point.contender.title, *cells))
+    return "\n".join(lines)
 
 
 def findings(points: Sequence[Point]) -> str:
