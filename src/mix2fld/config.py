@@ -28,6 +28,7 @@ from mix2fld.config_base import (
     as_update_bits,
 )
 from mix2fld.config_radio import AvailabilityConfig, CellConfig, EnergyConfig, RadioConfig
+from mix2fld.config_trust import AttackConfig, DefenceConfig
 from mix2fld.errors import InputError, did_you_mean
 
 
@@ -279,6 +280,8 @@ class Config(Section):
     radio: RadioConfig = RadioConfig()
     availability: AvailabilityConfig = AvailabilityConfig()
     energy: EnergyConfig = EnergyConfig()
+    defence: DefenceConfig = DefenceConfig()
+    attack: AttackConfig = AttackConfig()
     clock: ClockConfig = ClockConfig()
 
     @model_validator(mode="after")
@@ -303,6 +306,10 @@ class Config(Section):
             raise InputError(
                 f"device_step_us: {len(costs)} values; must be one, or one for each of devices = "
                 f"{self.data.devices}"
+            )
+        if self.attack.attack != "none" and self.attack.attackers >= self.data.devices:
+            raise InputError(
+                f"attackers = {self.attack.attackers}: must be below devices = {self.data.devices}"
             )
         return self
 
@@ -361,8 +368,14 @@ PRESETS: dict[str, dict[str, Any]] = {
     "literal": {"max_slots": 100},
     "ideal": {"link": "ideal"},
     "iid": {"partition": "iid"},
+    "robust": {
+        "aggregation": "filtered-median",
+        "sample_weights": "capped",
+        "seed_check": "agreement",
+    },
 }
-"""Named changes to the default config; ``literal`` is T_max as the paper prints it."""
+"""Named changes to the default config; ``literal`` is T_max as the paper prints it, ``robust`` the
+recommended defence, which a deployment has by default."""
 
 
 def field_names() -> dict[str, str]:

@@ -142,7 +142,7 @@ def parse(name: str, given: list[str]) -> Runnable:
 
     given = ["--protocols" if word == "--protocol" else word for word in given]
     kinds = _kinds(name)
-    start = starting_config(given) if any(map(_takes_settings, kinds.values())) else None
+    start = starting_config(given, name) if any(map(_takes_settings, kinds.values())) else None
     does = COMMANDS[name].does
     more: dict[str, Any] = {"description": f"{does[0].upper()}{does[1:]}."}
     if "" in kinds:
@@ -194,8 +194,11 @@ def every_form() -> Any:
     )
 
 
-def starting_config(given: list[str]) -> Any:
-    """Return the defaults of all flags: the paper's, with ``--config`` and ``--preset`` applied."""
+def starting_config(given: list[str], command: str = "run") -> Any:
+    """Return the defaults of all flags: the paper's, with ``--config`` and ``--preset`` applied.
+
+    A deployment is robust by default.
+    """
     import argparse
     from pathlib import Path
 
@@ -207,7 +210,9 @@ def starting_config(given: list[str]) -> Any:
     early.add_argument("--config", type=Path)
     early.add_argument("--preset", nargs="*", default=[])
     chosen, _ = early.parse_known_args(given)
-    config = load_config(chosen.config) if chosen.config else Config()
+    config = Config.of(**PRESETS["robust"]) if command == "deploy" else Config()
+    if chosen.config:
+        config = load_config(chosen.config, config)
     for name in chosen.preset:
         if name not in PRESETS:
             raise InputError(f"preset = {name!r}: no such preset; {did_you_mean(name, PRESETS)}")

@@ -15,7 +15,7 @@ class LinkCommand:
     config: Path | None = None
     """TOML file with any of the fields below; flags override it."""
     preset: tuple[str, ...] = ()
-    """Named settings: symmetric, literal, ideal, iid."""
+    """Named settings: symmetric, literal, ideal, iid, robust."""
     json: bool = False
     """Print JSON instead of a table."""
     settings: tyro.conf.OmitArgPrefixes[Config] = field(default_factory=Config)

@@ -23,6 +23,33 @@ WORTH_A_WORD = 10.0
 """Condition number from which unmixing is named as a likely cause."""
 
 
+class DivergedError(InputError):
+    """The weights of a device grew without bound in its local phase."""
+
+
+class GlobalRefusedError(InputError):
+    """No device that was asked can train from the global model."""
+
+
+def global_refused(round_number: int, devices: int) -> GlobalRefusedError:
+    """What to say when every device that was asked diverged."""
+    return GlobalRefusedError(
+        f"round {round_number}: all {devices} devices that were asked diverge from the global model"
+    )
+
+
+def without_diverged(local: Mapping[int, Local], round_number: int) -> dict[int, Local]:
+    """What the devices learned that did not diverge; raises if there is none."""
+    sound = {
+        device: result
+        for device, result in local.items()
+        if _largest((*result.weights, result.outputs)) <= LARGEST_WEIGHT
+    }
+    if local and not sound:
+        raise global_refused(round_number, len(local))
+    return sound
+
+
 def check_devices(config: Config, local: Mapping[int, Local], round_number: int) -> None:
     """Stop if a device diverged in its local phase."""
     for device, result in local.items():
@@ -35,7 +62,7 @@ def check_devices(config: Config, local: Mapping[int, Local], round_number: int)
             )
         if config.learning.distillation_loss == "printed":
             causes.append("distillation_loss = printed has no lower bound: use cross-entropy")
-        raise InputError(
+        raise DivergedError(
             f"learning_rate = {config.learning.learning_rate:g}: the weights of device "
             f"{device} diverged in round {round_number}; {' or '.join(causes)}"
         )

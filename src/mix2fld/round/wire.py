@@ -91,6 +91,12 @@ class Wire:
             raise ValueError("this protocol has no seeds")
         return self._seeds.encode(seeds, self._dims)
 
+    def decode_seeds(self, data: bytes) -> Seeds:
+        """The seeds as the server sees them."""
+        if self._seeds is None:
+            raise PayloadError("seeds: this protocol has none")
+        return self._seeds.decode(data, self._dims)
+
     def decode_knowledge(self, data: bytes, turn: Turn) -> Any:
         """What the server makes of it."""
         return self.uplink.read(self.uplink.payload.decode(data, self._dims), turn)
@@ -99,9 +105,7 @@ class Wire:
         """What the server reads; raises ``PayloadError`` for what no honest device sends."""
         self.check_bits(packet, turn.round_number)
         value = self.decode_knowledge(packet.knowledge.data, turn)
-        seeds = None
-        if packet.seeds is not None and self._seeds is not None:
-            seeds = self._seeds.decode(packet.seeds.data, self._dims)
+        seeds = None if packet.seeds is None else self.decode_seeds(packet.seeds.data)
         return Upload(value, packet.samples, seeds)
 
     def check_bits(self, packet: Packet, round_number: int) -> None:
