@@ -30,6 +30,7 @@ from mix2fld.config_base import (
 from mix2fld.config_radio import AvailabilityConfig, CellConfig, EnergyConfig, RadioConfig
 from mix2fld.config_trust import AttackConfig, DefenceConfig
 from mix2fld.errors import InputError, did_you_mean
+from mix2fld.presets import NAMED
 
 
 class DataConfig(Section):
@@ -373,6 +374,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "sample_weights": "capped",
         "seed_check": "agreement",
     },
+    **NAMED,
 }
 """Named changes to the default config; ``literal`` is T_max as the paper prints it, ``robust`` the
 recommended defence, which a deployment has by default."""

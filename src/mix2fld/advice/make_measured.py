@@ -8,11 +8,11 @@ from mix2fld.advice.measured import MeasuredPoint, MeasuredSetting, label_skew
 from mix2fld.config import Config
 from mix2fld.data import device_parts, label_counts, load_dataset
 from mix2fld.data.partition import OF_SOURCES
-from mix2fld.learning.make_task import make_task
 from mix2fld.reproduction.cell_records import CellRecord
 from mix2fld.reproduction.frontier.points import Point, points_of
 from mix2fld.reproduction.frontier.search import TUNED
 from mix2fld.reproduction.frontier.settings import SETTINGS
+from mix2fld.runs.link_plan import sizes_of
 
 
 def make_measured(
@@ -38,7 +38,7 @@ def _setting(key: str, points: list[Point]) -> MeasuredSetting:
         devices=config.data.devices,
         taking_part=config.participants_per_round,
         samples=int(held),
-        weights=make_task(config, dataset.samples, dataset.num_labels).dims.num_weights,
+        weights=sizes_of(config).dims.num_weights,
         rounds=points[0].cell.rounds,
         points=tuple(map(_point, points)),
     )

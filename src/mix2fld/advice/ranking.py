@@ -12,9 +12,10 @@ from mix2fld.config import Config
 from mix2fld.errors import InputError
 from mix2fld.learning.task import Sizes, dimensions
 from mix2fld.link import Link, make_link
+from mix2fld.reproduction.frontier.link_costs import times_in_a_run
 from mix2fld.reproduction.statistics import Spread, spread
 from mix2fld.round.energy import Power
-from mix2fld.round.plan import PlannedTransfer, plan_transfers
+from mix2fld.round.plan import plan_transfers
 
 IDEAL_FL = "fl"
 
@@ -27,7 +28,7 @@ class Option:
     bits_per_round: float
     """Uplink bits of a device, mean over the rounds."""
     chance: float
-    """That the least likely upload is delivered."""
+    """That the least likely upload of the worst device is delivered."""
     seconds: float
     """On the air, of a mean round."""
     joules: float
@@ -76,46 +77,31 @@ def _option(
     dims = case.sizes.dims
     try:
         own = dimensions(config.seeding, dims.samples, dims.num_labels, dims.weight_shapes)
-        plans = plan_transfers(point.protocol, Sizes(config, own), link)
+        plans = plan_transfers([point.protocol], Sizes(config, own), link)
     except InputError:
         return None  # for example, small seeds of samples that cannot be pooled
-    rounds = config.rounds
-    power, slot = Power.from_config(config), config.channel.slot_ms / 1000
-    chance, bits, slots, joules = 1.0, 0.0, 0.0, 0.0
-    for plan in plans:
-        share = _times(plan, rounds, config.updates.upload_every) / rounds
-        sends = plan.budget.direction == "uplink"
-        slots += share * plan.budget.expected_round_slots
-        watts = power.transmit if sends else power.receive
-        joules += share * slot * plan.budget.expected_slots * watts
-        if sends:
-            bits += share * plan.size.bits
-            chance = min(chance, plan.budget.delivery_probability)
-    fl = setting.point(IDEAL_FL)
+    share = {plan: times_in_a_run(plan, config) / config.rounds for plan in plans}
+    uploads = [plan for plan in plans if plan.budget.direction == "uplink"]
+    chance = min((plan.worst for plan in uploads), default=1.0)
+    seconds = sum(part * plan.round_seconds for plan, part in share.items())
+    joules = sum(part * plan.joules for plan, part in share.items())
+    power, fl = Power.from_config(config), setting.point(IDEAL_FL)
     return Option(
         point,
-        bits,
+        sum(share[plan] * plan.size.bits for plan in uploads),
         chance,
-        slots * slot,
+        seconds,
         joules,
         power.rounds_of_battery(joules + power.computing * _computing_seconds(config)),
         _points_above(point, setting.alone),
         None if fl is None else _points_above(point, fl),
-        tuple(_reasons(case, chance, slots * slot)),
+        tuple(_reasons(case, chance, seconds)),
     )
 
 
 def _computing_seconds(config: Config) -> float:
     """Of the local steps of a round, on a mean device."""
     return float(np.mean(config.clock.device_step_us)) * 1e-6 * config.learning.local_steps
-
-
-def _times(plan: PlannedTransfer, rounds: int, upload_every: int) -> float:
-    if plan.transfer == "first upload":
-        return 1
-    if plan.transfer == "later uploads":
-        return rounds - 1
-    return rounds / upload_every
 
 
 def _reasons(case: Case, chance: float, seconds: float) -> list[str]:

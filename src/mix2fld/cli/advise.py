@@ -38,7 +38,7 @@ class AdviseCommand:
     config: Path | None = None
     """TOML file with any of the fields below; flags override it."""
     preset: tuple[str, ...] = ()
-    """Named settings: symmetric, literal, ideal, iid."""
+    """Named settings: symmetric, literal, ideal, iid, robust; nb-iot and others; phone, sensor."""
     weights: int | None = None
     """Number of weights of your model; by default that of --model."""
     label_counts: Path | None = None
@@ -91,6 +91,7 @@ class AdviseCommand:
         from mix2fld.data.partition import OF_SOURCES
         from mix2fld.errors import InputError
         from mix2fld.learning.task import Sizes, dimensions
+        from mix2fld.runs.link_plan import sizes_of
 
         if self.weights is not None and self.weights < 1:
             raise InputError(f"weights = {self.weights}: must be 1 or more")
@@ -103,12 +104,8 @@ class AdviseCommand:
             config = config.replace(devices=len(counts), samples_per_device=mean)
         samples, num_labels = dataset_sizes(config.data)
         num_labels = num_labels if counts is None else counts.shape[1]
-        if self.weights is None:
-            from mix2fld.learning.make_task import make_task
-
-            shapes = make_task(config, samples, num_labels).dims.weight_shapes
-        else:
-            shapes = ((self.weights,),)
+        own = None if self.weights is None else ((self.weights,),)
+        shapes = own or sizes_of(config).dims.weight_shapes
         by_source = counts is None and config.data.partition in OF_SOURCES
         return Case(
             Sizes(config, dimensions(config.seeding, samples, num_labels, shapes)),

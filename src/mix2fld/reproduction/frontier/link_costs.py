@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from mix2fld.config import Config
 from mix2fld.reproduction.cell_records import CellRecord
-from mix2fld.round.energy import Power
-from mix2fld.runs.simulation import plan_link
+from mix2fld.round.plan import PlannedTransfer
+from mix2fld.runs.link_plan import plan_link
 
 NOT_OF_THE_PAPER = ("link", "participants")
 
@@ -26,14 +26,20 @@ def link_cost(cell: CellRecord) -> LinkCost:
     """The transfers of a cell, all of them attempted, on the paper's link."""
     changes = {name: value for name, value in cell.changes.items() if name not in NOT_OF_THE_PAPER}
     config = Config.of(**changes)
-    power, slot = Power.from_config(config), config.channel.slot_ms / 1000
-    chance, seconds, joules = 1.0, 0.0, 0.0
-    for plan in plan_link(config):
-        times = {"first upload": 1, "later uploads": config.rounds - 1}
-        count = times.get(plan.transfer, config.rounds)
-        sends = plan.budget.direction == "uplink"
-        watts = power.transmit if sends else power.receive
-        seconds += count * slot * plan.budget.expected_round_slots
-        joules += count * slot * plan.budget.expected_slots * watts
-        chance = min(chance, plan.budget.delivery_probability) if sends else chance
-    return LinkCost(chance, seconds, joules)
+    plans = plan_link(config)
+    times = {plan: times_in_a_run(plan, config) for plan in plans}
+    uploads = [plan.worst for plan in plans if plan.budget.direction == "uplink"]
+    return LinkCost(
+        chance=min(uploads, default=1.0),
+        seconds=sum(count * plan.round_seconds for plan, count in times.items()),
+        joules=sum(count * plan.joules for plan, count in times.items()),
+    )
+
+
+def times_in_a_run(plan: PlannedTransfer, config: Config) -> float:
+    """How often a transfer happens in all rounds; updates may skip some."""
+    if plan.only_first:
+        return 1
+    if plan.transfer.startswith("later "):
+        return config.rounds - 1
+    return config.rounds / config.updates.upload_every
