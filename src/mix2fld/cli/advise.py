@@ -169,6 +169,7 @@ def _skew(config: Config, counts: Any) -> float:
 def _table(options: "Sequence[Option]") -> "Table":
     from rich.table import Table
 
+    from mix2fld.report.protocol_view import title_of
     from mix2fld.report.tables import PLAIN
     from mix2fld.report.units import in_bits, in_joules, in_time
 
@@ -178,7 +179,7 @@ def _table(options: "Sequence[Option]") -> "Table":
         "gains in points of accuracy with their 95 % interval, as measured",
         **PLAIN,
     )
-    table.add_column("protocol")
+    table.add_column("protocol", no_wrap=True)
     for heading in (
         "bits up",
         "delivered",
@@ -191,7 +192,7 @@ def _table(options: "Sequence[Option]") -> "Table":
         table.add_column(heading, justify="right", no_wrap=True)
     for option in options:
         table.add_row(
-            option.point.title,
+            title_of(option.point.protocol),
             in_bits(option.bits_per_round),
             f"{100 * option.chance:.1f} %" if option.bits_per_round else "-",
             in_time(option.seconds),

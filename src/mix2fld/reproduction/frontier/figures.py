@@ -33,6 +33,9 @@ def draw_frontier(title: str, points: Sequence[Point], path: Path) -> None:
     both[0].step(steps_x, steps_y, where="post", color="#555555", linewidth=1, zorder=1)
     both[0].set(title="mean of all devices; line: the frontier", ylabel="test accuracy, %")
     both[1].set(title="the server's model")
+    low = min(point.devices.mean for point in points) - 3
+    both[0].set_ylim(bottom=low)
+    _mark_below(both[1], points, low)
     for axes in both:
         _log_axis(axes, points)
     named = dict.fromkeys(point.contender.protocol for point in points)
@@ -55,6 +58,16 @@ def _draw_marks(axes: Axes, points: Sequence[Point], values: Sequence[Spread | N
         if point.contender.family is None:
             mark["mfc"] = "white"
         axes.errorbar(_place(point.bits), value.mean, value.std, capsize=2, **mark)
+
+
+def _mark_below(axes: Axes, points: Sequence[Point], low: float) -> None:
+    """An arrow and the number, for models that are less accurate than all devices."""
+    for point in points:
+        if point.server is not None and point.server.mean < low:
+            at = (_place(point.bits), low)
+            style = {"color": style_of(point.contender.protocol)["color"], "fontsize": 8}
+            text = f"▼ {point.server.mean:.1f}"
+            axes.annotate(text, at, (0, 4), textcoords="offset points", ha="center", **style)
 
 
 def _mark(protocol: str) -> dict[str, Any]:
