@@ -17,11 +17,11 @@ from mix2fld.errors import InputError
 from mix2fld.learning.compilation import keep_compiled_code
 from mix2fld.learning.losses import one_hot
 from mix2fld.learning.make_task import make_task
-from mix2fld.learning.stepper import TestSet, Watch, local_result, snapshot_steps
+from mix2fld.learning.stepper import TestSet, Watch, local_results, snapshot_steps
 from mix2fld.learning.task import Task
 from mix2fld.learning.training import model_in_use, resolve
 from mix2fld.protocol import get_protocol
-from mix2fld.round.checks import check_devices
+from mix2fld.round.checks import check_device
 from mix2fld.round.device_turn import (
     SEEDS_DUE,
     OwnSamples,
@@ -59,8 +59,8 @@ def train(order: TrainOrder, config: Config, data: Path, store: Store) -> Traine
     starts = [local_start(task, training, state, samples.train_labels, turn)]
     learned = task.stepper.train(protocol.local_loss, held, starts, [draws], watch)
     seconds = time.perf_counter() - started
-    local = local_result(learned.phases[0])
-    check_devices(config, {order.device: local}, order.round)
+    (local,) = local_results(learned.phases)
+    check_device(config, order.device, local, order.round)
 
     own_samples = OwnSamples(len(targets), lambda: (samples.train_inputs, samples.train_labels))
     packet, after = prepare_upload(wire, state, local, own_samples, turn, config.seeding.lost_seeds)

@@ -10,12 +10,18 @@ import numpy as np
 from mix2fld.data import device_parts, label_counts, test_subset
 from mix2fld.device.uplinks import Turn
 from mix2fld.errors import InputError
-from mix2fld.fleet.device_states import DeviceStates, StatesInMemory
+from mix2fld.fleet.device_states import DeviceStates, StatesInMemory, StatesOnDisk
 from mix2fld.learning.losses import one_hot
-from mix2fld.learning.stepper import TestSet, Watch, local_result, snapshot_steps
+from mix2fld.learning.stepper import (
+    Draws,
+    TestSet,
+    Watch,
+    local_results,
+    snapshot_steps,
+)
 from mix2fld.learning.training import model_in_use
 from mix2fld.models.processor import usable_cores
-from mix2fld.round.checks import check_countable, check_devices
+from mix2fld.round.checks import check_countable, check_device
 from mix2fld.round.device_turn import (
     Own,
     OwnSamples,
@@ -61,7 +67,8 @@ class LocalFleet:
         stepper = scenario.task.stepper
         targets = one_hot(dataset.train_labels, dataset.num_labels)
         self._samples = stepper.hold(Samples(dataset.train_inputs, targets))
-        self._states: DeviceStates = StatesInMemory()
+        on_disk = scenario.config.device_states == "disk"
+        self._states: DeviceStates = StatesOnDisk() if on_disk else StatesInMemory()
         self._tests = TestSet(stepper, *test_subset(dataset, scenario.config.data))
 
     def start(self) -> States:
@@ -86,12 +93,7 @@ class LocalFleet:
         places = {device: place for place, device in enumerate(order.asked)}
         watched = order.reference in places
         steps = snapshot_steps(config.learning.local_steps, config.curve_points)
-        draws = [
-            np.asarray(
-                self.parts[d][local_draws(task, order.round_number, d, len(self.parts[d]))], "i4"
-            )
-            for d in order.asked
-        ]
+        draws = [self._draws(order, device) for device in order.asked]
         turns = {
             device: Turn(task.seed, order.round_number, device, order.rooms.get(device))
             for device in order.asked
@@ -106,11 +108,11 @@ class LocalFleet:
         watch = Watch(places.get(order.reference, 0), steps)
         learned = task.stepper.train(loss, self._samples, starts, draws, watch)
         seconds = time.perf_counter() - started
-        local = {d: local_result(learned.phases[place]) for d, place in places.items()}
-        check_devices(config, local, order.round_number)
+        local = dict(zip(order.asked, local_results(learned.phases), strict=True))
 
         after, packets = {}, {}
         for device, result in local.items():
+            check_device(config, device, result, order.round_number)
             own = OwnSamples(len(self.parts[device]), partial(self.own, device))
             lost, turn = config.seeding.lost_seeds, turns[device]
             packets[device], after[device] = prepare_upload(
@@ -130,6 +132,12 @@ class LocalFleet:
         share = min(1.0, usable_cores() / len(order.asked))
         done = Trained(packets, seen, dict.fromkeys(order.asked, seconds * share))
         return Underway(states, after), done
+
+    def _draws(self, order: Order, device: int) -> Draws:
+        """Which rows of the training set each step of a device uses."""
+        part = self.parts[device]
+        drawn = local_draws(self._scenario.task, order.round_number, device, len(part))
+        return np.asarray(part[drawn], np.int32)
 
     def deliver(self, states: Underway, outcome: Outcome) -> tuple[States, Delivered]:
         """Settle the uploads; who receives the download takes it over."""

@@ -6,6 +6,7 @@ local phase it does not know yet whether its upload arrives: what changes if it 
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -63,7 +64,7 @@ def local_start(
         teacher=unknown if teacher is None else teacher,
         logit_offset=offset,
         rate_factor=rate / task.config.learning.learning_rate,
-        randomness=integer(turn.seed, "model", turn.round_number, turn.device),
+        randomness=partial(integer, turn.seed, "model", turn.round_number, turn.device),
     )
 
 
