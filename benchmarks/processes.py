@@ -7,19 +7,26 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.work import Tensors, Work, mean_weights, paper_work
+from benchmarks.work import Tensors, mean_weights, paper_work
 
-Prepare = Callable[[Work], Callable[[], list[Tensors]]]
+Prepare = Callable[[Any], Callable[[], list[Tensors]]]
 """Takes the work of a process, converts its data, and returns the function that is timed."""
+MakeWork = Callable[[int, int], Any]
+"""Takes devices and steps, and returns work with ``share`` and ``first_steps``."""
 
 
 def measure_in_processes(
-    prepare: Prepare, processes: int, devices: int, steps: int, warm_up_steps: int
+    prepare: Prepare,
+    processes: int,
+    devices: int,
+    steps: int,
+    warm_up_steps: int,
+    make_work: MakeWork = paper_work,
 ) -> dict[str, Any]:
     """Time the local phase; each process warms up on the first steps of its own share."""
     context = multiprocessing.get_context("spawn")
     together, results = context.Barrier(processes + 1), context.Queue()
-    work = (devices, steps, warm_up_steps)
+    work = (make_work, devices, steps, warm_up_steps)
     workers = [
         context.Process(target=_worker, args=(prepare, share, work, together, results), daemon=True)
         for share in np.array_split(np.arange(devices), processes)
@@ -42,11 +49,14 @@ def measure_in_processes(
 
 
 def _worker(
-    prepare: Prepare, share: Any, size: tuple[int, int, int], together: Any, results: Any
+    prepare: Prepare,
+    share: Any,
+    work: tuple[MakeWork, int, int, int],
+    together: Any,
+    results: Any,
 ) -> None:
-    devices, steps, warm_up_steps = size
-    work = paper_work(devices, steps)
-    own = Work(work.images[share], work.labels[share], work.draws[share], work.weights)
+    make_work, devices, steps, warm_up_steps = work
+    own = make_work(devices, steps).share(share)
     started = time.perf_counter()
     prepare(own.first_steps(warm_up_steps))()
     warm_up_seconds = time.perf_counter() - started

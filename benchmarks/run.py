@@ -14,7 +14,7 @@ from typing import Any
 
 from benchmarks import report
 from benchmarks.machine import describe
-from benchmarks.table import BY_NAME, CHECK_STEPS, QUICK_STEPS, Contender
+from benchmarks.table import BY_NAME, QUICK_STEPS, Contender
 
 ROOT = Path(__file__).parent.parent
 TRIAL_RECORD = ROOT / "runs" / "bench" / "bench.json"
@@ -72,9 +72,9 @@ def check_all(chosen: list[Contender], record: dict[str, Any], target: Path) -> 
     """Compare everyone's weights with the package's; who cannot run here is left out, with why."""
     able = []
     for contender in chosen:
-        if contender.kind == "local":
+        if contender.check_steps:
             try:
-                checked = measure(replace(contender, steps=CHECK_STEPS), "check")
+                checked = measure(replace(contender, steps=contender.check_steps), "check")
             except ContenderError as error:
                 record["unavailable"][contender.name] = str(error)
                 print(f"left out: {contender.name}: {error}", flush=True)
@@ -93,7 +93,8 @@ def measure(contender: Contender, *options: str) -> dict[str, Any]:
     """One measurement in a fresh interpreter, with the load of the machine before it."""
     load = os.getloadavg()[0]
     size = (str(contender.devices), str(contender.steps))
-    found = in_own_process("benchmarks.one", contender.module, *size, *options)
+    row = [contender.row] if contender.row else []
+    found = in_own_process("benchmarks.one", contender.module, *size, *row, *options)
     return {**found, "load_before": round(load, 2)}
 
 
@@ -118,6 +119,8 @@ def shown(measured: dict[str, Any]) -> str:
     """One measurement in a few words."""
     if "us_per_step" in measured:
         return f"{measured['us_per_step']:9.1f} us per device-step"
+    if "gflops" in measured:
+        return f"{measured['gflops']:9.1f} GFLOP/s"
     if "peak_gb" in measured:
         return f"{measured['peak_gb']:9.2f} GB"
     totals = [f"{name} {parts['total']:.2f} s" for name, parts in measured["rounds"].items()]

@@ -34,6 +34,10 @@ class Work:
     draws: NDArray[np.int32]  # [D, K], the sample of each step, counted within its device
     weights: Tensors  # where every device starts
 
+    def share(self, devices: NDArray[np.int64]) -> "Work":
+        """The work of some of the devices."""
+        return Work(self.images[devices], self.labels[devices], self.draws[devices], self.weights)
+
     def first_steps(self, steps: int) -> "Work":
         """The same work cut short, to warm up with."""
         return Work(self.images, self.labels, self.draws[:, :steps], self.weights)

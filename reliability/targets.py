@@ -271,6 +271,8 @@ def _info(number: int) -> RoundInfo:
         change=None,
         converged=False,
         seeds={"devices": 1, "samples": 2, "distinct_groups": 0},
+        suspects=[{"device": 1, "upload": "weights", "times": 4.5}],
+        left_out=[1],
         quorum={"needed": 0, "arrived": 1, "repeats": 0, "met": True},
         joules={
             **dict.fromkeys(("transmit", "receive", "computing", "idle"), 0.5),

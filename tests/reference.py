@@ -22,6 +22,7 @@ from reference_equations import (
     Seed,
     all_groups,
     enlarged,
+    label_shares,
     learn,
     learning_rate,
     logit_offset,
@@ -36,9 +37,13 @@ from reference_equations import (
 from reference_networks import Floats, Network, Weights
 
 WEIGHT_BITS = {"fl": 32, "fl8": 8, "fl4": 4}
+UPDATES_AND_SEEDS = {"murmur-mix": "murmur"}
+"""Protocols with the updates of another one, and mixed-up seeds beside them."""
 FEEDBACK = {"topk": True, "stc": True, "sign": True, "eden": False, "murmur": False}
+FEEDBACK |= {name: FEEDBACK[like] for name, like in UPDATES_AND_SEEDS.items()}
 """Protocols that upload updates, and whether what they leave out is sent later."""
 MAKE_SEEDS = {"fld": raw_seeds, "mixfld": mixed_seeds, "mix2fld": mixed_seeds}
+MAKE_SEEDS |= dict.fromkeys(UPDATES_AND_SEEDS, mixed_seeds)
 
 
 @dataclass(frozen=True)
@@ -49,6 +54,7 @@ class State:
     weights: list[Weights]
     teachers: list[Outputs]
     seeds_due: list[bool]
+    stocks: list[frozenset[int]]  # whose seeds each device has, to replay them
     memories: list[Memory] = field(default_factory=list)  # of devices that upload updates
     seeds: dict[int, list[Seed]] = field(default_factory=dict)
     global_weights: Weights | None = None
@@ -120,6 +126,7 @@ class Reference:
             weights=self.initial_weights,
             teachers=[[None] * self.num_labels] * devices,
             seeds_due=[self.protocol in MAKE_SEEDS] * devices,
+            stocks=[frozenset()] * devices,
             memories=[
                 Memory(as_row(w), 0 * as_row(w), FEEDBACK.get(self.protocol, False))
                 for w in self.initial_weights
@@ -158,13 +165,16 @@ class Reference:
 
         updated = after.updates > before.updates
         again = channel.no_uploads == "rebroadcast" and after.updates > 0
-        multicast = self.download_bits() if updated or again else 0
         audience = {*asked, *self.participants(p + 1)}
+        replay = self.config.seeding.replay not in ("auto", 0)
+        due = {s for d in audience for s in after.seeds if replay and s not in before.stocks[d]}
+        multicast = self.download_bits(len(due)) if updated or again else 0
         bits_down = [multicast if d in audience else 0 for d in devices]
         downloads = self.transmit("downlink", p, bits_down)
-        teachers = list(before.teachers)
+        teachers, stocks = list(before.teachers), list(before.stocks)
         for d in devices:
             if bits_down[d] and downloads[d] is not None:
+                stocks[d] = stocks[d] | due
                 if after.global_weights is not None:
                     downloaded = as_row(after.global_weights)
                     memories[d] = memories[d].replaced(as_row(weights[d]), downloaded)
@@ -177,6 +187,7 @@ class Reference:
             after,
             weights=weights,
             teachers=teachers,
+            stocks=stocks,
             memories=memories,
             communication=before.communication + sum(slots) * channel.slot_ms / 1000,
             computing=before.computing + self.computing_seconds(asked, updated),
@@ -207,13 +218,23 @@ class Reference:
 
     def local_phase(self, device: int, p: int, state: State) -> tuple[Weights, Outputs]:
         """Line 5: K iterations of Eq. 1, in FD of Eq. 3, with the averages of Eq. 2."""
-        samples = self.samples[device]
+        samples, replay = self.samples[device], self.config.seeding.replay
         draws = self.draws(len(samples), self.config.learning.local_steps, "draws", p, device)
+        shares = label_shares(samples)
+        stock = {d: state.seeds[d] for d in state.stocks[device]}
+        replayed = self.seed_set(stock) if stock else []
+        if replayed and replay != "auto":
+            rng = stream(self.config.seed[0], "replay", p, device)
+            from_seeds = rng.random(draws.shape) < replay
+            others = len(samples) + rng.integers(len(replayed), size=draws.shape)
+            draws = np.where(from_seeds, others, draws)
+            shares = (1 - replay) * shares + replay * label_shares(replayed)
+            samples = samples + replayed
         teacher = state.teachers[device] if self.protocol == "fd" else None
         weights, learning = state.weights[device], self.config.learning
         rate = learning_rate(learning, p, self.config.rounds)
         learning = learning.model_copy(update={"learning_rate": rate})
-        offset = logit_offset(samples, learning)
+        offset = logit_offset(shares, learning)
         return learn(self.network, weights, samples, draws, teacher, learning, offset)
 
     def coded_update(self, d: int, p: int, state: State, trained: Weights) -> Coded | None:
@@ -222,7 +243,8 @@ class Reference:
             return None
         rng = stream(self.config.seed[0], "update", p, d)
         wanted = state.memories[d].wanted(as_row(trained))
-        return coded(self.protocol, wanted, rng, self.config.updates)
+        codec = UPDATES_AND_SEEDS.get(self.protocol, self.protocol)
+        return coded(codec, wanted, rng, self.config.updates)
 
     def server_step(
         self,
@@ -234,6 +256,9 @@ class Reference:
         """Lines 8 to 10, for what was delivered."""
         if self.protocol == "isolated" or not inbox:
             return state
+        if self.protocol in MAKE_SEEDS:
+            new = {d: self.make_seeds(d) for d in inbox if state.seeds_due[d]}
+            state = replace(state, seeds=state.seeds | new)
         if self.protocol in FEEDBACK:
             last = state.global_weights or self.student(p)
             sizes = [len(self.samples[d]) for d in inbox]
@@ -253,8 +278,6 @@ class Reference:
         state = replace(state, global_outputs=outputs)
         if self.protocol == "fd":
             return replace(state, updates=state.updates + 1)
-        new = {d: self.make_seeds(d) for d in inbox if state.seeds_due[d]}
-        state = replace(state, seeds=state.seeds | new)
         samples = self.seed_set(state.seeds)
         if not samples:
             return state
@@ -284,7 +307,7 @@ class Reference:
         if self.protocol == "fld":
             hard = [np.eye(labels)[seed.labels[0]] for seed in pool]
             return [(self.large(seed.image), label) for seed, label in zip(pool, hard, strict=True)]
-        if self.protocol == "mixfld":
+        if self.protocol != "mix2fld":
             soft = [soft_label(seed.labels, config.ratios, labels) for seed in pool]
             if config.mixed_labels == "hard":
                 soft = [np.eye(labels)[np.argmax(label)] for label in soft]
@@ -327,22 +350,31 @@ class Reference:
         if self.protocol == "isolated":
             return 0
         if update is not None:
-            return update.bits
+            return update.bits + with_seeds * self.seed_bits()
         if self.protocol in WEIGHT_BITS:
             tensors, bits = self.initial_weights[0].values(), WEIGHT_BITS[self.protocol]
             ends = 0 if bits == 32 else 2 * 32 * len(tensors)
             return bits * sum(w.size for w in tensors) + ends
+        return 32 * self.num_labels**2 + with_seeds * self.seed_bits()
+
+    def seed_bits(self) -> int:
+        """Of the seeds of one device: pixels and labels."""
+        if self.protocol not in MAKE_SEEDS:
+            return 0
         config = self.config.seeding
         pixels = self.samples[0][0][0].size // config.seed_pooling**2
         mixed = 1 if self.protocol == "fld" else len(config.ratios)
         each = config.seed_bits * pixels + mixed * ceil(log2(self.num_labels))
-        return 32 * self.num_labels**2 + with_seeds * config.seed_samples * each
+        return config.seed_samples * each
 
-    def download_bits(self) -> int:
-        """B_dn: outputs in FD, weights elsewhere."""
+    def download_bits(self, seeds: int) -> int:
+        """B_dn: outputs in FD, weights elsewhere; for replay, which devices' seeds, and these."""
         if self.protocol == "fd":
             return 32 * self.num_labels**2
-        return 32 * sum(w.size for w in self.initial_weights[0].values())
+        weights = 32 * sum(w.size for w in self.initial_weights[0].values())
+        if self.config.seeding.replay in ("auto", 0):
+            return weights
+        return weights + 8 * ceil((len(self.samples) + seeds * self.seed_bits()) / 8)
 
     def transmit(self, direction: str, p: int, bits: list[int]) -> list[int | None]:
         """Sec. II-C and Eq. 4: slots that each device's payload takes, None for an outage."""
@@ -378,7 +410,7 @@ class Reference:
     def computing_seconds(self, asked: list[int], updated: bool) -> float:
         """Decision 13: a stated cost for each step of a device, and of the server's student."""
         learning, clock = self.config.learning, self.config.clock
-        converted = updated and self.protocol in MAKE_SEEDS
+        converted = updated and self.protocol in MAKE_SEEDS and self.protocol not in FEEDBACK
         device_us = learning.local_steps * max(self.step_us(d) for d in asked)
         server_us = learning.server_steps * clock.server_step_us if converted else 0.0
         return (device_us + server_us) * 1e-6

@@ -49,7 +49,7 @@ def learn(
     the logits with the offset, the average outputs those without.
     """
     num_labels = len(samples[0][1])
-    seen: list[list[Floats]] = [[] for _ in range(num_labels)]
+    seen: list[list[tuple[float, Floats]]] = [[] for _ in range(num_labels)]
     velocity = {name: np.zeros_like(tensor) for name, tensor in weights.items()}
     decay = {"sgd": 0.0, "momentum": 0.9}[config.optimizer]
     for batch in draws:
@@ -58,7 +58,8 @@ def learn(
             image, label = samples[i]
             logits, back = network(weights, image)
             output = softmax(logits)
-            seen[int(np.argmax(label))].append(output)
+            for n in np.flatnonzero(label):  # a soft label counts for each of its labels, in part
+                seen[n].append((label[n], output))
             if logit_offset is not None:
                 output = softmax(logits + logit_offset)
             d_logits = output - label  # of the cross-entropy phi
@@ -71,15 +72,25 @@ def learn(
         weights = {
             name: tensor - config.learning_rate * velocity[name] for name, tensor in weights.items()
         }
-    return weights, [np.mean(outputs, axis=0) if outputs else None for outputs in seen]
+    return weights, [weighted_mean(outputs) if outputs else None for outputs in seen]
 
 
-def logit_offset(samples: list[Sample], config: LearningConfig) -> Floats | None:
+def weighted_mean(values: list[tuple[float, Floats]]) -> Floats:
+    """The mean of vectors, each with its weight."""
+    shares, vectors = zip(*values, strict=True)
+    return combine([share / sum(shares) for share in shares], list(vectors))
+
+
+def label_shares(samples: list[Sample]) -> Floats:
+    """The share of each label in the samples; a soft one counts for each of its labels in part."""
+    return combine([1 / len(samples)] * len(samples), [label for _, label in samples])
+
+
+def logit_offset(shares: Floats, config: LearningConfig) -> Floats | None:
     """Logit adjustment: tau times the log of the share of each label, at least the floor."""
     tau = 0.0 if config.logit_adjustment == "auto" else config.logit_adjustment
-    counts = combine([1.0] * len(samples), [label for _, label in samples])
-    shares = [max(count / len(samples), config.prior_floor) for count in counts]
-    return tau * np.log(shares) if tau else None
+    floored = [max(share, config.prior_floor) for share in shares]
+    return tau * np.log(floored) if tau else None
 
 
 def learning_rate(config: LearningConfig, p: int, rounds: int) -> float:

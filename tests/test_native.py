@@ -135,9 +135,9 @@ def test_narrow_vectors_give_the_same_numbers(monkeypatch: pytest.MonkeyPatch) -
     """AVX2, which every machine that has AVX-512 has too."""
     work = some_work((28, 28, 1), 10, floats=False)
     ends = []
-    for lanes in (native._lanes(), 8):
+    for lanes in (native.vector_lanes(), 8):
         native.small_cnn.cache_clear()
-        monkeypatch.setattr(native, "_lanes", lambda lanes=lanes: lanes)
+        monkeypatch.setattr(native, "vector_lanes", lambda lanes=lanes: lanes)
         model = paper_cnn((28, 28, 1), 10)
         ends.append(leaves(by_kernel(model, distillation_loss, work)))
     native.small_cnn.cache_clear()
@@ -151,7 +151,7 @@ def test_without_it_xla_takes_over(monkeypatch: pytest.MonkeyPatch, missing: str
     if missing == "compiler":
         monkeypatch.setattr(shutil, "which", lambda name: None)
     else:
-        monkeypatch.setattr(native, "cpu_flags", lambda: "flags: sse2")
+        monkeypatch.setattr(native.library, "cpu_flags", lambda: "flags: sse2")
     model = paper_cnn((28, 28, 1), 10)
     assert isinstance(choose_stepper(model, LearningConfig()), XlaStepper)
     with pytest.raises(InputError, match="kernel = native: paper-cnn"):

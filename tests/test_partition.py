@@ -1,5 +1,6 @@
 """How samples are partitioned among devices."""
 
+from dataclasses import replace
 from io import StringIO
 
 import numpy as np
@@ -9,7 +10,6 @@ from hypothesis import strategies as st
 from PIL import Image
 from rich.console import Console
 
-import mix2fld.data
 from mix2fld.cli.data import data_show
 from mix2fld.config import Config, DataConfig
 from mix2fld.data import (
@@ -17,6 +17,7 @@ from mix2fld.data import (
     check_labels_covered,
     device_parts,
     label_counts,
+    measured_samples,
     partition,
 )
 from mix2fld.data.partition import OF_SOURCES
@@ -234,9 +235,50 @@ def test_device_parts_hold_every_label():
 @pytest.mark.parametrize(("test_samples", "count"), [(0, None), (5, 5), (10**9, None)])
 def test_accuracy_is_measured_on_the_first_test_samples(test_samples, count):
     dataset = toy_dataset()
-    images, labels = mix2fld.data.test_subset(dataset, DataConfig(test_samples=test_samples))
+    images, labels = measured_samples(dataset, Config.of(test_samples=test_samples))
     assert np.array_equal(images, dataset.test_inputs[:count])
     assert np.array_equal(labels, dataset.test_labels[:count])
+
+
+def test_a_validation_split_is_held_by_nobody():
+    dataset = toy_dataset()
+    chosen = {"partition": "iid", "devices": 3, "samples_per_device": 20, "seed": 7}
+    config = Config.of(measured_on="validation", **chosen)
+    inputs, labels = measured_samples(dataset, config)
+    held = np.concatenate(device_parts(dataset, config))
+    assert np.array_equal(held, np.concatenate(device_parts(dataset, Config.of(**chosen))))
+    free = np.setdiff1d(np.arange(len(dataset.train_labels)), held)
+    assert len(labels) == len(free)
+    own = {sample.tobytes() for sample in dataset.train_inputs[free]}
+    assert {sample.tobytes() for sample in inputs} == own
+    fewer, _ = measured_samples(dataset, config.replace(test_samples=5))
+    assert np.array_equal(fewer, inputs[:5])
+
+
+def test_a_validation_split_needs_samples_that_nobody_holds():
+    dataset = toy_dataset()
+    count = len(dataset.train_labels)
+    config = Config.of(
+        partition="iid", devices=1, samples_per_device=count, measured_on="validation"
+    )
+    with pytest.raises(InputError, match="measured_on = validation: the devices hold all"):
+        measured_samples(dataset, config)
+
+
+def test_sources_leave_their_last_samples_to_a_validation_split():
+    dataset = toy_dataset()
+    count = len(dataset.train_labels)
+    dataset = replace(dataset, train_sources=np.arange(count) % 3)
+    config = Config.of(partition="by-source", devices=3, measured_on="validation")
+    parts = device_parts(dataset, config)
+    _, labels = measured_samples(dataset, config)
+    assert sum(map(len, parts)) + len(labels) == count
+    for source, part in enumerate(parts):
+        for label in range(dataset.num_labels):
+            same = (dataset.train_labels == label) & (dataset.train_sources == source)
+            kept = np.sort(part[dataset.train_labels[part] == label])
+            own = np.flatnonzero(same)
+            assert np.array_equal(kept, own[: len(own) - round(0.2 * len(own))])
 
 
 def test_uncovered_labels_are_named():

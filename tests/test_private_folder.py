@@ -32,7 +32,7 @@ long count_correct(void) { return 0; }
 """
 compiler = shutil.which("cc") or shutil.which("gcc")
 needs_compiler = pytest.mark.skipif(
-    compiler is None or not native._lanes(), reason="no native code here"
+    compiler is None or not native.vector_lanes(), reason="no native code here"
 )
 FOREIGN = os.geteuid() + 4242
 

@@ -1,5 +1,7 @@
 """PyTorch takes the steps that XLA takes: the same network, the same draws, the same weights."""
 
+import subprocess
+import sys
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -320,3 +322,12 @@ def test_a_custom_loss_is_refused() -> None:
         stepper.train_one(loss, samples, begun, draws)
     with pytest.raises(InputError, match="use a JAX model"):
         stepper.train(loss, stepper.hold(samples), [begun], [draws], Watch(0, (100,)))
+
+
+def test_workers_do_without_jax() -> None:
+    code = (
+        "import sys, mix2fld.learning.worker, mix2fld.learning.torch_steps\n"
+        "assert 'jax' not in sys.modules"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

@@ -113,6 +113,7 @@ def test_resolved_values_are_in_the_summary_and_the_config_is_what_the_user_said
         "logit_adjustment": 2.0,
         "prior_floor": 1e-4,
         "device_model": "mean",
+        "replay": 0.0,
     }
     assert result.config.learning.logit_adjustment == "auto"
 

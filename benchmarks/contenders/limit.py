@@ -18,6 +18,7 @@ from benchmarks.machine import cpu_flags
 from benchmarks.work import CORES, LEARNING_RATE, Tensors, Work, mean_weights, paper_work
 from mix2fld.learning.losses import one_hot
 from mix2fld.models.native import SampleSet
+from mix2fld.models.native.library import FLAGS
 from mix2fld.types import Samples
 
 SOURCE = Path(mix2fld.models.native.__file__).with_name("small_cnn.c")
@@ -63,7 +64,7 @@ def compiled() -> ctypes.CDLL:
         sizes = [f"-D{name}={size}" for name, size in {**SIZES, "LANES": lanes()}.items()]
         command = [
             compiler,
-            *mix2fld.models.native.FLAGS,
+            *FLAGS,
             *sizes,
             str(SOURCE),
             "-o",

@@ -14,6 +14,7 @@ from mix2fld.config_base import (
     HOMES,
     AutoOrNotNegative,
     AutoOrPositive,
+    AutoOrShare,
     Count,
     Listed,
     Positive,
@@ -27,7 +28,9 @@ from mix2fld.config_base import (
     as_update_bits,
 )
 from mix2fld.config_radio import AvailabilityConfig, CellConfig, EnergyConfig, RadioConfig
+from mix2fld.config_trust import AttackConfig, DefenceConfig
 from mix2fld.errors import InputError, did_you_mean
+from mix2fld.presets import NAMED
 
 
 class DataConfig(Section):
@@ -57,6 +60,8 @@ class DataConfig(Section):
     """Allow devices to share samples, if they need more than the dataset has."""
     test_samples: Count = 0
     """Measure accuracy on this many samples, the first of the test set; 0: on all."""
+    measured_on: Literal["test", "validation"] = "test"
+    """Measure accuracy on the test set, or on training samples that no device holds, to tune."""
     standardise: Literal["auto", "always", "never"] = "auto"
     """Give float samples mean 0 and deviation 1 in every channel; auto: tables and smartwatch."""
     value_range: tuple[float, float] | None = None
@@ -142,6 +147,8 @@ class SeedingConfig(Section):
     """Clip values of inverse-Mixup samples to the range of real ones."""
     seed_bits: Annotated[int, BeforeValidator(as_seed_bits)] = 8
     """Bits per value (pixel) of a seed sample: 1 to 16 round it to even steps, 32 sends floats."""
+    replay: AutoOrShare = "auto"
+    """Share of local steps that devices take on seeds of all devices, multicast to all of them."""
     seed_pooling: Positive = 1
     """Side of the squares of pixels (or length of time) that a seed carries as one mean value."""
     lost_seeds: Literal["resend", "drop"] = "resend"
@@ -177,7 +184,7 @@ class ChannelConfig(Section):
     """The radio link of Sec. II-C."""
 
     link: str = "rayleigh"
-    """rayleigh (the paper's), cell (as [cell] and [radio] describe it), or ideal."""
+    """rayleigh (the paper's), cell (as [cell] and [radio] describe it), trace, or ideal."""
     bandwidth_hz: PositiveFloat = 10e6
     """Bandwidth of a channel, W."""
     uplink_channels: PositiveFloat = 2
@@ -246,7 +253,8 @@ class Config(Section):
     """Everything that determines the result of a run; one run for each protocol and seed."""
 
     protocols: Annotated[tuple[str, ...], Listed] = ("fl", "fd", "mixfld", "mix2fld")
-    """Compared: fl, fl8, fl4, topk, stc, sign, eden, murmur, fd, fld, mixfld, mix2fld, isolated."""
+    """Compared: fl, fl8, fl4, topk, stc, sign, eden, murmur, murmur-mix, fd, fld, mixfld, mix2fld,
+    isolated."""
     seed: Annotated[tuple[Count, ...], Listed] = (0,)
     """Random seeds; one run of every protocol for each."""
     rounds: Positive = 10
@@ -275,6 +283,8 @@ class Config(Section):
     radio: RadioConfig = RadioConfig()
     availability: AvailabilityConfig = AvailabilityConfig()
     energy: EnergyConfig = EnergyConfig()
+    defence: DefenceConfig = DefenceConfig()
+    attack: AttackConfig = AttackConfig()
     clock: ClockConfig = ClockConfig()
 
     @model_validator(mode="after")
@@ -299,6 +309,10 @@ class Config(Section):
             raise InputError(
                 f"device_step_us: {len(costs)} values; must be one, or one for each of devices = "
                 f"{self.data.devices}"
+            )
+        if self.attack.attack != "none" and self.attack.attackers >= self.data.devices:
+            raise InputError(
+                f"attackers = {self.attack.attackers}: must be below devices = {self.data.devices}"
             )
         return self
 
@@ -357,8 +371,15 @@ PRESETS: dict[str, dict[str, Any]] = {
     "literal": {"max_slots": 100},
     "ideal": {"link": "ideal"},
     "iid": {"partition": "iid"},
+    "robust": {
+        "aggregation": "filtered-median",
+        "sample_weights": "capped",
+        "seed_check": "agreement",
+    },
+    **NAMED,
 }
-"""Named changes to the default config; ``literal`` is T_max as the paper prints it."""
+"""Named changes to the default config; ``literal`` is T_max as the paper prints it, ``robust`` the
+recommended defence, which a deployment has by default."""
 
 
 def field_names() -> dict[str, str]:

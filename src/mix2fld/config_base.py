@@ -92,6 +92,9 @@ AutoOrPositive = Annotated[
 AutoOrNotNegative = Annotated[
     Literal["auto"] | float, _auto_or(lambda value: value >= 0, "a number from 0")
 ]
+AutoOrShare = Annotated[
+    Literal["auto"] | float, _auto_or(lambda value: 0 <= value <= 1, "a number from 0 to 1")
+]
 LARGEST = 2**63 - 1
 LEAST_UPDATE_BITS = 20
 """The smallest upload of an update: a norm, and one coordinate of many with its sign."""

@@ -65,6 +65,7 @@ unmixed = Seeding(mixed_samples, inversely_mixed, mixed=True, unmixed=True)
 
 plain = Training()
 adjusted = Training(logit_adjustment=2.0, rate_factors=(2.0, 0.5), device_model="mean")
+replaying = Training(logit_adjustment=1.0, rate_factors=(2.0, 0.5), device_model="mean", replay=0.3)
 
 
 @dataclass(frozen=True)
@@ -92,6 +93,7 @@ PROTOCOLS: dict[str, Protocol] = {
     "sign":     Protocol("Sign",     label_loss,        Updates(rotated_signs, feedback=True),  None,    add_mean_update,      GlobalWeights()),
     "eden":     Protocol("EDEN",     label_loss,        Updates(rotated_levels),                None,    add_mean_update,      GlobalWeights()),
     "murmur":   Protocol("Murmur",   label_loss,        Updates(picked_coordinates),            None,    add_mean_update,      GlobalWeights(), adjusted),
+    "murmur-mix": Protocol("Murmur-Mix", label_loss,    Updates(picked_coordinates),            mixed,   add_mean_update,      GlobalWeights(), replaying),
     "fd":       Protocol("FD",       distillation_loss, MeanOutputs(),                          None,    take_mean_outputs,    GlobalOutputs()),
     "fld":      Protocol("FLD",      label_loss,        MeanOutputs(),                          raw,     convert_mean_outputs, GlobalWeights()),
     "mixfld":   Protocol("MixFLD",   label_loss,        MeanOutputs(),                          mixed,   convert_mean_outputs, GlobalWeights()),

@@ -142,6 +142,7 @@ class SeedSet:
     make: Callable[[NDArray[np.integer]], Inputs]
     """Takes the numbers of samples; returns them as a model is fed them, or as stored."""
     distinct_groups: int = 0  # groups that inverse-Mixup found, before any was used again
+    left_out: tuple[int, ...] = ()  # devices whose seeds were judged and not used
 
     @cached_property
     def inputs(self) -> Inputs:

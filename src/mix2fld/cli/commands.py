@@ -64,9 +64,8 @@ COMMANDS: dict[str, Command] = {
     ),
     "link": Command(
         "Plan",
-        "bits, slots and delivery probability of every transfer, in closed form",
+        "what fits a link: chance of delivery, seconds and joules of every transfer",
         {"": "link:LinkCommand"},
-        computes=True,
     ),
     "data": Command(
         "Plan",
@@ -102,6 +101,7 @@ EXAMPLES = """Examples:
   mix2fld reproduce fig2c --quick               a figure of the paper, scaled down
   mix2fld resume runs/mine                      resume interrupted runs
   mix2fld link --devices 50 --seed-samples 10   what fits, and how often it is delivered
+  mix2fld link --preset nb-iot                  the same over a standard's link
   mix2fld data show --partition dirichlet       label distribution of every device
   mix2fld deploy local --protocols mix2fld --devices 4   over Flower, with real processes"""
 
@@ -135,7 +135,7 @@ def parse(name: str, given: list[str]) -> Runnable:
 
     given = ["--protocols" if word == "--protocol" else word for word in given]
     kinds = _kinds(name)
-    start = starting_config(given) if any(map(_takes_settings, kinds.values())) else None
+    start = starting_config(given, name) if any(map(_takes_settings, kinds.values())) else None
     does = COMMANDS[name].does
     more: dict[str, Any] = {"description": f"{does[0].upper()}{does[1:]}."}
     if "" in kinds:
@@ -187,8 +187,11 @@ def every_form() -> Any:
     )
 
 
-def starting_config(given: list[str]) -> Any:
-    """Return the defaults of all flags: the paper's, with ``--config`` and ``--preset`` applied."""
+def starting_config(given: list[str], command: str = "run") -> Any:
+    """Return the defaults of all flags: the paper's, with ``--config`` and ``--preset`` applied.
+
+    A deployment is robust by default.
+    """
     import argparse
     from pathlib import Path
 
@@ -200,7 +203,9 @@ def starting_config(given: list[str]) -> Any:
     early.add_argument("--config", type=Path)
     early.add_argument("--preset", nargs="*", default=[])
     chosen, _ = early.parse_known_args(given)
-    config = load_config(chosen.config) if chosen.config else Config()
+    config = Config.of(**PRESETS["robust"]) if command == "deploy" else Config()
+    if chosen.config:
+        config = load_config(chosen.config, config)
     for name in chosen.preset:
         if name not in PRESETS:
             raise InputError(f"preset = {name!r}: no such preset; {did_you_mean(name, PRESETS)}")

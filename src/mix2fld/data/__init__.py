@@ -1,11 +1,12 @@
 """Datasets: the catalogue, downloads, the cache, custom files, and partitions among devices.
 
 ``load_dataset`` returns a dataset, ``device_parts`` the training samples of each device, and
-``test_subset`` the samples that accuracy is measured on.
+``measured_samples`` the samples that accuracy is measured on.
 """
 
 from mix2fld.data.cache import cache_file, cache_folder, cached
 from mix2fld.data.catalogue import DATASETS, DatasetInfo, Place
+from mix2fld.data.measured import measured_samples
 from mix2fld.data.partition import (
     PARTITIONS,
     check_labels_covered,
@@ -13,7 +14,6 @@ from mix2fld.data.partition import (
     label_counts,
     partition,
     sample_counts,
-    test_subset,
 )
 from mix2fld.data.sources import dataset_sizes, fingerprint, load_dataset
 from mix2fld.data.tables import dataset_from_table
@@ -33,7 +33,7 @@ __all__ = [
     "fingerprint",
     "label_counts",
     "load_dataset",
+    "measured_samples",
     "partition",
     "sample_counts",
-    "test_subset",
 ]

@@ -1,4 +1,4 @@
-"""Partition the training samples among devices, and select the test samples."""
+"""Partition the training samples among devices."""
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
@@ -11,8 +11,10 @@ from mix2fld.errors import InputError, did_you_mean
 from mix2fld.streams import stream
 
 if TYPE_CHECKING:
-    from mix2fld.types import Dataset, Inputs
+    from mix2fld.types import Dataset
 
+LAST_SHARE = 0.2
+"""Part of the samples of every label that a source leaves to a validation split."""
 AT_ONCE = 100
 """Devices whose samples are drawn or counted in one go."""
 Labels = NDArray[np.integer]
@@ -29,15 +31,11 @@ def device_parts(dataset: "Dataset", config: Config, *, every_label: bool = True
     labels, num_labels = dataset.train_labels, dataset.num_labels
     rng = stream(config.seed[0], "partition")
     parts = partition(labels, config.data, num_labels, rng, dataset.train_sources)
+    if config.data.measured_on == "validation" and config.data.partition in OF_SOURCES:
+        parts = [_without_last(part, labels) for part in parts]
     if every_label:
         check_labels_covered(labels, parts, num_labels)
     return parts
-
-
-def test_subset(dataset: "Dataset", config: DataConfig) -> "tuple[Inputs, NDArray[np.int32]]":
-    """Samples and labels that accuracy is measured on."""
-    count = config.test_samples or len(dataset.test_labels)
-    return dataset.test_inputs[:count], dataset.test_labels[:count]
 
 
 def partition(
@@ -220,6 +218,15 @@ def _by_source(sources: Labels | None, config: DataConfig) -> list[Indices]:
             "a .npz file says it in train_sources, a table in its source_column"
         )
     return [np.flatnonzero(sources == source) for source in np.unique(sources)]
+
+
+def _without_last(part: Indices, labels: Labels) -> Indices:
+    """A source's samples without the last ones of every label, in the order of the dataset."""
+    late: list[Indices] = []
+    for label in np.unique(labels[part]):
+        own = np.sort(part[labels[part] == label])
+        late.append(own[len(own) - round(LAST_SHARE * len(own)) :])
+    return part[~np.isin(part, np.concatenate(late))]
 
 
 def _sizes(by_label: list[Indices]) -> NDArray[np.int64]:

@@ -3,6 +3,7 @@
 import time
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import jax
 import numpy as np
@@ -17,16 +18,17 @@ from mix2fld.errors import InputError
 from mix2fld.learning.compilation import keep_compiled_code
 from mix2fld.learning.losses import one_hot
 from mix2fld.learning.make_task import make_task
-from mix2fld.learning.stepper import TestSet, Watch, local_results, snapshot_steps
+from mix2fld.learning.replay import Extra
+from mix2fld.learning.stepper import Draws, Start, TestSet, Watch, local_results, snapshot_steps
 from mix2fld.learning.task import Task
-from mix2fld.learning.training import model_in_use, resolve
+from mix2fld.learning.training import model_in_use
 from mix2fld.protocol import get_protocol
-from mix2fld.round.checks import check_device
+from mix2fld.round.checks import check_devices
 from mix2fld.round.device_turn import (
     SEEDS_DUE,
     OwnSamples,
-    local_draws,
-    local_start,
+    Rows,
+    begin_phase,
     prepare_upload,
     receive,
     settle,
@@ -50,22 +52,20 @@ def train(order: TrainOrder, config: Config, data: Path, store: Store) -> Traine
     wire, turn = Wire(protocol, task), Turn(task.seed, order.round, order.device, order.room)
     state = _begin(wire, task, order, own)
 
-    targets = one_hot(samples.train_labels, order.num_labels)
-    held = task.stepper.hold(Samples(samples.train_inputs, targets))
-    draws = local_draws(task, order.round, order.device, len(targets))
+    held, start, draws = _begin_phase(wire, task, samples, state, turn)
     watch = Watch(0, snapshot_steps(config.learning.local_steps, config.curve_points))
     started = time.perf_counter()
-    training = resolve(config, protocol.training)
-    starts = [local_start(task, training, state, samples.train_labels, turn)]
-    learned = task.stepper.train(protocol.local_loss, held, starts, [draws], watch)
+    learned = task.stepper.train(protocol.local_loss, held, [start], [draws], watch)
     seconds = time.perf_counter() - started
     (local,) = local_results(learned.phases)
-    check_device(config, order.device, local, order.round)
+    check_devices(config, {order.device: local}, order.round)
 
-    own_samples = OwnSamples(len(targets), lambda: (samples.train_inputs, samples.train_labels))
+    own_samples = OwnSamples(
+        len(samples.train_labels), lambda: (samples.train_inputs, samples.train_labels)
+    )
     packet, after = prepare_upload(wire, state, local, own_samples, turn, config.seeding.lost_seeds)
     snapshots = learned.snapshots if order.watched else learned.snapshots[-1:]
-    used = [model_in_use(training, state["weights"], weights) for _, weights in snapshots]
+    used = [model_in_use(wire.training, state["weights"], weights) for _, weights in snapshots]
     accuracies = _accuracies(task, samples, used)
     store.save(order.round, after)
     return Trained(
@@ -98,6 +98,18 @@ def _begin(wire: Wire, task: Task, order: TrainOrder, own: Own | None) -> State:
         if data is not None:
             state = receive(wire, state, wire.decode_download(data))
     return state
+
+
+def _begin_phase(
+    wire: Wire, task: Task, samples: Dataset, state: State, turn: Turn
+) -> tuple[Any, Start, Draws]:
+    """What the stepper reads from, and the beginning of the local phase."""
+    own = Samples(samples.train_inputs, one_hot(samples.train_labels, task.dims.num_labels))
+    replayed = wire.replayed_samples(state)
+    extra = None if replayed is None else Samples(replayed.inputs, replayed.targets)
+    seeds = None if extra is None else Extra(len(own.targets), extra.targets)
+    rows = Rows(np.arange(len(own.targets)), lambda: samples.train_labels, seeds)
+    return task.stepper.hold(own, extra), *begin_phase(wire, task, state, rows, turn)
 
 
 def _accuracies(task: Task, samples: Dataset, models: list[Tensors]) -> list[float]:

@@ -6,36 +6,34 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from mix2fld.data import device_parts, label_counts, test_subset
+from mix2fld.data import device_parts, label_counts, measured_samples
 from mix2fld.device.uplinks import Turn
 from mix2fld.errors import InputError
 from mix2fld.fleet.device_states import DeviceStates, StatesInMemory, StatesOnDisk
+from mix2fld.fleet.false_labels import add_false_labels
+from mix2fld.fleet.replay_pool import ReplayPool
 from mix2fld.learning.losses import one_hot
-from mix2fld.learning.stepper import (
-    Draws,
-    TestSet,
-    Watch,
-    local_results,
-    snapshot_steps,
-)
+from mix2fld.learning.stepper import Draws, Start, TestSet, Watch, local_results, snapshot_steps
 from mix2fld.learning.training import model_in_use
 from mix2fld.models.processor import usable_cores
-from mix2fld.round.checks import check_countable, check_device
+from mix2fld.round.checks import check_countable, check_devices, without_diverged
 from mix2fld.round.device_turn import (
     Own,
     OwnSamples,
-    local_draws,
-    local_start,
+    Rows,
+    begin_phase,
     prepare_upload,
     receive,
     settle,
     start_device,
 )
 from mix2fld.round.fleet_interface import Accuracies, Delivered, Order, Outcome, Trained
-from mix2fld.round.scenario import Scenario
+from mix2fld.round.scenario import Scenario, attackers_of
 from mix2fld.types import Dataset, Samples, State, Tensors
 
+Indices = NDArray[np.integer[Any]]
 CHECKED_TOGETHER = 100
 """Devices whose seeds are made in advance, to see whether they can be used together."""
 States = Any
@@ -62,14 +60,17 @@ class LocalFleet:
 
     def __init__(self, scenario: Scenario, dataset: Dataset) -> None:
         check_countable(scenario.config)
-        self._scenario, self._dataset = scenario, dataset
+        self._scenario = scenario
         self.parts = device_parts(dataset, scenario.config)
+        dataset, self._false_parts = add_false_labels(dataset, self.parts, scenario.config)
+        self._dataset = dataset
         stepper = scenario.task.stepper
         targets = one_hot(dataset.train_labels, dataset.num_labels)
-        self._samples = stepper.hold(Samples(dataset.train_inputs, targets))
+        own = Samples(dataset.train_inputs, targets)
+        self._samples = ReplayPool(scenario.wire, stepper, own)
         on_disk = scenario.config.device_states == "disk"
         self._states: DeviceStates = StatesOnDisk() if on_disk else StatesInMemory()
-        self._tests = TestSet(stepper, *test_subset(dataset, scenario.config.data))
+        self._tests = TestSet(stepper, *measured_samples(dataset, scenario.config))
 
     def start(self) -> States:
         """Every device as its protocol's row begins it."""
@@ -93,31 +94,32 @@ class LocalFleet:
         places = {device: place for place, device in enumerate(order.asked)}
         watched = order.reference in places
         steps = snapshot_steps(config.learning.local_steps, config.curve_points)
-        draws = [self._draws(order, device) for device in order.asked]
+        parts = {d: self._part(d, order.round_number) for d in order.asked}
         turns = {
             device: Turn(task.seed, order.round_number, device, order.rooms.get(device))
             for device in order.asked
         }
-        training, labels = self._scenario.training, self._dataset.train_labels
-        starts = [
-            local_start(task, training, before[d], labels[self.parts[d]], turn)
-            for d, turn in turns.items()
-        ]
+        held, starts, draws = self._begin(before, turns, parts)
         started = time.perf_counter()
         loss = self._scenario.protocol.local_loss
         watch = Watch(places.get(order.reference, 0), steps)
-        learned = task.stepper.train(loss, self._samples, starts, draws, watch)
+        learned = task.stepper.train(loss, held, starts, draws, watch)
         seconds = time.perf_counter() - started
         local = dict(zip(order.asked, local_results(learned.phases), strict=True))
+        if config.attack.attack == "none":
+            check_devices(config, local, order.round_number)
+        else:  # a device that diverges refuses, as it does in a deployment
+            local = without_diverged(local, order.round_number)
+            watched = watched and order.reference in local
 
         after, packets = {}, {}
         for device, result in local.items():
-            check_device(config, device, result, order.round_number)
-            own = OwnSamples(len(self.parts[device]), partial(self.own, device))
+            own = OwnSamples(len(parts[device]), partial(self._samples_in, parts[device]))
             lost, turn = config.seeding.lost_seeds, turns[device]
             packets[device], after[device] = prepare_upload(
                 self._scenario.wire, before[device], result, own, turn, lost
             )
+        training = self._scenario.training
         begun = {device: state["weights"] for device, state in before.items()}
         used = {
             d: model_in_use(training, begun[d], result.weights)
@@ -133,11 +135,23 @@ class LocalFleet:
         done = Trained(packets, seen, dict.fromkeys(order.asked, seconds * share))
         return Underway(states, after), done
 
-    def _draws(self, order: Order, device: int) -> Draws:
-        """Which rows of the training set each step of a device uses."""
-        part = self.parts[device]
-        drawn = local_draws(self._scenario.task, order.round_number, device, len(part))
-        return np.asarray(part[drawn], np.int32)
+    def _begin(
+        self, states: Mapping[int, State], turns: Mapping[int, Turn], parts: Mapping[int, Indices]
+    ) -> tuple[Any, list[Start], list[Draws]]:
+        """What the stepper reads from, and the beginning of each local phase."""
+        wire, task = self._scenario.wire, self._scenario.task
+        held, extras = self._samples.hold(states)
+        starts, draws = [], []
+        for device, turn in turns.items():
+            labels = partial(self._labels, parts[device])
+            rows = Rows(parts[device], labels, extras.get(device))
+            start, chosen = begin_phase(wire, task, states[device], rows, turn)
+            starts.append(start)
+            draws.append(chosen)
+        return held, starts, draws
+
+    def _labels(self, part: Indices) -> NDArray[np.int32]:
+        return self._dataset.train_labels[part]
 
     def deliver(self, states: Underway, outcome: Outcome) -> tuple[States, Delivered]:
         """Settle the uploads; who receives the download takes it over."""
@@ -162,13 +176,23 @@ class LocalFleet:
         return Accuracies(devices, on_the_way, list(found))
 
     def refuse(self, device: int, round_number: int, reason: str) -> None:
-        """No device of this process is dishonest: its payload has a fault."""
+        """Unless a device attacks, none of this process is dishonest: its payload has a fault."""
+        if device in attackers_of(self._scenario.config):
+            return
         raise InputError(f"round {round_number}: upload of device {device}: {reason}")
 
     def own(self, device: int) -> Own:
         """The samples that a device holds."""
-        part = self.parts[device]
+        return self._samples_in(self.parts[device])
+
+    def _samples_in(self, part: Indices) -> Own:
         return self._dataset.train_inputs[part], self._dataset.train_labels[part]
+
+    def _part(self, device: int, round_number: int) -> Indices:
+        """The rows that a device trains on; those of an attacker may be falsely labelled."""
+        begun = round_number >= self._scenario.config.attack.attack_from
+        false = self._false_parts.get(device) if begun else None
+        return self.parts[device] if false is None else false
 
     def check_seeds(self) -> None:
         """Raise ``InputError`` if the seeds of all devices together would not do.

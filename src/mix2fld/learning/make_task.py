@@ -1,5 +1,6 @@
 """Makes the task of a run: the model, and the one choice of who takes its steps."""
 
+from dataclasses import replace
 from functools import lru_cache
 
 from mix2fld.config import Config, LearningConfig
@@ -10,6 +11,7 @@ from mix2fld.learning.stepper import Stepper
 from mix2fld.learning.task import Task, dimensions
 from mix2fld.learning.xla import XlaStepper
 from mix2fld.models import check_model, make_model, weight_shapes
+from mix2fld.models.fast import FastApply
 from mix2fld.types import Kernel, Model, SampleFormat
 
 
@@ -30,7 +32,8 @@ def choose_stepper(model: Model, config: LearningConfig) -> Stepper:
         from mix2fld.learning.pytorch import TorchStepper
 
         return TorchStepper(model, model.torch, config)
-    learner = Learner.from_config(model, config)
+    fast = replace(model, apply=FastApply(model.apply, machine_code=config.kernel != "xla"))
+    learner = Learner.from_config(fast, config)
     kernel = _kernel(model, config)
     if kernel is None:
         return XlaStepper(learner)

@@ -105,7 +105,8 @@ def local_results(phases: Sequence[Phase]) -> list[Local]:
     """Eq. 2: the mean output under each ground-truth label; zero for a label never drawn."""
     counts = np.stack([np.asarray(phase.label_counts) for phase in phases])[:, :, None]
     sums = np.stack([np.asarray(phase.output_sums) for phase in phases])
-    outputs = np.where(counts > 0, sums / np.maximum(counts, 1.0), 0.0).astype(np.float32)
+    divisors = np.where(counts > 0, counts, 1.0)  # a soft label counts in part
+    outputs = np.where(counts > 0, sums / divisors, 0.0).astype(np.float32)
     return [Local(phase.weights, own) for phase, own in zip(phases, outputs, strict=True)]
 
 

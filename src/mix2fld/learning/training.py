@@ -24,6 +24,7 @@ class Training:
     rate_factors: tuple[float, float] = (1.0, 1.0)
     """The learning rates of the first and the last round, in units of ``learning_rate``."""
     device_model: DeviceModel = "trained"
+    replay: float = 0.0
 
 
 class LocalTraining(NamedTuple):
@@ -34,6 +35,7 @@ class LocalTraining(NamedTuple):
     logit_adjustment: float  # tau
     prior_floor: float
     device_model: DeviceModel
+    replay: float = 0.0  # probability that a step draws from the seeds of all devices
 
 
 def resolve(config: Config, row: Training) -> LocalTraining:
@@ -46,12 +48,14 @@ def resolve(config: Config, row: Training) -> LocalTraining:
     if learning.final_learning_rate != "auto":
         first, last = learning.learning_rate, learning.final_learning_rate
     adjustment, model = learning.logit_adjustment, learning.device_model
+    replay = config.seeding.replay
     return LocalTraining(
         learning_rate=first,
         final_learning_rate=last,
         logit_adjustment=row.logit_adjustment if adjustment == "auto" else adjustment,
         prior_floor=learning.prior_floor,
         device_model=row.device_model if model == "auto" else model,
+        replay=row.replay if replay == "auto" else replay,
     )
 
 

@@ -10,6 +10,7 @@ from mix2fld.link.channels import (
     Memoryless,
     Radio,
     RayleighLink,
+    TraceLink,
     check_delivery,
     make_link,
 )
@@ -43,6 +44,7 @@ __all__ = [
     "RayleighLink",
     "SeedSamples",
     "Size",
+    "TraceLink",
     "Weights",
     "check_delivery",
     "make_link",

@@ -1,19 +1,17 @@
-"""Models: two plain functions each, by name or custom.
+"""Models: two plain functions each, by name or custom; or a PyTorch module.
 
-A builder takes the shape of a sample and the number of labels and returns a ``Model``. To add one,
-write it in ``networks`` and name it in ``MODELS``.
+What needs JAX is imported on first use: the processes that train PyTorch modules do without.
 """
 
-import importlib
-from collections.abc import Callable
-from functools import partial
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from mix2fld.errors import InputError, did_you_mean
-from mix2fld.models.adapters import from_equinox, from_flax, from_nnx
-from mix2fld.models.model_checks import check_model, first_line, weight_shapes
-from mix2fld.models.networks import SampleShape, cifar_cnn, mlp, paper_cnn, signal_cnn
-from mix2fld.models.pytorch import from_torch, is_torch_module
-from mix2fld.types import Model
+if TYPE_CHECKING:
+    from mix2fld.models.adapters import from_equinox, from_flax, from_nnx
+    from mix2fld.models.builders import MODELS, Builder, make_model
+    from mix2fld.models.model_checks import check_model, weight_shapes
+    from mix2fld.models.networks import cifar_cnn, mlp, paper_cnn, signal_cnn
+    from mix2fld.models.pytorch import from_torch
 
 __all__ = [
     "MODELS",
@@ -31,74 +29,25 @@ __all__ = [
     "weight_shapes",
 ]
 
-Builder = Callable[[SampleShape, int], Model]
-"""(shape of a sample, such as height, width and channels; number of labels) -> model."""
-
-MODELS: dict[str, Builder] = {
-    "paper-cnn": paper_cnn,
-    "cifar-cnn": cifar_cnn,
-    "signal-cnn": signal_cnn,
-    "mlp": mlp,
+_HOMES = {
+    "MODELS": "builders",
+    "Builder": "builders",
+    "make_model": "builders",
+    "check_model": "model_checks",
+    "weight_shapes": "model_checks",
+    "cifar_cnn": "networks",
+    "mlp": "networks",
+    "paper_cnn": "networks",
+    "signal_cnn": "networks",
+    "from_equinox": "adapters",
+    "from_flax": "adapters",
+    "from_nnx": "adapters",
+    "from_torch": "pytorch",
 }
 
 
-def make_model(name: str, sample_shape: SampleShape, num_labels: int) -> Model:
-    """The model of that name: one of ``MODELS``, a custom ``package.module:function``, or auto.
-
-    ``auto`` is paper-cnn for images [H, W, C] of one channel and cifar-cnn for others, signal-cnn
-    for windows [T, C] of at least 16 steps, and mlp for all other samples.
-    """
-    if ":" in name:
-        return _build_own(name, sample_shape, num_labels)
-    if name == "auto":
-        name = _suitable(sample_shape)
-    if name not in MODELS:
-        raise InputError(
-            f"model = {name}: neither a known model nor package.module:function; "
-            f"{did_you_mean(name, [*MODELS, 'auto'])}"
-        )
-    return MODELS[name](sample_shape, num_labels)
-
-
-def _suitable(sample_shape: SampleShape) -> str:
-    if len(sample_shape) == 3:
-        return "paper-cnn" if sample_shape[-1] == 1 else "cifar-cnn"
-    return "signal-cnn" if len(sample_shape) == 2 and sample_shape[0] >= 16 else "mlp"
-
-
-def _build_own(name: str, sample_shape: SampleShape, num_labels: int) -> Model:
-    builder = _import_builder(name)
-    try:
-        model = builder(sample_shape, num_labels)
-    except InputError:
-        raise
-    except Exception as error:
-        raise InputError(
-            f"model = {name}: fails as function(sample_shape, num_labels) ({first_line(error)})"
-        ) from error
-    if is_torch_module(model):
-        return from_torch(partial(builder, sample_shape, num_labels), type(model).__name__)
-    if not isinstance(model, Model):
-        raise InputError(
-            f"model = {name}: must return a Model or a torch.nn.Module, not {type(model).__name__}"
-        )
-    return model
-
-
-def _import_builder(name: str) -> Builder:
-    module_name, _, function_name = name.partition(":")
-    try:
-        module = importlib.import_module(module_name)
-    except Exception as error:
-        raise InputError(
-            f"model = {name}: module {module_name!r} cannot be imported ({first_line(error)})"
-        ) from error
-    builder = getattr(module, function_name, None)
-    if not callable(builder):
-        public = [key for key, value in vars(module).items() if callable(value) and key[0] != "_"]
-        raise InputError(
-            f"model = {name}: module {module_name!r} has no function {function_name!r}; "
-            f"{did_you_mean(function_name, public)}"
-        )
-    checked: Builder = builder
-    return checked
+def __getattr__(name: str) -> Any:
+    """Import what is asked for."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

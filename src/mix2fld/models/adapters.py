@@ -2,6 +2,7 @@
 
 import importlib
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
 
@@ -17,6 +18,20 @@ NO_STATE = (
     "a model here is its weights and nothing else, because that is what devices send and "
     "average; use a module without such state, e.g. GroupNorm in place of BatchNorm"
 )
+
+
+@dataclass(frozen=True)
+class OfModule:
+    """A function of a module, equal to the same of an equal module: they share compiled code."""
+
+    module: Any
+    """All that decides what the function computes."""
+    purpose: str
+    function: Callable[..., Any] = field(compare=False)
+
+    def __call__(self, *args: Any) -> Any:
+        """What the function returns."""
+        return self.function(*args)
 
 
 def from_flax(
@@ -47,7 +62,7 @@ def from_flax(
         logits: Array = module.apply({"params": weights}, images)
         return logits
 
-    return Model(title, init, apply)
+    return _model(title, init, apply, (module, sample_shape, dtype))
 
 
 def from_nnx(make: Callable[[Any], Any], name: str | None = None) -> Model:
@@ -56,7 +71,7 @@ def from_nnx(make: Callable[[Any], Any], name: str | None = None) -> Model:
 
     title = name or str(getattr(make, "__name__", "nnx module"))
     shape = _shapes(title, lambda key: make(nnx.Rngs(key)), nnx.eval_shape)
-    graph, _, state = nnx.split(shape, nnx.Param, ...)
+    graph, weights, state = nnx.split(shape, nnx.Param, ...)
     if jax.tree.leaves(state):
         parts = ", ".join(sorted(str(part) for part in state))
         raise InputError(f"model {title}: has state in {parts}; {NO_STATE}")
@@ -68,7 +83,7 @@ def from_nnx(make: Callable[[Any], Any], name: str | None = None) -> Model:
         logits: Array = nnx.merge(graph, nnx.State(weights))(images)
         return logits
 
-    return Model(title, init, apply)
+    return _model(title, init, apply, (graph, _described(weights)))
 
 
 def from_equinox(make: Callable[[Array], Any], name: str | None = None) -> Model:
@@ -92,7 +107,7 @@ def from_equinox(make: Callable[[Array], Any], name: str | None = None) -> Model
         logits: Array = jax.vmap(equinox.combine(arrays, static))(images)
         return logits
 
-    return Model(title, init, apply)
+    return _model(title, init, apply, (structure, _described(arrays), *_described(static)))
 
 
 def library(module: str, package: str) -> ModuleType:
@@ -101,6 +116,28 @@ def library(module: str, package: str) -> ModuleType:
         return importlib.import_module(module)
     except ImportError:
         raise InputError(f"{module} is not installed: pip install {package}") from None
+
+
+def _model(
+    title: str, init: Callable[..., Any], apply: Callable[..., Any], parts: tuple[Any, ...]
+) -> Model:
+    """The model of a module that these parts describe; one that has no hash is equal to no other.
+
+    Whether initial weights are drawn alike is not compared: nothing that is compiled draws them.
+    """
+    try:
+        hash(parts)
+    except TypeError:
+        parts = (object(),)
+    return Model(title, OfModule(parts, "init", init), OfModule(parts, "apply", apply))
+
+
+def _described(tree: Any) -> tuple[Any, ...]:
+    """A tree as something with a hash."""
+    leaves, structure = jax.tree.flatten(tree)
+    arrays = (jax.ShapeDtypeStruct, jax.Array)
+    described = [(leaf.shape, leaf.dtype) if isinstance(leaf, arrays) else leaf for leaf in leaves]
+    return structure, *described
 
 
 def _shapes(

@@ -17,6 +17,7 @@ STYLES: dict[str, dict[str, Any]] = {
     "sign": {"color": "#44aa99", "linestyle": ":"},
     "eden": {"color": "#44aa99", "linestyle": "--"},
     "murmur": {"color": "#aa4499", "linestyle": "-"},
+    "murmur-mix": {"color": "#aa4499", "linestyle": (0, (5, 1))},
     "fd": {"color": "#e69f00", "linestyle": "-."},
     "fld": {"color": "#009e73", "linestyle": "--"},
     "mixfld": {"color": "#cc79a7", "linestyle": (0, (5, 1))},

@@ -1,6 +1,6 @@
 """Divergence: found in the round where it happens, and said with the device and likely cause."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,19 +23,49 @@ WORTH_A_WORD = 10.0
 """Condition number from which unmixing is named as a likely cause."""
 
 
-def check_device(config: Config, device: int, local: Local, round_number: int) -> None:
-    """Stop if a device diverged in its local phase."""
-    if not _exceeds((*local.weights, local.outputs)):
-        return
-    causes = [_smaller_rate(config)]
-    if config.learning.distillation_weight > 1:
-        causes.append(f"a smaller distillation_weight than {config.learning.distillation_weight:g}")
-    if config.learning.distillation_loss == "printed":
-        causes.append("distillation_loss = printed has no lower bound: use cross-entropy")
-    raise InputError(
-        f"learning_rate = {config.learning.learning_rate:g}: the weights of device "
-        f"{device} diverged in round {round_number}; {' or '.join(causes)}"
+class DivergedError(InputError):
+    """The weights of a device grew without bound in its local phase."""
+
+
+class GlobalRefusedError(InputError):
+    """No device that was asked can train from the global model."""
+
+
+def global_refused(round_number: int, devices: int) -> GlobalRefusedError:
+    """What to say when every device that was asked diverged."""
+    return GlobalRefusedError(
+        f"round {round_number}: all {devices} devices that were asked diverge from the global model"
     )
+
+
+def without_diverged(local: Mapping[int, Local], round_number: int) -> dict[int, Local]:
+    """What the devices learned that did not diverge; raises if there is none."""
+    sound = {
+        device: result
+        for device, result in local.items()
+        if _largest((*result.weights, result.outputs)) <= LARGEST_WEIGHT
+    }
+    if local and not sound:
+        raise global_refused(round_number, len(local))
+    return sound
+
+
+def check_devices(config: Config, local: Mapping[int, Local], round_number: int) -> None:
+    """Stop if a device diverged in its local phase."""
+    for device, result in local.items():
+        if not _exceeds((*result.weights, result.outputs)):
+            continue
+        causes = [_smaller_rate(config)]
+        if config.learning.distillation_weight > 1:
+            causes.append(
+                f"a smaller distillation_weight than {config.learning.distillation_weight:g}"
+            )
+        if config.learning.distillation_loss == "printed":
+            causes.append("distillation_loss = printed has no lower bound: use cross-entropy")
+        raise DivergedError(
+            f"learning_rate = {config.learning.learning_rate:g}: the weights of device "
+            f"{device} diverged in round {round_number}; {' or '.join(causes)}"
+        )
 
 
 def check_server(config: Config, weights: Tensors | None, unmixes: bool, round_number: int) -> None:
@@ -96,12 +126,8 @@ def check_upload(upload: Upload, samples: SampleFormat) -> None:
 
 def _exceeds(arrays: Sequence[NDArray[Any]]) -> bool:
     """Whether a value is NaN or above the largest weight; mostly, the norm of all says no."""
-    squares = 0.0
-    for array in arrays:
-        if not isinstance(array, np.ndarray) or array.dtype != np.float32:
-            break
-        squares += float(np.vdot(array, array))
-    else:
+    if all(isinstance(array, np.ndarray) and array.dtype == np.float32 for array in arrays):
+        squares = sum(float(np.vdot(array, array)) for array in arrays)
         if squares <= LARGEST_WEIGHT**2 / 2:
             return False
     return not _largest(arrays) <= LARGEST_WEIGHT

@@ -13,9 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mix2fld.device.uplinks import Turn
+from mix2fld.learning.replay import REPLAY, Extra, merge_stocks, mixture_prior, with_replay
 from mix2fld.learning.stepper import Draws, Start, draw_samples
 from mix2fld.learning.task import Task
-from mix2fld.learning.training import LocalTraining, label_prior, logit_offset, rate_in_round
+from mix2fld.learning.training import label_prior, logit_offset, rate_in_round
 from mix2fld.link.payloads import Encoded
 from mix2fld.round.wire import Packet, Wire
 from mix2fld.streams import integer, stream
@@ -46,26 +47,32 @@ def start_device(wire: Wire, task: Task, device: int) -> State:
     }
 
 
-def local_start(
-    task: Task, training: LocalTraining, state: State, labels: NDArray[np.int32], turn: Turn
-) -> Start:
-    """Where its local phase begins; without a teacher, distillation is off.
+class Rows(NamedTuple):
+    """Which of the samples that a stepper holds are a device's."""
 
-    ``labels`` are those of the device's own samples.
-    """
-    num_labels, teacher = task.dims.num_labels, state.get("teacher")
-    unknown = np.zeros((num_labels, num_labels), np.float32)
-    offset = None
-    if training.logit_adjustment:
-        offset = logit_offset(training, label_prior(labels, num_labels))
-    rate = rate_in_round(training, turn.round_number, task.config.rounds)
-    return Start(
+    own: NDArray[np.integer[Any]]  # [n]
+    labels: Callable[[], NDArray[np.int32]]  # [n], of its own samples
+    extra: Extra | None = None
+    """Those that it replays."""
+
+
+def begin_phase(
+    wire: Wire, task: Task, state: State, rows: Rows, turn: Turn
+) -> tuple[Start, Draws]:
+    """Where a device's local phase begins, and which of the samples held its steps use [K, B]."""
+    draws = rows.own[local_draws(task, turn.round_number, turn.device, len(rows.own))]
+    if rows.extra is not None:
+        rng = stream(turn.seed, "replay", turn.round_number, turn.device)
+        draws = with_replay(rng, draws, rows.extra, wire.training.replay)
+    rate = rate_in_round(wire.training, turn.round_number, task.config.rounds)
+    start = Start(
         weights=state["weights"],
-        teacher=unknown if teacher is None else teacher,
-        logit_offset=offset,
+        teacher=_teacher(state, task.dims.num_labels),
+        logit_offset=_logit_offset(wire, task, rows),
         rate_factor=rate / task.config.learning.learning_rate,
         randomness=partial(integer, turn.seed, "model", turn.round_number, turn.device),
     )
+    return start, np.asarray(draws, np.int32)
 
 
 def local_draws(task: Task, round_number: int, device: int, samples: int) -> Draws:
@@ -73,6 +80,22 @@ def local_draws(task: Task, round_number: int, device: int, samples: int) -> Dra
     config = task.config.learning
     rng = stream(task.seed, "draws", round_number, device)
     return draw_samples(rng, samples, config.local_steps, config.batch_size)
+
+
+def _logit_offset(wire: Wire, task: Task, rows: Rows) -> NDArray[np.float32] | None:
+    """What the local loss adds to the logits, by the labels of what is drawn."""
+    if not wire.training.logit_adjustment:
+        return None
+    prior = label_prior(rows.labels(), task.dims.num_labels)
+    if rows.extra is not None:
+        prior = mixture_prior(prior, rows.extra, wire.training.replay)
+    return logit_offset(wire.training, prior)
+
+
+def _teacher(state: State, num_labels: int) -> NDArray[np.float32]:
+    """What the device is taught by; without a teacher, distillation is off."""
+    teacher: NDArray[np.float32] | None = state.get("teacher")
+    return np.zeros((num_labels, num_labels), np.float32) if teacher is None else teacher
 
 
 def prepare_upload(
@@ -110,6 +133,8 @@ def settle(state: State, delivered: bool) -> State:
 def receive(wire: Wire, state: State, received: State) -> State:
     """The device with what came down; ``received`` is the decoded download (decision 12)."""
     replaced = {}
+    if REPLAY in received:
+        received = {**received, REPLAY: merge_stocks(state[REPLAY], received[REPLAY])}
     if "weights" in received:
         replaced = wire.uplink.replaced(state, received["weights"])
     return {**state, **received, **replaced}

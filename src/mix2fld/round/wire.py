@@ -3,7 +3,7 @@
 Every fleet calls these, so that bits charged are bits carried wherever the devices are.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,10 +12,14 @@ from numpy.typing import NDArray
 from mix2fld.device.seeds import seed_stream
 from mix2fld.device.uplinks import Turn
 from mix2fld.errors import InputError
+from mix2fld.learning.replay import REPLAY, seeds_in
 from mix2fld.learning.task import Sizes
+from mix2fld.learning.training import resolve
 from mix2fld.link.payloads import Encoded, PayloadError, SeedSamples, Size
 from mix2fld.protocol import Protocol
-from mix2fld.types import Inputs, Local, SampleFormat, Seeds, ServerState, State, Upload
+from mix2fld.server.downlinks import Downlink
+from mix2fld.server.replay import Replayed
+from mix2fld.types import Inputs, Local, SampleFormat, Seeds, SeedSet, ServerState, State, Upload
 
 
 class Packet(NamedTuple):
@@ -36,7 +40,7 @@ class Wire:
 
     def __init__(self, protocol: Protocol, sizes: Sizes) -> None:
         self.uplink = protocol.uplink.configured(sizes.config, sizes.dims)
-        self.downlink = protocol.downlink.configured(sizes.config)
+        self.downlink: Downlink = protocol.downlink.configured(sizes.config)
         self.seeding = protocol.seeds
         self._sizes, self._dims = sizes, sizes.dims
         self._knowledge = self.uplink.payload
@@ -45,6 +49,9 @@ class Wire:
         if protocol.seeds is not None:
             check_mixable(protocol, sizes.dims.samples)
             self._seeds = protocol.seeds.payload(sizes.config.seeding)
+        self.training = resolve(sizes.config, protocol.training)
+        if self.training.replay:
+            self.downlink = self._replayed(protocol.title)
 
     def upload_size(self, with_seeds: bool) -> Size:
         """Bits of one device's upload in advance."""
@@ -56,8 +63,10 @@ class Wire:
         """Whether devices upload in this round, or only train."""
         return round_number % self._sizes.config.updates.upload_every == 0
 
-    def download_size(self) -> Size:
-        """Bits of the multicast download, B_dn, in advance."""
+    def download_size(self, with_seeds: bool = True) -> Size:
+        """Bits of the multicast download, B_dn, in advance; of replay, with or without seeds."""
+        if isinstance(self.downlink, Replayed) and not with_seeds:
+            return self.downlink.payload.size_with(self._dims, 0)
         return self.downlink.payload.size(self._dims)
 
     def make_seeds(self, device: int, inputs: Inputs, labels: NDArray[np.int32]) -> Seeds | None:
@@ -84,6 +93,12 @@ class Wire:
             raise ValueError("this protocol has no seeds")
         return self._seeds.encode(seeds, self._dims)
 
+    def decode_seeds(self, data: bytes) -> Seeds:
+        """The seeds as the server sees them."""
+        if self._seeds is None:
+            raise PayloadError("seeds: this protocol has none")
+        return self._seeds.decode(data, self._dims)
+
     def decode_knowledge(self, data: bytes, turn: Turn) -> Any:
         """What the server makes of it."""
         return self.uplink.read(self._knowledge.decode(data, self._dims), turn)
@@ -92,9 +107,7 @@ class Wire:
         """What the server reads; raises ``PayloadError`` for what no honest device sends."""
         self.check_bits(packet, turn.round_number)
         value = self.decode_knowledge(packet.knowledge.data, turn)
-        seeds = None
-        if packet.seeds is not None and self._seeds is not None:
-            seeds = self._seeds.decode(packet.seeds.data, self._dims)
+        seeds = None if packet.seeds is None else self.decode_seeds(packet.seeds.data)
         return Upload(value, packet.samples, seeds)
 
     def check_bits(self, packet: Packet, round_number: int) -> None:
@@ -107,13 +120,32 @@ class Wire:
                 raise PayloadError("seeds: this protocol has none")
             _check_bits(self._seeds.name, packet.seeds, self._seeds.size(self._dims))
 
-    def encode_download(self, server: ServerState) -> Encoded:
-        """The server's multicast."""
-        return self.downlink.payload.encode(self.downlink.value(server), self._dims)
+    def encode_download(
+        self, server: ServerState, audience: Sequence[int] | None = None
+    ) -> Encoded:
+        """The server's multicast to those who listen, or to a device that has nothing."""
+        downlink = self.downlink
+        value = downlink.value(server) if audience is None else downlink.value_for(server, audience)
+        return downlink.payload.encode(value, self._dims)
 
     def decode_download(self, data: bytes) -> State:
         """The entries of a device's state that the multicast replaces."""
         return self.downlink.received(self.downlink.payload.decode(data, self._dims))
+
+    def replayed_samples(self, state: State) -> SeedSet | None:
+        """The samples that a device replays, made as the server makes them; None without any."""
+        if REPLAY not in state:
+            return None
+        samples: SeedSet | None = self.prepare_seeds(seeds_in(state[REPLAY]))
+        return samples
+
+    def _replayed(self, title: str) -> Replayed:
+        if self._seeds is None:
+            raise InputError(
+                f"replay = {self.training.replay:g}: {title} uploads no seed samples that could be "
+                "replayed; choose a protocol with seeds, such as mixfld, or 0"
+            )
+        return Replayed(self.downlink, self._seeds, self._dims, self._sizes.config.data.devices)
 
 
 def check_mixable(protocol: Protocol, samples: SampleFormat) -> None:

@@ -1,6 +1,7 @@
 """What the server multicasts after its step, and what a device does with it."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
@@ -30,9 +31,19 @@ class Downlink(ABC):
     def value(self, server: ServerState) -> Any:
         """What the payload carries."""
 
+    def value_for(self, server: ServerState, audience: Sequence[int]) -> Any:
+        """What the payload carries to these listeners; most carry the same to everyone."""
+        del audience
+        return self.value(server)
+
     @abstractmethod
     def received(self, value: Any) -> State:
         """The entries of a device's state that a decoded value replaces."""
+
+    def heard(self, server: ServerState, receivers: Collection[int], round_number: int) -> State:
+        """The entries of the server's memory that change when these devices received it."""
+        del server, receivers, round_number
+        return {}
 
 
 @dataclass(frozen=True)

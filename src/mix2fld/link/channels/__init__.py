@@ -9,6 +9,7 @@ from mix2fld.link.channels.cell import CellLink
 from mix2fld.link.channels.channel import Link, Memoryless, check_delivery
 from mix2fld.link.channels.ideal import IdealLink
 from mix2fld.link.channels.rayleigh import Radio, RayleighLink
+from mix2fld.link.channels.trace import TraceLink
 
 __all__ = [
     "LINKS",
@@ -19,6 +20,7 @@ __all__ = [
     "Memoryless",
     "Radio",
     "RayleighLink",
+    "TraceLink",
     "check_delivery",
     "make_link",
 ]
@@ -26,6 +28,7 @@ __all__ = [
 LINKS: dict[str, Callable[[Config, int], Link]] = {
     "rayleigh": lambda config, devices: RayleighLink.from_config(config.channel, devices),
     "cell": lambda config, _: CellLink.from_config(config),
+    "trace": TraceLink.from_config,
     "ideal": lambda config, devices: IdealLink.from_config(config.channel, devices),
 }
 """Every link by its name in the config, from the config and the most devices that it can have."""

@@ -8,6 +8,7 @@ from mix2fld.link.payloads.seed_samples import SeedSamples
 from mix2fld.link.payloads.sparse_update import LargestEntries, SparseTernary
 from mix2fld.link.payloads.update_codec import Restored, UpdateCodec
 from mix2fld.link.payloads.weights import Weights, flatten_tensors, unflatten_tensors
+from mix2fld.link.payloads.with_seeds import WithSeeds
 
 __all__ = [
     "FORMAT",
@@ -24,6 +25,7 @@ __all__ = [
     "SparseTernary",
     "UpdateCodec",
     "Weights",
+    "WithSeeds",
     "flatten_tensors",
     "unflatten_tensors",
 ]

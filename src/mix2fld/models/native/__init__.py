@@ -6,32 +6,19 @@ kernel and nothing else changes.
 """
 
 import ctypes
-import hashlib
-import os
-import shutil
-import subprocess
-import tempfile
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
-from filelock import FileLock
 from numpy.typing import NDArray
 
-from mix2fld.data.cache import cache_folder
-from mix2fld.data.files import LOCK, write_whole
-from mix2fld.data.private_folder import private_folder
-from mix2fld.models.processor import cpu_flags
+from mix2fld.models.native.library import load_library, vector_lanes
 from mix2fld.types import Inputs, Phase, Samples, StepRule, Tensors
 
 SOURCE = Path(__file__).with_name("small_cnn.c")
 ROW = 16
-FLAGS = (
-    *("-std=gnu11", "-O3", "-march=native", "-shared", "-fPIC", "-Wno-psabi", "-fno-math-errno"),
-    *("-fno-trapping-math", "-ffp-contract=fast"),
-)
 
 
 class SampleSet(ctypes.Structure):
@@ -107,9 +94,9 @@ def small_cnn(
 ) -> SmallCnn | None:
     """The kernel of a network with ``first`` and ``second`` channels; None if it cannot be had."""
     height, width, channels = sample_shape
-    lanes, compiler = _lanes(), shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+    lanes = vector_lanes()
     fits = height == width and height % 4 == 0 and height // 2 <= ROW and first % 2 == 0
-    if not (fits and lanes and compiler):
+    if not (fits and lanes):
         return None
     sizes = {
         "SIDE": height,
@@ -119,69 +106,8 @@ def small_cnn(
         "LABELS": labels,
         "LANES": lanes,
     }
-    command = [compiler, *FLAGS, *(f"-D{name}={size}" for name, size in sizes.items())]
-    try:
-        return SmallCnn(_load(_compiled(command)))
-    except (OSError, subprocess.CalledProcessError):
-        return None
-
-
-def _compiled(command: list[str]) -> bytes:
-    """The library made by this command on this processor, from the cache if it is whole there."""
-    described = f"{command}{cpu_flags()}{SOURCE.read_text(encoding='utf-8')}"
-    name = f"small-cnn-{hashlib.sha256(described.encode()).hexdigest()[:16]}.so"
-    folder = private_folder(cache_folder() / "native")
-    if folder is None:
-        with tempfile.TemporaryDirectory() as scratch:
-            return _compile(command, Path(scratch) / name)
-    code = _read_whole(folder / name)
-    if code is None:
-        with FileLock(folder / LOCK):
-            code = _read_whole(folder / name) or _compile(command, folder / name)
-    return code
-
-
-def _compile(command: list[str], library: Path) -> bytes:
-    with tempfile.TemporaryDirectory(dir=library.parent) as scratch:
-        made = Path(scratch) / library.name
-        subprocess.run(
-            [*command, str(SOURCE), "-o", str(made), "-lm"], check=True, capture_output=True
-        )
-        code = made.read_bytes()
-    write_whole(library, code)
-    write_whole(_checksum_file(library), f"{hashlib.sha256(code).hexdigest()}\n".encode())
-    return code
-
-
-def _read_whole(library: Path) -> bytes | None:
-    """The bytes, if they are those that were compiled; damaged code must not be loaded."""
-    try:
-        expected = _checksum_file(library).read_bytes().strip()
-        code = library.read_bytes()
-    except FileNotFoundError:
-        return None
-    return code if hashlib.sha256(code).hexdigest().encode() == expected else None
-
-
-def _load(code: bytes) -> ctypes.CDLL:
-    """The library, from the very bytes that were checked and not from a file read once more.
-
-    Its file in memory stays open: the loader knows a library by its name, which has that number.
-    """
-    memory = os.memfd_create("small-cnn")
-    with os.fdopen(os.dup(memory), "wb") as file:
-        file.write(code)
-    return ctypes.CDLL(f"/proc/self/fd/{memory}")
-
-
-def _checksum_file(library: Path) -> Path:
-    return library.with_name(f"{library.name}.sha256")
-
-
-def _lanes() -> int:
-    """Floats in the widest vector of this processor; 0 if it has none that the kernel knows."""
-    flags = cpu_flags().split()
-    return 16 if "avx512f" in flags else 8 if "avx2" in flags and "fma" in flags else 0
+    library = load_library(SOURCE, sizes)
+    return None if library is None else SmallCnn(library)
 
 
 def _pointer(array: NDArray[Any]) -> ctypes.c_void_p:

@@ -1,0 +1,124 @@
+"""The fast form of ``lax.conv_general_dilated`` on a CPU, with both of its gradients.
+
+Inside: inputs [N, *sizes, C], kernel [*taps, C / groups, O].
+"""
+
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+from jax.extend.core import JaxprEqn
+
+from mix2fld.models.fast import products
+from mix2fld.models.fast.geometry import Geometry
+from mix2fld.models.fast.kernels import Kernels, convolution_kernels
+from mix2fld.models.fast.plan import AXES, Operands, convolution_plan
+
+
+def has_fast_form(equation: JaxprEqn) -> bool:
+    """Whether this convolution has a fast form."""
+    atoms: Any = (*equation.invars, *equation.outvars)
+    inputs, kernel, result = (atom.aval for atom in atoms)
+    return (
+        {inputs.dtype, kernel.dtype, result.dtype} == {jnp.dtype(jnp.float32)}
+        and equation.params["batch_group_count"] == 1
+        and 3 <= inputs.ndim <= 2 + AXES
+        and 0 not in (*inputs.shape, *kernel.shape, *result.shape)
+    )
+
+
+def convolution(machine_code: bool, inputs: Array, kernel: Array, **params: Any) -> Array:
+    """What the primitive with these parameters computes."""
+    geometry = Geometry(
+        tuple(params["window_strides"]),
+        tuple(tuple(sides) for sides in params["padding"]),
+        tuple(params["lhs_dilation"]),
+        tuple(params["rhs_dilation"]),
+        params["feature_group_count"],
+    )
+    ins, taps, outs = params["dimension_numbers"]
+    result = convolve(
+        geometry,
+        machine_code,
+        inputs.transpose(ins[0], *ins[2:], ins[1]),
+        kernel.transpose(*taps[2:], taps[1], taps[0]),
+    )
+    return jnp.moveaxis(result, range(result.ndim), (outs[0], *outs[2:], outs[1]))
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(0, 1))
+def convolve(geometry: Geometry, machine_code: bool, inputs: Array, kernel: Array) -> Array:
+    """The convolution, by machine code if that is asked for and can be had."""
+    kernels = _kernels(geometry, machine_code, kernel.shape)
+    if kernels is None:
+        return products.convolve(geometry, inputs, kernel)
+    operands = _operands(geometry, inputs.shape, kernel.shape)
+    strides = _strides(geometry, kernel.shape)
+    plan = convolution_plan(operands, geometry, strides)
+    out = geometry.out_sizes(operands.sizes, operands.taps)
+    return kernels.convolve(plan, (len(inputs), *out, kernel.shape[-1]), inputs, kernel)
+
+
+def _forward(
+    geometry: Geometry, machine_code: bool, inputs: Array, kernel: Array
+) -> tuple[Array, tuple[Array, Array]]:
+    return convolve(geometry, machine_code, inputs, kernel), (inputs, kernel)
+
+
+def _backward(
+    geometry: Geometry, machine_code: bool, saved: tuple[Array, Array], cotangent: Array
+) -> tuple[Array, Array]:
+    inputs, kernel = saved
+    reversed_kernel = jnp.flip(kernel, range(kernel.ndim - 2))
+    back = geometry.backward(inputs.shape[1:-1], kernel.shape[:-2])
+    kernels = _kernels(geometry, machine_code, kernel.shape)
+    if kernels is None:
+        swapped = _swapped(reversed_kernel, geometry.groups)
+        by_kernel = products.weight_gradient(geometry, inputs, cotangent, kernel.shape)
+        return products.convolve(back, cotangent, swapped), by_kernel
+    operands = _operands(geometry, inputs.shape, kernel.shape)
+    tap, group, channel, output = _strides(geometry, kernel.shape)
+    plan = convolution_plan(
+        operands._replace(
+            sizes=cotangent.shape[1:-1], channels=operands.outputs, outputs=operands.channels
+        ),
+        back,
+        (tap, group, output, channel),
+    )
+    by_inputs = kernels.convolve(plan, inputs.shape, cotangent, reversed_kernel)
+    plan = convolution_plan(operands, geometry, (tap, group, channel, output))
+    return by_inputs, kernels.weight_gradient(plan, kernel.shape, inputs, cotangent)
+
+
+convolve.defvjp(_forward, _backward)
+
+
+def _kernels(
+    geometry: Geometry, machine_code: bool, kernel_shape: tuple[int, ...]
+) -> Kernels | None:
+    """The machine code for this convolution; products of slices serve a depthwise one better."""
+    by_products = geometry.groups > 1 and products.is_depthwise(geometry, kernel_shape)
+    return convolution_kernels() if machine_code and not by_products else None
+
+
+def _operands(
+    geometry: Geometry, input_shape: tuple[int, ...], kernel_shape: tuple[int, ...]
+) -> Operands:
+    *taps, channels, outputs = kernel_shape
+    batch, *sizes, _ = input_shape
+    return Operands(batch, tuple(sizes), tuple(taps), channels, outputs // geometry.groups)
+
+
+def _strides(geometry: Geometry, kernel_shape: tuple[int, ...]) -> tuple[int, int, int, int]:
+    """From one tap, group, channel and output of the kernel to the next."""
+    channels, outputs = kernel_shape[-2:]
+    return channels * outputs, outputs // geometry.groups, outputs, 1
+
+
+def _swapped(kernel: Array, groups: int) -> Array:
+    """Inputs and outputs of each group change places: [*taps, O / groups, C]."""
+    *taps, channels, outputs = kernel.shape
+    apart = kernel.reshape(*taps, channels, groups, outputs // groups)
+    return jnp.swapaxes(apart, -1, -3).reshape(*taps, outputs // groups, -1)

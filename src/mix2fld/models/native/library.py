@@ -1,0 +1,99 @@
+"""C sources as machine code: compiled for this machine at first use, then kept.
+
+Where there is no compiler, or a processor without AVX2, there is no library.
+"""
+
+import ctypes
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from filelock import FileLock
+
+from mix2fld.data.cache import cache_folder
+from mix2fld.data.files import LOCK, write_whole
+from mix2fld.data.private_folder import private_folder
+from mix2fld.models.processor import cpu_flags
+
+FLAGS = (
+    *("-std=gnu11", "-O3", "-march=native", "-shared", "-fPIC", "-Wno-psabi", "-fno-math-errno"),
+    *("-fno-trapping-math", "-ffp-contract=fast"),
+)
+
+
+def vector_lanes() -> int:
+    """Floats in the widest vector of this processor; 0 if it has none that the sources know."""
+    flags = cpu_flags().split()
+    return 16 if "avx512f" in flags else 8 if "avx2" in flags and "fma" in flags else 0
+
+
+def load_library(
+    source: Path, sizes: Mapping[str, int], include: Path | None = None
+) -> ctypes.CDLL | None:
+    """The source compiled with these macros; None if it cannot be had here."""
+    compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+    if compiler is None:
+        return None
+    headers = [] if include is None else ["-isystem", str(include)]
+    command = [compiler, *FLAGS, *headers, *(f"-D{name}={size}" for name, size in sizes.items())]
+    try:
+        return _load(source.stem, _compiled(command, source))
+    except (OSError, subprocess.CalledProcessError):
+        return None
+
+
+def _compiled(command: list[str], source: Path) -> bytes:
+    """The library made by this command on this processor, from the cache if it is whole there."""
+    described = f"{command}{cpu_flags()}{source.read_text(encoding='utf-8')}"
+    title = source.stem.replace("_", "-")
+    name = f"{title}-{hashlib.sha256(described.encode()).hexdigest()[:16]}.so"
+    folder = private_folder(cache_folder() / "native")
+    if folder is None:
+        with tempfile.TemporaryDirectory() as scratch:
+            return _compile(command, source, Path(scratch) / name)
+    code = _read_whole(folder / name)
+    if code is None:
+        with FileLock(folder / LOCK):
+            code = _read_whole(folder / name) or _compile(command, source, folder / name)
+    return code
+
+
+def _compile(command: list[str], source: Path, library: Path) -> bytes:
+    with tempfile.TemporaryDirectory(dir=library.parent) as scratch:
+        made = Path(scratch) / library.name
+        subprocess.run(
+            [*command, str(source), "-o", str(made), "-lm"], check=True, capture_output=True
+        )
+        code = made.read_bytes()
+    write_whole(library, code)
+    write_whole(_checksum_file(library), f"{hashlib.sha256(code).hexdigest()}\n".encode())
+    return code
+
+
+def _read_whole(library: Path) -> bytes | None:
+    """The bytes, if they are those that were compiled; damaged code must not be loaded."""
+    try:
+        expected = _checksum_file(library).read_bytes().strip()
+        code = library.read_bytes()
+    except FileNotFoundError:
+        return None
+    return code if hashlib.sha256(code).hexdigest().encode() == expected else None
+
+
+def _load(name: str, code: bytes) -> ctypes.CDLL:
+    """The library, from the very bytes that were checked and not from a file read once more.
+
+    Its file in memory stays open: the loader knows a library by its name, which has that number.
+    """
+    memory = os.memfd_create(name)
+    with os.fdopen(os.dup(memory), "wb") as file:
+        file.write(code)
+    return ctypes.CDLL(f"/proc/self/fd/{memory}")
+
+
+def _checksum_file(library: Path) -> Path:
+    return library.with_name(f"{library.name}.sha256")
