@@ -7,6 +7,8 @@ from inspect import cleandoc
 from operator import or_
 from typing import Annotated, Any, Protocol
 
+from mix2fld.cli.suggestions import check_flags, check_subcommand, split_commas
+
 
 class Runnable(Protocol):
     """A parsed command."""
@@ -133,8 +135,13 @@ def parse(name: str, given: list[str]) -> Runnable:
     """Parse the options of a command."""
     import tyro
 
-    given = ["--protocols" if word == "--protocol" else word for word in given]
+    given = split_commas(["--protocols" if word == "--protocol" else word for word in given])
     kinds = _kinds(name)
+    if "" not in kinds:
+        check_subcommand(name, given, kinds)
+    chosen = kinds.get("") or kinds.get(given[0] if given else "")
+    if chosen is not None:
+        check_flags(given, chosen)
     start = starting_config(given, name) if any(map(_takes_settings, kinds.values())) else None
     does = COMMANDS[name].does
     more: dict[str, Any] = {"description": f"{does[0].upper()}{does[1:]}."}

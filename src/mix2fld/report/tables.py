@@ -19,8 +19,9 @@ def results_table(results: Sequence[RunResult]) -> Table:
         name: over_seeds([r.summary for r in results if r.config.protocols[0] == name])
         for name in dict.fromkeys(result.config.protocols[0] for result in results)
     }
+    rounds = results[0].summary["rounds"]
     table = Table(
-        title=f"After {results[0].summary['rounds']} rounds",
+        title=f"After {rounds} round{'s' if rounds > 1 else ''}",
         caption=f"accuracy in %, ± {spread_words(list(rows.values()))}; "
         "J per round: of one device; conv.: round of convergence",
         **PLAIN,
