@@ -193,7 +193,7 @@ def _forecast(
 def _uploads(wire: Wire) -> list[tuple[str, Size]]:
     plain, first = wire.upload_size(with_seeds=False), wire.upload_size(with_seeds=True)
     if not plain.bits:
-        return []
+        return [("first upload", first)] if first.bits else []
     if first == plain:
         return [("upload", plain)]
     return [("first upload", first), ("later uploads", plain)]
