@@ -5,7 +5,11 @@ BIN := $(VENV)/bin
 BENCH := .venv-bench
 
 .DEFAULT_GOAL := help
+<<<<<<< HEAD
+.PHONY: help install run test search test-deploy testbed check format reproduce frontier ledger bench bench-growth sensors clean report browser screenshots crash fuzz soak package
+=======
 .PHONY: help install run test search test-deploy testbed check format reproduce ledger bench bench-growth sensors links clean report browser screenshots crash fuzz soak package
+>>>>>>> main
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -59,6 +63,10 @@ format: $(VENV)/.installed-test ## Format and fix lint
 
 reproduce: install ## Regenerate every figure, table and claim of the paper (two hours)
 	$(BIN)/mix2fld reproduce all --results results
+
+frontier: install ## Compare all protocols by accuracy and uplink bits (five hours; resumes)
+	$(BIN)/mix2fld reproduce frontier --results results
+	cp results/records/frontier-measured.json src/mix2fld/advice/measured.json
 
 ledger: install ## Redraw and re-evaluate from the committed records
 	$(BIN)/mix2fld reproduce all --results results --from-records
