@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 BENCH := .venv-bench
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test search test-deploy testbed check format reproduce ledger bench bench-growth sensors clean report browser screenshots crash fuzz soak package robustness bom
+.PHONY: help install run test search test-deploy testbed check format reproduce ledger bench bench-growth sensors links clean report browser screenshots crash fuzz soak package robustness bom
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -98,6 +98,9 @@ bom: $(VENV)/.installed-test ## Write the bill of materials, dist/bom.json, and 
 sensors: install ## Run every protocol on the smartwatch dataset and write docs/sensors.md (ten minutes)
 	$(BIN)/python -m benchmarks.sensors
 
+links: install ## Write the tables of docs/links.md: every protocol over the link of every standard (minutes)
+	$(BIN)/python docs/make_links.py
+
 clean: ## Remove .venv and caches; runs are kept
 	rm -rf $(VENV) $(BENCH) .venv-bom .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
@@ -118,7 +121,7 @@ $(VENV)/.installed-test: pyproject.toml constraints.txt | $(VENV)/bin/python
 $(BENCH)/.installed: pyproject.toml constraints.txt benchmarks/peers.txt benchmarks/constraints.txt
 	$(PYTHON) -m venv $(BENCH)
 	$(BENCH)/bin/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
-	$(BENCH)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	$(BENCH)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[torch]' flax
 	while read -r peer; do $(BENCH)/bin/python -m pip install --quiet --disable-pip-version-check \
 		-c benchmarks/constraints.txt "$$peer" || echo "not installed: $$peer"; done < benchmarks/peers.txt
 	@touch $@

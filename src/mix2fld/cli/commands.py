@@ -7,6 +7,8 @@ from inspect import cleandoc
 from operator import or_
 from typing import Annotated, Any, Protocol
 
+from mix2fld.cli.suggestions import check_flags, check_subcommand, split_commas
+
 
 class Runnable(Protocol):
     """A parsed command."""
@@ -65,9 +67,8 @@ COMMANDS: dict[str, Command] = {
     ),
     "link": Command(
         "Plan",
-        "bits, slots and delivery probability of every transfer, in closed form",
+        "what fits a link: chance of delivery, seconds and joules of every transfer",
         {"": "link:LinkCommand"},
-        computes=True,
     ),
     "data": Command(
         "Plan",
@@ -103,6 +104,7 @@ EXAMPLES = """Examples:
   mix2fld reproduce fig2c --quick               a figure of the paper, scaled down
   mix2fld resume runs/mine                      resume interrupted runs
   mix2fld link --devices 50 --seed-samples 10   what fits, and how often it is delivered
+  mix2fld link --preset nb-iot                  the same over a standard's link
   mix2fld data show --partition dirichlet       label distribution of every device
   mix2fld deploy local --protocols mix2fld --devices 4   over Flower, with real processes"""
 
@@ -134,8 +136,13 @@ def parse(name: str, given: list[str]) -> Runnable:
     """Parse the options of a command."""
     import tyro
 
-    given = ["--protocols" if word == "--protocol" else word for word in given]
+    given = split_commas(["--protocols" if word == "--protocol" else word for word in given])
     kinds = _kinds(name)
+    if "" not in kinds:
+        check_subcommand(name, given, kinds)
+    chosen = kinds.get("") or kinds.get(given[0] if given else "")
+    if chosen is not None:
+        check_flags(given, chosen)
     start = starting_config(given, name) if any(map(_takes_settings, kinds.values())) else None
     does = COMMANDS[name].does
     more: dict[str, Any] = {"description": f"{does[0].upper()}{does[1:]}."}

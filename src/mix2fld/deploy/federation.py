@@ -132,6 +132,7 @@ class Federation:
             listen=f"{self.host}:{self._door}",
             superlink_port=self.port,
             folder=scratch,
+            user="root" if os.geteuid() == 0 else None,  # as all other processes of the trial
         )
         file = scratch / "nginx.conf"
         file.write_text(proxy.nginx_config())

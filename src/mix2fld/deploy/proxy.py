@@ -34,6 +34,8 @@ class Proxy:
     superlink_port: int = SUPERLINK_PORT
     folder: Path = Path("/run/mix2fld-proxy")
     """For its process number and for requests that are being received."""
+    user: str | None = None
+    """Who handles requests if root starts it; otherwise whoever starts it does."""
 
     def nginx_config(self) -> str:
         """A whole configuration file, for ``nginx -c``."""
@@ -44,6 +46,7 @@ class Proxy:
 # Passes the fleet API of a SuperLink to nodes. The control API, the runtime API and everything else
 # are refused: what is compared is the path as it was sent, before anything is decoded.
 daemon off;
+{f"user {self.user};" if self.user else "# The user is that of the unit."}
 worker_processes 1;
 pid {self.folder}/nginx.pid;
 error_log stderr warn;

@@ -119,7 +119,7 @@ class LocalFleet:
                 self._scenario.wire, before[device], result, own, turn, lost
             )
         training = self._scenario.training
-        begun = {device: state["weights"] for device, state in before.items()}
+        begun = {device: start.weights for device, start in zip(turns, starts, strict=True)}
         used = {
             d: model_in_use(training, begun[d], result.weights)
             for d, result in local.items()
@@ -142,8 +142,9 @@ class LocalFleet:
         held, extras = self._samples.hold(states)
         starts, draws = [], []
         for device, turn in turns.items():
-            labels = partial(self._labels, parts[device])
-            rows = Rows(parts[device], labels, extras.get(device))
+            part = parts[device]
+            labels, read = partial(self._labels, part), partial(self._samples_in, part)
+            rows = Rows(part, labels, read, extras.get(device))
             start, chosen = begin_phase(wire, task, states[device], rows, turn)
             starts.append(start)
             draws.append(chosen)
@@ -194,11 +195,13 @@ class LocalFleet:
         return self.parts[device] if false is None else false
 
     def check_seeds(self) -> None:
-        """Raise ``InputError`` if the seeds of all devices together would not do.
+        """Raise ``InputError`` if the seeds of all devices together, or their start, would not do.
 
         Of many devices, those with the fewest samples and the fewest labels make theirs.
         """
         wire, everyone = self._scenario.wire, range(len(self.parts))
+        if wire.first_model is not None:
+            wire.first_model(*self.own(0), self._scenario.task)
         if wire.seeding is None:
             return
         few = len(everyone) <= CHECKED_TOGETHER

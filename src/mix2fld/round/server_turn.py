@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from mix2fld.config import Config
+from mix2fld.protocol import Summary
 from mix2fld.round.checks import check_server
 from mix2fld.round.clock import computing_seconds
 from mix2fld.round.scenario import Scenario
@@ -48,7 +49,8 @@ def global_update(
     judged = NOTHING_JUDGED
     if new:
         state = replace(state, seeds={**state.seeds, **new}, seed_set=None)
-    if scenario.protocol.seeds is not None and state.seed_set is None:
+    seeding = scenario.protocol.seeds
+    if seeding is not None and not isinstance(seeding, Summary) and state.seed_set is None:
         found = judge_seeds(state.seeds, scenario.task)
         judged = found if new else NOTHING_JUDGED  # else it was judged before, in another process
         state = replace(state, seed_set=_prepared(scenario, state, found.left_out))

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mix2fld.config import Config
-from mix2fld.data import dataset_sizes, fingerprint, load_dataset
+from mix2fld.data import fingerprint, load_dataset
 from mix2fld.errors import InputError
 from mix2fld.fleet.local import LocalFleet
 from mix2fld.learning.make_task import make_task
@@ -14,7 +14,7 @@ from mix2fld.link import Link, make_link
 from mix2fld.protocol import get_protocol
 from mix2fld.round.info import RoundInfo
 from mix2fld.round.one_round import run_round, start_run
-from mix2fld.round.plan import PlannedTransfer, plan_transfers
+from mix2fld.round.plan import plan_transfers
 from mix2fld.round.scenario import Scenario
 from mix2fld.round.state import RunState
 from mix2fld.round.wire import check_mixable
@@ -138,17 +138,9 @@ def check(config: Config, dataset: Dataset) -> list[str]:
     for single in config.replace(seed=config.seed[0]).single_runs():
         scenario, fleet = make_simulation(single, dataset)
         fleet.check_seeds()
-        plans = plan_transfers(single.protocols[0], scenario.task, scenario.link)
+        plans = plan_transfers(single.protocols, scenario.task, scenario.link)
         problems += [plan.problem for plan in plans if plan.problem]
     return problems
-
-
-def plan_link(config: Config) -> list[PlannedTransfer]:
-    """Every transfer of every protocol of a config; needs no data, only the dataset's sizes."""
-    samples, num_labels = dataset_sizes(config.data)
-    task = make_task(config, samples, num_labels)
-    link = make_link(config, config.data.devices)
-    return [plan for name in config.protocols for plan in plan_transfers(name, task, link)]
 
 
 def _simulate(
