@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 BENCH := .venv-bench
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test search test-deploy testbed check format reproduce ledger bench bench-growth sensors links clean report browser screenshots crash fuzz soak package robustness bom
+.PHONY: help install run test search test-deploy testbed check format reproduce frontier ledger bench bench-growth sensors links clean report browser screenshots crash fuzz soak package robustness bom
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -59,6 +59,10 @@ format: $(VENV)/.installed-test ## Format and fix lint
 
 reproduce: install ## Regenerate every figure, table and claim of the paper (two hours)
 	$(BIN)/mix2fld reproduce all --results results
+
+frontier: install ## Compare all protocols by accuracy and uplink bits (five hours; resumes)
+	$(BIN)/mix2fld reproduce frontier --results results
+	cp results/records/frontier-measured.json src/mix2fld/advice/measured.json
 
 ledger: install ## Redraw and re-evaluate from the committed records
 	$(BIN)/mix2fld reproduce all --results results --from-records
