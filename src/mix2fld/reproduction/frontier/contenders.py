@@ -91,6 +91,7 @@ CONTENDERS: tuple[Contender, ...] = (
 )
 
 TUNED_AT: dict[str, dict[str, Any]] = {
+    "statistics": {"feature_side": 4},
     "murmur": {"update_bits": 500},
     "murmur-mix": {"update_bits": 3_100, "seed_samples": 20, "seed_pooling": 2, "seed_bits": 4},
     "stc": {"kept_share": 0.01},
