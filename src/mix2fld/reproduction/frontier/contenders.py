@@ -105,6 +105,7 @@ CONTENDERS: tuple[Contender, ...] = (
     _tuned("fl8", "FL 8-bit", "fl8", core=True),
     _tuned("fl", "FL", "fl", core=True),
     _plain("fl-plain", "FL", "fl"),
+    _tuned("cfd", "CFD, 50 small seeds", "cfd", seed_samples=50, seed_pooling=2, seed_bits=4),
     _tuned("fld", "FLD", "fld"),
     _plain("mixfld-plain", "MixFLD", "mixfld"),
     _tuned("mixfld", "MixFLD", "mixfld"),
@@ -113,6 +114,7 @@ CONTENDERS: tuple[Contender, ...] = (
 )
 
 TUNED_AT: dict[str, dict[str, Any]] = {
+    "cfd": {"seed_samples": 50, "seed_pooling": 2, "seed_bits": 4},
     "statistics": {"feature_side": 4},
     "murmur": {"update_bits": 500},
     "murmur-mix": {"update_bits": 3_100, "seed_samples": 20, "seed_pooling": 2, "seed_bits": 4},
