@@ -23,6 +23,9 @@ from toys import toy_config, toy_dataset
 
 ROBUST = PRESETS["robust"]
 
+NO_WEIGHTS = {"isolated", "own-statistics", "statistics", "cfd"}
+"""Protocols whose uploads are neither weights nor updates nor outputs."""
+
 
 def known(strength: float = 2.0) -> Known:
     honest = np.array([[1.0, 2.0], [3.0, 2.0]])
@@ -90,7 +93,7 @@ def simulate(**fields: object) -> tuple[Simulation, dict[int, object], dict[int,
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
-@pytest.mark.parametrize("protocol", [name for name in PROTOCOLS if name != "isolated"])
+@pytest.mark.parametrize("protocol", [name for name in PROTOCOLS if name not in NO_WEIGHTS])
 def test_every_attack_on_every_protocol_is_carried(protocol: str, attack: str) -> None:
     """Bits charged are bits carried; all others send what they learned."""
     simulation, learned, sent = simulate(protocols=protocol, attack=attack, attackers=2)

@@ -1,5 +1,8 @@
 """Presets of standards: what their numbers come to, and that each has a source and a meaning."""
 
+import importlib.util
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -8,7 +11,10 @@ from mix2fld.link import make_link
 from mix2fld.link.channels.mcs import schemes
 from mix2fld.presets import DEVICE_CLASSES, NAMED, STANDARDS
 from mix2fld.presets.lorawan import RATES, time_on_air_s
+from mix2fld.protocol import PROTOCOLS
 from mix2fld.round.energy import Power
+
+ROOT = Path(__file__).parent.parent
 
 
 def _link(name: str, **changes):
@@ -145,3 +151,32 @@ def test_progress_is_that_of_a_simulation(monkeypatch):
     np.testing.assert_array_equal(by_progress.probability, simulated.probability)
     np.testing.assert_array_equal(by_progress.expected_slots, simulated.expected_slots)
     np.testing.assert_array_equal(by_progress.on_air_slots, simulated.on_air_slots)
+
+
+def _maker():
+    spec = importlib.util.spec_from_file_location("make_links", ROOT / "docs" / "make_links.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_page_of_links_has_the_sources_of_today():
+    maker = _maker()
+    page = maker.PAGE.read_text(encoding="utf-8")
+    for name, text in maker.STATED.items():
+        assert maker.replaced(page, name, text()) == page, f"{name}: make links"
+
+
+def test_the_page_of_links_has_every_standard_and_every_protocol():
+    """Rows of lines without noise, which are quick, are made anew."""
+    maker = _maker()
+    page = maker.PAGE.read_text(encoding="utf-8")
+    table = page.split("<!-- everything -->\n")[1].split("<!-- end -->")[0].splitlines()
+    titles = [cell.strip() for cell in table[0].split("|")[2:-1]]
+    assert titles == [PROTOCOLS[name].title for name in maker.NAMES]
+    rows = [line.split("|")[1].strip() for line in table[2:]]
+    assert rows == [f"`{name}`" for name in STANDARDS]
+    quick = maker.make_plans(("adsl", "cable"))
+    for name, made in maker.MEASURED.items():
+        for line in made(quick).splitlines()[2:]:
+            assert line in page, f"{name}: make links"

@@ -75,6 +75,9 @@ CHANNELS = {
 }
 
 
+ELSEWHERE = {"own-statistics", "statistics", "cfd"}
+"""Rows with tests of their own against plain formulas: test_statistics, test_seed_labels."""
+
 # Half of them, each with as much bandwidth and power as above.
 PARTICIPATION: dict[str, dict[str, float]] = {
     "fl": {"uplink_channels": 2.0},
@@ -310,7 +313,7 @@ def assert_same_seed_set(info: RoundInfo, oracle: Reference, expected: State) ->
 
 
 @pytest.mark.parametrize("kernel", ["xla", "native"])
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("protocol", [name for name in PROTOCOLS if name not in ELSEWHERE])
 def test_every_protocol(protocol: str, kernel: str) -> None:
     if kernel == "native" and small_cnn((SIDE, SIDE, 1), 12, 6, LABELS) is None:
         pytest.skip("no C compiler or no AVX2 here: there is only XLA")

@@ -147,6 +147,8 @@ class SeedingConfig(Section):
     """Clip values of inverse-Mixup samples to the range of real ones."""
     seed_bits: Annotated[int, BeforeValidator(as_seed_bits)] = 8
     """Bits per value (pixel) of a seed sample: 1 to 16 round it to even steps, 32 sends floats."""
+    label_bits: Annotated[int, Field(ge=1, le=16)] = 1
+    """CFD: bits of each share of a label that a device gives to a seed; 1: only the likeliest."""
     replay: AutoOrShare = "auto"
     """Share of local steps that devices take on seeds of all devices, multicast to all of them."""
     seed_pooling: Positive = 1
@@ -236,6 +238,23 @@ class UpdateConfig(Section):
         return self
 
 
+class StatisticsConfig(Section):
+    """Statistics of fixed features, from which a network follows in closed form."""
+
+    feature_side: Positive = 6
+    """Side k of the square of low frequencies that counts of each of six maps of edges."""
+    statistics_bits: Annotated[int, Field(ge=2, le=32)] = 8
+    """Bits of a value in an upload of statistics: 32, or from 2 to 16."""
+
+    @model_validator(mode="after")
+    def _levels(self) -> Self:
+        if 16 < self.statistics_bits < 32:
+            raise InputError(
+                f"statistics_bits = {self.statistics_bits}: must be 32, or from 2 to 16"
+            )
+        return self
+
+
 class ClockConfig(Section):
     """Simulated computing time, accounted separately from communication time."""
 
@@ -253,8 +272,8 @@ class Config(Section):
     """Everything that determines the result of a run; one run for each protocol and seed."""
 
     protocols: Annotated[tuple[str, ...], Listed] = ("fl", "fd", "mixfld", "mix2fld")
-    """Compared: fl, fl8, fl4, topk, stc, sign, eden, murmur, murmur-mix, fd, fld, mixfld, mix2fld,
-    isolated."""
+    """Compared: fl, fl8, fl4, topk, stc, sign, eden, murmur, murmur-mix, fd, cfd, fld, mixfld,
+    mix2fld, statistics, own-statistics, isolated."""
     seed: Annotated[tuple[Count, ...], Listed] = (0,)
     """Random seeds; one run of every protocol for each."""
     rounds: Positive = 10
@@ -265,6 +284,8 @@ class Config(Section):
         "auto"
     )
     """Devices whose accuracy is measured: all, or so many, drawn once; auto: all, at most 100."""
+    device_states: Literal["memory", "disk"] = "memory"
+    """Where a simulation keeps what each device has of its own; disk: a file in TMPDIR."""
     tolerance: PositiveFloat = 0.05
     """Relative change below which the stopping rule holds, epsilon."""
     stop_when_converged: bool = False
@@ -276,6 +297,7 @@ class Config(Section):
     learning: LearningConfig = LearningConfig()
     seeding: SeedingConfig = SeedingConfig()
     updates: UpdateConfig = UpdateConfig()
+    statistics: StatisticsConfig = StatisticsConfig()
     channel: ChannelConfig = ChannelConfig()
     cell: CellConfig = CellConfig()
     radio: RadioConfig = RadioConfig()

@@ -59,6 +59,7 @@ COMMANDS: dict[str, Command] = {
         {
             "local": "deploy:DeployLocal",
             "keys": "deploy:DeployKeys",
+            "check": "deploy:DeployCheck",
             "testbed": "deploy:DeployTestbed",
         },
         resumes=True,
@@ -68,6 +69,11 @@ COMMANDS: dict[str, Command] = {
         "Plan",
         "what fits a link: chance of delivery, seconds and joules of every transfer",
         {"": "link:LinkCommand"},
+    ),
+    "advise": Command(
+        "Plan",
+        "which protocol suits a link, a fleet and its data",
+        {"": "advise:AdviseCommand"},
     ),
     "data": Command(
         "Plan",
@@ -103,6 +109,7 @@ EXAMPLES = """Examples:
   mix2fld reproduce fig2c --quick               a figure of the paper, scaled down
   mix2fld resume runs/mine                      resume interrupted runs
   mix2fld link --devices 50 --seed-samples 10   what fits, and how often it is delivered
+  mix2fld advise --devices 20 --out map.png     which protocol suits a link and its devices
   mix2fld link --preset nb-iot                  the same over a standard's link
   mix2fld data show --partition dirichlet       label distribution of every device
   mix2fld deploy local --protocols mix2fld --devices 4   over Flower, with real processes"""

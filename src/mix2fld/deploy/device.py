@@ -19,7 +19,7 @@ from mix2fld.learning.compilation import keep_compiled_code
 from mix2fld.learning.losses import one_hot
 from mix2fld.learning.make_task import make_task
 from mix2fld.learning.replay import Extra
-from mix2fld.learning.stepper import Draws, Start, TestSet, Watch, local_result, snapshot_steps
+from mix2fld.learning.stepper import Draws, Start, TestSet, Watch, local_results, snapshot_steps
 from mix2fld.learning.task import Task
 from mix2fld.learning.training import model_in_use
 from mix2fld.protocol import get_protocol
@@ -57,7 +57,7 @@ def train(order: TrainOrder, config: Config, data: Path, store: Store) -> Traine
     started = time.perf_counter()
     learned = task.stepper.train(protocol.local_loss, held, [start], [draws], watch)
     seconds = time.perf_counter() - started
-    local = local_result(learned.phases[0])
+    (local,) = local_results(learned.phases)
     check_devices(config, {order.device: local}, order.round)
 
     own_samples = OwnSamples(
@@ -65,7 +65,7 @@ def train(order: TrainOrder, config: Config, data: Path, store: Store) -> Traine
     )
     packet, after = prepare_upload(wire, state, local, own_samples, turn, config.seeding.lost_seeds)
     snapshots = learned.snapshots if order.watched else learned.snapshots[-1:]
-    used = [model_in_use(wire.training, state["weights"], weights) for _, weights in snapshots]
+    used = [model_in_use(wire.training, start.weights, weights) for _, weights in snapshots]
     accuracies = _accuracies(task, samples, used)
     store.save(order.round, after)
     return Trained(
@@ -108,7 +108,12 @@ def _begin_phase(
     replayed = wire.replayed_samples(state)
     extra = None if replayed is None else Samples(replayed.inputs, replayed.targets)
     seeds = None if extra is None else Extra(len(own.targets), extra.targets)
-    rows = Rows(np.arange(len(own.targets)), lambda: samples.train_labels, seeds)
+    rows = Rows(
+        np.arange(len(own.targets)),
+        lambda: samples.train_labels,
+        lambda: (samples.train_inputs, samples.train_labels),
+        seeds,
+    )
     return task.stepper.hold(own, extra), *begin_phase(wire, task, state, rows, turn)
 
 

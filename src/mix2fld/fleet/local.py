@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from mix2fld.data import device_parts, label_counts, measured_samples
 from mix2fld.device.uplinks import Turn
 from mix2fld.errors import InputError
-from mix2fld.fleet.device_states import DeviceStates, StatesInMemory
+from mix2fld.fleet.device_states import DeviceStates, StatesInMemory, StatesOnDisk
 from mix2fld.fleet.false_labels import add_false_labels
 from mix2fld.fleet.replay_pool import ReplayPool
 from mix2fld.learning.losses import one_hot
-from mix2fld.learning.stepper import Draws, Start, TestSet, Watch, local_result, snapshot_steps
+from mix2fld.learning.stepper import Draws, Start, TestSet, Watch, local_results, snapshot_steps
 from mix2fld.learning.training import model_in_use
 from mix2fld.models.processor import usable_cores
 from mix2fld.round.checks import check_countable, check_devices, without_diverged
@@ -68,7 +68,8 @@ class LocalFleet:
         targets = one_hot(dataset.train_labels, dataset.num_labels)
         own = Samples(dataset.train_inputs, targets)
         self._samples = ReplayPool(scenario.wire, stepper, own)
-        self._states: DeviceStates = StatesInMemory()
+        on_disk = scenario.config.device_states == "disk"
+        self._states: DeviceStates = StatesOnDisk() if on_disk else StatesInMemory()
         self._tests = TestSet(stepper, *measured_samples(dataset, scenario.config))
 
     def start(self) -> States:
@@ -104,7 +105,7 @@ class LocalFleet:
         watch = Watch(places.get(order.reference, 0), steps)
         learned = task.stepper.train(loss, held, starts, draws, watch)
         seconds = time.perf_counter() - started
-        local = {d: local_result(learned.phases[place]) for d, place in places.items()}
+        local = dict(zip(order.asked, local_results(learned.phases), strict=True))
         if config.attack.attack == "none":
             check_devices(config, local, order.round_number)
         else:  # a device that diverges refuses, as it does in a deployment
@@ -119,7 +120,7 @@ class LocalFleet:
                 self._scenario.wire, before[device], result, own, turn, lost
             )
         training = self._scenario.training
-        begun = {device: state["weights"] for device, state in before.items()}
+        begun = {device: start.weights for device, start in zip(turns, starts, strict=True)}
         used = {
             d: model_in_use(training, begun[d], result.weights)
             for d, result in local.items()
@@ -142,8 +143,9 @@ class LocalFleet:
         held, extras = self._samples.hold(states)
         starts, draws = [], []
         for device, turn in turns.items():
-            labels = partial(self._labels, parts[device])
-            rows = Rows(parts[device], labels, extras.get(device))
+            part = parts[device]
+            labels, read = partial(self._labels, part), partial(self._samples_in, part)
+            rows = Rows(part, labels, read, extras.get(device))
             start, chosen = begin_phase(wire, task, states[device], rows, turn)
             starts.append(start)
             draws.append(chosen)
@@ -194,11 +196,13 @@ class LocalFleet:
         return self.parts[device] if false is None else false
 
     def check_seeds(self) -> None:
-        """Raise ``InputError`` if the seeds of all devices together would not do.
+        """Raise ``InputError`` if the seeds of all devices together, or their start, would not do.
 
         Of many devices, those with the fewest samples and the fewest labels make theirs.
         """
         wire, everyone = self._scenario.wire, range(len(self.parts))
+        if wire.first_model is not None:
+            wire.first_model(*self.own(0), self._scenario.task)
         if wire.seeding is None:
             return
         few = len(everyone) <= CHECKED_TOGETHER

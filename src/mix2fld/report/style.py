@@ -9,6 +9,8 @@ from typing import Any
 
 STYLES: dict[str, dict[str, Any]] = {
     "isolated": {"color": "#7f7f7f", "linestyle": (0, (1, 1))},
+    "own-statistics": {"color": "#7f7f7f", "linestyle": "--"},
+    "statistics": {"color": "#882255", "linestyle": "-"},
     "fl": {"color": "#0072b2", "linestyle": "-"},
     "fl8": {"color": "#56b4e9", "linestyle": "--"},
     "fl4": {"color": "#56b4e9", "linestyle": ":"},
@@ -19,6 +21,7 @@ STYLES: dict[str, dict[str, Any]] = {
     "murmur": {"color": "#aa4499", "linestyle": "-"},
     "murmur-mix": {"color": "#aa4499", "linestyle": (0, (5, 1))},
     "fd": {"color": "#e69f00", "linestyle": "-."},
+    "cfd": {"color": "#e69f00", "linestyle": ":"},
     "fld": {"color": "#009e73", "linestyle": "--"},
     "mixfld": {"color": "#cc79a7", "linestyle": (0, (5, 1))},
     "mix2fld": {"color": "#d55e00", "linestyle": "-"},

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from mix2fld.device.attacks import ATTACKS, Attack, Known
 from mix2fld.device.uplinks import Turn
+from mix2fld.errors import InputError
 from mix2fld.learning.task import Task
 from mix2fld.link.payloads import flatten_tensors, unflatten_tensors
 from mix2fld.round.fleet_interface import Trained
@@ -31,7 +32,8 @@ def replace_uploads(
         return trained
     attackers = sorted(attackers_of(config) & packets.keys())
     attack, stage = ATTACKS[config.attack.attack], _Stage(scenario, server, round_number)
-    learned = [stage.learned(d, packets[d]) for d in sorted(packets) if d not in attackers]
+    others = [d for d in sorted(packets) if d not in attackers] if attack.upload else []
+    learned = [stage.learned(d, packets[d]) for d in others]
     honest = np.stack(learned or [stage.last])
     for device in attackers:
         packets[device] = stage.attacked(device, packets[device], attack, honest)
@@ -58,6 +60,11 @@ class _Stage:
             return value.ravel().astype(np.float64)
         if isinstance(value, Update):
             return self._flat(self._model) + self._flat(value.tensors)
+        if not isinstance(value, tuple):
+            raise InputError(
+                f"attack = {self._scenario.config.attack.attack}: replaces uploads of weights, "
+                f"updates or outputs; {self._scenario.protocol.title} has none of them"
+            )
         return self._flat(value)
 
     def attacked(self, device: int, packet: Packet, attack: Attack, honest: Floats) -> Packet:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from mix2fld.config import Config, mixing_condition
 from mix2fld.errors import InputError
 from mix2fld.link.payloads import PayloadError
-from mix2fld.types import Local, SampleFormat, Tensors, Update, Upload
+from mix2fld.types import Local, SampleFormat, Seeds, Statistics, Tensors, Update, Upload
 
 LARGEST_WEIGHT = 1e6
 """No model that learns has such weights; one that diverges passes them on its way to infinity."""
@@ -115,7 +115,13 @@ def check_upload(upload: Upload, samples: SampleFormat) -> None:
     tensors = value if isinstance(value, tuple) else ()
     if _exceeds(tensors):
         raise PayloadError(f"weights: {_largest(tensors):g}; must be at most {LARGEST_WEIGHT:g}")
-    if upload.seeds is not None and upload.seeds.inputs.dtype == np.float32:
+    if isinstance(upload.seeds, Statistics):
+        means = [part / max(upload.samples, 1) for part in upload.seeds]
+        if _exceeds(means):
+            raise PayloadError(
+                f"statistics: {_largest(means):g} a sample; must be at most {LARGEST_WEIGHT:g}"
+            )
+    if isinstance(upload.seeds, Seeds) and upload.seeds.inputs.dtype == np.float32:
         low, high = samples.low, samples.high
         reach = VALUE_TOLERANCE * (high - low)
         outside = (upload.seeds.inputs < low - reach) | (upload.seeds.inputs > high + reach)

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from mix2fld.config import Config
+from mix2fld.protocol import Summary
 from mix2fld.round.checks import check_server
 from mix2fld.round.clock import computing_seconds
 from mix2fld.round.scenario import Scenario
@@ -33,7 +34,8 @@ def server_turn(
     measured = time.perf_counter() - started
     unmixes = seeding is not None and seeding.unmixed
     check_server(config, after.weights, unmixes, round_number)
-    converted = after.seed_set is not None and after.outputs is not None
+    learns = after.outputs is not None or scenario.wire.uplink.labels_seeds
+    converted = after.seed_set is not None and learns
     converted &= after.updates > before.updates
     steps = judged.steps + (config.learning.server_steps if converted else 0)
     seconds = computing_seconds(config.clock, config.clock.server_step_us, steps, measured)
@@ -48,7 +50,8 @@ def global_update(
     judged = NOTHING_JUDGED
     if new:
         state = replace(state, seeds={**state.seeds, **new}, seed_set=None)
-    if scenario.protocol.seeds is not None and state.seed_set is None:
+    seeding = scenario.protocol.seeds
+    if seeding is not None and not isinstance(seeding, Summary) and state.seed_set is None:
         found = judge_seeds(state.seeds, scenario.task)
         judged = found if new else NOTHING_JUDGED  # else it was judged before, in another process
         state = replace(state, seed_set=_prepared(scenario, state, found.left_out))

@@ -13,13 +13,23 @@ from mix2fld.device.seeds import seed_stream
 from mix2fld.device.uplinks import Turn
 from mix2fld.errors import InputError
 from mix2fld.learning.replay import REPLAY, seeds_in
-from mix2fld.learning.task import Sizes
+from mix2fld.learning.task import Sizes, Task
 from mix2fld.learning.training import resolve
-from mix2fld.link.payloads import Encoded, PayloadError, SeedSamples, Size
-from mix2fld.protocol import Protocol
+from mix2fld.link.payloads import Encoded, Payload, PayloadError, SeedSamples, Size
+from mix2fld.protocol import Protocol, Summary
 from mix2fld.server.downlinks import Downlink
 from mix2fld.server.replay import Replayed
-from mix2fld.types import Inputs, Local, SampleFormat, Seeds, SeedSet, ServerState, State, Upload
+from mix2fld.types import (
+    Inputs,
+    Local,
+    Once,
+    SampleFormat,
+    SeedSet,
+    ServerState,
+    State,
+    Tensors,
+    Upload,
+)
 
 
 class Packet(NamedTuple):
@@ -41,19 +51,26 @@ class Wire:
     def __init__(self, protocol: Protocol, sizes: Sizes) -> None:
         self.uplink = protocol.uplink.configured(sizes.config, sizes.dims)
         self.downlink: Downlink = protocol.downlink.configured(sizes.config)
-        self.seeding = protocol.seeds
+        self.seeding, self.first_model = protocol.seeds, protocol.first_model
         self._sizes, self._dims = sizes, sizes.dims
-        self._seeds: SeedSamples | None = None
+        self._knowledge = self.uplink.payload
+        self._knowledge_size = self._knowledge.size(sizes.dims)
+        self._seeds: Payload | None = None
         if protocol.seeds is not None:
             check_mixable(protocol, sizes.dims.samples)
-            self._seeds = protocol.seeds.payload(sizes.config.seeding)
+            self._seeds = protocol.seeds.payload(sizes)
         self.training = resolve(sizes.config, protocol.training)
         if self.training.replay:
             self.downlink = self._replayed(protocol.title)
+        elif self.uplink.labels_seeds:
+            raise InputError(
+                f"replay = 0: {protocol.title} labels seeds that all devices share, which replay "
+                "multicasts; must be above 0"
+            )
 
     def upload_size(self, with_seeds: bool) -> Size:
         """Bits of one device's upload in advance."""
-        knowledge = self.uplink.payload.size(self._dims)
+        knowledge = self._knowledge_size
         seeds = self._seeds.size(self._dims).bits if with_seeds and self._seeds else 0
         return Size(knowledge.bits + seeds, knowledge.exact)
 
@@ -67,8 +84,8 @@ class Wire:
             return self.downlink.payload.size_with(self._dims, 0)
         return self.downlink.payload.size(self._dims)
 
-    def make_seeds(self, device: int, inputs: Inputs, labels: NDArray[np.int32]) -> Seeds | None:
-        """The seeds of one device: the same whenever it makes them."""
+    def make_seeds(self, device: int, inputs: Inputs, labels: NDArray[np.int32]) -> Any:
+        """What one device uploads once, None if nothing: the same whenever it makes it."""
         if self.seeding is None:
             return None
         rng = seed_stream(self._sizes.seed, device)
@@ -77,21 +94,21 @@ class Wire:
         except InputError as error:
             raise InputError(f"device {device}: {error}") from None
 
-    def prepare_seeds(self, seeds: Mapping[int, Seeds]) -> Any:
+    def prepare_seeds(self, seeds: Mapping[int, Any]) -> Any:
         """The samples that the server trains on, from the seeds that it holds."""
         return self.seeding.prepare(seeds, self._sizes) if self.seeding else None
 
     def encode_knowledge(self, state: State, local: Local, turn: Turn) -> Encoded:
         """What a device uploads of its local phase."""
-        return self.uplink.payload.encode(self.uplink.value(state, local, turn), self._dims)
+        return self._knowledge.encode(self.uplink.value(state, local, turn), self._dims)
 
-    def encode_seeds(self, seeds: Seeds) -> Encoded:
+    def encode_seeds(self, seeds: Once) -> Encoded:
         """The seeds of one device on the link."""
         if self._seeds is None:
             raise ValueError("this protocol has no seeds")
         return self._seeds.encode(seeds, self._dims)
 
-    def decode_seeds(self, data: bytes) -> Seeds:
+    def decode_seeds(self, data: bytes) -> Any:
         """The seeds as the server sees them."""
         if self._seeds is None:
             raise PayloadError("seeds: this protocol has none")
@@ -99,7 +116,7 @@ class Wire:
 
     def decode_knowledge(self, data: bytes, turn: Turn) -> Any:
         """What the server makes of it."""
-        return self.uplink.read(self.uplink.payload.decode(data, self._dims), turn)
+        return self.uplink.read(self._knowledge.decode(data, self._dims), turn)
 
     def decode_upload(self, packet: Packet, turn: Turn) -> Upload:
         """What the server reads; raises ``PayloadError`` for what no honest device sends."""
@@ -112,7 +129,7 @@ class Wire:
         """Raise ``PayloadError`` unless the bits of an upload can be charged as they are given."""
         due = self.uploads_in(round_number)
         size = self.upload_size(with_seeds=False) if due else Size(0)
-        _check_bits(self.uplink.payload.name, packet.knowledge, size)
+        _check_bits(self._knowledge.name, packet.knowledge, size)
         if packet.seeds is not None:
             if self._seeds is None:
                 raise PayloadError("seeds: this protocol has none")
@@ -137,8 +154,22 @@ class Wire:
         samples: SeedSet | None = self.prepare_seeds(seeds_in(state[REPLAY]))
         return samples
 
+    def seed_outputs(self, state: State, weights: Tensors) -> dict[int, NDArray[np.float32]]:
+        """The outputs of a model for the seeds that a device holds, by whose seeds they are."""
+        samples = self.replayed_samples(state)
+        if samples is None:
+            return {}
+        if not isinstance(self._sizes, Task):
+            raise TypeError("labels need the model of a run, not its sizes alone")
+        logits = self._sizes.stepper.logits(weights, samples.inputs)
+        likely = np.exp(logits - logits.max(axis=1, keepdims=True))
+        outputs = np.split(
+            likely / likely.sum(axis=1, keepdims=True), int(state[REPLAY]["held"].sum())
+        )
+        return dict(zip(np.flatnonzero(state[REPLAY]["held"]).tolist(), outputs, strict=True))
+
     def _replayed(self, title: str) -> Replayed:
-        if self._seeds is None:
+        if not isinstance(self._seeds, SeedSamples):
             raise InputError(
                 f"replay = {self.training.replay:g}: {title} uploads no seed samples that could be "
                 "replayed; choose a protocol with seeds, such as mixfld, or 0"
@@ -148,7 +179,8 @@ class Wire:
 
 def check_mixable(protocol: Protocol, samples: SampleFormat) -> None:
     """Refuse a protocol that uploads seed samples if the samples are token ids."""
-    if protocol.seeds is not None and not samples.mixable:
+    seeding = protocol.seeds
+    if seeding is not None and not isinstance(seeding, Summary) and not samples.mixable:
         raise InputError(
             f"protocols = {protocol.title}: uploads seed samples, but samples are {samples}: token "
             "ids, which cannot be mixed or rounded; choose a protocol without seeds, such as fl"

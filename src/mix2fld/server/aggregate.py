@@ -1,6 +1,7 @@
 """What the server does with delivered uploads before anything else: one value of many."""
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,13 +35,15 @@ def average_weights(inbox: Mapping[int, Upload]) -> Tensors:
     """
     uploads = [inbox[device] for device in sorted(inbox)]
     total = float(sum(upload.samples * upload.weight for upload in uploads))
-    means = []
-    for tensor, first in enumerate(uploads[0].value):
-        mean = np.zeros(first.shape)
-        for upload in uploads:
-            mean += (upload.samples * upload.weight / total) * upload.value[tensor]
-        means.append(mean.astype(np.float32))
-    return tuple(means)
+    shapes = [tensor.shape for tensor in uploads[0].value]
+    ends = np.cumsum([math.prod(shape) for shape in shapes])
+    mean, row = np.zeros(ends[-1]), np.empty(ends[-1], np.float32)
+    for upload in uploads:
+        np.concatenate([tensor.ravel() for tensor in upload.value], out=row)
+        row *= upload.samples * upload.weight / total
+        mean += row.astype(np.float64)
+    parts = np.split(mean.astype(np.float32), ends[:-1])
+    return tuple(part.reshape(shape) for part, shape in zip(parts, shapes, strict=True))
 
 
 def count_samples(inbox: Mapping[int, Upload], sample_weights: str) -> dict[int, Upload]:
@@ -73,6 +76,16 @@ def combine_outputs(
             counted = seen if unseen_labels == "skip" else np.full(len(outputs), True)
             combined[label] = _robust_row(outputs[counted, label], config)
     return combined
+
+
+def combine_labels(
+    given: Sequence[NDArray[np.float64]], config: DefenceConfig
+) -> NDArray[np.float64]:
+    """The labels that devices gave to the same seeds [N_S, N_L] as one for each seed."""
+    labels = np.stack(given)
+    if config.aggregation == "mean":
+        return np.asarray(labels.mean(axis=0))
+    return np.stack([_robust_row(labels[:, seed], config) for seed in range(labels.shape[1])])
 
 
 def average_outputs(
