@@ -5,7 +5,11 @@ BIN := $(VENV)/bin
 BENCH := .venv-bench
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test search test-deploy testbed check format reproduce ledger bench bench-growth sensors clean report browser screenshots crash fuzz soak package
+<<<<<<< HEAD
+.PHONY: help install run test search test-deploy testbed check format reproduce frontier ledger bench bench-growth sensors clean report browser screenshots crash fuzz soak package
+=======
+.PHONY: help install run test search test-deploy testbed check format reproduce ledger bench bench-growth sensors links clean report browser screenshots crash fuzz soak package
+>>>>>>> main
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -60,6 +64,10 @@ format: $(VENV)/.installed-test ## Format and fix lint
 reproduce: install ## Regenerate every figure, table and claim of the paper (two hours)
 	$(BIN)/mix2fld reproduce all --results results
 
+frontier: install ## Compare all protocols by accuracy and uplink bits (five hours; resumes)
+	$(BIN)/mix2fld reproduce frontier --results results
+	cp results/records/frontier-measured.json src/mix2fld/advice/measured.json
+
 ledger: install ## Redraw and re-evaluate from the committed records
 	$(BIN)/mix2fld reproduce all --results results --from-records
 
@@ -87,6 +95,9 @@ package: install ## Build wheel and sdist, and try the wheel in clean environmen
 sensors: install ## Run every protocol on the smartwatch dataset and write docs/sensors.md (ten minutes)
 	$(BIN)/python -m benchmarks.sensors
 
+links: install ## Write the tables of docs/links.md: every protocol over the link of every standard (minutes)
+	$(BIN)/python docs/make_links.py
+
 clean: ## Remove .venv and caches; runs are kept
 	rm -rf $(VENV) $(BENCH) .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
@@ -107,7 +118,7 @@ $(VENV)/.installed-test: pyproject.toml constraints.txt | $(VENV)/bin/python
 $(BENCH)/.installed: pyproject.toml constraints.txt benchmarks/peers.txt benchmarks/constraints.txt
 	$(PYTHON) -m venv $(BENCH)
 	$(BENCH)/bin/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
-	$(BENCH)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	$(BENCH)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[torch]' flax
 	while read -r peer; do $(BENCH)/bin/python -m pip install --quiet --disable-pip-version-check \
 		-c benchmarks/constraints.txt "$$peer" || echo "not installed: $$peer"; done < benchmarks/peers.txt
 	@touch $@

@@ -57,11 +57,11 @@ RESNET = (
 PERCEPTRON = 784 * 200 + 200 * 10
 
 OTHER_MODELS = (
-    OtherModel("paper-1", "paper", "paper-cnn", MNIST, 1, 6400, 12_544, PAPER),
-    OtherModel("paper-32", "paper", "paper-cnn", MNIST, 32, 400, 12_544, PAPER),
-    OtherModel("cifar-1", "cifar", "cifar-cnn", CIFAR, 1, 1000, 83_450, COLOUR),
+    OtherModel("paper-1", "paper", "paper-cnn", MNIST, 1, 3200, 12_544, PAPER),
+    OtherModel("paper-32", "paper", "paper-cnn", MNIST, 32, 100, 12_544, PAPER),
+    OtherModel("cifar-1", "cifar", "cifar-cnn", CIFAR, 1, 400, 83_450, COLOUR),
     OtherModel("cifar-32", "cifar", "cifar-cnn", CIFAR, 32, 50, 83_450, COLOUR),
-    OtherModel("mlp-32", "mlp", "MLP 784-200-10", MNIST, 32, 2000, 159_010, PERCEPTRON, "adam"),
+    OtherModel("mlp-32", "mlp", "MLP 784-200-10", MNIST, 32, 600, 159_010, PERCEPTRON, "adam"),
     OtherModel(
         "usual-10", "usual", "the usual FL CNN, Flax", MNIST, 10, 100, 1_663_370, USUAL
     ),

@@ -1,6 +1,8 @@
 """The section "Other models" of ``docs/benchmarks.md``, and the targets that go with it."""
 
+import json
 import statistics
+from pathlib import Path
 from typing import Any
 
 from benchmarks.other_models import BY_NAME, OTHER_MODELS, OtherModel
@@ -8,19 +10,22 @@ from benchmarks.passes import ratios, spread, values
 from benchmarks.table import OTHER_CHECK_STEPS, SIDES
 from mix2fld.report.markdown import markdown_table
 
+RECORD = Path(__file__).parent.parent / "results" / "bench" / "other_models.json"
 ENGINE, LOOP, STEPPER = SIDES
 SMALL_WEIGHTS, SMALL_BATCH = 100_000, 10
 TEXT = """\
 Local phases of four devices, both cores busy, microseconds of one core per SGD step. Models are as
 their authors write them: a Flax module, or a network of the package; in the PyTorch columns the
 same network as a PyTorch module, in a plain training loop with a process to a core and through this
-engine's PyTorch stepper. Samples are noise, since no time depends on them. Testing is the share of
-the machine's fused multiply-adds (of all cores at once, measured in the same pass) that this
-engine's evaluation of the model reaches."""
+engine's PyTorch stepper. All sides of a row are measured side by side. Samples are noise, since no
+time depends on them. Testing is the share of the machine's fused multiply-adds (of all cores at
+once, measured right after it) that this engine's evaluation of the model reaches.
+`make bench ARGS="--models"` measures this section alone, `ARGS="--models mlp-32"` one row of it."""
 
 
-def section(record: dict[str, Any]) -> str:
+def section() -> str:
     """The table of other models."""
+    record = load_record()
     measured = [model for model in OTHER_MODELS if values(record, name_of(model, ENGINE))]
     if not measured:
         return "Not measured."
@@ -33,18 +38,37 @@ def section(record: dict[str, Any]) -> str:
         "testing, % of peak",
     )
     rows = [_row(record, model) for model in measured]
-    checks = [
-        record["checks"][name_of(model, side)]
-        for model in measured
-        for side in SIDES
-        if name_of(model, side) in record["checks"]
-    ]
-    note = (
-        f"Same work: after {OTHER_CHECK_STEPS} steps the mean weights of all sides differ from those "
-        f"of plain JAX by at most {max(checks, default=0.0):.0e}. Peak: "
-        f"{spread(values(record, 'peak', 'gflops').values(), 0)} GFLOP/s."
+    notes = [_same_work(record, measured), _machine(record)]
+    return "\n\n".join([TEXT, markdown_table(head, rows), *notes])
+
+
+def load_record() -> dict[str, Any]:
+    """What was measured last; nothing, if nothing was."""
+    if not RECORD.exists():
+        return {"records": []}
+    found: dict[str, Any] = json.loads(RECORD.read_text())
+    return found
+
+
+def _same_work(record: dict[str, Any], measured: list[OtherModel]) -> str:
+    names = [name_of(model, side) for model in measured for side in SIDES]
+    largest = max(record["checks"][name] for name in names if name in record["checks"])
+    return (
+        f"Same work: after {OTHER_CHECK_STEPS} steps the mean weights of all sides differ from "
+        f"those of plain JAX by at most {largest:.0e}."
     )
-    return "\n\n".join([TEXT, markdown_table(head, rows), note])
+
+
+def _machine(record: dict[str, Any]) -> str:
+    machine = record["machine"]
+    peaks = [row["peak_gflops"] for row in record["records"] if row.get("peak_gflops")]
+    loads = [row["load_before"] for row in record["records"]]
+    return (
+        f"Median of {record['passes']} passes, smallest and largest in brackets. Measured on "
+        f"{machine['cpu']}, {machine['cores']} cores, {spread(peaks, 0)} GFLOP/s; jax "
+        f"{machine['versions']['jax']}, torch {machine['versions']['torch']}; load average before "
+        f"a measurement: {spread(loads)}."
+    )
 
 
 def _row(record: dict[str, Any], model: OtherModel) -> tuple[str, ...]:
@@ -59,9 +83,9 @@ def _row(record: dict[str, Any], model: OtherModel) -> tuple[str, ...]:
     )
 
 
-def targets(record: dict[str, Any]) -> list[tuple[str, float, bool, str]]:
+def targets() -> list[tuple[str, float, bool, str]]:
     """Aim, worst median, whether it is met, and unit."""
-    found = []
+    record, found = load_record(), []
     faster = {
         model: statistics.median(speed)
         for model in OTHER_MODELS
@@ -97,20 +121,14 @@ def targets(record: dict[str, Any]) -> list[tuple[str, float, bool, str]]:
 
 def testing_shares(record: dict[str, Any], model: OtherModel) -> list[float]:
     """Per cent of the peak that evaluation reaches, pass by pass."""
-    times = values(record, name_of(model, ENGINE), "us_per_test_image")
-    peaks = values(record, "peak", "gflops")
+    rows = [row for row in record["records"] if row["name"] == name_of(model, ENGINE)]
+    cores = record["machine"]["cores"] if rows else 0
     # Both are of all cores: a time counts every core.
     return [
-        100 * 2 * model.multiplications / (times[number] * 1e3) / (peaks[number] / cores(record))
-        for number in times
-        if number in peaks
+        100 * 2e-3 * model.multiplications / row["us_per_test_image"] / (row["peak_gflops"] / cores)
+        for row in rows
+        if row["peak_gflops"]
     ]
-
-
-def cores(record: dict[str, Any]) -> int:
-    """Cores of the machine that was measured."""
-    found: int = record["machine"]["cores"]
-    return found
 
 
 def name_of(model: OtherModel, side: str) -> str:

@@ -79,7 +79,7 @@ def render(record: Record) -> str:
         checks(record),
         "## Whole rounds\n" + rounds(record),
         "## Many devices\n" + growth(record),
-        "## Other models\n" + other_page.section(record),
+        "## Other models\n" + other_page.section(),
         "## Targets\n" + targets(record),
         MEANING,
         machine(record),
@@ -226,7 +226,7 @@ def targets(record: Record) -> str:
         add(aim, ratios(record, contender.name, "engine"), lambda x: abs(x - 1) <= 0.15)
     peak = list(values(record, "memory", "peak_gb").values())
     add("1,000 devices in under 2.5 GB", peak, lambda x: x < 2.5, "GB")
-    for aim, worst, met, unit in other_page.targets(record):
+    for aim, worst, met, unit in other_page.targets():
         rows.append((aim, f"{worst:.2f} {unit}", "met" if met else "**not met**"))
     return markdown_table(("target", "median", ""), rows)
 

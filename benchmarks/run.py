@@ -12,9 +12,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks import report
+from benchmarks import other_page, report
 from benchmarks.machine import describe
-from benchmarks.table import BY_NAME, QUICK_STEPS, Contender
+from benchmarks.other_models import OTHER_MODELS
+from benchmarks.table import BY_NAME, CONTENDERS, OTHER_CONTENDERS, QUICK_STEPS, Contender
 
 ROOT = Path(__file__).parent.parent
 TRIAL_RECORD = ROOT / "runs" / "bench" / "bench.json"
@@ -29,20 +30,34 @@ def main() -> None:
     """Check, measure, record, and write the page."""
     options = parse()
     trial = options.quick or options.only is not None
-    target = TRIAL_RECORD if trial else report.RECORD
-    chosen = [BY_NAME[name] for name in options.only or BY_NAME]
-    if options.quick:
-        chosen = [replace(c, steps=min(c.steps, QUICK_STEPS)) for c in chosen]
-    record: dict[str, Any] = {
-        "machine": describe(),
-        "passes": options.passes,
-        "checks": {},
-        "unavailable": {},
-        "records": [],
-    }
-    chosen = check_all(chosen, record, target)
-    for number in range(1, options.passes + 1):
-        for contender in chosen:
+    if options.models is None:
+        chosen = [BY_NAME[name] for name in options.only or [c.name for c in CONTENDERS]]
+        if options.quick:
+            chosen = [replace(c, steps=min(c.steps, QUICK_STEPS)) for c in chosen]
+        record = measure_all(chosen, options.passes, TRIAL_RECORD if trial else report.RECORD)
+        print("\n" + report.summary(record))
+    if trial:
+        print(f"\nrecord: {TRIAL_RECORD.relative_to(ROOT)}; docs are written by a full run only")
+        return
+    rows = options.models or [model.name for model in OTHER_MODELS]
+    chosen = [c for c in OTHER_CONTENDERS if c.row in rows]
+    measure_all(chosen, options.passes, other_page.RECORD, keep_others=bool(options.models))
+    report.write_page()
+
+
+def measure_all(
+    chosen: list[Contender], passes: int, target: Path, keep_others: bool = False
+) -> dict[str, Any]:
+    """Check and measure everyone, saving the record as it grows."""
+    record: dict[str, Any] = {"checks": {}, "unavailable": {}, "records": []}
+    if keep_others and target.exists():
+        names = {contender.name for contender in chosen}
+        record = json.loads(target.read_text())
+        record["records"] = [row for row in record["records"] if row["name"] not in names]
+    record |= {"machine": describe(), "passes": passes}
+    able = check_all(chosen, record, target)
+    for number in range(1, passes + 1):
+        for contender in able:
             try:
                 measured = measure(contender)
             except ContenderError as error:
@@ -52,11 +67,7 @@ def main() -> None:
                 record["records"].append({"pass": number, "name": contender.name, **measured})
                 print(f"pass {number}: {contender.name:12} {shown(measured)}", flush=True)
             save(record, target)
-    print("\n" + report.summary(record))
-    if trial:
-        print(f"\nrecord: {target.relative_to(ROOT)}; docs are written by a full run only")
-    else:
-        report.write_page()
+    return record
 
 
 def parse() -> argparse.Namespace:
@@ -64,6 +75,13 @@ def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--passes", type=int, default=5)
     parser.add_argument("--only", nargs="+", choices=list(BY_NAME), metavar="NAME")
+    parser.add_argument(
+        "--models",
+        nargs="*",
+        choices=[model.name for model in OTHER_MODELS],
+        metavar="ROW",
+        help="measure other models only, all or these rows",
+    )
     parser.add_argument("--quick", action="store_true", help=f"{QUICK_STEPS} steps, to try it out")
     return parser.parse_args()
 
@@ -119,8 +137,6 @@ def shown(measured: dict[str, Any]) -> str:
     """One measurement in a few words."""
     if "us_per_step" in measured:
         return f"{measured['us_per_step']:9.1f} us per device-step"
-    if "gflops" in measured:
-        return f"{measured['gflops']:9.1f} GFLOP/s"
     if "peak_gb" in measured:
         return f"{measured['peak_gb']:9.2f} GB"
     totals = [f"{name} {parts['total']:.2f} s" for name, parts in measured["rounds"].items()]

@@ -26,6 +26,8 @@ from mix2fld.data.archives import ARCHIVE_ERRORS, read_tar, read_zip
 from mix2fld.data.own_file import read_own_file
 from mix2fld.data.readers import LAYOUTS, PlaceError, decode
 from mix2fld.errors import InputError
+from mix2fld.link.channels.synthetic_trace import write_synthetic_trace
+from mix2fld.link.channels.trace_files import read_traces
 from mix2fld.link.payloads import Outputs, PayloadError, SeedSamples, Weights
 from mix2fld.round.clock import Clock
 from mix2fld.round.info import RoundInfo
@@ -194,6 +196,35 @@ def _accepts_npz(data: bytes) -> bool:
     return True
 
 
+# --- traces -----------------------------------------------------------------------------------
+
+
+def _trace_seeds() -> list[bytes]:
+    path = _scratch() / "rates.csv"
+    write_synthetic_trace(path, 2, 8, np.random.default_rng(0))
+    raca = "Timestamp,State,DL_bitrate,UL_bitrate\n"
+    raca += "".join(f"2019.11.28_07.12.{second:02},D,{900 + second},40\n" for second in range(9))
+    lumos = "run_num,seq_num,Throughput\n"
+    lumos += "".join(f"1,{second},{100 + second}\n" for second in range(9))
+    return [path.read_bytes(), raca.encode(), lumos.encode()]
+
+
+def _accepts_trace(data: bytes) -> bool:
+    path = _scratch() / "rates.csv"
+    path.write_bytes(data)
+    try:
+        traces = read_traces(path, "auto", 0.1)
+    except InputError as error:
+        assert "\n" not in str(error), "more than one line"
+        return False
+    for trace in traces:
+        for way in (trace.uplink, trace.downlink):
+            assert np.isfinite(way.bits).all() and (np.diff(way.times) > 0).all()
+            assert (way.rates >= 0).all()
+            assert way.until(1000.0, 0.5) > 0
+    return True
+
+
 def _archive_seeds() -> list[bytes]:
     files = {"a.bin": b"a" * 300, "b.bin": b"b" * 20}
     stream = io.BytesIO()
@@ -271,6 +302,8 @@ def _info(number: int) -> RoundInfo:
         change=None,
         converged=False,
         seeds={"devices": 1, "samples": 2, "distinct_groups": 0},
+        suspects=[{"device": 1, "upload": "weights", "times": 4.5}],
+        left_out=[1],
         quorum={"needed": 0, "arrived": 1, "repeats": 0, "met": True},
         joules={
             **dict.fromkeys(("transmit", "receive", "computing", "idle"), 0.5),
@@ -426,6 +459,7 @@ TARGETS: dict[str, Target] = {
     "payload": Target("payload decoder", _payload_seeds, _accepts_payload),
     "dataset": Target("IDX, CSV, PNG, CIFAR files", _reader_seeds, _accepts_dataset),
     "npz": Target("own .npz files", _npz_seeds, _accepts_npz),
+    "trace": Target("traces of links", _trace_seeds, _accepts_trace),
     "archive": Target("zip and tar archives", _archive_seeds, _accepts_archive),
     "run": Target("run folders", _run_seeds, _accepts_run),
     "state": Target("state in a checkpoint", _skeleton_seeds, _accepts_skeleton),

@@ -20,7 +20,8 @@ from mix2fld.runs.simulation import check, make_simulation, run
 from mix2fld.types import Dataset, Model, SampleFormat, Seeds, Upload
 from toys import toy_config, toy_dataset, toy_signals
 
-SEEDED = [name for name, row in PROTOCOLS.items() if row.seeds is not None]
+SUMMARISED = [name for name, row in PROTOCOLS.items() if row.first_model is not None]
+SEEDED = [name for name, row in PROTOCOLS.items() if row.seeds and name not in SUMMARISED]
 
 
 def signal_config(**fields) -> mix2fld.Config:
@@ -103,7 +104,9 @@ BAG_OF_WORDS = Model(
 )
 
 
-@pytest.mark.parametrize("protocol", [name for name in PROTOCOLS if name not in SEEDED])
+@pytest.mark.parametrize(
+    "protocol", [name for name in PROTOCOLS if name not in (*SEEDED, *SUMMARISED)]
+)
 def test_token_ids_work_where_no_seeds_are_sent(protocol: str) -> None:
     config = toy_config(protocols=protocol, rounds=1, devices=3, local_steps=200)
     (result,) = run(config, dataset=tokens(), model=BAG_OF_WORDS)

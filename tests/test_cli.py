@@ -1,14 +1,19 @@
 """The command line as users see it."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mix2fld.cli import main
+from mix2fld.cli.commands import _kinds
+from mix2fld.cli.suggestions import flags_of, split_commas
 from stored_runs import save_toy_dataset
 from toys import toy_dataset
 
@@ -99,6 +104,32 @@ def test_link_prints_the_papers_numbers(capsys: pytest.CaptureFixture[str]) -> N
     assert rows["mix2fld", "download"]["bits"] == 401_408
 
 
+@given(st.lists(st.sampled_from(["fl", "fd", "0", "1"]), min_size=1, max_size=5))
+def test_commas_separate_as_spaces_do(values: list[str]) -> None:
+    for flag in ("--protocols", "--seed"):
+        apart = [flag, *values, "--out", "a,b"]
+        assert split_commas([flag, ",".join(values), "--out", "a,b"]) == apart
+        assert split_commas(apart) == apart
+
+
+@pytest.mark.parametrize("name", ["run", "link", "report"])
+def test_every_command_knows_its_flags(capsys: pytest.CaptureFixture[str], name: str) -> None:
+    with pytest.raises(SystemExit):
+        main([name, "--help"])
+    told = set(re.findall(r"(?<![\w-])--[a-z][a-z0-9-]+", capsys.readouterr().out))
+    (kind,) = _kinds(name).values()
+    assert "--out" in told or name == "link"
+    assert told - set(flags_of(kind)) == {"--help"}
+
+
+def test_show_prints_counts_for_programs(capsys: pytest.CaptureFixture[str], own_file: str) -> None:
+    main(["data", "show", "--json", "--dataset", own_file, "--devices", "3", "--partition", "iid",
+          "--samples-per-device", "8"])  # fmt: skip
+    shown = json.loads(capsys.readouterr().out)
+    assert [sum(row) for row in shown["devices"]] == [8, 8, 8]
+    assert len(shown["labels"]) == len(shown["devices"][0])
+
+
 def test_link_names_transfers_that_never_fit(capsys: pytest.CaptureFixture[str]) -> None:
     main(["link", "--preset", "literal"])
     printed = " ".join(capsys.readouterr().out.split())
@@ -117,6 +148,13 @@ def test_link_names_transfers_that_never_fit(capsys: pytest.CaptureFixture[str])
         (["run", "--config", "no-such.toml"], ["no-such.toml", "cannot be read"]),
         (["run", "--devises", "3"], ["--devises", "--devices"]),
         (["run", "--devices", "many"], ["--devices"]),
+        (["run", "--lr", "0.1"], ["--lr: no such option; did you mean '--learning-rate'?"]),
+        (["run", "--epochs=3"], ["--epochs=3: no such option; did you mean '--local-steps'?"]),
+        (["run", "--gpu"], ["--gpu: no such option; an accelerator that JAX"]),
+        (["link", "--xyz"], ["--xyz: no such option; --help lists all of them"]),
+        (["data", "shwo"], ["data shwo: no such subcommand; did you mean 'show'?"]),
+        (["data", "show", "--jsn"], ["did you mean '--json'?"]),
+        (["run", "--protocols", "fl,mix22fld"], ["'mix22fld'", "did you mean 'mix2fld'"]),
         (["run", "--rounds", "0"], ["rounds = 0"]),
         (["run", "--participants", "1.5"], ["participants = 1.5", "a fraction above 0"]),
         (["data", "show", "--partition", "shard"], ["did you mean 'shards'?"]),

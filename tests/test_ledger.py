@@ -22,7 +22,7 @@ from mix2fld.reproduction.results_folder import ResultsFolder
 from mix2fld.reproduction.statistics import gain, sample_variance, spread
 from mix2fld.reproduction.step_costs import StepCost
 from mix2fld.reproduction.times import jumps, rounds_to_final, times_longer
-from mix2fld.runs.simulation import plan_link
+from mix2fld.runs.link_plan import plan_link
 
 RESULTS = ResultsFolder(Path(__file__).parent.parent / "results")
 

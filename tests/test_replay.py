@@ -255,7 +255,7 @@ def test_a_deployed_device_that_lost_everything_gets_the_seeds_again(tmp_path: P
 
 def test_plans_show_the_download_with_all_seeds() -> None:
     scenario = simulation_of("mixfld").scenario
-    plans = plan_transfers("mixfld", scenario.task, scenario.link)
+    plans = plan_transfers(["mixfld"], scenario.task, scenario.link)
     assert [plan.transfer for plan in plans[2:]] == ["first download", "later downloads"]
     assert plans[2].size == scenario.wire.download_size()
 

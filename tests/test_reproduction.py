@@ -16,8 +16,8 @@ from mix2fld.reproduction.cell_records import load_records, save_records
 from mix2fld.reproduction.experiments import EXPERIMENTS, FULL, QUICK, Cell, Experiment, Scale
 from mix2fld.reproduction.grid import GridWatcher, cells_of, run_experiment, total_work
 from mix2fld.reproduction.results_folder import ResultsFolder
+from mix2fld.runs.link_plan import plan_link
 from mix2fld.runs.results import RunResult
-from mix2fld.runs.simulation import plan_link
 from toys import toy_config, toy_dataset
 
 ROOT = Path(__file__).parent.parent

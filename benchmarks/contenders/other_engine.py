@@ -13,6 +13,7 @@ from benchmarks.other_models import (
     jax_model,
     other_work,
 )
+from benchmarks.peak import peak_gflops
 from benchmarks.work import CORES, mean_weights
 from mix2fld.config import LearningConfig
 from mix2fld.learning.losses import label_loss, one_hot
@@ -53,6 +54,7 @@ def measure_model(
         "warm_up_seconds": max(0.0, first - seconds),
         "kernel": stepper.name,
         "us_per_test_image": seconds_per_test(stepper, row, trained) * CORES * 1e6,
+        "peak_gflops": peak_gflops(),
         "weights": mean_weights([list(tensors) for tensors in trained]),
     }
 

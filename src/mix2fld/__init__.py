@@ -11,9 +11,10 @@ if TYPE_CHECKING:
     from mix2fld.data.tables import dataset_from_table
     from mix2fld.errors import InputError
     from mix2fld.protocol import PROTOCOLS, Protocol
+    from mix2fld.runs.link_plan import plan_link
     from mix2fld.runs.reader import load_runs
     from mix2fld.runs.results import RunResult
-    from mix2fld.runs.simulation import plan_link, run
+    from mix2fld.runs.simulation import run
     from mix2fld.types import Dataset, Delivery, Model
 
 __version__ = "0.1.0"
@@ -40,7 +41,7 @@ _HOMES = {
     "PROTOCOLS": "protocol",
     "Protocol": "protocol",
     "RunResult": "runs.results",
-    "plan_link": "runs.simulation",
+    "plan_link": "runs.link_plan",
     "run": "runs.simulation",
     "Dataset": "types",
     "Delivery": "types",

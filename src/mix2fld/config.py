@@ -28,7 +28,9 @@ from mix2fld.config_base import (
     as_update_bits,
 )
 from mix2fld.config_radio import AvailabilityConfig, CellConfig, EnergyConfig, RadioConfig
+from mix2fld.config_trust import AttackConfig, DefenceConfig
 from mix2fld.errors import InputError, did_you_mean
+from mix2fld.presets import NAMED
 
 
 class DataConfig(Section):
@@ -234,6 +236,23 @@ class UpdateConfig(Section):
         return self
 
 
+class StatisticsConfig(Section):
+    """Statistics of fixed features, from which a network follows in closed form."""
+
+    feature_side: Positive = 6
+    """Side k of the square of low frequencies that counts of each of six maps of edges."""
+    statistics_bits: Annotated[int, Field(ge=2, le=32)] = 8
+    """Bits of a value in an upload of statistics: 32, or from 2 to 16."""
+
+    @model_validator(mode="after")
+    def _levels(self) -> Self:
+        if 16 < self.statistics_bits < 32:
+            raise InputError(
+                f"statistics_bits = {self.statistics_bits}: must be 32, or from 2 to 16"
+            )
+        return self
+
+
 class ClockConfig(Section):
     """Simulated computing time, accounted separately from communication time."""
 
@@ -252,7 +271,7 @@ class Config(Section):
 
     protocols: Annotated[tuple[str, ...], Listed] = ("fl", "fd", "mixfld", "mix2fld")
     """Compared: fl, fl8, fl4, topk, stc, sign, eden, murmur, murmur-mix, fd, fld, mixfld, mix2fld,
-    isolated."""
+    statistics, own-statistics, isolated."""
     seed: Annotated[tuple[Count, ...], Listed] = (0,)
     """Random seeds; one run of every protocol for each."""
     rounds: Positive = 10
@@ -274,11 +293,14 @@ class Config(Section):
     learning: LearningConfig = LearningConfig()
     seeding: SeedingConfig = SeedingConfig()
     updates: UpdateConfig = UpdateConfig()
+    statistics: StatisticsConfig = StatisticsConfig()
     channel: ChannelConfig = ChannelConfig()
     cell: CellConfig = CellConfig()
     radio: RadioConfig = RadioConfig()
     availability: AvailabilityConfig = AvailabilityConfig()
     energy: EnergyConfig = EnergyConfig()
+    defence: DefenceConfig = DefenceConfig()
+    attack: AttackConfig = AttackConfig()
     clock: ClockConfig = ClockConfig()
 
     @model_validator(mode="after")
@@ -303,6 +325,10 @@ class Config(Section):
             raise InputError(
                 f"device_step_us: {len(costs)} values; must be one, or one for each of devices = "
                 f"{self.data.devices}"
+            )
+        if self.attack.attack != "none" and self.attack.attackers >= self.data.devices:
+            raise InputError(
+                f"attackers = {self.attack.attackers}: must be below devices = {self.data.devices}"
             )
         return self
 
@@ -361,8 +387,15 @@ PRESETS: dict[str, dict[str, Any]] = {
     "literal": {"max_slots": 100},
     "ideal": {"link": "ideal"},
     "iid": {"partition": "iid"},
+    "robust": {
+        "aggregation": "filtered-median",
+        "sample_weights": "capped",
+        "seed_check": "agreement",
+    },
+    **NAMED,
 }
-"""Named changes to the default config; ``literal`` is T_max as the paper prints it."""
+"""Named changes to the default config; ``literal`` is T_max as the paper prints it, ``robust`` the
+recommended defence, which a deployment has by default."""
 
 
 def field_names() -> dict[str, str]:

@@ -1,6 +1,6 @@
 """Settings of links beyond the paper's: cells, radio, availability, energy.
 
-A preset of a standard is a set of these.
+A preset of a standard (``presets``) is a set of these; ``docs/links.md`` gives their sources.
 """
 
 from pathlib import Path
@@ -75,6 +75,10 @@ class RadioConfig(Section):
     """Rate amc: modulation and coding schemes of the uplink, one chosen in each slot."""
     downlink_mcs: Literal["64qam", "256qam", "low", "16qam", "repeated"] = "64qam"
     """Rate amc: schemes of the downlink, one chosen for all listeners."""
+    uplink_block_bits: Count = 0
+    """Rate amc: largest transport block of a slot of the uplink; 0: no limit."""
+    downlink_block_bits: Count = 0
+    """Rate amc: largest transport block of a slot of the downlink; 0: no limit."""
     harq: Count = 3
     """Rate amc: retransmissions of a block, combined with what was received of it before."""
     sharing: Literal["fdma", "tdma", "round-robin", "proportional-fair", "aloha", "dedicated"] = (
@@ -119,15 +123,15 @@ class AvailabilityConfig(Section):
 
 
 class EnergyConfig(Section):
-    """Energy of a device; the defaults are round figures of the order of a phone's."""
+    """Energy of a device; the defaults are those of the preset phone."""
 
     amplifier_efficiency: Share = 0.35
     """Transmit power over the power that the amplifier draws."""
-    transmit_circuit_w: NotNegative = 0.8
+    transmit_circuit_w: NotNegative = 1.288
     """Power of the rest of the radio while it transmits."""
-    receive_w: NotNegative = 1.3
+    receive_w: NotNegative = 1.288
     """Power of the radio while it receives."""
-    idle_w: NotNegative = 0.03
+    idle_w: NotNegative = 0.031
     """Power while a device waits for others."""
     computing_w: NotNegative = 2.5
     """Power while it computes; times the time of an SGD step, its energy."""

@@ -6,12 +6,13 @@ code before a run. This module needs no JAX: what is trained, and how, is data t
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mix2fld.config import SeedingConfig
 from mix2fld.device.seeds import mixed_samples, raw_samples
+from mix2fld.device.statistics import own_closed_form, own_statistics
 from mix2fld.device.updates import (
     Updates,
     largest_entries,
@@ -22,12 +23,14 @@ from mix2fld.device.updates import (
 )
 from mix2fld.device.uplinks import MeanOutputs, NoUplink, TrainedWeights, Uplink
 from mix2fld.errors import InputError, did_you_mean
+from mix2fld.learning.features import feature_count
 from mix2fld.learning.losses import Loss, distillation_loss, label_loss
 from mix2fld.learning.task import Sizes, Task
 from mix2fld.learning.training import Training
-from mix2fld.link.payloads import SeedSamples
+from mix2fld.link.payloads import ClassStatistics, Payload, SeedSamples
 from mix2fld.server.downlinks import Downlink, GlobalOutputs, GlobalWeights, NoDownlink
 from mix2fld.server.seed_sets import as_collected, inversely_mixed
+from mix2fld.server.statistics import take_closed_form
 from mix2fld.server.steps import (
     Inbox,
     convert_mean_outputs,
@@ -36,9 +39,10 @@ from mix2fld.server.steps import (
     take_mean_weights,
 )
 from mix2fld.server.updates import add_mean_update
-from mix2fld.types import Inputs, Seeds, SeedSet, ServerState
+from mix2fld.types import Inputs, Seeds, SeedSet, ServerState, Tensors
 
-CollectSeeds = Callable[[np.random.Generator, Inputs, NDArray[np.int32], Sizes], Seeds]
+CollectSeeds = Callable[[np.random.Generator, Inputs, NDArray[np.int32], Sizes], Any]
+MakeModel = Callable[[Inputs, NDArray[np.int32], Task], Tensors]
 PrepareSeeds = Callable[[Mapping[int, Seeds], Sizes], SeedSet | None]
 ServerStep = Callable[[ServerState, Inbox, SeedSet | None, Task, int], ServerState]
 
@@ -54,17 +58,36 @@ class Seeding:
     unmixed: bool = False
     """Whether the server trains on samples that it unmixed from the seeds."""
 
-    def payload(self, config: SeedingConfig) -> SeedSamples:
+    def payload(self, sizes: Sizes) -> Payload:
         """The seeds on the link, each with the labels that it mixes."""
-        return SeedSamples(mix_size=len(config.ratios) if self.mixed else 1)
+        return SeedSamples(mix_size=len(sizes.config.seeding.ratios) if self.mixed else 1)
+
+
+@dataclass(frozen=True)
+class Summary(Seeding):
+    """Statistics in place of samples: uploaded once as seeds are, but nothing to train on."""
+
+    def payload(self, sizes: Sizes) -> Payload:
+        """Counts, sums and scatter on the link."""
+        config = sizes.config.statistics
+        features = feature_count(sizes.dims, config.feature_side)
+        return ClassStatistics(features, config.statistics_bits)
+
+
+def no_samples(seeds: Mapping[int, Any], sizes: Sizes) -> None:
+    """Statistics are nothing to train on."""
+    del seeds, sizes
 
 
 raw = Seeding(raw_samples, as_collected, mixed=False)
 mixed = Seeding(mixed_samples, as_collected, mixed=True)
 unmixed = Seeding(mixed_samples, inversely_mixed, mixed=True, unmixed=True)
+summary = Summary(own_statistics, no_samples, mixed=False)
 
 plain = Training()
 adjusted = Training(logit_adjustment=2.0, rate_factors=(2.0, 0.5), device_model="mean")
+from_statistics = Training(logit_adjustment=1.0, rate_factors=(1.0, 0.1), device_model="mean")
+from_own_statistics = Training(logit_adjustment=2.0)
 replaying = Training(logit_adjustment=1.0, rate_factors=(2.0, 0.5), device_model="mean", replay=0.3)
 
 
@@ -80,11 +103,15 @@ class Protocol:
     downlink: Downlink
     training: Training = plain
     """How devices train unless the config says otherwise."""
+    first_model: MakeModel | None = None
+    """What a device begins with of its own samples, until a download comes; None: untrained."""
 
 
 PROTOCOLS: dict[str, Protocol] = {
     #                    title       local loss         uplink                                  seeds    server step           downlink
     "isolated": Protocol("isolated", label_loss,        NoUplink(),                             None,    keep_state,           NoDownlink()),
+    "own-statistics": Protocol("Own statistics", label_loss, NoUplink(),                        None,    keep_state,           NoDownlink(), from_own_statistics, own_closed_form),
+    "statistics": Protocol("Statistics", label_loss,    NoUplink(),                             summary, take_closed_form,     GlobalWeights(), from_statistics, own_closed_form),
     "fl":       Protocol("FL",       label_loss,        TrainedWeights(),                       None,    take_mean_weights,    GlobalWeights()),
     "fl8":      Protocol("FL 8-bit", label_loss,        TrainedWeights(8),                      None,    take_mean_weights,    GlobalWeights()),
     "fl4":      Protocol("FL 4-bit", label_loss,        TrainedWeights(4),                      None,    take_mean_weights,    GlobalWeights()),

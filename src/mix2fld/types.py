@@ -24,6 +24,7 @@ __all__ = [
     "Kernel",
     "Local",
     "Model",
+    "Once",
     "Phase",
     "SampleFormat",
     "Samples",
@@ -31,6 +32,7 @@ __all__ = [
     "Seeds",
     "ServerState",
     "State",
+    "Statistics",
     "StepRule",
     "Tensors",
     "TorchModule",
@@ -134,6 +136,22 @@ class Seeds(NamedTuple):
     labels: NDArray[np.int32]  # [N_S, N]
 
 
+class Statistics(NamedTuple):
+    """Sums over all samples of one device, of d features that everyone knows.
+
+    The scatter is about the device's own class means, as the upper triangle of a symmetric matrix
+    whose off-diagonal entries count sqrt(2) times, so that its norm is that of the matrix.
+    """
+
+    counts: NDArray[np.float32]  # [N_L]
+    sums: NDArray[np.float32]  # [N_L, d]
+    scatter: NDArray[np.float32]  # [d (d + 1) / 2]
+
+
+Once = Seeds | Statistics
+"""What a device uploads once."""
+
+
 @dataclass(frozen=True, eq=False)
 class SeedSet:
     """Samples that the server trains its student on, made when they are asked for."""
@@ -142,6 +160,7 @@ class SeedSet:
     make: Callable[[NDArray[np.integer]], Inputs]
     """Takes the numbers of samples; returns them as a model is fed them, or as stored."""
     distinct_groups: int = 0  # groups that inverse-Mixup found, before any was used again
+    left_out: tuple[int, ...] = ()  # devices whose seeds were judged and not used
 
     @cached_property
     def inputs(self) -> Inputs:
@@ -161,7 +180,7 @@ class Upload(NamedTuple):
 
     value: Any  # weights, outputs, an update: what the protocol's uplink carries
     samples: int  # |S_d|
-    seeds: Seeds | None = None
+    seeds: Once | None = None
     weight: float = 1.0  # of each sample in a mean over devices
 
 
@@ -189,7 +208,7 @@ class ServerState:
 
     weights: Tensors | None = None  # the global model, G_mod
     outputs: NDArray[np.float32] | None = None  # [N_L, N_L], G_out; unknown rows are zero
-    seeds: dict[int, Seeds] = field(default_factory=dict)  # delivered so far, by device
+    seeds: dict[int, Any] = field(default_factory=dict)  # what was uploaded once, by device
     updates: int = 0  # global updates made
     memory: State = field(default_factory=dict)  # what else a protocol's server step keeps
     seed_set: SeedSet | None = None  # made from the seeds held; None until it can be

@@ -1,6 +1,7 @@
 """The small parts of the deployment: settings, messages, keys, what a device keeps, logs."""
 
 import re
+import shutil
 import signal
 import ssl
 import tomllib
@@ -13,12 +14,13 @@ from flwr.app import ConfigRecord, RecordDict
 
 from deploy.lab import assert_same_trees
 from mix2fld.cli import main
-from mix2fld.config import Config
+from mix2fld.config import PRESETS, Config
 from mix2fld.data.files import FolderLock
 from mix2fld.deploy import testbed
 from mix2fld.deploy.federation import Federation, app_folder
+from mix2fld.deploy.identity import claim, finished_run
 from mix2fld.deploy.keys import make_certificates, make_device_key
-from mix2fld.deploy.local_trial import run_locally
+from mix2fld.deploy.local_trial import follow_run, run_locally
 from mix2fld.deploy.messages import (
     FORMAT,
     Download,
@@ -33,6 +35,7 @@ from mix2fld.deploy.settings import Settings, read_settings
 from mix2fld.deploy.store import RUNS_KEPT, Store
 from mix2fld.errors import InputError
 from mix2fld.runs.loop import Watcher
+from mix2fld.runs.simulation import run
 from toys import toy_config, toy_dataset
 
 TRAINED = {
@@ -74,7 +77,9 @@ def test_settings_survive_the_way_through_flower() -> None:
 def test_the_apps_own_run_config_is_one() -> None:
     app = tomllib.loads((app_folder() / "pyproject.toml").read_text())["tool"]["flwr"]["app"]
     settings = read_settings(app["config"])
-    assert settings.config == Config.of(protocols="mix2fld", computing_time="measured")
+    assert settings.config == Config.of(
+        **PRESETS["robust"], protocols="mix2fld", computing_time="measured"
+    )
 
 
 @pytest.mark.parametrize(
@@ -259,6 +264,65 @@ def test_two_trials_do_not_share_a_folder(tmp_path: Path) -> None:
         run_locally(toy_config(), tmp_path, toy_dataset(), Watcher(), 60.0, overwrite=True)
     assert set(tmp_path.rglob("*")) == before
     first.give_back()
+
+
+class Intruder:
+    """In place of a federation: while it starts, a simulator runs into the same folder."""
+
+    def __init__(self, config: Config, out: Path) -> None:
+        self.config, self.out = config, out
+
+    def run(self, run_config: object) -> str:
+        path = self.out / self.config.run_name
+        shutil.rmtree(path)
+        run(self.config, self.out, dataset=toy_dataset())
+        return "1"
+
+
+def test_the_run_that_is_followed_is_the_one_that_was_started(tmp_path: Path) -> None:
+    config = toy_config(protocols="fl", rounds=1, computing_time="measured")
+    settings = Settings(config, tmp_path, 60.0, 60.0)
+    with pytest.raises(InputError, match="another run took the place"):
+        follow_run(Intruder(config, tmp_path), settings, Watcher())
+
+
+def test_a_result_of_another_config_is_not_that_of_the_run(tmp_path: Path) -> None:
+    config = toy_config(protocols="fl", rounds=1)
+    run(config, tmp_path, dataset=toy_dataset())
+    path = tmp_path / config.run_name
+    (path / "identity").write_text("0123456789abcdef")
+    assert finished_run(path, config, "0123456789abcdef") is not None
+    with pytest.raises(InputError, match="another config took the place"):
+        finished_run(path, config.replace(learning_rate=0.5), "0123456789abcdef")
+    with pytest.raises(InputError, match="another run took the place"):
+        finished_run(path, config, "f" * 16)
+
+
+def test_claimed_folders_are_closed_to_the_simulator(tmp_path: Path) -> None:
+    """From the first moment, and also with --overwrite; a simulator's own folder is not claimed."""
+    config = toy_config(protocols="fl", rounds=1)
+    path = tmp_path / config.run_name
+    identity = claim(path, config)
+    for overwrite in (False, True):
+        with pytest.raises(InputError, match="holds a run of a deployment"):
+            run(config, tmp_path, dataset=toy_dataset(), overwrite=overwrite)
+    assert claim(path, config) == identity
+    run(config, tmp_path / "own", dataset=toy_dataset())
+    with pytest.raises(InputError, match="holds a run of the simulator"):
+        claim(tmp_path / "own" / config.run_name, config)
+
+
+def test_all_folders_of_a_comparison_are_locked_until_their_run_is_done(tmp_path: Path) -> None:
+    config = toy_config(protocols=("fl", "fd"), rounds=1)
+
+    class Second(Watcher):
+        def begin(self, config: Config, rounds_done: int) -> None:
+            if config.protocols == ("fl",):
+                with pytest.raises(InputError, match="another process is writing this run"):
+                    run(config.replace(protocols="fd"), tmp_path, dataset=toy_dataset())
+
+    run(config, tmp_path, dataset=toy_dataset(), watcher=Second())
+    assert not list(tmp_path.rglob(".lock"))
 
 
 def test_a_second_ctrl_c_does_not_stop_cleaning_up(

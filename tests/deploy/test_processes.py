@@ -18,6 +18,7 @@ from deploy.lab import (
     wait_until,
 )
 from mix2fld.deploy.local_trial import write_device_files
+from mix2fld.errors import InputError
 from mix2fld.runs.simulation import run
 from toys import toy_dataset
 
@@ -59,6 +60,9 @@ def test_deploy_local_leaves_nothing_behind_and_goes_on(tmp_path: Path) -> None:
     before = set(tmp_path.iterdir())
     first = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     path = out / config.run_name
+    wait_until((path / "identity").exists, "a claim of the folder")
+    with pytest.raises(InputError, match="holds a run of a deployment"):
+        run(config, out, dataset=toy_dataset())
     wait_until(lambda: rounds_of(path) or first.poll() is not None, "a first round")
     first.send_signal(signal.SIGINT)
     said = first.communicate(timeout=PATIENCE)[0].decode()

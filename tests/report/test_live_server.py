@@ -4,6 +4,7 @@ import http.client
 import json
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -13,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from mix2fld.errors import InputError
-from mix2fld.report.live import PageServer, make_server
+from mix2fld.report.live import Handler, PageServer, make_server
 
 
 @pytest.fixture
@@ -64,6 +65,17 @@ def test_data_follows_the_files_and_nothing_is_written(
     assert {path: path.stat().st_mtime_ns for path in sorted(tmp_path.rglob("*"))} == before
     shutil.rmtree(folder)
     assert json.loads(ask(server, "/data.json")[1])["series"] == []
+
+
+def test_idle_connections_are_closed(server: PageServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that never asks, one that stops in the middle, and one that has had its answer."""
+    monkeypatch.setattr(Handler, "timeout", 0.3)
+    for sent in (b"", b"GET / HT", b"GET /none HTTP/1.1\r\nHost: localhost\r\n\r\n"):
+        with socket.create_connection(("127.0.0.1", server.server_port), timeout=60) as idle:
+            idle.sendall(sent)
+            while idle.recv(1 << 16):
+                pass
+    assert ask(server, "/")[0] == 200
 
 
 def test_a_port_in_use_is_said(server: PageServer, tmp_path: Path) -> None:

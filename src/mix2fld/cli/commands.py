@@ -7,6 +7,8 @@ from inspect import cleandoc
 from operator import or_
 from typing import Annotated, Any, Protocol
 
+from mix2fld.cli.suggestions import check_flags, check_subcommand, split_commas
+
 
 class Runnable(Protocol):
     """A parsed command."""
@@ -64,9 +66,13 @@ COMMANDS: dict[str, Command] = {
     ),
     "link": Command(
         "Plan",
-        "bits, slots and delivery probability of every transfer, in closed form",
+        "what fits a link: chance of delivery, seconds and joules of every transfer",
         {"": "link:LinkCommand"},
-        computes=True,
+    ),
+    "advise": Command(
+        "Plan",
+        "which protocol suits a link, a fleet and its data",
+        {"": "advise:AdviseCommand"},
     ),
     "data": Command(
         "Plan",
@@ -108,6 +114,8 @@ EXAMPLES = """Examples:
   mix2fld reproduce fig2c --quick               a figure of the paper, scaled down
   mix2fld resume runs/mine                      resume interrupted runs
   mix2fld link --devices 50 --seed-samples 10   what fits, and how often it is delivered
+  mix2fld advise --devices 20 --out map.png     which protocol suits a link and its devices
+  mix2fld link --preset nb-iot                  the same over a standard's link
   mix2fld data show --partition dirichlet       label distribution of every device
   mix2fld deploy local --protocols mix2fld --devices 4   over Flower, with real processes"""
 
@@ -139,9 +147,14 @@ def parse(name: str, given: list[str]) -> Runnable:
     """Parse the options of a command."""
     import tyro
 
-    given = ["--protocols" if word == "--protocol" else word for word in given]
+    given = split_commas(["--protocols" if word == "--protocol" else word for word in given])
     kinds = _kinds(name)
-    start = starting_config(given) if any(map(_takes_settings, kinds.values())) else None
+    if "" not in kinds:
+        check_subcommand(name, given, kinds)
+    chosen = kinds.get("") or kinds.get(given[0] if given else "")
+    if chosen is not None:
+        check_flags(given, chosen)
+    start = starting_config(given, name) if any(map(_takes_settings, kinds.values())) else None
     does = COMMANDS[name].does
     more: dict[str, Any] = {"description": f"{does[0].upper()}{does[1:]}."}
     if "" in kinds:
@@ -193,8 +206,11 @@ def every_form() -> Any:
     )
 
 
-def starting_config(given: list[str]) -> Any:
-    """Return the defaults of all flags: the paper's, with ``--config`` and ``--preset`` applied."""
+def starting_config(given: list[str], command: str = "run") -> Any:
+    """Return the defaults of all flags: the paper's, with ``--config`` and ``--preset`` applied.
+
+    A deployment is robust by default.
+    """
     import argparse
     from pathlib import Path
 
@@ -206,7 +222,9 @@ def starting_config(given: list[str]) -> Any:
     early.add_argument("--config", type=Path)
     early.add_argument("--preset", nargs="*", default=[])
     chosen, _ = early.parse_known_args(given)
-    config = load_config(chosen.config) if chosen.config else Config()
+    config = Config.of(**PRESETS["robust"]) if command == "deploy" else Config()
+    if chosen.config:
+        config = load_config(chosen.config, config)
     for name in chosen.preset:
         if name not in PRESETS:
             raise InputError(f"preset = {name!r}: no such preset; {did_you_mean(name, PRESETS)}")

@@ -54,11 +54,13 @@ class DataShow:
     """Seed of the run whose partition is shown."""
     out: Path | None = None
     """Also save it as a figure, a .png file."""
+    json: bool = False
+    """Print JSON instead of a table."""
     data: tyro.conf.OmitArgPrefixes[DataConfig] = field(default_factory=DataConfig)
 
     def run(self) -> None:
         """Print the table."""
-        data_show(self.data, self.seed, self.out)
+        data_show(self.data, self.seed, self.out, json=self.json)
 
 
 def data_list(json: bool = False) -> None:
@@ -137,7 +139,9 @@ def data_get(names: tuple[str, ...], data_folder: Path | None = None) -> None:
         raise InputError("\n".join(faults))
 
 
-def data_show(data: DataConfig, seed: int = 0, out: Path | None = None) -> None:
+def data_show(
+    data: DataConfig, seed: int = 0, out: Path | None = None, *, json: bool = False
+) -> None:
     """Print the label distribution of the partition of ``seed``; save it as a PNG to ``out``."""
     from mix2fld.cli.console import PipedConsole
     from mix2fld.data.files import writing
@@ -153,8 +157,11 @@ def data_show(data: DataConfig, seed: int = 0, out: Path | None = None) -> None:
     labels, num_labels = dataset.train_labels, dataset.num_labels
     parts = device_parts(dataset, Config(seed=(seed,), data=data), every_label=False)
     counts = label_counts(labels, parts, num_labels)
-    PipedConsole().print(label_table(counts))
-    console = PipedConsole(soft_wrap=True, highlight=False)
+    if json:
+        _print_counts(dataset, counts)
+    else:
+        PipedConsole().print(label_table(counts))
+    console = PipedConsole(stderr=json, soft_wrap=True, highlight=False)
     for line in _described(dataset, parts):
         console.print(line, markup=False)
     try:
@@ -165,6 +172,13 @@ def data_show(data: DataConfig, seed: int = 0, out: Path | None = None) -> None:
         with writing("out", out):
             draw_label_map(counts, out)
         console.print(f"saved {out}", markup=False)
+
+
+def _print_counts(dataset: "Dataset", counts: "NDArray[np.integer]") -> None:
+    from json import dumps
+
+    names = list(dataset.label_names or map(str, range(dataset.num_labels)))
+    print(dumps({"dataset": dataset.name, "labels": names, "devices": counts.tolist()}, indent=2))
 
 
 def _described(dataset: "Dataset", parts: "list[NDArray[np.integer]]") -> list[str]:

@@ -24,7 +24,7 @@ class DeployLocal:
     config: Path | None = None
     """TOML file with any of the fields below; flags override it."""
     preset: tuple[str, ...] = ()
-    """Named settings: symmetric, literal, ideal, iid."""
+    """Named settings: symmetric, literal, ideal, iid, robust; nb-iot and others; phone, sensor."""
     out: Path | None = None
     """Folder for the runs and all files of Flower; by default one under runs/."""
     overwrite: bool = False
@@ -110,7 +110,7 @@ class DeployTestbed:
     config: Path | None = None
     """TOML file with any of the fields below; flags override it."""
     preset: tuple[str, ...] = ()
-    """Named settings: symmetric, literal, ideal, iid."""
+    """Named settings: symmetric, literal, ideal, iid, robust; nb-iot and others; phone, sensor."""
     uplink_kbit_s: float = 200.0
     """Rate of each device's uplink."""
     downlink_kbit_s: float = 4000.0

@@ -1,42 +1,80 @@
 """``mix2fld link``."""
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
 from mix2fld.config import Config
 
+if TYPE_CHECKING:
+    from mix2fld.runs.link_plan import LinkPlan
+
 
 @dataclass(frozen=True)
 class LinkCommand:
-    """Link budget of every protocol, in closed form: bits, slots, delivery probability, latency."""
+    """What fits a link: bits, chance of delivery, seconds and joules of every transfer.
+
+    Examples:
+      mix2fld link --preset nb-iot --protocols fl fd mix2fld
+      mix2fld link --preset lorawan-dr5 phone --devices 50 --out cell.png
+    """
 
     config: Path | None = None
     """TOML file with any of the fields below; flags override it."""
     preset: tuple[str, ...] = ()
-    """Named settings: symmetric, literal, ideal, iid."""
+    """Named settings: symmetric, literal, ideal, iid, robust; nb-iot and others; phone, sensor."""
+    out: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
+    """Also draw the cell, with each device's chance of delivery, to this PNG, SVG or PDF file."""
     json: bool = False
-    """Print JSON instead of a table."""
+    """Print JSON instead of tables."""
     settings: tyro.conf.OmitArgPrefixes[Config] = field(default_factory=Config)
 
     def run(self) -> None:
-        """Print the budget of every transfer."""
-        from json import dumps
-
+        """Print the budget of every transfer, and what a round comes to."""
         from mix2fld.cli.console import PipedConsole
         from mix2fld.protocol import PROTOCOLS
-        from mix2fld.report.tables import link_table
-        from mix2fld.runs.simulation import plan_link
+        from mix2fld.report.link_tables import link_table, rounds_table
+        from mix2fld.runs.link_plan import plan_all
 
-        console = PipedConsole()
         by_default = self.settings.protocols == Config().protocols
         names = tuple(PROTOCOLS) if by_default else self.settings.protocols
-        plans = plan_link(self.settings.replace(protocols=names))
+        config = self.settings.replace(protocols=names)
+        plan = plan_all(config)
+        if self.out is not None:
+            _draw(config, plan, self.out)
         if self.json:
-            print(dumps([plan.as_dict() for plan in plans], indent=2))
+            _print_json(plan)
             return
-        console.print(link_table(plans))
-        for plan in plans:
-            if plan.problem:
-                console.print(plan.problem, style="red", markup=False, soft_wrap=True)
+        console = PipedConsole()
+        console.print(link_table(plan.transfers))
+        console.print(rounds_table(plan.rounds, plan.transfers))
+        for transfer in plan.transfers:
+            if transfer.problem:
+                console.print(transfer.problem, style="red", markup=False, soft_wrap=True)
+
+
+def _draw(config: Config, plan: "LinkPlan", out: Path) -> None:
+    import numpy as np
+
+    from mix2fld.errors import InputError
+    from mix2fld.report.cell_map import draw_cell
+    from mix2fld.round.plan import lasting_state
+
+    if config.channel.link not in ("cell", "rayleigh"):
+        raise InputError(
+            f"out = {out}: devices have no places with link = {config.channel.link}; must be "
+            "rayleigh or cell"
+        )
+    state = lasting_state(config, plan.link)
+    alike = np.full(config.data.devices, config.channel.distance_m)
+    draw_cell(state.get("link", state).get("distance_m", alike), plan.transfers, out)
+
+
+def _print_json(plan: "LinkPlan") -> None:
+    from json import dumps
+
+    rounds = {each.protocol: asdict(each) for each in plan.rounds}
+    rows = [{**each.as_dict(), "round": rounds[each.protocol]} for each in plan.transfers]
+    print(dumps(rows, indent=2))

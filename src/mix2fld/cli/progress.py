@@ -7,12 +7,13 @@ from typing import Self
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from mix2fld.config import Config
 from mix2fld.protocol import get_protocol
 from mix2fld.round.info import RoundInfo
 from mix2fld.runs.loop import Watcher
+from mix2fld.runs.metrics import device_accuracies
 from mix2fld.runs.results import RunResult
 
 
@@ -83,10 +84,9 @@ class RichWatcher(Bars, Watcher):
             BarColumn(bar_width=None),
             MofNCompleteColumn(),
             TextColumn("{task.fields[news]:<42}"),
-            TimeRemainingColumn(elapsed_when_finished=True),
+            TimeElapsedColumn(),
             console=console,
             disable=not console.is_terminal,
-            speed_estimate_period=3600,
         )
         self._bars = {
             single.run_name: self._progress.add_task(
@@ -94,9 +94,7 @@ class RichWatcher(Bars, Watcher):
             )
             for single in config.single_runs()
         }
-        self._whole = self._progress.add_task(
-            "all runs", total=self._rounds_left, news="", visible=len(self._bars) > 1
-        )
+        self._whole = self._progress.add_task("all runs", total=self._rounds_left, news="")
 
     def begin(self, config: Config, rounds_done: int) -> None:
         """Start a run's bar."""
@@ -113,7 +111,7 @@ class RichWatcher(Bars, Watcher):
     def round_done(self, config: Config, info: RoundInfo) -> None:
         """Advance a run's bar."""
         news = (
-            f"accuracy {percent(info.accuracy['reference'])}, "
+            f"mean accuracy {percent(device_accuracies(info.accuracy).mean())}, "
             f"uploads {info.uploads['delivered']}/{info.uploads['attempted']}"
         )
         self._progress.update(self._bars[config.run_name], completed=info.round, news=news)

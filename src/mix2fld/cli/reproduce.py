@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 TABLES = ("table2", "table3")
 EVERYTHING = ("all", "claims")
+FRONTIER = "frontier"
 
 
 @dataclass(frozen=True)
@@ -24,8 +25,9 @@ class ReproduceCommand:
     """Reproduce the paper's figures, tables and claims.
 
     Experiments: fig2a, fig2b, fig2c, fig2d, fig3, table2, table3, privacy-accuracy, inverse-count,
-    why. claims (or all) runs every one of them and writes the ledger, REPORT.md. Finished runs are
-    kept: after an interrupt, the same command resumes.
+    why. claims (or all) runs every one of them and writes the ledger, REPORT.md. frontier compares
+    all protocols by accuracy and uplink bits (five hours) and writes FRONTIER.md; frontier-SETTING
+    runs one of its settings. Finished runs are kept: after an interrupt, the same command resumes.
     """
 
     names: Annotated[tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="NAME...")]
@@ -42,11 +44,12 @@ class ReproduceCommand:
 
     def run(self) -> None:
         """Run, record, draw and evaluate."""
+        from mix2fld.cli.frontier import run_frontier, write_frontier
         from mix2fld.reproduction.experiments import EXPERIMENTS, FULL, QUICK
         from mix2fld.reproduction.results_folder import ResultsFolder
 
         console = self.output.console()
-        known = (*EXPERIMENTS, *TABLES, *EVERYTHING)
+        known = (*EXPERIMENTS, *TABLES, *EVERYTHING, FRONTIER, *frontier_names())
         for name in self.names:
             if name not in known:
                 raise InputError(f"{name}: no such experiment; {did_you_mean(name, known)}")
@@ -59,18 +62,35 @@ class ReproduceCommand:
         folder = ResultsFolder(self.results or out / "results")
         tables = everything or any(name in TABLES for name in self.names)
         needs_privacy = tables or any(e.name == "privacy-accuracy" for e in chosen)
+        settings = _frontier_settings(self.names)
         if not self.from_records:
             _measure(console, folder, scale, needs_privacy, everything)
             _run_experiments(console, chosen, scale, out, folder)
+            run_frontier(console, settings, scale, out, folder)
         _show(console, folder, chosen, tables)
         if everything:
             folder.report.write_text(folder.ledger(), encoding="utf-8")
             console.print(f"ledger: {folder.report}", markup=False)
+        if settings:
+            write_frontier(folder)
+            console.print(f"frontier: {folder.frontier}", markup=False)
         made = {
             "records": [folder.records(experiment.name) for experiment in chosen],
             "report": folder.report if everything else None,
+            "frontier": folder.frontier if settings else None,
         }
         self.output.print_json(made)
+
+
+def frontier_names() -> dict[str, str]:
+    """The name of every setting of the frontier, with its key."""
+    from mix2fld.reproduction.frontier.settings import SETTINGS
+
+    return {f"{FRONTIER}-{key}": key for key in SETTINGS}
+
+
+def _frontier_settings(names: tuple[str, ...]) -> list[str]:
+    return [key for name, key in frontier_names().items() if FRONTIER in names or name in names]
 
 
 def _measure(

@@ -32,7 +32,7 @@ class RunCommand:
     config: Path | None = None
     """TOML file with any of the fields below; flags override it."""
     preset: tuple[str, ...] = ()
-    """Named settings: symmetric, literal, ideal, iid."""
+    """Named settings: symmetric, literal, ideal, iid, robust; nb-iot and others; phone, sensor."""
     out: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
     """Folder for the runs; by default one under runs/ named after the settings."""
     overwrite: bool = False

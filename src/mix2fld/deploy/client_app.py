@@ -16,6 +16,7 @@ from mix2fld.deploy.messages import FORMAT, Download, MessageError, Refused, Tak
 from mix2fld.deploy.settings import config_digest, read_settings
 from mix2fld.deploy.store import Store
 from mix2fld.errors import InputError
+from mix2fld.round.checks import DivergedError
 
 app = ClientApp()
 
@@ -37,7 +38,7 @@ def _answer(message: Message, work: Callable[[], Wire]) -> Message:
     try:
         answer = work()
     except (InputError, MessageError) as error:
-        answer = Refused(reason=str(error))
+        answer = Refused(reason=str(error), diverged=isinstance(error, DivergedError))
     except OSError as error:
         answer = Refused(reason=f"a file cannot be used: {error}")
     return Message(answer.pack(), reply_to=message)

@@ -65,7 +65,7 @@ def train(order: TrainOrder, config: Config, data: Path, store: Store) -> Traine
     )
     packet, after = prepare_upload(wire, state, local, own_samples, turn, config.seeding.lost_seeds)
     snapshots = learned.snapshots if order.watched else learned.snapshots[-1:]
-    used = [model_in_use(wire.training, state["weights"], weights) for _, weights in snapshots]
+    used = [model_in_use(wire.training, start.weights, weights) for _, weights in snapshots]
     accuracies = _accuracies(task, samples, used)
     store.save(order.round, after)
     return Trained(
@@ -108,7 +108,12 @@ def _begin_phase(
     replayed = wire.replayed_samples(state)
     extra = None if replayed is None else Samples(replayed.inputs, replayed.targets)
     seeds = None if extra is None else Extra(len(own.targets), extra.targets)
-    rows = Rows(np.arange(len(own.targets)), lambda: samples.train_labels, seeds)
+    rows = Rows(
+        np.arange(len(own.targets)),
+        lambda: samples.train_labels,
+        lambda: (samples.train_inputs, samples.train_labels),
+        seeds,
+    )
     return task.stepper.hold(own, extra), *begin_phase(wire, task, state, rows, turn)
 
 

@@ -23,6 +23,7 @@ from mix2fld.deploy.settings import config_digest
 from mix2fld.errors import InputError
 from mix2fld.learning.stepper import TestSet, snapshot_steps
 from mix2fld.link.payloads import Encoded, PayloadError
+from mix2fld.round.checks import global_refused
 from mix2fld.round.fleet_interface import Accuracies, Delivered, Order, Outcome
 from mix2fld.round.fleet_interface import Trained as TrainedFleet
 from mix2fld.round.scenario import Scenario
@@ -127,6 +128,7 @@ class FlowerFleet:
 
     def _collect(self, order: Order) -> dict[int, Answer]:
         answers: dict[int, Answer] = {}
+        diverged: set[int] = set()
         started = time.monotonic()
         orders = {device: self._order_for(device, order) for device in order.asked}
 
@@ -140,6 +142,8 @@ class FlowerFleet:
                     last = {"catch_up": True, "download": order.last_download()}
                     orders[device] = orders[device].model_copy(update=last)
                     return orders[device]
+                if isinstance(reply, Refused) and reply.diverged:
+                    diverged.add(device)
                 answers[device] = self._take(orders[device], reply, time.monotonic() - started)
             except MessageError as error:
                 self.refuse(device, order.round_number, str(error))
@@ -147,6 +151,8 @@ class FlowerFleet:
 
         asked = {device: (self._online[device], one) for device, one in orders.items()}
         self._nodes.ask(TRAIN, order.round_number, asked, hear)
+        if diverged == set(order.asked):
+            raise global_refused(order.round_number, len(diverged))
         return answers
 
     def _order_for(self, device: int, order: Order) -> TrainOrder:

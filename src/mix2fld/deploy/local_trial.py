@@ -14,6 +14,7 @@ from mix2fld.data import device_parts, measured_samples
 from mix2fld.data.files import FolderLock, writing
 from mix2fld.deploy.diary import last_words
 from mix2fld.deploy.federation import Federation
+from mix2fld.deploy.identity import claim, finished_run
 from mix2fld.deploy.settings import Settings
 from mix2fld.errors import InputError
 from mix2fld.round.info import RoundInfo
@@ -82,8 +83,12 @@ def run_locally(
     overwrite: bool = False,
 ) -> list[RunResult]:
     """Run every run of a config with real processes; finished ones stay as they are."""
-    config, results = with_absolute_paths(config), []
+    config, results = with_absolute_paths(config).replace(computing_time="measured"), []
     with _alone_in(out / "flower"):
+        for single in config.single_runs():
+            if overwrite:
+                _forget(out / single.run_name)
+            claim(out / single.run_name, single)
         for seed in config.seed:
             results += _run_seed(
                 config.replace(seed=seed), out, dataset, watcher, timeout_s, overwrite
@@ -96,13 +101,9 @@ def _run_seed(
 ) -> list[RunResult]:
     """The runs of one seed, with one federation."""
     folder, results = out / "flower" / f"s{config.seed[0]}", []
-    singles = config.replace(computing_time="measured").single_runs()
+    singles = config.single_runs()
     if overwrite:
         shutil.rmtree(folder, ignore_errors=True)
-        for single in singles:
-            _forget(out / single.run_name)
-    for single in singles:
-        RunFolder(out / single.run_name).check(single)
     files = write_device_files(folder, singles[0], dataset)
     with local_federation(folder, files, own_modules=":" in config.learning.model) as federation:
         for single in singles:
@@ -144,18 +145,20 @@ def with_absolute_paths(config: Config) -> Config:
 def follow_run(federation: Federation, settings: Settings, watcher: Watcher) -> RunResult:
     """Start a run, tell the watcher about its rounds, and return its result."""
     config, path = settings.config, settings.out / settings.config.run_name
+    identity = claim(path, config)
     told, spoken = len(_rounds(path)), len(last_words(RunFiles(path).diary))
     run = federation.run(settings.as_run_config())
     watcher.begin(config, told)
     asked = time.monotonic()
-    while (result := RunFolder(path).finished()) is None:
+    while (result := finished_run(path, config, identity)) is None:
         time.sleep(0.2)
         told = _tell(path, told, config, watcher)
         if words := last_words(RunFiles(path).diary)[spoken:]:
             raise InputError(words[-1])
         if time.monotonic() > asked + STATUS_SECONDS:
             asked = time.monotonic()
-            if federation.status(run).startswith("finished") and not _is_finished(path):
+            ended = federation.status(run).startswith("finished")
+            if ended and finished_run(path, config, identity) is None:
                 raise InputError(f"the run ended before its time; see {federation.logs}")
     _tell(path, told, config, watcher)
     watcher.end(result)
@@ -172,10 +175,6 @@ def _tell(path: Path, told: int, config: Config, watcher: Watcher) -> int:
 def _rounds(path: Path) -> list[RoundInfo]:
     """The rounds that are on disk; a last line that is still being written is left for later."""
     return [RoundInfo(**fields) for fields in read_records(RunFiles(path).rounds).rounds]
-
-
-def _is_finished(path: Path) -> bool:
-    return RunFolder(path).finished() is not None
 
 
 def _forget(path: Path) -> None:

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from mix2fld.types import SampleFormat
 
-FORMAT = 4
+FORMAT = 5
 MOST_SAMPLES = 1 << 31
 TRAIN, DOWNLOAD = "train", "query.download"
 
@@ -112,6 +112,8 @@ class Refused(Wire):
     """A device cannot do what it was asked."""
 
     reason: str
+    diverged: bool = False
+    """Whether it is the global model that it cannot train from."""
 
 
 AnyWire = TypeVar("AnyWire", bound=Wire)

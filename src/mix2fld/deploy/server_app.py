@@ -1,17 +1,15 @@
 """The Flower ServerApp: runs a run into its folder, or resumes the run that is in there."""
 
 import logging
-import secrets
-from pathlib import Path
 
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
 from mix2fld.config import Config
 from mix2fld.data import cache_folder, load_dataset, measured_samples
-from mix2fld.data.files import write_whole
 from mix2fld.deploy.diary import Say, diary, one_line
 from mix2fld.deploy.flower_fleet import FlowerFleet
+from mix2fld.deploy.identity import refuse_run_of_simulator, run_identity
 from mix2fld.deploy.nodes import Nodes
 from mix2fld.deploy.settings import Settings, read_settings
 from mix2fld.errors import InputError
@@ -24,6 +22,7 @@ from mix2fld.round.checks import check_countable
 from mix2fld.round.info import RoundInfo
 from mix2fld.round.one_round import start_run
 from mix2fld.round.scenario import Scenario
+from mix2fld.round.suspects import in_words
 from mix2fld.runs.folder import RunFolder, sample_record
 from mix2fld.runs.layout import RunFiles
 from mix2fld.runs.loop import Watcher, run_rounds
@@ -54,7 +53,7 @@ def serve(grid: Grid, settings: Settings) -> RunResult:
     task = make_task(config, dataset.samples, dataset.num_labels)
     scenario = Scenario(task, protocol, IdealLink())  # what the network delivers is observed
     path = settings.out / config.run_name
-    _refuse_run_of_simulator(path)
+    refuse_run_of_simulator(path)
     say = diary(RunFiles(path).diary)
     with RunFolder(path, say, sample_record(dataset.samples)) as folder:
         folder.prepare(config)
@@ -92,6 +91,8 @@ class Teller(Watcher):
     def round_done(self, config: Config, info: RoundInfo) -> None:
         """A round is over."""
         del config
+        for suspect in info.suspects:
+            self._say(f"round {info.round}: {in_words(suspect)}")
         self._say(
             f"round {info.round} is done: uploads {info.uploads['delivered']} of "
             f"{info.uploads['attempted']}, downloads {info.downloads['delivered']} of "
@@ -102,24 +103,6 @@ class Teller(Watcher):
     def end(self, result: RunResult) -> None:
         """A run is over."""
         self._say(f"{result.config.run_name}: finished")
-
-
-def run_identity(path: Path) -> str:
-    """What devices know this run by: drawn once, so that a new run never meets old states."""
-    file = RunFiles(path).identity
-    if not file.exists():
-        write_whole(file, secrets.token_hex(8).encode())
-    return file.read_text(encoding="ascii")
-
-
-def _refuse_run_of_simulator(path: Path) -> None:
-    """No device knows its rounds."""
-    files = RunFiles(path)
-    if files.rounds.exists() and not files.identity.exists():
-        raise InputError(
-            f"out = {path}: holds a run of the simulator, which devices cannot resume; "
-            "name another folder"
-        )
 
 
 def _without_trace(record: logging.LogRecord) -> bool:

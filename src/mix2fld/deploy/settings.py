@@ -11,11 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mix2fld.config import Config, field_names, setting
+from mix2fld.config import PRESETS, Config, field_names, setting
 from mix2fld.errors import InputError
 from mix2fld.runs.config_file import dump_config
 
 SEVERAL = ("mixing_ratio", "value_range", "ring_m", "distances_m")
+DEFAULTS = Config.of(**PRESETS["robust"])
+"""The settings of a deployment, unless they are given: devices are not trusted."""
 
 
 @dataclass(frozen=True)
@@ -51,12 +53,16 @@ def read_settings(run_config: Mapping[str, Any]) -> Settings:
     for name in ("protocols", "seed"):
         if name in fields:
             raise InputError(f"settings: {name} has a key of its own in the run config")
-    config = Config.of(
+    config = DEFAULTS.replace(
         **fields,
         protocols=run_config["protocol"],
         seed=run_config["seed"],
         computing_time="measured",
     )
+    if config.attack.attack != "none":
+        raise InputError(
+            f"attack = {config.attack.attack}: is for simulations; devices of a deployment are real"
+        )
     for name in ("timeout-s", "wait-s"):
         seconds = run_config[name]
         if not isinstance(seconds, (int, float)) or not math.isfinite(seconds) or seconds <= 0:
@@ -82,10 +88,10 @@ def _parsed(part: str) -> tuple[str, Any]:
 
 
 def _changes(config: Config) -> str:
-    """The fields in which a config differs from the defaults."""
+    """The fields in which a config differs from the defaults of a deployment."""
     changed = []
     for name in field_names():
-        mine, default = setting(config, name), setting(Config(), name)
+        mine, default = setting(config, name), setting(DEFAULTS, name)
         if mine != default and name not in {"protocols", "seed", "computing_time"}:
             value = ",".join(map(str, mine)) if name in SEVERAL else str(mine)
             changed.append(shlex.quote(f"{name}={value}"))

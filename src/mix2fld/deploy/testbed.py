@@ -30,9 +30,9 @@ from mix2fld.deploy.settings import Settings
 from mix2fld.errors import InputError
 from mix2fld.models.processor import usable_cores
 from mix2fld.round.info import RoundInfo
+from mix2fld.runs.link_plan import plan_link
 from mix2fld.runs.loop import Watcher
 from mix2fld.runs.results import RunResult
-from mix2fld.runs.simulation import plan_link
 from mix2fld.types import Dataset
 
 SERVER = "10.77.0.1"

@@ -12,12 +12,13 @@ from mix2fld.data import device_parts, label_counts, measured_samples
 from mix2fld.device.uplinks import Turn
 from mix2fld.errors import InputError
 from mix2fld.fleet.device_states import DeviceStates, StatesInMemory
+from mix2fld.fleet.false_labels import add_false_labels
 from mix2fld.fleet.replay_pool import ReplayPool
 from mix2fld.learning.losses import one_hot
 from mix2fld.learning.stepper import Draws, Start, TestSet, Watch, local_result, snapshot_steps
 from mix2fld.learning.training import model_in_use
 from mix2fld.models.processor import usable_cores
-from mix2fld.round.checks import check_countable, check_devices
+from mix2fld.round.checks import check_countable, check_devices, without_diverged
 from mix2fld.round.device_turn import (
     Own,
     OwnSamples,
@@ -29,9 +30,10 @@ from mix2fld.round.device_turn import (
     start_device,
 )
 from mix2fld.round.fleet_interface import Accuracies, Delivered, Order, Outcome, Trained
-from mix2fld.round.scenario import Scenario
+from mix2fld.round.scenario import Scenario, attackers_of
 from mix2fld.types import Dataset, Samples, State, Tensors
 
+Indices = NDArray[np.integer[Any]]
 CHECKED_TOGETHER = 100
 """Devices whose seeds are made in advance, to see whether they can be used together."""
 States = Any
@@ -58,8 +60,10 @@ class LocalFleet:
 
     def __init__(self, scenario: Scenario, dataset: Dataset) -> None:
         check_countable(scenario.config)
-        self._scenario, self._dataset = scenario, dataset
+        self._scenario = scenario
         self.parts = device_parts(dataset, scenario.config)
+        dataset, self._false_parts = add_false_labels(dataset, self.parts, scenario.config)
+        self._dataset = dataset
         stepper = scenario.task.stepper
         targets = one_hot(dataset.train_labels, dataset.num_labels)
         own = Samples(dataset.train_inputs, targets)
@@ -89,28 +93,33 @@ class LocalFleet:
         places = {device: place for place, device in enumerate(order.asked)}
         watched = order.reference in places
         steps = snapshot_steps(config.learning.local_steps, config.curve_points)
+        parts = {d: self._part(d, order.round_number) for d in order.asked}
         turns = {
             device: Turn(task.seed, order.round_number, device, order.rooms.get(device))
             for device in order.asked
         }
-        held, starts, draws = self._begin(before, turns)
+        held, starts, draws = self._begin(before, turns, parts)
         started = time.perf_counter()
         loss = self._scenario.protocol.local_loss
         watch = Watch(places.get(order.reference, 0), steps)
         learned = task.stepper.train(loss, held, starts, draws, watch)
         seconds = time.perf_counter() - started
         local = {d: local_result(learned.phases[place]) for d, place in places.items()}
-        check_devices(config, local, order.round_number)
+        if config.attack.attack == "none":
+            check_devices(config, local, order.round_number)
+        else:  # a device that diverges refuses, as it does in a deployment
+            local = without_diverged(local, order.round_number)
+            watched = watched and order.reference in local
 
         after, packets = {}, {}
         for device, result in local.items():
-            own = OwnSamples(len(self.parts[device]), partial(self.own, device))
+            own = OwnSamples(len(parts[device]), partial(self._samples_in, parts[device]))
             lost, turn = config.seeding.lost_seeds, turns[device]
             packets[device], after[device] = prepare_upload(
                 self._scenario.wire, before[device], result, own, turn, lost
             )
         training = self._scenario.training
-        begun = {device: state["weights"] for device, state in before.items()}
+        begun = {device: start.weights for device, start in zip(turns, starts, strict=True)}
         used = {
             d: model_in_use(training, begun[d], result.weights)
             for d, result in local.items()
@@ -126,22 +135,23 @@ class LocalFleet:
         return Underway(states, after), done
 
     def _begin(
-        self, states: Mapping[int, State], turns: Mapping[int, Turn]
+        self, states: Mapping[int, State], turns: Mapping[int, Turn], parts: Mapping[int, Indices]
     ) -> tuple[Any, list[Start], list[Draws]]:
         """What the stepper reads from, and the beginning of each local phase."""
         wire, task = self._scenario.wire, self._scenario.task
         held, extras = self._samples.hold(states)
         starts, draws = [], []
         for device, turn in turns.items():
-            own = partial(self._labels, device)
-            rows = Rows(self.parts[device], own, extras.get(device))
+            part = parts[device]
+            labels, read = partial(self._labels, part), partial(self._samples_in, part)
+            rows = Rows(part, labels, read, extras.get(device))
             start, chosen = begin_phase(wire, task, states[device], rows, turn)
             starts.append(start)
             draws.append(chosen)
         return held, starts, draws
 
-    def _labels(self, device: int) -> NDArray[np.int32]:
-        return self._dataset.train_labels[self.parts[device]]
+    def _labels(self, part: Indices) -> NDArray[np.int32]:
+        return self._dataset.train_labels[part]
 
     def deliver(self, states: Underway, outcome: Outcome) -> tuple[States, Delivered]:
         """Settle the uploads; who receives the download takes it over."""
@@ -166,20 +176,32 @@ class LocalFleet:
         return Accuracies(devices, on_the_way, list(found))
 
     def refuse(self, device: int, round_number: int, reason: str) -> None:
-        """No device of this process is dishonest: its payload has a fault."""
+        """Unless a device attacks, none of this process is dishonest: its payload has a fault."""
+        if device in attackers_of(self._scenario.config):
+            return
         raise InputError(f"round {round_number}: upload of device {device}: {reason}")
 
     def own(self, device: int) -> Own:
         """The samples that a device holds."""
-        part = self.parts[device]
+        return self._samples_in(self.parts[device])
+
+    def _samples_in(self, part: Indices) -> Own:
         return self._dataset.train_inputs[part], self._dataset.train_labels[part]
 
+    def _part(self, device: int, round_number: int) -> Indices:
+        """The rows that a device trains on; those of an attacker may be falsely labelled."""
+        begun = round_number >= self._scenario.config.attack.attack_from
+        false = self._false_parts.get(device) if begun else None
+        return self.parts[device] if false is None else false
+
     def check_seeds(self) -> None:
-        """Raise ``InputError`` if the seeds of all devices together would not do.
+        """Raise ``InputError`` if the seeds of all devices together, or their start, would not do.
 
         Of many devices, those with the fewest samples and the fewest labels make theirs.
         """
         wire, everyone = self._scenario.wire, range(len(self.parts))
+        if wire.first_model is not None:
+            wire.first_model(*self.own(0), self._scenario.task)
         if wire.seeding is None:
             return
         few = len(everyone) <= CHECKED_TOGETHER

@@ -66,6 +66,10 @@ class NativeStepper:
         weights: Tensors = phase.weights
         return weights
 
+    def logits(self, weights: Tensors, inputs: Inputs) -> NDArray[np.float32]:
+        """What the model answers for samples, [n, N_L]."""
+        return self._xla.logits(weights, inputs)
+
     def hold_tests(self, inputs: Inputs, labels: NDArray[np.int32]) -> Any:
         """The samples in this process's memory."""
         return np.ascontiguousarray(inputs), np.ascontiguousarray(labels)

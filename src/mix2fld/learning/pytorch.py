@@ -22,6 +22,7 @@ from mix2fld.learning.torch_steps import (
     Recipe,
     Work,
     count_correct,
+    logits,
     on_gpu,
     train,
 )
@@ -87,6 +88,10 @@ class TorchStepper:
         work = Work(loss, (samples,), draws, start, (len(draws),), watched=False)
         weights: Tensors = train(self._recipe.value, work).phase.weights
         return weights
+
+    def logits(self, weights: Tensors, inputs: Inputs) -> NDArray[np.float32]:
+        """What the module answers for samples, [n, N_L], in this process."""
+        return logits(self._recipe.value, inputs, weights)
 
     def hold_tests(self, inputs: Inputs, labels: NDArray[np.int32]) -> Held:
         """The samples in this process, and once they are used in each worker."""

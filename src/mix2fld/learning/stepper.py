@@ -69,6 +69,9 @@ class Stepper(Protocol):
     def train_one(self, loss: Loss, samples: Samples, start: Start, draws: Draws) -> Tensors:
         """The steps of one learner on samples of its own: the server's student."""
 
+    def logits(self, weights: Tensors, inputs: Inputs) -> NDArray[np.float32]:
+        """What a model answers for samples, [n, N_L]."""
+
     def hold_tests(self, inputs: Inputs, labels: NDArray[np.int32]) -> Any:
         """Test samples where ``count_correct`` can read them."""
 

@@ -74,6 +74,12 @@ def count_correct(recipe: Recipe, tests: Tests, weights: Tensors) -> int:
         return _learner(recipe).count_correct(tests, weights)
 
 
+def logits(recipe: Recipe, inputs: Inputs, weights: Tensors) -> NDArray[np.float32]:
+    """What the module answers for samples [n, N_L] with these weights, in this process."""
+    with _one_thread():
+        return _learner(recipe).logits(inputs, weights)
+
+
 @contextmanager
 def _one_thread() -> Iterator[None]:
     """Sums over several threads round in another order, which would depend on the machine."""
@@ -136,6 +142,15 @@ class TorchLearner:
             guess = self._network.logits(inputs[some]).argmax(dim=-1).cpu().numpy()
             correct += int((guess == labels[some]).sum())
         return correct
+
+    def logits(self, inputs: Inputs, weights: Tensors) -> NDArray[np.float32]:
+        """What the module answers for samples with these weights, [n, N_L]."""
+        self._network.load(weights)
+        batches = [
+            inputs[begin : begin + TEST_BATCH] for begin in range(0, len(inputs), TEST_BATCH)
+        ]
+        found = [self._network.logits(batch).cpu().numpy() for batch in batches]
+        return np.concatenate(found)
 
     def _steps(self, work: Work, inputs: Any, targets: Any, step: Step) -> Any:
         """One step for each batch of samples [K, B, ...]; returns the outputs F [K, B, N_L]."""

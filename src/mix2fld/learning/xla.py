@@ -18,7 +18,15 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from numpy.typing import NDArray
 
 from mix2fld.learning.losses import Loss
-from mix2fld.learning.sgd import Learner, Run, Steps, begin_steps, correct_predictions, sgd_steps
+from mix2fld.learning.sgd import (
+    Learner,
+    Run,
+    Steps,
+    begin_steps,
+    correct_predictions,
+    sgd_steps,
+    unit_pixels,
+)
 from mix2fld.learning.stepper import Draws, Learned, Start, Watch
 from mix2fld.models.processor import usable_cores
 from mix2fld.types import Inputs, Model, Samples, Tensors, Weights
@@ -71,6 +79,16 @@ class XlaStepper:
         factor = None if start.rate_factor == 1 else np.float32(start.rate_factor)
         run = (begun, start.teacher, draws, start.logit_offset, factor)
         return tensors_of(_train_one(self.learner, loss, samples, run))
+
+    def logits(self, weights: Tensors, inputs: Inputs) -> NDArray[np.float32]:
+        """What the model answers for samples, [n, N_L]: batch after batch, all of one size."""
+        tree, found = self._tree(weights), []
+        for begin in range(0, len(inputs), TEST_BATCH):
+            batch = inputs[begin : begin + TEST_BATCH]
+            nothing = np.zeros((TEST_BATCH - len(batch), *batch.shape[1:]), batch.dtype)
+            answers = _logits(self.learner.model, tree, np.concatenate([batch, nothing]))
+            found.append(np.asarray(answers)[: len(batch)])
+        return np.concatenate(found)
 
     def hold_tests(self, inputs: Inputs, labels: NDArray[np.int32]) -> Any:
         """The samples in batches, filled up with ones that no model can label correctly."""
@@ -145,6 +163,11 @@ def _mapped(function: Callable[..., Any], fixed: Any, shared: Any, own: Any) -> 
     return jax.shard_map(
         on_one_core, mesh=cores(), in_specs=(EVERYWHERE, SPLIT), out_specs=SPLIT, check_vma=False
     )(shared, own)
+
+
+@partial(jax.jit, static_argnums=0)
+def _logits(model: Model, weights: Weights, inputs: Any) -> Any:
+    return model.apply(weights, unit_pixels(inputs))
 
 
 @partial(jax.jit, static_argnums=(0, 1))

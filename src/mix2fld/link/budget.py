@@ -58,30 +58,29 @@ class Forecast:
     standard_error: NDArray[np.float64] | None = None
     """[D], of the probability; None is a closed form."""
 
-    def as_budget(
-        self, slots_needed: int | None = None, slot_success: float | None = None
-    ) -> Budget:
-        """The mean over devices that have something to send; all of them transmit at once."""
+    def as_budget(self, transmitting: int | None = None) -> Budget:
+        """The mean over devices that have something to send; by default all transmit at once."""
         sending = self.bits > 0
         if not sending.any():
             return immediate(self.direction, 0, len(self.bits), self.max_slots, 1.0)
+        devices = int(sending.sum()) if transmitting is None else transmitting
         chance = float(self.probability[sending].mean())
         slots = float(self.expected_slots[sending].mean())
         return Budget(
             direction=self.direction,
             bits=int(self.bits.max()),
-            devices=int(sending.sum()),
-            slots_needed=slots_needed,
+            devices=devices,
+            slots_needed=None,
             max_slots=self.max_slots,
             fits=chance > 0,
-            slot_success=slot_success,
+            slot_success=None,
             delivery_probability=chance,
             mean_slots_if_delivered=(
                 (slots - (1 - chance) * self.max_slots) / chance if chance > 0 else None
             ),
             expected_slots=slots,
             expected_round_slots=self.round_slots,
-            expected_delivered=float(self.probability[sending].sum()),
+            expected_delivered=devices * chance,
             draws=self.draws,
         )
 

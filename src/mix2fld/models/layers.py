@@ -26,15 +26,6 @@ def linear(kernel: Array, bias: Array, features: Array) -> Array:
     return kernel @ features + bias[:, None]
 
 
-def max_pool(images: Array) -> Array:
-    """2 x 2 max-pool: [C, H, W, B] -> [C, H/2, W/2, B]."""
-    channels, height, width, batch = images.shape
-    blocks = images.reshape(channels, height // 2, 2, width // 2, 2, batch)
-    upper = _first_max(blocks[:, :, 0, :, 0], blocks[:, :, 0, :, 1])
-    lower = _first_max(blocks[:, :, 1, :, 0], blocks[:, :, 1, :, 1])
-    return _first_max(upper, lower)
-
-
 def max_pool_signal(signals: Array, width: int) -> Array:
     """Max-pool along time: [C, T, B] -> [C, T // width, B]; what is left over is dropped."""
     channels, length, batch = signals.shape
@@ -105,7 +96,7 @@ def conv_relu_pool(kernel: Array, bias: Array, images: Array) -> Array:
     """3 x 3 convolution of the same size, ReLU, 2 x 2 max-pool: [C, H, W, B] -> [O, H/2, W/2, B].
 
     The four pixels of every pooling window are four rows of one matrix product over 4 x 4 windows:
-    more multiplications than ``max_pool(conv_relu(...))``, but faster up to a few channels.
+    more multiplications than a pooling of ``conv_relu``, but faster up to a few channels.
     """
     scores = _with_bias(_phase_matrix(kernel), bias) @ _with_ones(_windows(images))
     # A chain of maxima is fused with what follows it; jnp.max is not, which suits the other path.

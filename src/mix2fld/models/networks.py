@@ -11,7 +11,7 @@ from itertools import pairwise
 
 import jax
 import jax.numpy as jnp
-from jax import Array
+from jax import Array, lax
 
 from mix2fld.errors import InputError
 from mix2fld.models.layers import (
@@ -19,7 +19,6 @@ from mix2fld.models.layers import (
     conv_relu_pool,
     conv_relu_signal,
     linear,
-    max_pool,
     max_pool_signal,
 )
 from mix2fld.models.native import small_cnn
@@ -72,10 +71,10 @@ def cifar_cnn(sample_shape: SampleShape, num_labels: int) -> Model:
         }
 
     def apply(weights: Weights, images: Array) -> Array:
-        maps = conv_relu_pool(**weights["conv1"], images=_batch_last(images))
-        maps = max_pool(conv_relu(**weights["conv2"], images=maps))
-        maps = conv_relu(**weights["conv3"], images=maps)
-        return _logits(weights["linear"], maps)
+        maps = _max_pool(_conv_relu(weights["conv1"], images))
+        maps = _max_pool(_conv_relu(weights["conv2"], maps))
+        maps = _conv_relu(weights["conv3"], maps)
+        return _logits(weights["linear"], maps.transpose(3, 1, 2, 0))
 
     return Model("cifar-cnn", init, apply)
 
@@ -139,6 +138,24 @@ def mlp(sample_shape: SampleShape, num_labels: int, hidden: Sequence[int] = (128
 def _logits(weights: Weights, maps: Array) -> Array:
     """Kernel [N_L, F] and bias [N_L], maps [..., B] of F values a sample -> [B, N_L]."""
     return linear(**weights, features=maps.reshape(-1, maps.shape[-1])).T
+
+
+def _conv_relu(weights: Weights, images: Array) -> Array:
+    """3 x 3 convolution of the same size, then ReLU: [B, H, W, C] -> [B, H, W, O].
+
+    As anybody writes it: training gives it its fast form (``models.fast``).
+    """
+    axes = ("NHWC", "HWIO", "NHWC")
+    maps = lax.conv_general_dilated(
+        images, weights["kernel"], (1, 1), "SAME", dimension_numbers=axes
+    )
+    return jax.nn.relu(maps + weights["bias"])
+
+
+def _max_pool(images: Array) -> Array:
+    """2 x 2 max-pool: [B, H, W, C] -> [B, H/2, W/2, C]."""
+    window = (1, 2, 2, 1)
+    return lax.reduce_window(images, -jnp.inf, lax.max, window, window, "VALID")
 
 
 def _batch_last(inputs: Array) -> Array:

@@ -13,6 +13,8 @@ from mix2fld.runs.layout import RunFiles
 from mix2fld.runs.reader import find_run_folders, read_runs
 
 LOOPBACK = "127.0.0.1"
+IDLE_SECONDS = 30.0
+"""After which a connection that sends nothing is closed; a browser opens another."""
 
 
 class Feed:
@@ -52,6 +54,7 @@ class Handler(BaseHTTPRequestHandler):
 
     server: "PageServer"
     protocol_version = "HTTP/1.1"
+    timeout = IDLE_SECONDS
 
     def do_GET(self) -> None:
         """Serve the page or its data, to a browser on this machine only."""

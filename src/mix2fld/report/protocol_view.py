@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from mix2fld.config import Config
 from mix2fld.learning.task import Sizes, dimensions
-from mix2fld.protocol import PROTOCOLS, Protocol, Seeding
+from mix2fld.protocol import PROTOCOLS, Protocol, Seeding, Summary
 from mix2fld.round.wire import Wire
 from mix2fld.types import Dataset, Inputs, Seeds
 
@@ -19,14 +19,14 @@ from mix2fld.types import Dataset, Inputs, Seeds
 def seeding_of(protocol: str) -> Seeding | None:
     """What becomes of seed samples; None for a protocol without, or one that is not known."""
     row = _row(protocol)
-    return None if row is None else row.seeds
+    return None if row is None or isinstance(row.seeds, Summary) else row.seeds
 
 
 def make_seeds(sizes: Sizes, device: int, inputs: Inputs, labels: NDArray[np.int32]) -> Seeds:
     """The seed samples that a device of a run makes from its data."""
     row = PROTOCOLS[sizes.config.protocols[0]]
     made = Wire(row, sizes).make_seeds(device, inputs, labels)
-    assert made is not None
+    assert isinstance(made, Seeds)
     return made
 
 

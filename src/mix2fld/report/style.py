@@ -9,6 +9,8 @@ from typing import Any
 
 STYLES: dict[str, dict[str, Any]] = {
     "isolated": {"color": "#7f7f7f", "linestyle": (0, (1, 1))},
+    "own-statistics": {"color": "#7f7f7f", "linestyle": "--"},
+    "statistics": {"color": "#882255", "linestyle": "-"},
     "fl": {"color": "#0072b2", "linestyle": "-"},
     "fl8": {"color": "#56b4e9", "linestyle": "--"},
     "fl4": {"color": "#56b4e9", "linestyle": ":"},

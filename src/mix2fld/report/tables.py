@@ -1,4 +1,4 @@
-"""Finished runs and link budgets as tables for the terminal."""
+"""Finished runs as tables for the terminal."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,7 +8,6 @@ from rich.table import Table
 from mix2fld.report.over_seeds import over_seeds, spread_words
 from mix2fld.report.protocol_view import title_of
 from mix2fld.report.units import in_percent
-from mix2fld.round.plan import PlannedTransfer
 from mix2fld.runs.results import RunResult
 
 PLAIN: dict[str, Any] = {"box": None, "padding": (0, 1, 0, 0), "header_style": "underline"}
@@ -20,8 +19,9 @@ def results_table(results: Sequence[RunResult]) -> Table:
         name: over_seeds([r.summary for r in results if r.config.protocols[0] == name])
         for name in dict.fromkeys(result.config.protocols[0] for result in results)
     }
+    rounds = results[0].summary["rounds"]
     table = Table(
-        title=f"After {results[0].summary['rounds']} rounds",
+        title=f"After {rounds} round{'s' if rounds > 1 else ''}",
         caption=f"accuracy in %, ± {spread_words(list(rows.values()))}; "
         "J per round: of one device; conv.: round of convergence",
         **PLAIN,
@@ -44,41 +44,6 @@ def results_table(results: Sequence[RunResult]) -> Table:
     for name, row in rows.items():
         style = "bold" if row["accuracy"] == best else ""
         table.add_row(title_of(name), *_result_cells(row), style=style)
-    return table
-
-
-def link_table(plans: Sequence[PlannedTransfer]) -> Table:
-    """One row for each transfer of each protocol."""
-    table = Table(
-        title="Link budget",
-        caption="mean slots of a delivered transfer; per round: until the slowest device is done",
-        **PLAIN,
-    )
-    table.add_column("protocol", no_wrap=True)
-    table.add_column("transfer", no_wrap=True)
-    for heading in (
-        "bits",
-        "slots\nneeded",
-        "slots\nallowed",
-        "delivery\nprobability",
-        "mean\nslots",
-        "slots per\nround",
-    ):
-        table.add_column(heading, justify="right", no_wrap=True)
-    for plan in plans:
-        of = plan.budget
-        latency = of.mean_slots_if_delivered
-        table.add_row(
-            title_of(plan.protocol),
-            plan.transfer,
-            f"{of.bits:,}",
-            "?" if of.slots_needed is None else f"{of.slots_needed:,}",
-            f"{of.max_slots:,}",
-            f"{of.delivery_probability:.4f}" if of.fits else "never",
-            "-" if latency is None else f"{latency:.1f}",
-            f"{of.expected_round_slots:.1f}",
-            style="" if of.fits else "red",
-        )
     return table
 
 

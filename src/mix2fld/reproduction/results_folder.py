@@ -4,9 +4,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 from mix2fld.errors import InputError
-from mix2fld.reproduction.cell_records import load_records
+from mix2fld.reproduction.cell_records import CellRecord, load_records
 from mix2fld.reproduction.evidence import Evidence
 from mix2fld.reproduction.experiments import EXPERIMENTS, PANELS
+from mix2fld.reproduction.frontier.figures import draw_frontier
+from mix2fld.reproduction.frontier.page import write_page
+from mix2fld.reproduction.frontier.points import points_of
+from mix2fld.reproduction.frontier.search import Choices, choose, search_name
+from mix2fld.reproduction.frontier.settings import SETTINGS
 from mix2fld.reproduction.ledger import write_ledger
 from mix2fld.reproduction.ledger_figures import (
     Cells,
@@ -27,6 +32,8 @@ class ResultsFolder:
         self.host = path / "records" / "host.json"
         self.privacy = path / "records" / "privacy.json"
         self.report = path / "REPORT.md"
+        self.frontier = path / "FRONTIER.md"
+        self.measured = path / "records" / "frontier-measured.json"
 
     def records(self, name: str) -> Path:
         """The records of an experiment."""
@@ -73,3 +80,28 @@ class ResultsFolder:
         evidence = self.evidence()
         seeds = min(len(cell.runs) for cell in evidence.cells.values())
         return write_ledger(evidence, seeds)
+
+    def frontier_records(self) -> dict[str, dict[str, CellRecord]]:
+        """The cells of every setting of the frontier that has records."""
+        paths = {key: self.records(f"frontier-{key}") for key in SETTINGS}
+        return {key: load_records(path) for key, path in paths.items() if path.exists()}
+
+    def frontier_choices(self) -> dict[str, Choices]:
+        """What the contenders chose, wherever they searched."""
+        places = dict.fromkeys(setting.tuned_at for setting in SETTINGS.values())
+        paths = {key: self.records(search_name(key)) for key in places}
+        return {key: choose(load_records(path)) for key, path in paths.items() if path.exists()}
+
+    def write_frontier(self) -> None:
+        """Write the page of the frontier and its figures, from the records that exist."""
+        records = self.frontier_records()
+        if not records:
+            raise InputError(
+                f"results = {self.path}: no records of the frontier; make them with: "
+                "mix2fld reproduce frontier"
+            )
+        for key, cells in records.items():
+            path = self.figure(f"frontier-{key}")
+            draw_frontier(SETTINGS[key].title, points_of(cells), path)
+        page = write_page(records, self.frontier_choices())
+        self.frontier.write_text(page, encoding="utf-8")

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from mix2fld.config import Config, mixing_condition
 from mix2fld.errors import InputError
 from mix2fld.link.payloads import PayloadError
-from mix2fld.types import Local, SampleFormat, Tensors, Update, Upload
+from mix2fld.types import Local, SampleFormat, Seeds, Statistics, Tensors, Update, Upload
 
 LARGEST_WEIGHT = 1e6
 """No model that learns has such weights; one that diverges passes them on its way to infinity."""
@@ -21,6 +21,33 @@ VALUE_TOLERANCE = 1e-5
 """Of mixing in float32, as a part of the range."""
 WORTH_A_WORD = 10.0
 """Condition number from which unmixing is named as a likely cause."""
+
+
+class DivergedError(InputError):
+    """The weights of a device grew without bound in its local phase."""
+
+
+class GlobalRefusedError(InputError):
+    """No device that was asked can train from the global model."""
+
+
+def global_refused(round_number: int, devices: int) -> GlobalRefusedError:
+    """What to say when every device that was asked diverged."""
+    return GlobalRefusedError(
+        f"round {round_number}: all {devices} devices that were asked diverge from the global model"
+    )
+
+
+def without_diverged(local: Mapping[int, Local], round_number: int) -> dict[int, Local]:
+    """What the devices learned that did not diverge; raises if there is none."""
+    sound = {
+        device: result
+        for device, result in local.items()
+        if _largest((*result.weights, result.outputs)) <= LARGEST_WEIGHT
+    }
+    if local and not sound:
+        raise global_refused(round_number, len(local))
+    return sound
 
 
 def check_devices(config: Config, local: Mapping[int, Local], round_number: int) -> None:
@@ -35,7 +62,7 @@ def check_devices(config: Config, local: Mapping[int, Local], round_number: int)
             )
         if config.learning.distillation_loss == "printed":
             causes.append("distillation_loss = printed has no lower bound: use cross-entropy")
-        raise InputError(
+        raise DivergedError(
             f"learning_rate = {config.learning.learning_rate:g}: the weights of device "
             f"{device} diverged in round {round_number}; {' or '.join(causes)}"
         )
@@ -88,7 +115,13 @@ def check_upload(upload: Upload, samples: SampleFormat) -> None:
     tensors = value if isinstance(value, tuple) else ()
     if _exceeds(tensors):
         raise PayloadError(f"weights: {_largest(tensors):g}; must be at most {LARGEST_WEIGHT:g}")
-    if upload.seeds is not None and upload.seeds.inputs.dtype == np.float32:
+    if isinstance(upload.seeds, Statistics):
+        means = [part / max(upload.samples, 1) for part in upload.seeds]
+        if _exceeds(means):
+            raise PayloadError(
+                f"statistics: {_largest(means):g} a sample; must be at most {LARGEST_WEIGHT:g}"
+            )
+    if isinstance(upload.seeds, Seeds) and upload.seeds.inputs.dtype == np.float32:
         low, high = samples.low, samples.high
         reach = VALUE_TOLERANCE * (high - low)
         outside = (upload.seeds.inputs < low - reach) | (upload.seeds.inputs > high + reach)

@@ -19,10 +19,11 @@ from mix2fld.learning.training import label_prior, logit_offset, rate_in_round
 from mix2fld.link.payloads import Encoded
 from mix2fld.round.wire import Packet, Wire
 from mix2fld.streams import integer, stream
-from mix2fld.types import Inputs, Local, State
+from mix2fld.types import Inputs, Local, State, Tensors
 
-PENDING, SEEDS_DUE = "pending", "seeds_due"
+PENDING, SEEDS_DUE, UNTRAINED = "pending", "seeds_due", "untrained"
 DUE, SENT = np.array(True), np.array(False)
+"""Shared by all devices."""
 Own = tuple[Inputs, NDArray[np.int32]]
 """Samples and labels that a device holds."""
 
@@ -38,11 +39,13 @@ def start_device(wire: Wire, task: Task, device: int) -> State:
     """A device before its first round."""
     weights = task.initial_weights(device)
     seeds = {} if wire.seeding is None else {SEEDS_DUE: DUE}
+    first = {} if wire.first_model is None else {UNTRAINED: DUE}
     return {
         "weights": weights,
         **wire.downlink.start(task.dims),
         **wire.uplink.start(weights),
         **seeds,
+        **first,
     }
 
 
@@ -51,6 +54,7 @@ class Rows(NamedTuple):
 
     own: NDArray[np.integer[Any]]  # [n]
     labels: Callable[[], NDArray[np.int32]]  # [n], of its own samples
+    read: Callable[[], Own]
     extra: Extra | None = None
     """Those that it replays."""
 
@@ -65,13 +69,21 @@ def begin_phase(
         draws = with_replay(rng, draws, rows.extra, wire.training.replay)
     rate = rate_in_round(wire.training, turn.round_number, task.config.rounds)
     start = Start(
-        weights=state["weights"],
+        weights=_first_weights(wire, task, state, rows),
         teacher=_teacher(state, task.dims.num_labels),
         logit_offset=_logit_offset(wire, task, rows),
         rate_factor=rate / task.config.learning.learning_rate,
         randomness=integer(turn.seed, "model", turn.round_number, turn.device),
     )
     return start, np.asarray(draws, np.int32)
+
+
+def _first_weights(wire: Wire, task: Task, state: State, rows: Rows) -> Tensors:
+    """The device's weights; what it can make of its own samples if it has only untrained ones."""
+    weights: Tensors = state["weights"]
+    if wire.first_model is None or not state[UNTRAINED]:
+        return weights
+    return wire.first_model(*rows.read(), task)
 
 
 def local_draws(task: Task, round_number: int, device: int, samples: int) -> Draws:
@@ -103,14 +115,14 @@ def prepare_upload(
     """What the device sends, if anything in this round, and the device after its local phase."""
     if not wire.uploads_in(turn.round_number):
         silent = Packet(Encoded(b"", 0), None, own.samples)
-        return silent, {**state, "weights": local.weights}
+        return silent, _with_weights(state, local.weights)
     knowledge = wire.encode_knowledge(state, local, turn)
 
     def read() -> Any:
         return wire.decode_knowledge(knowledge.data, turn)
 
     pending = wire.uplink.delivered(state, local, read)
-    after: State = {**state, "weights": local.weights}
+    after = _with_weights(state, local.weights)
     seeds = None
     if state.get(SEEDS_DUE):
         made = wire.make_seeds(turn.device, *own.read())
@@ -121,6 +133,12 @@ def prepare_upload(
     if pending:
         after[PENDING] = pending
     return Packet(knowledge, seeds, own.samples), after
+
+
+def _with_weights(state: State, weights: Tensors) -> State:
+    """The device with other weights, which are not untrained."""
+    done = {UNTRAINED: SENT} if UNTRAINED in state else {}
+    return {**state, "weights": weights, **done}
 
 
 def settle(state: State, delivered: bool) -> State:
@@ -136,4 +154,5 @@ def receive(wire: Wire, state: State, received: State) -> State:
         received = {**received, REPLAY: merge_stocks(state[REPLAY], received[REPLAY])}
     if "weights" in received:
         replaced = wire.uplink.replaced(state, received["weights"])
+        state = _with_weights(state, received["weights"])
     return {**state, **received, **replaced}

@@ -1,8 +1,8 @@
 """What is observed in a round: a line of ``rounds.jsonl``."""
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -59,6 +59,7 @@ class Observed(NamedTuple):
     quorum: Quorum
     after: RunState
     change: float | None
+    suspects: Sequence[dict[str, Any]] = ()
 
 
 @dataclass(frozen=True)
@@ -91,6 +92,10 @@ class RoundInfo:
     """Uploads needed and arrived, how often they were repeated, and whether it was met."""
     joules: dict[str, Any]
     """transmit, receive, computing and idle: of all devices; devices: those that are measured."""
+    suspects: list[dict[str, Any]] = field(default_factory=list)
+    """Devices whose upload lies far from the rest, and how far."""
+    left_out: list[int] = field(default_factory=list)
+    """Devices whose seeds were judged and are not used."""
 
 
 class Measured(NamedTuple):
@@ -103,7 +108,7 @@ class Measured(NamedTuple):
 
 def record(seen: Observed, measured: Measured, scenario: Scenario) -> RoundInfo:
     """Write down what happened in a round."""
-    before, computing, slowest, up, down, quorum, after, change = seen
+    before, computing, slowest, up, down, quorum, after, change, suspects = seen
     reference, evaluated = scenario.reference, list(scenario.evaluated)
     accuracies = after.roster.accuracies
     curve = []
@@ -128,7 +133,7 @@ def record(seen: Observed, measured: Measured, scenario: Scenario) -> RoundInfo:
         accuracy={
             "devices": [_known(accuracy) for accuracy in accuracies[evaluated].tolist()],
             "measured": evaluated,
-            "reference": _known(float(accuracies[reference])),
+            "reference": measured.on_the_way[-1][1],
             "global": measured.of_server,
         },
         curve=curve,
@@ -154,6 +159,8 @@ def record(seen: Observed, measured: Measured, scenario: Scenario) -> RoundInfo:
         },
         quorum={**quorum._asdict(), "met": quorum.met},
         joules=_joules(seen, scenario),
+        suspects=list(suspects),
+        left_out=[] if seed_set is None else list(seed_set.left_out),
     )
 
 

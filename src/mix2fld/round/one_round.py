@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mix2fld.learning.stepper import snapshot_steps
+from mix2fld.round.attackers import replace_uploads
 from mix2fld.round.clock import Clock, Slowest, computing_seconds, transfer_seconds
 from mix2fld.round.fleet_interface import Fleet, Order, Outcome, Trained
 from mix2fld.round.info import Measured, Observed, RoundInfo, Transfer, record
@@ -19,10 +20,11 @@ from mix2fld.round.rooms import upload_rooms
 from mix2fld.round.scenario import Scenario
 from mix2fld.round.server_turn import sends_download, server_turn
 from mix2fld.round.state import Roster, RunState
+from mix2fld.round.suspects import find_suspects
 from mix2fld.round.uploads import collect_uploads, only, transmit
 from mix2fld.server.convergence import relative_change
 from mix2fld.streams import stream
-from mix2fld.types import ServerState, State, Tensors
+from mix2fld.types import ServerState, State
 
 
 def start_run(scenario: Scenario, fleet: Fleet) -> RunState:
@@ -43,9 +45,11 @@ def run_round(scenario: Scenario, fleet: Fleet, state: RunState) -> tuple[RunSta
     available, link = _reachable(scenario, fleet, state)
     order = _order(scenario, state, available, link)
     devices, trained = fleet.train(state.devices, order)
+    trained = replace_uploads(scenario, state.server, order.round_number, trained)
 
     inbox, up, quorum, link = collect_uploads(scenario, fleet, state.server, order, trained, link)
-    server, server_seconds = server_turn(scenario, state.server, inbox, order.round_number)
+    turn = server_turn(scenario, state.server, inbox, order.round_number)
+    server = turn.state
     audience = _audience(scenario, order, available)
     down, download, link = _carry_download(scenario, (state.server, server), audience, order, link)
     uploaded, receivers = frozenset(inbox), frozenset(np.flatnonzero(down.arrived).tolist())
@@ -63,12 +67,13 @@ def run_round(scenario: Scenario, fleet: Fleet, state: RunState) -> tuple[RunSta
         + transfer_seconds(scenario.link, down.delivery)
         + trained.network_seconds
         + delivered.network_seconds,
-        computing=server_seconds,
+        computing=turn.seconds,
     )
     roster = _update(state.roster, order, available, outcome, known)
     after = RunState(order.round_number, devices, server, clock, roster, link)
     change = relative_change(state.server, server)
-    seen = Observed(state, computing, slowest, up, down, quorum, after, change)
+    suspects = find_suspects(inbox, turn.judged)
+    seen = Observed(state, computing, slowest, up, down, quorum, after, change, suspects)
     return after, record(seen, measured, scenario)
 
 
@@ -153,22 +158,18 @@ def _measure(
 ) -> tuple[NDArray[np.float64], Measured]:
     """The accuracies known of devices [D], and what the record shows beside them."""
     task, reference, known = scenario.task, scenario.reference, state.roster.accuracies.copy()
-    initial: dict[int, Tensors] = {}
-    if state.round_number == 0:
-        untrained = [d for d in scenario.evaluated if d not in trained.packets]
-        initial = {device: task.initial_weights(device) for device in {*untrained, reference}}
+    untrained = [task.initial_weights(reference)] if np.isnan(known[reference]) else []
     of_server = [] if server.weights is None else [server.weights]
-    found = fleet.measure(trained.observed, [*initial.values(), *of_server])
-    for device, accuracy in zip(initial, found.models, strict=False):
-        known[device] = accuracy
-    at_first = known[reference] if initial else None
+    found = fleet.measure(trained.observed, [*untrained, *of_server])
     for device in found.devices.keys() & set(scenario.evaluated):
         known[device] = found.devices[device]
     learning = scenario.config.learning
     points = snapshot_steps(learning.local_steps, scenario.config.curve_points)
-    on_the_way = found.on_the_way or [(step, float(known[reference])) for step in points]
+    at_least = found.models[0] if np.isnan(known[reference]) else float(known[reference])
+    on_the_way = found.on_the_way or [(step, at_least) for step in points]
+    at_first = found.models[0] if state.round_number == 0 else None
     last = found.models[-1] if of_server else None
-    return known, Measured(on_the_way, None if at_first is None else float(at_first), last)
+    return known, Measured(on_the_way, at_first, last)
 
 
 def _update(

@@ -62,8 +62,25 @@ def reference_device(config: Config) -> int:
     return int(stream(config.seed[0], "reference").integers(config.data.devices))
 
 
+def attackers_of(config: Config) -> frozenset[int]:
+    """The devices that attack, drawn once; the reference device stays honest."""
+    if config.attack.attack == "none":
+        return frozenset()
+    order = stream(config.seed[0], "attackers").permutation(config.data.devices)
+    others = order[order != reference_device(config)]
+    return frozenset(others[: config.attack.attackers].tolist())
+
+
 def evaluated_devices(config: Config) -> tuple[int, ...]:
-    """The devices of a run whose accuracy is measured: drawn once, the reference among them."""
+    """The devices of a run whose accuracy is measured: drawn once, the reference among them.
+
+    What attackers reach is of no interest.
+    """
+    drawn, attackers = _drawn_devices(config), attackers_of(config)
+    return tuple(device for device in drawn if device not in attackers) if attackers else drawn
+
+
+def _drawn_devices(config: Config) -> tuple[int, ...]:
     devices, count = config.data.devices, config.devices_evaluated
     if count == devices:
         return tuple(range(devices))

@@ -3,41 +3,66 @@
 import time
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import NamedTuple
 
 from mix2fld.config import Config
+from mix2fld.protocol import Summary
 from mix2fld.round.checks import check_server
 from mix2fld.round.clock import computing_seconds
 from mix2fld.round.scenario import Scenario
-from mix2fld.types import ServerState, Upload
+from mix2fld.server.seed_judge import NOTHING_JUDGED, Judgement, judge_seeds
+from mix2fld.types import SeedSet, ServerState, Upload
+
+
+class ServerTurn(NamedTuple):
+    """What the server did in a round."""
+
+    state: ServerState
+    seconds: float
+    """As stated or as measured."""
+    judged: Judgement
+    """Of the seeds, if new ones arrived."""
 
 
 def server_turn(
     scenario: Scenario, before: ServerState, inbox: Mapping[int, Upload], round_number: int
-) -> tuple[ServerState, float]:
-    """The global update, and the seconds that it took, as stated or as measured."""
+) -> ServerTurn:
+    """The global update."""
     config, seeding = scenario.config, scenario.protocol.seeds
     started = time.perf_counter()
-    after = global_update(scenario, before, inbox, round_number)
+    after, judged = global_update(scenario, before, inbox, round_number)
     measured = time.perf_counter() - started
     unmixes = seeding is not None and seeding.unmixed
     check_server(config, after.weights, unmixes, round_number)
     converted = after.seed_set is not None and after.outputs is not None
     converted &= after.updates > before.updates
-    steps = config.learning.server_steps if converted else 0
-    return after, computing_seconds(config.clock, config.clock.server_step_us, steps, measured)
+    steps = judged.steps + (config.learning.server_steps if converted else 0)
+    seconds = computing_seconds(config.clock, config.clock.server_step_us, steps, measured)
+    return ServerTurn(after, seconds, judged)
 
 
 def global_update(
     scenario: Scenario, state: ServerState, inbox: Mapping[int, Upload], round_number: int
-) -> ServerState:
-    """Take in new seeds, then the protocol's own step."""
+) -> tuple[ServerState, Judgement]:
+    """Take in new seeds, then the protocol's own step; seeds are judged when new ones arrive."""
     new = {d: upload.seeds for d, upload in inbox.items() if upload.seeds is not None}
+    judged = NOTHING_JUDGED
     if new:
         state = replace(state, seeds={**state.seeds, **new}, seed_set=None)
-    if scenario.protocol.seeds is not None and state.seed_set is None:
-        state = replace(state, seed_set=scenario.wire.prepare_seeds(state.seeds))
+    seeding = scenario.protocol.seeds
+    if seeding is not None and not isinstance(seeding, Summary) and state.seed_set is None:
+        found = judge_seeds(state.seeds, scenario.task)
+        judged = found if new else NOTHING_JUDGED  # else it was judged before, in another process
+        state = replace(state, seed_set=_prepared(scenario, state, found.left_out))
     step = scenario.protocol.server_step
-    return step(state, inbox, state.seed_set, scenario.task, round_number)
+    return step(state, inbox, state.seed_set, scenario.task, round_number), judged
+
+
+def _prepared(scenario: Scenario, state: ServerState, left_out: tuple[int, ...]) -> SeedSet | None:
+    """The samples to train on, from the seeds of all devices but these."""
+    used = {device: seeds for device, seeds in state.seeds.items() if device not in left_out}
+    prepared = scenario.wire.prepare_seeds(used)
+    return None if prepared is None else replace(prepared, left_out=left_out)
 
 
 def sends_download(config: Config, before: ServerState, after: ServerState) -> bool:

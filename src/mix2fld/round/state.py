@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mix2fld.round.clock import Clock
-from mix2fld.types import Seeds, ServerState, State
+from mix2fld.types import Once, Seeds, ServerState, State, Statistics
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +60,7 @@ class RunState:
     def from_tree(cls, tree: State) -> "RunState":
         """The state that ``tree`` took apart."""
         server = tree["server"]
-        seeds = {int(device): Seeds(**parts) for device, parts in server["seeds"].items()}
+        seeds = {int(device): _uploaded_once(parts) for device, parts in server["seeds"].items()}
         return cls(
             round_number=int(tree["round"]),
             devices=tree["devices"],
@@ -69,3 +69,7 @@ class RunState:
             roster=Roster(**tree["roster"]),
             link=tree["link"],
         )
+
+
+def _uploaded_once(parts: State) -> Once:
+    return Statistics(**parts) if "scatter" in parts else Seeds(**parts)

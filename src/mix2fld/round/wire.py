@@ -15,11 +15,11 @@ from mix2fld.errors import InputError
 from mix2fld.learning.replay import REPLAY, seeds_in
 from mix2fld.learning.task import Sizes
 from mix2fld.learning.training import resolve
-from mix2fld.link.payloads import Encoded, PayloadError, SeedSamples, Size
-from mix2fld.protocol import Protocol
+from mix2fld.link.payloads import Encoded, Payload, PayloadError, SeedSamples, Size
+from mix2fld.protocol import Protocol, Summary
 from mix2fld.server.downlinks import Downlink
 from mix2fld.server.replay import Replayed
-from mix2fld.types import Inputs, Local, SampleFormat, Seeds, SeedSet, ServerState, State, Upload
+from mix2fld.types import Inputs, Local, Once, SampleFormat, SeedSet, ServerState, State, Upload
 
 
 class Packet(NamedTuple):
@@ -41,12 +41,12 @@ class Wire:
     def __init__(self, protocol: Protocol, sizes: Sizes) -> None:
         self.uplink = protocol.uplink.configured(sizes.config, sizes.dims)
         self.downlink: Downlink = protocol.downlink.configured(sizes.config)
-        self.seeding = protocol.seeds
+        self.seeding, self.first_model = protocol.seeds, protocol.first_model
         self._sizes, self._dims = sizes, sizes.dims
-        self._seeds: SeedSamples | None = None
+        self._seeds: Payload | None = None
         if protocol.seeds is not None:
             check_mixable(protocol, sizes.dims.samples)
-            self._seeds = protocol.seeds.payload(sizes.config.seeding)
+            self._seeds = protocol.seeds.payload(sizes)
         self.training = resolve(sizes.config, protocol.training)
         if self.training.replay:
             self.downlink = self._replayed(protocol.title)
@@ -67,8 +67,8 @@ class Wire:
             return self.downlink.payload.size_with(self._dims, 0)
         return self.downlink.payload.size(self._dims)
 
-    def make_seeds(self, device: int, inputs: Inputs, labels: NDArray[np.int32]) -> Seeds | None:
-        """The seeds of one device: the same whenever it makes them."""
+    def make_seeds(self, device: int, inputs: Inputs, labels: NDArray[np.int32]) -> Any:
+        """What one device uploads once, None if nothing: the same whenever it makes it."""
         if self.seeding is None:
             return None
         rng = seed_stream(self._sizes.seed, device)
@@ -77,7 +77,7 @@ class Wire:
         except InputError as error:
             raise InputError(f"device {device}: {error}") from None
 
-    def prepare_seeds(self, seeds: Mapping[int, Seeds]) -> Any:
+    def prepare_seeds(self, seeds: Mapping[int, Any]) -> Any:
         """The samples that the server trains on, from the seeds that it holds."""
         return self.seeding.prepare(seeds, self._sizes) if self.seeding else None
 
@@ -85,11 +85,17 @@ class Wire:
         """What a device uploads of its local phase."""
         return self.uplink.payload.encode(self.uplink.value(state, local, turn), self._dims)
 
-    def encode_seeds(self, seeds: Seeds) -> Encoded:
+    def encode_seeds(self, seeds: Once) -> Encoded:
         """The seeds of one device on the link."""
         if self._seeds is None:
             raise ValueError("this protocol has no seeds")
         return self._seeds.encode(seeds, self._dims)
+
+    def decode_seeds(self, data: bytes) -> Any:
+        """The seeds as the server sees them."""
+        if self._seeds is None:
+            raise PayloadError("seeds: this protocol has none")
+        return self._seeds.decode(data, self._dims)
 
     def decode_knowledge(self, data: bytes, turn: Turn) -> Any:
         """What the server makes of it."""
@@ -99,9 +105,7 @@ class Wire:
         """What the server reads; raises ``PayloadError`` for what no honest device sends."""
         self.check_bits(packet, turn.round_number)
         value = self.decode_knowledge(packet.knowledge.data, turn)
-        seeds = None
-        if packet.seeds is not None and self._seeds is not None:
-            seeds = self._seeds.decode(packet.seeds.data, self._dims)
+        seeds = None if packet.seeds is None else self.decode_seeds(packet.seeds.data)
         return Upload(value, packet.samples, seeds)
 
     def check_bits(self, packet: Packet, round_number: int) -> None:
@@ -134,7 +138,7 @@ class Wire:
         return samples
 
     def _replayed(self, title: str) -> Replayed:
-        if self._seeds is None:
+        if not isinstance(self._seeds, SeedSamples):
             raise InputError(
                 f"replay = {self.training.replay:g}: {title} uploads no seed samples that could be "
                 "replayed; choose a protocol with seeds, such as mixfld, or 0"
@@ -144,7 +148,8 @@ class Wire:
 
 def check_mixable(protocol: Protocol, samples: SampleFormat) -> None:
     """Refuse a protocol that uploads seed samples if the samples are token ids."""
-    if protocol.seeds is not None and not samples.mixable:
+    seeding = protocol.seeds
+    if seeding is not None and not isinstance(seeding, Summary) and not samples.mixable:
         raise InputError(
             f"protocols = {protocol.title}: uploads seed samples, but samples are {samples}: token "
             "ids, which cannot be mixed or rounded; choose a protocol without seeds, such as fl"

@@ -19,12 +19,12 @@ OLD_NAMES = {"seeding": {"seed_bits_per_pixel": "seed_bits"}}
 """Fields that version 0.1.0 wrote under other names, by section."""
 
 
-def load_config(path: Path) -> Config:
-    """Read a TOML file written by hand."""
-    return _parse_named(path, _read(path))
+def load_config(path: Path, start: Config | None = None) -> Config:
+    """Read a TOML file written by hand; what it does not name is as in ``start``."""
+    return _parse_named(path, _read(path), start)
 
 
-def parse_config(data: bytes) -> Config:
+def parse_config(data: bytes, start: Config | None = None) -> Config:
     """The config in the bytes of a TOML file."""
     if len(data) > MOST_BYTES:
         raise InputError(f"larger than {MOST_BYTES:,} bytes")
@@ -37,7 +37,7 @@ def parse_config(data: bytes) -> Config:
         raise InputError(
             f"format = {str(found)[:20]}: this version of mix2fld reads format {FORMAT}"
         )
-    return Config(**_renamed(tree))
+    return Config(**_over(start or Config(), _renamed(tree)))
 
 
 def dump_config(config: Config) -> str:
@@ -105,10 +105,22 @@ def _read(path: Path) -> bytes:
         raise InputError(f"config = {path}: cannot be read ({error})") from None
 
 
-def _parse_named(path: Path, data: bytes) -> Config:
+def _over(start: Config, tree: dict[str, Any]) -> dict[str, Any]:
+    """The fields of a tree, and those of ``start`` that it does not name."""
+    base = start.model_dump()
+    for name, value in tree.items():
+        section = base.get(name)
+        if isinstance(section, dict) and isinstance(value, dict):
+            base[name] = {**section, **value}
+        else:
+            base[name] = value
+    return base
+
+
+def _parse_named(path: Path, data: bytes, start: Config | None = None) -> Config:
     """As ``parse_config``, with the file in what it says."""
     try:
-        return parse_config(data)
+        return parse_config(data, start)
     except InputError as error:
         raise InputError(f"config = {path}: {error}") from None
 

@@ -74,7 +74,7 @@ class RunFolder:
     ) -> None:
         self.path = path
         self._tell = tell
-        self._made_with = dict(made_with or {})
+        self.made_with = dict(made_with or {})
         self._files = RunFiles(path)
         self._lock = FolderLock(path)
         self._sealed_by: str | None = None  # checksum of the last record
@@ -153,7 +153,7 @@ class RunFolder:
     def append(self, info: RoundInfo, state: RunState) -> None:
         """Keep a finished round and the state after it."""
         line, self._sealed_by = write_line(asdict(info), self._last_seal())
-        checkpoint = dump_checkpoint(state, self._sealed_by, self._made_with)
+        checkpoint = dump_checkpoint(state, self._sealed_by, self.made_with)
         with self._writing(KEPT), uninterrupted():
             append_whole(self._files.rounds, line)
             write_whole(self._files.checkpoint, checkpoint, keep_last_as=self._files.previous)
@@ -172,6 +172,17 @@ class RunFolder:
                 write_whole(self._files.rounds, b"".join(records.lines[:done]))
         self._sealed_by = records.checksum(done)
         return state, records.rounds[:done]
+
+    def take_back_round(self) -> None:
+        """Forget the last round and the state after it; the state before it is resumed from."""
+        lines = read_records(self._files.rounds).lines
+        with self._writing(KEPT), uninterrupted():
+            if self._files.previous.exists():
+                rename(self._files.previous, self._files.checkpoint)
+            else:
+                remove(self._files.checkpoint)
+            write_whole(self._files.rounds, b"".join(lines[:-1]))
+        self._sealed_by = None
 
     def finished(self) -> RunResult | None:
         """The run that the folder holds, if it is finished."""
@@ -222,8 +233,8 @@ class RunFolder:
         return state
 
     def _compare(self, before: dict[str, str]) -> None:
-        for name in sorted(set(before) & set(self._made_with), key="samples".__ne__):
-            then, now = before[name], self._made_with[name]
+        for name in sorted(set(before) & set(self.made_with), key="samples".__ne__):
+            then, now = before[name], self.made_with[name]
             if then != now and name == "samples":
                 raise InputError(
                     f"out = {self.path}: its samples were stored in another way "

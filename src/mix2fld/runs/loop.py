@@ -4,11 +4,13 @@ from dataclasses import asdict
 from typing import Any
 
 from mix2fld.config import Config
-from mix2fld.round.checks import warn_if_chance_level
+from mix2fld.errors import InputError
+from mix2fld.round.checks import GlobalRefusedError, warn_if_chance_level
 from mix2fld.round.fleet_interface import Fleet
 from mix2fld.round.info import RoundInfo
 from mix2fld.round.one_round import run_round, start_run
 from mix2fld.round.scenario import Scenario
+from mix2fld.round.suspects import in_words
 from mix2fld.runs.folder import RunFolder, warn
 from mix2fld.runs.interrupts import raise_if_remembered
 from mix2fld.runs.results import RunResult
@@ -46,7 +48,10 @@ def run_rounds(
     while len(rounds) < config.rounds and not (
         config.stop_when_converged and rounds and rounds[-1]["converged"]
     ):
-        state, info = run_round(scenario, fleet, state)
+        try:
+            state, info = run_round(scenario, fleet, state)
+        except GlobalRefusedError as error:
+            raise _taken_back(error, rounds, folder) from None
         if folder is not None:
             folder.append(info, state)
         rounds.append(asdict(info))
@@ -62,3 +67,18 @@ def run_rounds(
     if warning := warn_if_chance_level(config, labels, best):
         watcher.note(warning)
     return result
+
+
+def _taken_back(
+    error: GlobalRefusedError, rounds: list[dict[str, Any]], folder: RunFolder | None
+) -> InputError:
+    """Why the run stops; the round that made the refused model is no longer part of it."""
+    reasons = [str(error)]
+    if rounds:
+        reasons += [
+            f"in round {len(rounds)}, {in_words(s)}" for s in rounds[-1].get("suspects", ())
+        ]
+    if folder is not None and rounds:
+        folder.take_back_round()
+        reasons.append(f"the model before round {len(rounds)} is kept")
+    return InputError("; ".join(reasons))

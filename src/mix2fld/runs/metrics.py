@@ -65,8 +65,12 @@ def device_seconds(info: dict[str, Any], clock: float) -> float:
 
 
 def device_accuracies(accuracy: dict[str, Any]) -> NDArray[np.float64]:
-    """Of the devices that were measured, in a round's record; one never measured is left out."""
-    return np.array([one for one in accuracy["devices"] if one is not None], np.float64)
+    """Of the devices that were measured, in a round's record; one that never trained is left out.
+
+    While none has trained, that of the reference device.
+    """
+    measured = [one for one in accuracy["devices"] if one is not None]
+    return np.array(measured or [accuracy["reference"]], np.float64)
 
 
 def _later_groups(info: dict[str, Any]) -> dict[str, Any]:

@@ -1,11 +1,12 @@
 """Simulates every run of a config, in memory or into a folder from which it can be resumed."""
 
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
 
 from mix2fld.config import Config
-from mix2fld.data import dataset_sizes, fingerprint, load_dataset
+from mix2fld.data import fingerprint, load_dataset
 from mix2fld.errors import InputError
 from mix2fld.fleet.local import LocalFleet
 from mix2fld.learning.make_task import make_task
@@ -13,7 +14,7 @@ from mix2fld.link import Link, make_link
 from mix2fld.protocol import get_protocol
 from mix2fld.round.info import RoundInfo
 from mix2fld.round.one_round import run_round, start_run
-from mix2fld.round.plan import PlannedTransfer, plan_transfers
+from mix2fld.round.plan import plan_transfers
 from mix2fld.round.scenario import Scenario
 from mix2fld.round.state import RunState
 from mix2fld.round.wire import check_mixable
@@ -46,20 +47,23 @@ def run(
 
     With ``out`` each run is kept in ``out/<protocol>-s<seed>/``, and one that already exists is
     resumed; all folders are made first, so that ``out`` shows what is still missing. ``dataset``,
-    ``model`` and ``link`` take the place of what the config names.
+    ``model`` and ``link`` take the place of what the config names. All folders are locked from the
+    start until their run is done.
     """
     rows = [get_protocol(name) for name in config.protocols]
     samples = load_dataset(config.data) if dataset is None else dataset
     for row in rows:
         check_mixable(row, samples.samples)
-    folders = None if out is None else prepare_runs(config, out, overwrite=overwrite)
     singles = config.single_runs()
     own, told = Own(model, link), watcher or Watcher()
-    paths = [None] * len(singles) if folders is None else folders
-    return Results(
-        _simulate(single, path, samples, own, told)
-        for single, path in zip(singles, paths, strict=True)
-    )
+    with ExitStack() as locks:
+        folders: Sequence[RunFolder | None] = [None] * len(singles)
+        if out is not None:
+            folders = _prepared(singles, out, overwrite, told, locks)
+        return Results(
+            _simulate(single, folder, samples, own, told)
+            for single, folder in zip(singles, folders, strict=True)
+        )
 
 
 def resume_run(
@@ -68,24 +72,37 @@ def resume_run(
     """Run what is missing of the run in a folder, by the config that is in there."""
     config = RunFolder(path).config()
     samples = load_dataset(config.data) if dataset is None else dataset
-    return _simulate(config, path, samples, Own(), watcher or Watcher())
+    told = watcher or Watcher()
+    _refuse_deployed(path)
+    with RunFolder(path, told.note) as folder:
+        return _simulate(config, folder, samples, Own(), told)
 
 
 def prepare_runs(config: Config, out: Path, *, overwrite: bool = False) -> list[Path]:
     """Make a folder for every run of ``config``, all or none."""
-    singles = config.single_runs()
     with ExitStack() as locks:
-        folders = [locks.enter_context(RunFolder(out / single.run_name)) for single in singles]
-        for folder, single in zip(folders, singles, strict=True):
-            if overwrite:
-                folder.check_replaceable()
-            else:
-                folder.check(single)
-        for folder, single in zip(folders, singles, strict=True):
-            if overwrite:
-                folder.clear()
-            folder.prepare(single)
+        folders = _prepared(config.single_runs(), out, overwrite, Watcher(), locks)
         return [folder.path for folder in folders]
+
+
+def _prepared(
+    singles: Sequence[Config], out: Path, overwrite: bool, watcher: Watcher, locks: ExitStack
+) -> list[RunFolder]:
+    """The folders of these runs, made and locked, all or none."""
+    folders = [
+        locks.enter_context(RunFolder(out / single.run_name, watcher.note)) for single in singles
+    ]
+    for folder, single in zip(folders, singles, strict=True):
+        _refuse_deployed(folder.path)
+        if overwrite:
+            folder.check_replaceable()
+        else:
+            folder.check(single)
+    for folder, single in zip(folders, singles, strict=True):
+        if overwrite:
+            folder.clear()
+        folder.prepare(single)
+    return folders
 
 
 class Simulation(NamedTuple):
@@ -121,34 +138,21 @@ def check(config: Config, dataset: Dataset) -> list[str]:
     for single in config.replace(seed=config.seed[0]).single_runs():
         scenario, fleet = make_simulation(single, dataset)
         fleet.check_seeds()
-        plans = plan_transfers(single.protocols[0], scenario.task, scenario.link)
+        plans = plan_transfers(single.protocols, scenario.task, scenario.link)
         problems += [plan.problem for plan in plans if plan.problem]
     return problems
 
 
-def plan_link(config: Config) -> list[PlannedTransfer]:
-    """Every transfer of every protocol of a config; needs no data, only the dataset's sizes."""
-    samples, num_labels = dataset_sizes(config.data)
-    task = make_task(config, samples, num_labels)
-    link = make_link(config, config.data.devices)
-    return [plan for name in config.protocols for plan in plan_transfers(name, task, link)]
-
-
 def _simulate(
-    config: Config, path: Path | None, dataset: Dataset, own: Own, watcher: Watcher
+    config: Config, folder: RunFolder | None, dataset: Dataset, own: Own, watcher: Watcher
 ) -> RunResult:
-    if path is not None and RunFiles(path).identity.exists():
-        raise InputError(
-            f"folder = {path}: holds a run of a deployment; resume it with the command that "
-            "started it"
-        )
     made_with = {
         "data": fingerprint(dataset),
         "link": _kind(own.link),
         "model": _kind(own.model),
         **sample_record(dataset.samples),
     }
-    result = None if path is None else _finished(path, made_with)
+    result = None if folder is None else _finished(folder, made_with)
     if result is not None:
         watcher.begin(config, len(result.rounds))
         watcher.end(result)
@@ -156,11 +160,18 @@ def _simulate(
     simulation = make_simulation(config, dataset, own.model, own.link)
     if config.clock.computing_time == "measured":
         simulation.run_round(simulation.start())  # so that compiling is not measured as computing
-    if path is None:
-        return run_rounds(*simulation, None, watcher)
-    made_with["kernel"] = simulation.scenario.task.stepper.name
-    with RunFolder(path, watcher.note, made_with) as folder:
-        return run_rounds(*simulation, folder, watcher)
+    if folder is not None:
+        folder.made_with["kernel"] = simulation.scenario.task.stepper.name
+    return run_rounds(*simulation, folder, watcher)
+
+
+def _refuse_deployed(path: Path) -> None:
+    """No simulator knows what its devices have."""
+    if RunFiles(path).identity.exists():
+        raise InputError(
+            f"folder = {path}: holds a run of a deployment; resume it with the command that "
+            "started it"
+        )
 
 
 def _kind(given: Model | Link | None) -> str:
@@ -170,9 +181,9 @@ def _kind(given: Model | Link | None) -> str:
     return given.name if isinstance(given, Model) else type(given).__qualname__
 
 
-def _finished(path: Path, made_with: dict[str, str]) -> RunResult | None:
+def _finished(folder: RunFolder, made_with: dict[str, str]) -> RunResult | None:
+    folder.made_with.update(made_with)
     try:
-        folder = RunFolder(path, made_with=made_with)
         result = folder.finished()
         if result is not None:
             folder.check_data()

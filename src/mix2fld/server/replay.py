@@ -40,13 +40,13 @@ class Replayed(Downlink):
 
     def value(self, server: ServerState) -> Any:
         """All seeds: for a device that has nothing."""
-        return self.inner.value(server), server.seeds
+        return self.inner.value(server), _trusted(server)
 
     def value_for(self, server: ServerState, audience: Sequence[int]) -> Any:
         """The seeds that arrived since the last round of which all listeners have everything."""
         complete, arrived = self._known(server)
         since = complete[list(audience)].min(initial=NEVER)
-        due = {d: own for d, own in server.seeds.items() if not 0 < arrived[d] <= since}
+        due = {d: own for d, own in _trusted(server).items() if not 0 < arrived[d] <= since}
         return self.inner.value_for(server, audience), due
 
     def received(self, value: tuple[Any, Mapping[int, Seeds]]) -> State:
@@ -57,7 +57,7 @@ class Replayed(Downlink):
     def heard(self, server: ServerState, receivers: Collection[int], round_number: int) -> State:
         """Who has now all seeds that arrived up to this round, and when each arrived."""
         complete, arrived = self._known(server)
-        new = [device for device in server.seeds if not arrived[device]]
+        new = [device for device in _trusted(server) if not arrived[device]]
         arrived[new], complete[list(receivers)] = round_number, round_number
         kept = {"complete": complete, "arrived": arrived}
         return {**self.inner.heard(server, receivers, round_number), REPLAY: kept}
@@ -72,3 +72,9 @@ class Replayed(Downlink):
         if kept is None:
             return np.zeros(self.devices, np.int64), np.zeros(self.devices, np.int64)
         return kept["complete"].copy(), kept["arrived"].copy()
+
+
+def _trusted(server: ServerState) -> dict[int, Seeds]:
+    """The seeds that were not judged bad; those that are judged again and accepted are new."""
+    left_out = () if server.seed_set is None else server.seed_set.left_out
+    return {device: own for device, own in server.seeds.items() if device not in left_out}

@@ -6,9 +6,9 @@ from dataclasses import replace
 import numpy as np
 
 from mix2fld.learning.task import Task
-from mix2fld.server.aggregate import average_outputs, average_weights
+from mix2fld.server.aggregate import combine_outputs, combine_weights
 from mix2fld.server.conversion import convert
-from mix2fld.types import SeedSet, ServerState, Upload
+from mix2fld.types import SeedSet, ServerState, Tensors, Upload
 
 Inbox = Mapping[int, Upload]
 
@@ -24,11 +24,18 @@ def keep_state(
 def take_mean_weights(
     state: ServerState, inbox: Inbox, seeds: SeedSet | None, task: Task, round_number: int
 ) -> ServerState:
-    """FL: the global model is the mean of the delivered ones."""
-    del seeds, task, round_number
+    """FL: the global model is the mean of the delivered ones, or what the defence makes of them."""
+    del seeds, round_number
     if not inbox:
         return state
-    return replace(state, weights=average_weights(inbox), updates=state.updates + 1)
+    weights = combine_weights(inbox, last_model(state, task), task.config.defence)
+    return replace(state, weights=weights, updates=state.updates + 1)
+
+
+def last_model(state: ServerState, task: Task) -> Tensors | None:
+    """The model that devices started from, if it is one and the same."""
+    common = task.config.learning.initial_weights == "common"
+    return task.common_weights if state.weights is None and common else state.weights
 
 
 def take_mean_outputs(
@@ -39,10 +46,11 @@ def take_mean_outputs(
     if not inbox:
         return state
     last = np.zeros((task.dims.num_labels,) * 2, np.float32)
-    outputs = average_outputs(
+    outputs = combine_outputs(
         inbox,
         last if state.outputs is None else state.outputs,
         task.config.learning.unseen_labels,
+        task.config.defence,
     )
     return replace(state, outputs=outputs, updates=state.updates + 1)
 

@@ -113,4 +113,6 @@ def _rate(config: Config, direction: Direction, total_hz: float, packets: Packet
         case "optimal":
             return OptimalTarget(packets)
     table = radio.uplink_mcs if up else radio.downlink_mcs
-    return AdaptiveScheme(table, radio.harq) if up else MulticastScheme(table)
+    if up:
+        return AdaptiveScheme(table, radio.harq, radio.uplink_block_bits)
+    return MulticastScheme(table, radio.downlink_block_bits)

@@ -4,6 +4,7 @@ With the paper's choices for each of them it is the paper's link, draw for draw.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -25,7 +26,7 @@ from mix2fld.link.channels.geometry import Geometry, from_db
 from mix2fld.link.channels.packets import Law
 from mix2fld.link.channels.path_loss import Floats
 from mix2fld.link.channels.rate import blocks_needed, whole
-from mix2fld.link.channels.transfer import Side, simulate
+from mix2fld.link.channels.transfer import Progress, Side, progress, simulate
 from mix2fld.types import Delivery, State
 
 NODES, NODES_WITHOUT_FADING = 41, 801
@@ -33,6 +34,9 @@ NODES, NODES_WITHOUT_FADING = 41, 801
 and more are needed."""
 CELL_DRAWS = 400
 """Simulated transfers behind a forecast that has no closed form."""
+
+LARGEST_PROGRESS = 20_000_000
+"""Numbers that are kept of a progress, from which forecasts of all payloads follow."""
 
 
 @dataclass(frozen=True)
@@ -172,13 +176,12 @@ class CellLink(Link):
         chosen = np.broadcast_to(sending, (draws, len(sending)))
         if count < len(sending):
             chosen = sending[np.argsort(rng.random(chosen.shape), axis=1)[:, :count]]
-        gain = self.gain(state)[chosen]
-        if "shadowing_db" in state:
-            gain = gain * from_db(state["shadowing_db"][chosen])
+        gain = self._drawn_gain(state, chosen, rng)
+        room = gain.size * side.turns(count).most(side.max_slots)
+        if side.sharing.steady and side.rate.adapts and room <= LARGEST_PROGRESS:
+            sent = self._progress(side, gain, rng).of(side.demand(gain, bits[chosen], count).bits)
         else:
-            spread = self.geometry.spread(state["distance_m"], state["in_sight"])[chosen]
-            gain = gain * from_db(spread * rng.standard_normal(chosen.shape))
-        sent = simulate(side, gain, bits[chosen], rng)
+            sent = simulate(side, gain, bits[chosen], rng)
         elapsed = side.turns(count).elapsed(sent.turns) + self.delay_slots
         slots = np.where(sent.delivered, elapsed, self.max_slots)
 
@@ -191,6 +194,29 @@ class CellLink(Link):
         took_part = by_device(np.ones(chosen.shape, np.bool_))
         found = Simulated(took_part, *map(by_device, (sent.delivered, slots, sent.on_air)))
         return simulated(direction, bits, self.max_slots, found)
+
+    def _drawn_gain(
+        self, state: State, chosen: NDArray[np.int64], rng: np.random.Generator
+    ) -> Floats:
+        """Gains of some devices, [draws, n], with the shadowing of the state or a drawn one."""
+        gain = self.gain(state)[chosen]
+        if "shadowing_db" in state:
+            return gain * from_db(state["shadowing_db"][chosen])
+        spread = self.geometry.spread(state["distance_m"], state["in_sight"])[chosen]
+        return gain * from_db(spread * rng.standard_normal(chosen.shape))
+
+    def _progress(self, side: Side, gain: Floats, rng: np.random.Generator) -> Progress:
+        """The same for every payload, and simulated once."""
+        key = gain.tobytes()
+        if self._kept.get("gain") != key:
+            self._kept.update(gain=key, progress=progress(side, gain, rng))
+        kept: Progress = self._kept["progress"]
+        return kept
+
+    @cached_property
+    def _kept(self) -> dict[str, Any]:
+        """The progress that was simulated last, of the uplink, and the gains behind it."""
+        return {}
 
 
 def _mean_law(

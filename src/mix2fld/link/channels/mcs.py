@@ -91,11 +91,14 @@ class Schemes:
 
 
 @lru_cache(maxsize=64)
-def schemes(table: str, symbols: float) -> Schemes:
-    """The schemes of a table, for blocks that have so many symbols of the channel."""
+def schemes(table: str, symbols: float, largest: int = 0) -> Schemes:
+    """The schemes of a table, for blocks that have so many symbols of the channel.
+
+    With a ``largest`` block, schemes end at the first that fills it, at a lower code rate.
+    """
     if table not in TABLES:
         raise InputError(f"mcs_table = {table!r}: no such table; {did_you_mean(table, TABLES)}")
-    order, rate, repeated = np.array(TABLES[table]).T
+    order, rate, repeated = _fitting(TABLES[table], symbols, largest)
     gain = repeated / from_db(np.array([GAP_DB[int(bits)] for bits in order]))
     sent, carried = np.maximum(symbols / repeated, LEAST_SYMBOLS), order * rate / 1024
     grid = from_db(SNR_GRID_DB)
@@ -111,6 +114,16 @@ def schemes(table: str, symbols: float) -> Schemes:
         carried=carried,
         levels=np.array(levels),
     )
+
+
+def _fitting(rows: Rows, symbols: float, largest: int) -> Floats:
+    """The rows as columns, up to the one whose block has ``largest`` bits; 0: all of them."""
+    order, rate, repeated = np.array(rows, np.float64).T
+    if not largest:
+        return np.array([order, rate, repeated])
+    most = 1024 * repeated * largest / symbols / order  # code rate at which a block is full
+    upto = 1 + int(np.argmax(rate >= most)) if (rate >= most).any() else len(rate)
+    return np.array([order, np.minimum(rate, most), repeated])[:, :upto]
 
 
 def _where(errors: Floats, share: float) -> float:

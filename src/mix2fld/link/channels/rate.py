@@ -149,10 +149,12 @@ class MulticastScheme(Rate):
     """One scheme for all listeners: the one with the highest mean rate for the weakest of them."""
 
     table: str
+    largest: int = 0
+    """Bits of the largest block; 0: no limit."""
 
     def keep(self, demand: Demand, fading: Fading) -> Kept:
         """The same scheme for all, and how often each decodes it."""
-        known = schemes(self.table, demand.symbols)
+        known = schemes(self.table, demand.symbols, self.largest)
         weakest = demand.mean_snr.min(axis=1, keepdims=True)  # [draws, 1]
         every = np.arange(len(known.efficiency))[None]
         mean_rate = known.success(every, weakest, fading) * known.efficiency  # [draws, M]
@@ -163,7 +165,8 @@ class MulticastScheme(Rate):
     def sender(self, demand: Demand, fading: Fading) -> Sender:
         """A block fails as often as its scheme does at the SNR of the slot."""
         kept = self.keep(demand, fading)
-        return _OneScheme(kept, schemes(self.table, demand.symbols), kept.level.astype(np.int64))
+        known = schemes(self.table, demand.symbols, self.largest)
+        return _OneScheme(kept, known, kept.level.astype(np.int64))
 
 
 @dataclass(frozen=True)
@@ -191,13 +194,15 @@ class AdaptiveScheme(Rate):
 
     table: str
     retransmissions: int
+    largest: int = 0
+    """Bits of the largest block; 0: no limit."""
     adapts = True
 
     def sender(self, demand: Demand, fading: Fading) -> Sender:
         """Begins with nothing in flight."""
         del fading
         shape = demand.mean_snr.shape
-        known = schemes(self.table, demand.symbols)
+        known = schemes(self.table, demand.symbols, self.largest)
         return _Adaptive(
             known, self.retransmissions, np.zeros(shape, np.int64), np.zeros(shape), np.zeros(shape)
         )

@@ -31,6 +31,8 @@ UNITS = {"bps": 1.0, "kbps": 1e3, "mbps": 1e6, "bytes_per_s": 8.0}
 """Bits per second of the units in which rates may be given."""
 PLAUSIBLE_BPS = (100.0, 10e9)
 """Where the median of a column of rates must lie."""
+LARGEST = 1e12
+"""Of any number in a trace."""
 LONGEST_GAP = 10.0
 """Time between two rows of a device, over the usual one, from which it is a gap."""
 RACA_TIME = "%Y.%m.%d_%H.%M.%S"
@@ -98,6 +100,8 @@ def make_trace(times: Floats, up: Floats, down: Floats, available: NDArray[np.bo
     """A trace from rows in order of time; the last row lasts as long as rows usually do."""
     step = float(np.median(np.diff(times))) if len(times) > 1 else 1.0
     edges = np.append(times - times[0], times[-1] - times[0] + step)
+    if not (np.diff(edges) > 0).all():
+        raise InputError(f"trace: times from {times[0]:g} to {times[-1]:g} cannot be told apart")
     return Trace(
         Carried(edges, np.where(available, up, 0.0)),
         Carried(edges, np.where(available, down, 0.0)),
@@ -212,9 +216,7 @@ def _rate_column(path: Path, rows: list[Row], way: str) -> Floats:
             f"trace = {path}: {len(names)} columns {way}_*; must be one, e.g. {way}_mbps"
         )
     (name,) = names
-    values, unit = _numbers(path, rows, name), name.removeprefix(f"{way}_")
-    if (values < 0).any():
-        raise InputError(f"trace = {path}: column {name} has {values.min():g}; must be 0 or more")
+    values, unit = _rates_of(path, rows, name), name.removeprefix(f"{way}_")
     sent = values[values > 0]
     median = float(np.median(sent)) if sent.size else 0.0
     if unit not in UNITS:
@@ -234,12 +236,20 @@ def _rate_column(path: Path, rows: list[Row], way: str) -> Floats:
     return values * UNITS[unit]
 
 
+def _rates_of(path: Path, rows: list[Row], name: str) -> Floats:
+    """A column of rates, in its own unit."""
+    values = _numbers(path, rows, name)
+    if (values < 0).any():
+        raise InputError(f"trace = {path}: column {name} has {values.min():g}; must be 0 or more")
+    return values
+
+
 def _raca(path: Path, rows: list[Row]) -> Trace:
     """One log of G-NetTrack Pro; seconds without a download in progress say nothing of a rate."""
     _require(path, rows, ("Timestamp", "DL_bitrate", "UL_bitrate"))
     measured = [row for row in rows if row.get("State", "D") != "I"] or rows
     stamps = np.array([_stamp(path, row["Timestamp"]) for row in measured])
-    columns = [_numbers(path, measured, name) * 1e3 for name in ("UL_bitrate", "DL_bitrate")]
+    columns = [_rates_of(path, measured, name) * 1e3 for name in ("UL_bitrate", "DL_bitrate")]
     times, up, down = _by_second(stamps - stamps.min(), *columns)
     return make_trace(times, up, down, np.ones(len(times), np.bool_))
 
@@ -248,7 +258,7 @@ def _lumos5g(path: Path, rows: list[Row], uplink_share: float) -> list[Trace]:
     """The runs of the loop, each as one device."""
     _require(path, rows, ("run_num", "seq_num", "Throughput"))
     runs, seconds = _numbers(path, rows, "run_num"), _numbers(path, rows, "seq_num")
-    down = _numbers(path, rows, "Throughput") * 1e6
+    down = _rates_of(path, rows, "Throughput") * 1e6
     traces = []
     for run in np.unique(runs):
         mine = runs == run
@@ -289,9 +299,9 @@ def _numbers(path: Path, rows: list[Row], name: str) -> Floats:
             values[place] = 0.0 if text == "-" else float(text)  # type: ignore[arg-type]
         except (TypeError, ValueError):
             values[place] = np.nan
-        if not np.isfinite(values[place]):
+        if not abs(values[place]) <= LARGEST:
             raise InputError(
                 f"trace = {path}: row {place + 2}, column {name} = {str(text)[:20]!r}; must be a "
-                "number"
+                f"number, at most {LARGEST:g}"
             )
     return values

@@ -4,6 +4,7 @@ Axes are [draws, devices]. What is drawn for a turn does not depend on the paylo
 protocols are compared over the same channel.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -15,6 +16,9 @@ from mix2fld.link.channels.packets import Packets
 from mix2fld.link.channels.path_loss import Floats
 from mix2fld.link.channels.rate import ROUNDING, Bools, Demand, Rate, Signals, whole
 from mix2fld.link.channels.sharing import Sharing, Slot, Turns
+
+ENDLESS = 1 << 50
+"""Bits that no transfer can carry."""
 
 
 @dataclass(frozen=True)
@@ -75,8 +79,43 @@ class Sent(NamedTuple):
     """Slots in which the device sent, or received."""
 
 
-def simulate(side: Side, gain: Floats, bits: NDArray[np.int64], rng: np.random.Generator) -> Sent:
-    """Send ``bits`` > 0 bits of every device over channels of that mean gain."""
+class Progress(NamedTuple):
+    """Transfers without end, from which those of any payload follow."""
+
+    got: Floats  # [turns, draws, devices], bits that were received by the end of each turn
+    turns: NDArray[np.int64]  # [draws, devices], until it was given up, or all there are
+
+    def of(self, bits: Floats) -> Sent:
+        """How transfers of so many bits on the air, [draws, devices], end."""
+        enough = bits - np.minimum(ROUNDING * bits, 0.5)
+        reached = 1 + np.sum(self.got < enough, axis=0)
+        delivered = reached <= self.turns
+        last = np.where(delivered, reached, self.turns)
+        return Sent(delivered, last, last)
+
+
+def progress(side: Side, gain: Floats, rng: np.random.Generator) -> Progress:
+    """What is received of devices that never end sending, each with a share of its own.
+
+    For rates that do not depend on the payload.
+    """
+    got: list[Floats] = []
+    endless = np.full(gain.shape, ENDLESS, np.int64)
+    sent = simulate(side, gain, endless, rng, got.append)
+    return Progress(np.array(got).reshape(-1, *gain.shape), sent.on_air)
+
+
+def simulate(
+    side: Side,
+    gain: Floats,
+    bits: NDArray[np.int64],
+    rng: np.random.Generator,
+    watch: Callable[[Floats], None] | None = None,
+) -> Sent:
+    """Send ``bits`` > 0 bits of every device over channels of that mean gain.
+
+    After each turn, ``watch`` is told how many have been received of each.
+    """
     shape = (gain.shape[0], gain.shape[1])
     turns, demand = side.turns(shape[1]), side.demand(gain, bits, shape[1])
     sender = side.rate.sender(demand, side.fading)
@@ -98,7 +137,9 @@ def simulate(side: Side, gain: Floats, bits: NDArray[np.int64], rng: np.random.G
         sent = waiting & (bandwidth > 0)
         snr = side.mean_snr(gain, np.where(bandwidth > 0, bandwidth, 1.0)) * fade
         decoded, gave_up = sender.send(Signals(snr, chance, sent, sent & ~met))
-        got += np.where(sent, whole(decoded * bandwidth * side.slot_seconds), 0.0)
+        got = got + np.where(sent, whole(decoded * bandwidth * side.slot_seconds), 0.0)
+        if watch is not None:
+            watch(got)
         failures = np.where(decoded > 0, 0, failures + gave_up)
         on_air += sent
         last[waiting] = number + 1

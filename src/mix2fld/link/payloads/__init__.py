@@ -6,12 +6,14 @@ from mix2fld.link.payloads.outputs import Outputs
 from mix2fld.link.payloads.rotated_update import RotatedUpdate
 from mix2fld.link.payloads.seed_samples import SeedSamples
 from mix2fld.link.payloads.sparse_update import LargestEntries, SparseTernary
+from mix2fld.link.payloads.statistics import ClassStatistics
 from mix2fld.link.payloads.update_codec import Restored, UpdateCodec
 from mix2fld.link.payloads.weights import Weights, flatten_tensors, unflatten_tensors
 from mix2fld.link.payloads.with_seeds import WithSeeds
 
 __all__ = [
     "FORMAT",
+    "ClassStatistics",
     "Encoded",
     "LargestEntries",
     "Nothing",

@@ -19,8 +19,11 @@ def convolve(geometry: Geometry, inputs: Array, kernel: Array) -> Array:
     if is_depthwise(geometry, kernel.shape):
         taps = kernel.reshape(len(shifted), -1)
         return reduce(jnp.add, map(jnp.multiply, shifted, taps))
+    patches = jnp.concatenate(shifted, axis=-1)
+    if geometry.groups == 1:
+        return patches @ kernel.reshape(-1, kernel.shape[-1])
     matrices = kernel.reshape(-1, kernel.shape[-2], *_by_group(geometry, kernel.shape[-1]))
-    result = jnp.einsum("ptgc,tcgo->pgo", _patches(shifted, geometry.groups), matrices)
+    result = jnp.einsum("ptgc,tcgo->pgo", _by_tap(patches, geometry, kernel.shape), matrices)
     return result.reshape(*shifted[0].shape[:-1], -1)
 
 
@@ -32,9 +35,13 @@ def weight_gradient(
     if is_depthwise(geometry, kernel_shape):
         pixels = tuple(range(cotangent.ndim - 1))
         return jnp.stack([(one * cotangent).sum(pixels) for one in shifted]).reshape(kernel_shape)
+    patches = jnp.concatenate(shifted, axis=-1)
+    if geometry.groups == 1:
+        pixels = tuple(range(cotangent.ndim - 1))
+        return jnp.tensordot(patches, cotangent, (pixels, pixels)).reshape(kernel_shape)
     back = cotangent.reshape(-1, *_by_group(geometry, kernel_shape[-1]))
-    patches = _patches(shifted, geometry.groups)
-    return jnp.einsum("ptgc,pgo->tcgo", patches, back).reshape(kernel_shape)
+    apart = _by_tap(patches, geometry, kernel_shape)
+    return jnp.einsum("ptgc,pgo->tcgo", apart, back).reshape(kernel_shape)
 
 
 def is_depthwise(geometry: Geometry, kernel_shape: tuple[int, ...]) -> bool:
@@ -46,10 +53,10 @@ def _by_group(geometry: Geometry, outputs: int) -> tuple[int, int]:
     return geometry.groups, outputs // geometry.groups
 
 
-def _patches(shifted: list[Array], groups: int) -> Array:
+def _by_tap(patches: Array, geometry: Geometry, kernel_shape: tuple[int, ...]) -> Array:
     """The inputs of every output: [N * out, taps, groups, C / groups]."""
-    pixels = math.prod(shifted[0].shape[:-1])
-    return jnp.concatenate(shifted, axis=-1).reshape(pixels, len(shifted), groups, -1)
+    taps = math.prod(kernel_shape[:-2])
+    return patches.reshape(-1, taps, geometry.groups, kernel_shape[-2])
 
 
 def _shifted(geometry: Geometry, inputs: Array, taps: Sizes) -> list[Array]:

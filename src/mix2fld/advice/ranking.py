@@ -1,0 +1,128 @@
+"""What each contender would cost on the user's link, and what it was measured to gain."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from mix2fld.advice.case import Case
+from mix2fld.advice.measured import MeasuredPoint, MeasuredSetting
+from mix2fld.config import Config
+from mix2fld.errors import InputError
+from mix2fld.learning.task import Sizes, dimensions
+from mix2fld.link import Link, make_link
+from mix2fld.reproduction.frontier.link_costs import times_in_a_run
+from mix2fld.reproduction.statistics import Spread, spread
+from mix2fld.round.energy import Power
+from mix2fld.round.plan import plan_transfers
+
+IDEAL_FL = "fl"
+
+
+@dataclass(frozen=True)
+class Option:
+    """A contender, on the user's link."""
+
+    point: MeasuredPoint
+    bits_per_round: float
+    """Uplink bits of a device, mean over the rounds."""
+    chance: float
+    """That the least likely upload of the worst device is delivered."""
+    seconds: float
+    """On the air, of a mean round."""
+    joules: float
+    """Of a device's radio in a mean round."""
+    battery_rounds: float | None
+    """Rounds until a full battery is empty, computing included; None if a round costs nothing."""
+    over_alone: Spread
+    """Points of accuracy above devices that train alone, where it was measured."""
+    over_fl: Spread | None
+    """Points above 32-bit FL over an ideal link with the same training."""
+    reasons: tuple[str, ...]
+    """Why it does not suit; empty if it does."""
+
+    @property
+    def suits(self) -> bool:
+        """Whether the link carries it."""
+        return not self.reasons
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        names = ("bits_per_round", "chance", "seconds", "joules", "battery_rounds", "reasons")
+        return {
+            "contender": self.point.title,
+            "protocol": self.point.protocol,
+            "settings": self.point.changes,
+            **{name: getattr(self, name) for name in names},
+            "suits": self.suits,
+            "points_over_alone": asdict(self.over_alone),
+            "points_over_ideal_fl": asdict(self.over_fl) if self.over_fl else None,
+        }
+
+
+def rank(case: Case, setting: MeasuredSetting) -> list[Option]:
+    """All contenders of a measured setting: those that suit first, the most accurate first."""
+    link = make_link(case.config, case.config.data.devices)
+    options = [
+        option for point in setting.points if (option := _option(case, setting, point, link))
+    ]
+    return sorted(options, key=lambda one: (not one.suits, -one.over_alone.mean))
+
+
+def _option(
+    case: Case, setting: MeasuredSetting, point: MeasuredPoint, link: Link
+) -> Option | None:
+    config = case.config.replace(protocols=point.protocol, **point.changes)
+    dims = case.sizes.dims
+    try:
+        own = dimensions(config.seeding, dims.samples, dims.num_labels, dims.weight_shapes)
+        plans = plan_transfers([point.protocol], Sizes(config, own), link)
+    except InputError:
+        return None  # for example, small seeds of samples that cannot be pooled
+    share = {plan: times_in_a_run(plan, config) / config.rounds for plan in plans}
+    uploads = [plan for plan in plans if plan.budget.direction == "uplink"]
+    chance = min((plan.worst for plan in uploads), default=1.0)
+    seconds = sum(part * plan.round_seconds for plan, part in share.items())
+    joules = sum(part * plan.joules for plan, part in share.items())
+    power, fl = Power.from_config(config), setting.point(IDEAL_FL)
+    return Option(
+        point,
+        sum(share[plan] * plan.size.bits for plan in uploads),
+        chance,
+        seconds,
+        joules,
+        power.rounds_of_battery(joules + power.computing * _computing_seconds(config)),
+        _points_above(point, setting.alone),
+        None if fl is None else _points_above(point, fl),
+        tuple(_reasons(case, chance, seconds)),
+    )
+
+
+def _computing_seconds(config: Config) -> float:
+    """Of the local steps of a round, on a mean device."""
+    return float(np.mean(config.clock.device_step_us)) * 1e-6 * config.learning.local_steps
+
+
+def _reasons(case: Case, chance: float, seconds: float) -> list[str]:
+    target = case.config.updates.delivery_target
+    found = []
+    if chance < target:
+        found.append(f"delivered with {100 * chance:.1f} %, asked: {100 * target:g} %")
+    if case.deadline_s is not None and seconds > case.deadline_s:
+        found.append(f"a round takes {seconds:.3g} s, asked: {case.deadline_s:g} s")
+    return found
+
+
+def _points_above(point: MeasuredPoint, other: MeasuredPoint) -> Spread:
+    ours, theirs = np.array(point.devices), np.array(other.devices)
+    count = min(len(ours), len(theirs))
+    return spread(100 * (ours[:count] - theirs[:count]))
+
+
+def best_by_protocol(options: Sequence[Option]) -> list[Option]:
+    """The first option of each protocol, in the given order."""
+    first: dict[str, Option] = {}
+    for option in options:
+        first.setdefault(option.point.protocol, option)
+    return list(first.values())

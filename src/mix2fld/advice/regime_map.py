@@ -1,0 +1,64 @@
+"""The regime map: who was measured best, by uplink bits and by how much devices differ."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.patches import Rectangle
+
+from mix2fld.advice.case import Case
+from mix2fld.advice.measured import MeasuredPoint, MeasuredSetting
+from mix2fld.report.style import style_of
+
+PER_ROUND = (0, 20, 100, 1_000, 10_000, 100_000, 1_000_000)
+"""Uplink bits of a device in a round, at most."""
+
+
+def winner(setting: MeasuredSetting, bits_per_round: float) -> MeasuredPoint:
+    """Whose devices were most accurate with at most so many bits in a mean round."""
+    able = [point for point in setting.points if point.bits <= bits_per_round * setting.rounds]
+    return max(able, key=lambda point: float(np.mean(point.devices)))
+
+
+def draw_regime_map(measured: Mapping[str, MeasuredSetting], case: Case | None, path: Path) -> None:
+    """A row for each measured setting, the most different devices on top; the case is marked."""
+    order = {"labels": 0, "sources": 1}
+    rows = sorted(measured.values(), key=lambda one: (order[one.kind], one.skew))
+    height = 1.4 + 0.42 * len(rows)
+    figure, axes = plt.subplots(figsize=(10.4, height), layout="constrained")
+    for y, setting in enumerate(rows):
+        for x, budget in enumerate(PER_ROUND):
+            _draw_cell(axes, (x, y), winner(setting, budget))
+    near = min(rows, key=case.distance) if case else None
+    labels = [
+        f"{'► ' if setting is near else ''}{setting.title} ({_differs(setting)})"
+        for setting in rows
+    ]
+    axes.set_yticks([y + 0.5 for y in range(len(rows))], labels, fontsize=8)
+    heads = ["0", *(f"≤ {budget:,}" for budget in PER_ROUND[1:])]
+    axes.set_xticks([x + 0.5 for x in range(len(PER_ROUND))], heads, fontsize=8)
+    axes.set(
+        xlim=(0, len(PER_ROUND)), ylim=(0, len(rows)), xlabel="uplink bits of a device in a round"
+    )
+    axes.tick_params(length=0)
+    axes.set_title(
+        "most accurate with so many uplink bits; % is the mean of devices"
+        + ("; ► nearest to your case" if case else ""),
+        fontsize=10,
+    )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=130)
+    plt.close(figure)
+
+
+def _differs(setting: MeasuredSetting) -> str:
+    return "people differ" if setting.kind == "sources" else f"label skew {setting.skew:.2f}"
+
+
+def _draw_cell(axes: Axes, corner: tuple[int, int], point: MeasuredPoint) -> None:
+    colour = style_of(point.protocol)["color"]
+    axes.add_patch(Rectangle(corner, 1, 1, facecolor=colour, alpha=0.28, edgecolor="white", lw=2))
+    text = f"{point.protocol}\n{100 * float(np.mean(point.devices)):.1f} %"
+    axes.text(corner[0] + 0.5, corner[1] + 0.5, text, ha="center", va="center", fontsize=7.5)

@@ -1,0 +1,254 @@
+"""``mix2fld advise``."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import tyro
+
+from mix2fld.config import Config
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from mix2fld.advice.case import Case
+    from mix2fld.advice.measured import MeasuredSetting
+    from mix2fld.advice.ranking import Option
+    from mix2fld.runs.results import Results, RunResult
+
+PILOT: dict[str, Any] = {"rounds": 3, "local_steps": 800, "server_steps": 400, "curve_points": 1}
+"""Enough to see an order, not the final accuracy."""
+PILOT_OPTIONS = 3
+
+
+@dataclass(frozen=True)
+class AdviseCommand:
+    """Which protocol suits a link, a fleet and its data: what fits, what it costs, what it gains.
+
+    Costs are worked out for your link; gains are those of the nearest measured setting of the
+    frontier experiment, which is named. Where nothing close was measured, it says so.
+
+    Examples:
+      mix2fld advise --devices 20 --uplink-power-dbm 17 --out map.png
+      mix2fld advise --weights 400000 --deadline-s 0.2 --label-counts counts.csv
+      mix2fld advise --dataset my.csv --partition by-source --source-column person --pilot
+    """
+
+    config: Path | None = None
+    """TOML file with any of the fields below; flags override it."""
+    preset: tuple[str, ...] = ()
+    """Named settings: symmetric, literal, ideal, iid, robust; nb-iot and others; phone, sensor."""
+    weights: int | None = None
+    """Number of weights of your model; by default that of --model."""
+    label_counts: Path | None = None
+    """CSV without header: a row for each device, its number of samples of each label."""
+    deadline_s: float | None = None
+    """Longest time on the air that a round may take."""
+    pilot: bool = False
+    """Simulate the best three on your data, scaled down and measured on a validation split."""
+    json: bool = False
+    """Print JSON instead of a table."""
+    out: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
+    """Write the regime map to this picture."""
+    settings: tyro.conf.OmitArgPrefixes[Config] = field(default_factory=Config)
+
+    def run(self) -> None:
+        """Rank, print, draw."""
+        from json import dumps
+
+        from mix2fld.advice.case import nearest
+        from mix2fld.advice.measured import load_measured
+        from mix2fld.advice.ranking import best_by_protocol, rank
+        from mix2fld.cli.console import PipedConsole
+
+        measured = load_measured()
+        case = self._case()
+        near = nearest(case, measured)[0]
+        options = best_by_protocol(rank(case, near))
+        pilot = self._pilot(options) if self.pilot else None
+        if self.out is not None:
+            from mix2fld.advice.regime_map import draw_regime_map
+
+            draw_regime_map(measured, case, self.out)
+        if self.json:
+            print(dumps(_as_dict(case, near, options, pilot), indent=2, default=str))
+            return
+        console = PipedConsole(soft_wrap=True, highlight=False)
+        console.print(_table(options), soft_wrap=False)
+        for line in _remarks(case, near, options):
+            console.print(line, markup=False)
+        if pilot is not None:
+            from mix2fld.report.tables import results_table
+
+            console.print(results_table(pilot), soft_wrap=False)
+        if self.out is not None:
+            console.print(f"regime map: {self.out}", markup=False)
+
+    def _case(self) -> "Case":
+        from mix2fld.advice.case import Case
+        from mix2fld.data import dataset_sizes
+        from mix2fld.data.partition import OF_SOURCES
+        from mix2fld.errors import InputError
+        from mix2fld.learning.task import Sizes, dimensions
+        from mix2fld.runs.link_plan import sizes_of
+
+        if self.weights is not None and self.weights < 1:
+            raise InputError(f"weights = {self.weights}: must be 1 or more")
+        if self.deadline_s is not None and self.deadline_s <= 0:
+            raise InputError(f"deadline_s = {self.deadline_s:g}: must be above 0")
+        config = self.settings
+        counts = None if self.label_counts is None else _read_counts(self.label_counts)
+        if counts is not None:
+            mean = max(1, round(float(counts.sum(axis=1).mean())))
+            config = config.replace(devices=len(counts), samples_per_device=mean)
+        samples, num_labels = dataset_sizes(config.data)
+        num_labels = num_labels if counts is None else counts.shape[1]
+        own = None if self.weights is None else ((self.weights,),)
+        shapes = own or sizes_of(config).dims.weight_shapes
+        by_source = counts is None and config.data.partition in OF_SOURCES
+        return Case(
+            Sizes(config, dimensions(config.seeding, samples, num_labels, shapes)),
+            kind="sources" if by_source else "labels",
+            skew=_skew(config, counts),
+            deadline_s=self.deadline_s,
+        )
+
+    def _pilot(self, options: "Sequence[Option]") -> "Results":
+        from mix2fld.data import load_dataset
+        from mix2fld.errors import InputError
+        from mix2fld.runs.results import Results
+        from mix2fld.runs.simulation import run
+
+        if self.label_counts is not None or self.weights is not None:
+            raise InputError(
+                "pilot: needs your data and your model, as --dataset and --model; label_counts and "
+                "weights only describe them"
+            )
+        dataset = load_dataset(self.settings.data)
+        changes = {**PILOT, "measured_on": "validation", "test_samples": 2000}
+        done: list[RunResult] = []
+        for option in options[:PILOT_OPTIONS]:
+            own = {"protocols": option.point.protocol, **option.point.changes}
+            done += run(self.settings.replace(**changes, **own), dataset=dataset)
+        return Results(done)
+
+
+def _read_counts(path: Path) -> Any:
+    import numpy as np
+
+    from mix2fld.errors import InputError
+
+    try:
+        counts = np.atleast_2d(np.loadtxt(path, delimiter=",", dtype=np.int64))
+    except OSError as error:
+        raise InputError(f"label_counts = {path}: cannot be read ({error.strerror})") from None
+    except ValueError as error:
+        raise InputError(
+            f"label_counts = {path}: must be whole numbers, one row of equal length for each "
+            f"device ({error})"
+        ) from None
+    if counts.min(initial=0) < 0 or not counts.sum() or counts.shape[1] < 2:
+        raise InputError(
+            f"label_counts = {path}: must be 0 or more, for at least two labels, and not all 0"
+        )
+    return counts
+
+
+def _skew(config: Config, counts: Any) -> float:
+    from mix2fld.advice.measured import label_skew
+    from mix2fld.data import device_parts, label_counts, load_dataset
+
+    if counts is None:
+        dataset = load_dataset(config.data)
+        parts = device_parts(dataset, config.replace(seed=config.seed[0]), every_label=False)
+        counts = label_counts(dataset.train_labels, parts, dataset.num_labels)
+    return label_skew(counts)
+
+
+def _table(options: "Sequence[Option]") -> "Table":
+    from rich.table import Table
+
+    from mix2fld.report.protocol_view import title_of
+    from mix2fld.report.tables import PLAIN
+    from mix2fld.report.units import in_bits, in_joules, in_time
+
+    table = Table(
+        title="Protocols for this link, the most promising first",
+        caption="per round; battery: rounds until it is empty, computing included; "
+        "gains in points of accuracy with their 95 % interval, as measured",
+        **PLAIN,
+    )
+    table.add_column("protocol", no_wrap=True)
+    for heading in (
+        "bits up",
+        "delivered",
+        "on the air",
+        "radio",
+        "battery",
+        "over\nalone",
+        "over\nideal FL",
+    ):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for option in options:
+        table.add_row(
+            title_of(option.point.protocol),
+            in_bits(option.bits_per_round),
+            f"{100 * option.chance:.1f} %" if option.bits_per_round else "-",
+            in_time(option.seconds),
+            in_joules(option.joules),
+            "-" if option.battery_rounds is None else f"{option.battery_rounds:,.0f}",
+            _gain(option.over_alone),
+            "-" if option.over_fl is None else _gain(option.over_fl),
+            style="" if option.suits else "red",
+        )
+    return table
+
+
+def _gain(spread: Any) -> str:
+    if spread.low == float("-inf"):
+        return f"{spread.mean:+.1f}"
+    return f"{spread.mean:+.1f} ± {(spread.high - spread.low) / 2:.1f}"
+
+
+def _remarks(case: "Case", near: "MeasuredSetting", options: "Sequence[Option]") -> list[str]:
+    skew = f"label skew {case.skew:.2f}" if case.kind == "labels" else "devices are sources"
+    lines = [f"your case: {skew}, {case.sizes.dims.num_weights:,} weights"]
+    lines.append(
+        f"nearest measured setting: {near.title} ({near.devices} devices, {near.weights:,} "
+        f"weights, {near.rounds} rounds)"
+    )
+    lines += [
+        f"outside what was measured: {each}; a pilot tells more" for each in case.outside(near)
+    ]
+    lines += [
+        f"{option.point.title} does not suit: {'; '.join(option.reasons)}"
+        for option in options
+        if not option.suits
+    ]
+    best = next((option for option in options if option.suits), None)
+    if best is None:
+        return [*lines, "nothing suits this link; raise max_slots or power, or send fewer bits"]
+    flags = " ".join(
+        f"--{name.replace('_', '-')} {value:g}"
+        if isinstance(value, float)
+        else f"--{name.replace('_', '-')} {value}"
+        for name, value in best.point.changes.items()
+    )
+    return [*lines, f"to check: mix2fld run --protocols {best.point.protocol} {flags}"]
+
+
+def _as_dict(
+    case: "Case", near: "MeasuredSetting", options: "Sequence[Option]", pilot: "Results | None"
+) -> dict[str, Any]:
+    return {
+        "case": {
+            "kind": case.kind,
+            "label_skew": case.skew,
+            "weights": case.sizes.dims.num_weights,
+            "devices": case.config.data.devices,
+        },
+        "nearest": {"setting": near.key, "title": near.title, "outside": case.outside(near)},
+        "options": [option.as_dict() for option in options],
+        "pilot": None if pilot is None else [result.summary for result in pilot],
+    }

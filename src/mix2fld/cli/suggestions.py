@@ -1,0 +1,85 @@
+"""Mistyped flags and subcommands, found before parsing, with what was probably meant."""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+from mix2fld.errors import InputError, did_you_mean
+
+LISTS = ("--protocols", "--seed", "--preset", "--mixing-ratio")
+"""Flags whose values may also be separated by commas."""
+OTHER_NAMES = {
+    "--lr": "--learning-rate",
+    "--epochs": "--local-steps",
+    "--steps": "--local-steps",
+    "--clients": "--devices",
+    "--nodes": "--devices",
+    "--alpha": "--dirichlet-alpha",
+    "--split": "--partition",
+    "--batch": "--batch-size",
+    "--output": "--out",
+    "--power": "--uplink-power-dbm",
+}
+"""What others call our flags."""
+NO_FLAG = {"--gpu": "an accelerator that JAX or PyTorch finds is used", "--device": "see --gpu"}
+
+
+def split_commas(given: Sequence[str]) -> list[str]:
+    """The words with the values of lists apart: ``--protocols fl,fd`` is ``--protocols fl fd``."""
+    found: list[str] = []
+    flag = ""
+    for word in given:
+        flag = word if word.startswith("--") else flag
+        apart = flag in LISTS and not word.startswith("--")
+        found += [part for part in re.split(",", word) if part] if apart else [word]
+    return found
+
+
+def check_subcommand(name: str, given: Sequence[str], known: Iterable[str]) -> None:
+    """Refuse a subcommand that does not exist."""
+    if given and not given[0].startswith("-") and given[0] not in known:
+        raise InputError(f"{name} {given[0]}: no such subcommand; {did_you_mean(given[0], known)}")
+
+
+def check_flags(given: Sequence[str], kind: Any) -> None:
+    """Refuse a flag that a command does not have."""
+    known = {"--help", *flags_of(kind)}
+    for word in given:
+        flag = word.split("=")[0].replace("_", "-")
+        if not flag.startswith("--") or flag in known:
+            continue
+        if flag in NO_FLAG:
+            raise InputError(f"{word}: no such option; {NO_FLAG[flag]}")
+        meant = OTHER_NAMES.get(flag)
+        hint = f"did you mean {meant!r}?" if meant in known else _hint(flag, known)
+        raise InputError(f"{word}: no such option; {hint}")
+
+
+def flags_of(kind: Any) -> Iterator[str]:
+    """Every long flag of a command, of its output options and of its settings."""
+    for name, annotation in _members(kind):
+        inner = _section(annotation)
+        if inner is not None:
+            yield from flags_of(inner)
+            continue
+        flag = name.replace("_", "-")
+        yield f"--{flag}"
+        yield f"--no-{flag}"
+
+
+def _members(kind: Any) -> list[tuple[str, Any]]:
+    if is_dataclass(kind):
+        return [(field.name, field.type) for field in fields(kind)]
+    return [(name, field.annotation) for name, field in kind.model_fields.items()]
+
+
+def _section(annotation: Any) -> Any:
+    """The class of options that an annotation names, if it does."""
+    inner = getattr(annotation, "__origin__", annotation)
+    return inner if is_dataclass(inner) or hasattr(inner, "model_fields") else None
+
+
+def _hint(flag: str, known: Iterable[str]) -> str:
+    hint = did_you_mean(flag, known)
+    return hint if hint.startswith("did you mean") else "--help lists all of them"

@@ -1,0 +1,49 @@
+"""Whose run is in a folder: devices, and whoever follows the run, know it by its identity."""
+
+import secrets
+from pathlib import Path
+
+from mix2fld.config import Config
+from mix2fld.data.files import write_whole
+from mix2fld.errors import InputError
+from mix2fld.runs.folder import RunFolder
+from mix2fld.runs.layout import RunFiles
+from mix2fld.runs.results import RunResult
+
+
+def run_identity(path: Path) -> str:
+    """What devices know this run by: drawn once, so that a new run never meets old states."""
+    file = RunFiles(path).identity
+    if not file.exists():
+        write_whole(file, secrets.token_hex(8).encode())
+    return file.read_text(encoding="ascii")
+
+
+def refuse_run_of_simulator(path: Path) -> None:
+    """No device knows its rounds."""
+    files = RunFiles(path)
+    if files.rounds.exists() and not files.identity.exists():
+        raise InputError(
+            f"out = {path}: holds a run of the simulator, which devices cannot resume; "
+            "name another folder"
+        )
+
+
+def claim(path: Path, config: Config) -> str:
+    """Make a folder that of a deployed run, before any process runs it; returns its identity."""
+    with RunFolder(path) as folder:
+        refuse_run_of_simulator(path)
+        folder.prepare(config)
+        refuse_run_of_simulator(path)
+        return run_identity(path)
+
+
+def finished_run(path: Path, config: Config, identity: str) -> RunResult | None:
+    """The run in a folder if it is finished; raises ``InputError`` if it is not the one claimed."""
+    file = RunFiles(path).identity
+    if not file.exists() or file.read_text(encoding="ascii") != identity:
+        raise InputError(f"out = {path}: another run took the place of this one in the folder")
+    result = RunFolder(path).finished()
+    if result is not None and result.config != config:
+        raise InputError(f"out = {path}: another config took the place of that of this run")
+    return result

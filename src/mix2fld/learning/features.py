@@ -1,0 +1,221 @@
+"""Fixed features, the same on every device without being sent: what statistics are taken of.
+
+For the paper's network they are edges: its convolutions get oriented derivatives and blurred
+differences of neighbouring orientations, and the low frequencies of each map count. Any other
+network that ends in a linear layer has those of its initial weights, in random directions.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mix2fld.errors import InputError
+from mix2fld.learning.task import Task
+from mix2fld.streams import stream
+from mix2fld.types import Dimensions, Inputs, Tensors
+
+Floats = NDArray[np.float64]
+EDGES, MAPS = 12, 6
+"""Channels of the two convolutions of the paper's network."""
+LONGEST_EDGES = 3.1
+"""Norm to which edge features of a sample are clipped: few are longer."""
+INHIBITION, DRIVE = 0.35, 3 / 8.72
+"""Of the second convolution: weight of the orientations beside its own two, and its scale."""
+FEATURE_GAIN = 2.5
+"""By how much the network's own features are larger, so that its steps change them in time."""
+
+
+@dataclass(frozen=True, eq=False)
+class Features:
+    """A network without a head, and what its last layer sees of samples, in few directions."""
+
+    network: Tensors  # the bias and the kernel of its last layer are zero
+    projection: Floats  # [d, F], orthonormal rows: the directions
+    gain: float  # the network's features are so many times those that are measured
+    measure: Callable[[Inputs], Floats]
+    """Samples as a model is fed them or as stored -> features [n, d]."""
+    head: "Head"
+
+    def with_head(self, kernel: Floats, bias: Floats) -> Tensors:
+        """The network with a linear head [N_L, d] on the features measured."""
+        return self.head.put(self.network, kernel @ self.projection / self.gain, bias)
+
+
+@dataclass(frozen=True)
+class Head:
+    """Where the last, linear layer of a model is among its weights."""
+
+    bias: int
+    kernel: int
+    transposed: bool
+    """Whether the kernel is [F, N_L], not [N_L, F]."""
+
+    def put(self, network: Tensors, kernel: Floats, bias: Floats) -> Tensors:
+        """The network with this last layer."""
+        tensors = list(network)
+        tensors[self.bias] = bias.astype(np.float32)
+        turned = kernel.T if self.transposed else kernel
+        tensors[self.kernel] = np.ascontiguousarray(turned, np.float32)
+        return tuple(tensors)
+
+
+@lru_cache(maxsize=4)
+def fixed_features(task: Task) -> Features:
+    """The features of a run's model, ``feature_side`` squared for each of six maps."""
+    side = task.config.statistics.feature_side
+    if _is_papers(task.dims):
+        return _edge_features(task, side)
+    return _random_features(task, MAPS * side**2)
+
+
+def feature_count(dims: Dimensions, side: int) -> int:
+    """How many features statistics are taken of, d: at most those that the last layer sees."""
+    kernel = max(dims.weight_sizes[-2:], default=0)
+    return min(MAPS * side**2, max(1, kernel // dims.num_labels))
+
+
+def clip_norms(vectors: Floats, longest: float) -> Floats:
+    """Each row, shortened to ``longest`` if it is longer."""
+    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+    clipped: Floats = vectors * np.minimum(1.0, longest / np.maximum(norms, 1e-12))
+    return clipped
+
+
+def _is_papers(dims: Dimensions) -> bool:
+    """Whether a model has the weights of the paper's network, for images of this size."""
+    if len(dims.samples.shape) != 3:
+        return False
+    height, width, channels = dims.samples.shape
+    pixels = (height // 2) * (width // 2)
+    papers = (
+        (EDGES,), (3, 3, channels, EDGES), (MAPS,), (3, 3, EDGES, MAPS),
+        (dims.num_labels,), (dims.num_labels, MAPS * pixels),
+    )  # fmt: skip
+    return dims.weight_shapes == papers
+
+
+def _edge_features(task: Task, side: int) -> Features:
+    height, width, channels = task.dims.samples.shape
+    rows, columns = height // 2, width // 2
+    if side > min(rows, columns):
+        raise InputError(
+            f"feature_side = {side}: images of {height} x {width} have maps of {rows} x {columns}; "
+            f"must be at most {min(rows, columns)}"
+        )
+    first, second = oriented_derivatives(channels), blurred_differences()
+    projection = np.kron(np.eye(MAPS), np.kron(_cosines(rows, side), _cosines(columns, side)))
+    labels = task.dims.num_labels
+    network = (
+        np.zeros(EDGES), first, np.zeros(MAPS), FEATURE_GAIN * second,
+        np.zeros(labels), np.zeros((labels, projection.shape[1])),
+    )  # fmt: skip
+
+    def measure(inputs: Inputs) -> Floats:
+        maps = edge_maps(_as_fed(inputs), first, second)
+        return clip_norms(maps, LONGEST_EDGES) @ projection.T
+
+    tensors = tuple(np.asarray(tensor, np.float32) for tensor in network)
+    return Features(tensors, projection, FEATURE_GAIN, measure, Head(4, 5, transposed=False))
+
+
+def oriented_derivatives(channels: int) -> Floats:
+    """Twelve 3 x 3 derivatives in steps of 30 degrees, of the mean of all channels."""
+    angles = np.arange(EDGES) * (2 * np.pi / EDGES)
+    y, x = np.mgrid[-1:2, -1:2].astype(np.float64)
+    corners = np.where(np.abs(x * y) == 1, 0.5, 1.0)[..., None]
+    kernels = (np.cos(angles) * x[..., None] + np.sin(angles) * y[..., None]) * corners
+    kernels *= 2 / np.abs(kernels).sum(axis=(0, 1))
+    return np.repeat(kernels[:, :, None], channels, axis=2) / channels
+
+
+def blurred_differences() -> Floats:
+    """Each map blurs two neighbouring orientations and subtracts the two beside them."""
+    kernels = np.zeros((3, 3, EDGES, MAPS))
+    blur = np.outer([1, 2, 1], [1, 2, 1]) / 16
+    for number in range(MAPS):
+        for step, weight in ((-1, -INHIBITION), (0, 1.0), (1, 1.0), (2, -INHIBITION)):
+            kernels[:, :, (2 * number + step) % EDGES, number] = DRIVE * weight * blur
+    return kernels
+
+
+def edge_maps(images: Floats, first: Floats, second: Floats) -> Floats:
+    """Convolution, ReLU, 2 x 2 max-pool, convolution, ReLU: [n, H, W, C] -> [n, 6 H/2 W/2]."""
+    maps = np.maximum(_convolve(images, first), 0)
+    count, height, width, channels = maps.shape
+    pooled = maps.reshape(count, height // 2, 2, width // 2, 2, channels).max(axis=(2, 4))
+    found = np.maximum(_convolve(pooled, second), 0)
+    return found.transpose(0, 3, 1, 2).reshape(count, -1)
+
+
+def _convolve(images: Floats, kernel: Floats) -> Floats:
+    """3 x 3, of the same size: [n, H, W, C] -> [n, H, W, O]."""
+    height, width = images.shape[1:3]
+    padded = np.pad(images, ((0, 0), (1, 1), (1, 1), (0, 0)))
+    result: Floats = sum(
+        padded[:, row : row + height, column : column + width] @ kernel[row, column]
+        for row in range(3)
+        for column in range(3)
+    )
+    return result
+
+
+def _cosines(length: int, count: int) -> Floats:
+    """The first rows of the orthonormal discrete cosine transform: [count, length]."""
+    frequency, place = np.arange(count)[:, None], np.arange(length) + 0.5
+    rows = np.cos(np.pi * frequency * place / length) * np.sqrt(2 / length)
+    rows[0] /= np.sqrt(2)
+    return rows
+
+
+def _as_fed(inputs: Inputs) -> Floats:
+    """Samples as a model is fed them."""
+    scale = 255.0 if inputs.dtype == np.uint8 else 1.0
+    return inputs.astype(np.float64) / scale
+
+
+def _random_features(task: Task, count: int) -> Features:
+    """Random directions of what the last layer of the initial network sees."""
+    head, labels = find_head(task), task.dims.num_labels
+    size = task.dims.weight_sizes[head.kernel] // labels
+    projection = np.eye(size)
+    if count < size:
+        draws = stream(task.seed, "features").normal(size=(size, count))
+        projection = np.linalg.qr(draws)[0].T
+    nothing = head.put(task.common_weights, np.zeros((labels, size)), np.zeros(labels))
+
+    def measure(inputs: Inputs) -> Floats:
+        found = []
+        for begin in range(0, len(projection), labels):  # so many directions as there are logits
+            rows = np.zeros((labels, size))
+            some = projection[begin : begin + labels]
+            rows[: len(some)] = some
+            network = head.put(nothing, rows, np.zeros(labels))
+            found.append(task.stepper.logits(network, inputs)[:, : len(some)])
+        return np.concatenate(found, axis=1).astype(np.float64)
+
+    return Features(nothing, projection, 1.0, measure, head)
+
+
+def find_head(task: Task) -> Head:
+    """The last, linear layer of a model; raises ``InputError`` if it does not end in one."""
+    shapes, labels = task.dims.weight_shapes, task.dims.num_labels
+    last = len(shapes) - 1
+    for bias, kernel in ((last - 1, last), (last, last - 1)):
+        if len(shapes) < 2 or shapes[bias] != (labels,) or len(shapes[kernel]) != 2:
+            continue
+        if labels in shapes[kernel]:
+            head = Head(bias, kernel, transposed=shapes[kernel][0] != labels)
+            size = task.dims.weight_sizes[kernel] // labels
+            bias_alone = np.arange(labels, dtype=np.float64) + 2
+            network = head.put(task.common_weights, np.zeros((labels, size)), bias_alone)
+            nothing = np.zeros((1, *task.dims.samples.shape), task.dims.samples.dtype)
+            if np.array_equal(task.stepper.logits(network, nothing)[0], bias_alone):
+                return head
+    raise InputError(
+        f"protocols = {task.config.protocols[0]}: the model must end in a linear layer, with a "
+        f"bias [{labels}] and a kernel [{labels}, F] as its last two weights; it has "
+        f"{[list(shape) for shape in shapes[-2:]]}"
+    )

@@ -1,0 +1,117 @@
+"""Who is compared, and what each may tune.
+
+Every contender with a family gets the same search: ``CANDIDATES_EACH`` settings of its training,
+judged by the mean accuracy of devices on a validation split. Those without one run as published.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+WITHOUT_REPLAY: list[dict[str, float]] = [
+    {"logit_adjustment": tau, "learning_rate": first, "final_learning_rate": last}
+    for tau in (0.0, 1.0, 2.0)
+    for first, last in ((0.01, 0.01), (0.02, 0.005))
+]
+WITH_REPLAY: list[dict[str, float]] = [
+    {"logit_adjustment": tau, "learning_rate": 0.02, "final_learning_rate": 0.005, "replay": share}
+    for tau in (0.0, 1.0)
+    for share in (0.3, 0.5, 0.8)
+]
+CANDIDATES_EACH = 6
+OURS = ("murmur", "murmur-mix")
+"""The protocols of this package."""
+PAPERS = ("fld", "mixfld", "mix2fld")
+"""Mix2FLD and its relatives."""
+
+
+@dataclass(frozen=True)
+class Contender:
+    """A protocol with its settings; ``family`` names those that share one search."""
+
+    key: str
+    title: str
+    protocol: str
+    changes: dict[str, Any]
+    family: str | None
+    core: bool = True
+    """Whether it also runs where one factor is varied."""
+
+
+def _plain(key: str, title: str, protocol: str, core: bool = False) -> Contender:
+    changes = {"logit_adjustment": 0.0, "final_learning_rate": 0.01, "device_model": "trained"}
+    return Contender(key, f"{title}, as published", protocol, changes, None, core)
+
+
+def _tuned(key: str, title: str, protocol: str, core: bool = False, **changes: Any) -> Contender:
+    family = "fl" if protocol in ("fl8", "fl4") else protocol
+    return Contender(key, title, protocol, changes, family, core)
+
+
+def _ours(bits: int, core: bool = False) -> Contender:
+    title = f"Murmur, {bits:,} bits a round"
+    return _tuned(f"murmur-{bits}", title, "murmur", core, update_bits=bits)
+
+
+def _with_seeds(count: int, update_bits: int, core: bool = False) -> Contender:
+    title = f"Murmur-Mix, {count} small seeds and {update_bits:,} bits a round"
+    seeds = {"seed_samples": count, "seed_pooling": 2, "seed_bits": 4}
+    key = f"murmur-mix-{count}"
+    return _tuned(key, title, "murmur-mix", core, update_bits=update_bits, **seeds)
+
+
+CONTENDERS: tuple[Contender, ...] = (
+    _plain("isolated-plain", "isolated", "isolated"),
+    _tuned("isolated", "isolated", "isolated", core=True),
+    _tuned(
+        "murmur-50", "Murmur, 50 bits every other round", "murmur", update_bits=50, upload_every=2
+    ),
+    _ours(100),
+    _ours(200, core=True),
+    _ours(500),
+    _ours(1400, core=True),
+    _ours(4000),
+    _with_seeds(20, update_bits=3_100, core=True),
+    _with_seeds(100, update_bits=4_000),
+    _plain("fd-plain", "FD", "fd"),
+    _tuned("fd", "FD", "fd", core=True),
+    _tuned("stc-1", "STC 1 %", "stc", kept_share=0.01),
+    _tuned("stc-5", "STC 5 %", "stc", kept_share=0.05, core=True),
+    _tuned("topk-1", "top-k 1 %", "topk", kept_share=0.01),
+    _tuned("eden-0.1", "EDEN, 0.1 bit", "eden", bits_per_weight=0.1),
+    _tuned("sign", "sign, error feedback", "sign", core=True),
+    _tuned("fl4", "FL 4-bit", "fl4"),
+    _tuned("fl8", "FL 8-bit", "fl8", core=True),
+    _tuned("fl", "FL", "fl", core=True),
+    _plain("fl-plain", "FL", "fl"),
+    _tuned("fld", "FLD", "fld"),
+    _plain("mixfld-plain", "MixFLD", "mixfld"),
+    _tuned("mixfld", "MixFLD", "mixfld"),
+    _plain("mix2fld-plain", "Mix2FLD", "mix2fld"),
+    _tuned("mix2fld", "Mix2FLD", "mix2fld", core=True),
+)
+
+TUNED_AT: dict[str, dict[str, Any]] = {
+    "murmur": {"update_bits": 500},
+    "murmur-mix": {"update_bits": 3_100, "seed_samples": 20, "seed_pooling": 2, "seed_bits": 4},
+    "stc": {"kept_share": 0.01},
+    "topk": {"kept_share": 0.01},
+    "eden": {"bits_per_weight": 0.1},
+}
+"""Families with several contenders are tuned at one of them."""
+
+
+def families() -> list[str]:
+    """Those who tune, in the order of the contenders."""
+    return list(dict.fromkeys(one.family for one in CONTENDERS if one.family))
+
+
+def candidates(family: str) -> dict[str, dict[str, Any]]:
+    """The settings that a family chooses from, by name."""
+    return {
+        "-".join(f"{name}-{value:g}" for name, value in changes.items()): {
+            **changes,
+            "device_model": "mean",
+            **TUNED_AT.get(family, {}),
+        }
+        for changes in (WITH_REPLAY if family == "murmur-mix" else WITHOUT_REPLAY)
+    }

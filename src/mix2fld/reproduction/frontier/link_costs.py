@@ -1,0 +1,45 @@
+"""What a contender would cost on the paper's asymmetric link: chance, seconds and joules."""
+
+from dataclasses import dataclass
+
+from mix2fld.config import Config
+from mix2fld.reproduction.cell_records import CellRecord
+from mix2fld.round.plan import PlannedTransfer
+from mix2fld.runs.link_plan import plan_link
+
+NOT_OF_THE_PAPER = ("link", "participants")
+
+
+@dataclass(frozen=True)
+class LinkCost:
+    """Of all rounds together, by the closed form of the link."""
+
+    chance: float
+    """Of the delivery of an upload, the least likely one."""
+    seconds: float
+    """On the air, the slowest device in each round, both directions."""
+    joules: float
+    """Of one device, for sending and receiving."""
+
+
+def link_cost(cell: CellRecord) -> LinkCost:
+    """The transfers of a cell, all of them attempted, on the paper's link."""
+    changes = {name: value for name, value in cell.changes.items() if name not in NOT_OF_THE_PAPER}
+    config = Config.of(**changes)
+    plans = plan_link(config)
+    times = {plan: times_in_a_run(plan, config) for plan in plans}
+    uploads = [plan.worst for plan in plans if plan.budget.direction == "uplink"]
+    return LinkCost(
+        chance=min(uploads, default=1.0),
+        seconds=sum(count * plan.round_seconds for plan, count in times.items()),
+        joules=sum(count * plan.joules for plan, count in times.items()),
+    )
+
+
+def times_in_a_run(plan: PlannedTransfer, config: Config) -> float:
+    """How often a transfer happens in all rounds; updates may skip some."""
+    if plan.only_first:
+        return 1
+    if plan.transfer.startswith("later "):
+        return config.rounds - 1
+    return config.rounds / config.updates.upload_every

@@ -1,0 +1,198 @@
+"""FRONTIER.md: who does best with how many uplink bits, in sentences drawn from the records."""
+
+from collections.abc import Mapping, Sequence
+
+from mix2fld.reproduction.cell_records import CellRecord
+from mix2fld.reproduction.frontier.contenders import CANDIDATES_EACH, OURS, PAPERS
+from mix2fld.reproduction.frontier.link_costs import link_cost
+from mix2fld.reproduction.frontier.points import (
+    BUDGETS,
+    Point,
+    best,
+    cheapest_near,
+    frontier,
+    points_of,
+)
+from mix2fld.reproduction.frontier.search import Choices
+from mix2fld.reproduction.frontier.settings import SETTINGS
+from mix2fld.reproduction.number_text import paragraph
+
+HEADLINE = (
+    "murmur-200",
+    "murmur-1400",
+    "murmur-mix-100",
+    "fd-plain",
+    "mixfld-plain",
+    "mix2fld-plain",
+    "fl8",
+    "fl-plain",
+    "fl",
+)
+"""The contenders in the README's table."""
+NEAR = 1.0
+"""Points of accuracy that count as close."""
+Records = Mapping[str, Mapping[str, CellRecord]]
+"""The cells of every setting that was measured."""
+
+INTRODUCTION = f"""# Accuracy against uplink bits
+
+Made by `mix2fld reproduce frontier --results results`; redrawn from the records by
+`mix2fld reproduce frontier --results results --from-records`.
+
+Every protocol that a practitioner would pick, on the same data, partitions and seeds. Accuracy is
+measured on the test set after the last of five rounds; bits are those that a device uploads in all
+of them. Except for the contenders marked "as published", each family chose its training (weight of
+the logit adjustment, learning rates) among {CANDIDATES_EACH} candidates, by the mean accuracy of
+devices on a validation split: training samples that no device holds, with a seed that is not
+reported. All of them use the mean of downloaded and trained weights on the device. Fashion-MNIST
+and CIFAR-10 take over what was chosen on MNIST with the same partition."""
+
+
+def write_page(records: Records, choices: Mapping[str, Choices]) -> str:
+    """The whole page; settings without records are named as missing."""
+    points = {key: points_of(cells) for key, cells in records.items()}
+    parts = [INTRODUCTION, "## Findings", _winners(points)]
+    parts += [
+        paragraph(f"**{SETTINGS[key].title}.** {findings(each)}") for key, each in points.items()
+    ]
+    missing = [SETTINGS[key].title for key in SETTINGS if key not in records]
+    if missing:
+        parts.append(paragraph(f"Not measured yet: {'; '.join(missing)}."))
+    for key, each in points.items():
+        parts += [
+            f"## {SETTINGS[key].title}",
+            f"![accuracy against bits](figures/frontier-{key}.png)",
+        ]
+        parts += [_table(each)]
+    parts += ["## What was chosen", _chosen(choices)]
+    return "\n\n".join(parts) + "\n"
+
+
+def headline_table(points: Sequence[Point]) -> str:
+    """The table of the README: ours beside what the paper compares, and FL at its best."""
+    by_key = {point.contender.key: point for point in points}
+    lines = [
+        _row("protocol", "uplink bits of a device", "devices, %", "server's model, %", "delivered"),
+        _row("---", *["---:"] * 4),
+    ]
+    for key in HEADLINE:
+        point = by_key[key]
+        server = f"{point.server.mean:.1f}" if point.server else "–"
+        chance = f"{100 * link_cost(point.cell).chance:.1f} %"
+        cells = f"{point.bits:,.0f}", f"{point.devices.mean:.1f}", server, chance
+        lines.append(_row(point.contender.title, *cells))
+    return "\n".join(lines)
+
+
+def findings(points: Sequence[Point]) -> str:
+    """Who is best, who comes close with the fewest bits, where ours loses and Mix2FLD stands."""
+    top = best(points)
+    assert top is not None
+    near = cheapest_near(points, top, NEAR)
+    sentences = [f"{_named(top)} is most accurate."]
+    if near is not top and near.bits:
+        times = f"{top.bits / near.bits:,.0f} times fewer"
+        sentences.append(f"{_named(near)} comes within {NEAR:g} point of it with {times}.")
+    elif near is not top:
+        sentences.append(f"{_named(near)} comes within {NEAR:g} point of it.")
+    sentences += [_where_ours_loses(points, top), _where_the_paper_stands(points)]
+    return " ".join(sentence for sentence in sentences if sentence)
+
+
+def _where_ours_loses(points: Sequence[Point], top: Point) -> str:
+    ours = best([point for point in points if point.contender.protocol in OURS])
+    if ours is None or top.contender.protocol in OURS:
+        return ""
+    behind = top.above(ours)
+    sure = "more than the seeds differ" if behind.above_zero else "within what the seeds differ"
+    return f"The best of Murmur, {_named(ours)}, is {behind.mean:.2f} points below: {sure}."
+
+
+def _where_the_paper_stands(points: Sequence[Point]) -> str:
+    relatives = [point for point in points if point.contender.protocol in PAPERS]
+    if not relatives:
+        return ""
+    on_it = [point for point in frontier(points) if point in relatives]
+    if on_it:
+        return f"On the frontier, of Mix2FLD and its relatives: {'; '.join(map(_named, on_it))}."
+    ours = best(relatives)
+    assert ours is not None
+    rival = best(points, ours.bits)
+    assert rival is not None
+    gap = rival.above(ours)
+    return (
+        f"Of Mix2FLD and its relatives none is on the frontier: {_named(ours)} is {gap.mean:.1f} "
+        f"points below {_named(rival)}."
+    )
+
+
+def _named(point: Point) -> str:
+    return f"{point.contender.title} ({point.devices.mean:.1f} %, {point.bits:,.0f} bits)"
+
+
+def _winners(points: Mapping[str, Sequence[Point]]) -> str:
+    heads = [f"≤ {budget:,}" for budget in BUDGETS[1:]]
+    lines = [_row("uplink bits of a device", "0", *heads), _row("---", *["---"] * len(BUDGETS))]
+    for key, each in points.items():
+        cells, last = [], None
+        for budget in BUDGETS:
+            found = best(each, budget)
+            same = found is last
+            cells.append("″" if same or found is None else _short(found))
+            last = found
+        lines.append(_row(SETTINGS[key].title, *cells))
+    return "\n".join(lines)
+
+
+def _short(point: Point) -> str:
+    return f"{point.contender.title}: {point.devices.mean:.1f}"
+
+
+def _table(points: Sequence[Point]) -> str:
+    heads = ("contender", "bits", "devices, %", "server, %", "frontier", "delivered", "s", "J")
+    lines = [_row(*heads), _row("---", *["---:"] * (len(heads) - 1))]
+    on_it = frontier(points)
+    for point in points:
+        cost = link_cost(point.cell)
+        lines.append(
+            _row(
+                point.contender.title,
+                f"{point.bits:,.0f}",
+                str(point.devices),
+                str(point.server) if point.server else "–",
+                "●" if point in on_it else "",
+                f"{100 * cost.chance:.1f} %" if point.bits else "–",
+                f"{cost.seconds:.3f}",
+                f"{cost.joules:.3f}",
+            )
+        )
+    note = (
+        "± sample std over seeds. The last three columns are closed forms for the paper's link: "
+        "chance that an upload is delivered, seconds on the air in all "
+        "rounds, joules of a device's radio."
+    )
+    return "\n".join(lines) + "\n\n" + paragraph(note)
+
+
+def _chosen(choices: Mapping[str, Choices]) -> str:
+    names = list(choices)
+    families = list(dict.fromkeys(family for each in choices.values() for family in each))
+    lines = [_row("family", *names), _row("---", *["---"] * len(names))]
+    lines += [
+        _row(family, *(_training(choices[name].get(family)) for name in names))
+        for family in families
+    ]
+    note = "Weight τ of the logit adjustment, and the learning rates of the first and last round."
+    return note + "\n\n" + "\n".join(lines)
+
+
+def _training(chosen: Mapping[str, object] | None) -> str:
+    if chosen is None:
+        return "–"
+    rates = f"{chosen['learning_rate']} → {chosen['final_learning_rate']}"
+    replay = f", replay {chosen['replay']}" if "replay" in chosen else ""
+    return f"τ = {chosen['logit_adjustment']:g}, {rates}{replay}"
+
+
+def _row(*cells: str) -> str:
+    return f"| {' | '.join(cells)} |"

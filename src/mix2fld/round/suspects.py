@@ -1,0 +1,40 @@
+"""Devices whose upload lies far from the rest: for the record, and in words."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from mix2fld.server.outliers import far_uploads, kind_of
+from mix2fld.server.seed_judge import Judgement
+from mix2fld.types import Upload
+
+
+def find_suspects(inbox: Mapping[int, Upload], judged: Judgement) -> list[dict[str, Any]]:
+    """Of the uploads of this round, and of the seeds if they were judged in it."""
+    far = [
+        {"device": device, "upload": kind_of(inbox[device].value), "times": round(times, 1)}
+        for device, times in far_uploads(inbox).items()
+    ]
+    refused = [
+        {
+            "device": device,
+            "upload": "seeds",
+            "agreement": round(judged.agreement[device], 3),
+            "typical": round(judged.typical, 3),
+        }
+        for device in judged.left_out
+    ]
+    return [*far, *refused]
+
+
+def in_words(suspect: Mapping[str, Any]) -> str:
+    """One suspect as a sentence."""
+    who = f"device {suspect['device']}"
+    if suspect["upload"] == "seeds":
+        return (
+            f"the seeds of {who} are left out: others agree with {100 * suspect['agreement']:.1f} "
+            f"% of their labels, typically with {100 * suspect['typical']:.1f} %"
+        )
+    return (
+        f"the {suspect['upload']} of {who} lie {suspect['times']:g} times as far from the middle "
+        "of all as is typical"
+    )

@@ -1,0 +1,43 @@
+"""What a link means for each protocol of a config; needs no data, and mostly no JAX."""
+
+from typing import NamedTuple
+
+from mix2fld.config import Config
+from mix2fld.data import dataset_sizes
+from mix2fld.data.files import uninterrupted
+from mix2fld.learning.known_shapes import known_shapes
+from mix2fld.learning.task import Sizes, dimensions
+from mix2fld.link import Link, make_link
+from mix2fld.round.plan import DRAWS, PlannedRound, PlannedTransfer, plan_round, plan_transfers
+
+
+class LinkPlan(NamedTuple):
+    """Every transfer of every protocol of a config, and what a round of each comes to."""
+
+    link: Link
+    transfers: list[PlannedTransfer]
+    rounds: list[PlannedRound]
+
+
+def plan_link(config: Config) -> list[PlannedTransfer]:
+    """Every transfer of every protocol of a config."""
+    return plan_all(config).transfers
+
+
+def plan_all(config: Config, draws: int = DRAWS) -> LinkPlan:
+    """The same, and the rounds."""
+    sizes, link = sizes_of(config), make_link(config, config.data.devices)
+    transfers = plan_transfers(config.protocols, sizes, link, draws)
+    rounds = [plan_round(name, transfers, config) for name in config.protocols]
+    return LinkPlan(link, transfers, rounds)
+
+
+def sizes_of(config: Config) -> Sizes:
+    """The sizes of payloads, from the dataset's and the model's."""
+    samples, num_labels = dataset_sizes(config.data)
+    shapes = known_shapes(config.learning.model, samples.shape, num_labels)
+    if shapes is not None:
+        return Sizes(config, dimensions(config.seeding, samples, num_labels, shapes))
+    with uninterrupted():  # within its import, JAX must not meet Ctrl-C
+        from mix2fld.learning.make_task import make_task
+    return make_task(config, samples, num_labels)

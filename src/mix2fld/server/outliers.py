@@ -1,0 +1,76 @@
+"""Uploads that lie far from the rest: who sent them, and how far they lie."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mix2fld.server.robust import FAR
+from mix2fld.types import Tensors, Update, Upload
+
+FEWEST = 3
+FEW = 32
+"""Up to so many uploads are compared with their median, which takes longer than their mean."""
+FAR_OUTPUTS = 0.3
+"""Root mean square over labels below which no outputs are far: the largest possible is 1.4."""
+
+
+def far_uploads(inbox: Mapping[int, Upload]) -> dict[int, float]:
+    """Devices whose upload lies far from the middle of all, and how many times the median does."""
+    devices = sorted(inbox)
+    kinds = {kind_of(inbox[device].value) for device in devices}
+    values = [inbox[device].value for device in devices]
+    if len(devices) < FEWEST or len(kinds) > 1 or None in kinds or not _same_shapes(values):
+        return {}
+    least = 0.0
+    if kinds == {"outputs"}:
+        distances, least = _between_outputs(np.stack(values)), FAR_OUTPUTS
+    else:
+        tensors = [value.tensors if isinstance(value, Update) else value for value in values]
+        middle = _middle(tensors)
+        distances = [_between(own, middle) for own in tensors]
+    typical = float(np.median(distances))
+    far = zip(devices, distances, strict=True)
+    return {d: apart / typical for d, apart in far if typical and apart > max(FAR * typical, least)}
+
+
+def kind_of(value: Any) -> str | None:
+    """What an upload is called in records; None if it is none of what is compared here."""
+    if isinstance(value, Update):
+        return "update"
+    if isinstance(value, tuple):
+        return "weights"
+    return "outputs" if isinstance(value, np.ndarray) and value.ndim == 2 else None
+
+
+def _same_shapes(values: list[Any]) -> bool:
+    """Whether the values can be compared: a custom payload may carry some entries of many."""
+    tensors = [value.tensors if isinstance(value, Update) else value for value in values]
+    shapes = {tuple(np.shape(part) for part in value) for value in tensors}
+    return len(shapes) == 1
+
+
+def _middle(values: list[Tensors]) -> Tensors:
+    """The median of each weight; of many uploads the mean, which one of them moves little."""
+    middle = np.median if len(values) <= FEW else np.mean
+    return tuple(middle(np.stack(tensors), axis=0) for tensors in zip(*values, strict=True))
+
+
+def _between(one: Tensors, other: Tensors) -> float:
+    squares = 0.0
+    for mine, theirs in zip(one, other, strict=True):
+        apart = (mine - theirs).ravel()
+        squares += float(np.dot(apart, apart))
+    return float(np.sqrt(squares))
+
+
+def _between_outputs(values: NDArray[np.float32]) -> list[float]:
+    """The distance of outputs [n, N_L, N_L] from the median of each label, where it was drawn."""
+    outputs = values.astype(np.float64)
+    seen = np.asarray(outputs.any(axis=2))
+    middle = np.zeros(outputs.shape[1:])
+    for label in np.flatnonzero(seen.any(axis=0)).tolist():
+        middle[label] = np.median(outputs[seen[:, label], label], axis=0)
+    squares = np.where(seen, ((outputs - middle) ** 2).sum(axis=2), 0.0).sum(axis=1)
+    return np.sqrt(squares / np.maximum(seen.sum(axis=1), 1)).tolist()

@@ -1,0 +1,174 @@
+"""The adviser: costs of the user's link, gains as measured, and what lies outside."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from mix2fld.advice.case import Case, nearest
+from mix2fld.advice.measured import (
+    MeasuredPoint,
+    MeasuredSetting,
+    dump_measured,
+    label_skew,
+    load_measured,
+    read_measured,
+)
+from mix2fld.advice.ranking import best_by_protocol, rank
+from mix2fld.advice.regime_map import draw_regime_map, winner
+from mix2fld.cli import main
+from mix2fld.config import Config
+from mix2fld.learning.task import Sizes, dimensions
+from mix2fld.link import make_link
+from mix2fld.reproduction.frontier.points import points_of
+from mix2fld.reproduction.results_folder import ResultsFolder
+from mix2fld.types import SampleFormat
+
+RESULTS = ResultsFolder(Path(__file__).parent.parent / "results")
+ALONE = MeasuredPoint("isolated", "isolated", "isolated", {}, 0, [0.8, 0.81], None)
+FL = MeasuredPoint("fl", "FL", "fl", {}, 2e6, [0.95, 0.96], [0.96, 0.96])
+MURMUR = MeasuredPoint(
+    "murmur-200", "Murmur", "murmur", {"update_bits": 200}, 1000, [0.93, 0.94], [0.94, 0.94]
+)
+
+
+def setting(key: str = "a", **changes: Any) -> MeasuredSetting:
+    fields: dict[str, Any] = {
+        "key": key, "title": key, "kind": "labels", "skew": 0.2, "devices": 10, "taking_part": 10,
+        "samples": 500, "weights": 12_544, "rounds": 5, "points": (ALONE, FL, MURMUR),
+    }  # fmt: skip
+    return MeasuredSetting(**{**fields, **changes})
+
+
+def case(weights: int = 12_544, skew: float = 0.2, **fields: Any) -> Case:
+    config = Config.of(**fields)
+    dims = dimensions(config.seeding, SampleFormat((28, 28, 1), "uint8"), 10, ((weights,),))
+    return Case(Sizes(config, dims), "labels", skew)
+
+
+COUNTS = hnp.arrays(
+    np.int64, st.tuples(st.integers(1, 6), st.integers(2, 6)), elements=st.integers(0, 50)
+)
+
+
+@given(COUNTS.filter(lambda counts: bool(counts.sum())))
+def test_skew_is_a_distance(counts: np.ndarray) -> None:
+    skew = label_skew(counts)
+    assert 0 <= skew < 1
+    assert label_skew(3 * counts) == pytest.approx(skew)
+    assert label_skew(np.tile(counts[:1] + 1, (3, 1))) == pytest.approx(0)
+
+
+def test_skew_of_devices_with_one_label_each() -> None:
+    assert label_skew(7 * np.eye(10, dtype=np.int64)) == pytest.approx(0.9)
+
+
+def test_gains_are_those_of_the_seeds() -> None:
+    options = {one.point.protocol: one for one in rank(case(), setting())}
+    assert options["murmur"].over_alone.mean == pytest.approx(13)
+    assert options["murmur"].over_fl is not None
+    assert options["murmur"].over_fl.mean == pytest.approx(-2)
+    assert options["isolated"].over_alone.mean == 0
+
+
+def test_costs_are_those_of_the_link() -> None:
+    asked = case(devices=10)
+    options = {one.point.protocol: one for one in rank(asked, setting())}
+    link = make_link(asked.config, 10)
+    up, down = link.budget("uplink", 200, 10), link.budget("downlink", 32 * 12_544, 10)
+    slots = up.expected_round_slots + down.expected_round_slots
+    assert options["murmur"].seconds == pytest.approx(slots / 1000)
+    assert options["murmur"].bits_per_round == 200
+    assert options["murmur"].chance == pytest.approx(up.delivery_probability)
+    assert not options["fl"].suits
+    assert "delivered with 0.6 %" in options["fl"].reasons[0]
+    assert [one.point.protocol for one in rank(asked, setting())] == ["murmur", "isolated", "fl"]
+
+
+def test_a_deadline_excludes() -> None:
+    asked = case()
+    late = Case(asked.sizes, "labels", 0.2, deadline_s=1e-4)
+    suits = [one.point.protocol for one in rank(late, setting()) if one.suits]
+    assert suits == ["isolated"]
+
+
+def test_each_protocol_appears_once() -> None:
+    second = MeasuredPoint(
+        "murmur-500", "more", "murmur", {"update_bits": 500}, 2500, [0.9, 0.9], None
+    )
+    options = best_by_protocol(rank(case(), setting(points=(ALONE, second, MURMUR))))
+    assert [one.point.contender for one in options] == ["murmur-200", "isolated"]
+
+
+def test_the_nearest_setting_and_what_lies_outside() -> None:
+    near, far = setting("near"), setting("far", skew=0.8)
+    assert nearest(case(), {"far": far, "near": near})[0] is near
+    assert case().outside(near) == []
+    assert case(weights=10**6).outside(near) == ["weights: 1,000,000, measured: 12,544"]
+    assert case(skew=0.4).outside(near) == ["label skew: 0.40, measured: 0.20"]
+
+
+def test_the_table_survives_its_text() -> None:
+    settings = {"a": setting("a"), "b": setting("b", kind="sources")}
+    assert read_measured(dump_measured(settings)) == settings
+
+
+def test_the_winner_has_the_bits(tmp_path: Path) -> None:
+    assert winner(setting(), 0) is ALONE
+    assert winner(setting(), 200) is MURMUR
+    assert winner(setting(), 10**6) is FL
+    draw_regime_map({"a": setting(), "b": setting("b", skew=0.5)}, case(), tmp_path / "map.png")
+    assert (tmp_path / "map.png").stat().st_size > 10_000
+
+
+def test_the_shipped_table_follows_from_the_records() -> None:
+    measured = load_measured()
+    records = RESULTS.frontier_records()
+    assert list(measured) == list(records)
+    for key, cells in records.items():
+        for point in points_of(cells):
+            shipped = measured[key].point(point.contender.key)
+            assert shipped is not None
+            assert np.mean(shipped.devices) * 100 == pytest.approx(point.devices.mean, abs=1e-3)
+            assert shipped.bits == pytest.approx(point.bits, abs=0.1)
+
+
+def test_the_command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    counts = tmp_path / "counts.csv"
+    counts.write_text("100,0\n0,100\n50,50\n")
+    asked = ["advise", "--weights", "50000", "--label-counts", str(counts), "--json"]
+    main(asked)
+    told = json.loads(capsys.readouterr().out)
+    assert told["case"]["devices"] == 3
+    assert told["case"]["label_skew"] == pytest.approx(1 / 3)
+    assert told["nearest"]["setting"] in load_measured()
+    assert any("weights" in each or "devices" in each for each in told["nearest"]["outside"])
+    assert {"isolated", "fl", "murmur"} <= {one["protocol"] for one in told["options"]}
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (["--weights", "0"], "weights = 0: must be 1 or more"),
+        (["--deadline-s", "-1"], "deadline_s = -1: must be above 0"),
+        (["--label-counts", "missing.csv"], "label_counts = missing.csv: cannot be read"),
+    ],
+)
+def test_bad_input(given: list[str], told: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["advise", *given])
+    assert told in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", ["a,b\n", "1,2\n3\n", "-1,5\n", "0,0\n", "3\n"])
+def test_bad_counts(text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "counts.csv"
+    path.write_text(text)
+    with pytest.raises(SystemExit, match="2"):
+        main(["advise", "--label-counts", str(path)])
+    assert "label_counts" in capsys.readouterr().err

@@ -1,0 +1,199 @@
+"""The frontier: who is compared, the search that all share, the points and the page."""
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from invented_records import record
+from mix2fld.errors import InputError
+from mix2fld.protocol import PROTOCOLS
+from mix2fld.reproduction.cell_records import CellRecord
+from mix2fld.reproduction.experiments import FULL, QUICK, Cell
+from mix2fld.reproduction.frontier.contenders import (
+    CANDIDATES_EACH,
+    CONTENDERS,
+    OURS,
+    candidates,
+    families,
+)
+from mix2fld.reproduction.frontier.figures import draw_frontier
+from mix2fld.reproduction.frontier.page import findings, headline_table, write_page
+from mix2fld.reproduction.frontier.points import Point, best, cheapest_near, frontier, points_of
+from mix2fld.reproduction.frontier.search import (
+    SEARCH_SEED,
+    choose,
+    measured_experiment,
+    search_experiment,
+    search_scale,
+)
+from mix2fld.reproduction.frontier.settings import SETTINGS
+from mix2fld.reproduction.results_folder import ResultsFolder
+
+RESULTS = ResultsFolder(Path(__file__).parent.parent / "results")
+BY_KEY = {one.key: one for one in CONTENDERS}
+
+
+def invented(accuracy: float, bits: float, **changes: Any) -> CellRecord:
+    """A cell of ten devices whose runs upload so many bits in all."""
+    cell = record(accuracy)
+    for run in cell.runs:
+        run["summary"]["bits"]["up"] = 10 * bits
+        run["summary"]["devices"] = {"all": 10, "measured": 10}
+    return dataclasses.replace(cell, changes=changes)
+
+
+def point(key: str, accuracy: float, bits: float) -> Point:
+    return Point(BY_KEY[key], invented(accuracy, bits), bits)
+
+
+def some_choices() -> dict[str, dict[str, Any]]:
+    return {
+        family: {
+            name: value
+            for name, value in next(iter(candidates(family).values())).items()
+            if name not in ("update_bits", "kept_share", "bits_per_weight")
+            and not name.startswith("seed_")
+        }
+        for family in families()
+    }
+
+
+def every_cell() -> list[Cell]:
+    searches = {setting.tuned_at for setting in SETTINGS.values()}
+    cells = [cell for key in searches for cell in search_experiment(key).cells]
+    for setting in SETTINGS.values():
+        cells += measured_experiment(setting, some_choices()).cells
+    return cells
+
+
+def test_every_cell_is_a_valid_config_with_a_key_of_its_own() -> None:
+    cells = every_cell()
+    assert len({cell.key for cell in cells}) == len(cells)
+    for cell in cells:
+        for scale in (FULL, QUICK):
+            cell.config(scale)
+
+
+def test_all_search_alike() -> None:
+    for family in families():
+        assert len(candidates(family)) == CANDIDATES_EACH
+        assert len({str(changes) for changes in candidates(family).values()}) == CANDIDATES_EACH
+    assert all(one.protocol in PROTOCOLS for one in CONTENDERS)
+    assert set(OURS) <= {one.protocol for one in CONTENDERS}
+
+
+def test_the_search_sees_no_test_sample_and_no_reported_seed() -> None:
+    assert SEARCH_SEED not in FULL.seeds
+    for key in {setting.tuned_at for setting in SETTINGS.values()}:
+        for cell in search_experiment(key).cells:
+            config = cell.config(search_scale(FULL))
+            assert config.seed == (SEARCH_SEED,)
+            assert config.data.measured_on == "validation"
+    for setting in SETTINGS.values():
+        for cell in measured_experiment(setting, some_choices()).cells:
+            assert cell.config(FULL).data.measured_on == "test"
+
+
+def test_the_best_candidate_is_chosen() -> None:
+    search = search_experiment("mnist-iid")
+    rng = np.random.default_rng(0)
+    reached = {cell.key: rng.uniform() for cell in search.cells}
+    records = {
+        cell.key: dataclasses.replace(
+            record(reached[cell.key]), protocol=cell.protocol, changes=cell.changes
+        )
+        for cell in search.cells
+    }
+    chosen = choose(records)
+    assert list(chosen) == families()
+    for family, changes in chosen.items():
+        top = max((c for c in search.cells if c.protocol == family), key=lambda c: reached[c.key])
+        assert changes.items() <= top.changes.items()
+        assert changes["device_model"] == "mean"
+
+
+def test_an_uneven_search_is_refused() -> None:
+    cells = search_experiment("mnist-iid").cells[:-1]
+    records = {
+        cell.key: dataclasses.replace(record(0.9), protocol=cell.protocol, changes=cell.changes)
+        for cell in cells
+    }
+    with pytest.raises(InputError, match="tried 5 settings"):
+        choose(records)
+
+
+PLACES = st.lists(
+    st.tuples(st.floats(0, 1e7), st.floats(0.1, 0.99)), min_size=1, max_size=len(CONTENDERS)
+)
+
+
+@given(PLACES)
+def test_nobody_is_beaten_on_the_frontier(places: list[tuple[float, float]]) -> None:
+    points = [
+        point(one.key, accuracy, bits)
+        for one, (bits, accuracy) in zip(CONTENDERS, places, strict=False)
+    ]
+    line = frontier(points)
+    for one in points:
+        rivals = [other for other in points if other.bits <= one.bits]
+        beaten = any(
+            other.devices.mean > one.devices.mean
+            or (other.devices.mean == one.devices.mean and other.bits < one.bits)
+            for other in rivals
+        )
+        assert not (one in line and beaten)
+        assert any(
+            other.devices.mean >= one.devices.mean for other in line if other.bits <= one.bits
+        )
+    top = best(points)
+    assert top is not None
+    assert cheapest_near(points, top, margin=0).devices.mean == top.devices.mean
+
+
+def test_bits_are_those_of_a_device() -> None:
+    cells = {
+        "frontier/x/fl": invented(0.9, 2e6),
+        "frontier/x/murmur-200": invented(0.89, 1000),
+    }
+    assert [(one.contender.key, one.bits) for one in points_of(cells)] == [
+        ("murmur-200", 1000),
+        ("fl", 2e6),
+    ]
+
+
+def test_findings_follow_the_records() -> None:
+    text = findings([point("fl", 0.95, 2e6), point("murmur-200", 0.945, 1000)])
+    assert text.startswith("FL (95.0 %, 2,000,000 bits) is most accurate.")
+    assert "comes within 1 point of it with 2,000 times fewer" in text
+    assert "0.50 points below: more than the seeds differ" in text
+    text = findings([point("murmur-200", 0.95, 1000), point("mix2fld", 0.85, 3e5)])
+    assert "none is on the frontier: Mix2FLD (85.0 %, 300,000 bits) is 10.0 points below" in text
+    text = findings([point("murmur-200", 0.9, 1000), point("mix2fld", 0.95, 3e5)])
+    assert "On the frontier, of Mix2FLD and its relatives: Mix2FLD" in text
+
+
+def test_the_page_names_what_is_missing(tmp_path: Path) -> None:
+    changes = {"protocols": "fl", "dataset": "mnist", "rounds": 5}
+    cells = {"frontier/mnist-iid/fl": invented(0.9, 2e6, **changes)}
+    page = write_page({"mnist-iid": cells}, {"mnist-iid": some_choices()})
+    assert "| FL | 2,000,000 | 90.00 ± 0.16 |" in page
+    assert "Not measured yet: MNIST, the paper's non-IID split;" in page
+    path = tmp_path / "f.png"
+    draw_frontier("title", points_of(cells), path)
+    assert path.stat().st_size > 10_000
+
+
+def test_the_readme_shows_the_records() -> None:
+    readme = (RESULTS.path.parent / "README.md").read_text(encoding="utf-8")
+    points = points_of(RESULTS.frontier_records()["mnist-non-iid"])
+    assert f"<!-- headline -->\n{headline_table(points)}\n<!-- end of headline -->" in readme
+
+
+def test_the_committed_page_follows_from_the_committed_records() -> None:
+    page = write_page(RESULTS.frontier_records(), RESULTS.frontier_choices())
+    assert RESULTS.frontier.read_text(encoding="utf-8") == page

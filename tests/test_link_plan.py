@@ -1,0 +1,146 @@
+"""Plans of links: known shapes, what ``mix2fld link`` prints and draws, and bad input."""
+
+import json
+import subprocess
+import sys
+from itertools import product
+
+import pytest
+
+from mix2fld.cli import main
+from mix2fld.config import Config
+from mix2fld.errors import InputError
+from mix2fld.learning.known_shapes import known_shapes
+from mix2fld.models import MODELS, make_model, weight_shapes
+from mix2fld.round.energy import Power
+from mix2fld.runs.link_plan import plan_all, plan_link
+
+SHAPES = ((28, 28, 1), (32, 32, 3), (6, 10, 2), (7, 9, 1), (100, 6), (16, 1), (12, 4), (20,))
+
+
+@pytest.mark.parametrize(("name", "shape"), list(product([*MODELS, "auto"], SHAPES)))
+def test_known_shapes_are_those_of_the_networks(name, shape):
+    try:
+        expected = weight_shapes(make_model(name, shape, 7))
+    except InputError:
+        expected = None  # the model itself says what is wrong
+    assert known_shapes(name, shape, 7) == expected
+
+
+def test_a_budget_needs_no_jax():
+    code = (
+        "import sys; from mix2fld.cli import main; main(['link', '--preset', 'nb-iot', '--json']); "
+        "sys.exit('jax' in sys.modules or 'matplotlib' in sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+
+
+def test_a_plan_of_the_papers_link_is_its_closed_form():
+    upload, download = plan_link(Config.of(protocols="fl"))
+    assert upload.budget.slots_needed == 101
+    assert upload.worst == pytest.approx(upload.budget.delivery_probability)
+    assert upload.seconds == pytest.approx(upload.budget.expected_slots * 1e-3)
+    assert upload.round_seconds == pytest.approx(upload.budget.expected_round_slots * 1e-3)
+    assert download.standard_error is None
+
+
+def test_a_round_adds_up_its_transfers_and_its_steps():
+    config = Config.of(protocols="mix2fld", local_steps=1000, server_steps=500, idle_w=0.0)
+    plan = plan_all(config)
+    first, later, down = plan.transfers
+    (one,) = plan.rounds
+    assert first.transfer == "first upload"
+    assert one.communication == pytest.approx(later.round_seconds + down.round_seconds)
+    assert one.computing == pytest.approx((1000 + 500) * 100e-6)
+    power = Power.from_config(config)
+    assert one.joules == pytest.approx(later.joules + down.joules + 0.1 * power.computing)
+    assert one.battery_rounds == pytest.approx(15 * 3600 / one.joules)
+
+
+def test_far_devices_are_the_worst_and_spend_most():
+    config = Config.of(
+        link="cell", devices=2, distances_m=(600.0, 1300.0), protocols="fl", max_slots=40
+    )
+    upload = plan_link(config)[0]
+    near, far = upload.forecast.probability
+    assert near > far == upload.worst
+    assert upload.budget.delivery_probability == pytest.approx((near + far) / 2)
+    assert upload.most_joules > upload.joules
+
+
+def test_those_who_take_part_share_the_uplink():
+    ten, three = (plan_link(Config.of(protocols="fd", participants=n))[0] for n in (10, 3))
+    assert three.budget.devices == 3
+    assert three.budget.slot_success == pytest.approx(ten.budget.slot_success ** (10 / 3))
+    coming = Config.of(protocols="fd", participants=3, leave_probability=0.1)
+    assert plan_link(coming)[0].budget.expected_delivered == pytest.approx(3, abs=1e-3)
+
+
+def test_link_says_what_fits_one_device_and_the_slowest(capsys):
+    main(["link", "--preset", "lorawan-dr0", "--protocols", "fl", "fd"])
+    printed = capsys.readouterr().out
+    rows = {tuple(line.split()[:2]): line.split()[2:] for line in printed.splitlines()}
+    assert "never" in rows["FL", "upload"]
+    assert "100.0" not in rows["FL", "upload"]
+    assert {"h", "min"} & set(rows["FD", "upload"])
+    assert "standard error" in printed
+    assert "rounds of" in printed
+    assert "FL: upload of 401,408 bits did not arrive in any of 100 simulated" in printed
+
+
+def test_the_papers_link_is_shown_in_milliseconds(capsys):
+    main(["link", "--protocols", "fl"])
+    line = next(row for row in capsys.readouterr().out.splitlines() if "upload" in row)
+    assert " ".join(line.split()) == "FL upload 401,408 101/105 0.6 % 105 ms 105 ms 195 mJ"
+
+
+def test_json_has_seconds_and_joules_and_the_round(capsys):
+    main(["link", "--preset", "adsl", "--protocols", "fl", "--json"])
+    upload, download = json.loads(capsys.readouterr().out)
+    assert upload["seconds"] == pytest.approx(0.02 + 401_408 / 640e3, rel=0.03)
+    assert upload["seconds"] / download["seconds"] > 6  # a factor of ten, and the same delay
+    assert upload["round"]["battery_rounds"] > 0
+
+
+@pytest.mark.parametrize("ending", ["png", "svg"])
+def test_a_picture_of_the_cell(tmp_path, capsys, ending):
+    out = tmp_path / f"cell.{ending}"
+    arguments = ["link", "--preset", "redcap", "--protocols", "fl", "fd", "--out", str(out)]
+    main(arguments)
+    first = out.read_bytes()
+    assert len(first) > 5000
+    main(arguments)
+    assert out.read_bytes() == first  # the same cell, the same bytes
+    assert "FL" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--out", "cell.gif"], "out = cell.gif: must end in .png, .svg, .pdf"),
+        (["--out", "c.png", "--link", "ideal"], "devices have no places with link = ideal"),
+        (["--out", "c.png", "--protocols", "isolated"], "no protocol uploads anything"),
+        (["--out", "no/folder/c.png"], "out = no/folder/c.png: cannot be written"),
+        (["--preset", "nb-lot"], "did you mean 'nb-iot'"),
+        (["--preset", "nb-iot", "--carrier-ghz", "200"], "carrier_ghz = 200: path_loss = uma is"),
+        (["--link", "cell", "--distances-m", "-3"], "distances_m = -3.0: must be greater than 0"),
+        (["--preset", "lorawan-dr0", "--uplink-duty-cycle", "0"], "uplink_duty_cycle = 0"),
+        (["--link", "cell", "--ring-m", "200", "100"], "ring_m = 200, 100: must be two distances"),
+        (["--link", "trace"], "trace: must name a file or a folder of rates"),
+    ],
+)
+def test_bad_input_is_one_message(tmp_path, monkeypatch, capsys, arguments, words):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as stopped:
+        main(["link", *arguments])
+    assert stopped.value.code == 2
+    message = capsys.readouterr().err
+    assert words in message
+    assert len(message.strip().splitlines()) == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_many_devices_are_drawn_without_labels(tmp_path):
+    out = tmp_path / "cell.png"
+    main(["link", "--preset", "lte-m", "--devices", "40", "--protocols", "fd", "--out", str(out)])
+    assert out.stat().st_size > 5000
