@@ -74,7 +74,7 @@ def test_the_page_is_made_from_records(record_path: Path) -> None:
     record = json.loads(record_path.read_text())
     page = privacy_page({"toy.json": record})
     assert "| Mix2FLD | mixed seeds" in page
-    assert "| isolated | nothing |" in page
+    assert "| isolated | nothing is sent |" in page
     assert summary_table(record["stages"]).count("|---|") >= 4
 
 

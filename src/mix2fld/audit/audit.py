@@ -6,7 +6,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mix2fld.audit.findings import distinct_uplinks
+from mix2fld.audit.findings import distinct_uplinks, uploads_samples
 from mix2fld.audit.ground import Ground
 from mix2fld.audit.records import AuditRecord
 from mix2fld.audit.seeds import inversion, membership
@@ -115,9 +115,9 @@ class Audit:
     def _seedings(self) -> dict[str, Seeding]:
         """The kinds of seeds that the protocols upload."""
         rows = [get_protocol(name) for name in self.config.protocols]
-        kinds = [row.seeds for row in rows if row.seeds is not None]
-        found = {"raw": raw} if any(not kind.mixed for kind in kinds) else {}
-        return {**found, **({"mixed": mixed} if any(kind.mixed for kind in kinds) else {})}
+        kinds = [row.seeds for row in rows if uploads_samples(row.seeds)]
+        found = {"raw": raw} if any(kind and not kind.mixed for kind in kinds) else {}
+        return {**found, **({"mixed": mixed} if any(kind and kind.mixed for kind in kinds) else {})}
 
     def _grounds(self) -> Iterator[tuple[str, Ground]]:
         """The ground at every mixing ratio of mixes of two."""

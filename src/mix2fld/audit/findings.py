@@ -8,7 +8,7 @@ import numpy as np
 
 from mix2fld.device.uplinks import NoUplink
 from mix2fld.privacy.rates import Share
-from mix2fld.protocol import get_protocol
+from mix2fld.protocol import Seeding, Summary, get_protocol
 
 Stages = Mapping[str, Any]
 LOW, HIGH = "0.001", "0.01"
@@ -52,6 +52,11 @@ def distinct_uplinks(protocols: Sequence[str]) -> dict[str, str]:
     return same
 
 
+def uploads_samples(seeds: Seeding | None) -> bool:
+    """Whether a protocol uploads samples, raw or mixed: statistics are not attacked here."""
+    return seeds is not None and not isinstance(seeds, Summary)
+
+
 def strongest(stages: Stages, ratio: str, rate: str) -> Share:
     """The share of a device's samples that the better attack finds in its mixes."""
     found = [
@@ -64,7 +69,7 @@ def strongest(stages: Stages, ratio: str, rate: str) -> Share:
 def leak_of(stages: Stages, protocols: Sequence[str], name: str, ratio: str) -> dict[str, Share]:
     """What each upload of a protocol gives away: share of a device's samples found at 0.1 %."""
     row, leaks = get_protocol(name), {}
-    if row.seeds is not None:
+    if row.seeds is not None and uploads_samples(row.seeds):
         if row.seeds.mixed:
             leaks["mixed seeds"] = strongest(stages, ratio, LOW)
         else:

@@ -66,7 +66,10 @@ def _protocols(record: dict[str, Any]) -> str:
         accuracy = mean(stages, rf"accuracy/{name}/s\d+", "accuracy")
         bits = mean(stages, rf"accuracy/{name}/s\d+", "uplink_bits")
         figures = (_number(accuracy, 100), _number(bits, 1e-3))
-        rows.append((get_protocol(name).title, shown or "nothing", *figures))
+        row = get_protocol(name)
+        silent = row.seeds is None and name not in distinct_uplinks(config["protocols"])
+        nothing = "nothing is sent" if silent else "not attacked"
+        rows.append((row.title, shown or nothing, *figures))
     heads = (
         "protocol",
         "share of a device's samples found at 0.1 % false positives",

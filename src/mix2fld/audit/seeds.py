@@ -34,7 +34,7 @@ def upload_seeds(ground: Ground, seeding: Seeding, sizes: Sizes, device: int, ow
     labels = ground.dataset.train_labels[own]
     inputs, dims = ground.dataset.train_inputs[own], sizes.dims
     made = seeding.collect(seed_stream(sizes.seed, device), inputs, labels, sizes)
-    payload = seeding.payload(sizes.config.seeding)
+    payload = seeding.payload(sizes)
     arrived = payload.decode(payload.encode(made, dims).data, dims)
     rng = seed_stream(sizes.seed, device)
     if seeding.mixed:

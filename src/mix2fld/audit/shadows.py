@@ -18,11 +18,11 @@ from mix2fld.models import make_model
 from mix2fld.privacy.lira import likelihood_ratios, margin
 from mix2fld.privacy.rates import FALSE_POSITIVES, Scores, Share, above, threshold
 from mix2fld.protocol import get_protocol
+from mix2fld.round.device_turn import Own, begin_phase, start_device
 from mix2fld.round.device_turn import Rows as HeldRows
-from mix2fld.round.device_turn import begin_phase, start_device
 from mix2fld.round.wire import Wire
 from mix2fld.streams import stream
-from mix2fld.types import Local, Model, Samples, Tensors, Update
+from mix2fld.types import Inputs, Local, Model, Samples, Tensors, Update
 
 ROUND = 1
 """The attack is on the upload of the first round, which starts from weights that all know."""
@@ -114,7 +114,8 @@ def _train(
     draws: list[Draws] = []
     for number, held in enumerate(sets):
         places = np.searchsorted(every, held)
-        rows = HeldRows(places, partial(labels.__getitem__, places))
+        own_labels = partial(labels.__getitem__, places)
+        rows = HeldRows(places, own_labels, partial(_read, samples.inputs, labels, places))
         start, chosen = begin_phase(wire, task, state, rows, turn)
         starts.append(start)
         draws.append(chosen if number == 0 else _own_draws(task, places, device, number))
@@ -123,6 +124,10 @@ def _train(
     learned = task.stepper.train(label_loss, held, starts, draws, Watch(0, (steps,)))
     target, null, *rest = (local_result(phase) for phase in learned.phases)
     return Trained(target, null, rest, saw)
+
+
+def _read(inputs: Inputs, labels: NDArray[np.int32], places: Rows) -> Own:
+    return inputs[places], labels[places]
 
 
 def _own_draws(task: Task, places: Rows, device: int, number: int) -> Draws:
