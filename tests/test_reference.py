@@ -75,8 +75,8 @@ CHANNELS = {
 }
 
 
-ELSEWHERE = {"own-statistics", "statistics"}
-"""Rows whose formulas are held against plain ones in tests of their own: test_statistics."""
+ELSEWHERE = {"own-statistics", "statistics", "cfd"}
+"""Rows with tests of their own against plain formulas: test_statistics, test_seed_labels."""
 
 # Half of them, each with as much bandwidth and power as above.
 PARTICIPATION: dict[str, dict[str, float]] = {

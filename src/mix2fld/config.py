@@ -147,6 +147,8 @@ class SeedingConfig(Section):
     """Clip values of inverse-Mixup samples to the range of real ones."""
     seed_bits: Annotated[int, BeforeValidator(as_seed_bits)] = 8
     """Bits per value (pixel) of a seed sample: 1 to 16 round it to even steps, 32 sends floats."""
+    label_bits: Annotated[int, Field(ge=1, le=16)] = 1
+    """CFD: bits of each share of a label that a device gives to a seed; 1: only the likeliest."""
     replay: AutoOrShare = "auto"
     """Share of local steps that devices take on seeds of all devices, multicast to all of them."""
     seed_pooling: Positive = 1
@@ -270,8 +272,8 @@ class Config(Section):
     """Everything that determines the result of a run; one run for each protocol and seed."""
 
     protocols: Annotated[tuple[str, ...], Listed] = ("fl", "fd", "mixfld", "mix2fld")
-    """Compared: fl, fl8, fl4, topk, stc, sign, eden, murmur, murmur-mix, fd, fld, mixfld, mix2fld,
-    statistics, own-statistics, isolated."""
+    """Compared: fl, fl8, fl4, topk, stc, sign, eden, murmur, murmur-mix, fd, cfd, fld, mixfld,
+    mix2fld, statistics, own-statistics, isolated."""
     seed: Annotated[tuple[Count, ...], Listed] = (0,)
     """Random seeds; one run of every protocol for each."""
     rounds: Positive = 10

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mix2fld.device.seed_labels import LabelsOfSeeds
 from mix2fld.device.seeds import mixed_samples, raw_samples
 from mix2fld.device.statistics import own_closed_form, own_statistics
 from mix2fld.device.updates import (
@@ -34,6 +35,7 @@ from mix2fld.server.statistics import take_closed_form
 from mix2fld.server.steps import (
     Inbox,
     convert_mean_outputs,
+    convert_seed_labels,
     keep_state,
     take_mean_outputs,
     take_mean_weights,
@@ -88,6 +90,7 @@ plain = Training()
 adjusted = Training(logit_adjustment=2.0, rate_factors=(2.0, 0.5), device_model="mean")
 from_statistics = Training(logit_adjustment=1.0, rate_factors=(1.0, 0.1), device_model="mean")
 from_own_statistics = Training(logit_adjustment=2.0)
+labelling = Training(logit_adjustment=1.0, replay=0.3)
 replaying = Training(logit_adjustment=1.0, rate_factors=(2.0, 0.5), device_model="mean", replay=0.3)
 
 
@@ -122,6 +125,7 @@ PROTOCOLS: dict[str, Protocol] = {
     "murmur":   Protocol("Murmur",   label_loss,        Updates(picked_coordinates),            None,    add_mean_update,      GlobalWeights(), adjusted),
     "murmur-mix": Protocol("Murmur-Mix", label_loss,    Updates(picked_coordinates),            mixed,   add_mean_update,      GlobalWeights(), replaying),
     "fd":       Protocol("FD",       distillation_loss, MeanOutputs(),                          None,    take_mean_outputs,    GlobalOutputs()),
+    "cfd":      Protocol("CFD",      label_loss,        LabelsOfSeeds(),                        mixed,   convert_seed_labels,  GlobalWeights(), labelling),
     "fld":      Protocol("FLD",      label_loss,        MeanOutputs(),                          raw,     convert_mean_outputs, GlobalWeights()),
     "mixfld":   Protocol("MixFLD",   label_loss,        MeanOutputs(),                          mixed,   convert_mean_outputs, GlobalWeights()),
     "mix2fld":  Protocol("Mix2FLD",  label_loss,        MeanOutputs(),                          unmixed, convert_mean_outputs, GlobalWeights()),

@@ -5,9 +5,10 @@ N samples in one mix, K steps, B batch, H x W x C image; ... is a sample of any 
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -173,6 +174,8 @@ class Local(NamedTuple):
 
     weights: Tensors
     outputs: NDArray[np.float32]  # [N_L, N_L], Eq. 2; the row of a label never drawn is zero
+    on_seeds: Mapping[int, NDArray[np.float32]] = MappingProxyType({})
+    """By device, [N_S, N_L]: outputs for its seeds, where an uplink labels seeds and has them."""
 
 
 class Upload(NamedTuple):

@@ -36,6 +36,11 @@ class Uplink(ABC):
         """Whether an upload can have more or fewer bits, as the server says."""
         return False
 
+    @property
+    def labels_seeds(self) -> bool:
+        """Whether it needs the outputs of the trained model for the seeds that a device holds."""
+        return False
+
     def configured(self, config: Config, dims: Dimensions) -> Self:
         """This uplink with what it takes from the config and the model; most take nothing."""
         del config, dims

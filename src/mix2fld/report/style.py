@@ -21,6 +21,7 @@ STYLES: dict[str, dict[str, Any]] = {
     "murmur": {"color": "#aa4499", "linestyle": "-"},
     "murmur-mix": {"color": "#aa4499", "linestyle": (0, (5, 1))},
     "fd": {"color": "#e69f00", "linestyle": "-."},
+    "cfd": {"color": "#e69f00", "linestyle": ":"},
     "fld": {"color": "#009e73", "linestyle": "--"},
     "mixfld": {"color": "#cc79a7", "linestyle": (0, (5, 1))},
     "mix2fld": {"color": "#d55e00", "linestyle": "-"},

@@ -116,6 +116,8 @@ def prepare_upload(
     if not wire.uploads_in(turn.round_number):
         silent = Packet(Encoded(b"", 0), None, own.samples)
         return silent, _with_weights(state, local.weights)
+    if wire.uplink.labels_seeds:
+        local = local._replace(on_seeds=wire.seed_outputs(state, local.weights))
     knowledge = wire.encode_knowledge(state, local, turn)
 
     def read() -> Any:

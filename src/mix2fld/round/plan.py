@@ -151,7 +151,8 @@ def plan_round(name: str, transfers: Sequence[PlannedTransfer], config: Config) 
     step_us = device_step_us(config)
     local = step_us * config.learning.local_steps * 1e-6
     row = get_protocol(name)
-    converts = row.seeds is not None and isinstance(row.uplink, MeanOutputs)
+    learns = isinstance(row.uplink, MeanOutputs) or row.uplink.labels_seeds
+    converts = row.seeds is not None and learns
     server = config.learning.server_steps * config.clock.server_step_us * 1e-6 if converts else 0.0
     communication = sum(plan.round_seconds for plan in mine)
     computing = float(local.max()) + server

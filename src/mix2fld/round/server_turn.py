@@ -34,7 +34,8 @@ def server_turn(
     measured = time.perf_counter() - started
     unmixes = seeding is not None and seeding.unmixed
     check_server(config, after.weights, unmixes, round_number)
-    converted = after.seed_set is not None and after.outputs is not None
+    learns = after.outputs is not None or scenario.wire.uplink.labels_seeds
+    converted = after.seed_set is not None and learns
     converted &= after.updates > before.updates
     steps = judged.steps + (config.learning.server_steps if converted else 0)
     seconds = computing_seconds(config.clock, config.clock.server_step_us, steps, measured)

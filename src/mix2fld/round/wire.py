@@ -13,13 +13,23 @@ from mix2fld.device.seeds import seed_stream
 from mix2fld.device.uplinks import Turn
 from mix2fld.errors import InputError
 from mix2fld.learning.replay import REPLAY, seeds_in
-from mix2fld.learning.task import Sizes
+from mix2fld.learning.task import Sizes, Task
 from mix2fld.learning.training import resolve
 from mix2fld.link.payloads import Encoded, Payload, PayloadError, SeedSamples, Size
 from mix2fld.protocol import Protocol, Summary
 from mix2fld.server.downlinks import Downlink
 from mix2fld.server.replay import Replayed
-from mix2fld.types import Inputs, Local, Once, SampleFormat, SeedSet, ServerState, State, Upload
+from mix2fld.types import (
+    Inputs,
+    Local,
+    Once,
+    SampleFormat,
+    SeedSet,
+    ServerState,
+    State,
+    Tensors,
+    Upload,
+)
 
 
 class Packet(NamedTuple):
@@ -50,6 +60,11 @@ class Wire:
         self.training = resolve(sizes.config, protocol.training)
         if self.training.replay:
             self.downlink = self._replayed(protocol.title)
+        elif self.uplink.labels_seeds:
+            raise InputError(
+                f"replay = 0: {protocol.title} labels seeds that all devices share, which replay "
+                "multicasts; must be above 0"
+            )
 
     def upload_size(self, with_seeds: bool) -> Size:
         """Bits of one device's upload in advance."""
@@ -136,6 +151,20 @@ class Wire:
             return None
         samples: SeedSet | None = self.prepare_seeds(seeds_in(state[REPLAY]))
         return samples
+
+    def seed_outputs(self, state: State, weights: Tensors) -> dict[int, NDArray[np.float32]]:
+        """The outputs of a model for the seeds that a device holds, by whose seeds they are."""
+        samples = self.replayed_samples(state)
+        if samples is None:
+            return {}
+        if not isinstance(self._sizes, Task):
+            raise TypeError("labels need the model of a run, not its sizes alone")
+        logits = self._sizes.stepper.logits(weights, samples.inputs)
+        likely = np.exp(logits - logits.max(axis=1, keepdims=True))
+        outputs = np.split(
+            likely / likely.sum(axis=1, keepdims=True), int(state[REPLAY]["held"].sum())
+        )
+        return dict(zip(np.flatnonzero(state[REPLAY]["held"]).tolist(), outputs, strict=True))
 
     def _replayed(self, title: str) -> Replayed:
         if not isinstance(self._seeds, SeedSamples):

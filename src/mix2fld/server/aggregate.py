@@ -1,6 +1,6 @@
 """What the server does with delivered uploads before anything else: one value of many."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,6 +73,16 @@ def combine_outputs(
             counted = seen if unseen_labels == "skip" else np.full(len(outputs), True)
             combined[label] = _robust_row(outputs[counted, label], config)
     return combined
+
+
+def combine_labels(
+    given: Sequence[NDArray[np.float64]], config: DefenceConfig
+) -> NDArray[np.float64]:
+    """The labels that devices gave to the same seeds [N_S, N_L] as one for each seed."""
+    labels = np.stack(given)
+    if config.aggregation == "mean":
+        return np.asarray(labels.mean(axis=0))
+    return np.stack([_robust_row(labels[:, seed], config) for seed in range(labels.shape[1])])
 
 
 def average_outputs(

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from mix2fld.learning.task import Task
-from mix2fld.server.aggregate import combine_outputs, combine_weights
+from mix2fld.server.aggregate import combine_labels, combine_outputs, combine_weights
 from mix2fld.server.conversion import convert
 from mix2fld.types import SeedSet, ServerState, Tensors, Upload
 
@@ -66,3 +66,24 @@ def convert_mean_outputs(
         return replace(averaged, updates=state.updates)
     weights = convert(averaged.weights, averaged.outputs, seeds, task, round_number)
     return replace(averaged, weights=weights)
+
+
+def convert_seed_labels(
+    state: ServerState, inbox: Inbox, seeds: SeedSet | None, task: Task, round_number: int
+) -> ServerState:
+    """CFD: a global model learns the mean of the labels that devices give to the seeds.
+
+    A seed that nobody has labelled, as in the first round, keeps the label that it came with.
+    """
+    if not inbox or seeds is None:
+        return state
+    used = [device for device in sorted(state.seeds) if device not in seeds.left_out]
+    targets = np.split(seeds.targets, len(used))
+    labels = []
+    for device, own in zip(used, targets, strict=True):
+        given = [inbox[d].value[device] for d in sorted(inbox) if device in inbox[d].value]
+        labels.append(combine_labels(given, task.config.defence) if given else own)
+    labelled = replace(seeds, targets=np.concatenate(labels).astype(np.float32))
+    no_teacher = np.zeros((task.dims.num_labels,) * 2, np.float32)
+    weights = convert(state.weights, no_teacher, labelled, task, round_number)
+    return replace(state, weights=weights, updates=state.updates + 1)

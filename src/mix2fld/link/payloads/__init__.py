@@ -4,6 +4,7 @@ from mix2fld.link.payloads.codec import FORMAT, Encoded, Payload, PayloadError, 
 from mix2fld.link.payloads.nothing import Nothing
 from mix2fld.link.payloads.outputs import Outputs
 from mix2fld.link.payloads.rotated_update import RotatedUpdate
+from mix2fld.link.payloads.seed_labels import SeedLabels
 from mix2fld.link.payloads.seed_samples import SeedSamples
 from mix2fld.link.payloads.sparse_update import LargestEntries, SparseTernary
 from mix2fld.link.payloads.statistics import ClassStatistics
@@ -22,6 +23,7 @@ __all__ = [
     "PayloadError",
     "Restored",
     "RotatedUpdate",
+    "SeedLabels",
     "SeedSamples",
     "Size",
     "SparseTernary",

@@ -1,0 +1,183 @@
+"""CFD: devices label seeds that all of them share, and the server learns the mean of the labels."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from deploy.lab import assert_same_as_engine, deployed_config, run_in_process
+from mix2fld.config import Config
+from mix2fld.errors import InputError
+from mix2fld.learning.losses import label_loss
+from mix2fld.learning.replay import REPLAY
+from mix2fld.learning.stepper import Start, draw_samples
+from mix2fld.link import PayloadError
+from mix2fld.link.payloads import SeedLabels
+from mix2fld.runs.loop import Watcher
+from mix2fld.runs.simulation import Simulation, make_simulation, run
+from mix2fld.server.aggregate import combine_labels
+from mix2fld.server.steps import convert_seed_labels
+from mix2fld.streams import integer, stream
+from mix2fld.types import Dimensions, SampleFormat, Samples, Upload
+from toys import LABELS, CoinLink, toy_config, toy_dataset
+
+DIMS = Dimensions(((3,),), 3, SampleFormat((4, 4, 1)), 5, 3, (2, 2, 1))
+
+
+def simulation_of(over: Any = None, **fields: Any) -> Simulation:
+    return make_simulation(toy_config(protocols="cfd", **fields), toy_dataset(), link=over)
+
+
+def some_outputs(rng: np.random.Generator) -> Any:
+    likely = np.exp(rng.normal(size=(5, 3)))
+    return (likely / likely.sum(axis=1, keepdims=True)).astype(np.float32)
+
+
+@settings(deadline=None)
+@given(st.sets(st.integers(0, 10)), st.sampled_from([1, 2, 5, 16]), st.integers(0, 99))
+def test_labels_come_out_as_they_went_in(devices: set[int], bits: int, seed: int) -> None:
+    payload, rng = SeedLabels(11, bits), np.random.default_rng(seed)
+    outputs = {device: some_outputs(rng) for device in devices}
+    value = {device: payload.codes(own) for device, own in outputs.items()}
+    carried = payload.encode(value, DIMS)
+    each = 5 * 2 if bits == 1 else 5 * 3 * bits
+    assert carried.bits == 11 + len(devices) * each <= payload.size(DIMS).bits == 11 + 11 * each
+    assert len(carried.data) == -(-carried.bits // 8)
+    again = payload.decode(carried.data, DIMS)
+    assert payload.encode(again, DIMS) == carried
+    assert again.keys() == outputs.keys()
+    for device, codes in again.items():
+        labels = payload.labels(codes, 3)
+        np.testing.assert_allclose(labels.sum(axis=1), 1)
+        if bits == 1:
+            np.testing.assert_array_equal(labels, np.eye(3)[outputs[device].argmax(axis=1)])
+        else:
+            assert np.abs(labels - outputs[device]).max() <= 1.0 / (2**bits - 1)
+
+
+@pytest.mark.parametrize("damage", [lambda d: d[:-1], lambda d: d[:1], lambda d: d + b"\0"])
+def test_damaged_labels_are_refused(damage: Any) -> None:
+    payload = SeedLabels(11, 4)
+    data = payload.encode({3: np.zeros((5, 3), np.uint16)}, DIMS).data
+    with pytest.raises(PayloadError):
+        payload.decode(damage(data), DIMS)
+
+
+def test_a_label_that_does_not_exist_is_refused() -> None:
+    with pytest.raises(PayloadError, match="code 3; must be at most 2"):
+        SeedLabels(11).encode({0: np.full((5, 1), 3, np.uint16)}, DIMS)
+
+
+def test_shares_that_all_round_to_zero_are_an_even_label() -> None:
+    payload = SeedLabels(1, 2)
+    np.testing.assert_array_equal(payload.labels(np.zeros((1, 4), np.uint16), 4), [[0.25] * 4])
+
+
+def test_labels_are_uploaded_as_soon_as_seeds_are_shared() -> None:
+    """In the first round nobody has seeds to label; then everyone labels 4 x 10 of them."""
+    simulation = simulation_of(rounds=3)
+    wire, state = simulation.scenario.wire, simulation.start()
+    seeds = wire.upload_size(with_seeds=True).bits - wire.upload_size(with_seeds=False).bits
+    sent = []
+    for _ in range(3):
+        state, info = simulation.run_round(state)
+        sent.append(info.bits["up"] / 4)
+    assert sent == [4 + seeds, 4 + 4 * 10 * 2, 4 + 4 * 10 * 2]
+    assert all(device[REPLAY]["held"].all() for device in state.devices)
+
+
+@pytest.mark.parametrize("bits", [1, 3])
+def test_the_server_learns_the_mean_of_the_labels(bits: int) -> None:
+    """Plain NumPy: what devices' models say of the seeds, rounded, averaged, learned."""
+    simulation = simulation_of(label_bits=bits, rounds=3)
+    task, wire = simulation.scenario.task, simulation.scenario.wire
+    state, _ = simulation.run_round(simulation.start())
+    rng, inbox, means = np.random.default_rng(0), {}, np.zeros((4, 10, LABELS))
+    for device in (0, 2):
+        weights = tuple(t + rng.normal(0, 0.1, t.shape).astype("f4") for t in state.server.weights)
+        outputs = wire.seed_outputs(state.devices[device], weights)
+        codes = {d: wire.uplink.payload.codes(own) for d, own in outputs.items()}
+        inbox[device] = Upload(wire.uplink.read(codes, None), 40)  # type: ignore[arg-type]
+        logits = task.stepper.logits(weights, state.server.seed_set.inputs).astype(np.float64)
+        likely = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+        top = 2**bits - 1
+        rounded = np.rint(likely * top) if bits > 1 else np.eye(LABELS)[likely.argmax(axis=1)]
+        labels = rounded / rounded.sum(axis=1, keepdims=True)
+        means += labels.reshape(4, 10, LABELS) / 2
+    after = convert_seed_labels(state.server, inbox, state.server.seed_set, task, 2)
+    samples = Samples(state.server.seed_set.inputs, means.reshape(40, LABELS).astype(np.float32))
+    draws = draw_samples(stream(0, "conversion", 2), 40, 20, 1)
+    start = Start(
+        state.server.weights,
+        np.zeros((LABELS, LABELS), np.float32),
+        randomness=integer(0, "student model", 2),
+    )
+    expected = task.stepper.train_one(label_loss, samples, start, draws)
+    for one, other in zip(after.weights, expected, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-5)
+
+
+def test_seeds_that_nobody_labelled_keep_their_own_label() -> None:
+    simulation = simulation_of()
+    state, _ = simulation.run_round(simulation.start())
+    task, server = simulation.scenario.task, state.server
+    silent = {0: Upload({}, 40)}
+    labelled = {0: Upload(dict(enumerate(np.split(server.seed_set.targets, 4))), 40)}
+    ends = [
+        convert_seed_labels(server, inbox, server.seed_set, task, 2) for inbox in (silent, labelled)
+    ]
+    for one, other in zip(*(end.weights for end in ends), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_over_a_link_that_loses_half(tmp_path: Path) -> None:
+    config = toy_config(protocols="cfd", rounds=6, local_steps=5)
+    link = CoinLink()
+    (whole,) = run(config, tmp_path / "whole", dataset=toy_dataset(), link=link)
+    assert len({info["bits"]["up"] for info in whole.rounds}) > 2
+
+    class Stopping(Watcher):
+        def round_done(self, config: Any, info: Any) -> None:
+            if info.round == 3:
+                raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(config, tmp_path / "halves", dataset=toy_dataset(), link=link, watcher=Stopping())
+    (halves,) = run(config, tmp_path / "halves", dataset=toy_dataset(), link=link)
+    assert halves.rounds == whole.rounds
+
+
+@pytest.mark.parametrize("bits", [1, 4])
+def test_the_deployment_has_the_numbers_of_the_engine(tmp_path: Path, bits: int) -> None:
+    config = deployed_config(tmp_path, protocols="cfd", rounds=3, label_bits=bits)
+    path = run_in_process(tmp_path, config)
+    assert_same_as_engine(path, tmp_path, tmp_path / "engine")
+
+
+def test_without_replay_there_are_no_shared_seeds() -> None:
+    with pytest.raises(InputError, match=r"replay = 0: CFD labels seeds .* must be above 0"):
+        simulation_of(replay=0)
+
+
+def test_labels_of_a_liar_are_outvoted() -> None:
+    """With a robust aggregation, one of three cannot turn the label of a seed."""
+    honest, lie = np.tile([0.9, 0.1, 0.0, 0.0], (10, 1)), np.tile([0.0, 0.0, 0.0, 1.0], (10, 1))
+    mean, defended = (
+        combine_labels([honest, lie, honest, honest], Config.of(aggregation=name).defence)
+        for name in ("mean", "filtered-median")
+    )
+    np.testing.assert_allclose(mean[:, 3], 0.25)
+    np.testing.assert_allclose(defended, honest, atol=1e-6)
+
+
+def test_seeds_that_are_judged_bad_are_not_labelled_either() -> None:
+    defended = {"seed_check": "agreement", "aggregation": "filtered-median", "rounds": 3}
+    simulation = simulation_of(attack="label-shift", attackers=1, server_steps=200, **defended)
+    state = simulation.start()
+    for _ in range(3):
+        state, info = simulation.run_round(state)
+    assert len(state.server.seed_set.targets) == 10 * (4 - len(info.left_out))
+    assert info.left_out

@@ -1,0 +1,150 @@
+"""The statements of docs/thin_uplink.md, against simulation and against brute force."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from benchmarks.thin_uplink import bound, captured, error_of_mean, main, share_of_signs
+
+from mix2fld.config import LearningConfig
+from mix2fld.learning.training import LocalTraining, logit_offset
+from mix2fld.link.payloads import RotatedUpdate
+from mix2fld.link.payloads.gaussian import mean_largest
+
+WEIGHTS = 12_544
+
+
+def updates_of(devices: int, seed: int = 0, alike: float = 0.5) -> Any:
+    """Updates [D, N] with a part in common, most of their entries small and a few large."""
+    rng = np.random.default_rng(seed)
+    heavy = rng.normal(size=(devices + 1, WEIGHTS)) * rng.exponential(size=WEIGHTS) ** 2
+    return (alike * heavy[0] + (1 - alike) * heavy[1:]).astype(np.float32)
+
+
+def restored(updates: Any, bits: int, picks: bool = True, seed: int = 0) -> Any:
+    """What the server decodes of each update [D, N]."""
+    codec, found = RotatedUpdate(picks=picks, bits=bits), []
+    for device, update in enumerate(updates):
+        codes = codec.compress(update, np.random.default_rng([seed, device]), None)
+        again = codec.restore(codes, np.random.default_rng([seed, device]), WEIGHTS)
+        found.append(again.update.astype(np.float64))
+    return np.stack(found)
+
+
+def relative_error(found: Any, updates: Any) -> float:
+    """Squared error of the mean, as a part of the mean squared norm of the updates."""
+    error = (found - updates.astype(np.float64)).mean(axis=0)
+    return float(np.sum(error**2) / np.mean(np.sum(updates.astype(np.float64) ** 2, axis=1)))
+
+
+@pytest.mark.parametrize(("picks", "bits"), [(False, 635), (False, 3144), (True, 99), (True, 1400)])
+def test_the_error_of_the_mean(picks: bool, bits: int) -> None:
+    """(1 / c - 1) / D, whatever the updates have in common."""
+    for alike in (0.0, 0.9):
+        updates = updates_of(10, alike=alike)
+        found = np.mean(
+            [relative_error(restored(updates, bits, picks, s), updates) for s in (1, 2)]
+        )
+        assert found == pytest.approx(error_of_mean(captured(bits, WEIGHTS, picks), 10), rel=0.2)
+
+
+def test_signs_capture_two_over_pi_of_their_share() -> None:
+    for share in (0.05, 0.25, 1.0):
+        bits = 8 + round(share * WEIGHTS)
+        if share < 1:
+            assert captured(bits, WEIGHTS, picks=False) == pytest.approx(
+                2 / math.pi * share, rel=1e-3
+            )
+        expected = (math.pi / (2 * share) - 1) / 10
+        assert error_of_mean(share_of_signs(share), 10) == pytest.approx(expected)
+
+
+def test_no_code_captures_more_than_the_bound_and_picking_comes_close_to_it() -> None:
+    """The bound of rate and distortion for Gaussian coordinates: 1 - 4^-b with b bits each."""
+    shares = []
+    for bits in (20, 40, 99, 200, 500, 1400, 4000, 12_000):
+        most = bound((bits - 8) / WEIGHTS)
+        shares.append(captured(bits, WEIGHTS, picks=True) / most)
+        assert captured(bits, WEIGHTS, picks=False) <= captured(bits, WEIGHTS, picks=True) < most
+    assert all(share > 0.6 for share in shares)
+    assert min(shares[:4]) > 0.75
+
+
+def test_per_bit_picking_tends_to_the_bound_and_signs_stay_at_less_than_half() -> None:
+    """E[max]^2 / (1 + log2 n) grows to 2 ln 2, which is what small b allows for each bit."""
+    per_bit = [mean_largest(1 << j) ** 2 / (1 + j) for j in (3, 6, 9, 12, 16, 20)]
+    assert per_bit == sorted(per_bit)
+    assert 0.85 * 2 * math.log(2) < per_bit[-1] < 2 * math.log(2)
+    assert (2 / math.pi) / (2 * math.log(2)) == pytest.approx(0.459, abs=1e-3)
+    assert bound(1e-6) / 1e-6 == pytest.approx(2 * math.log(2), rel=1e-5)
+
+
+def test_twice_the_devices_are_as_good_as_twice_the_bits() -> None:
+    """Where little is captured, only the bits of all devices together count."""
+    few, many = updates_of(10, 1), updates_of(20, 1)
+    one = np.mean([relative_error(restored(few, 392, seed=s), few) for s in (1, 2)])
+    other = np.mean([relative_error(restored(many, 200, seed=s), many) for s in (1, 2)])
+    assert one == pytest.approx(other, rel=0.3)
+    longer = error_of_mean(captured(392, WEIGHTS, picks=True), 10)
+    wider = error_of_mean(captured(200, WEIGHTS, picks=True), 20)
+    assert wider == pytest.approx(longer, rel=0.2)
+
+
+def test_the_error_has_no_part_along_an_update() -> None:
+    """All of it is across: the step that a device asked for is taken in full."""
+    (update,) = updates_of(1)
+    squared = float(np.sum(update.astype(np.float64) ** 2))
+    for seed in range(5):
+        (found,) = restored([update], 200, seed=seed)
+        error = found - update
+        assert np.sum(error**2) > 30 * squared
+        along = np.sum(error * update) / squared
+        assert abs(along) < 2 ** (1 / 16) - 1  # half a step of the norm, which has 8 bits
+
+
+def test_in_any_given_direction_the_error_is_small() -> None:
+    """Spread over N directions: along the mean update, its square is a part 1 / N of it."""
+    updates = updates_of(10)
+    mean = updates.astype(np.float64).mean(axis=0)
+    energy = np.mean(np.sum(updates.astype(np.float64) ** 2, axis=1))
+    expected = error_of_mean(captured(200, WEIGHTS, picks=True), 10)
+    along = []
+    for seed in range(12):
+        error = restored(updates, 200, seed=seed).mean(axis=0) - mean
+        along.append(np.sum(error * mean) ** 2 / np.sum(mean**2) / energy)
+    assert expected > 4
+    assert np.mean(along) < 20 * expected / WEIGHTS
+
+
+@pytest.mark.parametrize("tau", [0.0, 1.0, 2.0])
+def test_logit_adjustment_removes_the_prior_from_what_is_learned(tau: float) -> None:
+    """Of discrete x with known P(x | y), full gradient descent on two devices' label priors.
+
+    The logits learned are log P(x | y) + (1 - tau) log prior, up to what is alike for all labels.
+    """
+    rng = np.random.default_rng(0)
+    given = rng.dirichlet(np.full(6, 5.0), size=3)  # [y, x]
+    config = LocalTraining(0.1, 0.1, tau, LearningConfig().prior_floor, "trained")
+    learned = []
+    for prior in (np.array([0.6, 0.3, 0.1]), np.array([0.1, 0.2, 0.7])):
+        offset = logit_offset(config, prior)
+        joint = (prior[:, None] * given).T  # [x, y]
+        logits = np.zeros((6, 3))
+        for _ in range(20_000):
+            scores = logits + (0 if offset is None else offset)
+            likely = np.exp(scores - scores.max(axis=1, keepdims=True))
+            likely /= likely.sum(axis=1, keepdims=True)
+            logits += 3.0 * (joint - joint.sum(axis=1, keepdims=True) * likely)
+        expected = np.log(given.T) + (1 - tau) * np.log(prior)
+        apart = logits - expected
+        np.testing.assert_allclose(apart - apart[:, :1], 0, atol=1e-3)
+        learned.append(logits - logits.mean(axis=1, keepdims=True))
+    assert np.allclose(*learned, atol=1e-3) == (tau == 1)
+
+
+def test_the_command_prints_what_the_page_says(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["--draws", "1"])
+    printed = capsys.readouterr().out
+    assert "| 200 |" in printed
+    assert printed.count("\n|") >= 8
