@@ -5,11 +5,7 @@ BIN := $(VENV)/bin
 BENCH := .venv-bench
 
 .DEFAULT_GOAL := help
-<<<<<<< HEAD
-.PHONY: help install run test search test-deploy testbed check format reproduce frontier ledger bench bench-growth sensors clean report browser screenshots crash fuzz soak package
-=======
-.PHONY: help install run test search test-deploy testbed check format reproduce ledger bench bench-growth sensors links clean report browser screenshots crash fuzz soak package
->>>>>>> main
+.PHONY: help install run test search test-deploy testbed check format reproduce frontier ledger bench bench-growth sensors links clean report browser screenshots crash fuzz soak package robustness bom
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -92,6 +88,17 @@ package: install ## Build wheel and sdist, and try the wheel in clean environmen
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt build
 	$(BIN)/python -m reliability.packages $(ARGS)
 
+robustness: install ## Measure what attackers cost, without and with a defence; writes docs/robustness.md (20 minutes)
+	$(BIN)/python -m benchmarks.robustness $(ARGS)
+
+bom: $(VENV)/.installed-test ## Write the bill of materials, dist/bom.json, and the licences of pinned packages
+	$(PYTHON) -m venv .venv-bom
+	.venv-bom/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt cyclonedx-bom
+	mkdir -p dist
+	.venv-bom/bin/cyclonedx-py environment $(BIN)/python --pyproject pyproject.toml \
+		--output-reproducible --of JSON -o dist/bom.json
+	$(BIN)/python -m reliability.licences dist/bom.json docs/licences.md
+
 sensors: install ## Run every protocol on the smartwatch dataset and write docs/sensors.md (ten minutes)
 	$(BIN)/python -m benchmarks.sensors
 
@@ -99,7 +106,7 @@ links: install ## Write the tables of docs/links.md: every protocol over the lin
 	$(BIN)/python docs/make_links.py
 
 clean: ## Remove .venv and caches; runs are kept
-	rm -rf $(VENV) $(BENCH) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(BENCH) .venv-bom .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \

@@ -208,8 +208,12 @@ class Lab(Federation):
         self.files: list[Path] = []
 
     def begin(self, config: Config, faults: Mapping[int, str] | None = None) -> None:
-        self.files = write_device_files(self.folder, config, load_dataset(config.data))
         self.start_superlink()
+        self.begin_all(config, faults)
+
+    def begin_all(self, config: Config, faults: Mapping[int, str] | None = None) -> None:
+        """All nodes, of a SuperLink that is running."""
+        self.files = write_device_files(self.folder, config, load_dataset(config.data))
         self.register(range(len(self.files)))
         for device in range(len(self.files)):
             self.begin_node(device, (faults or {}).get(device, ""))

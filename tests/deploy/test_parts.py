@@ -20,7 +20,7 @@ from mix2fld.deploy import testbed
 from mix2fld.deploy.federation import Federation, app_folder
 from mix2fld.deploy.identity import claim, finished_run
 from mix2fld.deploy.keys import make_certificates, make_device_key
-from mix2fld.deploy.local_trial import follow_run, run_locally
+from mix2fld.deploy.local_trial import Trial, follow_run, run_locally
 from mix2fld.deploy.messages import (
     FORMAT,
     Download,
@@ -261,7 +261,7 @@ def test_two_trials_do_not_share_a_folder(tmp_path: Path) -> None:
     assert first.take()
     before = set(tmp_path.rglob("*"))
     with pytest.raises(InputError, match="another process is writing this run"):
-        run_locally(toy_config(), tmp_path, toy_dataset(), Watcher(), 60.0, overwrite=True)
+        run_locally(toy_config(), tmp_path, toy_dataset(), Watcher(), Trial(60.0, overwrite=True))
     assert set(tmp_path.rglob("*")) == before
     first.give_back()
 
@@ -341,7 +341,8 @@ def test_the_command_makes_keys_once(tmp_path: Path, capsys: pytest.CaptureFixtu
     main(["deploy", "keys", "link.example.org", "--devices", "2", "--out", str(tmp_path / "keys")])
     made = {file.name for file in (tmp_path / "keys").iterdir()}
     devices = {f"device-{n}.{kind}" for n in (0, 1) for kind in ("key", "pub")}
-    assert made == {"ca.crt", "server.crt", "server.key"} | devices
+    units = {f"mix2fld-{part}.service" for part in ("superlink", "proxy", "node@")}
+    assert made == {"ca.crt", "server.crt", "server.key", "nginx.conf"} | units | devices
     with pytest.raises(SystemExit, match="2"):
         main(["deploy", "keys", "10.0.0.1", "--out", str(tmp_path / "keys")])
     assert "already exists" in capsys.readouterr().err

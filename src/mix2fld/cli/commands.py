@@ -59,6 +59,7 @@ COMMANDS: dict[str, Command] = {
         {
             "local": "deploy:DeployLocal",
             "keys": "deploy:DeployKeys",
+            "check": "deploy:DeployCheck",
             "testbed": "deploy:DeployTestbed",
         },
         resumes=True,

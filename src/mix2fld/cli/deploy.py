@@ -29,6 +29,8 @@ class DeployLocal:
     """Folder for the runs and all files of Flower; by default one under runs/."""
     overwrite: bool = False
     """Replace runs that already exist in the folder."""
+    proxy: bool = False
+    """Put nginx in front of the SuperLink, as a deployment that is closed has it."""
     timeout_s: float = 600.0
     """Seconds after which a round continues without the missing replies."""
     output: tyro.conf.OmitArgPrefixes[Output] = field(default_factory=Output)
@@ -43,7 +45,7 @@ class DeployLocal:
         from mix2fld.cli.progress import RichWatcher
         from mix2fld.cli.run import default_folder
         from mix2fld.data import load_dataset
-        from mix2fld.deploy.local_trial import run_locally
+        from mix2fld.deploy.local_trial import Trial, run_locally
         from mix2fld.report.tables import results_table
         from mix2fld.runs.simulation import check
 
@@ -55,7 +57,8 @@ class DeployLocal:
         dataset = load_dataset(settings.data, console=console)
         check(settings, dataset)
         with RichWatcher(console, settings) as watcher:
-            results = run_locally(settings, out, dataset, watcher, self.timeout_s, self.overwrite)
+            trial = Trial(self.timeout_s, self.overwrite, self.proxy)
+            results = run_locally(settings, out, dataset, watcher, trial)
         console.print(results_table(results), soft_wrap=False)
         console.print(
             f"runs in {bold(out)}, logs of Flower in {bold(out / 'flower')}; s on air: the time "
@@ -67,36 +70,69 @@ class DeployLocal:
 
 @dataclass(frozen=True)
 class DeployKeys:
-    """Create the certificates, and a key for each device, of a deployment on several machines.
+    """Create the files of a deployment on several machines: certificates, keys, proxy and units.
 
-    ``ca.crt`` goes to every node, ``server.crt`` and ``server.key`` to the SuperLink, and
+    ``ca.crt`` goes to every node, ``server.crt`` and ``server.key`` to the server, and
     ``device-<n>.key`` to one node each; ``device-<n>.pub`` is registered at the SuperLink.
+    ``nginx.conf`` is the proxy, which refuses requests larger than those of the protocols and the
+    model of the settings below; ``mix2fld-*.service`` are units for systemd.
     """
 
-    hosts: tyro.conf.Positional[tuple[str, ...]]
-    """Host names and addresses by which nodes reach the SuperLink."""
-    devices: int = 10
-    """Number of devices."""
+    hosts: tyro.conf.Positional[tuple[str, ...]] = ()
+    """Host names and addresses by which nodes reach the proxy."""
+    config: Path | None = None
+    """TOML file with any of the fields below; flags override it."""
+    preset: tuple[str, ...] = ()
+    """Named settings: symmetric, literal, ideal, iid, robust."""
     out: Path = Path("keys")
     """Folder for the files; must not exist yet."""
+    settings: tyro.conf.OmitArgPrefixes[Config] = field(default_factory=Config)
 
     def run(self) -> None:
         """Write the files."""
         needs_flower()
         if not self.hosts:
             raise InputError("hosts: must name at least one, e.g. 192.168.1.10 or link.example.org")
-        if self.devices < 1:
-            raise InputError(f"devices = {self.devices}: must be 1 or above")
         if self.out.exists():
             raise InputError(f"out = {self.out}: already exists; must be a new folder")
         from mix2fld.data.files import writing
         from mix2fld.deploy.keys import make_certificates, make_device_key
+        from mix2fld.deploy.proxy import largest_request
+        from mix2fld.deploy.units import write_units
 
+        devices, largest = self.settings.data.devices, largest_request(self.settings)
         with writing("out", self.out):
             make_certificates(self.out, self.hosts)
-            for device in range(self.devices):
+            for device in range(devices):
                 make_device_key(self.out, f"device-{device}")
-        print(f"certificates and {self.devices} device keys in {self.out}")
+            write_units(self.out, self.hosts[0], largest, devices)
+        print(f"certificates, {devices} device keys, proxy and units in {self.out}")
+
+
+@dataclass(frozen=True)
+class DeployCheck:
+    """Try what a stranger could do at the address of a deployment; fails if anything is open.
+
+    Control API, runtime API, certificate, size of a request, and paths in disguise are tried from
+    this machine, without any key. Nothing is changed there.
+    """
+
+    address: tyro.conf.Positional[str]
+    """Host and port that nodes use, such as link.example.org:8443."""
+    root_certificates: Path | None = None
+    """The ca.crt that nodes trust; without it, nobody's signature is checked."""
+
+    def run(self) -> None:
+        """Print what was tried and found."""
+        needs_flower()
+        from mix2fld.deploy.check import check_address
+
+        found = check_address(self.address, self.root_certificates)
+        for one in found:
+            print(f"{'ok  ' if one.closed else 'OPEN'}  {one.tried}: {one.found}")
+        faults = sum(not one.closed for one in found)
+        if faults:
+            raise InputError(f"{self.address}: {faults} of {len(found)} checks failed")
 
 
 @dataclass(frozen=True)

@@ -80,6 +80,6 @@ def _is_foreign(folder: Path) -> bool:
 def _tell(fault: str) -> None:
     print(
         f"mix2fld: {fault}: compiled code is neither read from there nor kept; remove it, or set "
-        "MIX2FLD_CACHE to a folder of your own",
+        "MIX2FLD_CACHE to a folder that only you can write to",
         file=sys.stderr,
     )

@@ -12,10 +12,9 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -23,11 +22,12 @@ from typing import Any, Self
 import tomli_w
 
 from mix2fld.deploy.keys import make_certificates, make_device_key
+from mix2fld.deploy.processes import STOP_SECONDS, end_group, ignoring_signals, signal_group
+from mix2fld.deploy.proxy import Proxy
 from mix2fld.errors import InputError
 
 HOST = "127.0.0.1"
 START_SECONDS = 300.0
-STOP_SECONDS = 10.0
 # Has a command end with its parent, even if that was killed with -9: prctl(PR_SET_PDEATHSIG, TERM).
 LEASH = """
 import ctypes, os, sys
@@ -62,6 +62,7 @@ class Federation:
         self._python_path = python_path
         self._app = app or self.folder / "app"
         self.host, self.port = host, free_port()
+        self._door: int | None = None  # the port that nodes use, if it is not that of the SuperLink
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
 
     def __enter__(self) -> Self:
@@ -86,10 +87,10 @@ class Federation:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        with _ignoring_signals():
+        with ignoring_signals():
             self.stop(*self._processes)
             self._sweep()
-            for name in ("keys", "home", "app"):
+            for name in ("keys", "home", "app", "proxy"):
                 shutil.rmtree(self.folder / name, ignore_errors=True)
             for file in self.folder.glob("superlink.db*"):
                 file.unlink(missing_ok=True)
@@ -113,12 +114,31 @@ class Federation:
         command += ["--enable-supernode-auth", "--disable-runtime-dependency-installation"]
         command += ["--database", str(self.folder / "superlink.db")]
         self.start("superlink", command)
-        deadline = time.monotonic() + START_SECONDS
-        while not self._answers():
-            self._check_alive("superlink")
-            if time.monotonic() > deadline:
-                raise InputError(f"the SuperLink does not answer; see {self.logs}")
-            time.sleep(0.1)
+        self._wait_for("superlink", self.port)
+
+    def start_proxy(self, largest_body: int, devices: int) -> str:
+        """Start nginx, through which nodes connect from now on; returns its address."""
+        program = shutil.which("nginx", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
+        if program is None:
+            raise InputError("proxy: needs nginx; install it, e.g. with: apt install nginx-light")
+        scratch, self._door = self.folder / "proxy", free_port()
+        scratch.mkdir(exist_ok=True)
+        proxy = Proxy(
+            certificate=self.keys / "server.crt",
+            key=self.keys / "server.key",
+            authority=self.keys / "ca.crt",
+            largest_body=largest_body,
+            devices=devices,
+            listen=f"{self.host}:{self._door}",
+            superlink_port=self.port,
+            folder=scratch,
+            user="root" if os.geteuid() == 0 else None,  # as all other processes of the trial
+        )
+        file = scratch / "nginx.conf"
+        file.write_text(proxy.nginx_config())
+        self.start("proxy", [program, "-e", "stderr", "-p", str(scratch), "-c", str(file)])
+        self._wait_for("proxy", self._door)
+        return self._for_nodes
 
     def register(self, devices: Sequence[int]) -> None:
         """Make a key for each device and register it under the device's name."""
@@ -138,7 +158,7 @@ class Federation:
     ) -> None:
         """Start the SuperNode of a device; ``wrap`` is a command that runs the command."""
         config = " ".join(f'{name}="{value}"' for name, value in node_config.items())
-        command = [*wrap, "flower-supernode", "--superlink", f"{self.host}:{self.port}"]
+        command = [*wrap, "flower-supernode", "--superlink", self._for_nodes]
         command += ["--root-certificates", str(self.keys / "ca.crt")]
         command += ["--auth-supernode-private-key", str(self.keys / f"device-{device}.key")]
         command += ["--port", str(free_port()), "--node-config", config]
@@ -186,16 +206,16 @@ class Federation:
     def stop(self, *names: str) -> None:
         """End these processes and all that they started."""
         for name in names:
-            _signal_group(self._processes[name], signal.SIGTERM)
+            signal_group(self._processes[name], signal.SIGTERM)
         for name in names:
             process = self._processes.pop(name)
             with suppress(subprocess.TimeoutExpired):
                 process.wait(STOP_SECONDS)
-            _end_group(process)
+            end_group(process)
 
     def kill(self, name: str) -> None:
         """``kill -9`` a process and all that it started."""
-        _end_group(self._processes.pop(name))
+        end_group(self._processes.pop(name))
 
     def log(self, name: str) -> str:
         """What a process has written so far."""
@@ -241,11 +261,23 @@ class Federation:
                     found.append(entry)
         return found
 
-    def _answers(self) -> bool:
+    @property
+    def _for_nodes(self) -> str:
+        return f"{self.host}:{self._door or self.port}"
+
+    def _wait_for(self, name: str, port: int) -> None:
+        deadline = time.monotonic() + START_SECONDS
+        while not self._answers(port):
+            self._check_alive(name)
+            if time.monotonic() > deadline:
+                raise InputError(f"the {name} does not answer; see {self.logs}")
+            time.sleep(0.1)
+
+    def _answers(self, port: int) -> bool:
         if self._inside:  # not reached from here
             return "Application startup complete" in self.log("superlink")
         try:
-            socket.create_connection((self.host, self.port), timeout=1).close()
+            socket.create_connection((self.host, port), timeout=1).close()
         except OSError:
             return False
         return True
@@ -289,35 +321,3 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind((HOST, 0))
         return int(probe.getsockname()[1])
-
-
-@contextmanager
-def _ignoring_signals() -> Iterator[None]:
-    """Whoever presses Ctrl-C again waits until all is cleaned up."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = {
-        number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)
-    }
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler or signal.SIG_DFL)
-
-
-def _end_group(process: subprocess.Popen[bytes]) -> None:
-    """Kill what is left of a process and its children, and see them gone."""
-    _signal_group(process, signal.SIGKILL)
-    process.wait()
-    deadline = time.monotonic() + STOP_SECONDS
-    with suppress(ProcessLookupError, PermissionError):
-        while time.monotonic() < deadline:
-            os.killpg(process.pid, 0)
-            time.sleep(0.02)
-
-
-def _signal_group(process: subprocess.Popen[bytes], number: int) -> None:
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, number)

@@ -24,7 +24,8 @@ def make_certificates(folder: Path, hosts: Sequence[str]) -> None:
 
     The key of the authority itself is not kept: whoever wants another certificate makes new ones.
     """
-    alternatives = x509.SubjectAlternativeName([_general_name(host) for host in hosts])
+    names = dict.fromkeys([*hosts, "localhost"])  # by which the proxy reaches it
+    alternatives = x509.SubjectAlternativeName([_general_name(host) for host in names])
     authority, server = (ec.generate_private_key(ec.SECP384R1()) for _ in range(2))
     name = _name("mix2fld certificate authority")
     root = _certificate(name, name, authority, authority, x509.BasicConstraints(True, 0), None)

@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from mix2fld.data.files import FolderLock, writing
 from mix2fld.deploy.diary import last_words
 from mix2fld.deploy.federation import Federation
 from mix2fld.deploy.identity import claim, finished_run
+from mix2fld.deploy.proxy import largest_request
 from mix2fld.deploy.settings import Settings
 from mix2fld.errors import InputError
 from mix2fld.round.info import RoundInfo
@@ -54,14 +55,17 @@ def _recorded(dataset: Dataset) -> dict[str, Any]:
 
 @contextmanager
 def local_federation(
-    folder: Path, files: Sequence[Path], own_modules: bool = False
+    folder: Path, files: Sequence[Path], own_modules: bool = False, largest_body: int | None = None
 ) -> Iterator[Federation]:
     """A SuperLink with a SuperNode for each device's file; they end with the block.
 
-    With ``own_modules`` they find modules in the working folder, such as the one of a model.
+    With ``own_modules`` they find modules in the working folder, such as the one of a model. With
+    ``largest_body`` nodes connect through a proxy, which refuses larger requests.
     """
     with Federation(folder, python_path=Path.cwd() if own_modules else None) as federation:
         federation.start_superlink()
+        if largest_body is not None:
+            federation.start_proxy(largest_body, len(files))
         federation.register(range(len(files)))
         for device, file in enumerate(files):
             federation.start_node(device, node_config(file))
@@ -74,40 +78,46 @@ def node_config(samples: Path) -> dict[str, str]:
     return {"data": str(samples), "state": str(samples.parent / "state")}
 
 
+class Trial(NamedTuple):
+    """How a trial is done."""
+
+    timeout_s: float
+    """Seconds after which a round continues without the missing answers."""
+    overwrite: bool = False
+    """Whether existing runs are replaced."""
+    proxy: bool = False
+    """Whether nodes connect through the proxy, as in a deployment that is closed."""
+
+
 def run_locally(
-    config: Config,
-    out: Path,
-    dataset: Dataset,
-    watcher: Watcher,
-    timeout_s: float,
-    overwrite: bool = False,
+    config: Config, out: Path, dataset: Dataset, watcher: Watcher, trial: Trial
 ) -> list[RunResult]:
     """Run every run of a config with real processes; finished ones stay as they are."""
     config, results = with_absolute_paths(config).replace(computing_time="measured"), []
     with _alone_in(out / "flower"):
         for single in config.single_runs():
-            if overwrite:
+            if trial.overwrite:
                 _forget(out / single.run_name)
             claim(out / single.run_name, single)
         for seed in config.seed:
-            results += _run_seed(
-                config.replace(seed=seed), out, dataset, watcher, timeout_s, overwrite
-            )
+            results += _run_seed(config.replace(seed=seed), out, dataset, watcher, trial)
     return results
 
 
 def _run_seed(
-    config: Config, out: Path, dataset: Dataset, watcher: Watcher, timeout_s: float, overwrite: bool
+    config: Config, out: Path, dataset: Dataset, watcher: Watcher, trial: Trial
 ) -> list[RunResult]:
     """The runs of one seed, with one federation."""
     folder, results = out / "flower" / f"s{config.seed[0]}", []
     singles = config.single_runs()
-    if overwrite:
+    if trial.overwrite:
         shutil.rmtree(folder, ignore_errors=True)
     files = write_device_files(folder, singles[0], dataset)
-    with local_federation(folder, files, own_modules=":" in config.learning.model) as federation:
+    own_modules = ":" in config.learning.model
+    largest = largest_request(config) if trial.proxy else None
+    with local_federation(folder, files, own_modules, largest) as federation:
         for single in singles:
-            settings = Settings(single, out.resolve(), timeout_s, wait_s=timeout_s)
+            settings = Settings(single, out.resolve(), trial.timeout_s, wait_s=trial.timeout_s)
             results.append(follow_run(federation, settings, watcher))
     for file in files:
         shutil.rmtree(file.parent)

@@ -86,7 +86,10 @@ def spoilt(trained: Trained, fault: str) -> Trained:
         "pickle": pickle.dumps(Evil()),
     }
     seeds = trained.seeds or bytes(100)
+    weights = np.frombuffer(upload[: len(upload) // 4 * 4], "<f4")
     others = {
+        "flipped": {"upload": (-10 * weights).astype("<f4").tobytes()},
+        "zeros": {"upload": bytes(len(upload)), "samples": 1 << 31},
         "more-bits": {"bits": trained.bits + 1},
         "fewer-bits": {"bits": 100},
         "endless-bits": {"bits": (1 << 63) - 1},

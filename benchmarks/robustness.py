@@ -1,0 +1,115 @@
+"""What attackers cost, without and with a defence: protocols x attacks x defences.
+
+``python -m benchmarks.robustness`` (``make robustness``) runs the grid and writes the page. Every
+run is recorded when it is done; after an interrupt the same command resumes, and ``--page`` writes
+the page from what is recorded.
+"""
+
+import argparse
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import mix2fld
+from benchmarks.robustness_page import PAGE, render
+from mix2fld.config import PRESETS
+from mix2fld.data import load_dataset
+from mix2fld.device.attacks import ATTACKS
+from mix2fld.errors import InputError
+from mix2fld.protocol import PROTOCOLS
+
+RECORD = Path(__file__).parent.parent / "results" / "robustness" / "runs.jsonl"
+SETTINGS: dict[str, Any] = {
+    "link": "ideal",
+    "devices": 10,
+    "rounds": 4,
+    "local_steps": 400,
+    "server_steps": 400,
+    "test_samples": 1000,
+    "curve_points": 1,
+}
+SEEDS = range(5)
+ROWS = ("fl", "murmur", "fd", "mixfld", "mix2fld")
+DEFENCES: dict[str, dict[str, Any]] = {
+    "mean": {},
+    "robust": PRESETS["robust"],
+    **{
+        name: {**PRESETS["robust"], "aggregation": name}
+        for name in ("trimmed-mean", "median", "clipped-mean", "krum", "geometric-median")
+    },
+}
+COMPARED = ("mean", "robust")
+"""The defences that face every attack with every number of attackers; all others face two in FL."""
+
+
+class Case(NamedTuple):
+    """One run of the grid."""
+
+    protocol: str
+    defence: str
+    attack: str
+    attackers: int
+    seed: int
+
+
+def cases() -> Iterator[Case]:
+    """The whole grid: two attackers first, and all settings of a seed before the next seed."""
+    for attackers in (2, 1, 3):
+        for seed in SEEDS:
+            for protocol in ROWS:
+                for defence in COMPARED:
+                    yield from _attacked(protocol, defence, attackers, seed)
+    for seed in SEEDS:
+        for defence in DEFENCES:
+            yield from _attacked("fl", defence, 2, seed)
+
+
+def _attacked(protocol: str, defence: str, attackers: int, seed: int) -> Iterator[Case]:
+    yield Case(protocol, defence, "none", 0, seed)
+    for name, attack in ATTACKS.items():
+        only_seeds = attack.seeds is not None and attack.upload is None
+        if not only_seeds or PROTOCOLS[protocol].seeds is not None:
+            yield Case(protocol, defence, name, attackers, seed)
+
+
+def main() -> None:
+    """Run what is not recorded yet, then write the page."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--page", action="store_true", help="run nothing")
+    if not parser.parse_args().page:
+        _run_grid()
+    records = _recorded()
+    PAGE.write_text(render(list(records.values()), SETTINGS), encoding="utf-8")
+
+
+def _run_grid() -> None:
+    RECORD.parent.mkdir(parents=True, exist_ok=True)
+    done = _recorded()
+    config = mix2fld.Config.of(**SETTINGS)
+    dataset = load_dataset(config.data)
+    for case in cases():
+        if case in done:
+            continue
+        done[case] = {}
+        changes = {**DEFENCES[case.defence], "attack": case.attack, "attackers": case.attackers}
+        one = config.replace(protocols=case.protocol, seed=case.seed, **changes)
+        try:
+            (result,) = mix2fld.run(one, dataset=dataset)
+            reached = result.summary["accuracy"]
+            found = {"server": reached["global"], "devices": reached["mean"]}
+        except InputError as error:
+            found = {"server": None, "devices": None, "stopped": str(error)}
+        with RECORD.open("a", encoding="utf-8") as file:
+            file.write(json.dumps({**case._asdict(), **found}) + "\n")
+
+
+def _recorded() -> dict[Case, dict[str, Any]]:
+    if not RECORD.exists():
+        return {}
+    lines = [json.loads(line) for line in RECORD.read_text(encoding="utf-8").splitlines()]
+    return {Case(**{name: line[name] for name in Case._fields}): line for line in lines}
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,188 @@
+"""``docs/robustness.md``, made from the records of ``benchmarks.robustness`` alone."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mix2fld.device.attacks import ATTACKS
+from mix2fld.protocol import PROTOCOLS
+from mix2fld.report.markdown import markdown_table
+
+PAGE = Path(__file__).parent.parent / "docs" / "robustness.md"
+MOST_COST = 2.0
+"""Points that an attack may cost."""
+Records = list[dict[str, Any]]
+
+
+def render(records: Records, settings: dict[str, Any]) -> str:
+    """The page."""
+    flags = " ".join(f"--{name.replace('_', '-')} {value}" for name, value in settings.items())
+    seeds = [_seeds(records, number) for number in (1, 2, 3)]
+    tables = "\n\n".join(_section(records, number) for number in (1, 2, 3))
+    return f"""# Robustness: what attackers cost
+
+Made by `make robustness` (`python -m benchmarks.robustness`, which resumes), from
+[runs.jsonl](../results/robustness/runs.jsonl). Ten devices, non-IID MNIST, a lossless link, and a smaller setting
+than the paper's, so that the whole grid of 1,420 runs takes about 17 minutes of one core (0.7 s each):
+
+```
+mix2fld run {flags} \\
+  --protocols fl --attack sign-flip --attackers 2 --preset robust
+```
+
+Accuracy in % of the server's model and, after the slash, of the honest devices (mean over them); FD has no
+server's model. Means over the seeds that are recorded: {seeds[0]} with one attacker, {seeds[1]} with two, {seeds[2]} with
+three. *Mean* trusts every upload; *robust* is `--preset robust`, the default of a deployment. In brackets the
+points that the attack costs the server's model (in FD, the devices) with the defence, against no attack
+without a defence, over the seeds that both have; **bold** above {MOST_COST:g}. Attackers are not measured, so that the
+devices of a run with attackers are fewer. `seed-backdoor` is judged by accuracy on clean samples alone: what the
+model does on samples with the pattern is not measured. Empty cells are not run yet.
+
+## The attacks
+
+{_attacks()}
+
+{tables}
+
+## Which defence
+
+FL with two attackers, accuracy of the server's model; the last column is the preset.
+
+{_defences(records)}
+
+## What it shows
+
+{_findings(records)}
+"""
+
+
+def _attacks() -> str:
+    rows = [(f"`{name}`", attack.does) for name, attack in ATTACKS.items()]
+    return markdown_table(("attack", "what an attacker uploads or does"), rows)
+
+
+def _section(records: Records, attackers: int) -> str:
+    plural = "attacker" if attackers == 1 else "attackers"
+    title = f"## {attackers} {plural} of 10"
+    names = [n for n in ATTACKS if any(r["attack"] == n for r in _with(records, attackers))]
+    if not names:
+        return f"{title}\n\nNot run yet."
+    header = ("protocol", "defence", "no attack", *(f"`{name}`" for name in names))
+    rows = []
+    for protocol in dict.fromkeys(r["protocol"] for r in _with(records, attackers)):
+        for defence in ("mean", "robust"):
+            cells = [_cell(records, protocol, defence, name, attackers) for name in names]
+            honest = _shown(_of(records, protocol, defence, "none", 0))
+            rows.append((PROTOCOLS[protocol].title, defence, honest, *cells))
+    return f"{title}\n\n{markdown_table(header, rows)}"
+
+
+def _cell(records: Records, protocol: str, defence: str, attack: str, attackers: int) -> str:
+    found = _of(records, protocol, defence, attack, attackers)
+    shown = _shown(found)
+    if defence == "mean" or not found:
+        return shown
+    cost = cost_of(records, protocol, attack, attackers)
+    if cost is None:
+        return shown
+    words = f"({cost:+.1f})"
+    return f"{shown} **{words}**" if cost > MOST_COST else f"{shown} {words}"
+
+
+def cost_of(records: Records, protocol: str, attack: str, attackers: int) -> float | None:
+    """Points lost with the preset under an attack, against no attack without a defence."""
+    honest = {r["seed"]: _main(r) for r in _of(records, protocol, "mean", "none", 0)}
+    attacked = {r["seed"]: _main(r) for r in _of(records, protocol, "robust", attack, attackers)}
+    both = [(honest[s], attacked[s]) for s in honest.keys() & attacked.keys()]
+    known = [(one, other) for one, other in both if one is not None and other is not None]
+    return 100 * float(np.mean([one - other for one, other in known])) if known else None
+
+
+def _defences(records: Records) -> str:
+    found = [r for r in records if r["protocol"] == "fl" and r["attackers"] in (0, 2)]
+    defences = [d for d in dict.fromkeys(r["defence"] for r in found) if d != "robust"]
+    attacks = ["none", *(n for n in ATTACKS if any(r["attack"] == n for r in found))]
+    rows = []
+    for attack in attacks:
+        cells = [_server(_of(found, "fl", defence, attack, None)) for defence in defences]
+        last = _server(_of(found, "fl", "robust", attack, None))
+        rows.append(("no attack" if attack == "none" else f"`{attack}`", *cells, last))
+    return markdown_table(("attack", *defences, "filtered-median"), rows)
+
+
+def _findings(records: Records) -> str:
+    lines = []
+    for attackers in (1, 2, 3):
+        costs = {
+            (protocol, attack): cost
+            for protocol in dict.fromkeys(r["protocol"] for r in _with(records, attackers))
+            for attack in ATTACKS
+            if (cost := cost_of(records, protocol, attack, attackers)) is not None
+        }
+        if not costs:
+            continue
+        above = sorted((k for k in costs if costs[k] > MOST_COST), key=lambda k: -costs[k])
+        named = ", ".join(f"{PROTOCOLS[p].title} `{a}` {costs[p, a]:.1f}" for p, a in above)
+        lines.append(
+            f"- {attackers} of 10: {len(costs) - len(above)} of {len(costs)} pairs of protocol and "
+            f"attack cost at most {MOST_COST:g} points with the preset"
+            + (f"; more do: {named}." if above else ".")
+        )
+    return "\n".join(lines)
+
+
+def _of(
+    records: Records, protocol: str, defence: str, attack: str, attackers: int | None
+) -> Records:
+    return [
+        r
+        for r in records
+        if (r["protocol"], r["defence"], r["attack"]) == (protocol, defence, attack)
+        and attackers in (None, r["attackers"])
+    ]
+
+
+def _with(records: Records, attackers: int) -> Records:
+    return [r for r in records if r["attackers"] == attackers]
+
+
+def _seeds(records: Records, attackers: int) -> str:
+    """From how many to how many seeds the cells have."""
+    counts: dict[tuple[Any, ...], int] = {}
+    for r in _with(records, attackers):
+        if r["defence"] in ("mean", "robust"):
+            key = (r["protocol"], r["defence"], r["attack"])
+            counts[key] = counts.get(key, 0) + 1
+    if not counts:
+        return "none"
+    fewest, most = min(counts.values()), max(counts.values())
+    return str(most) if fewest == most else f"{fewest} to {most}"
+
+
+def _main(record: dict[str, Any]) -> float | None:
+    """The accuracy that counts: of the server's model, where there is one."""
+    of_server = PROTOCOLS[record["protocol"]].downlink.payload.name == "weights"
+    return record["server"] if of_server else record["devices"]
+
+
+def _shown(found: Records) -> str:
+    if not found:
+        return ""
+    stopped = sum("stopped" in r for r in found)
+    if stopped:
+        return f"stops, {stopped} of {len(found)}"
+    devices = _percent([r["devices"] for r in found])
+    models = [r["server"] for r in found if r["server"] is not None]
+    return f"{_percent(models)} / {devices}" if models else f"– / {devices}"
+
+
+def _server(found: Records) -> str:
+    models = [r["server"] for r in found if r["server"] is not None]
+    stopped = sum("stopped" in r for r in found)
+    return f"stops, {stopped} of {len(found)}" if stopped else _percent(models)
+
+
+def _percent(values: Sequence[float]) -> str:
+    return f"{100 * float(np.mean(values)):.1f}" if values else ""

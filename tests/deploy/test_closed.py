@@ -1,0 +1,221 @@
+"""A deployment that is closed as shipped: proxy, units, and what a stranger finds at the port."""
+
+import http.server
+import shutil
+import ssl
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+
+from deploy.lab import (
+    FAULTY,
+    Lab,
+    assert_same_as_engine,
+    deployed_config,
+    diary,
+    rounds_of,
+    run_in_process,
+)
+from mix2fld.cli import main
+from mix2fld.config import PRESETS, Config
+from mix2fld.deploy.check import CONTROL, FLEET, RUNTIME, check_address
+from mix2fld.deploy.federation import CONNECTION
+from mix2fld.deploy.keys import make_certificates
+from mix2fld.deploy.proxy import MESSAGE_BYTES, largest_request
+from mix2fld.errors import InputError
+from mix2fld.runs.folder import RunFolder
+
+sys.path.insert(0, str(FAULTY))
+import faulty_app
+
+
+class Server(http.server.BaseHTTPRequestHandler):
+    """Answers every path with the status that ``statuses`` has for its beginning."""
+
+    statuses: ClassVar[dict[str, int]] = {}
+    most = 1000
+
+    def do_POST(self) -> None:
+        if int(self.headers["Content-Length"]) > self.most:
+            status = 413
+        else:
+            found = [s for start, s in self.statuses.items() if self.path.startswith(start)]
+            status = found[0] if found else 403
+        self.send_response(status)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def door(tmp_path: Path) -> Iterator[str]:
+    """A server with TLS whose answers a test chooses."""
+    make_certificates(tmp_path / "keys", ["127.0.0.1"])
+    Server.statuses, Server.most = {FLEET: 401}, 1000
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Server)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "keys" / "server.crt", tmp_path / "keys" / "server.key")
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+
+
+def opened(address: str, authority: Path | None = None) -> set[str]:
+    return {one.tried for one in check_address(address, authority) if not one.closed}
+
+
+def test_a_closed_door_is_called_closed(
+    door: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["deploy", "check", door, "--root-certificates", str(tmp_path / "keys" / "ca.crt")])
+    assert capsys.readouterr().out.count("ok  ") == 7
+
+
+@pytest.mark.parametrize(
+    ("statuses", "found"),
+    [
+        ({CONTROL[1]: 200}, {"control API"}),
+        ({RUNTIME[0]: 401}, {"runtime API"}),
+        ({"/docs": 405}, {"other pages"}),
+        ({"/v1//control": 200}, {"paths in disguise"}),
+        ({FLEET: 200}, {"fleet API"}),
+        ({FLEET: 403}, {"fleet API"}),
+    ],
+)
+def test_every_open_door_is_named(
+    door: str, statuses: dict[str, int], found: set[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    Server.statuses = {**statuses, FLEET: statuses.get(FLEET, 401)}
+    with pytest.raises(SystemExit, match="2"):
+        main(["deploy", "check", door])
+    said = capsys.readouterr()
+    lines = [line for line in said.out.splitlines() if line.startswith("OPEN")]
+    assert {line.removeprefix("OPEN  ").partition(":")[0] for line in lines} == found
+    assert "1 of 7 checks failed" in said.err
+
+
+def test_a_large_body_and_a_foreign_certificate_are_named(door: str, tmp_path: Path) -> None:
+    Server.most = 1 << 50
+    assert opened(door) == {"size of a request"}
+    make_certificates(tmp_path / "others", ["127.0.0.1"])
+    assert "certificate" in opened(door, tmp_path / "others" / "ca.crt")
+    assert opened(door.replace("127.0.0.1", "localhost"), tmp_path / "keys" / "ca.crt") == {
+        "size of a request"
+    }
+
+
+@pytest.mark.parametrize("address", ["here", "here:", ":1", "here:x", "here:70000"])
+def test_a_bad_address_is_named(address: str) -> None:
+    with pytest.raises(InputError, match="must be host:port"):
+        check_address(address)
+
+
+def test_an_address_without_tls_is_open() -> None:
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Server)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    assert opened(f"127.0.0.1:{server.server_port}") == {"TLS"}
+    server.shutdown()
+    server.server_close()
+    with pytest.raises(InputError, match="cannot be reached"):
+        check_address(f"127.0.0.1:{server.server_port}")
+
+
+def test_a_request_is_as_large_as_the_largest_upload() -> None:
+    """FL of the paper's network: 12,544 weights of 4 bytes."""
+    fl, fd = (largest_request(Config.of(protocols=name)) for name in ("fl", "fd"))
+    assert fl == 4 * 12_544 + MESSAGE_BYTES
+    assert fd == 400 + MESSAGE_BYTES
+    assert largest_request(Config.of(protocols=("fd", "fl"))) == fl
+
+
+def test_written_files_are_ones_that_nginx_and_systemd_take(tmp_path: Path) -> None:
+    keys = tmp_path / "keys"
+    main(["deploy", "keys", "link.example.org", "--devices", "2", "--out", str(keys)])
+    text = (keys / "nginx.conf").read_text()
+    for there, here in (
+        ("/run/credentials/mix2fld-proxy.service", keys),
+        ("/etc/mix2fld", keys),
+        ("/run/mix2fld-proxy", tmp_path),
+    ):
+        text = text.replace(there, str(here))
+    (tmp_path / "nginx.conf").write_text(text)
+    program = shutil.which("nginx", path="/usr/sbin:/usr/bin")
+    if program is not None:
+        checked = [program, "-t", "-e", "stderr", "-c", str(tmp_path / "nginx.conf")]
+        subprocess.run(checked, check=True, capture_output=True)
+    for part in ("superlink", "proxy", "node@"):
+        unit = (keys / f"mix2fld-{part}.service").read_text()
+        assert "DynamicUser=yes" in unit
+        assert "NoNewPrivileges=yes" in unit
+    assert "--host 127.0.0.1" in (keys / "mix2fld-superlink.service").read_text()
+    assert "--superlink link.example.org:8443" in (keys / "mix2fld-node@.service").read_text()
+    assert "key" not in {p.suffix for p in keys.iterdir() if p.stat().st_mode & 0o077}
+    if shutil.which("systemd-analyze"):
+        units = [keys / f"mix2fld-{part}.service" for part in ("superlink", "proxy")]
+        said = subprocess.run(
+            ["systemd-analyze", "verify", *units], capture_output=True, text=True, check=False
+        ).stderr
+        faults = [line for line in said.splitlines() if "is not executable" not in line]
+        assert faults == []
+
+
+@pytest.mark.parametrize("fault", ["flipped", "zeros"])
+def test_one_bad_device_does_not_spoil_a_robust_run(tmp_path: Path, fault: str) -> None:
+    """−10 times the weights; zeros, with a claim of 2³¹ samples."""
+    reached = {}
+    for name, defence, faults in (
+        ("honest", PRESETS["robust"], {}),
+        ("robust", PRESETS["robust"], {2: f"0:{fault}"}),
+        ("mean", {}, {2: f"0:{fault}"}),
+    ):
+        folder = tmp_path / name
+        folder.mkdir()
+        config = deployed_config(folder, protocols="fl", rounds=3, devices=5, **defence)
+        path = run_in_process(folder, config, faulty_app.client, faults)
+        result = RunFolder(path).finished()
+        assert result is not None
+        reached[name] = result.summary["accuracy"]["global"]
+        if faults:
+            assert "the weights of device 2 lie" in diary(path)
+        else:
+            assert "times as far" not in diary(path)
+    assert reached["robust"] > reached["honest"] - 0.1
+    assert reached["mean"] < reached["robust"]
+
+
+@pytest.mark.deployment
+@pytest.mark.xdist_group("deployment")
+@pytest.mark.skipif(shutil.which("nginx", path="/usr/sbin:/usr/bin") is None, reason="no nginx")
+def test_through_the_proxy_nodes_work_and_strangers_do_not(tmp_path: Path) -> None:
+    """FL over three nodes has the simulator's numbers; commands and large bodies are refused."""
+    config = deployed_config(tmp_path, protocols="fl", devices=3)
+    with Lab(tmp_path / "lab") as lab:
+        lab.start_superlink()
+        authority = lab.keys / "ca.crt"
+        assert {"control API", "runtime API", "size of a request"} <= opened(
+            f"{lab.host}:{lab.port}", authority
+        )
+        address = lab.start_proxy(largest_request(config), devices=3)
+        assert opened(address, authority) == set()
+
+        lab.begin_all(config)
+        path = lab.run_to_end(config)
+        assert [info["uploads"]["delivered"] for info in rounds_of(path)] == [3] * config.rounds
+        assert_same_as_engine(path, lab.folder, tmp_path / "engine")
+
+        home = lab.folder / "home" / "config.toml"
+        home.write_text(home.read_text().replace(f"{lab.host}:{lab.port}", address))
+        runs = sorted((lab.folder / "runs").iterdir())
+        with pytest.raises(InputError, match="flwr run failed"):
+            lab.flwr("run", str(FAULTY), CONNECTION)
+        with pytest.raises(InputError, match="flwr list failed"):
+            lab.flwr("list", CONNECTION)
+        assert sorted((lab.folder / "runs").iterdir()) == runs
