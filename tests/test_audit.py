@@ -75,7 +75,12 @@ def test_the_page_is_made_from_records(record_path: Path) -> None:
     page = privacy_page({"toy.json": record})
     assert "| Mix2FLD | mixed seeds" in page
     assert "| isolated | nothing is sent |" in page
-    assert summary_table(record["stages"]).count("|---|") >= 4
+    assert "Not in this record" not in page
+    del record["stages"]["uploads/s0"]
+    page = privacy_page({"toy.json": record})
+    assert "Not in this record: LiRA on weights and outputs." in page
+    assert "| FL | not attacked |" in page
+    assert summary_table(record["stages"]).count("|---|") >= 3
 
 
 def test_protocols_with_the_same_upload_share_an_attack() -> None:

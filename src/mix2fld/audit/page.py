@@ -20,6 +20,13 @@ from mix2fld.protocol import get_protocol
 from mix2fld.report.markdown import markdown_table
 
 PARTS = ("minor", "dominant")
+KINDS = {
+    "seeds": "attacks on seeds",
+    "uploads": "LiRA on weights and outputs",
+    "accuracy": "accuracy and bits",
+    "recovery": "separation",
+}
+"""What the stages of a record are, by the first part of their names."""
 
 
 def privacy_page(records: Mapping[str, dict[str, Any]]) -> str:
@@ -27,7 +34,8 @@ def privacy_page(records: Mapping[str, dict[str, Any]]) -> str:
     parts = [HEAD.format(names=" ".join(f"results/privacy/{name}" for name in records))]
     for record in records.values():
         config, stages = record["about"]["config"], record["stages"]
-        parts += [f"## {config['data']['dataset']}", _setting(record), _protocols(record)]
+        parts += [f"## {config['data']['dataset']}", _setting(record), _missing(stages)]
+        parts.append(_protocols(record))
         parts += _attacks(stages)
     parts += [conclude([record["stages"] for record in records.values()]), NOT_TRIED]
     return "\n\n".join(part.strip() for part in parts if part) + "\n"
@@ -49,6 +57,13 @@ def _setting(record: dict[str, Any]) -> str:
         f"{devices} devices attacked, {effort['shadows']} shadow models for each, "
         f"{effort['outsiders']:,} outsiders."
     )
+
+
+def _missing(stages: Stages) -> str:
+    """Which attacks a record that is not finished does not hold yet."""
+    begun = {name.split("/")[0] for name in stages}
+    kinds = [what for kind, what in KINDS.items() if kind not in begun]
+    return f"Not in this record: {_listed(kinds)}." if kinds else ""
 
 
 def _listed(values: list[Any]) -> str:

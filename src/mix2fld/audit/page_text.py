@@ -77,7 +77,8 @@ def conclude(all_stages: Sequence[Stages]) -> str:
     return f"""
 ## Conclusion
 
-{hides}, and unmixing cannot change that: what the server holds of a device is what was uploaded.
-Seeds give away the samples that they touch, and mixes touch more of them than raw seeds do. The
-first table of each dataset puts all uploads on one scale. None of these protocols has a guarantee:
+{hides}.
+Unmixing cannot change that: what the server holds of a device is what was uploaded.
+Seeds give away the samples that they touch. The first table of each dataset puts the uploads that
+were attacked on one scale. None of these protocols has a guarantee:
 only noise with accounting gives one."""

@@ -12,7 +12,7 @@ from mix2fld.audit.predictions import logits
 from mix2fld.device.uplinks import Turn
 from mix2fld.learning.losses import label_loss, one_hot
 from mix2fld.learning.make_task import make_task
-from mix2fld.learning.stepper import Draws, Start, Watch, draw_samples, local_result
+from mix2fld.learning.stepper import Draws, Start, Watch, draw_samples, local_results
 from mix2fld.learning.task import Task
 from mix2fld.models import make_model
 from mix2fld.privacy.lira import likelihood_ratios, margin
@@ -122,7 +122,7 @@ def _train(
     steps = task.config.learning.local_steps
     held = task.stepper.hold(samples)
     learned = task.stepper.train(label_loss, held, starts, draws, Watch(0, (steps,)))
-    target, null, *rest = (local_result(phase) for phase in learned.phases)
+    target, null, *rest = local_results(learned.phases)
     return Trained(target, null, rest, saw)
 
 
