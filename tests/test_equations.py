@@ -14,7 +14,7 @@ from mix2fld.device.seeds import mixed_samples
 from mix2fld.learning.losses import Loss, distillation_loss, label_loss
 from mix2fld.learning.make_task import make_task
 from mix2fld.learning.sgd import Learner, Run, begin_steps, sgd_steps
-from mix2fld.learning.stepper import local_result
+from mix2fld.learning.stepper import local_results
 from mix2fld.learning.task import Sizes, dimensions
 from mix2fld.link import RayleighLink
 from mix2fld.round.clock import Clock, Slowest
@@ -86,13 +86,15 @@ def test_eq_2_averages_the_outputs_of_each_label(draws: list[list[int]]) -> None
     phase = steps(np.log(outputs), 255 * np.eye(3), labels, draws, teacher=np.zeros((3, 3)))
     never_drawn = [0.0, 0.0, 0.0]
     expected = np.array([[0.3, 0.275, 0.425], [0.2, 0.7, 0.1], never_drawn])
-    assert_allclose(local_result(phase).outputs, expected, rtol=1e-6)
+    assert_allclose(local_results([phase])[0].outputs, expected, rtol=1e-6)
 
 
 def test_eq_2_takes_the_output_before_the_step() -> None:
     # F = (1/2, 1/2), then w = (ln 2)(1/2, -1/2) and F = (2/3, 1/3): mean (7/12, 5/12).
     phase = steps([[0, 0]], [[255]], [[1, 0]], [[0], [0]], learning_rate=np.log(2))
-    assert_allclose(local_result(phase).outputs, np.array([[7 / 12, 5 / 12], [0, 0]]), rtol=1e-6)
+    assert_allclose(
+        local_results([phase])[0].outputs, np.array([[7 / 12, 5 / 12], [0, 0]]), rtol=1e-6
+    )
 
 
 @pytest.mark.parametrize(

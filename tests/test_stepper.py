@@ -18,7 +18,7 @@ from mix2fld.learning.stepper import (
     TestSet,
     Watch,
     draw_samples,
-    local_result,
+    local_results,
 )
 from mix2fld.learning.xla import over_devices
 from mix2fld.models import make_model
@@ -117,7 +117,7 @@ def test_starting_weights_are_left_as_they_are(kernel: str) -> None:
         np.testing.assert_array_equal(before, after)
         assert not np.array_equal(before, device)
         np.testing.assert_allclose(device, server, rtol=0, atol=1e-6)
-    assert local_result(learned.phases[0]).outputs.dtype == np.float32
+    assert local_results([learned.phases[0]])[0].outputs.dtype == np.float32
 
 
 @pytest.mark.parametrize("kernel", ["xla", "auto"])
@@ -169,7 +169,7 @@ def test_offset_and_rate_factor_are_those_of_the_oracle(kernel: str, loss: Loss)
         for name, tensor in zip(names, phase.weights, strict=True):
             np.testing.assert_allclose(tensor, expected[name], rtol=0, atol=2e-6)
         seen = [np.zeros(4) if row is None else row for row in outputs]
-        np.testing.assert_allclose(local_result(phase).outputs, seen, rtol=0, atol=2e-6)
+        np.testing.assert_allclose(local_results([phase])[0].outputs, seen, rtol=0, atol=2e-6)
     samples = Samples(data.train_inputs, targets)
     alone = stepper.train_one(loss, samples, starts[3], draws)
     for one, other in zip(alone, learned.phases[3].weights, strict=True):

@@ -255,7 +255,7 @@ def test_what_a_module_draws_is_seeded_by_its_learner() -> None:
     begun = start._replace(weights=stepper.draw_weights(1))
     before = torch.random.get_rng_state()
     first, again, other = (
-        trained(stepper, samples, begun._replace(randomness=seed), draws).weights
+        trained(stepper, samples, begun._replace(randomness=partial(int, seed)), draws).weights
         for seed in (3, 3, 4)
     )
     assert torch.equal(before, torch.random.get_rng_state())

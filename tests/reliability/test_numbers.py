@@ -7,7 +7,7 @@ import pytest
 
 from mix2fld.errors import InputError
 from mix2fld.learning.losses import label_loss, one_hot
-from mix2fld.learning.stepper import Start, Watch, draw_samples, local_result
+from mix2fld.learning.stepper import Start, Watch, draw_samples, local_results
 from mix2fld.report.tables import results_table
 from mix2fld.runs.simulation import make_simulation, run
 from mix2fld.runs.summary import summarise
@@ -95,7 +95,7 @@ def test_long_sums_of_outputs_are_those_of_float64() -> None:
         seen = draws[data.train_labels[draws[:, 0]] == label, 0]
         assert int(phase.label_counts[label]) == len(seen)
         np.testing.assert_allclose(
-            local_result(phase).outputs[label], outputs[seen].mean(axis=0), rtol=2e-5
+            local_results([phase])[0].outputs[label], outputs[seen].mean(axis=0), rtol=2e-5
         )
 
 

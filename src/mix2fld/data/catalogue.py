@@ -221,9 +221,10 @@ _CIFAR100 = DatasetInfo(
 
 # Accelerometer and gyroscope of a smartwatch at 50 Hz, while 10 people did 7 shoulder exercises
 # with each arm: 140 recordings of 20 repetitions, 19 to 52 s long (arXiv:1802.01489). A window of
-# 100 steps, 2 s, holds about one repetition (1.7 s on average); windows overlap by half. To train
-# with, odd persons wear the watch on the right arm and even ones on the left; tested on the other
-# arm of everyone, so that no recording is on both sides.
+# 100 steps, 2 s, holds about one repetition (1.7 s on average); windows overlap by half. A person
+# wears the watch on one arm and is tested on the recordings of the other: with one recording of
+# each exercise and arm, no other split by recordings keeps all exercises on both sides. Odd persons
+# wear it on the right arm, even ones on the left (docs/guide.md says why).
 _SMARTWATCH = DatasetInfo(
     name="smartwatch",
     sample_shape=(100, 6),

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mix2fld.data.catalogue import DatasetInfo, LayoutName
-from mix2fld.data.unpickle import array_of, load_plain_npy, load_plain_pickle
-from mix2fld.data.windows import cut_windows
+from mix2fld.data.unpickle import array_of, load_plain_pickle
+from mix2fld.data.watch import WATCH_FILE, read_recordings, windows_of, worn_arm
 
 Bytes = NDArray[np.uint8]
 
@@ -260,31 +260,20 @@ class _Cifar:
         return Arrays(*arrays)
 
 
-# --- Smartwatch: recordings of every person, exercise and arm, in a pickled dictionary -----------
-
-_WATCH_FILE, _WATCH_STRIDE, _RIGHT = "watch_dataset.npy", 50, 1.0
+# --- Smartwatch ----------------------------------------------------------------------------------
 
 
 def _watch_sizes(info: DatasetInfo) -> dict[str, int]:
     del info
-    return {_WATCH_FILE: 1 << 25}
+    return {WATCH_FILE: 1 << 25}
 
 
 def _decode_watch(files: Mapping[str, bytes], info: DatasetInfo) -> Arrays:
-    """Windows of one arm of each person to train with, of the other arm to test with.
-
-    Half of the people wear the watch on the right arm, the others on the left one.
-    """
-    table = load_plain_npy(files[_WATCH_FILE])
-    series = [array_of(one, "f8") for one in table[b"X"]]
-    labels, people = (array_of(table[name], "i8") for name in (b"y", b"subject"))
-    worn = (array_of(table[b"side"], "f8") == _RIGHT) == (people % 2 == 1)
-    parts = []
-    for arm in (np.flatnonzero(worn), np.flatnonzero(~worn)):
-        inputs, which = cut_windows([series[n] for n in arm], info.sample_shape[0], _WATCH_STRIDE)
-        parts.append((inputs, labels[arm][which].astype(np.uint8), people[arm][which] - 1))
-    (inputs, train_labels, sources), (tests, test_labels, _) = parts
-    return Arrays(inputs, train_labels, tests, test_labels, sources.astype(np.uint8))
+    """Windows of the arm that wears the watch to train with, of the other arm to test with."""
+    recordings, length = read_recordings(files[WATCH_FILE]), info.sample_shape[0]
+    worn = worn_arm(recordings)
+    train, test = (windows_of(recordings, arm, length) for arm in (worn, ~worn))
+    return Arrays(train.inputs, train.labels, test.inputs, test.labels, train.sources)
 
 
 _BATCHES = tuple(f"data_batch_{batch}" for batch in range(1, 6))

@@ -19,7 +19,7 @@ from mix2fld.learning.compilation import keep_compiled_code
 from mix2fld.learning.losses import one_hot
 from mix2fld.learning.make_task import make_task
 from mix2fld.learning.replay import Extra
-from mix2fld.learning.stepper import Draws, Start, TestSet, Watch, local_result, snapshot_steps
+from mix2fld.learning.stepper import Draws, Start, TestSet, Watch, local_results, snapshot_steps
 from mix2fld.learning.task import Task
 from mix2fld.learning.training import model_in_use
 from mix2fld.protocol import get_protocol
@@ -57,7 +57,7 @@ def train(order: TrainOrder, config: Config, data: Path, store: Store) -> Traine
     started = time.perf_counter()
     learned = task.stepper.train(protocol.local_loss, held, [start], [draws], watch)
     seconds = time.perf_counter() - started
-    local = local_result(learned.phases[0])
+    (local,) = local_results(learned.phases)
     check_devices(config, {order.device: local}, order.round)
 
     own_samples = OwnSamples(

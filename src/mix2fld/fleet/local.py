@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from mix2fld.data import device_parts, label_counts, measured_samples
 from mix2fld.device.uplinks import Turn
 from mix2fld.errors import InputError
-from mix2fld.fleet.device_states import DeviceStates, StatesInMemory
+from mix2fld.fleet.device_states import DeviceStates, StatesInMemory, StatesOnDisk
 from mix2fld.fleet.false_labels import add_false_labels
 from mix2fld.fleet.replay_pool import ReplayPool
 from mix2fld.learning.losses import one_hot
-from mix2fld.learning.stepper import Draws, Start, TestSet, Watch, local_result, snapshot_steps
+from mix2fld.learning.stepper import Draws, Start, TestSet, Watch, local_results, snapshot_steps
 from mix2fld.learning.training import model_in_use
 from mix2fld.models.processor import usable_cores
 from mix2fld.round.checks import check_countable, check_devices, without_diverged
@@ -68,7 +68,8 @@ class LocalFleet:
         targets = one_hot(dataset.train_labels, dataset.num_labels)
         own = Samples(dataset.train_inputs, targets)
         self._samples = ReplayPool(scenario.wire, stepper, own)
-        self._states: DeviceStates = StatesInMemory()
+        on_disk = scenario.config.device_states == "disk"
+        self._states: DeviceStates = StatesOnDisk() if on_disk else StatesInMemory()
         self._tests = TestSet(stepper, *measured_samples(dataset, scenario.config))
 
     def start(self) -> States:
@@ -104,7 +105,7 @@ class LocalFleet:
         watch = Watch(places.get(order.reference, 0), steps)
         learned = task.stepper.train(loss, held, starts, draws, watch)
         seconds = time.perf_counter() - started
-        local = {d: local_result(learned.phases[place]) for d, place in places.items()}
+        local = dict(zip(order.asked, local_results(learned.phases), strict=True))
         if config.attack.attack == "none":
             check_devices(config, local, order.round_number)
         else:  # a device that diverges refuses, as it does in a deployment

@@ -1,6 +1,6 @@
 """The stepper of models that have machine code: threads share out the learners."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import Any, TypeVar
@@ -48,9 +48,9 @@ class NativeStepper:
         snapshots: list[tuple[int, Tensors]] = []
 
         def one(place: int) -> Phase:
-            phase = _begin(starts[place])
+            phase, drawn = _begin(starts[place]), draws[place]
             for begin, end in pairwise([0, *watch.steps]):  # for all, so that sums round alike
-                self._steps(loss, held, phase, starts[place], draws[place][begin:end])
+                self._steps(loss, held, phase, starts[place], drawn[begin:end])
                 if place == watch.place:
                     snapshots.append((end, tuple(np.array(tensor) for tensor in phase.weights)))
             return phase
@@ -105,6 +105,19 @@ def _contiguous(samples: Samples) -> Samples:
     return Samples(inputs, np.ascontiguousarray(samples.targets))
 
 
-def _in_threads(function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
+def _in_threads(function: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
+    """The result for each item; a thread for each core takes the next one that nobody has."""
+    results: dict[int, Result] = {}
+    waiting = iter(range(len(items)))
+
+    def work() -> None:
+        for place in waiting:
+            results[place] = function(items[place])
+
     with ThreadPoolExecutor(usable_cores()) as threads:
-        return list(threads.map(function, items))
+        try:
+            for worker in [threads.submit(work) for _ in range(usable_cores())]:
+                worker.result()
+        finally:
+            list(waiting)  # if one failed, the others take no more
+    return [results[place] for place in range(len(items))]

@@ -4,7 +4,7 @@ Everyone else hands over plain arrays and gets plain arrays back. Which stepper 
 decided once, by ``make_task``.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -17,6 +17,11 @@ Draws = NDArray[np.int32]
 """[K, B]: which samples each SGD step uses."""
 
 
+def no_randomness() -> int:
+    """The seed of a model that draws nothing."""
+    return 0
+
+
 class Start(NamedTuple):
     """Where a learner begins its steps, and what is its own in their loss and rate."""
 
@@ -26,8 +31,8 @@ class Start(NamedTuple):
     """[N_L], added to the logits in the loss only: not to the outputs F, and not when testing."""
     rate_factor: float = 1.0
     """Multiplies the learning rate of these steps."""
-    randomness: int = 0
-    """Seeds what a model draws itself in these steps, such as dropout."""
+    randomness: Callable[[], int] = no_randomness
+    """Returns the seed of what a model draws itself in these steps, such as dropout."""
 
 
 class Watch(NamedTuple):
@@ -99,11 +104,13 @@ class TestSet:
         return [found[id(model)] / self.size for model in models]
 
 
-def local_result(phase: Phase) -> Local:
+def local_results(phases: Sequence[Phase]) -> list[Local]:
     """Eq. 2: the mean output under each ground-truth label; zero for a label never drawn."""
-    counts = np.asarray(phase.label_counts)[:, None]  # a soft label counts in part
-    outputs = np.where(counts > 0, phase.output_sums / np.where(counts > 0, counts, 1.0), 0.0)
-    return Local(phase.weights, outputs.astype(np.float32))
+    counts = np.stack([np.asarray(phase.label_counts) for phase in phases])[:, :, None]
+    sums = np.stack([np.asarray(phase.output_sums) for phase in phases])
+    divisors = np.where(counts > 0, counts, 1.0)  # a soft label counts in part
+    outputs = np.where(counts > 0, sums / divisors, 0.0).astype(np.float32)
+    return [Local(phase.weights, own) for phase, own in zip(phases, outputs, strict=True)]
 
 
 def draw_samples(rng: np.random.Generator, samples: int, steps: int, batch_size: int) -> Draws:

@@ -119,7 +119,7 @@ class TorchLearner:
         labels = len(start.teacher)
         sums, counts = (torch.zeros(shape) for shape in ((labels, labels), (labels,)))
         snapshots = []
-        with drawing_from(start.randomness):
+        with drawing_from(start.randomness()):
             for begin, end in pairwise([0, *work.stops]):
                 for rows in _parts(work.draws[begin:end], work.sets):
                     fed, drawn = drawn_samples(work.sets, rows)

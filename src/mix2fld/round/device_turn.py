@@ -6,6 +6,7 @@ local phase it does not know yet whether its upload arrives: what changes if it 
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -73,7 +74,7 @@ def begin_phase(
         teacher=_teacher(state, task.dims.num_labels),
         logit_offset=_logit_offset(wire, task, rows),
         rate_factor=rate / task.config.learning.learning_rate,
-        randomness=integer(turn.seed, "model", turn.round_number, turn.device),
+        randomness=partial(integer, turn.seed, "model", turn.round_number, turn.device),
     )
     return start, np.asarray(draws, np.int32)
 

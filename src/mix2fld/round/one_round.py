@@ -15,7 +15,7 @@ from mix2fld.round.attackers import replace_uploads
 from mix2fld.round.clock import Clock, Slowest, computing_seconds, transfer_seconds
 from mix2fld.round.fleet_interface import Fleet, Order, Outcome, Trained
 from mix2fld.round.info import Measured, Observed, RoundInfo, Transfer, record
-from mix2fld.round.participation import draw_participants
+from mix2fld.round.participation import as_array, draw_participants
 from mix2fld.round.rooms import upload_rooms
 from mix2fld.round.scenario import Scenario
 from mix2fld.round.server_turn import sends_download, server_turn
@@ -182,7 +182,7 @@ def _update(
     """A device that was away should catch up later; one that was not drawn has missed nothing."""
     number, asked = order.round_number, list(order.asked)
     rested = np.zeros(len(known), np.bool_)
-    rested[np.asarray(available, np.int64)] = True
+    rested[as_array(available)] = True
     rested[asked] = False
     return Roster(
         accuracies=known,

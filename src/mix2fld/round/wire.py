@@ -53,6 +53,8 @@ class Wire:
         self.downlink: Downlink = protocol.downlink.configured(sizes.config)
         self.seeding, self.first_model = protocol.seeds, protocol.first_model
         self._sizes, self._dims = sizes, sizes.dims
+        self._knowledge = self.uplink.payload
+        self._knowledge_size = self._knowledge.size(sizes.dims)
         self._seeds: Payload | None = None
         if protocol.seeds is not None:
             check_mixable(protocol, sizes.dims.samples)
@@ -68,7 +70,7 @@ class Wire:
 
     def upload_size(self, with_seeds: bool) -> Size:
         """Bits of one device's upload in advance."""
-        knowledge = self.uplink.payload.size(self._dims)
+        knowledge = self._knowledge_size
         seeds = self._seeds.size(self._dims).bits if with_seeds and self._seeds else 0
         return Size(knowledge.bits + seeds, knowledge.exact)
 
@@ -98,7 +100,7 @@ class Wire:
 
     def encode_knowledge(self, state: State, local: Local, turn: Turn) -> Encoded:
         """What a device uploads of its local phase."""
-        return self.uplink.payload.encode(self.uplink.value(state, local, turn), self._dims)
+        return self._knowledge.encode(self.uplink.value(state, local, turn), self._dims)
 
     def encode_seeds(self, seeds: Once) -> Encoded:
         """The seeds of one device on the link."""
@@ -114,7 +116,7 @@ class Wire:
 
     def decode_knowledge(self, data: bytes, turn: Turn) -> Any:
         """What the server makes of it."""
-        return self.uplink.read(self.uplink.payload.decode(data, self._dims), turn)
+        return self.uplink.read(self._knowledge.decode(data, self._dims), turn)
 
     def decode_upload(self, packet: Packet, turn: Turn) -> Upload:
         """What the server reads; raises ``PayloadError`` for what no honest device sends."""
@@ -127,7 +129,7 @@ class Wire:
         """Raise ``PayloadError`` unless the bits of an upload can be charged as they are given."""
         due = self.uploads_in(round_number)
         size = self.upload_size(with_seeds=False) if due else Size(0)
-        _check_bits(self.uplink.payload.name, packet.knowledge, size)
+        _check_bits(self._knowledge.name, packet.knowledge, size)
         if packet.seeds is not None:
             if self._seeds is None:
                 raise PayloadError("seeds: this protocol has none")

@@ -1,5 +1,6 @@
 """What the server does with delivered uploads before anything else: one value of many."""
 
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -34,13 +35,15 @@ def average_weights(inbox: Mapping[int, Upload]) -> Tensors:
     """
     uploads = [inbox[device] for device in sorted(inbox)]
     total = float(sum(upload.samples * upload.weight for upload in uploads))
-    means = []
-    for tensor, first in enumerate(uploads[0].value):
-        mean = np.zeros(first.shape)
-        for upload in uploads:
-            mean += (upload.samples * upload.weight / total) * upload.value[tensor]
-        means.append(mean.astype(np.float32))
-    return tuple(means)
+    shapes = [tensor.shape for tensor in uploads[0].value]
+    ends = np.cumsum([math.prod(shape) for shape in shapes])
+    mean, row = np.zeros(ends[-1]), np.empty(ends[-1], np.float32)
+    for upload in uploads:
+        np.concatenate([tensor.ravel() for tensor in upload.value], out=row)
+        row *= upload.samples * upload.weight / total
+        mean += row.astype(np.float64)
+    parts = np.split(mean.astype(np.float32), ends[:-1])
+    return tuple(part.reshape(shape) for part, shape in zip(parts, shapes, strict=True))
 
 
 def count_samples(inbox: Mapping[int, Upload], sample_weights: str) -> dict[int, Upload]:

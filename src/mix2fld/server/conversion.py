@@ -1,5 +1,7 @@
 """Output-to-model conversion, Eq. 5: the server's student learns from seeds and mean outputs."""
 
+from functools import partial
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -30,7 +32,7 @@ def convert(
         learning.batch_size,
     )
     samples, draws = _needed(seeds, draws)
-    randomness = integer(task.seed, "student model", round_number)
+    randomness = partial(integer, task.seed, "student model", round_number)
     start = Start(weights, outputs, randomness=randomness)
     return task.stepper.train_one(distillation_loss, samples, start, draws)
 

@@ -55,7 +55,7 @@ class Weights:
         """Little-endian float32; if quantised, the two ends of each array, then all codes."""
         flat = flatten_tensors(value, dims)
         if not self._quantised:
-            return encoded(flat.astype("<f4").tobytes(), self.size(dims))
+            return encoded(flat.astype("<f4", copy=False).tobytes(), self.size(dims))
         sizes = dims.weight_sizes
         ends = np.array([_ends(part) for part in split_tensors(flat, sizes)], dtype=np.float32)
         low, high = _for_each_weight(ends, sizes)

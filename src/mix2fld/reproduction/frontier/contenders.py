@@ -7,6 +7,8 @@ judged by the mean accuracy of devices on a validation split. Those without one 
 from dataclasses import dataclass
 from typing import Any
 
+from mix2fld.reproduction.frontier.settings import FrontierSetting
+
 WITHOUT_REPLAY: list[dict[str, float]] = [
     {"logit_adjustment": tau, "learning_rate": first, "final_learning_rate": last}
     for tau in (0.0, 1.0, 2.0)
@@ -17,6 +19,17 @@ WITH_REPLAY: list[dict[str, float]] = [
     for tau in (0.0, 1.0)
     for share in (0.3, 0.5, 0.8)
 ]
+FROM_STATISTICS: list[dict[str, float]] = [
+    {"logit_adjustment": tau, "learning_rate": 0.01, "final_learning_rate": last}
+    for tau in (0.0, 1.0, 2.0)
+    for last in (0.01, 0.001)
+]
+SEARCHED = {
+    "murmur-mix": WITH_REPLAY,
+    "own-statistics": FROM_STATISTICS,
+    "statistics": FROM_STATISTICS,
+}
+"""Families that search something else than ``WITHOUT_REPLAY``; all have as many candidates."""
 CANDIDATES_EACH = 6
 OURS = ("murmur", "murmur-mix")
 """The protocols of this package."""
@@ -35,6 +48,8 @@ class Contender:
     family: str | None
     core: bool = True
     """Whether it also runs where one factor is varied."""
+    any_model: bool = True
+    """Whether it runs with networks other than the paper's."""
 
 
 def _plain(key: str, title: str, protocol: str, core: bool = False) -> Contender:
@@ -59,9 +74,16 @@ def _with_seeds(count: int, update_bits: int, core: bool = False) -> Contender:
     return _tuned(key, title, "murmur-mix", core, update_bits=update_bits, **seeds)
 
 
+def _statistics(key: str, title: str, protocol: str, **changes: Any) -> Contender:
+    return Contender(key, title, protocol, changes, protocol, core=True, any_model=False)
+
+
 CONTENDERS: tuple[Contender, ...] = (
     _plain("isolated-plain", "isolated", "isolated"),
     _tuned("isolated", "isolated", "isolated", core=True),
+    _statistics("own-statistics", "own statistics", "own-statistics"),
+    _statistics("statistics-4", "statistics, 96 features", "statistics", feature_side=4),
+    _statistics("statistics-6", "statistics, 216 features", "statistics", feature_side=6),
     _tuned(
         "murmur-50", "Murmur, 50 bits every other round", "murmur", update_bits=50, upload_every=2
     ),
@@ -83,6 +105,7 @@ CONTENDERS: tuple[Contender, ...] = (
     _tuned("fl8", "FL 8-bit", "fl8", core=True),
     _tuned("fl", "FL", "fl", core=True),
     _plain("fl-plain", "FL", "fl"),
+    _tuned("cfd", "CFD, 50 small seeds", "cfd", seed_samples=50, seed_pooling=2, seed_bits=4),
     _tuned("fld", "FLD", "fld"),
     _plain("mixfld-plain", "MixFLD", "mixfld"),
     _tuned("mixfld", "MixFLD", "mixfld"),
@@ -91,6 +114,8 @@ CONTENDERS: tuple[Contender, ...] = (
 )
 
 TUNED_AT: dict[str, dict[str, Any]] = {
+    "cfd": {"seed_samples": 50, "seed_pooling": 2, "seed_bits": 4},
+    "statistics": {"feature_side": 4},
     "murmur": {"update_bits": 500},
     "murmur-mix": {"update_bits": 3_100, "seed_samples": 20, "seed_pooling": 2, "seed_bits": 4},
     "stc": {"kept_share": 0.01},
@@ -100,9 +125,18 @@ TUNED_AT: dict[str, dict[str, Any]] = {
 """Families with several contenders are tuned at one of them."""
 
 
-def families() -> list[str]:
-    """Those who tune, in the order of the contenders."""
-    return list(dict.fromkeys(one.family for one in CONTENDERS if one.family))
+def contenders(setting: FrontierSetting) -> list[Contender]:
+    """Those who run in a setting."""
+    return [
+        one
+        for one in CONTENDERS
+        if (one.core or not setting.core) and (one.any_model or setting.papers_network)
+    ]
+
+
+def families(setting: FrontierSetting) -> list[str]:
+    """Those who tune there, in the order of the contenders."""
+    return list(dict.fromkeys(one.family for one in contenders(setting) if one.family))
 
 
 def candidates(family: str) -> dict[str, dict[str, Any]]:
@@ -113,5 +147,5 @@ def candidates(family: str) -> dict[str, dict[str, Any]]:
             "device_model": "mean",
             **TUNED_AT.get(family, {}),
         }
-        for changes in (WITH_REPLAY if family == "murmur-mix" else WITHOUT_REPLAY)
+        for changes in SEARCHED.get(family, WITHOUT_REPLAY)
     }

@@ -16,7 +16,14 @@ from mix2fld.reproduction.statistics import Spread
 ZERO = 20.0
 """Where no bits at all stand on the logarithmic axis."""
 DPI = 130
-MARKERS = {"topk": "s", "sign": "s", "fl4": "s", "murmur-mix": "D"}
+MARKERS = {
+    "topk": "s",
+    "sign": "s",
+    "fl4": "s",
+    "murmur-mix": "D",
+    "own-statistics": "^",
+    "statistics": "^",
+}
 """For protocols that share a colour with a relative."""
 
 

@@ -18,6 +18,7 @@ from mix2fld.reproduction.frontier.settings import SETTINGS
 from mix2fld.reproduction.number_text import paragraph
 
 HEADLINE = (
+    "own-statistics",
     "murmur-200",
     "murmur-1400",
     "murmur-mix-100",
@@ -78,7 +79,7 @@ def headline_table(points: Sequence[Point]) -> str:
     for key in HEADLINE:
         point = by_key[key]
         server = f"{point.server.mean:.1f}" if point.server else "–"
-        chance = f"{100 * link_cost(point.cell).chance:.1f} %"
+        chance = f"{100 * link_cost(point.cell).chance:.1f} %" if point.bits else "–"
         cells = f"{point.bits:,.0f}", f"{point.devices.mean:.1f}", server, chance
         lines.append(_row(point.contender.title, *cells))
     return "\n".join(lines)

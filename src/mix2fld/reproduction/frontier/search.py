@@ -9,8 +9,8 @@ from mix2fld.reproduction.cell_records import CellRecord
 from mix2fld.reproduction.experiments import Cell, Experiment, Scale
 from mix2fld.reproduction.frontier.contenders import (
     CANDIDATES_EACH,
-    CONTENDERS,
     candidates,
+    contenders,
     families,
 )
 from mix2fld.reproduction.frontier.settings import SETTINGS, FrontierSetting
@@ -42,7 +42,7 @@ def search_experiment(key: str) -> Experiment:
             f"{family}, {name}",
             {**setting.changes, **ON_VALIDATION, "protocols": family, **changes},
         )
-        for family in families()
+        for family in families(setting)
         for name, changes in candidates(family).items()
     ]
     return Experiment(search_name(key), f"Search: {setting.title}", tuple(cells))
@@ -80,8 +80,7 @@ def measured_experiment(setting: FrontierSetting, choices: Choices) -> Experimen
                 **one.changes,
             },
         )
-        for one in CONTENDERS
-        if one.core or not setting.core
+        for one in contenders(setting)
     ]
     return Experiment(f"frontier-{setting.key}", setting.title, tuple(cells))
 

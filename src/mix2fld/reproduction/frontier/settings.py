@@ -31,6 +31,12 @@ class FrontierSetting:
     core: bool = False
     """Whether only the contenders marked so run."""
 
+    @property
+    def papers_network(self) -> bool:
+        """Whether the paper's network is trained, on images."""
+        model = self.changes.get("model", "paper-cnn")
+        return self.dataset in DATASETS and model == "paper-cnn"
+
 
 def _grid() -> list[FrontierSetting]:
     return [
