@@ -149,6 +149,8 @@ def with_absolute_paths(config: Config) -> Config:
         paths["data_folder"] = config.data.data_folder.expanduser().resolve()
     if Path(config.data.dataset).is_file():
         paths["dataset"] = str(Path(config.data.dataset).resolve())
+    if config.radio.trace is not None:
+        paths["trace"] = config.radio.trace.expanduser().resolve()
     return config.replace(**paths)
 
 

@@ -2,7 +2,7 @@
 
 from mix2fld.presets.sourced import DeviceClass, Sourced, ours
 
-_TR_45_820 = "3GPP TR 45.820, energy consumption of NB-CIoT (clause 7.3.6.4)"
+_TR_45_820 = "3GPP TR 45.820, energy consumption of NB-CIoT"
 _HUANG = "Huang et al., MobiSys 2012, LTE power model"
 _PI = "Raspberry Pi 4B, measured by J. Geerling, pidramble.com/wiki/benchmarks/power-consumption"
 _STEP = "671,000 multiply-adds of an SGD step of paper-cnn"

@@ -55,7 +55,7 @@ def _line(up: Sourced, down: Sourced, power: tuple[Sourced, Sourced], delay: Sou
 
 _ADSL = _line(
     Sourced(640e3, "ITU-T G.992.1, summary: about 640 kbit/s upstream"),
-    Sourced(6.144e6, "ITU-T G.992.1, summary: about 6 Mbit/s downstream, 6.144 in Table 6-1"),
+    Sourced(6.144e6, "ITU-T G.992.1, summary: about 6 Mbit/s downstream: 4 x 1.536"),
     (
         Sourced(12.5, "ITU-T G.992.1: about 12.5 dBm of a remote unit"),
         Sourced(20.4, "ITU-T G.992.1: about 20.4 dBm of a central unit"),

@@ -63,12 +63,12 @@ def _fields(data_rate: int) -> Fields:
         "slot_ms": Sourced(1000 * frame_s, f"{_SX}, 4.1.1.7: air time of {payload + 13} bytes"),
         "uplink_bps": Sourced(CHANNELS * frame_bps, "a full frame in a slot of each channel"),
         "downlink_bps": Sourced(frame_bps, "a full frame in a slot"),
-        "packet_bytes": Sourced(payload, f"{_RP}, maximum payload N of DR{data_rate}"),
+        "packet_bytes": Sourced(payload, f"{_RP}: maximum payload N with repeaters"),
         "header_bytes": Sourced(HEADER_BYTES, "LoRaWAN L2 1.0.4: MHDR 1, FHDR 7, FPort 1, MIC 4"),
         "sharing": Sourced("aloha", "LoRaWAN L2 1.0.4, class A: uplinks of the ALOHA type"),
         "uplink_duty_cycle": Sourced(0.01, "ETSI EN 300 220-2, 868.0-868.6 MHz: 1 %"),
         "downlink_duty_cycle": Sourced(0.1, "ETSI EN 300 220-2, 869.4-869.65 MHz: 10 %"),
-        "retransmissions": Sourced(7, "LoRaWAN 1.0.2, 19.1: up to 8 transmissions of a frame"),
+        "retransmissions": Sourced(7, "LoRaWAN 1.0.2, confirmed frames: up to 8 transmissions"),
         "max_slots": ours(int(DAY_S / frame_s), "a transfer has a day"),
     }
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mix2fld.device.attacks import ATTACKS, Attack, Known
-from mix2fld.device.uplinks import Turn
+from mix2fld.device.uplinks import NoUplink, Turn
 from mix2fld.errors import InputError
 from mix2fld.learning.task import Task
 from mix2fld.link.payloads import flatten_tensors, unflatten_tensors
@@ -17,9 +17,22 @@ from mix2fld.round.fleet_interface import Trained
 from mix2fld.round.scenario import Scenario, attackers_of
 from mix2fld.round.wire import Packet
 from mix2fld.streams import stream
-from mix2fld.types import Local, ServerState, State, Tensors, Update
+from mix2fld.types import Local, Seeds, ServerState, State, Tensors, Update
 
 Floats = NDArray[np.float64]
+
+
+def check_attack(scenario: Scenario) -> None:
+    """Refuse an attack on uploads that the protocol does not have."""
+    name, row = scenario.config.attack.attack, scenario.protocol
+    attack = ATTACKS.get(name)
+    if attack is None or attack.upload is None:
+        return
+    if isinstance(row.uplink, NoUplink) or row.uplink.labels_seeds:
+        raise InputError(
+            f"attack = {name}: replaces uploads of weights, updates or outputs; {row.title} has "
+            "none of them"
+        )
 
 
 def replace_uploads(
@@ -60,11 +73,6 @@ class _Stage:
             return value.ravel().astype(np.float64)
         if isinstance(value, Update):
             return self._flat(self._model) + self._flat(value.tensors)
-        if not isinstance(value, tuple):
-            raise InputError(
-                f"attack = {self._scenario.config.attack.attack}: replaces uploads of weights, "
-                f"updates or outputs; {self._scenario.protocol.title} has none of them"
-            )
         return self._flat(value)
 
     def attacked(self, device: int, packet: Packet, attack: Attack, honest: Floats) -> Packet:
@@ -79,8 +87,9 @@ class _Stage:
             turn = self._turn(device)._replace(room=packet.knowledge.bits)
             knowledge = wire.encode_knowledge(self._state(), self._local(sent), turn)
         if attack.seeds is not None and seeds is not None:
-            made = attack.seeds(wire.decode_seeds(seeds.data), dims.num_labels)
-            seeds = wire.encode_seeds(made)
+            own_seeds = wire.decode_seeds(seeds.data)
+            if isinstance(own_seeds, Seeds):
+                seeds = wire.encode_seeds(attack.seeds(own_seeds, dims.num_labels))
         return Packet(knowledge, seeds, attack.samples or packet.samples)
 
     def _local(self, sent: Floats) -> Local:

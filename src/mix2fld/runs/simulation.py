@@ -12,6 +12,7 @@ from mix2fld.fleet.local import LocalFleet
 from mix2fld.learning.make_task import make_task
 from mix2fld.link import Link, make_link
 from mix2fld.protocol import get_protocol
+from mix2fld.round.attackers import check_attack
 from mix2fld.round.info import RoundInfo
 from mix2fld.round.one_round import run_round, start_run
 from mix2fld.round.plan import plan_transfers
@@ -129,6 +130,7 @@ def make_simulation(
         get_protocol(config.protocols[0]),
         link or make_link(config, config.data.devices),
     )
+    check_attack(scenario)
     return Simulation(scenario, LocalFleet(scenario, dataset))
 
 
