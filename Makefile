@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 BENCH := .venv-bench
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test search test-deploy testbed check format reproduce frontier ledger bench bench-growth sensors links clean report browser screenshots crash fuzz soak package robustness bom
+.PHONY: help install run test search test-deploy testbed check format reproduce frontier ledger bench bench-growth bench-many sensors links clean report browser screenshots crash fuzz soak package robustness bom
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -72,6 +72,9 @@ bench: $(BENCH)/.installed ## Measure speed against the limit of the machine and
 
 bench-growth: install ## Measure time and memory over devices, samples, weights, cores
 	$(BIN)/python -m benchmarks.growth $(ARGS)
+
+bench-many: $(BENCH)/.installed ## Measure rounds of many devices of which few take part, and other frameworks (ten minutes)
+	$(BENCH)/bin/python -m benchmarks.many $(ARGS)
 
 crash: install ## Kill runs and inject faults; every run must recover (half an hour)
 	$(BIN)/python -m reliability.crash $(ARGS)

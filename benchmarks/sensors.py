@@ -26,8 +26,8 @@ RUNS = ROOT / "runs" / "sensors"
 SETTINGS: dict[str, Any] = {
     "dataset": "smartwatch",
     "partition": "by-source",
-    "local_steps": 3200,
-    "server_steps": 1600,
+    "local_steps": 640,
+    "server_steps": 320,
 }
 SEEDS = (0, 1, 2)
 SPLITS = {

@@ -77,6 +77,8 @@ def test_the_guide_lists_every_command_and_partition() -> None:
     [
         ("results/bench/bench.json", "docs/benchmarks.md", "benchmarks.report"),
         ("results/bench/growth.json", "docs/scaling.md", "benchmarks.growth_page"),
+        ("results/bench/many.json", "docs/many_devices.md", "benchmarks.many_page"),
+        ("results/bench/sensors.json", "docs/sensors.md", "benchmarks.sensors_page"),
         ("results/testbed/testbed.json", "docs/asymmetric_link.md", "mix2fld.deploy.testbed_page"),
     ],
 )

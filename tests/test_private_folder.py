@@ -22,7 +22,8 @@ from mix2fld.data import cache_folder
 from mix2fld.learning.compilation import keep_compiled_code
 from mix2fld.models import native
 keep_compiled_code(cache_folder() / "compiled")
-print(native.small_cnn((8, 8, 1), 4, 2, 3) is not None, jax.config.jax_compilation_cache_dir)
+found = native.small_cnn((8, 8, 1), 4, 2, 3) is not None
+print(found, jax.config.jax_compilation_cache_dir or None)
 """
 PLANTED = """
 #include <fcntl.h>
@@ -39,7 +40,8 @@ FOREIGN = os.geteuid() + 4242
 
 def load_in(cache: Path) -> subprocess.CompletedProcess[str]:
     """A process that asks for native code and for XLA's cache."""
-    environment = {**os.environ, "MIX2FLD_CACHE": str(cache)}
+    unset = {"JAX_COMPILATION_CACHE_DIR": ""}  # whatever the environment of the tests names
+    environment = {**os.environ, "MIX2FLD_CACHE": str(cache), **unset}
     return subprocess.run(
         [sys.executable, "-c", LOAD], env=environment, capture_output=True, text=True, check=True
     )

@@ -85,6 +85,12 @@ COMMANDS: dict[str, Command] = {
         "write an HTML report of runs, and figures for a paper",
         {"": "report:ReportCommand"},
     ),
+    "privacy": Command(
+        "Inspect",
+        "attack what devices upload, and write the page of what was found",
+        {"audit": "privacy:PrivacyAudit", "page": "privacy:PrivacyPage"},
+        computes=True,
+    ),
     "watch": Command(
         "Inspect",
         "serve the report as a live page while runs are in progress",

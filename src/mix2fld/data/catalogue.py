@@ -224,7 +224,7 @@ _CIFAR100 = DatasetInfo(
 # 100 steps, 2 s, holds about one repetition (1.7 s on average); windows overlap by half. A person
 # wears the watch on one arm and is tested on the recordings of the other: with one recording of
 # each exercise and arm, no other split by recordings keeps all exercises on both sides. Odd persons
-# wear it on the right arm, even ones on the left (docs/guide.md says why).
+# wear it on the right arm, even ones on the left (docs/sensors.md says why).
 _SMARTWATCH = DatasetInfo(
     name="smartwatch",
     sample_shape=(100, 6),

@@ -177,10 +177,8 @@ def _is_nan(value: Any) -> bool:
 
 def _column(field: str, name: str, columns: Columns) -> NDArray[Any]:
     if name not in columns:
-        shown = ", ".join(list(columns)[:8]) + (", ..." if len(columns) > 8 else "")
         raise InputError(
-            f"{field} = {name!r}: the table has no such column, but {shown}; "
-            f"{did_you_mean(name, columns)}"
+            f"{field} = {name!r}: the table has no such column; {did_you_mean(name, columns)}"
         )
     return columns[name]
 

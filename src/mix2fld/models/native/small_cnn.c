@@ -8,6 +8,7 @@
  *
  * Sizes come from the command line of the compiler: SIDE, CHANNELS, FIRST, SECOND, LABELS, LANES.
  */
+#include <immintrin.h>
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
@@ -19,6 +20,8 @@
 #define FEATURES (SECOND * HALF * HALF)
 #define VECTORS (SECOND * HALF * PARTS)
 #define GROUP (FIRST % 6 == 0 ? 6 : FIRST % 4 == 0 ? 4 : 1)
+#define IMAGES 4 /* that are tested at a time */
+#define SCORED (LABELS % 5 == 0 ? 5 : LABELS % 4 == 0 ? 4 : LABELS % 3 == 0 ? 3 : LABELS % 2 == 0 ? 2 : 1)
 #define EACH _Pragma("GCC unroll 16")
 
 typedef float vec __attribute__((vector_size(4 * LANES)));
@@ -45,10 +48,11 @@ typedef struct {
 static inline vec load(const float *from) { return *(const loose *)from; }
 static inline void store(float *to, vec value) { *(loose *)to = value; }
 static inline vec where(mask chosen, vec value) { return (vec)(chosen & (mask)value); }
-static inline vec larger(vec a, vec b) {
-    mask first = a > b;
-    return (vec)((first & (mask)a) | (~first & (mask)b));
-}
+#if LANES == 16
+static inline vec larger(vec a, vec b) { return (vec)_mm512_max_ps((__m512)a, (__m512)b); }
+#else
+static inline vec larger(vec a, vec b) { return (vec)_mm256_max_ps((__m256)a, (__m256)b); }
+#endif
 
 typedef float half_t __attribute__((vector_size(2 * LANES)));
 typedef float four_t __attribute__((vector_size(16)));
@@ -88,7 +92,32 @@ static inline mask live(int part) {
                 }                                                                                  \
             }                                                                                      \
     }
+#if LANES == 16 && CHANNELS == 1 && SIDE >= 16
+/* The same for whole rows: their first and last 16 bytes, sorted by parity. */
+static void read_bytes(memory_t *m, const uint8_t *image) {
+    const __mmask16 half = (1u << HALF) - 1;
+    int32_t places[2][16];
+    for (int j = 0; j < 16; j++)
+        for (int parity = 0; parity < 2; parity++) {
+            const int x = 2 * j + parity;
+            places[parity][j] = x < 16 ? x : x - (SIDE - 16) + 16;
+        }
+    const __m512i evens = _mm512_loadu_si512(places[0]), odds = _mm512_loadu_si512(places[1]);
+    const __m512 scale = _mm512_set1_ps(1.0f / 255);
+    for (int y = 0; y < SIDE; y++) {
+        const uint8_t *row = image + y * SIDE;
+        const __m128i first = _mm_loadu_si128((const __m128i *)row);
+        const __m128i last = _mm_loadu_si128((const __m128i *)(row + SIDE - 16));
+        const __m512 a = _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(first)), scale);
+        const __m512 b = _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(last)), scale);
+        float(*planes)[HALF + 1][STRIDE] = m->pixels[0][(y + 1) & 1];
+        _mm512_mask_storeu_ps(&planes[1][(y + 1) >> 1][0], half, _mm512_permutex2var_ps(a, evens, b));
+        _mm512_mask_storeu_ps(&planes[0][(y + 1) >> 1][1], half, _mm512_permutex2var_ps(a, odds, b));
+    }
+}
+#else
 READ_IMAGE(read_bytes, uint8_t, 1.0f / 255)
+#endif
 READ_IMAGE(read_floats, float, 1.0f)
 
 static inline void read_image(memory_t *m, const void *images, int floats, int64_t which) {
@@ -121,17 +150,17 @@ static inline void convolve_and_pool(const weights_t *w, memory_t *m, const int 
                             s3 += tap * x[channel][dy + 1][dx + 1];
                         }
                 vec best = larger(larger(s0, s1), larger(s2, s3));
-                mask on = (best > 0) & live(part);
                 if (learning) {
+                    mask on = (best > 0) & live(part);
                     mask is0 = s0 == best, is1 = ~is0 & (s1 == best), is2 = ~is0 & ~is1 & (s2 == best);
                     m->winner[o][i][part] = (on & ((is1 & 1) | (is2 & 2) | (~is0 & ~is1 & ~is2 & 3))) | (~on & 4);
                 }
-                store(&m->pooled[o][i + 1][1 + part * LANES], where(on, best));
+                store(&m->pooled[o][i + 1][1 + part * LANES], where(live(part), larger(best, (vec){})));
             }
         }
 }
 
-static void convolve(const weights_t *w, memory_t *m) {
+static void convolve(const weights_t *w, memory_t *m, vec features[VECTORS]) {
     for (int i = 0; i < HALF; i += 2)
         for (int part = 0; part < PARTS; part++) {
             const int at = part * LANES;
@@ -150,24 +179,22 @@ static void convolve(const weights_t *w, memory_t *m) {
                 }
             EACH for (int o = 0; o < SECOND; o++)
                 EACH for (int row = 0; row < 2; row++)
-                    m->features[(o * HALF + i + row) * PARTS + part] = where((s[row][o] > 0) & live(part), s[row][o]);
+                    features[(o * HALF + i + row) * PARTS + part] = where((s[row][o] > 0) & live(part), s[row][o]);
         }
 }
 
-static void score(const weights_t *w, const memory_t *m, float scores[LABELS]) {
-    vec s[LABELS];
-    EACH for (int l = 0; l < LABELS; l++) s[l] = (vec){};
-    for (int v = 0; v < VECTORS; v++) {
-        vec a = m->features[v];
-        EACH for (int l = 0; l < LABELS; l++) s[l] += w->linear[v][l] * a;
+/* Of one image, or of several, for which the linear weights are read once. */
+static inline void score(const weights_t *w, const int images, vec features[][VECTORS], float scores[][LABELS]) {
+    const int labels = images == 1 ? LABELS : SCORED; /* at a time: their sums stay in registers */
+    for (int first = 0; first < LABELS; first += labels) {
+        vec s[LABELS][IMAGES];
+        EACH for (int l = 0; l < labels; l++) EACH for (int n = 0; n < images; n++) s[l][n] = (vec){};
+        for (int v = 0; v < VECTORS; v++)
+            EACH for (int l = 0; l < labels; l++)
+                EACH for (int n = 0; n < images; n++) s[l][n] += w->linear[v][first + l] * features[n][v];
+        for (int l = 0; l < labels; l++)
+            for (int n = 0; n < images; n++) scores[n][first + l] = w->bias[first + l] + total(s[l][n]);
     }
-    for (int l = 0; l < LABELS; l++) scores[l] = w->bias[l] + total(s[l]);
-}
-
-static inline void forward(const weights_t *w, memory_t *m, const int learning, float scores[LABELS]) {
-    convolve_and_pool(w, m, learning);
-    convolve(w, m);
-    score(w, m, scores);
 }
 
 /* Each step back updates its own layer as soon as nothing needs the old weights any more. */
@@ -339,7 +366,9 @@ void train(float *const tensors[6], const samples_t *sets, const float *teacher,
         const float *label = set->targets + which * LABELS;
         float scores[LABELS], outputs[LABELS], goal[LABELS], by_score[LABELS], mass = 0;
         read_image(&m, set->images, set->floats, which);
-        forward(&w, &m, 1, scores);
+        convolve_and_pool(&w, &m, 1);
+        convolve(&w, &m, m.features);
+        score(&w, 1, &m.features, &scores);
         softmax(scores, outputs);
         memcpy(goal, label, sizeof goal);
         for (int l = 0; l < LABELS; l++) {
@@ -369,17 +398,25 @@ int64_t count_correct(float *const tensors[6], const void *images, int floats, c
                       int64_t count) {
     weights_t w __attribute__((aligned(64)));
     memory_t m __attribute__((aligned(64)));
+    vec features[IMAGES][VECTORS] = {};
     int64_t correct = 0;
     unpack(&w, tensors);
     memset(&m, 0, sizeof m);
-    for (int64_t n = 0; n < count; n++) {
-        float scores[LABELS];
-        int best = 0;
-        read_image(&m, images, floats, n);
-        forward(&w, &m, 0, scores);
-        for (int l = 1; l < LABELS; l++)
-            if (scores[l] > scores[best]) best = l;
-        correct += best == labels[n];
+    for (int64_t n = 0; n < count; n += IMAGES) {
+        const int some = count - n < IMAGES ? count - n : IMAGES;
+        float scores[IMAGES][LABELS];
+        for (int i = 0; i < some; i++) {
+            read_image(&m, images, floats, n + i);
+            convolve_and_pool(&w, &m, 0);
+            convolve(&w, &m, features[i]);
+        }
+        score(&w, IMAGES, features, scores);
+        for (int i = 0; i < some; i++) {
+            int best = 0;
+            for (int l = 1; l < LABELS; l++)
+                if (scores[i][l] > scores[i][best]) best = l;
+            correct += best == labels[n + i];
+        }
     }
     return correct;
 }

@@ -1,0 +1,202 @@
+"""The audit: a list of stages, each an attack with its null experiment, run once and recorded."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from mix2fld.audit.findings import distinct_uplinks, uploads_samples
+from mix2fld.audit.ground import Ground
+from mix2fld.audit.records import AuditRecord
+from mix2fld.audit.seeds import inversion, membership
+from mix2fld.config import Config
+from mix2fld.data import fingerprint
+from mix2fld.errors import InputError
+from mix2fld.privacy.lira import LEAST_SHADOWS
+from mix2fld.privacy.rates import FALSE_POSITIVES, check_candidates
+from mix2fld.privacy.residual import Prior, fit_prior
+from mix2fld.protocol import Seeding, get_protocol, mixed, raw
+from mix2fld.round.wire import check_mixable
+from mix2fld.runs.interrupts import raise_if_remembered
+from mix2fld.types import Dataset
+
+PUBLIC_AT_MOST = 30_000
+SECONDS_A_STEP, SECONDS_A_BATCH = 3e-5, 0.05
+"""Of one core: a step of a device, and one of the separation network."""
+Note = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much an audit computes."""
+
+    outsiders: int = 10_000
+    """Samples outside of every upload, on which false positives are counted; at least 1,000."""
+    shadows: int = 64
+    """Shadow models for each device."""
+    devices: int = 10
+    """Devices attacked, the first of each run."""
+    separator_steps: int = 3000
+    """Steps that the separation network is trained for; 0: no separation."""
+    rounds: int = 5
+    """Rounds of the runs that accuracy and uplink bits are measured by, all delivered."""
+    ratios: tuple[float, ...] = ()
+    """More mixing ratios to attack, beside the config's."""
+
+    def check(self) -> None:
+        """Refuse what no rate can be measured with."""
+        for name, least in (("devices", 1), ("rounds", 1), ("separator_steps", 0)):
+            if getattr(self, name) < least:
+                raise InputError(f"{name} = {getattr(self, name)}: must be at least {least}")
+        if self.shadows < LEAST_SHADOWS:
+            raise InputError(
+                f"shadows = {self.shadows}: must be at least {LEAST_SHADOWS}, better 64"
+            )
+
+
+QUICK = Effort(outsiders=2000, shadows=16, devices=2, separator_steps=200, rounds=1)
+
+
+class Stage(NamedTuple):
+    """One entry of the record, how long it takes on an idle core, and how it is found."""
+
+    name: str
+    seconds: float
+    find: Callable[[], Any]
+
+
+class Audit:
+    """The audit of one config: every protocol and seed that it names."""
+
+    def __init__(self, config: Config, dataset: Dataset, effort: Effort) -> None:
+        effort.check()
+        for name in config.protocols:
+            check_mixable(get_protocol(name), dataset.samples)
+        self.config, self.dataset, self.effort = config, dataset, effort
+        self.ground = Ground(dataset, config, effort.outsiders)
+        self.devices = range(min(effort.devices, config.data.devices))
+        self._check_candidates()
+
+    def _check_candidates(self) -> None:
+        """Refuse in advance what leaves too few outsiders for the smallest rate."""
+        own = [part for seed in self.config.seed for part in self.ground.parts(seed)]
+        for part in own:
+            check_candidates(len(self.ground.outsiders_like(part)), min(FALSE_POSITIVES))
+        if distinct_uplinks(self.config.protocols):  # LiRA: as many outsiders as own samples
+            attacked = sum(len(own[device]) for device in self.devices)
+            check_candidates(attacked, min(FALSE_POSITIVES))
+
+    def about(self) -> dict[str, Any]:
+        """What decides the numbers of the record."""
+        return {
+            "config": self.config.model_dump(mode="json"),
+            "data": fingerprint(self.dataset),
+            "effort": vars(self.effort),
+        }
+
+    def stages(self) -> list[Stage]:
+        """Everything that is to be done, in order."""
+        return [*self._on_seeds(), *self._on_uploads(), *self._accuracy(), *self._recovery()]
+
+    def run(self, out: Path | None, note: Note = lambda _: None) -> AuditRecord:
+        """Run every stage that the record does not hold yet."""
+        record = AuditRecord(out, self.about())
+        stages = self.stages()
+        for number, stage in enumerate(stages):
+            if stage.name in record.stages:
+                continue
+            note(f"{number + 1}/{len(stages)} {stage.name}")
+            record.add(stage.name, stage.find())
+            raise_if_remembered()
+        return record
+
+    @property
+    def _seedings(self) -> dict[str, Seeding]:
+        """The kinds of seeds that the protocols upload."""
+        rows = [get_protocol(name) for name in self.config.protocols]
+        kinds = [row.seeds for row in rows if uploads_samples(row.seeds)]
+        found = {"raw": raw} if any(kind and not kind.mixed for kind in kinds) else {}
+        return {**found, **({"mixed": mixed} if any(kind and kind.mixed for kind in kinds) else {})}
+
+    def _grounds(self) -> Iterator[tuple[str, Ground]]:
+        """The ground at every mixing ratio of mixes of two."""
+        own = self.config.seeding.mixing_ratio
+        more = {(ratio,) for ratio in self.effort.ratios} if len(own) == 1 else set()
+        for ratios in sorted({own, *more}):
+            config = self.config.replace(mixing_ratio=ratios)
+            shown = ",".join(f"{ratio:g}" for ratio in ratios)
+            yield shown, Ground(self.dataset, config, self.effort.outsiders)
+
+    @cached_property
+    def _prior(self) -> Prior:
+        public = self.ground.candidates(self.ground.public[:PUBLIC_AT_MOST])
+        return fit_prior(public, self.dataset.num_labels)
+
+    def _on_seeds(self) -> Iterator[Stage]:
+        pixels = self.effort.outsiders * len(self.devices) * self.dataset.train_inputs[0].size
+        cost = pixels * self.config.seeding.seed_samples * 4e-10
+        for seed in self.config.seed:
+            for kind, seeding in self._seedings.items():
+                for shown, ground in self._grounds() if seeding.mixed else [("1", self.ground)]:
+                    where, of = f"seeds/{kind}/{shown}/s{seed}", (ground, seeding, seed)
+                    yield Stage(f"{where}/box", cost, partial(membership, *of, self.devices))
+                    if seeding.mixed:
+                        residual = partial(self._by_residual, *of)
+                        yield Stage(f"{where}/residual", 2 * cost, residual)
+                        yield Stage(f"{where}/inversion", 1.0, partial(inversion, *of))
+
+    def _by_residual(self, ground: Ground, seeding: Seeding, seed: int) -> dict[str, Any]:
+        return membership(ground, seeding, seed, self.devices, self._prior)
+
+    def _on_uploads(self) -> Iterator[Stage]:
+        from mix2fld.audit.shadows import attack_uploads
+
+        names = list(dict.fromkeys(distinct_uplinks(self.config.protocols).values()))
+        if not names:
+            return
+        steps = self.config.learning.local_steps * (self.effort.shadows + 2) * len(self.devices)
+        for seed in self.config.seed:
+            of = (self.ground, names, seed, self.devices, self.effort.shadows)
+            yield Stage(f"uploads/s{seed}", steps * SECONDS_A_STEP, partial(attack_uploads, *of))
+
+    def _accuracy(self) -> Iterator[Stage]:
+        learning = self.config.learning
+        steps = self.effort.rounds * learning.local_steps * self.config.data.devices
+        for seed in self.config.seed:
+            for name in self.config.protocols:
+                find = partial(self._run_once, name, seed)
+                yield Stage(f"accuracy/{name}/s{seed}", steps * SECONDS_A_STEP, find)
+
+    def _run_once(self, name: str, seed: int) -> dict[str, Any]:
+        from mix2fld.runs.simulation import run
+
+        changed = {"protocols": (name,), "seed": seed, "link": "ideal", "curve_points": 1}
+        single = self.config.replace(**changed, rounds=self.effort.rounds)
+        summary = run(single, dataset=self.dataset)[0].summary
+        each = summary["bits"]["up"] / self.config.data.devices
+        return {"accuracy": summary["accuracy"]["mean"], "uplink_bits": each}
+
+    def _recovery(self) -> Iterator[Stage]:
+        pairs = "mixed" in self._seedings and len(self.config.seeding.ratios) == 2
+        if not (pairs and self.effort.separator_steps):
+            return
+        for seed in self.config.seed:
+            for number, (shown, ground) in enumerate(self._grounds()):
+                first = seed == self.config.seed[0] and number == 0
+                seconds = 2 + first * self.effort.separator_steps * SECONDS_A_BATCH
+                find = partial(self._recover, ground, seed)
+                yield Stage(f"recovery/{shown}/s{seed}", seconds, find)
+
+    def _recover(self, ground: Ground, seed: int) -> dict[str, Any]:
+        from mix2fld.audit.recovery import recovery
+
+        return recovery(ground, mixed, seed, self._separator)
+
+    @cached_property
+    def _separator(self) -> Any:
+        from mix2fld.audit.separation import train_separator
+
+        public = self.ground.candidates(self.ground.public[:PUBLIC_AT_MOST])
+        steps, seed = self.effort.separator_steps, self.config.seed[0]
+        return train_separator(public, self.dataset.num_labels, steps, seed)

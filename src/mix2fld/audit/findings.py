@@ -1,0 +1,81 @@
+"""What the stages of a record come to: counts added over seeds, and what each protocol leaks."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from mix2fld.device.uplinks import NoUplink
+from mix2fld.privacy.rates import Share
+from mix2fld.protocol import Seeding, Summary, get_protocol
+
+Stages = Mapping[str, Any]
+LOW, HIGH = "0.001", "0.01"
+"""The two false-positive rates, as records name them."""
+
+
+def pooled(stages: Stages, pattern: str, *path: str) -> Share:
+    """The counts at one path of all stages whose whole name matches, added up."""
+    found = [each for each in _at(stages, pattern, path) if each is not None]
+    return sum((Share(each["found"], each["of"]) for each in found), Share(0, 0))
+
+
+def mean(stages: Stages, pattern: str, *path: str) -> float | None:
+    """The mean of one number over all stages whose whole name matches; None without any."""
+    values = [float(each) for each in _at(stages, pattern, path) if each is not None]
+    return float(np.mean(values)) if values else None
+
+
+def _at(stages: Stages, pattern: str, path: tuple[str, ...]) -> list[Any]:
+    """What all matching stages hold at one path; None where they hold nothing there."""
+    chosen = [found for name, found in stages.items() if re.fullmatch(pattern, name)]
+    for step in path:
+        chosen = [None if found is None else found.get(step) for found in chosen]
+    return chosen
+
+
+def mixing_ratios(stages: Stages) -> list[str]:
+    """The mixing ratios whose seeds were attacked, in increasing order."""
+    names = {name.split("/")[2] for name in stages if name.startswith("seeds/mixed/")}
+    return sorted(names, key=lambda shown: [float(ratio) for ratio in shown.split(",")])
+
+
+def distinct_uplinks(protocols: Sequence[str]) -> dict[str, str]:
+    """For each protocol that uploads after training, the first one whose upload is the same."""
+    first: dict[Any, str] = {}
+    same = {}
+    for name in protocols:
+        row = get_protocol(name)
+        if not isinstance(row.uplink, NoUplink):
+            same[name] = first.setdefault((repr(row.uplink), row.training), name)
+    return same
+
+
+def uploads_samples(seeds: Seeding | None) -> bool:
+    """Whether a protocol uploads samples, raw or mixed: statistics are not attacked here."""
+    return seeds is not None and not isinstance(seeds, Summary)
+
+
+def strongest(stages: Stages, ratio: str, rate: str) -> Share:
+    """The share of a device's samples that the better attack finds in its mixes."""
+    found = [
+        pooled(stages, rf"seeds/mixed/{re.escape(ratio)}/s\d+/{attack}", rate, "device")
+        for attack in ("box", "residual")
+    ]
+    return max(found, key=lambda share: (share.of > 0, share.rate if share.of else 0.0))
+
+
+def leak_of(stages: Stages, protocols: Sequence[str], name: str, ratio: str) -> dict[str, Share]:
+    """What each upload of a protocol gives away: share of a device's samples found at 0.1 %."""
+    row, leaks = get_protocol(name), {}
+    if row.seeds is not None and uploads_samples(row.seeds):
+        if row.seeds.mixed:
+            leaks["mixed seeds"] = strongest(stages, ratio, LOW)
+        else:
+            leaks["raw seeds"] = pooled(stages, r"seeds/raw/1/s\d+/box", LOW, "device")
+    uplink = distinct_uplinks(protocols).get(name)
+    if uplink is not None:
+        kind = "outputs" if "MeanOutputs" in repr(row.uplink) else "first upload of the model"
+        leaks[kind] = pooled(stages, r"uploads/s\d+", uplink, LOW, "device")
+    return leaks

@@ -1,0 +1,120 @@
+"""``mix2fld privacy``: attack what devices upload, and write the page of what was found."""
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import tyro
+
+from mix2fld.cli.output import Output
+from mix2fld.config import Config
+from mix2fld.errors import InputError
+
+if TYPE_CHECKING:
+    from mix2fld.audit.audit import Effort
+    from mix2fld.types import Dataset
+
+
+@dataclass(frozen=True)
+class PrivacyAudit:
+    """Attack the uploads of every protocol, as an honest-but-curious server could.
+
+    Membership (box, residual and likelihood-ratio attacks) at 0.1 % and 1 % false positives, each
+    with a null experiment; separation and re-identification of mixed-up samples; inversion of
+    inverse-Mixup. Finished stages are kept in the record: the same command resumes.
+    """
+
+    config: Path | None = None
+    """TOML file with any of the fields below; flags override it."""
+    preset: tuple[str, ...] = ()
+    """Named settings: symmetric, literal, ideal, iid."""
+    of_run: Path | None = None
+    """Folder of a run whose settings are audited, with the data that it was made with."""
+    quick: bool = False
+    """Two devices, 16 shadow models, 2,000 outsiders: a minute. A demonstration, not evidence."""
+    outsiders: int | None = None
+    """Samples outside of every upload, on which false positives are counted; by default 10,000."""
+    shadows: int | None = None
+    """Shadow models for each device; by default 64."""
+    attacked_devices: int | None = None
+    """Devices attacked, the first of each run; by default all, at most 10."""
+    separator_steps: int | None = None
+    """Training steps of the separation network; by default 3,000. 0: no separation."""
+    ratios: tuple[float, ...] = ()
+    """More mixing ratios to attack, beside mixing_ratio."""
+    out: Path | None = None
+    """Record to write, or to resume; by default runs/privacy/<dataset>.json, or -quick.json."""
+    output: tyro.conf.OmitArgPrefixes[Output] = field(default_factory=Output)
+    settings: tyro.conf.OmitArgPrefixes[Config] = field(default_factory=Config)
+
+    def run(self) -> None:
+        """State the cost, run every stage that is missing, and print what was found."""
+        from mix2fld.audit.audit import Audit
+        from mix2fld.audit.page import summary_table
+        from mix2fld.cli.console import PipedConsole
+        from mix2fld.data import load_dataset
+
+        settings = self.settings if self.of_run is None else _settings_of(self.of_run)
+        dataset = load_dataset(settings.data, console=PipedConsole(stderr=True))
+        if self.of_run is not None:
+            _check_same_data(self.of_run, dataset)
+        audit = Audit(settings, dataset, self._effort())
+        name, suffix = Path(settings.data.dataset).stem, "-quick" if self.quick else ""
+        out = self.out or Path("runs") / "privacy" / f"{name}{suffix}.json"
+        console = self.output.console()
+        stages = audit.stages()
+        minutes = sum(stage.seconds for stage in stages) / 60
+        console.print(f"{len(stages)} stages, about {minutes:.1f} minutes of one idle core")
+        record = audit.run(out, console.print)
+        console.print(summary_table(record.stages), markup=False)
+        console.print(f"record: {out}", markup=False)
+        self.output.print_json({"record": out, "about": record.about, "stages": record.stages})
+
+    def _effort(self) -> "Effort":
+        from mix2fld.audit.audit import QUICK, Effort
+
+        given = {
+            "outsiders": self.outsiders,
+            "shadows": self.shadows,
+            "devices": self.attacked_devices,
+            "separator_steps": self.separator_steps,
+        }
+        chosen: dict[str, Any] = {name: n for name, n in given.items() if n is not None}
+        return replace(QUICK if self.quick else Effort(), **chosen, ratios=self.ratios)
+
+
+@dataclass(frozen=True)
+class PrivacyPage:
+    """Write the page about privacy from the records of audits."""
+
+    records: tyro.conf.Positional[tuple[Path, ...]]
+    """Records of audits, one for each dataset."""
+    out: Path = Path("privacy.md")
+    """Markdown file to write."""
+
+    def run(self) -> None:
+        """Write the page."""
+        from mix2fld.audit.page import privacy_page
+        from mix2fld.audit.records import load_audit
+        from mix2fld.data.files import write_whole, writing
+
+        if not self.records:
+            raise InputError("records: must name at least one record of mix2fld privacy audit")
+        page = privacy_page({path.name: load_audit(path) for path in self.records})
+        with writing("out", self.out):
+            write_whole(self.out, page.encode())
+
+
+def _settings_of(run: Path) -> Config:
+    from mix2fld.runs.folder import RunFolder
+
+    if not run.is_dir():
+        raise InputError(f"of_run = {run}: there is no such folder")
+    return RunFolder(run).config()
+
+
+def _check_same_data(run: Path, dataset: "Dataset") -> None:
+    from mix2fld.data import fingerprint
+    from mix2fld.runs.folder import RunFolder
+
+    RunFolder(run, made_with={"data": fingerprint(dataset)}).check_data()

@@ -1,0 +1,61 @@
+"""The likelihood-ratio attack (LiRA): is what was uploaded likelier with the sample or without?
+
+Shadow models are trained like the device, each on a known half of the candidates. For every
+candidate the statistic of the models that saw it, and of those that did not, is taken as Gaussian.
+Carlini et al., Membership inference attacks from first principles, 2022.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mix2fld.errors import InputError
+from mix2fld.privacy.rates import Scores
+
+LEAST_SHADOWS = 16
+LEAST_SEEN = 2
+SMALLEST_VARIANCE = 1e-9
+
+
+def margin(logits: NDArray[np.floating], labels: NDArray[np.int32]) -> Scores:
+    """The logit of the probability of the true label, for outputs [..., n, N_L]: [..., n]."""
+    outputs = logits.astype(np.float64)
+    chosen = labels.reshape((1,) * (outputs.ndim - 2) + (-1, 1))
+    true = np.take_along_axis(outputs, np.broadcast_to(chosen, (*outputs.shape[:-1], 1)), -1)[
+        ..., 0
+    ]
+    others = outputs.copy()
+    np.put_along_axis(others, np.broadcast_to(chosen, (*outputs.shape[:-1], 1)), -np.inf, -1)
+    largest = others.max(axis=-1)
+    rest = np.log(np.exp(others - largest[..., None]).sum(axis=-1)) + largest
+    return true - rest
+
+
+def likelihood_ratios(
+    target: Scores, shadows: Scores, saw: NDArray[np.bool_], groups: NDArray[np.integer]
+) -> Scores:
+    """Log likelihood ratio of each candidate, from the statistics of one target model.
+
+    ``target`` [n, k] and ``shadows`` [s, n, k] are k statistics of every candidate under each
+    model; ``saw`` [s, n] says whether shadow model s was trained on candidate n. Means are those of
+    the candidate; a few dozen models are too few for a covariance [k, k] of its own, so it is that
+    of all candidates of the same one of ``groups`` [n].
+    """
+    if min(saw.sum(axis=0).min(), (~saw).sum(axis=0).min()) < LEAST_SEEN:
+        raise InputError(
+            f"shadows = {len(saw)}: some candidate was seen by too many or too few of the shadow "
+            f"models; must be at least {LEAST_SHADOWS}, better 64"
+        )
+    ratios = np.zeros(len(target))
+    for seen, sign in ((saw, 1.0), (~saw, -1.0)):
+        count = seen.sum(axis=0)[:, None]
+        mean = np.where(seen[..., None], shadows, 0).sum(axis=0) / count
+        off = np.where(seen[..., None], shadows - mean, 0)
+        for group in np.unique(groups):
+            own = groups == group
+            freedom = seen[:, own].sum() - own.sum()
+            covariance = np.einsum("snj,snk->jk", off[:, own], off[:, own]) / freedom
+            covariance += SMALLEST_VARIANCE * np.eye(len(covariance))
+            away = target[own] - mean[own]
+            distance = np.einsum("nj,jk,nk->n", away, np.linalg.inv(covariance), away)
+            ratios[own] += sign * -0.5 * (distance + np.linalg.slogdet(covariance)[1])
+    return ratios

@@ -1,0 +1,147 @@
+"""The audit scaled down: its stages, their null experiments, resuming, its page and bad input."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mix2fld.audit.audit import QUICK, Audit
+from mix2fld.audit.findings import distinct_uplinks, pooled
+from mix2fld.audit.page import privacy_page, summary_table
+from mix2fld.audit.separation import Query, nearest, separate, train_separator
+from mix2fld.cli import main
+from mix2fld.errors import InputError
+from mix2fld.privacy.box import Candidates
+from mix2fld.runs.simulation import run
+from stored_runs import save_toy_dataset
+from toys import toy_config, toy_dataset
+
+SMALL = replace(QUICK, outsiders=1300, devices=4, separator_steps=3)
+TRAIN = 3800
+PROTOCOLS = ("isolated", "fl", "fl8", "fd", "fld", "mixfld", "mix2fld")
+
+
+def toy_audit(**fields: object) -> Audit:
+    config = toy_config(protocols=PROTOCOLS, samples_per_device=260, **fields)
+    return Audit(config, toy_dataset(train=TRAIN), SMALL)
+
+
+@pytest.fixture(scope="module")
+def record_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("audit") / "toy.json"
+    toy_audit().run(path)
+    return path
+
+
+def test_an_audit_records_every_stage(record_path: Path) -> None:
+    stages = json.loads(record_path.read_text())["stages"]
+    assert list(stages) == [stage.name for stage in toy_audit().stages()]
+    inverted = stages["seeds/mixed/0.1/s0/inversion"]
+    assert inverted["found"] == inverted["of"] > 0
+    raw = stages["seeds/raw/1/s0/box"]["0.001"]
+    assert raw["seed"]["rate"] == 1
+    assert raw["device"]["found"] == raw["seed"]["found"] == 4 * 10
+    assert stages["accuracy/isolated/s0"]["uplink_bits"] == 0
+    assert set(stages["uploads/s0"]) == {"fl", "fl8", "fd"}
+
+
+def test_null_experiments_come_out_at_the_stated_rate(record_path: Path) -> None:
+    stages = json.loads(record_path.read_text())["stages"]
+    for rate in (0.001, 0.01):
+        share = pooled(stages, r"seeds/.*/(box|residual)", f"{rate:g}", "null")
+        low, _ = share.interval()
+        assert share.of == 3 * 4 * 260
+        assert low <= rate
+
+
+def test_a_finished_audit_computes_nothing_again(record_path: Path) -> None:
+    before, told = record_path.read_bytes(), []
+    toy_audit().run(record_path, told.append)
+    assert not told
+    assert record_path.read_bytes() == before
+
+
+def test_a_record_of_another_audit_is_refused(record_path: Path) -> None:
+    with pytest.raises(
+        InputError, match=r"holds another audit \(config: .*local_steps = 30, now 7"
+    ):
+        toy_audit(local_steps=7).run(record_path)
+
+
+def test_the_page_is_made_from_records(record_path: Path) -> None:
+    record = json.loads(record_path.read_text())
+    page = privacy_page({"toy.json": record})
+    assert "| Mix2FLD | mixed seeds" in page
+    assert "| isolated | nothing is sent |" in page
+    assert "Not in this record" not in page
+    del record["stages"]["uploads/s0"]
+    page = privacy_page({"toy.json": record})
+    assert "Not in this record: LiRA on weights and outputs." in page
+    assert "| FL | not attacked |" in page
+    assert summary_table(record["stages"]).count("|---|") >= 3
+
+
+def test_protocols_with_the_same_upload_share_an_attack() -> None:
+    assert distinct_uplinks(PROTOCOLS) == {
+        "fl": "fl", "fl8": "fl8", "fd": "fd", "fld": "fd", "mixfld": "fd", "mix2fld": "fd",
+    }  # fmt: skip
+
+
+def test_separated_parts_add_up_to_the_mix_and_improve_with_training() -> None:
+    rng = np.random.default_rng(0)
+    shapes = rng.random((2, 16)).astype(np.float32)
+    labels = np.arange(200, dtype=np.int32) % 2
+    values = np.clip(shapes[labels] + 0.1 * rng.normal(size=(200, 16)), 0, 1).astype(np.float32)
+    public = Candidates(values, labels)
+    pairs = np.array([[0, 1], [2, 3], [5, 4]])
+    ratio = np.full(3, 0.3, np.float32)
+    minor, dominant = values[pairs[:, 0]], values[pairs[:, 1]]
+    mixes = 0.3 * minor + 0.7 * dominant
+    errors = []
+    for steps in (1, 40):
+        weights = train_separator(public, 2, steps, seed=0)
+        parts = separate(weights, Query(mixes, labels[pairs], ratio), 2)
+        np.testing.assert_allclose(0.3 * parts.minor + 0.7 * parts.dominant, mixes, atol=1e-5)
+        errors.append(((parts.minor - minor) ** 2).mean())
+    assert errors[1] < 0.7 * errors[0]
+    np.testing.assert_array_equal(nearest(dominant, values), pairs[:, 1])
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"outsiders": 500}, r"candidates = 500: .* 0\.1 %"),
+        ({"shadows": 3}, "shadows = 3: must be at least 16"),
+        ({"devices": 0}, "devices = 0: must be at least 1"),
+        ({"outsiders": 2000}, r"outsiders = 2,000: devices leave 2,760"),
+        ({"devices": 2}, r"candidates = 520: .* 0\.1 %"),
+    ],
+)
+def test_bad_input_is_refused_before_anything_is_computed(
+    changed: dict[str, int], message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        Audit(
+            toy_config(samples_per_device=260),
+            toy_dataset(train=TRAIN),
+            replace(SMALL, **changed),
+        )
+
+
+def test_an_audit_of_a_run_whose_data_changed_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = save_toy_dataset(tmp_path / "toy.npz")
+    run(toy_config(dataset=str(data), rounds=1), tmp_path / "runs")
+    arrays = dict(np.load(data))
+    arrays["train_inputs"] = 255 - arrays["train_inputs"]
+    np.savez(data, **arrays)
+    out = tmp_path / "audit.json"
+    given = ["privacy", "audit", "--of-run", str(tmp_path / "runs" / "fl-s0"), "--out", str(out)]
+    with pytest.raises(SystemExit) as stopped:
+        main(given)
+    assert stopped.value.code == 2
+    assert "the data changed" in capsys.readouterr().err
+    assert not out.exists()
