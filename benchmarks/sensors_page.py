@@ -98,7 +98,7 @@ def _best(rows: dict[str, dict[str, Any]]) -> str:
 
 
 def _splits(record: dict[str, Any]) -> str:
-    if not record["splits"]:
+    if len(record["splits"]) < 2:
         return ""
     rows = [
         (
