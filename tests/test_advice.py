@@ -28,6 +28,7 @@ from mix2fld.link import make_link
 from mix2fld.reproduction.frontier.points import points_of
 from mix2fld.reproduction.results_folder import ResultsFolder
 from mix2fld.types import SampleFormat
+from stored_runs import save_toy_dataset
 
 RESULTS = ResultsFolder(Path(__file__).parent.parent / "results")
 ALONE = MeasuredPoint("isolated", "isolated", "isolated", {}, 0, [0.8, 0.81], None)
@@ -84,10 +85,32 @@ def test_costs_are_those_of_the_link() -> None:
     slots = up.expected_round_slots + down.expected_round_slots
     assert options["murmur"].seconds == pytest.approx(slots / 1000)
     assert options["murmur"].bits_per_round == 200
-    assert options["murmur"].chance == pytest.approx(up.delivery_probability)
+    least = min(up.delivery_probability, down.delivery_probability)
+    assert options["murmur"].chance == pytest.approx(least)
     assert not options["fl"].suits
     assert "delivered with 0.6 %" in options["fl"].reasons[0]
     assert [one.point.protocol for one in rank(asked, setting())] == ["murmur", "isolated", "fl"]
+
+
+def test_a_download_that_never_arrives_excludes() -> None:
+    """All mixed seeds of all devices are more than the paper's downlink delivers at once."""
+    replayed = MeasuredPoint("x", "x", "murmur-mix", {"update_bits": 4000}, 1e5, [0.99, 0.99], None)
+    (option, *_) = [
+        one
+        for one in rank(case(), setting(points=(ALONE, replayed)))
+        if one.point.protocol == "murmur-mix"
+    ]
+    assert option.chance == 0
+    assert not option.suits
+
+
+def test_more_seeds_than_samples_exclude() -> None:
+    seeds = {"update_bits": 200, "seed_samples": 20, "seed_pooling": 2, "seed_bits": 4}
+    replayed = MeasuredPoint("x", "x", "murmur-mix", seeds, 1e5, [0.99, 0.99], None)
+    for held, suits in ((19, False), (20, True)):
+        options = rank(case(samples_per_device=held), setting(points=(ALONE, replayed)))
+        found = {one.point.protocol: one for one in options}["murmur-mix"]
+        assert found.suits is suits
 
 
 def test_a_deadline_excludes() -> None:
@@ -151,9 +174,20 @@ def test_the_command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None
     assert {"isolated", "fl", "murmur"} <= {one["protocol"] for one in told["options"]}
 
 
+def test_a_pilot_runs_the_best_three(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    data = str(save_toy_dataset(tmp_path / "toy.npz"))
+    sizes = ["--devices", "3", "--samples-per-device", "30", "--partition", "iid"]
+    main(["advise", "--dataset", data, "--model", "mlp", *sizes, "--pilot", "--json"])
+    told = json.loads(capsys.readouterr().out)
+    suited = [one["protocol"] for one in told["options"] if one["suits"]]
+    assert [run["protocol"] for run in told["pilot"]] == suited[:3]
+    assert all(0 <= run["accuracy"]["mean"] <= 1 for run in told["pilot"])
+
+
 @pytest.mark.parametrize(
     ("given", "told"),
     [
+        (["--weights", "500", "--out", "map.xyz"], "out = map.xyz: must end in .png, .svg, .pdf"),
         (["--weights", "0"], "weights = 0: must be 1 or more"),
         (["--deadline-s", "-1"], "deadline_s = -1: must be above 0"),
         (["--label-counts", "missing.csv"], "label_counts = missing.csv: cannot be read"),

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import equinox
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -22,7 +23,6 @@ from mix2fld.models.fast import FastApply, kernels
 from mix2fld.models.native import library
 from mix2fld.types import Model, Samples
 
-equinox = pytest.importorskip("equinox")
 FORMS = pytest.mark.parametrize("machine_code", [True, False])
 ONES = {1: (1,), 2: (1, 1), 3: (1, 1, 1)}
 

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import mix2fld
@@ -111,7 +112,6 @@ def test_forecasts_follow_the_trace(synthetic):
 
 
 def test_parquet_is_the_same_as_csv(synthetic, tmp_path):
-    pd = pytest.importorskip("pandas")
     other = tmp_path / "rates.parquet"
     pd.read_csv(synthetic).to_parquet(other)
     for a, b in zip(

@@ -193,7 +193,10 @@ def test_one_bad_device_does_not_spoil_a_robust_run(tmp_path: Path, fault: str) 
 
 @pytest.mark.deployment
 @pytest.mark.xdist_group("deployment")
-@pytest.mark.skipif(shutil.which("nginx", path="/usr/sbin:/usr/bin") is None, reason="no nginx")
+@pytest.mark.skipif(
+    shutil.which("nginx", path="/usr/sbin:/usr/bin") is None,
+    reason="no nginx here: apt-get install nginx-light",
+)
 def test_through_the_proxy_nodes_work_and_strangers_do_not(tmp_path: Path) -> None:
     """FL over three nodes has the simulator's numbers; commands and large bodies are refused."""
     config = deployed_config(tmp_path, protocols="fl", devices=3)

@@ -9,9 +9,11 @@ import numpy as np
 from mix2fld.advice.case import Case
 from mix2fld.advice.measured import MeasuredPoint, MeasuredSetting
 from mix2fld.config import Config
+from mix2fld.data.partition import OF_SOURCES
 from mix2fld.errors import InputError
 from mix2fld.learning.task import Sizes, dimensions
 from mix2fld.link import Link, make_link
+from mix2fld.protocol import Summary, get_protocol
 from mix2fld.reproduction.frontier.link_costs import times_in_a_run
 from mix2fld.reproduction.statistics import Spread, spread
 from mix2fld.round.energy import Power
@@ -28,7 +30,7 @@ class Option:
     bits_per_round: float
     """Uplink bits of a device, mean over the rounds."""
     chance: float
-    """That the least likely upload of the worst device is delivered."""
+    """That the least likely transfer of the worst device is delivered, in either direction."""
     seconds: float
     """On the air, of a mean round."""
     joules: float
@@ -82,7 +84,7 @@ def _option(
         return None  # for example, small seeds of samples that cannot be pooled
     share = {plan: times_in_a_run(plan, config) / config.rounds for plan in plans}
     uploads = [plan for plan in plans if plan.budget.direction == "uplink"]
-    chance = min((plan.worst for plan in uploads), default=1.0)
+    chance = min((plan.worst for plan in plans), default=1.0)
     seconds = sum(part * plan.round_seconds for plan, part in share.items())
     joules = sum(part * plan.joules for plan, part in share.items())
     power, fl = Power.from_config(config), setting.point(IDEAL_FL)
@@ -95,13 +97,23 @@ def _option(
         power.rounds_of_battery(joules + power.computing * _computing_seconds(config)),
         _points_above(point, setting.alone),
         None if fl is None else _points_above(point, fl),
-        tuple(_reasons(case, chance, seconds)),
+        (*_too_few_samples(config), *_reasons(case, chance, seconds)),
     )
 
 
 def _computing_seconds(config: Config) -> float:
     """Of the local steps of a round, on a mean device."""
     return float(np.mean(config.clock.device_step_us)) * 1e-6 * config.learning.local_steps
+
+
+def _too_few_samples(config: Config) -> list[str]:
+    """A device cannot make more seeds than it has samples."""
+    needed, held = config.seeding.seed_samples, config.data.samples_per_device
+    seeding = get_protocol(config.protocols[0]).seeds
+    sends_samples = seeding is not None and not isinstance(seeding, Summary)
+    if not sends_samples or config.data.partition in OF_SOURCES or needed <= held:
+        return []
+    return [f"needs {needed} samples on each device, and there are {held}"]
 
 
 def _reasons(case: Case, chance: float, seconds: float) -> list[str]:

@@ -10,6 +10,7 @@ from matplotlib.patches import Rectangle
 
 from mix2fld.advice.case import Case
 from mix2fld.advice.measured import MeasuredPoint, MeasuredSetting
+from mix2fld.data.files import writing
 from mix2fld.report.style import style_of
 
 PER_ROUND = (0, 20, 100, 1_000, 10_000, 100_000, 1_000_000)
@@ -48,8 +49,9 @@ def draw_regime_map(measured: Mapping[str, MeasuredSetting], case: Case | None, 
         + ("; ► nearest to your case" if case else ""),
         fontsize=10,
     )
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=130)
+    with writing("out", path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(path, dpi=130)
     plt.close(figure)
 
 

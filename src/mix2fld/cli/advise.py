@@ -62,6 +62,10 @@ class AdviseCommand:
         from mix2fld.advice.ranking import best_by_protocol, rank
         from mix2fld.cli.console import PipedConsole
 
+        if self.out is not None:
+            from mix2fld.report.cell_map import check_format
+
+            check_format(self.out)
         measured = load_measured()
         case = self._case()
         near = nearest(case, measured)[0]
@@ -128,7 +132,7 @@ class AdviseCommand:
         dataset = load_dataset(self.settings.data)
         changes = {**PILOT, "measured_on": "validation", "test_samples": 2000}
         done: list[RunResult] = []
-        for option in options[:PILOT_OPTIONS]:
+        for option in [each for each in options if each.suits][:PILOT_OPTIONS]:
             own = {"protocols": option.point.protocol, **option.point.changes}
             done += run(self.settings.replace(**changes, **own), dataset=dataset)
         return Results(done)
