@@ -168,7 +168,9 @@ def parse(name: str, given: list[str]) -> Runnable:
     chosen = kinds.get("") or kinds.get(given[0] if given else "")
     if chosen is not None:
         check_flags(given, chosen)
-    start = starting_config(given, name) if any(map(_takes_settings, kinds.values())) else None
+    start: Any = None
+    if any(map(_takes_settings, kinds.values())):
+        start = starting_config(given, name)
     if name == "sweep":
         from mix2fld.cli.sweep_flags import with_plan
 
