@@ -186,6 +186,9 @@ class Scripted:
     def slots(self) -> int:
         return 2
 
+    def cores(self) -> int:
+        return 2
+
     def begin(self, job: Job) -> None:
         self.begun.append(job.name)
         left = self.failures.get(job.name, 0)

@@ -65,12 +65,12 @@ class SweepCommand:
         plan.check_size(self.max_runs)
         out = self.out or default_folder(plan)
         jobs = plan.jobs(out)
-        place = self.running.place(len(jobs))
-        if self.dry_run:
-            self._forecast(console, plan, jobs, place.slots())
-            return
         try:
-            progress = self._run(console, plan, jobs, place, out)
+            with self.running.place(len(jobs)) as place:
+                if self.dry_run:
+                    self._forecast(console, plan, jobs, place.cores())
+                    return
+                progress = self._run(console, plan, jobs, place, out)
         except KeyboardInterrupt:
             raise KeyboardInterrupt(out) from None
         self._conclude(console, progress, out)
@@ -88,7 +88,7 @@ class SweepCommand:
         with TableBoard(console) as board:
             return run_jobs(jobs, place, retries=self.running.retries, board=board)
 
-    def _forecast(self, console: "Console", plan: "Plan", jobs: "list[Job]", slots: int) -> None:
+    def _forecast(self, console: "Console", plan: "Plan", jobs: "list[Job]", cores: int) -> None:
         from mix2fld.cli.board import clock
         from mix2fld.models.processor import usable_cores
         from mix2fld.sweep.forecast import measure
@@ -98,9 +98,6 @@ class SweepCommand:
             console.print(f"{name.replace('_', ' ')}: {' '.join(values)}", markup=False)
         with self.output.working("measuring a round of the first run"):
             found = measure(jobs, usable_cores())
-        cores = (
-            min(usable_cores(), slots * (self.running.cores or 1)) if slots > 1 else usable_cores()
-        )
         seconds = found.seconds(cores)
         console.print(
             f"{len(jobs)} runs, {found.steps:,} SGD steps missing; at "

@@ -33,6 +33,9 @@ class Place(Protocol):
     def slots(self) -> int:
         """How many jobs it takes at a time."""
 
+    def cores(self) -> int:
+        """How many cores its jobs use at a time."""
+
     def begin(self, job: Job) -> None:
         """Take a job."""
 
