@@ -77,12 +77,12 @@ def compare(tmp_path: Path, hosts: Hosts, watcher: Watcher | None = None, **fiel
 def test_a_sweep_on_the_cluster_comes_home_with_the_same_bytes(tmp_path: Path, ray: Any) -> None:
     save_dataset(tmp_path / "toy.npz", toy_dataset())
     fields = {"dataset": str(tmp_path / "toy.npz"), "link": "ideal", "rounds": 3}
-    config = toy_config(**fields, protocols=("fl", "mix2fld"))
+    config = toy_config(**fields, protocols="mix2fld")
     plan = make_plan(config, {"devices": [2, 3]})
     run_jobs(plan.jobs(tmp_path / "here"), ThisProcess())
     board = Killing()
     progress = run_jobs(plan.jobs(tmp_path / "there"), Cluster(ray), board=board, retries=3)
-    assert len(progress.of("finished")) == 4, board.notes
+    assert len(progress.of("finished")) == 2, board.notes
     assert board.killed
     assert any("lost on the cluster" in note for note in board.notes)
     assert contents(tmp_path / "there") == contents(tmp_path / "here")
@@ -181,11 +181,8 @@ class Killer(Watcher):
             threading.Timer(self._seconds, os.kill, (pid, signal.SIGKILL)).start()
 
 
-@pytest.mark.parametrize("seconds", [0.0, 0.15])
-def test_a_host_that_is_killed_changes_no_byte(
-    tmp_path: Path, hosts: Hosts, seconds: float
-) -> None:
-    killer = Killer(hosts, after=1, seconds=seconds)
+def test_a_host_that_is_killed_changes_no_byte(tmp_path: Path, hosts: Hosts) -> None:
+    killer = Killer(hosts, after=1, seconds=0.1)
     compare(tmp_path, hosts, killer, protocols="fd", rounds=4, local_steps=2000)
     assert killer.killed
 
