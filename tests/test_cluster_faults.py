@@ -23,7 +23,7 @@ from mix2fld.runs.loop import Watcher
 from test_ray import contents
 from toys import CoinLink, save_dataset, toy_config, toy_dataset
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")]
 PATIENCE_S = 300.0
 
 
@@ -47,18 +47,15 @@ def nodes() -> Iterator[Any]:
 
 
 class Doing(Watcher):
-    """Does something some time after a round."""
+    """Does something after a round."""
 
-    def __init__(self, deeds: dict[int, Callable[[], Any]], seconds: float = 0.0) -> None:
-        self.deeds, self.seconds, self.done = deeds, seconds, list[int]()
+    def __init__(self, deeds: dict[int, Callable[[], Any]]) -> None:
+        self.deeds, self.done = deeds, list[int]()
 
     def round_done(self, config: Any, info: Any) -> None:
         if info.round in self.deeds:
             self.done.append(info.round)
-            if self.seconds:
-                threading.Timer(self.seconds, self.deeds[info.round]).start()
-            else:
-                self.deeds[info.round]()
+            self.deeds[info.round]()
 
 
 @pytest.mark.parametrize("seconds", [0.0, 0.2])
@@ -71,11 +68,12 @@ def test_a_node_killed_and_a_node_added_change_no_byte(
     mix2fld.run(config, tmp_path / "here", dataset=data, link=CoinLink())
     worker = nodes.list_all_nodes()[-1]
     assert worker is not nodes.head_node
+    kill = partial(nodes.remove_node, worker, allow_graceful=False)
     deeds = {
-        1: lambda: nodes.remove_node(worker, allow_graceful=False),
+        1: lambda: threading.Timer(seconds, kill).start() if seconds else kill(),
         3: lambda: nodes.add_node(num_cpus=1),
     }
-    doing, hosts = Doing(deeds, seconds), Hosts(ray)
+    doing, hosts = Doing(deeds), Hosts(ray)
     assert len(hosts.ready()) == 2
     there = {"fleet": partial(RayFleet, hosts), "watcher": doing, "link": CoinLink()}
     mix2fld.run(config, tmp_path / "there", dataset=data, **there)

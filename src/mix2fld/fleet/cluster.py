@@ -3,6 +3,7 @@
 import os
 import platform
 import socket
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
@@ -22,6 +23,8 @@ QUIET: dict[str, Any] = {
 }
 STARTS = 4
 """How often Ray is started before it is given up."""
+FORKS = r"os\.fork\(\) was called"
+"""What JAX warns of when Ray starts its processes; each of them runs another program at once."""
 SAME = ("mix2fld", "python", "numpy", "jax")
 """What must be the same everywhere."""
 
@@ -96,13 +99,15 @@ def start_here(ray: Any, field: str, cores: int, store_bytes: int = LOCAL_STORE_
     """Start a cluster on this machine; on a busy one, Ray gives up too soon, and is asked again."""
     for left in reversed(range(STARTS)):
         try:
-            ray.init(
-                address="local",
-                num_cpus=cores,
-                object_store_memory=store_bytes,
-                include_dashboard=False,
-                **QUIET,
-            )
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", FORKS, RuntimeWarning)
+                ray.init(
+                    address="local",
+                    num_cpus=cores,
+                    object_store_memory=store_bytes,
+                    include_dashboard=False,
+                    **QUIET,
+                )
             return
         except Exception as error:  # Ray raises many kinds
             ray.shutdown()
