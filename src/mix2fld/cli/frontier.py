@@ -12,6 +12,7 @@ from mix2fld.reproduction.frontier.search import (
     search_experiment,
     search_scale,
 )
+from mix2fld.reproduction.frontier.seeds import with_usable_seeds
 from mix2fld.reproduction.frontier.settings import SETTINGS
 from mix2fld.reproduction.grid import run_experiment
 
@@ -30,9 +31,11 @@ def run_frontier(
         setting = SETTINGS[key]
         console.print(f"{setting.title}: setting {place} of {len(keys)}", highlight=False)
         search = search_experiment(setting.tuned_at)
-        _run(console, search, search_scale(scale), out, folder)
+        tuning = with_usable_seeds(search_scale(scale), SETTINGS[setting.tuned_at])
+        _run(console, search, tuning, out, folder)
         choices = choose(load_records(folder.records(search.name)))
-        _run(console, measured_experiment(setting, choices), scale, out, folder)
+        measuring = with_usable_seeds(scale, setting)
+        _run(console, measured_experiment(setting, choices), measuring, out, folder)
 
 
 def write_frontier(folder: "ResultsFolder") -> None:

@@ -46,7 +46,8 @@ of them. Except for the contenders marked "as published", each family chose its 
 the logit adjustment, learning rates) among {CANDIDATES_EACH} candidates, by the mean accuracy of
 devices on a validation split: training samples that no device holds, with a seed that is not
 reported. All of them use the mean of downloaded and trained weights on the device. Fashion-MNIST
-and CIFAR-10 take over what was chosen on MNIST with the same partition."""
+and CIFAR-10 take over what was chosen on MNIST with the same partition. Seeds that deal a device a
+single label are passed over, since it would have nothing to mix."""
 
 
 def write_page(records: Records, choices: Mapping[str, Choices]) -> str:
