@@ -127,6 +127,10 @@ def test_a_picture_of_the_cell(tmp_path, capsys, ending):
         (["--preset", "lorawan-dr0", "--uplink-duty-cycle", "0"], "uplink_duty_cycle = 0"),
         (["--link", "cell", "--ring-m", "200", "100"], "ring_m = 200, 100: must be two distances"),
         (["--link", "trace"], "trace: must name a file or a folder of rates"),
+        (["--ring-m", "10", "100"], "ring_m: has no effect with link = rayleigh; must go with"),
+        (["--trace=a.csv"], "trace: has no effect with link = rayleigh; must go with --link trace"),
+        (["--link", "cell", "--harq", "2"], "harq: has no effect with rate = target"),
+        (["--upload_repeats", "2"], "upload_repeats: has no effect with missed_quorum = skip"),
     ],
 )
 def test_bad_input_is_one_message(tmp_path, monkeypatch, capsys, arguments, words):
