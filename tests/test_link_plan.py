@@ -27,10 +27,11 @@ def test_known_shapes_are_those_of_the_networks(name, shape):
     assert known_shapes(name, shape, 7) == expected
 
 
-def test_a_budget_needs_no_jax():
+def test_a_budget_needs_no_jax_and_the_papers_protocols_need_no_scipy():
     code = (
-        "import sys; from mix2fld.cli import main; main(['link', '--preset', 'nb-iot', '--json']); "
-        "sys.exit('jax' in sys.modules or 'matplotlib' in sys.modules)"
+        "import sys; from mix2fld.cli import main; all = ['link', '--preset', 'nb-iot', '--json']; "
+        "main([*all, '--protocols', 'fl', 'fd', 'mix2fld']); assert 'scipy' not in sys.modules; "
+        "main(all); sys.exit('jax' in sys.modules or 'matplotlib' in sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
 
