@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mix2fld.config import Config, mixing_condition
+from mix2fld.config import Config
+from mix2fld.config_uploads import mixing_condition
 from mix2fld.errors import InputError
 from mix2fld.link.payloads import PayloadError
 from mix2fld.types import Local, SampleFormat, Seeds, Statistics, Tensors, Update, Upload
