@@ -4,6 +4,7 @@ The sources keep the layout of the repository, so that the links of every page h
 of protocols, the reference of the package and the gallery are generated.
 """
 
+import html
 import importlib
 import inspect
 import pkgutil
@@ -44,7 +45,8 @@ def main() -> int:
     write_protocols(source / "protocols")
     write_reference(source / "api")
     write_gallery(source)
-    options = ["-q", "-W", "--keep-going", "-b", "html", str(source), str(BUILD / "html")]
+    trees = ["-d", str(BUILD / "trees")]
+    options = ["-q", "-W", "--keep-going", "-b", "html", *trees, str(source), str(BUILD / "html")]
     return int(build_main(options))
 
 
@@ -94,9 +96,7 @@ def protocol_page(
 
 {diagram(name, row)}
 
-$$
-{words["equation"]}
-$$
+{equation(words["equation"])}
 
 **When to use it.** {words["when"]}
 
@@ -151,6 +151,25 @@ def diagram(name: str, row: Protocol) -> str:
 <path d="M500 72H145M153 66l-8 6l8 6" fill="none" stroke="currentColor"/>
 <text x="320" y="34" {text}>{up}</text><text x="320" y="92" {text}>{down}</text>
 </svg>"""
+
+
+def equation(tex: str) -> str:
+    """An equation as a drawing, so that the site needs no script from elsewhere."""
+    from matplotlib.textpath import TextPath
+
+    path = TextPath((0, 0), f"${tex}$", size=18)
+    box = path.get_extents()
+    steps = []
+    for points, code in path.iter_segments(curves=True, simplify=False):
+        places = " ".join(f"{x:.2f}" for x in points) if code != path.CLOSEPOLY else ""
+        steps.append(f"{'?MLQC'[code] if code < 5 else 'Z'}{places}")
+    width, height = box.width + 8, box.height + 8
+    return (
+        f'<svg class="equation" role="img" aria-label="{html.escape(tex)}" width="{width:.0f}" '
+        f'height="{height:.0f}" viewBox="{box.x0 - 4:.1f} {-box.y1 - 4:.1f} {width:.1f} '
+        f'{height:.1f}"><path transform="scale(1,-1)" fill="currentColor" d="{"".join(steps)}"/>'
+        "</svg>"
+    )
 
 
 def fares(name: str, settings: tuple[MeasuredSetting, ...]) -> str:
