@@ -60,7 +60,6 @@ def copy_pages(source: Path) -> None:
         _copy(ROOT / name, source / name)
     _copy(SITE / "index.md", source / "index.md")
     _copy(SITE / "conf.py", source / "conf.py")
-    _copy(SITE / "first_hour.md", source / "tutorial" / "first_hour.md")
 
 
 def write_protocols(folder: Path) -> None:
