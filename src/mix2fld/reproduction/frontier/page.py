@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 
 from mix2fld.reproduction.cell_records import CellRecord
-from mix2fld.reproduction.frontier.contenders import CANDIDATES_EACH, OURS, PAPERS
+from mix2fld.reproduction.experiments import FULL
+from mix2fld.reproduction.frontier.contenders import CANDIDATES_EACH, OURS, PAPERS, contenders
 from mix2fld.reproduction.frontier.link_costs import link_cost
 from mix2fld.reproduction.frontier.points import (
     BUDGETS,
@@ -46,7 +47,8 @@ of them. Except for the contenders marked "as published", each family chose its 
 the logit adjustment, learning rates) among {CANDIDATES_EACH} candidates, by the mean accuracy of
 devices on a validation split: training samples that no device holds, with a seed that is not
 reported. All of them use the mean of downloaded and trained weights on the device. Fashion-MNIST
-and CIFAR-10 take over what was chosen on MNIST with the same partition."""
+and CIFAR-10 take over what was chosen on MNIST with the same partition. Seeds that deal a device a
+single label are passed over, since it would have nothing to mix."""
 
 
 def write_page(records: Records, choices: Mapping[str, Choices]) -> str:
@@ -54,8 +56,13 @@ def write_page(records: Records, choices: Mapping[str, Choices]) -> str:
     points = {key: points_of(cells) for key, cells in records.items()}
     parts = [INTRODUCTION, "## Findings", _winners(points)]
     parts += [
-        paragraph(f"**{SETTINGS[key].title}.** {findings(each)}") for key, each in points.items()
+        paragraph(f"**{SETTINGS[key].title}.** {findings(each)} {_refused(key, each)}")
+        for key, each in points.items()
     ]
+    fewer = [SETTINGS[key].title for key, each in points.items() if _seeds(each) < len(FULL.seeds)]
+    if fewer:
+        named = "; ".join(fewer)
+        parts.append(paragraph(f"With fewer than {len(FULL.seeds)} seeds so far: {named}."))
     missing = [SETTINGS[key].title for key in SETTINGS if key not in records]
     if missing:
         parts.append(paragraph(f"Not measured yet: {'; '.join(missing)}."))
@@ -98,6 +105,13 @@ def findings(points: Sequence[Point]) -> str:
         sentences.append(f"{_named(near)} comes within {NEAR:g} point of it.")
     sentences += [_where_ours_loses(points, top), _where_the_paper_stands(points)]
     return " ".join(sentence for sentence in sentences if sentence)
+
+
+def _refused(key: str, points: Sequence[Point]) -> str:
+    """Who is not there: refused, since the server would find no mixes to unmix."""
+    there = {point.contender.key for point in points}
+    absent = [one.title for one in contenders(SETTINGS[key]) if one.key not in there]
+    return f"Refused before the run: {'; '.join(absent)}." if absent else ""
 
 
 def _where_ours_loses(points: Sequence[Point], top: Point) -> str:
@@ -168,11 +182,20 @@ def _table(points: Sequence[Point]) -> str:
             )
         )
     note = (
-        "± sample std over seeds. The last three columns are closed forms for the paper's link: "
+        f"{_over_seeds(points)} The last three columns are closed forms for the paper's link: "
         "chance that an upload is delivered, seconds on the air in all "
         "rounds, joules of a device's radio."
     )
     return "\n".join(lines) + "\n\n" + paragraph(note)
+
+
+def _over_seeds(points: Sequence[Point]) -> str:
+    seeds = _seeds(points)
+    return "One seed." if seeds == 1 else f"± sample std over {seeds} seeds."
+
+
+def _seeds(points: Sequence[Point]) -> int:
+    return min(len(point.cell.runs) for point in points)
 
 
 def _chosen(choices: Mapping[str, Choices]) -> str:
