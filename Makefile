@@ -5,11 +5,7 @@ BIN := $(VENV)/bin
 BENCH := .venv-bench
 
 .DEFAULT_GOAL := help
-<<<<<<< HEAD
-.PHONY: help install run test search test-deploy test-cluster testbed check format reproduce frontier ledger bench bench-growth bench-many sensors links clean report browser screenshots crash fuzz soak package robustness bom
-=======
-.PHONY: help install run test search test-deploy testbed check format reproduce frontier ledger bench bench-growth bench-many sensors links clean report browser screenshots crash fuzz soak package robustness bom docs
->>>>>>> main
+.PHONY: help install run test search test-deploy test-cluster testbed check format reproduce frontier ledger bench bench-growth bench-many sensors links clean report browser screenshots crash fuzz soak package robustness bom docs
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
