@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from mix2fld.errors import InputError
 
@@ -53,3 +53,17 @@ class Running:
             raise InputError(
                 f"workers = {self.workers}: is of this machine; with --cluster, leave it out"
             )
+
+
+@dataclass(frozen=True)
+class Searching:
+    """Search for the best settings instead of running a grid."""
+
+    search: Literal["optuna"] | None = None
+    """Try settings within ranges and learn from the results; kept in the folder, and resumed."""
+    range: tuple[str, ...] = ()
+    """Where to search: FIELD=LOW:HIGH or FIELD=LOW:HIGH:log, for each field."""
+    objective: tuple[str, ...] = ("accuracy",)
+    """What is best: accuracy, bits (uplink), seconds; of several, all that nothing beats."""
+    trials: int = 20
+    """Settings that are tried; each is one run for every protocol and seed."""

@@ -97,6 +97,7 @@ def one_line(error: BaseException) -> str:
 
 def start_here(ray: Any, field: str, cores: int, store_bytes: int = LOCAL_STORE_BYTES) -> None:
     """Start a cluster on this machine; on a busy one, Ray gives up too soon, and is asked again."""
+    os.environ.setdefault("RAY_worker_niceness", "0")  # they do the work, not something beside it
     for left in reversed(range(STARTS)):
         try:
             with warnings.catch_warnings():

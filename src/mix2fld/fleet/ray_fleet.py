@@ -48,10 +48,11 @@ class Underway(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """What hosts measured."""
+    """Models to measure after a local phase: those of devices are where these trained."""
 
-    devices: Mapping[int, float]
-    on_the_way: list[tuple[int, float]]
+    shards: list[Shard]
+    reference: int
+    snapshots: list[tuple[int, Tensors]]  # of the reference device; empty if it was not asked
 
 
 class RayFleet:
@@ -90,10 +91,8 @@ class RayFleet:
         packets = {d: packet for answer in answers for d, packet in answer.packets.items()}
         if order.asked and not packets:
             raise global_refused(order.round_number, len(order.asked))
-        seen = Seen(
-            {d: accuracy for answer in answers for d, accuracy in answer.accuracies.items()},
-            next((answer.on_the_way for answer in answers if answer.on_the_way), []),
-        )
+        snapshots = next((answer.snapshots for answer in answers if answer.snapshots), [])
+        seen = Seen(shards, order.reference, snapshots)
         seconds = {d: value for answer in answers for d, value in answer.seconds.items()}
         return Underway(states, shards), Trained(packets, seen, seconds)
 
@@ -127,19 +126,27 @@ class RayFleet:
         return self._states.replaced(before, after), Delivered(outcome.receivers)
 
     def measure(self, observed: Seen, models: Sequence[Tensors]) -> Accuracies:
-        """What hosts measured, and the accuracies of some other models."""
-        hosts = self._hosts.ready() if models else []
-        shards = [
-            Shard(ShardOrder(0, (), 0, frozenset(), {}), {}, hosts[place % len(hosts)])
-            for place in range(len(models))
-        ]
-        of_shard = dict(zip(shards, models, strict=True))
+        """Devices where they trained; all other models are shared out evenly."""
+        before_end = observed.snapshots[:-1]
+        tested = [*(weights for _, weights in before_end), *models]
+        shards = observed.shards or self._idle_shards(len(tested))
+        shares = {shard: tested[place :: len(shards)] for place, shard in enumerate(shards)}
 
-        def measure_one(shard: Shard) -> Any:
+        def measure_shard(shard: Shard) -> Any:
+            if shard.order.devices and shard.trained_on is not shard.host:
+                self._train_shard(shard)
             self._begin_run(shard.host)
-            return shard.host.measure.remote(of_shard[shard])
+            return shard.host.measure.remote(shard.order.devices, shares[shard])
 
-        return Accuracies(observed.devices, observed.on_the_way, self._ask(shards, measure_one))
+        answers = self._ask(shards, measure_shard)
+        devices = {d: accuracy for own, _ in answers for d, accuracy in own.items()}
+        found = [0.0] * len(tested)
+        for place, (_, others) in enumerate(answers):
+            found[place :: len(shards)] = others
+        on_the_way = [(step, found[n]) for n, (step, _) in enumerate(before_end)]
+        if observed.snapshots:
+            on_the_way.append((observed.snapshots[-1][0], devices[observed.reference]))
+        return Accuracies(devices, on_the_way, found[len(before_end) :])
 
     def refuse(self, device: int, round_number: int, reason: str) -> None:
         """Unless a device attacks, none of a simulation is dishonest: its payload has a fault."""
@@ -164,6 +171,11 @@ class RayFleet:
             shards.append(Shard(own, before, host, has))
         self._kept = {}  # hosts forget all but those who train now
         return shards
+
+    def _idle_shards(self, count: int) -> list[Shard]:
+        """Shards without devices, for models to measure in a round that asks nobody."""
+        nobody = ShardOrder(0, (), 0, frozenset(), {})
+        return [Shard(nobody, {}, host) for host in self._hosts.ready()[:count]]
 
     def _train_shard(self, shard: Shard) -> Any:
         self._begin_run(shard.host)

@@ -6,7 +6,7 @@ driver has them, too, and whatever is lost with a host can be computed again els
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from mix2fld.models.processor import CORES
@@ -43,8 +43,8 @@ class ShardAnswer(NamedTuple):
     """What came of it."""
 
     packets: "Mapping[int, Packet]"
-    accuracies: Mapping[int, float]
-    on_the_way: list[tuple[int, float]]
+    snapshots: "list[tuple[int, Tensors]]"
+    """Of the reference device, if it is in this shard."""
     seconds: Mapping[int, float]
 
 
@@ -67,6 +67,7 @@ class Host:
         self._round = 0
         self._last: dict[int, State] = {}
         self._kept: dict[int, State] = {}
+        self._models: dict[tuple[int, ...], Mapping[int, Tensors]] = {}
         self._underway: dict[tuple[int, ...], tuple[dict[int, State], Mapping[int, State]]] = {}
 
     def ready(self) -> dict[str, str]:
@@ -82,7 +83,7 @@ class Host:
     def begin(self, plan: RunPlan, dataset: "Dataset") -> None:
         """Get ready for the devices of a run, and forget those of the last."""
         self._round, self._fault = 0, None
-        self._last, self._kept, self._underway = {}, {}, {}
+        self._last, self._kept, self._underway, self._models = {}, {}, {}, {}
         try:
             self._scenario, self._fleet = _make(plan, dataset)
         except Exception as error:
@@ -95,13 +96,13 @@ class Host:
         _, fleet = self._present()
         if order.round_number != self._round:
             self._round, self._last, self._kept = order.round_number, self._kept, {}
-            self._underway = {}
+            self._underway, self._models = {}, {}
         states: dict[int, State] = Known({}).load(sent)
         before = {d: states[d] if d in states else self._last[d] for d in order.devices}
         part = fleet.train_part(before, _as_order(order))
         self._underway[order.devices] = before, part.after
-        found = fleet.measure(part.seen, [])
-        return ShardAnswer(part.packets, found.devices, found.on_the_way, part.seconds)
+        self._models[order.devices] = part.seen.weights
+        return ShardAnswer(part.packets, part.seen.snapshots, part.seconds)
 
     def deliver(self, devices: tuple[int, ...], outcome: ShardOutcome) -> bytes:
         """The states of a shard after the round; what the driver has of them is named."""
@@ -117,11 +118,14 @@ class Host:
         self._kept |= after
         return Known(before, received).dump(after)
 
-    def measure(self, model: "Tensors") -> float:
-        """The accuracy of a model."""
+    def measure(
+        self, devices: tuple[int, ...], models: "Sequence[Tensors]"
+    ) -> tuple[dict[int, float], list[float]]:
+        """The accuracies of the devices of a shard that are evaluated, and of other models."""
         _, fleet = self._present()
-        (accuracy,) = fleet.measure_models([model])
-        return accuracy
+        own = self._models.get(devices, {})
+        found = fleet.measure_models([*own.values(), *models])
+        return dict(zip(own, found[: len(own)], strict=True)), found[len(own) :]
 
     def _present(self) -> "tuple[Scenario, LocalFleet]":
         if self._fault is not None:
