@@ -116,7 +116,7 @@ def _model(rows: dict[str, Any]) -> str:
         "uploads over 10 Gbit/s, s",
         "uploads through the driver, s",
     )
-    return f"""Measured here: {1e6 * message:.0f} µs a message (three to a host in a round), {speed / 1e9:.2f} GB/s through Ray, 20 µs of a core for
+    return f"""Measured here: {1e6 * message:.0f} µs a message (three to a host in a round), {speed / 1e9:.2f} GB/s through Ray; [before](scaling.md): 20 µs of a core for
 a step. All million devices take part with 6,400 steps each; seconds of a round:
 
 {markdown_table(heads, table)}
