@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from mix2fld.reproduction.cell_records import CellRecord
 from mix2fld.reproduction.experiments import FULL
-from mix2fld.reproduction.frontier.contenders import CANDIDATES_EACH, OURS, PAPERS
+from mix2fld.reproduction.frontier.contenders import CANDIDATES_EACH, OURS, PAPERS, contenders
 from mix2fld.reproduction.frontier.link_costs import link_cost
 from mix2fld.reproduction.frontier.points import (
     BUDGETS,
@@ -56,7 +56,8 @@ def write_page(records: Records, choices: Mapping[str, Choices]) -> str:
     points = {key: points_of(cells) for key, cells in records.items()}
     parts = [INTRODUCTION, "## Findings", _winners(points)]
     parts += [
-        paragraph(f"**{SETTINGS[key].title}.** {findings(each)}") for key, each in points.items()
+        paragraph(f"**{SETTINGS[key].title}.** {findings(each)} {_refused(key, each)}")
+        for key, each in points.items()
     ]
     fewer = [SETTINGS[key].title for key, each in points.items() if _seeds(each) < len(FULL.seeds)]
     if fewer:
@@ -104,6 +105,13 @@ def findings(points: Sequence[Point]) -> str:
         sentences.append(f"{_named(near)} comes within {NEAR:g} point of it.")
     sentences += [_where_ours_loses(points, top), _where_the_paper_stands(points)]
     return " ".join(sentence for sentence in sentences if sentence)
+
+
+def _refused(key: str, points: Sequence[Point]) -> str:
+    """Who is not there: refused, since the server would find no mixes to unmix."""
+    there = {point.contender.key for point in points}
+    absent = [one.title for one in contenders(SETTINGS[key]) if one.key not in there]
+    return f"Refused before the run: {'; '.join(absent)}." if absent else ""
 
 
 def _where_ours_loses(points: Sequence[Point], top: Point) -> str:
