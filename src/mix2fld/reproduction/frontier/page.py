@@ -120,6 +120,7 @@ def _where_ours_loses(points: Sequence[Point], top: Point) -> str:
         return ""
     behind = top.above(ours)
     sure = "more than the seeds differ" if behind.above_zero else "within what the seeds differ"
+    sure = "with one seed" if _seeds(points) == 1 else sure
     return f"The best of Murmur, {_named(ours)}, is {behind.mean:.2f} points below: {sure}."
 
 
