@@ -89,7 +89,7 @@ class UpdateConfig(Section):
     update_bits: Annotated[Literal["auto"] | int, BeforeValidator(as_update_bits)] = "auto"
     """Murmur: bits of an upload, from 20 up; auto: what a device's link delivers reliably."""
     delivery_target: Annotated[float, Field(gt=0, lt=1)] = 0.95
-    """Automatic bits: probability with which an upload should be delivered."""
+    """Automatic bits, replayed seeds: probability with which a transfer should be delivered."""
     bits_per_weight: Annotated[float, Field(ge=0.001, le=16)] = 1.0
     """EDEN: bits of an upload for each weight; below 1, a random share of the signs is sent."""
     kept_share: Annotated[float, Field(gt=0, le=1)] = 0.05
