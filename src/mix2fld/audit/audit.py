@@ -150,12 +150,13 @@ class Audit:
         return membership(ground, seeding, seed, self.devices, self._prior)
 
     def _on_uploads(self) -> Iterator[Stage]:
-        from mix2fld.audit.shadows import attack_uploads
+        from mix2fld.audit.shadows import NULLS, attack_uploads
 
         names = list(dict.fromkeys(distinct_uplinks(self.config.protocols).values()))
         if not names:
             return
-        steps = self.config.learning.local_steps * (self.effort.shadows + 2) * len(self.devices)
+        models = self.effort.shadows + 1 + NULLS
+        steps = self.config.learning.local_steps * models * len(self.devices)
         for seed in self.config.seed:
             of = (self.ground, names, seed, self.devices, self.effort.shadows)
             yield Stage(f"uploads/s{seed}", steps * SECONDS_A_STEP, partial(attack_uploads, *of))

@@ -15,8 +15,8 @@ from mix2fld.learning.make_task import make_task
 from mix2fld.learning.stepper import Draws, Start, Watch, draw_samples, local_results
 from mix2fld.learning.task import Task
 from mix2fld.models import make_model
-from mix2fld.privacy.lira import likelihood_ratios, margin
-from mix2fld.privacy.rates import FALSE_POSITIVES, Scores, Share, above, threshold
+from mix2fld.privacy.lira import likelihood_ratios, margin, ratios_of_unseen
+from mix2fld.privacy.rates import FALSE_POSITIVES, Scores, above, threshold
 from mix2fld.protocol import get_protocol
 from mix2fld.round.device_turn import Own, begin_phase, start_device
 from mix2fld.round.device_turn import Rows as HeldRows
@@ -24,6 +24,8 @@ from mix2fld.round.wire import Wire
 from mix2fld.streams import stream
 from mix2fld.types import Inputs, Local, Model, Samples, Tensors, Update
 
+NULLS = 8
+"""Models of other samples altogether, on which the attack must find nobody."""
 ROUND = 1
 """The attack is on the upload of the first round, which starts from weights that all know."""
 Told = Callable[[int], None]
@@ -48,18 +50,18 @@ class Trained(NamedTuple):
     """Models trained like one device, and which candidates each has seen."""
 
     target: Local
-    null: Local  # trained on other samples altogether
+    nulls: list[Local]  # trained on other samples altogether
     shadows: list[Local]
     saw: NDArray[np.bool_]  # [s, n]
 
 
 class Attacked(NamedTuple):
-    """Scores of a device's own samples and of outsiders, under its upload and a null one."""
+    """Scores of a device's own samples, and of those that a model has not seen."""
 
     own: Scores
-    outside: Scores
-    null_own: Scores
-    null_outside: Scores
+    outside: Scores  # of outsiders, under the same upload
+    null: Scores  # of all candidates, under uploads of other samples
+    calibrating: Scores  # of candidates under the shadow models that have not seen them
 
 
 def attack_uploads(
@@ -92,11 +94,14 @@ def attack_uploads(
 def _train(
     setting: Setting, wire: Wire, candidates: Candidates, device: int, shadows: int
 ) -> Trained:
-    """The device itself, one on other samples, and shadow models on halves of the candidates."""
+    """The device itself, some on other samples, and shadow models on halves of the candidates."""
     ground, task, _ = setting
     dataset, own = ground.dataset, candidates.rows[: candidates.own]
-    strangers = ground.like(own, ground.public, stream(task.seed, "audit-null", device))
-    sets = [own, strangers]
+    strangers = [
+        ground.like(own, ground.public, stream(task.seed, "audit-null", device, number))
+        for number in range(NULLS)
+    ]
+    sets = [own, *strangers]
     saw = np.zeros((shadows, len(candidates.rows)), np.bool_)
     for number in range(shadows):
         rng = stream(task.seed, "audit-shadow", device, number // 2)
@@ -105,7 +110,7 @@ def _train(
             half = np.setdiff1d(candidates.rows, half)
         saw[number] = np.isin(candidates.rows, half)
         sets.append(half)
-    every = np.unique(np.concatenate([candidates.rows, strangers]))
+    every = np.unique(np.concatenate([candidates.rows, *strangers]))
     labels = dataset.train_labels[every]
     samples = Samples(dataset.train_inputs[every], one_hot(labels, dataset.num_labels))
     state = start_device(wire, task, device)
@@ -122,8 +127,8 @@ def _train(
     steps = task.config.learning.local_steps
     held = task.stepper.hold(samples)
     learned = task.stepper.train(label_loss, held, starts, draws, Watch(0, (steps,)))
-    target, null, *rest = local_results(learned.phases)
-    return Trained(target, null, rest, saw)
+    target, *rest = local_results(learned.phases)
+    return Trained(target, rest[:NULLS], rest[NULLS:], saw)
 
 
 def _read(inputs: Inputs, labels: NDArray[np.int32], places: Rows) -> Own:
@@ -148,15 +153,16 @@ def _attack(
     def seen(local: Local) -> Any:
         return wire.decode_knowledge(wire.encode_knowledge(state, local, turn).data, turn)
 
-    uploads = [seen(local) for local in (trained.target, trained.null, *trained.shadows)]
+    uploads = [seen(local) for local in (trained.target, *trained.nulls, *trained.shadows)]
     labels = ground.dataset.train_labels[candidates.rows]
-    target, null, *shadows = _statistics(setting, uploads, state["weights"], candidates.rows)
+    target, *rest = _statistics(setting, uploads, state["weights"], candidates.rows)
     groups = labels if target.shape[1] > 1 else np.zeros_like(labels)
-    real, empty = (
-        likelihood_ratios(each, np.stack(shadows), trained.saw, groups) for each in (target, null)
+    shadows = np.stack(rest[NULLS:])
+    real, *nulls = (
+        likelihood_ratios(each, shadows, trained.saw, groups) for each in (target, *rest[:NULLS])
     )
-    count = candidates.own
-    return Attacked(real[:count], real[count:], empty[:count], empty[count:])
+    unseen = ratios_of_unseen(shadows, trained.saw, groups)
+    return Attacked(real[: candidates.own], real[candidates.own :], np.concatenate(nulls), unseen)
 
 
 def _statistics(
@@ -180,14 +186,18 @@ def _weights(upload: Any, begun: Tensors) -> Tensors:
 
 
 def _rates(found: Sequence[Attacked]) -> dict[str, Any]:
+    """Shares above thresholds that only the attacker's own models decide."""
+    calibrating = np.concatenate([each.calibrating for each in found])
     rates = {}
     for rate in FALSE_POSITIVES:
-        shares = {}
-        for name, own, outside in (
-            ("device", [a.own for a in found], [a.outside for a in found]),
-            ("null", [a.null_own for a in found], [a.null_outside for a in found]),
-        ):
-            limit = threshold(np.concatenate(outside), rate)
-            shares[name] = sum((above(scores, limit) for scores in own), Share(0, 0)).as_record()
-        rates[f"{rate:g}"] = shares
+        limit = threshold(calibrating, rate)
+        shares = {
+            "device": [each.own for each in found],
+            "outside": [each.outside for each in found],
+            "null": [each.null for each in found],
+        }
+        rates[f"{rate:g}"] = {
+            name: above(np.concatenate(scores), limit).as_record()
+            for name, scores in shares.items()
+        }
     return rates
