@@ -9,7 +9,7 @@ from mix2fld.data.samples import Coding, mix
 from mix2fld.errors import InputError
 from mix2fld.privacy.box import Candidates, Mixes, box_scores, violations
 from mix2fld.privacy.inversion import recover_uploads
-from mix2fld.privacy.lira import likelihood_ratios, margin, ratios_of_unseen
+from mix2fld.privacy.lira import likelihood_ratios, margin
 from mix2fld.privacy.rates import Share, above, check_candidates, threshold
 from mix2fld.privacy.residual import fit_prior, residual_scores
 from mix2fld.server.inverse_mixup import Groups, Pool, unmix
@@ -157,29 +157,3 @@ def test_shadow_models_that_all_saw_a_candidate_are_refused() -> None:
         likelihood_ratios(
             np.zeros((2, 1)), np.zeros((4, 2, 1)), np.ones((4, 2), bool), np.zeros(2, int)
         )
-
-
-def test_thresholds_from_unseen_candidates_let_others_pass_at_the_stated_rate() -> None:
-    """Models that saw half of the candidates each: a margin of the seen is larger by one."""
-    count, rng = 3000, np.random.default_rng(4)
-    hard = rng.normal(size=count)
-
-    def model(saw: np.ndarray) -> np.ndarray:
-        return (hard + saw + rng.normal(size=count))[:, None]
-
-    saw = np.array([half for _ in range(16) for half in _halves(rng, count)])
-    shadows = np.stack([model(each) for each in saw])
-    groups = np.zeros(count, np.int32)
-    limit = threshold(ratios_of_unseen(shadows, saw, groups), 0.01)
-    nobody = np.zeros(count, np.bool_)
-    null, found = Share(0, 0), Share(0, 0)
-    for _ in range(10):
-        null += above(likelihood_ratios(model(nobody), shadows, saw, groups), limit)
-        found += above(likelihood_ratios(model(~nobody), shadows, saw, groups), limit)
-    assert null.rate == pytest.approx(0.01, rel=0.3)
-    assert found.rate > 4 * null.rate
-
-
-def _halves(rng: np.random.Generator, count: int) -> tuple[np.ndarray, np.ndarray]:
-    half = rng.permutation(np.arange(count) % 2 == 0)
-    return half, ~half

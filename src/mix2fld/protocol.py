@@ -5,7 +5,7 @@ code before a run. This module needs no JAX: what is trained, and how, is data t
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -101,6 +101,7 @@ summary = Summary(own_statistics, no_samples, mixed=False)
 plain = Training()
 adjusted = Training(logit_adjustment=2.0, rate_factors=(2.0, 0.5), device_model="mean")
 from_statistics = Training(logit_adjustment=1.0, rate_factors=(1.0, 0.1), device_model="mean")
+from_private_statistics = replace(from_statistics, logit_adjustment=1.5)
 from_own_statistics = Training(logit_adjustment=2.0)
 labelling = Training(logit_adjustment=1.0, replay=0.3)
 replaying = Training(logit_adjustment=1.0, rate_factors=(2.0, 0.5), device_model="mean", replay=0.3)
@@ -129,8 +130,8 @@ PROTOCOLS: dict[str, Protocol] = {
     "isolated": Protocol("isolated", label_loss,        NoUplink(),                             None,    keep_state,           NoDownlink()),
     "own-statistics": Protocol("Own statistics", label_loss, NoUplink(),                        None,    keep_state,           NoDownlink(), from_own_statistics, own_closed_form),
     "statistics": Protocol("Statistics", label_loss,    NoUplink(),                             summary, take_closed_form,     GlobalWeights(), from_statistics, own_closed_form),
-    "dp-statistics": Protocol("DP statistics", label_loss, PrivateStatistics(),                 None,    take_private_statistics, WeightsAndMeans(), from_statistics, own_closed_form, of_local_noise),
-    "dp-sum":   Protocol("DP sum",   label_loss,        PrivateStatistics(summed=True),         None,    take_trusted_sums,    WeightsAndMeans(), from_statistics, own_closed_form, of_trusted_sum),
+    "dp-statistics": Protocol("DP statistics", label_loss, PrivateStatistics(),                 None,    take_private_statistics, WeightsAndMeans(), from_private_statistics, own_closed_form, of_local_noise),
+    "dp-sum":   Protocol("DP sum",   label_loss,        PrivateStatistics(summed=True),         None,    take_trusted_sums,    WeightsAndMeans(), from_private_statistics, own_closed_form, of_trusted_sum),
     "fl":       Protocol("FL",       label_loss,        TrainedWeights(),                       None,    take_mean_weights,    GlobalWeights()),
     "fl8":      Protocol("FL 8-bit", label_loss,        TrainedWeights(8),                      None,    take_mean_weights,    GlobalWeights()),
     "fl4":      Protocol("FL 4-bit", label_loss,        TrainedWeights(4),                      None,    take_mean_weights,    GlobalWeights()),

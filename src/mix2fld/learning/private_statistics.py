@@ -118,7 +118,7 @@ def class_sums(own: Measured, num_labels: int) -> Floats:
     return sums
 
 
-def class_scatter(own: Measured, means: Floats) -> Floats:
+def class_scatter(own: Measured, means: NDArray[np.floating]) -> Floats:
     """The scatter about given class means, as an upper triangle: [d (d + 1) / 2]."""
     rest = clip_norms(own.values - means[own.labels], own.bounds.residual)
     return upper_triangle(rest.T @ rest)

@@ -1,6 +1,6 @@
 """The likelihood-ratio attack (LiRA): is what was uploaded likelier with the sample or without?
 
-Shadow models are trained like the device, each on a known half of the candidates. For every
+Shadow models are trained like the device, each on a known part of the candidates. For every
 candidate the statistic of the models that saw it, and of those that did not, is taken as Gaussian.
 Carlini et al., Membership inference attacks from first principles, 2022.
 """
@@ -59,21 +59,3 @@ def likelihood_ratios(
             distance = np.einsum("nj,jk,nk->n", away, np.linalg.inv(covariance), away)
             ratios[own] += sign * -0.5 * (distance + np.linalg.slogdet(covariance)[1])
     return ratios
-
-
-def ratios_of_unseen(
-    shadows: Scores, saw: NDArray[np.bool_], groups: NDArray[np.integer]
-) -> Scores:
-    """The ratios of candidates under each shadow model that has not seen them, by all others.
-
-    There are far more of them than outsiders of one upload: thresholds that few scores decide let
-    twice as many pass as they should, or half.
-    """
-    others = np.arange(len(saw))
-    found = [
-        likelihood_ratios(model, shadows[others != number], saw[others != number], groups)[
-            ~saw[number]
-        ]
-        for number, model in enumerate(shadows)
-    ]
-    return np.concatenate(found)
