@@ -213,10 +213,11 @@ def _lira(stages: Stages) -> str:
         cells = [
             pooled(stages, r"uploads/s\d+", name, rate, kind)
             for rate in (LOW, HIGH)
-            for kind in ("device", "null")
+            for kind in ("device", "null", "by_outsiders")
         ]
         rows.append((get_protocol(name).title, *map(percent, cells)))
-    heads = ("upload of", "found at 0.1 %", "null at 0.1 %", "found at 1 %", "null at 1 %")
+    kinds = ("found", "null", "found by outsiders")
+    heads = ("upload of", *(f"{kind} at {rate} %" for rate in ("0.1", "1") for kind in kinds))
     return markdown_table(heads, rows)
 
 

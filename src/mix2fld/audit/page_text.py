@@ -49,11 +49,13 @@ LiRA: shadow models, each trained like the device on a quarter of the candidates
 samples, say how large the margin of a candidate is for models that saw it and for models that did
 not; of mean outputs, the row of the candidate's label takes the place of the margin. Thresholds
 come from eight models of other samples altogether, and the null experiment is on eight more, so
-that a stranger's upload is called a member's as often as stated. (With shadow models on halves of
-the candidates alone, which resemble each other, and thresholds from the outsiders of one upload,
-strangers pass three times as often.) Of mean outputs, all candidates of a label share what is seen:
-intervals are too narrow there. The upload attacked is that of the first round, as the server
-decodes it. Protocols with the same upload share a row."""
+that a stranger's upload is called a member's as often as stated. *By outsiders*: with thresholds
+from the outsiders of the same uploads, as many as the device has samples; more is found, but
+strangers would pass more often than stated, since shadow models resemble the device's more than
+theirs (trained on halves of the candidates alone, they let three times as many strangers pass at 1
+%). Of mean outputs, all candidates of a label share what is seen: intervals are too narrow there.
+The upload attacked is that of the first round, as the server decodes it. Protocols with the same
+upload share a row."""
 NOISE = """
 Only the noise is left to whoever knows all samples of a device but one, and both candidates for
 that one: the longest sample, or the same under another label, which moves class sums by all that

@@ -198,18 +198,18 @@ def _weights(upload: Any, begun: Tensors) -> Tensors:
 
 
 def _rates(found: Sequence[Attacked]) -> dict[str, Any]:
-    """Shares above thresholds that models of strangers decide."""
-    calibrating = np.concatenate([each.calibrating for each in found])
+    """Shares above thresholds that models of strangers decide; or outsiders of the same upload."""
+    own, outside, calibrating, null = (
+        np.concatenate([getattr(each, name) for each in found]) for name in Attacked._fields
+    )
     rates = {}
     for rate in FALSE_POSITIVES:
         limit = threshold(calibrating, rate)
         shares = {
-            "device": [each.own for each in found],
-            "outside": [each.outside for each in found],
-            "null": [each.null for each in found],
+            "device": above(own, limit),
+            "outside": above(outside, limit),
+            "null": above(null, limit),
+            "by_outsiders": above(own, threshold(outside, rate)),
         }
-        rates[f"{rate:g}"] = {
-            name: above(np.concatenate(scores), limit).as_record()
-            for name, scores in shares.items()
-        }
+        rates[f"{rate:g}"] = {name: share.as_record() for name, share in shares.items()}
     return rates
