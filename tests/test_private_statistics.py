@@ -51,9 +51,11 @@ from mix2fld.privacy.empirical import (
     most_true_positives,
 )
 from mix2fld.privacy.rates import Share
+from mix2fld.round.checks import check_upload
 from mix2fld.runs.simulation import Simulation, make_simulation, run
+from mix2fld.server.outliers import far_uploads
 from mix2fld.server.private_statistics import trusted_sum
-from mix2fld.types import Dimensions, SampleFormat, StatisticsPart
+from mix2fld.types import Dimensions, SampleFormat, StatisticsPart, Upload
 from toys import LABELS, CoinLink, DeadDownlink, toy_config, toy_dataset
 
 DIMS = Dimensions(((3,), (3, 4)), 3, SampleFormat((4, 4, 1)), 5, 3, (2, 2, 1))
@@ -236,6 +238,19 @@ def test_a_trusted_sum_is_exact_but_for_one_draw_of_noise() -> None:
     np.testing.assert_allclose(
         more, [GRID * np.sqrt(100) / bounds.sums, GRID * np.sqrt(300) / bounds.scatter]
     )
+
+
+def test_single_uploads_of_a_sum_are_not_compared_and_no_others_refused() -> None:
+    inbox = {
+        device: Upload(StatisticsPart(0, np.full((3, 5), 2**20 - 1, np.int32)), 40)
+        for device in range(8)
+    }
+    assert far_uploads(inbox) == {}
+    for upload in inbox.values():
+        check_upload(upload, DIMS.samples)
+    wrong = Upload(StatisticsPart(1, np.full(10, 1e9, np.float32)), 40)
+    with pytest.raises(PayloadError, match=r"must be at most 1e\+06"):
+        check_upload(wrong, DIMS.samples)
 
 
 @pytest.mark.parametrize("name", ["dp-statistics", "dp-sum"])
