@@ -1,6 +1,7 @@
 """The audit scaled down: its stages, their null experiments, resuming, its page and bad input."""
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,14 +11,19 @@ import pytest
 from mix2fld.audit.audit import QUICK, Audit
 from mix2fld.audit.findings import distinct_uplinks, pooled
 from mix2fld.audit.page import privacy_page, summary_table
+from mix2fld.audit.records import load_audit
 from mix2fld.audit.separation import Query, nearest, separate, train_separator
 from mix2fld.cli import main
 from mix2fld.errors import InputError
 from mix2fld.privacy.box import Candidates
+from mix2fld.reproduction.attacked_mixes import attack_table, attacks_on_mixes, audited_mixes
+from mix2fld.reproduction.claims import CLAIMS
+from mix2fld.reproduction.evidence import Evidence
 from mix2fld.runs.simulation import run
 from stored_runs import save_toy_dataset
 from toys import toy_config, toy_dataset
 
+ROOT = Path(__file__).parent.parent
 SMALL = replace(QUICK, outsiders=1300, devices=4, separator_steps=3, budgets=((2.0, 1),))
 TRAIN = 3800
 PROTOCOLS = ("isolated", "fl", "fl8", "fd", "fld", "mixfld", "mix2fld", "dp-statistics", "dp-sum")
@@ -46,7 +52,7 @@ def test_an_audit_records_every_stage(record_path: Path) -> None:
     assert stages["accuracy/isolated/s0"]["uplink_bits"] == 0
     assert set(stages["uploads/s0"]) == {"fl", "fl8", "fd"}
     assert stages["noise/dp-statistics/s0"]["0.01"]["gaussian_epsilon"] <= 8
-    assert stages["budget/dp-sum/2:1/s0"]["uplink_bits"] == 2 * 8 + 21 * (4 * 7 + 6 * 7 // 2)
+    assert stages["budget/dp-sum/2:1/s0"]["uplink_bits"] == 8 + 21 * 4 * 7  # sums alone
 
 
 def test_null_experiments_come_out_at_the_stated_rate(record_path: Path) -> None:
@@ -89,6 +95,25 @@ def test_the_page_is_made_from_records(record_path: Path) -> None:
     assert "Not in this record: LiRA on weights and outputs." in page
     assert "| FL | not attacked |" in page
     assert summary_table(record["stages"]).count("|---|") >= 3
+
+
+def test_the_page_in_the_documentation_is_that_of_its_records() -> None:
+    text = (ROOT / "docs" / "privacy.md").read_text()
+    (names,) = re.findall(r"^    mix2fld privacy page (.*) --out docs/privacy.md$", text, re.M)
+    assert text == privacy_page({name: load_audit(ROOT / name) for name in names.split()})
+
+
+def test_the_ledger_draws_its_verdict_on_mixes_from_audits(record_path: Path) -> None:
+    attacked = audited_mixes([record_path])
+    (one,) = attacks_on_mixes(attacked)
+    assert one.inverted.rate == 1
+    assert attack_table(attacked).count("\n") == 2
+    judged, _ = CLAIMS["C10"]
+    part, *_ = judged(Evidence({}, {}, (), attacked))
+    found = min(share.rate for share in one.members.values())
+    assert part.holds == ("no" if found > 0.05 else "weaker")
+    assert f"at least {100 * found:.1f} %" in part.ours
+    assert len(judged(Evidence({}, {}, ()))) == 2
 
 
 def test_protocols_with_the_same_upload_share_an_attack() -> None:

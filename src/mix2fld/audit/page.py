@@ -154,10 +154,9 @@ def _budgets(stages: Stages) -> str:
         where = rf"budget/{re.escape(name)}/{epsilon:g}:{side}/s\d+"
         accuracy, bits = (mean(stages, where, kind) for kind in ("accuracy", "uplink_bits"))
         figures = (_number(accuracy, 100), _number(bits, 1e-3))
-        rows.append((get_protocol(name).title, f"{epsilon:g}", str(side), *figures))
-    heads = (
-        "protocol", "ε", "k", "mean device accuracy, %", "uplink of a device, kbit"
-    )  # fmt: skip
+        runs = sum(re.fullmatch(where, stage) is not None for stage in stages)
+        rows.append((get_protocol(name).title, f"{epsilon:g}", str(side), *figures, str(runs)))
+    heads = ("protocol", "ε", "k", "mean device accuracy, %", "uplink of a device, kbit", "runs")
     return markdown_table(heads, rows)
 
 

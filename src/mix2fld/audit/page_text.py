@@ -75,7 +75,8 @@ Attacks that use several rounds together, the gradients inside a model (only its
 used), LiRA on statistics without noise, DP-FedAvg with a trusted sum, secure aggregation in a
 deployment (its sum is simulated), seeds generated from noisy statistics, linear algebra over
 samples that recur in several mixes, public data from another domain,
-and an active server that chooses what it sends down. LPIPS is not measured: its weights are not
+and an active server that chooses what it sends down. Fashion-MNIST and CIFAR-10 are not recorded,
+nor several partitions. LPIPS is not measured: its weights are not
 part of any dependency. What an attack here does not find may be found by a better one: the rates
 are lower bounds of what leaks."""
 
