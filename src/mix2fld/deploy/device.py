@@ -13,6 +13,7 @@ from mix2fld.data import cache_folder
 from mix2fld.data.own_file import read_device_file
 from mix2fld.deploy.messages import Behind, Trained, TrainOrder
 from mix2fld.deploy.store import Own, Store
+from mix2fld.device.noise import with_secret_noise
 from mix2fld.device.uplinks import Turn
 from mix2fld.errors import InputError
 from mix2fld.learning.compilation import keep_compiled_code
@@ -89,7 +90,9 @@ def _read_samples(path: Path, order: TrainOrder) -> Dataset:
 def _begin(wire: Wire, task: Task, order: TrainOrder, own: Own | None) -> State:
     """The device as it was left, or as new; then what came down, the latest last."""
     if own is None:
-        state = start_device(wire, task, order.device)
+        state = with_secret_noise(start_device(wire, task, order.device))
+        if order.uploaded:  # the device has lost what it sent
+            state = {**state, **wire.uplink.forgotten(state)}
     else:
         state = settle(own.state, delivered=order.uploaded == own.round)
     if order.uploaded and SEEDS_DUE in state:  # also if the device has lost that it sent them
