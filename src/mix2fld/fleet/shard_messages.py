@@ -12,11 +12,17 @@ from typing import Any
 
 import numpy as np
 
+from mix2fld.device.private_statistics import DONE, NO_KEY, SCATTER, SUMS
 from mix2fld.round.device_turn import DUE, SENT
 from mix2fld.types import State
 
 Name = tuple[Any, ...]
 Named = Mapping[Name, Any]
+CONSTANTS: dict[Name, Any] = {
+    ("constant", place): array
+    for place, array in enumerate((DUE, SENT, SUMS, SCATTER, DONE, NO_KEY))
+}
+"""Arrays that all devices share, of this package and so of both sides."""
 
 
 class Known:
@@ -24,7 +30,7 @@ class Known:
 
     def __init__(self, states: Mapping[int, State], download: Any = None) -> None:
         """``states`` before the local phase by device; ``download`` as it was decoded."""
-        self._objects: dict[Name, Any] = {("due",): DUE, ("sent",): SENT}
+        self._objects: dict[Name, Any] = dict(CONSTANTS)
         self._add(("download",), download)
         for device, state in states.items():
             self._add((device,), state)
