@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from mix2fld.device.private_statistics import DONE, NO_KEY, SCATTER, SUMS
+from mix2fld.device.noise import NO_KEY
+from mix2fld.device.private_statistics import DONE, SCATTER, SUMS
 from mix2fld.round.device_turn import DUE, SENT
 from mix2fld.types import State
 
