@@ -58,6 +58,8 @@ COMMANDS: dict[str, Command] = {
         "run the protocols over Flower, with real processes",
         {
             "local": "deploy:DeployLocal",
+            "mqtt": "deploy_mqtt:DeployMqtt",
+            "server": "deploy_mqtt:DeployServer",
             "keys": "deploy:DeployKeys",
             "check": "deploy:DeployCheck",
             "testbed": "deploy:DeployTestbed",
