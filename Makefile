@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 BENCH := .venv-bench
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test search test-deploy testbed check format reproduce frontier ledger bench bench-growth bench-many sensors links clean report browser screenshots crash fuzz soak package robustness bom
+.PHONY: help install run test search test-deploy test-mqtt testbed check format reproduce frontier ledger bench bench-growth bench-many sensors links clean report browser screenshots crash fuzz soak package robustness bom
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -24,6 +24,9 @@ test: $(VENV)/.installed-test browser ## Run checks and tests
 
 search: $(VENV)/.installed-test ## Run the property tests with ten times the examples, drawn anew
 	$(BIN)/pytest -q -n 2 --hypothesis-profile search $(shell grep -lr '@given' tests)
+
+test-mqtt: $(VENV)/.installed-test ## Run all tests of the MQTT fleet; fails where Mosquitto is not installed
+	MIX2FLD_NEEDS_MOSQUITTO=1 $(BIN)/pytest -q -m '' tests/deploy/test_mqtt_*.py
 
 test-deploy: $(VENV)/.installed-test ## Run all tests of the deployment, with real processes (half an hour)
 	$(BIN)/pytest -q -m '' tests/deploy

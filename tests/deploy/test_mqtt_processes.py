@@ -2,12 +2,11 @@
 
 import os
 import shutil
-import time
 from pathlib import Path
 
 import pytest
 
-from deploy.lab import assert_same_as_engine, deployed_config, diary, rounds_of
+from deploy.lab import assert_same_as_engine, deployed_config
 from mix2fld.config import Config
 from mix2fld.data import load_dataset
 from mix2fld.deploy.broker import largest_message

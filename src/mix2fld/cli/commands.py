@@ -55,7 +55,7 @@ COMMANDS: dict[str, Command] = {
     ),
     "deploy": Command(
         "Run",
-        "run the protocols over Flower, with real processes",
+        "run the protocols over Flower or MQTT, with real processes",
         {
             "local": "deploy:DeployLocal",
             "mqtt": "deploy_mqtt:DeployMqtt",

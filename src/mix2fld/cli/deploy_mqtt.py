@@ -112,10 +112,11 @@ class DeployServer:
         settings = self.settings.replace(link="ideal", computing_time="measured")
         check(settings, load_dataset(settings.data, console=console))
         with RichWatcher(console, settings) as watcher:
-            results = [
-                serve_mqtt(Settings(single, self.out, self.timeout_s, self.wait_s), address, watcher)
+            served = [
+                Settings(single, self.out, self.timeout_s, self.wait_s)
                 for single in settings.single_runs()
             ]
+            results = [serve_mqtt(each, address, watcher) for each in served]
         console.print(results_table(results), soft_wrap=False)
         self.output.print_json([result.summary for result in results])
 
