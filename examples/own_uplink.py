@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import mix2fld
-from mix2fld.config import UpdateConfig
+from mix2fld.config_uploads import UpdateConfig
 from mix2fld.device.updates import Updates
 from mix2fld.link.payloads import Encoded, PayloadError, Restored, Size
 from mix2fld.types import Dimensions

@@ -36,7 +36,7 @@ from mix2fld.round.plan import plan_transfers
 from mix2fld.runs.loop import Watcher
 from mix2fld.runs.simulation import Simulation, make_simulation, run
 from mix2fld.types import Dimensions, SampleFormat, Seeds
-from toys import CoinLink, DeadDownlink, toy_config, toy_dataset
+from toys import CoinLink, DeadDownlink, RoomyDownlink, toy_config, toy_dataset
 
 ROWS = ("fld", "mixfld", "mix2fld", "murmur-mix")
 DIMS = Dimensions(((3,), (2, 2)), 3, SampleFormat((4, 4, 1)), 5, 3, (2, 2, 1))
@@ -131,7 +131,7 @@ def test_seeds_go_down_once(name: str) -> None:
     plain = simulation_of(name, replay=0).scenario.wire
     weights = plain.download_size().bits
     assert sent == [weights + 8 * -(-(4 + 4 * each) // 8), weights + 8, weights + 8]
-    assert sent[0] == wire.download_size().bits
+    assert sent[0] == wire.download_size(lambda bits: True).bits
     assert len({id(device[REPLAY]["inputs"]) for device in state.devices}) == 1
     for device, own in seeds_in(state.devices[0][REPLAY]).items():
         np.testing.assert_array_equal(own.inputs, state.server.seeds[device].inputs)
@@ -163,7 +163,7 @@ def test_the_samples_replayed_are_those_of_the_server() -> None:
 def test_lost_seeds_go_down_again_until_all_have_them() -> None:
     simulation = simulation_of("mixfld", CoinLink(), rounds=12, seed=2, local_steps=4)
     state, held, with_seeds = simulation.start(), [], []
-    least = simulation.scenario.wire.download_size(with_seeds=False).bits
+    least = simulation.scenario.wire.download_size().bits
     for _ in range(12):
         state, info = simulation.run_round(state)
         held.append([int(device[REPLAY]["held"].sum()) for device in state.devices])
@@ -176,20 +176,38 @@ def test_lost_seeds_go_down_again_until_all_have_them() -> None:
     assert held[done:] == [[4] * 4] * (12 - done)
 
 
+def download_bits(simulation: Simulation, seeds_of: int) -> int:
+    dims = simulation.scenario.task.dims
+    return int(simulation.scenario.wire.downlink.payload.size_with(dims, seeds_of).bits)
+
+
 def test_without_a_downlink_there_is_nothing_to_replay() -> None:
+    """The seeds of one device are tried, since fewer cannot be."""
     simulation = simulation_of("mixfld", DeadDownlink())
     state = simulation.start()
     for _ in range(2):
         state, info = simulation.run_round(state)
-        assert info.bits["down"] == simulation.scenario.wire.download_size().bits
+        assert info.bits["down"] == download_bits(simulation, 1)
     assert not any(device[REPLAY]["held"].any() for device in state.devices)
+
+
+def test_seeds_that_do_not_fit_into_a_download_follow_in_the_next() -> None:
+    """Room for three devices' seeds beside the model: three, then the fourth, then none."""
+    room = download_bits(simulation_of("murmur-mix"), 3)
+    simulation = simulation_of("murmur-mix", RoomyDownlink(room), rounds=3)
+    state, sent, held = simulation.start(), [], []
+    for _ in range(3):
+        state, info = simulation.run_round(state)
+        sent.append(info.bits["down"])
+        held.append([len(seeds_in(device[REPLAY])) for device in state.devices])
+    assert sent == [download_bits(simulation, count) for count in (3, 1, 0)]
+    assert held == [[3] * 4, [4] * 4, [4] * 4]
 
 
 def test_devices_that_did_not_listen_hear_later() -> None:
     """Two of four take part: seeds that a new listener lacks are sent again, and only those."""
     simulation = simulation_of("mixfld", participants=2, rounds=8)
     state, senders = simulation.start(), []
-    wire = simulation.scenario.wire
     for number in range(1, 9):
         before = state
         state, info = simulation.run_round(state)
@@ -201,9 +219,7 @@ def test_devices_that_did_not_listen_hear_later() -> None:
             *(set(seeds_in(before.devices[d][REPLAY])) for d in listeners)
         )
         senders.append(len(lacking))
-        assert info.bits["down"] == wire.downlink.payload.size_with(
-            simulation.scenario.task.dims, len(lacking)
-        ).bits  # fmt: skip
+        assert info.bits["down"] == download_bits(simulation, len(lacking))
     assert senders[0] == 2
     assert senders[-1] == 0
 
@@ -253,11 +269,13 @@ def test_a_deployed_device_that_lost_everything_gets_the_seeds_again(tmp_path: P
     assert rounds_of(path)[-1]["uploads"]["delivered"] == 4
 
 
-def test_plans_show_the_download_with_all_seeds() -> None:
-    scenario = simulation_of("mixfld").scenario
-    plans = plan_transfers(["mixfld"], scenario.task, scenario.link)
+@pytest.mark.parametrize("seeds_of", [2, 4])
+def test_plans_show_the_download_with_the_seeds_that_fit(seeds_of: int) -> None:
+    simulation = simulation_of("mixfld")
+    room, scenario = download_bits(simulation, seeds_of), simulation.scenario
+    plans = plan_transfers(["mixfld"], scenario.task, RoomyDownlink(room))
     assert [plan.transfer for plan in plans[2:]] == ["first download", "later downloads"]
-    assert plans[2].size == scenario.wire.download_size()
+    assert [plan.size.bits for plan in plans[2:]] == [room, download_bits(simulation, 0)]
 
 
 @pytest.mark.parametrize("name", ["fl", "fd", "isolated", "murmur"])

@@ -14,10 +14,12 @@ from mix2fld.cli import main
 from mix2fld.errors import InputError
 from mix2fld.reproduction.cell_records import load_records, save_records
 from mix2fld.reproduction.experiments import EXPERIMENTS, FULL, QUICK, Cell, Experiment, Scale
-from mix2fld.reproduction.grid import GridWatcher, cells_of, run_experiment, total_work
+from mix2fld.reproduction.grid import cells_of, jobs_of, results_of, run_experiments
 from mix2fld.reproduction.results_folder import ResultsFolder
 from mix2fld.runs.link_plan import plan_link
 from mix2fld.runs.results import RunResult
+from mix2fld.sweep.places import ThisProcess
+from mix2fld.sweep.schedule import Board, Progress
 from toys import toy_config, toy_dataset
 
 ROOT = Path(__file__).parent.parent
@@ -67,39 +69,57 @@ def tiny_experiment(folder: Path) -> Experiment:
 TINY = Scale("full", seeds=(0, 1), most_rounds=2, changes={})
 
 
-class Counter(GridWatcher):
+class Counter(Board):
     """Counts simulated rounds; may stop after some."""
 
     def __init__(self, stop_after: int = 10**6) -> None:
         self.rounds, self.stop_after = 0, stop_after
 
-    def round_done(self, config: object, info: object) -> None:
-        self.rounds += 1
+    def show(self, progress: Progress) -> None:
+        self.rounds = sum(track.rounds - track.done_before for track in progress.tracks)
         if self.rounds == self.stop_after:
             raise KeyboardInterrupt
 
 
+def run_tiny(experiment: Experiment, out: Path, board: Board) -> dict[str, list[RunResult]]:
+    run_experiments([experiment], TINY, out, ThisProcess(), board=board)
+    return results_of(experiment, TINY, out)
+
+
 def test_a_stopped_grid_resumes(tmp_path: Path) -> None:
     experiment = tiny_experiment(tmp_path)
-    whole = run_experiment(experiment, TINY, tmp_path / "whole", Counter())
+    whole = run_tiny(experiment, tmp_path / "whole", Counter())
     with pytest.raises(KeyboardInterrupt):
-        run_experiment(experiment, TINY, tmp_path / "cut", Counter(stop_after=3))
+        run_tiny(experiment, tmp_path / "cut", Counter(stop_after=3))
     rest = Counter()
-    cut = run_experiment(experiment, TINY, tmp_path / "cut", rest)
-    assert cut == whole
+    assert run_tiny(experiment, tmp_path / "cut", rest) == whole
     assert rest.rounds == 8 - 3
     again = Counter()
-    assert run_experiment(experiment, TINY, tmp_path / "cut", again) == whole
+    assert run_tiny(experiment, tmp_path / "cut", again) == whole
     assert again.rounds == 0
     damaged = next((tmp_path / "cut").rglob("rounds.jsonl"))
     damaged.write_bytes(damaged.read_bytes()[:-9])
-    assert run_experiment(experiment, TINY, tmp_path / "cut", Counter()) == whole
-    assert total_work([experiment], TINY) == 8 * 4
+    assert run_tiny(experiment, tmp_path / "cut", Counter()) == whole
+    assert len(jobs_of([experiment, experiment], TINY, tmp_path)) == 4
+
+
+def test_a_grid_that_misses_a_run_says_so(tmp_path: Path) -> None:
+    experiment = tiny_experiment(tmp_path)
+    cells = [
+        dataclasses.replace(
+            experiment.cells[0], changes={**experiment.cells[0].changes, "learning_rate": 1e6}
+        ),
+        experiment.cells[1],
+    ]
+    bad = dataclasses.replace(experiment, cells=tuple(cells))
+    with pytest.raises(InputError, match=r"2 of 4 runs failed, such as tiny/fl s0: learning_rate"):
+        run_experiments([bad], TINY, tmp_path / "runs", ThisProcess(), retries=0)
+    assert len(list((tmp_path / "runs").rglob("summary.json"))) == 2
 
 
 def test_records_hold_what_the_runs_returned(tmp_path: Path) -> None:
     experiment = tiny_experiment(tmp_path)
-    results = run_experiment(experiment, TINY, tmp_path / "runs", Counter())
+    results = run_tiny(experiment, tmp_path / "runs", Counter())
     path = tmp_path / "records" / "tiny.json"
     save_records(path, experiment, TINY, results)
     cells = load_records(path)
@@ -167,9 +187,9 @@ def test_the_command_runs_records_and_draws(
 ) -> None:
     tiny = dataclasses.replace(tiny_experiment(tmp_path), name="why")
     monkeypatch.setitem(EXPERIMENTS, "why", tiny)
-    main(["reproduce", "why", "--quick", "--out", str(tmp_path / "runs")])
+    main(["reproduce", "why", "--quick", "--workers", "1", "--out", str(tmp_path / "runs")])
     said = capsys.readouterr().out
-    assert "2/2 runs" in said
+    assert "2 finished" in said
     assert "Tiny" in said
     assert set(load_records(tmp_path / "runs" / "results" / "records" / "why.json")) == {
         "tiny/fl", "tiny/mix2fld",

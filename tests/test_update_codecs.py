@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.linalg import hadamard as sylvester
 
-from mix2fld.config import UpdateConfig
+from mix2fld.config_uploads import UpdateConfig
 from mix2fld.device.updates import (
     largest_entries,
     picked_coordinates,

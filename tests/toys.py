@@ -1,5 +1,6 @@
 """The toy dataset and config of ``reliability.toy``, toy signals, and links that rarely work."""
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -79,3 +80,16 @@ class CoinLink(DeadLink):
         delivered = (rng.random(len(bits)) < 0.6) | (bits == 0)
         slots = np.where(delivered, rng.integers(1, self.max_slots, len(bits)), self.max_slots)
         return Delivery(delivered, np.where(bits == 0, 0, slots))
+
+
+@dataclass
+class RoomyDownlink(DeadLink):
+    """Uploads arrive at once, downloads if they have at most so many bits."""
+
+    room: int
+
+    def deliver(
+        self, direction: Direction, bits: NDArray[np.int64], rng: np.random.Generator
+    ) -> Delivery:
+        delivered = (bits <= self.room) | (direction == "uplink")
+        return Delivery(delivered, np.where(delivered, 0, self.max_slots))

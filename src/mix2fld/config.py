@@ -14,7 +14,6 @@ from mix2fld.config_base import (
     HOMES,
     AutoOrNotNegative,
     AutoOrPositive,
-    AutoOrShare,
     Count,
     Listed,
     Positive,
@@ -23,12 +22,11 @@ from mix2fld.config_base import (
     Spread,
     as_evaluated,
     as_participants,
-    as_seed_bits,
     as_step_us,
-    as_update_bits,
 )
 from mix2fld.config_radio import AvailabilityConfig, CellConfig, EnergyConfig, RadioConfig
 from mix2fld.config_trust import AttackConfig, DefenceConfig
+from mix2fld.config_uploads import SeedingConfig, StatisticsConfig, UpdateConfig
 from mix2fld.errors import InputError, did_you_mean
 from mix2fld.presets import NAMED
 
@@ -115,73 +113,6 @@ class LearningConfig(Section):
     """The server's student continues from the last global model, or starts untrained each round."""
 
 
-def mixing_condition(ratios: tuple[float, ...]) -> float:
-    """Condition number of the circulant mixing matrix of Eq. 8, from its eigenvalues."""
-    if len(ratios) == 2:  # the default: avoids NumPy, so that help is instant
-        spectrum = [abs(sum(ratios)), abs(ratios[0] - ratios[1])]
-    else:
-        import numpy as np
-
-        spectrum = np.abs(np.fft.fft(ratios)).tolist()
-    return max(spectrum) / min(spectrum) if min(spectrum) > 0 else float("inf")
-
-
-class SeedingConfig(Section):
-    """The seed samples of the output-to-model conversion: Eqs. 6, 7 and 8."""
-
-    seed_samples: Positive = 50
-    """Seed samples that each device uploads once, N_S."""
-    inverse_samples: Positive = 100
-    """Inverse-Mixup samples generated at the server, N_I."""
-    inverse_count: Literal["per-device", "total"] = "per-device"
-    """Whether N_I is per device or for all devices together."""
-    mixing_ratio: Annotated[tuple[float, ...], Listed] = (0.1,)
-    """Ratios lambda_1 .. lambda_(N-1) of a mix of N samples; the last is the remainder."""
-    mixed_labels: Literal["soft", "hard"] = "soft"
-    """MixFLD: a mix is labelled with all its labels, or only with that of the largest ratio."""
-    max_condition: PositiveFloat = 1e4
-    """Largest accepted condition number of the mixing matrix."""
-    reuse_pairs: bool = True
-    """Reuse pairs of mixed-up samples if there are fewer than N_I needs."""
-    inverse_clip: bool = False
-    """Clip values of inverse-Mixup samples to the range of real ones."""
-    seed_bits: Annotated[int, BeforeValidator(as_seed_bits)] = 8
-    """Bits per value (pixel) of a seed sample: 1 to 16 round it to even steps, 32 sends floats."""
-    label_bits: Annotated[int, Field(ge=1, le=16)] = 1
-    """CFD: bits of each share of a label that a device gives to a seed; 1: only the likeliest."""
-    replay: AutoOrShare = "auto"
-    """Share of local steps that devices take on seeds of all devices, multicast to all of them."""
-    seed_pooling: Positive = 1
-    """Side of the squares of pixels (or length of time) that a seed carries as one mean value."""
-    lost_seeds: Literal["resend", "drop"] = "resend"
-    """Seeds lost in an outage: retransmitted, and charged, with the next upload; or dropped."""
-
-    @property
-    def ratios(self) -> tuple[float, ...]:
-        """All N mixing ratios; they sum to one."""
-        return (*self.mixing_ratio, 1.0 - sum(self.mixing_ratio))
-
-    @model_validator(mode="after")
-    def _invertible(self) -> Self:
-        shown = ", ".join(f"{ratio:g}" for ratio in self.mixing_ratio)
-        if not self.mixing_ratio or min(self.ratios) <= 0:
-            raise InputError(
-                f"mixing_ratio = {shown}: ratios must be above 0 and sum to less than 1"
-            )
-        if len(self.mixing_ratio) == 1 and self.mixing_ratio[0] >= 0.5:
-            raise InputError(
-                f"mixing_ratio = {shown}: must be above 0 and below 0.5; at 0.5 the two labels of "
-                "a mixed-up sample are indistinguishable and inverse-Mixup divides by zero"
-            )
-        condition = mixing_condition(self.ratios)
-        if condition > self.max_condition:
-            raise InputError(
-                f"mixing_ratio = {shown}: the mixing matrix has condition number {condition:.3g}, "
-                f"must be at most max_condition = {self.max_condition:g}; move the ratios apart"
-            )
-        return self
-
-
 class ChannelConfig(Section):
     """The radio link of Sec. II-C."""
 
@@ -211,48 +142,6 @@ class ChannelConfig(Section):
     """Slots after which a transfer is in outage, T_max; the paper prints 100, see decision 1."""
     no_uploads: Literal["silent", "rebroadcast"] = "silent"
     """If no upload is delivered: the server stays silent, or rebroadcasts the last global state."""
-
-
-class UpdateConfig(Section):
-    """Updates in few bits: how much is sent, how often, and how far the server follows."""
-
-    update_bits: Annotated[Literal["auto"] | int, BeforeValidator(as_update_bits)] = "auto"
-    """Murmur: bits of an upload, from 20 up; auto: what a device's link delivers reliably."""
-    delivery_target: Annotated[float, Field(gt=0, lt=1)] = 0.95
-    """Automatic bits: probability with which an upload should be delivered."""
-    bits_per_weight: Annotated[float, Field(ge=0.001, le=16)] = 1.0
-    """EDEN: bits of an upload for each weight; below 1, a random share of the signs is sent."""
-    kept_share: Annotated[float, Field(gt=0, le=1)] = 0.05
-    """STC and top-k: share of the entries of an update that are sent."""
-    upload_every: Positive = 1
-    """Devices upload in every so many rounds; in the others they train on."""
-    step_limit: PositiveFloat = 1.5
-    """Longest step of the server, as a multiple of the updates' typical norm."""
-    downlink_bits: Annotated[int, Field(ge=2, le=32)] = 32
-    """Bits of a weight in the download: 32, or from 2 to 16."""
-
-    @model_validator(mode="after")
-    def _levels(self) -> Self:
-        if 16 < self.downlink_bits < 32:
-            raise InputError(f"downlink_bits = {self.downlink_bits}: must be 32, or from 2 to 16")
-        return self
-
-
-class StatisticsConfig(Section):
-    """Statistics of fixed features, from which a network follows in closed form."""
-
-    feature_side: Positive = 6
-    """Side k of the square of low frequencies that counts of each of six maps of edges."""
-    statistics_bits: Annotated[int, Field(ge=2, le=32)] = 8
-    """Bits of a value in an upload of statistics: 32, or from 2 to 16."""
-
-    @model_validator(mode="after")
-    def _levels(self) -> Self:
-        if 16 < self.statistics_bits < 32:
-            raise InputError(
-                f"statistics_bits = {self.statistics_bits}: must be 32, or from 2 to 16"
-            )
-        return self
 
 
 class ClockConfig(Section):

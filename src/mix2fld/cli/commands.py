@@ -39,6 +39,13 @@ COMMANDS: dict[str, Command] = {
         resumes=True,
         computes=True,
     ),
+    "sweep": Command(
+        "Run",
+        "run a grid of settings, protocols and seeds, or search for the best",
+        {"": "sweep:SweepCommand"},
+        resumes=True,
+        computes=True,
+    ),
     "reproduce": Command(
         "Run",
         "regenerate the paper's figures, tables and claims",
@@ -113,6 +120,7 @@ COMMANDS: dict[str, Command] = {
 EXAMPLES = """Examples:
   mix2fld run                                   the paper's head-to-head on MNIST
   mix2fld run --protocols fl8 mix2fld --preset symmetric --seed 0 1 2
+  mix2fld sweep --mixing-ratio 0.1 0.3 --protocols mixfld mix2fld --seed 0..4 --out runs/lambda
   mix2fld report runs/head-to-head -o report.html
   mix2fld reproduce fig2c --quick               a figure of the paper, scaled down
   mix2fld resume runs/mine                      resume interrupted runs
@@ -150,20 +158,31 @@ def parse(name: str, given: list[str]) -> Runnable:
     """Parse the options of a command."""
     import tyro
 
-    given = split_commas(["--protocols" if word == "--protocol" else word for word in given])
-    kinds = _kinds(name)
+    given = ["--protocols" if word == "--protocol" else word for word in given]
+    kinds, own = _kinds(name), dict[str, Any]()
+    if name == "sweep":
+        from mix2fld.cli.sweep_flags import take_axes
+
+        given, own = take_axes(given)
+    given = split_commas(given)
     if "" not in kinds:
         check_subcommand(name, given, kinds)
     chosen = kinds.get("") or kinds.get(given[0] if given else "")
     if chosen is not None:
         check_flags(given, chosen)
-    start = starting_config(given, name) if any(map(_takes_settings, kinds.values())) else None
+    start: Any = None
+    if any(map(_takes_settings, kinds.values())):
+        start = starting_config(given, name)
+    if name == "sweep":
+        from mix2fld.cli.sweep_flags import with_plan
+
+        start, own = with_plan(given, start, own)
     does = COMMANDS[name].does
     more: dict[str, Any] = {"description": f"{does[0].upper()}{does[1:]}."}
     if "" in kinds:
         more = {"description": cleandoc(kinds[""].__doc__)}
         if start is not None:
-            more["default"] = kinds[""](settings=start)
+            more["default"] = kinds[""](settings=start, **own)
     return tyro.cli(form(name, start), args=given, prog=f"mix2fld {name}", **more)
 
 

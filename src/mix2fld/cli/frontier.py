@@ -1,11 +1,9 @@
 """``mix2fld reproduce frontier``: search, measure, draw, conclude."""
 
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from mix2fld.cli.grid_progress import GridProgress
-from mix2fld.reproduction.cell_records import load_records, save_records
+from mix2fld.reproduction.cell_records import load_records
 from mix2fld.reproduction.frontier.search import (
     choose,
     measured_experiment,
@@ -13,7 +11,6 @@ from mix2fld.reproduction.frontier.search import (
     search_scale,
 )
 from mix2fld.reproduction.frontier.settings import SETTINGS
-from mix2fld.reproduction.grid import run_experiment
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -22,17 +19,17 @@ if TYPE_CHECKING:
     from mix2fld.reproduction.results_folder import ResultsFolder
 
 
-def run_frontier(
-    console: "Console", keys: Sequence[str], scale: "Scale", out: Path, folder: "ResultsFolder"
-) -> None:
-    """Run the settings of those keys, each after the search that it needs."""
+def frontier_stages(
+    console: "Console", keys: Sequence[str], scale: "Scale", folder: "ResultsFolder"
+) -> Iterator[tuple[list["Experiment"], "Scale"]]:
+    """What is run for the settings of those keys; a setting needs the records of its search."""
     for place, key in enumerate(keys, 1):
         setting = SETTINGS[key]
         console.print(f"{setting.title}: setting {place} of {len(keys)}", highlight=False)
         search = search_experiment(setting.tuned_at)
-        _run(console, search, search_scale(scale), out, folder)
+        yield [search], search_scale(scale)
         choices = choose(load_records(folder.records(search.name)))
-        _run(console, measured_experiment(setting, choices), scale, out, folder)
+        yield [measured_experiment(setting, choices)], scale
 
 
 def write_frontier(folder: "ResultsFolder") -> None:
@@ -43,11 +40,3 @@ def write_frontier(folder: "ResultsFolder") -> None:
     folder.write_frontier()
     table = dump_measured(make_measured(folder.frontier_records()))
     folder.measured.write_text(table, encoding="utf-8")
-
-
-def _run(
-    console: "Console", experiment: "Experiment", scale: "Scale", out: Path, folder: "ResultsFolder"
-) -> None:
-    with GridProgress(console, [experiment], scale) as watcher:
-        results = run_experiment(experiment, scale, out, watcher)
-    save_records(folder.records(experiment.name), experiment, scale, results)

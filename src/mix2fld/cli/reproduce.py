@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 from mix2fld.cli.output import Output
+from mix2fld.cli.running import Running
 from mix2fld.errors import InputError, did_you_mean
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rich.console import Console
 
     from mix2fld.reproduction.experiments import Experiment, Scale
@@ -40,11 +43,12 @@ class ReproduceCommand:
     """Folder for records, figures and REPORT.md; by default results/ in the folder of the runs."""
     from_records: bool = False
     """Skip training; redraw and re-evaluate from the records in the results folder."""
+    running: tyro.conf.OmitArgPrefixes[Running] = field(default_factory=Running)
     output: tyro.conf.OmitArgPrefixes[Output] = field(default_factory=Output)
 
     def run(self) -> None:
         """Run, record, draw and evaluate."""
-        from mix2fld.cli.frontier import run_frontier, write_frontier
+        from mix2fld.cli.frontier import frontier_stages, write_frontier
         from mix2fld.reproduction.experiments import EXPERIMENTS, FULL, QUICK
         from mix2fld.reproduction.results_folder import ResultsFolder
 
@@ -65,8 +69,9 @@ class ReproduceCommand:
         settings = _frontier_settings(self.names)
         if not self.from_records:
             _measure(console, folder, scale, needs_privacy, everything)
-            _run_experiments(console, chosen, scale, out, folder)
-            run_frontier(console, settings, scale, out, folder)
+            run_and_record(console, chosen, scale, out, folder, self.running)
+            for experiments, own_scale in frontier_stages(console, settings, scale, folder):
+                run_and_record(console, experiments, own_scale, out, folder, self.running)
         _show(console, folder, chosen, tables)
         if everything:
             folder.report.write_text(folder.ledger(), encoding="utf-8")
@@ -113,21 +118,27 @@ def _measure(
             save_privacy(folder.privacy, scale, measure_datasets(scale))
 
 
-def _run_experiments(
+def run_and_record(
     console: "Console",
-    chosen: "list[Experiment]",
+    chosen: "Sequence[Experiment]",
     scale: "Scale",
     out: Path,
     folder: "ResultsFolder",
+    running: "Running",
 ) -> None:
-    from mix2fld.cli.grid_progress import GridProgress
+    """Run experiments as one sweep, and write the records of each."""
+    from mix2fld.cli.board import TableBoard
     from mix2fld.reproduction.cell_records import save_records
-    from mix2fld.reproduction.grid import run_experiment
+    from mix2fld.reproduction.grid import jobs_of, results_of, run_experiments
 
-    with GridProgress(console, chosen, scale) as watcher:
-        for experiment in chosen:
-            results = run_experiment(experiment, scale, out, watcher)
-            save_records(folder.records(experiment.name), experiment, scale, results)
+    if not chosen:
+        return
+    place = running.place(len(jobs_of(chosen, scale, out)))
+    with TableBoard(console) as board:
+        run_experiments(chosen, scale, out, place, retries=running.retries, board=board)
+    for experiment in chosen:
+        results = results_of(experiment, scale, out)
+        save_records(folder.records(experiment.name), experiment, scale, results)
 
 
 def _show(

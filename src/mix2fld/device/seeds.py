@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from mix2fld.config import SeedingConfig
+from mix2fld.config_uploads import SeedingConfig
 from mix2fld.data.samples import carry_seeds, mix
 from mix2fld.errors import InputError
 from mix2fld.learning.task import Sizes

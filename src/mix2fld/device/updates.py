@@ -14,8 +14,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from mix2fld.config import Config, UpdateConfig
+from mix2fld.config import Config
 from mix2fld.config_base import LEAST_UPDATE_BITS
+from mix2fld.config_uploads import UpdateConfig
 from mix2fld.device.uplinks import Turn, Uplink
 from mix2fld.errors import InputError
 from mix2fld.link.payloads import (

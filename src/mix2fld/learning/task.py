@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from mix2fld import streams
-from mix2fld.config import Config, SeedingConfig
+from mix2fld.config import Config
+from mix2fld.config_uploads import SeedingConfig
 from mix2fld.data.resolution import pooled_shape
 from mix2fld.learning.stepper import Stepper
 from mix2fld.types import Dimensions, SampleFormat, Tensors

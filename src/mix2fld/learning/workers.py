@@ -11,7 +11,7 @@ import pickle
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import lru_cache
@@ -144,7 +144,8 @@ class Workers:
 class Worker:
     """One process, seen from its parent."""
 
-    def __init__(self) -> None:
+    def __init__(self, cores: Sequence[int] = ()) -> None:
+        """``cores``: those that it may use; by default all of this process."""
         self._known: set[int] = set()
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-c", _BEGIN],
@@ -153,6 +154,9 @@ class Worker:
             env={**os.environ, **_ONE_THREAD},
             start_new_session=True,
         )
+        if cores and hasattr(os, "sched_setaffinity"):
+            with suppress(OSError):
+                os.sched_setaffinity(self._process.pid, cores)
         self._send(sys.path)
 
     def answers(

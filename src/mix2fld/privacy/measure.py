@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mix2fld.config import Config, SeedingConfig
+from mix2fld.config import Config
+from mix2fld.config_uploads import SeedingConfig
 from mix2fld.data import device_parts
 from mix2fld.data.samples import Coding, mix, to_stored_units
 from mix2fld.device.seeds import draw_groups, seed_stream

@@ -1,27 +1,14 @@
-"""Runs the cells of experiments into a folder; finished runs are read, not run again."""
+"""The cells of experiments as jobs of a sweep; finished runs are read, not run again."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 
-from mix2fld.config import Config
-from mix2fld.data import load_dataset
+from mix2fld.errors import InputError
 from mix2fld.reproduction.experiments import Cell, Experiment, Scale
-from mix2fld.runs.loop import Watcher
+from mix2fld.runs.folder import RunFolder
 from mix2fld.runs.results import RunResult
-from mix2fld.runs.simulation import prepare_runs, run
-from mix2fld.types import Dataset
-
-
-class GridWatcher(Watcher):
-    """Notified of every run of a grid; does nothing by itself."""
-
-    def run_begins(self, cell: Cell, config: Config) -> None:
-        """A run of a cell starts, or already exists."""
-
-
-def work(config: Config) -> int:
-    """The cost of a single run, in rounds of one device."""
-    return config.rounds * config.data.devices
+from mix2fld.sweep.jobs import Job
+from mix2fld.sweep.schedule import Board, Place, run_jobs
 
 
 def cells_of(experiments: Iterable[Experiment]) -> list[Cell]:
@@ -29,35 +16,48 @@ def cells_of(experiments: Iterable[Experiment]) -> list[Cell]:
     return list({cell.key: cell for each in experiments for cell in each.cells}.values())
 
 
-def total_work(experiments: Iterable[Experiment], scale: Scale) -> int:
-    """The cost of all their runs."""
-    configs = (cell.config(scale) for cell in cells_of(experiments))
-    return sum(len(config.seed) * work(config) for config in configs)
+def jobs_of(experiments: Iterable[Experiment], scale: Scale, out: Path) -> list[Job]:
+    """The runs of their cells, each once."""
+    return [
+        Job(out / cell.key / single.run_name, single, f"{cell.key} s{single.seed[0]}")
+        for cell in cells_of(experiments)
+        for single in cell.config(scale).single_runs()
+    ]
 
 
-def run_experiment(
-    experiment: Experiment, scale: Scale, out: Path, watcher: GridWatcher
-) -> dict[str, list[RunResult]]:
-    """The runs of every cell, by its key; finished ones in ``out`` are only read."""
-    for cell in experiment.cells:
-        prepare_runs(cell.config(scale), out / cell.key)  # so that mix2fld resume finds them all
-    datasets: dict[str, Dataset] = {}
-    results = {}
-    for cell in experiment.cells:
-        config = cell.config(scale)
-        name = config.data.dataset
-        if name not in datasets:
-            datasets[name] = load_dataset(config.data)
-        results[cell.key] = _run_cell(cell, config.single_runs(), out, datasets[name], watcher)
-    return results
+def run_experiments(
+    experiments: Iterable[Experiment],
+    scale: Scale,
+    out: Path,
+    place: Place,
+    *,
+    retries: int = 1,
+    board: Board | None = None,
+) -> None:
+    """Run all of them into a folder; raises ``InputError`` if some run is missing at the end."""
+    progress = run_jobs(jobs_of(experiments, scale, out), place, retries=retries, board=board)
+    failed = progress.of("failed")
+    if failed:
+        first = failed[0]
+        raise InputError(
+            f"{len(failed)} of {len(progress.tracks)} runs failed, such as {first.job.name}: "
+            f"{first.reason}; the same command tries them again"
+        )
 
 
-def _run_cell(
-    cell: Cell, singles: Sequence[Config], out: Path, dataset: Dataset, watcher: GridWatcher
-) -> list[RunResult]:
-    results = []
-    for config in singles:
-        watcher.run_begins(cell, config)
-        [done] = run(config, out / cell.key, dataset=dataset, watcher=watcher)
-        results.append(done)
-    return results
+def results_of(experiment: Experiment, scale: Scale, out: Path) -> dict[str, list[RunResult]]:
+    """The finished runs of every cell, by its key."""
+    return {
+        cell.key: [
+            _finished(out / cell.key / single.run_name)
+            for single in cell.config(scale).single_runs()
+        ]
+        for cell in experiment.cells
+    }
+
+
+def _finished(path: Path) -> RunResult:
+    result = RunFolder(path).finished()
+    if result is None:
+        raise InputError(f"{path}: is not finished; the same command resumes it")
+    return result

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mix2fld.config import Config, mixing_condition
+from mix2fld.config import Config
+from mix2fld.config_uploads import mixing_condition
 from mix2fld.errors import InputError
 from mix2fld.link.payloads import PayloadError
 from mix2fld.types import Local, SampleFormat, Seeds, Statistics, Tensors, Update, Upload
@@ -132,8 +133,12 @@ def check_upload(upload: Upload, samples: SampleFormat) -> None:
 
 def _exceeds(arrays: Sequence[NDArray[Any]]) -> bool:
     """Whether a value is NaN or above the largest weight; mostly, the norm of all says no."""
-    if all(isinstance(array, np.ndarray) and array.dtype == np.float32 for array in arrays):
-        squares = sum(float(np.vdot(array, array)) for array in arrays)
+    squares = 0.0
+    for array in arrays:
+        if getattr(array, "dtype", None) != np.float32:
+            break
+        squares += float(np.vdot(array, array))
+    else:
         if squares <= LARGEST_WEIGHT**2 / 2:
             return False
     return not _largest(arrays) <= LARGEST_WEIGHT

@@ -6,6 +6,7 @@ and write down what happened.
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +17,7 @@ from mix2fld.round.clock import Clock, Slowest, computing_seconds, transfer_seco
 from mix2fld.round.fleet_interface import Fleet, Order, Outcome, Trained
 from mix2fld.round.info import Measured, Observed, RoundInfo, Transfer, record
 from mix2fld.round.participation import as_array, draw_participants
-from mix2fld.round.rooms import upload_rooms
+from mix2fld.round.rooms import download_arrives, upload_rooms
 from mix2fld.round.scenario import Scenario
 from mix2fld.round.server_turn import sends_download, server_turn
 from mix2fld.round.state import Roster, RunState
@@ -51,12 +52,12 @@ def run_round(scenario: Scenario, fleet: Fleet, state: RunState) -> tuple[RunSta
     turn = server_turn(scenario, state.server, inbox, order.round_number)
     server = turn.state
     audience = _audience(scenario, order, available)
-    down, download, link = _carry_download(scenario, (state.server, server), audience, order, link)
+    down, sent, link = _carry_download(scenario, (state.server, server), audience, order, link)
     uploaded, receivers = frozenset(inbox), frozenset(np.flatnonzero(down.arrived).tolist())
-    outcome = Outcome(order.round_number, order.asked, uploaded, download, receivers)
+    outcome = Outcome(order.round_number, order.asked, uploaded, sent.data, receivers)
     devices, delivered = fleet.deliver(devices, outcome)
     down = only(down, delivered.devices)
-    server = _heard(scenario, server, delivered.devices, order.round_number)
+    server = _heard(scenario, server, delivered.devices, sent)
 
     known, measured = _measure(scenario, fleet, state, trained, server)
     computing = _computing(scenario, order, trained)
@@ -108,28 +109,39 @@ def _audience(scenario: Scenario, order: Order, available: Sequence[int]) -> lis
     return sorted({*order.asked, *coming})
 
 
+class Multicast(NamedTuple):
+    """What the server sent down."""
+
+    value: Any = None
+    data: bytes | None = None
+
+
 def _carry_download(
     scenario: Scenario,
     server: tuple[ServerState, ServerState],
     audience: list[int],
     order: Order,
     link: State,
-) -> tuple[Transfer, bytes | None, State]:
+) -> tuple[Transfer, Multicast, State]:
     """Multicast the global state to those who listen, if the server has one to send."""
-    bits, data = np.zeros(scenario.devices, np.int64), None
+    bits, sent = np.zeros(scenario.devices, np.int64), Multicast()
     before, after = server
     if sends_download(scenario.config, before, after):
-        encoded = scenario.wire.encode_download(after, audience)
-        bits[audience], data = encoded.bits, encoded.data
+        arrives = download_arrives(scenario, audience, link)
+        value = scenario.wire.downlink.value_for(after, audience, arrives)
+        encoded = scenario.wire.encode_value(value)
+        bits[audience], sent = encoded.bits, Multicast(value, encoded.data)
     down, link = transmit(scenario, "downlink", bits, order.round_number, link)
-    return down, data, link
+    return down, sent, link
 
 
 def _heard(
-    scenario: Scenario, server: ServerState, receivers: Collection[int], number: int
+    scenario: Scenario, server: ServerState, receivers: Collection[int], sent: Multicast
 ) -> ServerState:
     """The server when it knows who received its multicast."""
-    changed = scenario.wire.downlink.heard(server, receivers, number)
+    if sent.data is None:
+        return server
+    changed = scenario.wire.downlink.heard(server, receivers, sent.value)
     return replace(server, memory={**server.memory, **changed}) if changed else server
 
 

@@ -15,7 +15,9 @@ from mix2fld.link import Budget, Direction, Forecast, Link, Size
 from mix2fld.protocol import get_protocol
 from mix2fld.round.clock import device_step_us
 from mix2fld.round.energy import Busy, Power
+from mix2fld.round.rooms import reaches_half
 from mix2fld.round.wire import Wire
+from mix2fld.server.downlinks import Arrives
 from mix2fld.streams import stream
 from mix2fld.types import State
 
@@ -132,6 +134,9 @@ def plan_transfers(
     def found(direction: Direction, bits: int) -> tuple[Budget, Forecast]:
         return _forecast(link, direction, bits, state, config, draws)
 
+    def arrives(bits: int) -> bool:
+        return reaches_half(found("downlink", bits)[1].probability, config)
+
     def planned(name: str, transfer: str, direction: Direction, size: Size) -> PlannedTransfer:
         watts = power.transmit if direction == "uplink" else power.receive
         expected = found(direction, size.bits)
@@ -141,7 +146,7 @@ def plan_transfers(
     for name in names:
         wire = Wire(get_protocol(name), sizes)
         plans += [planned(name, kind, "uplink", size) for kind, size in _uploads(wire)]
-        plans += [planned(name, kind, "downlink", size) for kind, size in _downloads(wire)]
+        plans += [planned(name, kind, "downlink", size) for kind, size in _downloads(wire, arrives)]
     return plans
 
 
@@ -200,8 +205,8 @@ def _uploads(wire: Wire) -> list[tuple[str, Size]]:
     return [("first upload", first), ("later uploads", plain)]
 
 
-def _downloads(wire: Wire) -> list[tuple[str, Size]]:
-    plain, first = wire.download_size(with_seeds=False), wire.download_size()
+def _downloads(wire: Wire, arrives: Arrives) -> list[tuple[str, Size]]:
+    plain, first = wire.download_size(), wire.download_size(arrives)
     if not plain.bits:
         return []
     if first == plain:

@@ -1,12 +1,14 @@
-"""How many bits each device may upload, where its uplink can send more or fewer."""
+"""How many bits can be sent up or down, where there is a choice."""
 
 from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mix2fld.config import Config
 from mix2fld.config_base import LEAST_UPDATE_BITS
 from mix2fld.round.scenario import Scenario
+from mix2fld.server.downlinks import Arrives
 from mix2fld.types import State
 
 DRAWS = 200
@@ -38,3 +40,21 @@ def upload_rooms(scenario: Scenario, asked: Sequence[int], link: State) -> dict[
         enough = arrives(middle)
         low, high = np.where(enough, middle, low), np.where(enough, high, middle)
     return dict(zip(devices, (8 * low).tolist(), strict=True))
+
+
+def download_arrives(scenario: Scenario, audience: Sequence[int], link: State) -> Arrives:
+    """Whether half of the listeners or more get so many bits with ``delivery_target``."""
+    listeners = list(audience)
+
+    def arrives(size: int) -> bool:
+        bits = np.zeros(scenario.devices, np.int64)
+        bits[listeners] = size
+        forecast = scenario.link.forecast("downlink", bits, link, draws=DRAWS)
+        return reaches_half(forecast.probability[listeners], scenario.config)
+
+    return arrives
+
+
+def reaches_half(probability: NDArray[np.float64], config: Config) -> bool:
+    """Whether a multicast that reaches each with this probability is reliable for half or more."""
+    return bool(np.median(probability) >= config.updates.delivery_target)

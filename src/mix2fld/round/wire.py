@@ -3,7 +3,7 @@
 Every fleet calls these, so that bits charged are bits carried wherever the devices are.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +17,7 @@ from mix2fld.learning.task import Sizes, Task
 from mix2fld.learning.training import resolve
 from mix2fld.link.payloads import Encoded, Payload, PayloadError, SeedSamples, Size
 from mix2fld.protocol import Protocol, Summary
-from mix2fld.server.downlinks import Downlink
+from mix2fld.server.downlinks import Arrives, Downlink
 from mix2fld.server.replay import Replayed
 from mix2fld.types import (
     Inputs,
@@ -78,11 +78,13 @@ class Wire:
         """Whether devices upload in this round, or only train."""
         return round_number % self._sizes.config.updates.upload_every == 0
 
-    def download_size(self, with_seeds: bool = True) -> Size:
-        """Bits of the multicast download, B_dn, in advance; of replay, with or without seeds."""
-        if isinstance(self.downlink, Replayed) and not with_seeds:
-            return self.downlink.payload.size_with(self._dims, 0)
-        return self.downlink.payload.size(self._dims)
+    def download_size(self, arrives: Arrives | None = None) -> Size:
+        """Bits of the multicast download, B_dn, in advance; of replay without seeds, or with those
+        that fit into what arrives."""
+        if not isinstance(self.downlink, Replayed):
+            return self.downlink.payload.size(self._dims)
+        seeds_of = 0 if arrives is None else self.downlink.most_that_arrive(arrives)
+        return self.downlink.payload.size_with(self._dims, seeds_of)
 
     def make_seeds(self, device: int, inputs: Inputs, labels: NDArray[np.int32]) -> Any:
         """What one device uploads once, None if nothing: the same whenever it makes it."""
@@ -135,13 +137,13 @@ class Wire:
                 raise PayloadError("seeds: this protocol has none")
             _check_bits(self._seeds.name, packet.seeds, self._seeds.size(self._dims))
 
-    def encode_download(
-        self, server: ServerState, audience: Sequence[int] | None = None
-    ) -> Encoded:
-        """The server's multicast to those who listen, or to a device that has nothing."""
-        downlink = self.downlink
-        value = downlink.value(server) if audience is None else downlink.value_for(server, audience)
-        return downlink.payload.encode(value, self._dims)
+    def encode_download(self, server: ServerState) -> Encoded:
+        """The server's state for a device that has nothing."""
+        return self.encode_value(self.downlink.value(server))
+
+    def encode_value(self, value: Any) -> Encoded:
+        """What the downlink carries, on the link."""
+        return self.downlink.payload.encode(value, self._dims)
 
     def decode_download(self, data: bytes) -> State:
         """The entries of a device's state that the multicast replaces."""

@@ -145,15 +145,24 @@ def check(config: Config, dataset: Dataset) -> list[str]:
     return problems
 
 
-def _simulate(
-    config: Config, folder: RunFolder | None, dataset: Dataset, own: Own, watcher: Watcher
-) -> RunResult:
-    made_with = {
+def finished_run(path: Path, dataset: Dataset) -> RunResult | None:
+    """The run in a folder, if it is finished, intact and of this dataset."""
+    return _finished(RunFolder(path), _made_with(dataset, Own()))
+
+
+def _made_with(dataset: Dataset, own: Own) -> dict[str, str]:
+    return {
         "data": fingerprint(dataset),
         "link": _kind(own.link),
         "model": _kind(own.model),
         **sample_record(dataset.samples),
     }
+
+
+def _simulate(
+    config: Config, folder: RunFolder | None, dataset: Dataset, own: Own, watcher: Watcher
+) -> RunResult:
+    made_with = _made_with(dataset, own)
     result = None if folder is None else _finished(folder, made_with)
     if result is not None:
         watcher.begin(config, len(result.rounds))

@@ -1,7 +1,7 @@
 """What the server multicasts after its step, and what a device does with it."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
@@ -10,6 +10,9 @@ import numpy as np
 from mix2fld.config import Config
 from mix2fld.link.payloads import Nothing, Outputs, Payload, Weights
 from mix2fld.types import Dimensions, ServerState, State
+
+Arrives = Callable[[int], bool]
+"""Whether so many bits can be expected to reach those who listen."""
 
 
 class Downlink(ABC):
@@ -31,18 +34,18 @@ class Downlink(ABC):
     def value(self, server: ServerState) -> Any:
         """What the payload carries."""
 
-    def value_for(self, server: ServerState, audience: Sequence[int]) -> Any:
+    def value_for(self, server: ServerState, audience: Sequence[int], arrives: Arrives) -> Any:
         """What the payload carries to these listeners; most carry the same to everyone."""
-        del audience
+        del audience, arrives
         return self.value(server)
 
     @abstractmethod
     def received(self, value: Any) -> State:
         """The entries of a device's state that a decoded value replaces."""
 
-    def heard(self, server: ServerState, receivers: Collection[int], round_number: int) -> State:
-        """The entries of the server's memory that change when these devices received it."""
-        del server, receivers, round_number
+    def heard(self, server: ServerState, receivers: Collection[int], value: Any) -> State:
+        """The entries of the server's memory that change when these devices received a value."""
+        del server, receivers, value
         return {}
 
 

@@ -28,8 +28,7 @@ def far_uploads(inbox: Mapping[int, Upload]) -> dict[int, float]:
         distances, least = _between_outputs(np.stack(values)), FAR_OUTPUTS
     else:
         tensors = [value.tensors if isinstance(value, Update) else value for value in values]
-        middle = _middle(tensors)
-        distances = [_between(own, middle) for own in tensors]
+        distances = _from_the_middle(np.stack([_row(own) for own in tensors]))
     typical = float(np.median(distances))
     far = zip(devices, distances, strict=True)
     return {d: apart / typical for d, apart in far if typical and apart > max(FAR * typical, least)}
@@ -51,18 +50,15 @@ def _same_shapes(values: list[Any]) -> bool:
     return len(shapes) == 1
 
 
-def _middle(values: list[Tensors]) -> Tensors:
-    """The median of each weight; of many uploads the mean, which one of them moves little."""
-    middle = np.median if len(values) <= FEW else np.mean
-    return tuple(middle(np.stack(tensors), axis=0) for tensors in zip(*values, strict=True))
+def _row(tensors: Tensors) -> NDArray[np.float32]:
+    return np.concatenate([np.ravel(tensor) for tensor in tensors])
 
 
-def _between(one: Tensors, other: Tensors) -> float:
-    squares = 0.0
-    for mine, theirs in zip(one, other, strict=True):
-        apart = (mine - theirs).ravel()
-        squares += float(np.dot(apart, apart))
-    return float(np.sqrt(squares))
+def _from_the_middle(rows: NDArray[np.float32]) -> list[float]:
+    """The distance of each row from the median; of many from the mean, which one moves little."""
+    middle = np.median(rows, axis=0) if len(rows) <= FEW else rows.mean(axis=0)
+    rows -= middle
+    return np.sqrt(np.einsum("ij,ij->i", rows, rows)).tolist()
 
 
 def _between_outputs(values: NDArray[np.float32]) -> list[float]:

@@ -1,5 +1,6 @@
 """The downlink of replay: the server multicasts the seeds that it holds, with whatever it sends."""
 
+from bisect import bisect_left
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,19 +10,20 @@ from numpy.typing import NDArray
 
 from mix2fld.learning.replay import REPLAY, add_to_stock, empty_stock
 from mix2fld.link.payloads import SeedSamples, WithSeeds
-from mix2fld.server.downlinks import Downlink
+from mix2fld.server.downlinks import Arrives, Downlink
 from mix2fld.types import Dimensions, Seeds, ServerState, State
 
-Rounds = NDArray[np.int64]
-NEVER = np.iinfo(np.int64).max
+OWNERS = "owners"
+"""The entry of the server's memory that says who has whose seeds."""
 
 
 @dataclass(frozen=True)
 class Replayed(Downlink):
-    """Another downlink, and ahead of it the seeds that someone who listens does not have yet.
+    """Another downlink, and ahead of it seeds that someone who listens does not have yet.
 
-    The server knows from acknowledgements up to which round a device has all seeds. Seeds of which
-    a listener lacks any go to all who listen; when everyone has them, they are not sent again.
+    The server knows from acknowledgements who has whose seeds. It sends those that most listeners
+    lack, as many as still arrive with the rest, and goes on in the next round; at least one
+    device's, or devices with a weak downlink would never replay.
     """
 
     inner: Downlink
@@ -42,36 +44,46 @@ class Replayed(Downlink):
         """All seeds: for a device that has nothing."""
         return self.inner.value(server), _trusted(server)
 
-    def value_for(self, server: ServerState, audience: Sequence[int]) -> Any:
-        """The seeds that arrived since the last round of which all listeners have everything."""
-        complete, arrived = self._known(server)
-        since = complete[list(audience)].min(initial=NEVER)
-        due = {d: own for d, own in _trusted(server).items() if not 0 < arrived[d] <= since}
-        return self.inner.value_for(server, audience), due
+    def value_for(self, server: ServerState, audience: Sequence[int], arrives: Arrives) -> Any:
+        """The seeds that most listeners lack, as many as arrive."""
+        trusted = _trusted(server)
+        lacking = (~self._who_has(server)[list(audience)]).sum(axis=0)
+        wanted = sorted((d for d in trusted if lacking[d]), key=lambda d: (-lacking[d], d))
+        due = {device: trusted[device] for device in wanted[: self.most_that_arrive(arrives)]}
+        return self.inner.value_for(server, audience, arrives), due
+
+    def most_that_arrive(self, arrives: Arrives) -> int:
+        """How many devices' seeds fit into a download, at least 1."""
+
+        def lost(count: int) -> bool:
+            return not arrives(self.payload.size_with(self.dims, count).bits)
+
+        return bisect_left(range(self.devices), True, lo=1, key=lambda more: lost(1 + more))
 
     def received(self, value: tuple[Any, Mapping[int, Seeds]]) -> State:
         """A stock of the seeds that came, to be merged with that of the device."""
         inner, seeds = value
         return {**self.inner.received(inner), REPLAY: add_to_stock(self._empty, seeds)}
 
-    def heard(self, server: ServerState, receivers: Collection[int], round_number: int) -> State:
-        """Who has now all seeds that arrived up to this round, and when each arrived."""
-        complete, arrived = self._known(server)
-        new = [device for device in _trusted(server) if not arrived[device]]
-        arrived[new], complete[list(receivers)] = round_number, round_number
-        kept = {"complete": complete, "arrived": arrived}
-        return {**self.inner.heard(server, receivers, round_number), REPLAY: kept}
+    def heard(self, server: ServerState, receivers: Collection[int], value: Any) -> State:
+        """Who has whose seeds now; those that are not trusted are sent again if they ever are."""
+        inner, sent = value
+        has, trusted = self._who_has(server), _trusted(server)
+        has[np.ix_(list(receivers), list(sent))] = True
+        has[:, [device for device in range(self.devices) if device not in trusted]] = False
+        kept = {OWNERS: np.packbits(has, axis=1)}
+        return {**self.inner.heard(server, receivers, inner), REPLAY: kept}
 
     @property
     def _empty(self) -> State:
         return empty_stock(self.dims, self.devices, self.seeds.mix_size)
 
-    def _known(self, server: ServerState) -> tuple[Rounds, Rounds]:
-        """The round up to which each device has all seeds; that in which its own arrived, or 0."""
-        kept = server.memory.get(REPLAY)
+    def _who_has(self, server: ServerState) -> NDArray[np.bool_]:
+        """Whether a device has the seeds of another [device, owner]."""
+        kept = server.memory.get(REPLAY, {}).get(OWNERS)
         if kept is None:
-            return np.zeros(self.devices, np.int64), np.zeros(self.devices, np.int64)
-        return kept["complete"].copy(), kept["arrived"].copy()
+            return np.zeros((self.devices, self.devices), np.bool_)
+        return np.unpackbits(kept, axis=1, count=self.devices).astype(np.bool_)
 
 
 def _trusted(server: ServerState) -> dict[int, Seeds]:

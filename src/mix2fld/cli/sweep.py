@@ -1,0 +1,148 @@
+"""``mix2fld sweep``."""
+
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import tyro
+
+from mix2fld.cli.output import Output
+from mix2fld.cli.running import Running
+from mix2fld.config import Config
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from mix2fld.sweep.jobs import Job
+    from mix2fld.sweep.plan import Plan
+    from mix2fld.sweep.schedule import Place, Progress
+
+SOME_MISSING = 3
+
+
+@dataclass(frozen=True)
+class SweepCommand:
+    """Run a grid: every setting that has several values is an axis, and all axes are crossed.
+
+    Each combination has a folder in --out, with a run for each protocol and seed. Finished runs are
+    not run again, interrupted ones resume; the exit code is 3 if runs are missing at the end.
+
+    Examples:
+      mix2fld sweep --protocols fl8 mix2fld --mixing-ratio 0.1 0.3 --seed 0..4 --out runs/lambda
+      mix2fld sweep --devices 10 20 --samples-per-device 500 250 --zip devices samples-per-device
+      mix2fld sweep --plan lambda.toml --dry-run
+    """
+
+    plan: Path | None = None
+    """TOML file: protocols, seed, [settings], [cross], [[zip]]; flags override it."""
+    config: Path | None = None
+    """TOML file with settings that all runs share; flags override it."""
+    preset: tuple[str, ...] = ()
+    """Named settings, as of mix2fld run."""
+    zip: tuple[str, ...] = ()
+    """Settings whose values advance together instead of being crossed."""
+    out: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
+    """Folder for the runs; by default one under runs/ named after the plan."""
+    dry_run: bool = False
+    """Print how many runs there are and how long they will take, from a first measured round."""
+    max_runs: int = 1000
+    """Ask back before more runs than that."""
+    report: bool = False
+    """Also write report.html, as mix2fld report does."""
+    running: tyro.conf.OmitArgPrefixes[Running] = field(default_factory=Running)
+    output: tyro.conf.OmitArgPrefixes[Output] = field(default_factory=Output)
+    settings: tyro.conf.OmitArgPrefixes[Config] = field(default_factory=Config)
+    varied: tyro.conf.Suppress[tyro.conf.Fixed[dict[str, Any]]] = field(default_factory=dict)
+    zipped: tyro.conf.Suppress[tyro.conf.Fixed[tuple[tuple[str, ...], ...]]] = ()
+
+    def run(self) -> None:
+        """Run all of it, or say what that would take."""
+        from mix2fld.sweep.plan import make_plan
+
+        console = self.output.console()
+        plan = make_plan(self.settings, self.varied, self.zipped)
+        plan.check_size(self.max_runs)
+        out = self.out or default_folder(plan)
+        jobs = plan.jobs(out)
+        place = self.running.place(len(jobs))
+        if self.dry_run:
+            self._forecast(console, plan, jobs, place.slots())
+            return
+        try:
+            progress = self._run(console, plan, jobs, place, out)
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(out) from None
+        self._conclude(console, progress, out)
+
+    def _run(
+        self, console: "Console", plan: "Plan", jobs: "list[Job]", place: "Place", out: Path
+    ) -> "Progress":
+        from mix2fld.cli.board import TableBoard
+        from mix2fld.data import load_dataset
+        from mix2fld.sweep.plan_file import claim_folder
+        from mix2fld.sweep.schedule import run_jobs
+
+        load_dataset(plan.base.data, console=console)
+        claim_folder(plan, out)
+        with TableBoard(console) as board:
+            return run_jobs(jobs, place, retries=self.running.retries, board=board)
+
+    def _forecast(self, console: "Console", plan: "Plan", jobs: "list[Job]", slots: int) -> None:
+        from mix2fld.cli.board import clock
+        from mix2fld.models.processor import usable_cores
+        from mix2fld.sweep.forecast import measure
+
+        varied = {name: values for name, values in plan.describe().items() if len(values) > 1}
+        for name, values in varied.items():
+            console.print(f"{name.replace('_', ' ')}: {' '.join(values)}", markup=False)
+        with self.output.working("measuring a round of the first run"):
+            found = measure(jobs, usable_cores())
+        cores = (
+            min(usable_cores(), slots * (self.running.cores or 1)) if slots > 1 else usable_cores()
+        )
+        seconds = found.seconds(cores)
+        console.print(
+            f"{len(jobs)} runs, {found.steps:,} SGD steps missing; at "
+            f"{1e6 * found.seconds_per_step:.1f} µs of a core each: {clock(seconds)} on {cores} "
+            f"core{'s' if cores > 1 else ''}",
+            highlight=False,
+        )
+        self.output.print_json({"runs": len(jobs), "steps": found.steps, "seconds": seconds})
+
+    def _conclude(self, console: "Console", progress: "Progress", out: Path) -> None:
+        from mix2fld.cli.board import counts
+        from mix2fld.cli.console import bold
+
+        failed = progress.of("failed")
+        if self.report and progress.of("finished"):
+            from mix2fld.report.html import write_report
+            from mix2fld.runs.reader import require_runs
+
+            with self.output.working("writing the report"):
+                write_report(require_runs([out]), out / "report.html")
+            console.print(f"report in {bold(out / 'report.html')}")
+        console.print(f"{counts(progress)} of {len(progress.tracks)} runs in {bold(out)}")
+        for track in failed:
+            self.output.warn(f"missing: {track.job.name}: {track.reason}")
+        self.output.print_json(
+            {
+                "out": out,
+                "finished": [track.job.name for track in progress.of("finished")],
+                "missing": {track.job.name: track.reason for track in failed},
+            }
+        )
+        if failed:
+            sys.exit(SOME_MISSING)
+
+
+def default_folder(plan: "Plan") -> Path:
+    """A folder that depends on the settings, but not on protocols and seeds."""
+    import hashlib
+
+    from mix2fld.sweep.plan import Plan
+    from mix2fld.sweep.plan_file import dump_plan
+
+    same = dump_plan(Plan(plan.base.replace(protocols="fl", seed=0), plan.axes))
+    digest = hashlib.sha256(same).hexdigest()[:8]
+    return Path("runs") / f"sweep-{Path(plan.base.data.dataset).stem}-{digest}"
