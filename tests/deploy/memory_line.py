@@ -9,7 +9,7 @@ from mix2fld.data.own_file import read_device_file
 from mix2fld.deploy.diary import Say
 from mix2fld.deploy.local_trial import write_device_files
 from mix2fld.deploy.mqtt_nodes import MqttNodes
-from mix2fld.deploy.mqtt_server import run_settings
+from mix2fld.deploy.mqtt_server import initial_weights, run_settings
 from mix2fld.deploy.serving import serve_run
 from mix2fld.deploy.settings import Settings
 from mix2fld.edge.device import Device, MakeTask
@@ -104,7 +104,7 @@ def run_in_memory(
         broker.connect(str(number), device)
 
     def connect(scenario: Scenario, run: str, say: Say) -> MqttNodes:
-        nodes = MqttNodes(scenario.devices, timeout_s, run, say)
+        nodes = MqttNodes(scenario.devices, timeout_s, run, say, initial_weights(scenario))
         line = broker.connect("server", nodes)
         nodes.begin(line, run_settings(scenario, run), first=not (path / "rounds.jsonl").exists())
         return nodes

@@ -75,7 +75,7 @@ class DeployServer:
     ``mix2fld-device`` on their machines.
     """
 
-    broker: tyro.conf.Positional[str]
+    broker: tyro.conf.Positional[str] = "localhost:8883"
     """Host and port of the broker, such as broker.example.org:8883."""
     keys: Path = Path("keys")
     """Folder of mix2fld deploy keys --transport mqtt."""

@@ -72,7 +72,6 @@ allow_anonymous false
 acl_file {self.keys}/access.acl
 
 max_packet_size {self.largest_message}
-message_size_limit {self.largest_message}
 max_connections {self.devices + SPARE_CONNECTIONS}
 max_queued_messages {QUEUED_EACH * self.devices + 100}
 max_topic_alias 0

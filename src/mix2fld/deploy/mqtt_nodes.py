@@ -42,9 +42,12 @@ class Exchange(NamedTuple):
 class MqttNodes:
     """Asks devices and hears their answers, each once and in time."""
 
-    def __init__(self, devices: int, timeout_s: float, run: str, say: Say) -> None:
+    def __init__(
+        self, devices: int, timeout_s: float, run: str, say: Say, starts: Callable[[int], bytes]
+    ) -> None:
+        """``starts`` tells a device that cannot draw its initial weights what they are."""
         self._devices, self.timeout_s, self._run, self._say = devices, timeout_s, run, say
-        self._epoch = int(time.time())
+        self._epoch, self._starts = int(time.time()), starts
         self._line: Line | None = None
         self._settings = b""
         self._online: set[int] = set()
@@ -104,14 +107,18 @@ class MqttNodes:
     def ask(self, round_number: int, orders: Mapping[int, TrainOrder], hear: Hear) -> None:
         """Send each device its order and hear who answers before the time is over."""
         asked, restarted = dict(orders), frozenset([topics.HERE])
+        starts: dict[int, bytes] = {}
 
         def send(device: int, left: float) -> None:
-            message = pack(self._order(asked[device]))
+            message = pack(self._order(asked[device], starts.get(device)))
             self._publish(topics.orders(device), message, expires_s=left + GRACE_S)
 
         def answered(device: int, content: Any) -> bool:
             if isinstance(content, messages.Behind):
                 self._has[device] = content.has
+                if content.needs_start and device not in starts:
+                    starts[device] = self._starts(device)
+                    return False
             again = hear(device, content)
             if again is not None:
                 asked[device] = again
@@ -208,7 +215,7 @@ class MqttNodes:
         except MessageError as error:
             return error
 
-    def _order(self, order: TrainOrder) -> Order:
+    def _order(self, order: TrainOrder, start: bytes | None) -> Order:
         """The order as it goes over the wire: a download that the device heard is only named."""
         heard, download = 0, order.download
         if download is not None and self._last is not None and download == self._last[1]:
@@ -225,6 +232,7 @@ class MqttNodes:
             catch_up=order.catch_up,
             room=order.room,
             heard=heard,
+            start=start,
             download=download,
         )
 

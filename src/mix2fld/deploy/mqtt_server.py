@@ -1,6 +1,7 @@
 """The server of a fleet behind an MQTT broker: it is a client of the broker, as devices are."""
 
 import threading
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
@@ -9,6 +10,7 @@ from mix2fld.deploy.diary import Say
 from mix2fld.deploy.mqtt_nodes import MqttNodes
 from mix2fld.deploy.serving import serve_run
 from mix2fld.deploy.settings import Settings
+from mix2fld.edge.initial import pack_start
 from mix2fld.edge.messages import pack_settings
 from mix2fld.edge.mqtt_line import Address, MqttLine
 from mix2fld.errors import InputError
@@ -16,6 +18,7 @@ from mix2fld.round.scenario import Scenario
 from mix2fld.runs.layout import RunFiles
 from mix2fld.runs.loop import Watcher
 from mix2fld.runs.results import RunResult
+from mix2fld.streams import integer
 
 NAME = "server"
 """Of the server's certificate, which the broker's access list knows."""
@@ -27,7 +30,8 @@ def serve_mqtt(settings: Settings, address: Address, watcher: Watcher | None = N
     lines: list[MqttLine] = []
 
     def connect(scenario: Scenario, run: str, say: Say) -> MqttNodes:
-        nodes = MqttNodes(scenario.devices, settings.timeout_s, run, say)
+        starts = initial_weights(scenario)
+        nodes = MqttNodes(scenario.devices, settings.timeout_s, run, say, starts)
         line = MqttLine(NAME, address, nodes)
         lines.append(line)
         line.start()
@@ -41,6 +45,18 @@ def serve_mqtt(settings: Settings, address: Address, watcher: Watcher | None = N
     finally:
         for line in lines:
             line.stop()
+
+
+def initial_weights(scenario: Scenario) -> Callable[[int], bytes]:
+    """What tells a device its initial weights."""
+    task = scenario.task
+
+    def start(device: int) -> bytes:
+        common = task.config.learning.initial_weights == "common"
+        seed = integer(task.seed, "weights", 0 if common else 1 + device)
+        return pack_start(task.initial_weights(device), seed)
+
+    return start
 
 
 def run_settings(scenario: Scenario, run: str) -> bytes:

@@ -76,13 +76,13 @@ class MqttFleet(Processes):
         self.start("broker", [find_mosquitto(), "-c", str(file)])
         self.wait_for_port("broker", HOST, self.port)
 
-    def start_device(self, device: int, *options: str, wrap: Sequence[str] = ()) -> None:
+    def start_device(self, device: int, name: str | None = None, wrap: Sequence[str] = ()) -> None:
         """Start the process of a device; ``wrap`` is a command that runs the command."""
         file = self.files[device].resolve()
         command = [*wrap, sys.executable, "-m", "mix2fld.edge", "--device", str(device)]
         command += ["--broker", f"{HOST}:{self.port}", "--keys", str(self.keys)]
-        command += ["--data", str(file), "--state", str(file.parent / "state"), *options]
-        self.start(f"device-{device}", command)
+        command += ["--data", str(file), "--state", str(file.parent / "state")]
+        self.start(name or f"device-{device}", command)
 
     def start_devices(self) -> None:
         """Start all of them."""

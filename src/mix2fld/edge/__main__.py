@@ -8,6 +8,7 @@ from pathlib import Path
 from mix2fld.data.own_file import read_device_file
 from mix2fld.edge.device import Device
 from mix2fld.edge.mqtt_line import KEEP_ALIVE_S, Address, MqttLine
+from mix2fld.edge.tasks import make_task
 from mix2fld.edge.topics import presence
 from mix2fld.errors import InputError
 
@@ -43,13 +44,11 @@ def _arguments() -> argparse.Namespace:
 
 def _run(chosen: argparse.Namespace) -> None:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    from mix2fld.edge.full import full_task
-
     device = Device(
         chosen.device,
         lambda samples, labels: read_device_file(chosen.data, samples, labels),
         chosen.state,
-        full_task,
+        make_task,
     )
     name = f"device-{chosen.device}"
     address = broker_address(chosen.broker, chosen.keys, name)

@@ -25,6 +25,7 @@ from mix2fld.edge.messages import (
     unpack,
     unpack_settings,
 )
+from mix2fld.edge.small import NeedsStartError, SmallStepper
 from mix2fld.edge.store import Store
 from mix2fld.edge.turn import Ask, is_behind, take_turn
 from mix2fld.errors import InputError
@@ -165,7 +166,12 @@ class Device:
         samples = self._read_samples(run)
         if self._task is None:
             self._task = self._make_task(run.config, run.samples, run.num_labels)
-        packet, accuracies, seconds = take_turn(ask, self._task, samples, store)
+        if order.start is not None and isinstance(self._task.stepper, SmallStepper):
+            self._task.stepper.start = order.start
+        try:
+            packet, accuracies, seconds = take_turn(ask, self._task, samples, store)
+        except NeedsStartError:
+            return Behind(order.run, order.round, store.last_download(), needs_start=True)
         return Trained(
             order.run,
             order.round,

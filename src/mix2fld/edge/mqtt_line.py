@@ -3,6 +3,7 @@
 import socket
 import ssl
 import threading
+import time
 from collections import deque
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,6 +24,8 @@ KEEP_ALIVE_S = 300
 FIRST_DELAY_S, LONGEST_DELAY_S = 1, 30
 TAKEN_OVER = 0x8E
 """A broker's reason: someone else has connected under this name."""
+SHORT_S, MOST_SHORT = 10.0, 5
+"""So many connections of at most so many seconds in a row are a namesake's doing."""
 REFUSED = frozenset({0x84, 0x85, 0x86, 0x87, 0x8A, 0x8C})
 """Reasons why connecting again would not help."""
 
@@ -53,6 +56,7 @@ class MqttLine:
         self._inbox: deque[Happened] = deque()
         self._arrived, self._resumed = threading.Condition(), False
         self._fault: str | None = None
+        self._since, self._short = 0.0, 0
         client = mqtt.Client(
             CallbackAPIVersion.VERSION2, client_id=name, protocol=MQTTProtocolVersion.MQTTv5
         )
@@ -127,6 +131,7 @@ class MqttLine:
         if reason.is_failure:
             self._stop_if_refused(reason)
         else:
+            self._since = time.monotonic()
             self._put(self._resumed and flags.session_present)
             self._resumed = True
 
@@ -134,6 +139,9 @@ class MqttLine:
         self, client: Any, data: Any, flags: Any, reason: Any, properties: Any
     ) -> None:
         del client, data, flags, properties
+        lasted = time.monotonic() - self._since
+        self._short = self._short + 1 if self._since and lasted < SHORT_S else 0
+        self._since = 0.0
         self._stop_if_refused(reason)
 
     def _on_message(self, client: Any, data: Any, message: Any) -> None:
@@ -142,8 +150,8 @@ class MqttLine:
 
     def _stop_if_refused(self, reason: Any) -> None:
         """Connecting again would not help, or would throw out a namesake who does the same."""
-        if reason.value == TAKEN_OVER:
-            self._fault = "another client has connected under this name; each needs its own key"
+        if reason.value == TAKEN_OVER or self._short >= MOST_SHORT:
+            self._fault = "another client connects under this name; each needs its own key"
         elif reason.value in REFUSED:
             self._fault = f"the broker refuses the connection: {reason}"
         if self._fault is not None:

@@ -3,13 +3,15 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from mix2fld.config import Config
 from mix2fld.link.payloads import Nothing, Outputs, Payload, Weights
 from mix2fld.types import Dimensions, ServerState, State
+
+if TYPE_CHECKING:
+    from mix2fld.config import Config
 
 Arrives = Callable[[int], bool]
 """Whether so many bits can be expected to reach those who listen."""
@@ -20,7 +22,7 @@ class Downlink(ABC):
 
     payload: Payload
 
-    def configured(self, config: Config) -> Self:
+    def configured(self, config: "Config") -> Self:
         """This downlink with what it takes from the config; most take nothing."""
         del config
         return self
@@ -55,7 +57,7 @@ class GlobalWeights(Downlink):
 
     payload: Weights = field(default_factory=Weights)
 
-    def configured(self, config: Config) -> Self:
+    def configured(self, config: "Config") -> Self:
         """With the bits of a weight."""
         return replace(self, payload=Weights(config.updates.downlink_bits))
 

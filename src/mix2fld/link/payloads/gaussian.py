@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special
 
 Floats = NDArray[np.float64]
 LLOYD_BITS, LLOYD_PASSES = 8, 500
@@ -18,6 +17,8 @@ TAIL, STEPS = 12.0, 24_000
 @lru_cache(maxsize=64)
 def mean_largest(count: int) -> float:
     """E max |z_i| of ``count`` independent standard Gaussians, the integral of P(max > x)."""
+    from scipy import special  # takes longer to import than all the rest of a device
+
     edges = np.linspace(0, TAIL, STEPS + 1)[1:]
     beyond = -np.expm1(count * np.log1p(-special.erfc(edges / math.sqrt(2))))
     return float(np.trapezoid([1.0, *beyond], dx=TAIL / STEPS))
@@ -39,6 +40,8 @@ class Levels(NamedTuple):
 @lru_cache(maxsize=16)
 def lloyd_max(bits: int) -> Levels:
     """The levels of least squared error, one of the bits being the sign (Lloyd, Max)."""
+    from scipy import special
+
     count = 1 << (bits - 1)
     ranks = 0.5 + (np.arange(count) + 0.5) / (2 * count)
     means = math.sqrt(3) * special.ndtri(ranks)  # optimal as the cells get small (Panter, Dite)
@@ -57,6 +60,8 @@ class _Bounds(NamedTuple):
 
 
 def _bounds(edges: Floats) -> _Bounds:
+    from scipy import special
+
     density = np.exp(-(edges**2) / 2) / math.sqrt(2 * math.pi)
     first, last = 1 / math.sqrt(2 * math.pi), 0.0
     return _Bounds(

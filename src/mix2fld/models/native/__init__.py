@@ -88,6 +88,13 @@ class SmallCnn:
         return int(correct)
 
 
+def kernel_of(model: str, sample_shape: tuple[int, ...], labels: int) -> SmallCnn | None:
+    """The kernel of a network of the package; None if there is none, or none here."""
+    if model == "paper-cnn" and len(sample_shape) == 3:
+        return small_cnn(sample_shape, 12, 6, labels)
+    return None
+
+
 @lru_cache(maxsize=16)
 def small_cnn(
     sample_shape: tuple[int, ...], first: int, second: int, labels: int
