@@ -11,6 +11,7 @@ from typing import Any
 
 from mix2fld.config import PRESETS, Config
 from mix2fld.presets import DEVICE_CLASSES, STANDARDS, Fields
+from mix2fld.presets.checked import where_checked
 from mix2fld.protocol import PROTOCOLS
 from mix2fld.report.units import in_joules, in_time
 from mix2fld.round.plan import PlannedTransfer
@@ -120,8 +121,11 @@ def _time(plan: PlannedTransfer) -> str:
 
 
 def _sources(fields: Fields) -> str:
-    rows = [[f"`{name}`", _value(value), source] for name, (value, source) in fields.items()]
-    return _table(["setting", "value", "source"], rows)
+    rows = [
+        [f"`{name}`", _value(value), source, where_checked(source)]
+        for name, (value, source) in fields.items()
+    ]
+    return _table(["setting", "value", "source", "read in"], rows)
 
 
 def _value(value: Any) -> str:

@@ -27,10 +27,11 @@ def test_known_shapes_are_those_of_the_networks(name, shape):
     assert known_shapes(name, shape, 7) == expected
 
 
-def test_a_budget_needs_no_jax():
+def test_a_budget_needs_no_jax_and_the_papers_protocols_need_no_scipy():
     code = (
-        "import sys; from mix2fld.cli import main; main(['link', '--preset', 'nb-iot', '--json']); "
-        "sys.exit('jax' in sys.modules or 'matplotlib' in sys.modules)"
+        "import sys; from mix2fld.cli import main; all = ['link', '--preset', 'nb-iot', '--json']; "
+        "main([*all, '--protocols', 'fl', 'fd', 'mix2fld']); assert 'scipy' not in sys.modules; "
+        "main(all); sys.exit('jax' in sys.modules or 'matplotlib' in sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
 
@@ -127,6 +128,10 @@ def test_a_picture_of_the_cell(tmp_path, capsys, ending):
         (["--preset", "lorawan-dr0", "--uplink-duty-cycle", "0"], "uplink_duty_cycle = 0"),
         (["--link", "cell", "--ring-m", "200", "100"], "ring_m = 200, 100: must be two distances"),
         (["--link", "trace"], "trace: must name a file or a folder of rates"),
+        (["--ring-m", "10", "100"], "ring_m: has no effect with link = rayleigh; must go with"),
+        (["--trace=a.csv"], "trace: has no effect with link = rayleigh; must go with --link trace"),
+        (["--link", "cell", "--harq", "2"], "harq: has no effect with rate = target"),
+        (["--upload_repeats", "2"], "upload_repeats: has no effect with missed_quorum = skip"),
     ],
 )
 def test_bad_input_is_one_message(tmp_path, monkeypatch, capsys, arguments, words):

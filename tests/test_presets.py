@@ -10,6 +10,7 @@ from mix2fld.config import PRESETS, Config, field_names
 from mix2fld.link import make_link
 from mix2fld.link.channels.mcs import schemes
 from mix2fld.presets import DEVICE_CLASSES, NAMED, STANDARDS
+from mix2fld.presets.checked import CHECKED, where_checked
 from mix2fld.presets.lorawan import RATES, time_on_air_s
 from mix2fld.protocol import PROTOCOLS
 from mix2fld.round.energy import Power
@@ -163,6 +164,15 @@ def _maker():
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+def test_every_place_where_a_number_was_read_belongs_to_a_source():
+    every = [*STANDARDS.values(), *DEVICE_CLASSES.values()]
+    sources = [source for each in every for _, source in each.fields.values()]
+    for part in CHECKED:
+        assert any(part in source for source in sources), part
+    assert where_checked("ours: anything") == ""
+    assert where_checked("a document that nobody has") == "not checked"
 
 
 def test_the_page_of_links_has_the_sources_of_today():

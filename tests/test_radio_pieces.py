@@ -17,7 +17,7 @@ from mix2fld.link import make_link
 from mix2fld.link.channels.fading import Fading
 from mix2fld.link.channels.geometry import Geometry, from_db
 from mix2fld.link.channels.mcs import TABLES, TARGET_ERRORS, schemes
-from mix2fld.link.channels.packets import Packets
+from mix2fld.link.channels.packets import Packets, arrived_by, log_chances
 from mix2fld.link.channels.path_loss import MODELS
 from mix2fld.link.channels.rate import AdaptiveScheme, Demand, OptimalTarget, Signals
 from mix2fld.link.channels.sharing import Aloha, ProportionalFair, RoundRobin, Slot, Tdma, Turns
@@ -276,7 +276,7 @@ def test_harq_adds_up_what_was_received():
     snr = np.full(shape, known.threshold[6] * 1.02)
 
     def send(level, sent=yes):
-        now = Signals(level, np.full(shape, 0.5), sent, sent)
+        now = Signals(level, np.zeros(shape), sent, sent)
         decoded, gave_up = sender.send(now)
         return float(decoded[0, 0]), bool(gave_up[0, 0])
 
@@ -289,6 +289,17 @@ def test_harq_adds_up_what_was_received():
     assert send(snr / 100) == (0.0, False)
     assert send(snr / 100) == (0.0, True)  # the second retransmission was the last
     assert send(snr) == (known.efficiency[6], False)
+
+
+@pytest.mark.parametrize("success", [1e-9, 0.03, 0.6, 1 - 1e-12, 1.0])
+@pytest.mark.parametrize(("needed", "last"), [(1, 1), (1, 4000), (700, 20_000), (9, 8)])
+def test_slots_until_a_payload_has_arrived_are_negative_binomial(needed, last, success):
+    slots = np.arange(last + 1)
+    theirs = stats.nbinom.cdf(slots - needed, needed, success)
+    assert arrived_by(last, needed, success) == pytest.approx(theirs, rel=1e-8, abs=1e-12)
+    logs = log_chances(last, needed, success)
+    exact = stats.nbinom.logpmf(np.arange(len(logs)), needed, success)
+    assert logs == pytest.approx(exact, rel=1e-9, abs=1e-8)
 
 
 @pytest.mark.parametrize("retransmissions", [None, 0, 2])

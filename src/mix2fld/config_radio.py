@@ -137,3 +137,24 @@ class EnergyConfig(Section):
     """Power while it computes; times the time of an SGD step, its energy."""
     battery_wh: PositiveFloat = 15.0
     """Energy of a full battery."""
+
+
+def _only_with(name: str, value: str, *fields: str) -> dict[str, tuple[str, str]]:
+    return dict.fromkeys(fields, (name, value))
+
+
+_TRACES = ("trace", "trace_layout", "trace_uplink_share")
+NEEDS_LINK: dict[str, tuple[str, str]] = {
+    **_only_with("link", "cell", *CellConfig.model_fields, *RadioConfig.model_fields),
+    **_only_with("link", "trace", *_TRACES),
+}
+"""Settings that have an effect with one link alone."""
+NEEDS_PIECE: dict[str, tuple[str, str]] = {
+    **_only_with("fading", "rician", "rician_k_db"),
+    **_only_with("rate", "given", "uplink_bps", "downlink_bps"),
+    **_only_with("rate", "amc", "uplink_mcs", "downlink_mcs", "harq"),
+    **_only_with("rate", "amc", "uplink_block_bits", "downlink_block_bits"),
+    **_only_with("sharing", "round-robin", "resource_blocks"),
+    **_only_with("missed_quorum", "repeat", "upload_repeats"),
+}
+"""Settings that have an effect with one value of another setting alone."""

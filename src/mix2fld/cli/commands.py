@@ -7,7 +7,7 @@ from inspect import cleandoc
 from operator import or_
 from typing import Annotated, Any, Protocol
 
-from mix2fld.cli.suggestions import check_flags, check_subcommand, split_commas
+from mix2fld.cli.suggestions import check_effects, check_flags, check_subcommand, split_commas
 
 
 class Runnable(Protocol):
@@ -183,7 +183,11 @@ def parse(name: str, given: list[str]) -> Runnable:
         more = {"description": cleandoc(kinds[""].__doc__)}
         if start is not None:
             more["default"] = kinds[""](settings=start, **own)
-    return tyro.cli(form(name, start), args=given, prog=f"mix2fld {name}", **more)
+    command: Runnable = tyro.cli(form(name, start), args=given, prog=f"mix2fld {name}", **more)
+    settings = getattr(command, "settings", None)
+    if settings is not None and name != "sweep":  # an axis may set what a flag needs
+        check_effects(given, settings)
+    return command
 
 
 def form(name: str, start: Any) -> Any:

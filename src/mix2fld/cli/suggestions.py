@@ -1,11 +1,14 @@
-"""Mistyped flags and subcommands, found before parsing, with what was probably meant."""
+"""Flags and subcommands that are mistyped or have no effect, with what was probably meant."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields, is_dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mix2fld.errors import InputError, did_you_mean
+
+if TYPE_CHECKING:
+    from mix2fld.config import Config
 
 LISTS = ("--protocols", "--seed", "--preset", "--mixing-ratio")
 """Flags whose values may also be separated by commas."""
@@ -54,6 +57,26 @@ def check_flags(given: Sequence[str], kind: Any) -> None:
         meant = OTHER_NAMES.get(flag)
         hint = f"did you mean {meant!r}?" if meant in known else _hint(flag, known)
         raise InputError(f"{word}: no such option; {hint}")
+
+
+def check_effects(given: Sequence[str], settings: "Config") -> None:
+    """Refuse a flag of a link that has no effect with the other settings."""
+    from mix2fld.config_radio import NEEDS_LINK, NEEDS_PIECE
+
+    has = {
+        name: value
+        for section in (settings.channel, settings.radio, settings.availability)
+        for name, value in section
+    }
+    words = (word.split("=")[0] for word in given if word.startswith("--"))
+    for name in (word[2:].replace("-", "_") for word in words):
+        for needs in (NEEDS_LINK, NEEDS_PIECE):
+            other, value = needs.get(name, ("", ""))
+            if other and has[other] != value:
+                raise InputError(
+                    f"{name}: has no effect with {other} = {has[other]}; must go with "
+                    f"--{other.replace('_', '-')} {value}"
+                )
 
 
 def flags_of(kind: Any) -> Iterator[str]:

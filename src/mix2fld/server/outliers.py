@@ -28,7 +28,7 @@ def far_uploads(inbox: Mapping[int, Upload]) -> dict[int, float]:
         distances, least = _between_outputs(np.stack(values)), FAR_OUTPUTS
     else:
         tensors = [value.tensors if isinstance(value, Update) else value for value in values]
-        distances = _from_the_middle(np.stack([_row(own) for own in tensors]))
+        distances = _from_the_middle(_rows(tensors))
     typical = float(np.median(distances))
     far = zip(devices, distances, strict=True)
     return {d: apart / typical for d, apart in far if typical and apart > max(FAR * typical, least)}
@@ -50,8 +50,12 @@ def _same_shapes(values: list[Any]) -> bool:
     return len(shapes) == 1
 
 
-def _row(tensors: Tensors) -> NDArray[np.float32]:
-    return np.concatenate([np.ravel(tensor) for tensor in tensors])
+def _rows(models: list[Tensors]) -> NDArray[np.float32]:
+    """The weights of each model one after the other [n, N_mod]."""
+    rows = np.empty((len(models), sum(tensor.size for tensor in models[0])), np.float32)
+    for row, tensors in zip(rows, models, strict=True):
+        np.concatenate([tensor.ravel() for tensor in tensors], out=row)
+    return rows
 
 
 def _from_the_middle(rows: NDArray[np.float32]) -> list[float]:

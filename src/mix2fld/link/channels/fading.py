@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import special
 
 from mix2fld.link.channels.path_loss import Floats
 
@@ -33,6 +32,8 @@ class Fading:
         """Correlation of the scattered part over so many seconds."""
         if self.doppler_hz is None or self.steady:
             return 0.0
+        from scipy import special
+
         return max(0.0, float(special.j0(2 * math.pi * self.doppler_hz * seconds)))
 
     def draws(
@@ -64,6 +65,8 @@ class Fading:
         if self.k_factor == 0:
             return np.exp(-level)
         k = self.k_factor  # Marcum's Q as a noncentral chi-squared law of two degrees
+        from scipy import special
+
         tail: Floats = 1 - special.chndtr(2 * (1 + k) * level, 2, 2 * k)
         return np.clip(tail, 0.0, 1.0)
 

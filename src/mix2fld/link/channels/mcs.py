@@ -15,10 +15,10 @@ at an SNR that is lower than the received one by the gap between this bound and 
 import math
 from dataclasses import dataclass
 from functools import lru_cache
+from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special
 
 from mix2fld.errors import InputError, did_you_mean
 from mix2fld.link.channels.fading import Fading
@@ -77,9 +77,16 @@ class Schemes:
         """The fastest scheme whose block error rate is on target; the most robust if none is."""
         return np.maximum(np.searchsorted(self.threshold, snr, side="right") - 1, 0)
 
+    def margin(self, scheme: NDArray[np.int64], snr: Floats) -> Floats:
+        """What a scheme has left at an SNR, in standard deviations of the noise."""
+        return _margin(snr * self.gain[scheme], self.symbols[scheme], self.carried[scheme])
+
     def errors(self, scheme: NDArray[np.int64], snr: Floats) -> Floats:
         """Block error rate of a scheme at an SNR."""
-        return _errors(snr * self.gain[scheme], self.symbols[scheme], self.carried[scheme])
+        from scipy import special
+
+        errors: Floats = special.ndtr(-self.margin(scheme, snr))
+        return errors
 
     def success(self, scheme: NDArray[np.int64], mean_snr: Floats, fading: Fading) -> Floats:
         """Chance that a block is decoded, over all fading."""
@@ -102,10 +109,10 @@ def schemes(table: str, symbols: float, largest: int = 0) -> Schemes:
     gain = repeated / from_db(np.array([GAP_DB[int(bits)] for bits in order]))
     sent, carried = np.maximum(symbols / repeated, LEAST_SYMBOLS), order * rate / 1024
     grid = from_db(SNR_GRID_DB)
-    errors = _errors(grid[:, None] * gain, sent, carried)  # falls with the SNR
-    threshold = [_where(errors[:, m], TARGET_ERRORS) for m in range(len(gain))]
+    margins = _margin(grid[:, None] * gain, sent, carried).T  # grow with the SNR
+    threshold = [_where(margin, TARGET_ERRORS) for margin in margins]
     shares = (np.arange(LEVELS) + 0.5) / LEVELS
-    levels = [[_where(errors[:, m], share) for share in shares] for m in range(len(gain))]
+    levels = [[_where(margin, float(share)) for share in shares] for margin in margins]
     return Schemes(
         efficiency=carried / repeated,
         threshold=np.maximum.accumulate(np.array(threshold)),
@@ -126,15 +133,15 @@ def _fitting(rows: Rows, symbols: float, largest: int) -> Floats:
     return np.array([order, np.minimum(rate, most), repeated])[:, :upto]
 
 
-def _where(errors: Floats, share: float) -> float:
-    """The SNR at which an error rate over the grid has fallen to ``share``."""
-    return float(from_db(np.interp(-share, -errors, SNR_GRID_DB)))
+def _where(margin: Floats, errors: float) -> float:
+    """The SNR at which a margin over the grid leaves so many errors."""
+    needed = -NormalDist().inv_cdf(errors)
+    return float(from_db(np.interp(needed, margin, SNR_GRID_DB)))
 
 
-def _errors(snr: Floats, symbols: Floats, carried: Floats) -> Floats:
+def _margin(snr: Floats, symbols: Floats, carried: Floats) -> Floats:
     capacity = np.log1p(snr) / math.log(2)
     dispersion = (1 - 1 / (1 + snr) ** 2) / math.log(2) ** 2
-    margin = symbols * (capacity - carried) + np.log2(symbols) / 2
+    left = symbols * (capacity - carried) + np.log2(symbols) / 2
     spread = np.sqrt(np.maximum(symbols * dispersion, 1e-30))  # nothing was received: no spread
-    errors: Floats = special.ndtr(-margin / spread)
-    return errors
+    return left / spread

@@ -6,11 +6,11 @@ slot, without end (until T_max), or at most ``retransmissions`` times; then the 
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special
 
 from mix2fld.link.channels.path_loss import Floats
 
@@ -49,11 +49,29 @@ class Packets:
         return _limited(needed, success, slots, self.retransmissions + 1)
 
 
-def arrived_by(slots: NDArray[np.int64], needed: int, success: float) -> Floats:
-    """P(T <= t) for each t of ``slots``: at least ``needed`` >= 1 of t slots are decoded."""
-    enough = slots >= needed
-    chance = special.betainc(needed, np.where(enough, slots - needed + 1, 1), success)
-    return np.where(enough, chance, 0.0)
+def arrived_by(last: int, needed: int, success: float) -> Floats:
+    """P(T <= t) for t = 0 .. ``last``: at least ``needed`` >= 1 of t slots are decoded."""
+    arrived = np.zeros(last + 1)
+    arrived[needed:] = np.minimum(np.cumsum(np.exp(log_chances(last, needed, success))), 1.0)
+    return arrived
+
+
+def log_chances(last: int, needed: int, success: float) -> Floats:
+    """log P(T = t) for t = ``needed`` .. ``last``: slot t is decoded, as the ``needed``-th one."""
+    failed = np.arange(max(0, last - needed + 1))
+    with np.errstate(divide="ignore"):
+        decoded, lost = np.log(success), np.log1p(-success)
+    wasted = np.multiply(failed, lost, out=np.zeros(len(failed)), where=failed > 0)
+    upto = _log_factorials(last.bit_length())
+    orders = upto[needed - 1 + failed] - upto[needed - 1] - upto[failed]
+    return np.asarray(orders + needed * decoded + wasted)
+
+
+@lru_cache(maxsize=4)
+def _log_factorials(bits: int) -> Floats:
+    """log n! of all n that have so many bits."""
+    logs = np.log(np.arange(1, 1 << bits, dtype=np.float64))
+    return np.concatenate([[0.0], np.cumsum(logs)])
 
 
 def _unlimited(needed: int, success: float, slots: int) -> Floats:
@@ -61,7 +79,7 @@ def _unlimited(needed: int, success: float, slots: int) -> Floats:
     arrived = np.ones(slots + 1)
     decoded = needed + FAR * math.sqrt(needed * (1 - success) + FAR)
     last = slots if decoded >= slots * success else math.ceil(decoded / success)
-    arrived[: last + 1] = arrived_by(np.arange(last + 1), needed, success)
+    arrived[: last + 1] = arrived_by(last, needed, success)
     return arrived
 
 

@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special
 
 from mix2fld.link.channels.fading import Fading
 from mix2fld.link.channels.mcs import Schemes, schemes
@@ -50,8 +49,8 @@ class Signals(NamedTuple):
     """What happens in one turn; axes are [draws, devices]."""
 
     snr: Floats
-    chance: Floats
-    """Uniform in [0, 1): decides about random errors."""
+    noise: Floats
+    """Standard normal: a block is decoded if its margin, in standard deviations, is no less."""
     sent: Bools
     heard: Bools
     """Of what was sent, what met nobody else's signal."""
@@ -180,7 +179,7 @@ class _OneScheme(Sender):
         return self.kept.per_symbol
 
     def send(self, now: Signals) -> tuple[Floats, Bools]:
-        decoded = now.heard & (now.chance >= self.known.errors(self.scheme, now.snr))
+        decoded = now.heard & (self.known.margin(self.scheme, now.snr) >= now.noise)
         return np.where(decoded, self.kept.per_symbol, 0.0), now.sent & ~decoded
 
 
@@ -223,8 +222,7 @@ class _Adaptive(Sender):
         begins = now.sent & (self.failed == 0)
         self.scheme = np.where(begins, self.known.best(now.snr), self.scheme)
         self.gathered = self.gathered + np.where(now.heard, now.snr, 0.0)
-        errors = self.known.errors(self.scheme, self.gathered)
-        decoded = now.heard & (now.chance >= errors)
+        decoded = now.heard & (self.known.margin(self.scheme, self.gathered) >= now.noise)
         failed = self.failed + (now.sent & ~decoded)
         gave_up = failed > self.retransmissions
         over = decoded | gave_up
@@ -255,6 +253,8 @@ def _delivery(slots: NDArray[np.int64], success: Floats, turns: int, packets: Pa
 
     Where blocks are given up, that and T_max are taken as independent.
     """
+    from scipy import special
+
     within: Floats = special.betainc(slots, turns - slots + 1, success)
     if packets.retransmissions is None:
         return within

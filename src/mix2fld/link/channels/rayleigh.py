@@ -10,13 +10,12 @@ from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special
 
 from mix2fld.config import ChannelConfig
 from mix2fld.errors import InputError
 from mix2fld.link.budget import Budget, Direction, Forecast, check_demand, immediate, mean_slowest
 from mix2fld.link.channels.channel import Memoryless
-from mix2fld.link.channels.packets import arrived_by
+from mix2fld.link.channels.packets import arrived_by, log_chances
 from mix2fld.types import Delivery, State
 
 ROUNDING = 1e-9
@@ -149,7 +148,7 @@ class RayleighLink(Memoryless):
         if needed == 0:
             return immediate(direction, bits, devices, self.max_slots, success)
         least = min(needed, self.max_slots + 1)
-        arrived = arrived_by(np.arange(self.max_slots + 1), least, success)
+        arrived = arrived_by(self.max_slots, least, success)
         probability = float(arrived[-1])
         return Budget(
             direction=direction,
@@ -200,23 +199,16 @@ class RayleighLink(Memoryless):
 
     def _arrived(self, radio: Radio, bits: int) -> NDArray[np.float64]:
         """P(T <= t) of one payload for t = 0 .. T_max."""
-        slots = np.arange(self.max_slots + 1)
         needed = min(radio.slots_needed(bits), self.max_slots + 1)
         if needed == 0:
-            return np.ones(len(slots))
-        return arrived_by(slots, needed, radio.success_probability)
+            return np.ones(self.max_slots + 1)
+        return arrived_by(self.max_slots, needed, radio.success_probability)
 
 
 def _mean_latency(needed: int, max_slots: int, success: float) -> float:
     """E[T | T <= T_max], from log-probabilities: the conditioning event may be very rare."""
     slots = np.arange(needed, max_slots + 1)
-    failed = slots - needed
-    log_chance = (
-        special.gammaln(slots)
-        - special.gammaln(failed + 1)
-        + special.xlogy(needed, success)
-        + special.xlog1py(failed, -success)
-    )
+    log_chance = log_chances(max_slots, needed, success)
     chance = np.exp(log_chance - log_chance.max())
     return float(np.sum(slots * chance) / np.sum(chance))
 

@@ -131,12 +131,12 @@ def simulate(
     for number in range(demand.turns):
         if not waiting.any():
             break
-        fade, chance = next(fades), errors.random(shape)
+        fade, noise = next(fades), errors.standard_normal(shape)
         rate = over_all if side.sharing.steady else sender.potential(over_all * fade)
         bandwidth, met = scheduler.share_out(Slot(number, waiting, rate, access))
         sent = waiting & (bandwidth > 0)
         snr = side.mean_snr(gain, np.where(bandwidth > 0, bandwidth, 1.0)) * fade
-        decoded, gave_up = sender.send(Signals(snr, chance, sent, sent & ~met))
+        decoded, gave_up = sender.send(Signals(snr, noise, sent, sent & ~met))
         got = got + np.where(sent, whole(decoded * bandwidth * side.slot_seconds), 0.0)
         if watch is not None:
             watch(got)

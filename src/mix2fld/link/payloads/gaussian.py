@@ -17,7 +17,7 @@ TAIL, STEPS = 12.0, 24_000
 @lru_cache(maxsize=64)
 def mean_largest(count: int) -> float:
     """E max |z_i| of ``count`` independent standard Gaussians, the integral of P(max > x)."""
-    from scipy import special  # takes longer to import than all the rest of a device
+    from scipy import special
 
     edges = np.linspace(0, TAIL, STEPS + 1)[1:]
     beyond = -np.expm1(count * np.log1p(-special.erfc(edges / math.sqrt(2))))

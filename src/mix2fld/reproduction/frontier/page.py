@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from mix2fld.reproduction.cell_records import CellRecord
+from mix2fld.reproduction.experiments import FULL
 from mix2fld.reproduction.frontier.contenders import CANDIDATES_EACH, OURS, PAPERS
 from mix2fld.reproduction.frontier.link_costs import link_cost
 from mix2fld.reproduction.frontier.points import (
@@ -46,7 +47,8 @@ of them. Except for the contenders marked "as published", each family chose its 
 the logit adjustment, learning rates) among {CANDIDATES_EACH} candidates, by the mean accuracy of
 devices on a validation split: training samples that no device holds, with a seed that is not
 reported. All of them use the mean of downloaded and trained weights on the device. Fashion-MNIST
-and CIFAR-10 take over what was chosen on MNIST with the same partition."""
+and CIFAR-10 take over what was chosen on MNIST with the same partition. Seeds that deal a device a
+single label are passed over, since it would have nothing to mix."""
 
 
 def write_page(records: Records, choices: Mapping[str, Choices]) -> str:
@@ -56,6 +58,10 @@ def write_page(records: Records, choices: Mapping[str, Choices]) -> str:
     parts += [
         paragraph(f"**{SETTINGS[key].title}.** {findings(each)}") for key, each in points.items()
     ]
+    fewer = [SETTINGS[key].title for key, each in points.items() if _seeds(each) < len(FULL.seeds)]
+    if fewer:
+        named = "; ".join(fewer)
+        parts.append(paragraph(f"With fewer than {len(FULL.seeds)} seeds so far: {named}."))
     missing = [SETTINGS[key].title for key in SETTINGS if key not in records]
     if missing:
         parts.append(paragraph(f"Not measured yet: {'; '.join(missing)}."))
@@ -168,11 +174,20 @@ def _table(points: Sequence[Point]) -> str:
             )
         )
     note = (
-        "± sample std over seeds. The last three columns are closed forms for the paper's link: "
+        f"{_over_seeds(points)} The last three columns are closed forms for the paper's link: "
         "chance that an upload is delivered, seconds on the air in all "
         "rounds, joules of a device's radio."
     )
     return "\n".join(lines) + "\n\n" + paragraph(note)
+
+
+def _over_seeds(points: Sequence[Point]) -> str:
+    seeds = _seeds(points)
+    return "One seed." if seeds == 1 else f"± sample std over {seeds} seeds."
+
+
+def _seeds(points: Sequence[Point]) -> int:
+    return min(len(point.cell.runs) for point in points)
 
 
 def _chosen(choices: Mapping[str, Choices]) -> str:

@@ -72,7 +72,7 @@ FACTORS: dict[str, tuple[str, dict[str, Any]]] = {
         {"model": NETWORKS + "large_mlp", **FEWER_STEPS},
     ),
 }
-VARIED = ("mnist-non-iid", "fashion-mnist-shards")
+VARIED = ("mnist-non-iid", "fashion-mnist-dirichlet-0.3")
 
 
 def _factors(grid: dict[str, FrontierSetting]) -> list[FrontierSetting]:
