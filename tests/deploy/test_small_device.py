@@ -40,6 +40,16 @@ def test_without_jax_a_device_has_the_numbers_of_the_engine(tmp_path: Path, name
     assert_same_as_engine(path, tmp_path, tmp_path / "engine")
 
 
+@needs_kernel
+@pytest.mark.parametrize(("name", "batch"), [("fd", 1), ("murmur", 4)])
+def test_an_mlp_has_the_numbers_of_the_engine(tmp_path: Path, name: str, batch: int) -> None:
+    """With the kernel that the config asks for on both sides."""
+    fields = {"model": "mlp", "kernel": "native", "batch_size": batch}
+    config = deployed_config(tmp_path, protocols=name, **fields)
+    path = run_in_memory(tmp_path, config, make_task=small_task)
+    assert_same_as_engine(path, tmp_path, tmp_path / "engine")
+
+
 @pytest.mark.parametrize("model", ["paper-cnn", "mlp"])
 @pytest.mark.parametrize("seed", [0, 7, 2**32 - 1])
 def test_initial_weights_are_those_of_jax_to_the_bit(model: str, seed: int) -> None:

@@ -91,6 +91,7 @@ def wires(devices: int, rates: Rates) -> Iterator[tuple[str, list[str]]]:
         for namespace in (server, *nodes):
             _ip(f"netns add {namespace}")
             _ip(f"-n {namespace} link set lo up")
+            _call(f"ip netns exec {namespace} sysctl -qw net.ipv6.conf.all.disable_ipv6=1")
         _ip(f"-n {server} link add hub type bridge")
         _ip(f"-n {server} address add {SERVER}/24 dev hub")
         _ip(f"-n {server} link set hub up")

@@ -5,9 +5,9 @@ import signal
 import sys
 from pathlib import Path
 
-from mix2fld.data.own_file import read_device_file
 from mix2fld.edge.device import Device
 from mix2fld.edge.mqtt_line import KEEP_ALIVE_S, Address, MqttLine
+from mix2fld.edge.sources import make_source
 from mix2fld.edge.tasks import make_task
 from mix2fld.edge.topics import presence
 from mix2fld.errors import InputError
@@ -33,10 +33,16 @@ def _arguments() -> argparse.Namespace:
         ("--device", int, "number of this device"),
         ("--broker", str, f"host or host:port of the broker; the port is {PORT} by default"),
         ("--keys", Path, "folder with ca.crt, device-<n>.crt and device-<n>.key"),
-        ("--data", Path, ".npz file with the samples"),
         ("--state", Path, "folder for what the device keeps"),
     ):
         parser.add_argument(name, type=kind, required=True, help=words)
+    data = parser.add_mutually_exclusive_group(required=True)
+    data.add_argument("--data", type=Path, help=".npz file with the samples, or a growing folder")
+    data.add_argument("--source", help="package.module:function that returns inputs and labels")
+    words = "of a growing folder: the newest so many samples are used"
+    parser.add_argument("--newest", type=int, default=500, help=words)
+    words = ".npz file with test samples, for a growing folder or a function"
+    parser.add_argument("--tests", type=Path, help=words)
     words = "seconds of silence after which the connection is checked"
     parser.add_argument("--keep-alive-s", type=int, default=KEEP_ALIVE_S, help=words)
     return parser.parse_args()
@@ -44,12 +50,8 @@ def _arguments() -> argparse.Namespace:
 
 def _run(chosen: argparse.Namespace) -> None:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    device = Device(
-        chosen.device,
-        lambda samples, labels: read_device_file(chosen.data, samples, labels),
-        chosen.state,
-        make_task,
-    )
+    source = make_source(chosen.data, chosen.source, chosen.newest, chosen.tests)
+    device = Device(chosen.device, source, chosen.state, make_task)
     name = f"device-{chosen.device}"
     address = broker_address(chosen.broker, chosen.keys, name)
     line = MqttLine(

@@ -26,6 +26,7 @@ from mix2fld.edge.messages import (
     unpack_settings,
 )
 from mix2fld.edge.small import NeedsStartError, SmallStepper
+from mix2fld.edge.sources import Source
 from mix2fld.edge.store import Store
 from mix2fld.edge.turn import Ask, is_behind, take_turn
 from mix2fld.errors import InputError
@@ -34,8 +35,6 @@ from mix2fld.link.payloads import PayloadError
 from mix2fld.round.checks import DivergedError
 from mix2fld.types import Dataset
 
-Source = Callable[[SampleFormat, int], Dataset]
-"""The device's samples, of this format and with so many labels, as they are now."""
 MakeTask = Callable[[dict[str, Any], SampleFormat, int], Task]
 """The task of a run, from the config in its settings, the format of samples, and their labels."""
 

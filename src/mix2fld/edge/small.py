@@ -15,8 +15,6 @@ from mix2fld.models.native import kernel_of
 from mix2fld.protocol import get_protocol
 from mix2fld.types import Dimensions, Inputs, Kernel, Tensors
 
-PLAIN = ("sgd", 1, "mixture")
-
 
 class NeedsStartError(Exception):
     """The initial weights must come from the server."""
@@ -46,13 +44,15 @@ def small_task(config: dict[str, Any], samples: SampleFormat, num_labels: int) -
     """The task; None for a run that needs more than a kernel, or without one for this machine."""
     plain = plain_config(config)
     learning, row = plain.learning, get_protocol(plain.protocols[0])
-    if (learning.optimizer, learning.batch_size, learning.soft_label_teacher) != PLAIN:
+    if (learning.optimizer, learning.soft_label_teacher) != ("sgd", "mixture"):
+        return None
+    if samples.dtype not in {"uint8", "float32"}:
         return None
     if learning.kernel == "xla" or row.local_loss.custom or row.uplink.labels_seeds:
         return None
     shapes = known_shapes(learning.model, samples.shape, num_labels)
     kernel = kernel_of(suitable_model(learning.model, samples.shape), samples.shape, num_labels)
-    if shapes is None or kernel is None:
+    if shapes is None or kernel is None or (learning.batch_size > 1 and not kernel.batches):
         return None
     dims = dimensions(plain.seeding, samples, num_labels, shapes)
     return Task(plain, dims, SmallStepper(kernel, learning, dims))

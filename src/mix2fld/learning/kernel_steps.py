@@ -18,7 +18,7 @@ Result = TypeVar("Result")
 
 
 class KernelStepper:
-    """Plain batch-1 SGD by a model's kernel, which releases the interpreter's lock."""
+    """Plain SGD by a model's kernel, which releases the interpreter's lock."""
 
     name = "native"
 
@@ -72,7 +72,8 @@ class KernelStepper:
             distillation_weight=self._distillation_weight if loss.distils else 0.0,
             logit_offset=start.logit_offset,
         )
-        self._kernel.train(phase, sets, np.ascontiguousarray(draws[:, 0]), rule)
+        rows = draws if self._kernel.batches else draws[:, 0]
+        self._kernel.train(phase, sets, np.ascontiguousarray(rows), rule)
 
 
 def _begin(start: Start) -> Phase:
