@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 BENCH := .venv-bench
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test search test-deploy test-mqtt test-arm bench-wire testbed check format reproduce frontier ledger bench bench-growth bench-many sensors links clean report browser screenshots crash fuzz soak package robustness bom
+.PHONY: help install run test search test-deploy test-mqtt test-arm bench-wire testbed check format reproduce frontier ledger bench bench-growth bench-many sensors links clean report browser screenshots crash fuzz soak package robustness bom docs
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -103,6 +103,9 @@ package: install ## Build wheel and sdist, and try the wheel in clean environmen
 robustness: install ## Measure what attackers cost, without and with a defence; writes docs/robustness.md (20 minutes)
 	$(BIN)/python -m benchmarks.robustness $(ARGS)
 
+docs: $(VENV)/.installed-docs ## Build the documentation site, build/site/html (two minutes)
+	$(BIN)/python docs/make_site.py
+
 bom: $(VENV)/.installed-test ## Write the bill of materials, dist/bom.json, and the licences of pinned packages
 	$(PYTHON) -m venv .venv-bom
 	.venv-bom/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt cyclonedx-bom
@@ -131,6 +134,10 @@ $(VENV)/.installed: pyproject.toml constraints.txt | $(VENV)/bin/python
 
 $(VENV)/.installed-test: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test]'
+	@touch $@ $(VENV)/.installed
+
+$(VENV)/.installed-docs: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
 	@touch $@ $(VENV)/.installed
 
 # PyTorch is installed first, so that no peer pulls in another build; a peer that fails to install is skipped.

@@ -10,10 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from invented_records import record
+from mix2fld.config import Config
+from mix2fld.data import device_parts
 from mix2fld.errors import InputError
 from mix2fld.protocol import PROTOCOLS
 from mix2fld.reproduction.cell_records import CellRecord
-from mix2fld.reproduction.experiments import FULL, QUICK, Cell
+from mix2fld.reproduction.experiments import FULL, QUICK, Cell, Experiment
 from mix2fld.reproduction.frontier.contenders import (
     CANDIDATES_EACH,
     CONTENDERS,
@@ -31,8 +33,11 @@ from mix2fld.reproduction.frontier.search import (
     search_experiment,
     search_scale,
 )
-from mix2fld.reproduction.frontier.settings import SETTINGS
+from mix2fld.reproduction.frontier.seeds import runnable, with_usable_seeds
+from mix2fld.reproduction.frontier.settings import SETTINGS, FrontierSetting
 from mix2fld.reproduction.results_folder import ResultsFolder
+from stored_runs import save_toy_dataset
+from toys import toy_dataset
 
 RESULTS = ResultsFolder(Path(__file__).parent.parent / "results")
 ALL_FAMILIES = families(SETTINGS["mnist-iid"])
@@ -198,3 +203,40 @@ def test_the_readme_shows_the_records() -> None:
 def test_the_committed_page_follows_from_the_committed_records() -> None:
     page = write_page(RESULTS.frontier_records(), RESULTS.frontier_choices())
     assert RESULTS.frontier.read_text(encoding="utf-8") == page
+
+
+def toy_setting(tmp_path: Path, **changes: Any) -> FrontierSetting:
+    path = save_toy_dataset(tmp_path / "toy.npz")
+    fields = {"dataset": str(path), "devices": 4, "samples_per_device": 20, **changes}
+    return FrontierSetting("toy", "toy", "toy", fields, tuned_at="toy")
+
+
+def test_seeds_that_deal_a_device_one_label_are_passed_over(tmp_path: Path) -> None:
+    setting = toy_setting(tmp_path, partition="shards", shards_per_device=2)
+    seeds = with_usable_seeds(FULL, setting).seeds
+    assert len(seeds) == len(FULL.seeds)
+    data = toy_dataset()
+    for seed in range(max(seeds) + 1):
+        parts = device_parts(data, Config.of(**setting.changes, seed=seed))
+        alone = min(len(set(data.train_labels[part].tolist())) for part in parts) < 2
+        assert (seed in seeds) == (not alone)
+    assert with_usable_seeds(FULL, SETTINGS["mnist-non-iid"]).seeds == FULL.seeds
+
+
+def test_who_is_refused_before_the_run_is_left_out(tmp_path: Path) -> None:
+    """Three mixes of a device, each used once, do not yield ten thousand unmixed samples."""
+    fields = toy_setting(tmp_path, partition="iid", seed_samples=3).changes
+    cells = tuple(
+        Cell(f"{name}-{count}", name, {**fields, "protocols": name, "inverse_samples": count,
+                                       "reuse_pairs": False})
+        for name in ("mixfld", "mix2fld")
+        for count in (1, 10**4)
+    )  # fmt: skip
+    kept = runnable(Experiment("x", "x", cells), QUICK)
+    assert [cell.key for cell in kept.cells] == ["mixfld-1", "mixfld-10000", "mix2fld-1"]
+
+
+def test_the_page_names_who_was_refused() -> None:
+    points = {f"frontier/mnist-shards/{one.key}": invented(0.5, 10) for one in CONTENDERS[:-2]}
+    page = write_page({"mnist-shards": points}, {})
+    assert "Refused before the run: Mix2FLD, as published; Mix2FLD." in page.replace("\n", " ")

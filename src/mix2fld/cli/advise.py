@@ -215,12 +215,17 @@ def _gain(spread: Any) -> str:
     return f"{spread.mean:+.1f} ± {(spread.high - spread.low) / 2:.1f}"
 
 
+def _seeds(near: "MeasuredSetting") -> str:
+    seeds = min(len(point.devices) for point in near.points)
+    return "one seed" if seeds == 1 else f"{seeds} seeds"
+
+
 def _remarks(case: "Case", near: "MeasuredSetting", options: "Sequence[Option]") -> list[str]:
     skew = f"label skew {case.skew:.2f}" if case.kind == "labels" else "devices are sources"
     lines = [f"your case: {skew}, {case.sizes.dims.num_weights:,} weights"]
     lines.append(
         f"nearest measured setting: {near.title} ({near.devices} devices, {near.weights:,} "
-        f"weights, {near.rounds} rounds)"
+        f"weights, {near.rounds} rounds, {_seeds(near)})"
     )
     lines += [
         f"outside what was measured: {each}; a pilot tells more" for each in case.outside(near)

@@ -10,7 +10,7 @@ from mix2fld.reproduction.frontier.search import (
     search_experiment,
     search_scale,
 )
-from mix2fld.reproduction.frontier.seeds import with_usable_seeds
+from mix2fld.reproduction.frontier.seeds import runnable, with_usable_seeds
 from mix2fld.reproduction.frontier.settings import SETTINGS
 
 if TYPE_CHECKING:
@@ -28,9 +28,11 @@ def frontier_stages(
         setting = SETTINGS[key]
         console.print(f"{setting.title}: setting {place} of {len(keys)}", highlight=False)
         search = search_experiment(setting.tuned_at)
-        yield [search], with_usable_seeds(search_scale(scale), SETTINGS[setting.tuned_at])
+        tuning = with_usable_seeds(search_scale(scale), SETTINGS[setting.tuned_at])
+        yield [runnable(search, tuning)], tuning
         choices = choose(load_records(folder.records(search.name)))
-        yield [measured_experiment(setting, choices)], with_usable_seeds(scale, setting)
+        measuring = with_usable_seeds(scale, setting)
+        yield [runnable(measured_experiment(setting, choices), measuring)], measuring
 
 
 def write_frontier(folder: "ResultsFolder") -> None:

@@ -46,6 +46,9 @@ CONNECTION = "here"  # the name under which ``flwr`` knows the SuperLink
 class Federation(Processes):
     """A SuperLink and its SuperNodes; use it in a ``with`` block."""
 
+    node_program: Sequence[str] = (sys.executable, "-P", "-m", "mix2fld.deploy.node")
+    """What takes the options of ``flower-supernode``."""
+
     def __init__(
         self,
         folder: Path,
@@ -150,7 +153,7 @@ class Federation(Processes):
     ) -> None:
         """Start the SuperNode of a device; ``wrap`` is a command that runs the command."""
         config = " ".join(f'{name}="{value}"' for name, value in node_config.items())
-        command = [*wrap, "flower-supernode", "--superlink", self._for_nodes]
+        command = [*wrap, *self.node_program, "--superlink", self._for_nodes]
         command += ["--root-certificates", str(self.keys / "ca.crt")]
         command += ["--auth-supernode-private-key", str(self.keys / f"device-{device}.key")]
         command += ["--port", str(free_port()), "--node-config", config]
@@ -240,7 +243,7 @@ class Federation(Processes):
             "FLWR_TELEMETRY_ENABLED": "0",
             "FLWR_DISABLE_UPDATE_CHECK": "1",
             "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
-            "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.1",
+            "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.2",
         }
 
 

@@ -110,7 +110,9 @@ def wires(devices: int, rates: Rates) -> Iterator[tuple[str, list[str]]]:
 
 
 class ShapedFederation(Federation):
-    """A federation whose SuperLink and nodes are in namespaces."""
+    """A federation whose SuperLink and nodes are in namespaces; its nodes are Flower's own."""
+
+    node_program = ("flower-supernode",)
 
     def __init__(self, folder: Path, server: str) -> None:
         super().__init__(folder, host=SERVER, inside=["ip", "netns", "exec", server])

@@ -87,7 +87,8 @@ After=network-online.target
 Wants=network-online.target
 
 [Service]
-ExecStart={BIN}/flower-supernode --superlink {address} --root-certificates {KEYS}/ca.crt \\
+ExecStart={BIN}/python -P -m mix2fld.deploy.node --superlink {address} \\
+  --root-certificates {KEYS}/ca.crt \\
   --auth-supernode-private-key %d/device.key --port ${{PORT}} \\
   --node-config 'data="/srv/mix2fld/samples.npz" state="/var/lib/mix2fld-node-%i/state"'
 LoadCredential=device.key:{KEYS}/device-%i.key
@@ -95,7 +96,6 @@ StateDirectory=mix2fld-node-%i
 WorkingDirectory=%S/mix2fld-node-%i
 BindReadOnlyPaths=/srv/mix2fld
 Environment=PORT=9094 {QUIET} FLWR_HOME=%S/mix2fld-node-%i/flower
-Environment=FLWR_SUPEREXEC_TASK_POLL_INTERVAL=0.1
 Environment=MIX2FLD_CACHE=%S/mix2fld-node-%i/cache PATH={BIN}:/usr/bin:/bin
 {HARDENING}
 [Install]

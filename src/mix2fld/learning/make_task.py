@@ -5,6 +5,7 @@ from functools import lru_cache
 
 from mix2fld.config import Config, LearningConfig
 from mix2fld.errors import InputError
+from mix2fld.learning.known_shapes import known_shapes
 from mix2fld.learning.native import NativeStepper
 from mix2fld.learning.sgd import Learner
 from mix2fld.learning.stepper import Stepper
@@ -19,10 +20,16 @@ def make_task(
     config: Config, samples: SampleFormat, num_labels: int, model: Model | None = None
 ) -> Task:
     """The task of a single run; ``model`` overrides the one that the config names."""
-    chosen = model or _known_model(config.learning.model, samples.shape, num_labels)
-    batch_size = min(config.learning.batch_size, 2)
-    _check_once(chosen, samples.shape, num_labels, samples.dtype, batch_size)
-    dims = dimensions(config.seeding, samples, num_labels, _shapes_once(chosen))
+    name = config.learning.model
+    chosen = model or _known_model(name, samples.shape, num_labels)
+    shapes = None
+    if model is None and samples.dtype != "int32":
+        shapes = known_shapes(name, samples.shape, num_labels)
+    if shapes is None:  # a model that is not ours, or for samples that ours do not take
+        batch_size = min(config.learning.batch_size, 2)
+        _check_once(chosen, samples.shape, num_labels, samples.dtype, batch_size)
+        shapes = _shapes_once(chosen)
+    dims = dimensions(config.seeding, samples, num_labels, shapes)
     return Task(config, dims, choose_stepper(chosen, config.learning))
 
 

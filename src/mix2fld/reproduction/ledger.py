@@ -73,7 +73,7 @@ Distillation With Two-Way Mixup*, reproduced with {"one seed" if seeds == 1 else
 {counts["reproduced"]} are reproduced, {counts["partly reproduced"]} partly, {missing} not.
 {in_short(evidence) if seeds > 1 else PREVIEW}
 
-This page and its figures are made by `make ledger` from the records in [`records/`](records); the
+This page and its figures are made by `make ledger` from the records in `results/records`; the
 records by `make reproduce` (`mix2fld reproduce all`, about two hours on two cores). A single figure:
 `mix2fld reproduce fig2c`; scaled down: `mix2fld reproduce fig2c --quick`."""
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from mix2fld.reproduction.cell_records import CellRecord
 from mix2fld.reproduction.experiments import FULL
-from mix2fld.reproduction.frontier.contenders import CANDIDATES_EACH, OURS, PAPERS
+from mix2fld.reproduction.frontier.contenders import CANDIDATES_EACH, OURS, PAPERS, contenders
 from mix2fld.reproduction.frontier.link_costs import link_cost
 from mix2fld.reproduction.frontier.points import (
     BUDGETS,
@@ -56,7 +56,8 @@ def write_page(records: Records, choices: Mapping[str, Choices]) -> str:
     points = {key: points_of(cells) for key, cells in records.items()}
     parts = [INTRODUCTION, "## Findings", _winners(points)]
     parts += [
-        paragraph(f"**{SETTINGS[key].title}.** {findings(each)}") for key, each in points.items()
+        paragraph(f"**{SETTINGS[key].title}.** {findings(each)} {_refused(key, each)}")
+        for key, each in points.items()
     ]
     fewer = [SETTINGS[key].title for key, each in points.items() if _seeds(each) < len(FULL.seeds)]
     if fewer:
@@ -106,12 +107,20 @@ def findings(points: Sequence[Point]) -> str:
     return " ".join(sentence for sentence in sentences if sentence)
 
 
+def _refused(key: str, points: Sequence[Point]) -> str:
+    """Who is not there: refused, since the server would find no mixes to unmix."""
+    there = {point.contender.key for point in points}
+    absent = [one.title for one in contenders(SETTINGS[key]) if one.key not in there]
+    return f"Refused before the run: {'; '.join(absent)}." if absent else ""
+
+
 def _where_ours_loses(points: Sequence[Point], top: Point) -> str:
     ours = best([point for point in points if point.contender.protocol in OURS])
     if ours is None or top.contender.protocol in OURS:
         return ""
     behind = top.above(ours)
     sure = "more than the seeds differ" if behind.above_zero else "within what the seeds differ"
+    sure = "with one seed" if _seeds(points) == 1 else sure
     return f"The best of Murmur, {_named(ours)}, is {behind.mean:.2f} points below: {sure}."
 
 

@@ -68,7 +68,7 @@ def choose(records: Mapping[str, CellRecord]) -> Choices:
 
 
 def measured_experiment(setting: FrontierSetting, choices: Choices) -> Experiment:
-    """Every contender with what its family chose, on the test set."""
+    """Every contender with what its family chose, on the test set; those that could choose."""
     cells = [
         Cell(
             f"frontier/{setting.key}/{one.key}",
@@ -81,6 +81,7 @@ def measured_experiment(setting: FrontierSetting, choices: Choices) -> Experimen
             },
         )
         for one in contenders(setting)
+        if one.family is None or one.family in choices
     ]
     return Experiment(f"frontier-{setting.key}", setting.title, tuple(cells))
 

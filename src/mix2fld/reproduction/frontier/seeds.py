@@ -1,4 +1,4 @@
-"""The seeds of a setting: those with which every contender can run."""
+"""Which seeds of a setting can be used, and who can run with them."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -6,8 +6,11 @@ from itertools import count, islice
 
 from mix2fld.config import Config
 from mix2fld.data import device_parts, label_counts, load_dataset
-from mix2fld.reproduction.experiments import Scale
+from mix2fld.errors import InputError
+from mix2fld.protocol import get_protocol
+from mix2fld.reproduction.experiments import Cell, Experiment, Scale
 from mix2fld.reproduction.frontier.settings import FrontierSetting
+from mix2fld.runs.simulation import make_simulation
 
 
 def with_usable_seeds(scale: Scale, setting: FrontierSetting) -> Scale:
@@ -17,6 +20,29 @@ def with_usable_seeds(scale: Scale, setting: FrontierSetting) -> Scale:
     """
     usable = islice(_usable(setting, scale), len(scale.seeds))
     return replace(scale, seeds=tuple(usable))
+
+
+def runnable(experiment: Experiment, scale: Scale) -> Experiment:
+    """Without the cells that are refused before they run.
+
+    Where devices hold few labels, the server of Mix2FLD may find no mixes to unmix.
+    """
+    kept = [cell for cell in experiment.cells if not _refused(cell, scale)]
+    return replace(experiment, cells=tuple(kept))
+
+
+def _refused(cell: Cell, scale: Scale) -> bool:
+    seeding = get_protocol(cell.protocol).seeds
+    if seeding is None or not seeding.unmixed:
+        return False
+    config = cell.config(scale)
+    dataset = load_dataset(config.data)
+    try:
+        for single in config.single_runs():
+            make_simulation(single, dataset).fleet.check_seeds()
+    except InputError:
+        return True
+    return False
 
 
 def _usable(setting: FrontierSetting, scale: Scale) -> Iterator[int]:

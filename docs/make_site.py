@@ -1,0 +1,279 @@
+"""Builds the documentation site: ``make docs`` writes ``build/site/html``, offline.
+
+The sources keep the layout of the repository, so that the links of every page hold in both. Pages
+of protocols, the reference of the package and the gallery are generated.
+"""
+
+import html
+import importlib
+import inspect
+import pkgutil
+import shutil
+import sys
+import tomllib
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import mix2fld
+from mix2fld.advice.measured import MeasuredSetting, load_measured
+from mix2fld.config import Config
+from mix2fld.learning.task import Sizes, dimensions
+from mix2fld.protocol import PROTOCOLS, Protocol
+from mix2fld.round.wire import Wire
+from mix2fld.types import SampleFormat
+
+ROOT = Path(__file__).parent.parent
+SITE = ROOT / "docs" / "site"
+BUILD = ROOT / "build" / "site"
+PAGES = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
+FOLDERS = ("docs", "results", "examples", "src")
+LINKED = ("tests/reference.py", "LICENSE")
+IN_THE_SITE = (".md", ".png", ".svg", ".py", ".json", ".jsonl", ".ipynb")
+NOT_PUBLIC = ("cli", "deploy", "__main__", "fleet.mqtt")
+"""Commands, and what needs an extra to be imported."""
+Words = dict[str, dict[str, str]]
+
+
+def main() -> int:
+    """Put the sources together and build them; warnings are errors."""
+    from sphinx.cmd.build import build_main
+
+    shutil.rmtree(BUILD, ignore_errors=True)
+    source = BUILD / "source"
+    copy_pages(source)
+    write_protocols(source / "protocols")
+    write_reference(source / "api")
+    write_gallery(source)
+    trees = ["-d", str(BUILD / "trees")]
+    options = ["-q", "-W", "--keep-going", "-b", "html", *trees, str(source), str(BUILD / "html")]
+    return int(build_main(options))
+
+
+def copy_pages(source: Path) -> None:
+    """The pages of the repository, where they are there."""
+    for folder in FOLDERS:
+        for path in (ROOT / folder).rglob("*"):
+            if path.suffix in IN_THE_SITE and not path.is_relative_to(SITE):
+                _copy(path, source / path.relative_to(ROOT))
+    for name in (*PAGES, *LINKED):
+        _copy(ROOT / name, source / name)
+    _copy(SITE / "index.md", source / "index.md")
+    _copy(SITE / "conf.py", source / "conf.py")
+
+
+def write_protocols(folder: Path) -> None:
+    """A page for each row of the table; a row without words stops the build."""
+    words: Words = tomllib.loads((SITE / "protocols.toml").read_text(encoding="utf-8"))
+    silent, unknown = PROTOCOLS.keys() - words.keys(), words.keys() - PROTOCOLS.keys()
+    if silent or unknown:
+        raise SystemExit(
+            f"docs/site/protocols.toml: without words: {sorted(silent)}; no rows: {sorted(unknown)}"
+        )
+    folder.mkdir(parents=True)
+    settings = tuple(load_measured().values())
+    for name, row in PROTOCOLS.items():
+        page = protocol_page(name, row, words[name], settings)
+        (folder / f"{name}.md").write_text(page, encoding="utf-8")
+    lines = [
+        f"| [{row.title}]({name}.md) | {words[name]['when']} |" for name, row in PROTOCOLS.items()
+    ]
+    names = "\n".join(PROTOCOLS)
+    index = "\n".join(["# Protocols", "", "| protocol | when |", "|---|---|", *lines])
+    (folder / "index.md").write_text(
+        f"{index}\n\n```{{toctree}}\n:hidden:\n\n{names}\n```\n", encoding="utf-8"
+    )
+
+
+def protocol_page(
+    name: str, row: Protocol, words: dict[str, str], settings: tuple[MeasuredSetting, ...]
+) -> str:
+    """Idea, picture, equation, bits, when to use it, how it fares, and its row."""
+    return f"""# {row.title}
+
+{words["idea"]}
+
+{diagram(name, row)}
+
+{equation(words["equation"])}
+
+**When to use it.** {words["when"]}
+
+**Bits of a device** with the default settings, on MNIST: {bits(name, row)}.
+
+## How it fares
+
+{fares(name, settings)}
+
+## Code
+
+```
+mix2fld run --protocols {name}
+```
+
+Its row in [the table of protocols](../src/mix2fld/protocol.py):
+
+```python
+{source_of(name)}
+```
+"""
+
+
+def bits(name: str, row: Protocol) -> str:
+    """Of the first and of later uploads, and of a download."""
+    wire = _wire(name, row)
+    first, later = wire.upload_size(with_seeds=True), wire.upload_size(with_seeds=False)
+    down = wire.download_size()
+    ups = (
+        f"{later.bits:,} up"
+        if first == later
+        else f"{first.bits:,} up at first, then {later.bits:,}"
+    )
+    return f"{ups}; {down.bits:,} down"
+
+
+def diagram(name: str, row: Protocol) -> str:
+    """Device and server, and what goes between them."""
+    wire = _wire(name, row)
+    up = wire.uplink.payload.name if wire.upload_size(with_seeds=False).bits else "nothing"
+    if row.seeds is not None:
+        up += f", once {row.seeds.payload(_sizes(name)).name}"
+    down = wire.downlink.payload.name if wire.download_size().bits else "nothing"
+    step = row.server_step.__name__.replace("_", " ")
+    box = 'fill="none" stroke="currentColor" rx="6"'
+    text = 'fill="currentColor" text-anchor="middle" font-size="14"'
+    return f"""<svg viewBox="0 0 640 110" role="img" aria-label="{up} up, {down} down" width="100%">
+<rect x="5" y="25" width="130" height="60" {box}/><text x="70" y="60" {text}>device</text>
+<rect x="505" y="25" width="130" height="60" {box}/><text x="570" y="51" {text}>server</text>
+<text x="570" y="70" fill="currentColor" text-anchor="middle" font-size="10">{step}</text>
+<path d="M140 42H495M487 36l8 6l-8 6" fill="none" stroke="currentColor"/>
+<path d="M500 72H145M153 66l-8 6l8 6" fill="none" stroke="currentColor"/>
+<text x="320" y="34" {text}>{up}</text><text x="320" y="92" {text}>{down}</text>
+</svg>"""
+
+
+def equation(tex: str) -> str:
+    """An equation as a drawing, so that the site needs no script from elsewhere."""
+    from matplotlib.textpath import TextPath
+
+    path = TextPath((0, 0), f"${tex}$", size=18)
+    box = path.get_extents()
+    steps = []
+    for points, code in path.iter_segments(curves=True, simplify=False):
+        places = " ".join(f"{x:.2f}" for x in points) if code != path.CLOSEPOLY else ""
+        steps.append(f"{'?MLQC'[code] if code < 5 else 'Z'}{places}")
+    width, height = box.width + 8, box.height + 8
+    return (
+        f'<svg class="equation" role="img" aria-label="{html.escape(tex)}" width="{width:.0f}" '
+        f'height="{height:.0f}" viewBox="{box.x0 - 4:.1f} {-box.y1 - 4:.1f} {width:.1f} '
+        f'{height:.1f}"><path transform="scale(1,-1)" fill="currentColor" d="{"".join(steps)}"/>'
+        "</svg>"
+    )
+
+
+def fares(name: str, settings: tuple[MeasuredSetting, ...]) -> str:
+    """The points of a protocol in every measured setting."""
+    lines = [
+        f"| {setting.title} | {point.title} | {point.bits:,.0f} | {_percent(point.devices)} "
+        f"| {_percent(point.server)} |"
+        for setting in settings
+        for point in setting.points
+        if point.protocol == name
+    ]
+    if not lines:
+        return "Not measured in [the comparison](../results/FRONTIER.md) so far."
+    head = "| setting | contender | uplink bits of a device | devices, % | server, % |"
+    source = "From [the comparison](../results/FRONTIER.md), `make frontier`."
+    return "\n".join([source, "", head, "|---|---|---:|---:|---:|", *lines])
+
+
+def source_of(name: str) -> str:
+    """The line of the table that is the protocol."""
+    from mix2fld import protocol
+
+    for line in inspect.getsource(protocol).splitlines():
+        if line.strip().startswith(f'"{name}":'):
+            return " ".join(line.split())
+    return f'PROTOCOLS["{name}"]'
+
+
+def write_reference(folder: Path) -> None:
+    """A page for each public package, from docstrings; a name without one stops the build."""
+    folder.mkdir(parents=True)
+    pages: dict[str, list[str]] = {}
+    bare = []
+    for name in public_modules():
+        module = importlib.import_module(name)
+        bare += undocumented(module)
+        pages.setdefault(".".join(name.split(".")[:2]), []).append(name)
+    if bare:
+        raise SystemExit(f"public names without a docstring: {', '.join(bare)}")
+    for page, modules in pages.items():
+        parts = [f"# {page}"]
+        parts += [f"```{{eval-rst}}\n.. automodule:: {each}\n```" for each in modules]
+        (folder / f"{page}.md").write_text("\n\n".join(parts) + "\n", encoding="utf-8")
+    names = "\n".join(pages)
+    (folder / "index.md").write_text(
+        f"# Reference of the package\n\n```{{toctree}}\n:maxdepth: 1\n\n{names}\n```\n",
+        encoding="utf-8",
+    )
+
+
+def public_modules() -> list[str]:
+    """Every module that a user may import without an extra."""
+    found = ["mix2fld"]
+    for each in pkgutil.walk_packages(mix2fld.__path__, "mix2fld."):
+        inner = each.name.removeprefix("mix2fld.")
+        if inner.startswith(NOT_PUBLIC) or any(part.startswith("_") for part in inner.split(".")):
+            continue
+        try:
+            importlib.import_module(each.name)
+        except ImportError:
+            continue  # of an extra
+        found.append(each.name)
+    return found
+
+
+def undocumented(module: ModuleType) -> list[str]:
+    """Public functions and classes that are defined here and say nothing."""
+    return [
+        f"{module.__name__}.{name}"
+        for name, value in vars(module).items()
+        if not name.startswith("_")
+        and (inspect.isclass(value) or inspect.isfunction(value))
+        and value.__module__ == module.__name__
+        and not inspect.getdoc(value)
+    ]
+
+
+def write_gallery(source: Path) -> None:
+    """Every figure of the results and pages."""
+    figures = sorted((ROOT / "results" / "figures").glob("*.png"))
+    figures += sorted((ROOT / "docs" / "images").glob("*.png"))
+    shown = [f"## {path.stem}\n\n![{path.stem}]({path.relative_to(ROOT)})" for path in figures]
+    (source / "gallery.md").write_text("\n\n".join(["# Gallery", *shown]) + "\n", encoding="utf-8")
+
+
+def _sizes(name: str) -> Sizes:
+    config = Config.of(protocols=name)
+    shapes = ((12,), (3, 3, 1, 12), (6,), (3, 3, 12, 6), (10,), (10, 1176))
+    return Sizes(config, dimensions(config.seeding, SampleFormat((28, 28, 1)), 10, shapes))
+
+
+def _wire(name: str, row: Protocol) -> Wire:
+    return Wire(row, _sizes(name))
+
+
+def _percent(values: Any) -> str:
+    if values is None:
+        return "–"
+    return f"{100 * sum(values) / len(values):.1f}"
+
+
+def _copy(path: Path, target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(path, target)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

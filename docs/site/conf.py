@@ -1,0 +1,38 @@
+"""Sphinx settings of the documentation site; ``docs/make_site.py`` puts its sources together."""
+
+import re
+from typing import Any
+
+project = "mix2fld"
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx_copybutton"]
+html_theme = "furo"
+html_title = "mix2fld"
+html_show_copyright = False
+html_copy_source = False
+myst_enable_extensions = ["dollarmath"]
+myst_heading_anchors = 4
+nb_execution_mode = "force"
+nb_execution_raise_on_error = True
+nb_execution_timeout = 300
+autodoc_member_order = "bysource"
+autodoc_typehints = "signature"
+autodoc_preserve_defaults = True
+templates_path: list[str] = []
+autodoc_default_options = {"members": True, "ignore-module-all": True}
+
+
+def setup(app: Any) -> None:
+    """Docstrings are plain text with code in double backticks."""
+    app.connect("autodoc-process-docstring", _as_text)
+
+
+def _as_text(app: Any, what: str, name: str, value: Any, options: Any, lines: list[str]) -> None:
+    """Stars and bars mean themselves."""
+    del app, what, name, value, options
+    lines[:] = [
+        "".join(
+            part if part.startswith("``") else re.sub(r"([*|])", r"\\\1", part)
+            for part in re.split(r"(``.*?``)", line)
+        )
+        for line in lines
+    ]
