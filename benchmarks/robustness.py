@@ -8,6 +8,8 @@ the page from what is recorded.
 import argparse
 import json
 from collections.abc import Iterator
+from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,9 +17,10 @@ import mix2fld
 from benchmarks.robustness_page import PAGE, render
 from mix2fld.config import PRESETS
 from mix2fld.data import load_dataset
-from mix2fld.device.attacks import ATTACKS
+from mix2fld.device.attacks import ATTACKS, TARGET, with_pattern
 from mix2fld.errors import InputError
 from mix2fld.protocol import PROTOCOLS
+from mix2fld.types import Dataset
 
 RECORD = Path(__file__).parent.parent / "results" / "robustness" / "runs.jsonl"
 SETTINGS: dict[str, Any] = {
@@ -39,6 +42,7 @@ DEFENCES: dict[str, dict[str, Any]] = {
         for name in ("trimmed-mean", "median", "clipped-mean", "krum", "geometric-median")
     },
 }
+BACKDOOR = "seed-backdoor"
 COMPARED = ("mean", "robust")
 """The defences that face every attack with every number of attackers; all others face two in FL."""
 
@@ -51,18 +55,23 @@ class Case(NamedTuple):
     attack: str
     attackers: int
     seed: int
+    tested: str = "clean"
+    """``patterned``: on samples with the pattern of the backdoor, without those of its label."""
 
 
 def cases() -> Iterator[Case]:
-    """The whole grid: two attackers first, and all settings of a seed before the next seed."""
-    for attackers in (2, 1, 3):
-        for seed in SEEDS:
+    """The whole grid, all settings of a seed before the next seed: what is cut short has it all."""
+    for seed in SEEDS:
+        for attackers in (2, 1, 3):
             for protocol in ROWS:
                 for defence in COMPARED:
                     yield from _attacked(protocol, defence, attackers, seed)
-    for seed in SEEDS:
         for defence in DEFENCES:
             yield from _attacked("fl", defence, 2, seed)
+        for protocol, defence in product(("mixfld", "mix2fld"), COMPARED):
+            for attackers in range(4):
+                attack = BACKDOOR if attackers else "none"
+                yield Case(protocol, defence, attack, attackers, seed, "patterned")
 
 
 def _attacked(protocol: str, defence: str, attackers: int, seed: int) -> Iterator[Case]:
@@ -87,7 +96,8 @@ def _run_grid() -> None:
     RECORD.parent.mkdir(parents=True, exist_ok=True)
     done = _recorded()
     config = mix2fld.Config.of(**SETTINGS)
-    dataset = load_dataset(config.data)
+    clean = load_dataset(config.data)
+    tests = {"clean": clean, "patterned": _patterned(clean)}
     for case in cases():
         if case in done:
             continue
@@ -95,7 +105,7 @@ def _run_grid() -> None:
         changes = {**DEFENCES[case.defence], "attack": case.attack, "attackers": case.attackers}
         one = config.replace(protocols=case.protocol, seed=case.seed, **changes)
         try:
-            (result,) = mix2fld.run(one, dataset=dataset)
+            (result,) = mix2fld.run(one, dataset=tests[case.tested])
             reached = result.summary["accuracy"]
             found = {"server": reached["global"], "devices": reached["mean"]}
         except InputError as error:
@@ -104,11 +114,18 @@ def _run_grid() -> None:
             file.write(json.dumps({**case._asdict(), **found}) + "\n")
 
 
+def _patterned(dataset: Dataset) -> Dataset:
+    """With the pattern in every test sample: a model without a backdoor sees what it saw before."""
+    others = dataset.test_labels != TARGET
+    inputs, labels = dataset.test_inputs[others], dataset.test_labels[others]
+    return replace(dataset, test_inputs=with_pattern(inputs), test_labels=labels)
+
+
 def _recorded() -> dict[Case, dict[str, Any]]:
     if not RECORD.exists():
         return {}
     lines = [json.loads(line) for line in RECORD.read_text(encoding="utf-8").splitlines()]
-    return {Case(**{name: line[name] for name in Case._fields}): line for line in lines}
+    return {Case(**{n: line[n] for n in Case._fields if n in line}): line for line in lines}
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from mix2fld.cli import main
 from mix2fld.cli.commands import _kinds
+from mix2fld.cli.help_text import tidy
 from mix2fld.cli.suggestions import flags_of, split_commas
 from stored_runs import save_toy_dataset
 from toys import toy_dataset
@@ -241,3 +242,30 @@ def test_help_needs_no_jax() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "--local-steps" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("line", "tidied"),
+    [
+        ("│ --config {None}|PATH  A file. │", "│ --config PATH         A file. │"),
+        ("│ -o {None}|PATH, --out {None}|PATH │", "│ -o PATH, --out PATH               │"),
+        ("│ --range {None}|{FLOAT FLOAT} x │", "│ --range FLOAT FLOAT          x │"),
+        ("│ Named. (default: ) │", "│ Named.             │"),
+        ("│ --seed INT (default: 0) │", "│ --seed INT (default: 0) │"),
+    ],
+)
+def test_help_has_no_empty_words_and_the_same_frame(line: str, tidied: str) -> None:
+    assert tidy(line) == tidied
+    assert len(line) == len(tidied)
+
+
+@pytest.mark.parametrize("command", ["run", "report", "advise", "link"])
+def test_help_of_a_command_shows_no_alternatives_of_nothing(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main([command, "--help"])
+    shown = capsys.readouterr().out
+    assert "--" in shown
+    assert "{None}|" not in shown
+    assert "(default: )" not in shown

@@ -158,6 +158,8 @@ def parse(name: str, given: list[str]) -> Runnable:
     """Parse the options of a command."""
     import tyro
 
+    from mix2fld.cli.help_text import tidy_help
+
     given = ["--protocols" if word == "--protocol" else word for word in given]
     kinds, own = _kinds(name), dict[str, Any]()
     if name == "sweep":
@@ -183,7 +185,8 @@ def parse(name: str, given: list[str]) -> Runnable:
         more = {"description": cleandoc(kinds[""].__doc__)}
         if start is not None:
             more["default"] = kinds[""](settings=start, **own)
-    command: Runnable = tyro.cli(form(name, start), args=given, prog=f"mix2fld {name}", **more)
+    with tidy_help():
+        command: Runnable = tyro.cli(form(name, start), args=given, prog=f"mix2fld {name}", **more)
     settings = getattr(command, "settings", None)
     if settings is not None and name != "sweep":  # an axis may set what a flag needs
         check_effects(given, settings)
