@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 BENCH := .venv-bench
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test search test-deploy test-mqtt test-arm bench-wire testbed check format reproduce frontier ledger bench bench-growth bench-many sensors links clean report browser screenshots crash fuzz soak package robustness bom docs
+.PHONY: help install run test search test-deploy test-cluster test-mqtt test-arm testbed check format reproduce frontier ledger bench bench-growth bench-many bench-cluster bench-wire sensors links clean report browser screenshots crash fuzz soak package robustness bom docs
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -36,6 +36,9 @@ bench-wire: $(VENV)/.installed-test ## Measure the MQTT fleet on shaped links; w
 
 test-deploy: $(VENV)/.installed-test ## Run all tests of the deployment, with real processes (half an hour)
 	$(BIN)/pytest -q -m '' tests/deploy
+
+test-cluster: $(VENV)/.installed-test ## Kill nodes and drivers of a Ray cluster; no byte may change (minutes)
+	$(BIN)/pytest -q -m cluster tests/test_cluster_faults.py
 
 testbed: install ## Measure FL and Mix2FLD over shaped links (needs root, Linux, iproute2)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[flower]'
@@ -84,6 +87,10 @@ bench-growth: install ## Measure time and memory over devices, samples, weights,
 
 bench-many: $(BENCH)/.installed ## Measure rounds of many devices of which few take part, and other frameworks (ten minutes)
 	$(BENCH)/bin/python -m benchmarks.many $(ARGS)
+
+bench-cluster: $(BENCH)/.installed ## Measure the Ray fleet: overhead, 100,000 devices, parts of a model of many cores (minutes)
+	$(BENCH)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[cluster]'
+	$(BENCH)/bin/python -m benchmarks.cluster $(ARGS)
 
 crash: install ## Kill runs and inject faults; every run must recover (half an hour)
 	$(BIN)/python -m reliability.crash $(ARGS)

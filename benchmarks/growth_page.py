@@ -68,7 +68,7 @@ def render(record: dict[str, Any]) -> str:
 Made by `make bench-growth` from `results/bench/growth.json`; do not edit it. Machine: {machine["cpu"]},
 {machine["cores"]} cores, {machine["memory_gb"]} GB. Each point is the median of three local phases of FL in a
 separate process; bars are the fastest and the slowest. Rounds in which few of very many devices take part
-have [their own page](many_devices.md).
+have [their own page](many_devices.md), and so has [a cluster](cluster_scaling.md).
 
 ![Time and memory against devices, samples, weights and cores](images/growth.png)
 

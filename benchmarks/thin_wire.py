@@ -6,6 +6,7 @@ the device's interface, less the 14 bytes that Ethernet adds to every packet.
 
 import argparse
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -47,7 +48,7 @@ def main() -> None:
             "messages": measure_messages(folder / "messages", chosen.idle_s),
             "fast": measure_runs(folder / "fast", FAST),
             "narrow": measure_runs(folder / "narrow", NARROW),
-            "start_s": measure_start(folder / "start"),
+            "start": measure_start(folder / "start"),
             "many": measure_many(folder / "many", chosen.clients),
         }
         RESULTS.mkdir(parents=True, exist_ok=True)
@@ -155,6 +156,11 @@ def server_command(folder: Path, config: Config, server: str) -> list[str]:
     return [*command, "--quiet"]
 
 
+def _processor_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def _peak_mb(pid: int) -> float:
     status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
     line = next(line for line in status.splitlines() if line.startswith("VmHWM"))
@@ -171,9 +177,9 @@ def predicted_seconds(config: Config, rates: Rates) -> dict[str, float]:
     return found
 
 
-def measure_start(folder: Path) -> list[float]:
-    """Seconds from starting a device's process until its first local phase is uploaded."""
-    found = []
+def measure_start(folder: Path) -> dict[str, Any]:
+    """From starting a device's process to the end of its first round: seconds, and of processor."""
+    found: dict[str, Any] = {"s": [], "processor_s": [], "load": os.getloadavg()[0]}
     for trial in range(3):
         here, config = folder / str(trial), config_of("fd", 1, 1)
         (file,) = write_device_files(here, config, load_dataset(config.data))
@@ -188,7 +194,8 @@ def measure_start(folder: Path) -> list[float]:
             rounds = diary.with_name("rounds.jsonl")
             while not rounds.exists():
                 time.sleep(0.002)
-            found.append(time.monotonic() - began)
+            found["s"].append(time.monotonic() - began)
+            found["processor_s"].append(_processor_seconds(device.pid))
             serving.wait()
             device.terminate()
             device.wait()

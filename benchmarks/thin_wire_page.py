@@ -15,7 +15,9 @@ def render(found: dict[str, Any]) -> str:
     total = connection["up"] + connection["down"]
     memory = max(found[kind][name]["device_mb"] for kind in ("fast", "narrow") for name in TITLES)
     lean = max(found[kind]["fd"]["device_mb"] for kind in ("fast", "narrow"))
-    starts = ", ".join(f"{seconds:.1f}" for seconds in found["start_s"])
+    start = found["start"]
+    starts = ", ".join(f"{seconds:.1f}" for seconds in start["s"])
+    spent = ", ".join(f"{seconds:.1f}" for seconds in start["processor_s"])
     return f"""\
 # The thin wire
 
@@ -43,7 +45,8 @@ at the rate of the link.
 {_rounds(found)}
 
 A device has at most {memory:.0f} MB while it trains ({lean:.0f} MB where no SciPy is needed), in one process without
-JAX. From starting that process to the end of its first round of FD, training included: {starts} s.
+JAX. From starting that process to the end of its first round of FD, training included, it spends {spent} s of processor
+time; {starts} s pass on this machine, which then had a load of {start["load"]:.1f} on two cores.
 
 The bucket of `tc tbf` lets {BURST:,} bytes pass at once, so that messages of a few hundred bytes are faster here than
 at the stated rate.

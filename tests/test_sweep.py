@@ -21,6 +21,7 @@ from mix2fld.sweep.places import Processes, ThisProcess
 from mix2fld.sweep.plan import Plan, expand, make_plan
 from mix2fld.sweep.plan_file import claim_folder, read_plan
 from mix2fld.sweep.schedule import Board, Event, Progress, run_jobs
+from mix2fld.sweep.search import Found, Search, read_range, run_search
 from mix2fld.sweep.work import Done
 from toys import save_dataset, toy_config, toy_dataset
 
@@ -186,6 +187,9 @@ class Scripted:
     def slots(self) -> int:
         return 2
 
+    def cores(self) -> int:
+        return 2
+
     def begin(self, job: Job) -> None:
         self.begun.append(job.name)
         left = self.failures.get(job.name, 0)
@@ -278,6 +282,60 @@ def test_a_stopped_sweep_resumes_and_a_damaged_run_is_repaired(tmp_path: Path) -
     assert untouched.rounds == 0
 
 
+# --- the search
+
+
+def searched(base: Config, out: Path, trials: int, **fields: object) -> Found:
+    ranges = (read_range("learning_rate=0.001:0.2:log", base), read_range("rounds=1:3", base))
+    search = Search(base, ranges, ("accuracy", "bits"), trials)
+    board = fields.get("board")
+    return run_search(search, out, lambda jobs: run_jobs(jobs, ThisProcess(), board=board))
+
+
+def test_a_search_that_is_stopped_tries_what_it_would_have_tried(tmp_path: Path) -> None:
+    base = small_config(tmp_path)
+    whole = searched(base, tmp_path / "whole", 4)
+
+    def stop(progress: Progress) -> None:
+        if "trial-0002" in str(progress.tracks[0].job.folder):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        searched(base, tmp_path / "cut", 4, board=Rounds(stop))
+    searched(base, tmp_path / "cut", 3)
+    assert searched(base, tmp_path / "cut", 4) == whole
+    runs = [p.relative_to(tmp_path / "whole") for p in (tmp_path / "whole").rglob("*.jsonl")]
+    assert len(runs) == 4
+    for run in runs:
+        assert (tmp_path / "cut" / run).read_bytes() == (tmp_path / "whole" / run).read_bytes()
+    for best in whole.values():
+        assert 0 < best["accuracy"] <= 1
+        beaten = [
+            o
+            for o in whole.values()
+            if o["accuracy"] > best["accuracy"] and o["bits"] < best["bits"]
+        ]
+        assert not beaten
+    with pytest.raises(InputError, match="holds another search"):
+        searched(base.replace(devices=3), tmp_path / "cut", 4)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("learning_rat=1:2", "no such field; did you mean 'learning_rate'"),
+        ("learning_rate=2:1", "with LOW below HIGH"),
+        ("learning_rate=0:1:log", "above 0 for log"),
+        ("learning_rate=0.1", "must be FIELD=LOW:HIGH"),
+        ("learning_rate=-1:1", "learning_rate = -1.0"),
+        ("partition=1:2", "partition = .* has no range of numbers"),
+    ],
+)
+def test_a_range_with_a_mistake_is_one_message(text: str, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        read_range(text, Config())
+
+
 # --- the command
 
 
@@ -339,6 +397,8 @@ def test_a_dry_run_measures_and_writes_nothing(
         ("--devices 2 3 --zip devices rounds", "zip = rounds: no values"),
         ("--plan nowhere.toml", "plan = nowhere.toml: cannot be read"),
         ("--protocols nope --devices 2 3", "no such protocol"),
+        ("--range learning_rate=0.1:1", "search: needs --search optuna, --range and --out"),
+        ("--search optuna --range rounds=1:3 --objective luck", "luck: no such objective"),
     ],
 )
 def test_bad_input_is_one_line_and_writes_nothing(

@@ -66,5 +66,8 @@ def test_two_settings_have_figures_of_their_own(tmp_path: Path) -> None:
         for name in ("deliveries", "devices", "labels", "samples")
         for number in (1, 2)
     }
+    figure = named["curves-devices-rounds"].draw()
+    assert [axes.get_title() for axes in figure.axes] == ["devices 4", "devices 3"]
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["FL"]
     assert named["deliveries-setting2"].draw() is not None
     assert named["samples-setting1"].draw() is None

@@ -133,8 +133,8 @@ def run_and_record(
 
     if not chosen:
         return
-    place = running.place(len(jobs_of(chosen, scale, out)))
-    with TableBoard(console) as board:
+    jobs = len(jobs_of(chosen, scale, out))
+    with running.place(jobs) as place, TableBoard(console) as board:
         run_experiments(chosen, scale, out, place, retries=running.retries, board=board)
     for experiment in chosen:
         results = results_of(experiment, scale, out)

@@ -2,7 +2,10 @@
 
 import hashlib
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -10,12 +13,14 @@ import tyro
 
 from mix2fld.cli.output import Output
 from mix2fld.config import Config
+from mix2fld.errors import InputError
 from mix2fld.runs.config_file import dump_config
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from mix2fld.runs.results import RunResult
+    from mix2fld.runs.simulation import MakeFleet
 
 
 @dataclass(frozen=True)
@@ -41,6 +46,10 @@ class RunCommand:
     """Also write report.html, as mix2fld report does."""
     track: Literal["tensorboard", "mlflow", "wandb"] | None = None
     """Also log every round to this tracker; wandb runs offline unless WANDB_MODE is set."""
+    fleet: str = "local"
+    """Where devices live: local (this process), ray, or ray:auto and ray:HOST:PORT (a cluster)."""
+    hosts: int | None = None
+    """Fleet ray: processes that share out the devices; by default one to a core of the cluster."""
     output: tyro.conf.OmitArgPrefixes[Output] = field(default_factory=Output)
     settings: tyro.conf.OmitArgPrefixes[Config] = field(default_factory=Config)
 
@@ -83,10 +92,18 @@ class RunCommand:
             dataset = load_dataset(self.settings.data, console=console)
             for problem in check(self.settings, dataset):
                 self.output.warn(problem)
-            with RichWatcher(console, self.settings) as watcher:
+            with (
+                fleet_of(self.fleet, self.hosts) as fleet,
+                RichWatcher(console, self.settings) as watcher,
+            ):
                 watchers = Watchers([watcher, *([tracker] if tracker else [])])
                 return run(
-                    self.settings, out, dataset=dataset, watcher=watchers, overwrite=self.overwrite
+                    self.settings,
+                    out,
+                    dataset=dataset,
+                    fleet=fleet,
+                    watcher=watchers,
+                    overwrite=self.overwrite,
                 )
 
     def _report(self, console: "Console", out: Path) -> None:
@@ -98,6 +115,33 @@ class RunCommand:
             names = [single.run_name for single in self.settings.single_runs()]
             write_report(require_runs([out / name for name in names]), out / "report.html")
         console.print(f"report in {bold(out / 'report.html')}")
+
+
+@contextmanager
+def fleet_of(name: str, hosts: int | None) -> "Iterator[MakeFleet]":
+    """Where devices live, within the block."""
+    from mix2fld.runs.simulation import in_this_process
+
+    kind, _, address = name.partition(":")
+    if kind not in ("local", "ray") or (kind == "local" and address):
+        raise InputError(
+            f"fleet = {name}: no such fleet; must be local, ray, ray:auto or ray:HOST:PORT"
+        )
+    if hosts is not None and (hosts < 1 or kind == "local"):
+        raise InputError(f"hosts = {hosts}: must be 1 or more, with --fleet ray")
+    if kind == "local":
+        yield in_this_process
+        return
+    from mix2fld.fleet.cluster import connected
+    from mix2fld.fleet.hosts import Hosts
+    from mix2fld.fleet.ray_fleet import RayFleet
+
+    with connected(address, "fleet", hosts) as ray:
+        processes = Hosts(ray, hosts)
+        try:
+            yield partial(RayFleet, processes)
+        finally:
+            processes.stop()
 
 
 def default_folder(config: Config) -> Path:

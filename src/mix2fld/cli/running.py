@@ -1,7 +1,9 @@
 """Where and how many runs are run at a time: the options of commands that run many."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from mix2fld.errors import InputError
 
@@ -20,19 +22,48 @@ class Running:
     retries: int = 1
     """How often a run that fails is tried again; the others continue."""
 
-    def place(self, jobs: int) -> "Place":
-        """The place for so many jobs."""
+    cluster: str | None = None
+    """Run on a Ray cluster: auto (the one of this machine) or HOST:PORT; folders come home."""
+
+    @contextmanager
+    def place(self, jobs: int) -> "Iterator[Place]":
+        """The place for so many jobs, within the block."""
+        self._check()
+        if self.cluster is not None:
+            from mix2fld.fleet.cluster import connected
+            from mix2fld.sweep.ray_place import Cluster
+
+            with connected(self.cluster, "cluster") as ray:
+                yield Cluster(ray, self.cores or 1)
+            return
         from mix2fld.models.processor import usable_cores
         from mix2fld.sweep.places import Processes, ThisProcess
 
+        workers = min(jobs, self.workers or max(1, usable_cores() // (self.cores or 1)))
+        yield ThisProcess() if workers <= 1 else Processes(workers, self.cores)
+
+    def _check(self) -> None:
         for name in ("workers", "cores"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise InputError(f"{name} = {value}: must be 1 or more")
         if self.retries < 0:
             raise InputError(f"retries = {self.retries}: must be 0 or more")
-        each = self.cores or 1
-        workers = self.workers or max(1, usable_cores() // each)
-        if min(workers, jobs) <= 1:
-            return ThisProcess()
-        return Processes(min(workers, jobs), self.cores)
+        if self.cluster is not None and self.workers is not None:
+            raise InputError(
+                f"workers = {self.workers}: is of this machine; with --cluster, leave it out"
+            )
+
+
+@dataclass(frozen=True)
+class Searching:
+    """Search for the best settings instead of running a grid."""
+
+    search: Literal["optuna"] | None = None
+    """Try settings within ranges and learn from the results; kept in the folder, and resumed."""
+    range: tuple[str, ...] = ()
+    """Where to search: FIELD=LOW:HIGH or FIELD=LOW:HIGH:log, for each field."""
+    objective: tuple[str, ...] = ("accuracy",)
+    """What is best: accuracy, bits (uplink), seconds; of several, all that nothing beats."""
+    trials: int = 20
+    """Settings that are tried; each is one run for every protocol and seed."""

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 
 from mix2fld.cli.output import Output
-from mix2fld.cli.running import Running
+from mix2fld.cli.running import Running, Searching
 from mix2fld.config import Config
+from mix2fld.errors import InputError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -32,6 +33,7 @@ class SweepCommand:
       mix2fld sweep --protocols fl8 mix2fld --mixing-ratio 0.1 0.3 --seed 0..4 --out runs/lambda
       mix2fld sweep --devices 10 20 --samples-per-device 500 250 --zip devices samples-per-device
       mix2fld sweep --plan lambda.toml --dry-run
+      mix2fld sweep --search optuna --range learning-rate=0.001:0.1:log --protocols mix2fld
     """
 
     plan: Path | None = None
@@ -50,6 +52,7 @@ class SweepCommand:
     """Ask back before more runs than that."""
     report: bool = False
     """Also write report.html, as mix2fld report does."""
+    searching: tyro.conf.OmitArgPrefixes[Searching] = field(default_factory=Searching)
     running: tyro.conf.OmitArgPrefixes[Running] = field(default_factory=Running)
     output: tyro.conf.OmitArgPrefixes[Output] = field(default_factory=Output)
     settings: tyro.conf.OmitArgPrefixes[Config] = field(default_factory=Config)
@@ -61,16 +64,19 @@ class SweepCommand:
         from mix2fld.sweep.plan import make_plan
 
         console = self.output.console()
+        if self.searching.search is not None or self.searching.range:
+            self._search(console)
+            return
         plan = make_plan(self.settings, self.varied, self.zipped)
         plan.check_size(self.max_runs)
         out = self.out or default_folder(plan)
         jobs = plan.jobs(out)
-        place = self.running.place(len(jobs))
-        if self.dry_run:
-            self._forecast(console, plan, jobs, place.slots())
-            return
         try:
-            progress = self._run(console, plan, jobs, place, out)
+            with self.running.place(len(jobs)) as place:
+                if self.dry_run:
+                    self._forecast(console, plan, jobs, place.cores())
+                    return
+                progress = self._run(console, plan, jobs, place, out)
         except KeyboardInterrupt:
             raise KeyboardInterrupt(out) from None
         self._conclude(console, progress, out)
@@ -88,7 +94,42 @@ class SweepCommand:
         with TableBoard(console) as board:
             return run_jobs(jobs, place, retries=self.running.retries, board=board)
 
-    def _forecast(self, console: "Console", plan: "Plan", jobs: "list[Job]", slots: int) -> None:
+    def _search(self, console: "Console") -> None:
+        """Try settings until there are enough trials, and print the best."""
+        from mix2fld.cli.board import TableBoard
+        from mix2fld.cli.console import bold
+        from mix2fld.sweep.schedule import run_jobs
+        from mix2fld.sweep.search import Search, read_range, run_search
+
+        given = self.searching
+        if given.search is None or self.varied or self.dry_run or self.out is None:
+            raise InputError(
+                "search: needs --search optuna, --range and --out, and no axes and no --dry-run"
+            )
+        base = self.settings
+        ranges = tuple(read_range(text, base) for text in given.range)
+        search = Search(base, ranges, given.objective, given.trials)
+        each = len(base.protocols) * len(base.seed)
+        try:
+            with self.running.place(each) as place, TableBoard(console) as board:
+                found = run_search(
+                    search,
+                    self.out,
+                    lambda jobs: run_jobs(
+                        jobs, place, retries=self.running.retries, board=board, last=False
+                    ),
+                )
+                place.stop()
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(self.out) from None
+        for number, best in found.items():
+            values = ", ".join(f"{name} {best[name]:g}" for name in given.objective)
+            tried = ", ".join(f"{name} {value:g}" for name, value in best["settings"].items())
+            console.print(f"trial {number}: {values} with {tried}", highlight=False)
+        console.print(f"{given.trials} trials in {bold(self.out)}")
+        self.output.print_json({"out": self.out, "best": found})
+
+    def _forecast(self, console: "Console", plan: "Plan", jobs: "list[Job]", cores: int) -> None:
         from mix2fld.cli.board import clock
         from mix2fld.models.processor import usable_cores
         from mix2fld.sweep.forecast import measure
@@ -98,9 +139,6 @@ class SweepCommand:
             console.print(f"{name.replace('_', ' ')}: {' '.join(values)}", markup=False)
         with self.output.working("measuring a round of the first run"):
             found = measure(jobs, usable_cores())
-        cores = (
-            min(usable_cores(), slots * (self.running.cores or 1)) if slots > 1 else usable_cores()
-        )
         seconds = found.seconds(cores)
         console.print(
             f"{len(jobs)} runs, {found.steps:,} SGD steps missing; at "

@@ -1,7 +1,7 @@
 """All devices in this process, trained side by side on its cores."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -18,7 +18,12 @@ from mix2fld.learning.losses import one_hot
 from mix2fld.learning.stepper import Draws, Start, TestSet, Watch, local_results, snapshot_steps
 from mix2fld.learning.training import model_in_use
 from mix2fld.models.processor import usable_cores
-from mix2fld.round.checks import check_countable, check_devices, without_diverged
+from mix2fld.round.checks import (
+    check_countable,
+    check_devices,
+    global_refused,
+    without_diverged,
+)
 from mix2fld.round.device_turn import (
     Own,
     OwnSamples,
@@ -31,6 +36,7 @@ from mix2fld.round.device_turn import (
 )
 from mix2fld.round.fleet_interface import Accuracies, Delivered, Order, Outcome, Trained
 from mix2fld.round.scenario import Scenario, attackers_of
+from mix2fld.round.wire import Packet, Wire
 from mix2fld.types import Dataset, Samples, State, Tensors
 
 Indices = NDArray[np.integer[Any]]
@@ -53,6 +59,30 @@ class Seen(NamedTuple):
     weights: Mapping[int, Tensors]
     reference: int
     snapshots: list[tuple[int, Tensors]]  # of the reference device; empty if it was not asked
+
+
+class Part(NamedTuple):
+    """What came of the local phase of some devices."""
+
+    packets: Mapping[int, Packet]
+    after: Mapping[int, State]
+    """States until it is known how the round ends."""
+    seen: Seen
+    seconds: Mapping[int, float]
+
+
+def conclude(
+    wire: Wire,
+    trained: Mapping[int, State],
+    uploaded: Collection[int],
+    receivers: Collection[int],
+    received: State | None,
+) -> dict[int, State]:
+    """Devices that trained when the round is over; ``received`` is the decoded download."""
+    after = {device: settle(state, device in uploaded) for device, state in trained.items()}
+    if received is None:
+        return after
+    return {d: receive(wire, own, received) if d in receivers else own for d, own in after.items()}
 
 
 class LocalFleet:
@@ -89,8 +119,15 @@ class LocalFleet:
         if not order.asked:
             nothing = Trained({}, Seen({}, order.reference, []), computing_seconds={})
             return Underway(states, {}), nothing
-        task, config = self._scenario.task, self._scenario.config
         before = {device: self._states.read(states, device) for device in order.asked}
+        part = self.train_part(before, order)
+        if not part.packets:
+            raise global_refused(order.round_number, len(order.asked))
+        return Underway(states, part.after), Trained(part.packets, part.seen, part.seconds)
+
+    def train_part(self, before: Mapping[int, State], order: Order) -> Part:
+        """The local phase of some devices; with attackers, of those that do not diverge."""
+        task, config = self._scenario.task, self._scenario.config
         places = {device: place for place, device in enumerate(order.asked)}
         watched = order.reference in places
         steps = snapshot_steps(config.learning.local_steps, config.curve_points)
@@ -109,7 +146,7 @@ class LocalFleet:
         if config.attack.attack == "none":
             check_devices(config, local, order.round_number)
         else:  # a device that diverges refuses, as it does in a deployment
-            local = without_diverged(local, order.round_number)
+            local = without_diverged(local)
             watched = watched and order.reference in local
 
         after, packets = {}, {}
@@ -132,8 +169,7 @@ class LocalFleet:
         ]
         seen = Seen(used, order.reference, snapshots)
         share = min(1.0, usable_cores() / len(order.asked))
-        done = Trained(packets, seen, dict.fromkeys(order.asked, seconds * share))
-        return Underway(states, after), done
+        return Part(packets, after, seen, dict.fromkeys(order.asked, seconds * share))
 
     def _begin(
         self, states: Mapping[int, State], turns: Mapping[int, Turn], parts: Mapping[int, Indices]
@@ -157,12 +193,11 @@ class LocalFleet:
     def deliver(self, states: Underway, outcome: Outcome) -> tuple[States, Delivered]:
         """Settle the uploads; who receives the download takes it over."""
         wire, (before, trained) = self._scenario.wire, states
-        after = {d: settle(state, d in outcome.uploaded) for d, state in trained.items()}
-        if outcome.download is not None:
-            received = wire.decode_download(outcome.download)
-            for device in sorted(outcome.receivers):
-                own = after[device] if device in after else self._states.read(before, device)
-                after[device] = receive(wire, own, received)
+        received = None if outcome.download is None else wire.decode_download(outcome.download)
+        after = conclude(wire, trained, outcome.uploaded, outcome.receivers, received)
+        if received is not None:
+            for device in sorted(outcome.receivers.difference(after)):
+                after[device] = receive(wire, self._states.read(before, device), received)
         return self._states.replaced(before, after), Delivered(outcome.receivers)
 
     def measure(self, observed: Seen, models: Sequence[Tensors]) -> Accuracies:
@@ -175,6 +210,10 @@ class LocalFleet:
         if observed.snapshots:
             on_the_way.append((observed.snapshots[-1][0], devices[observed.reference]))
         return Accuracies(devices, on_the_way, list(found))
+
+    def measure_models(self, models: Sequence[Tensors]) -> list[float]:
+        """Accuracies of models of anyone."""
+        return self._tests.accuracies(models)
 
     def refuse(self, device: int, round_number: int, reason: str) -> None:
         """Unless a device attacks, none of this process is dishonest: its payload has a fault."""

@@ -25,7 +25,6 @@ MOST_DEVICES = 200
 CELLS = 200_000
 """How many device accuracies a page holds at most, so that it stays small."""
 LABEL_MAPS = 10
-SETTING_DASHES = ("", "7 4", "2 3", "8 3 2 3", "12 3", "4 2")
 
 
 def page_data(found: Found) -> dict[str, Any]:
@@ -35,9 +34,7 @@ def page_data(found: Found) -> dict[str, Any]:
     settings, series = group(runs)
     rows = [over_seeds([run.summary for run in one.runs]) for one in series]
     kept = _rounds_kept(runs)
-    shown = [
-        _series(one, row, kept, len(settings) > 1) for one, row in zip(series, rows, strict=True)
-    ]
+    shown = [_series(one, row, kept) for one, row in zip(series, rows, strict=True)]
     return {
         "version": __version__,
         "title": _title(series),
@@ -78,16 +75,15 @@ def _setting(one: Setting) -> dict[str, Any]:
     }
 
 
-def _series(one: Series, row: dict[str, Any], kept: int, several: bool) -> dict[str, Any]:
+def _series(one: Series, row: dict[str, Any], kept: int) -> dict[str, Any]:
     style = style_of(one.protocol)
-    dash = SETTING_DASHES[one.setting % len(SETTING_DASHES)]
     return {
         "protocol": one.protocol,
         "title": title_of(one.protocol),
         "label": one.label,
         "setting": one.setting,
         "colour": on_screen(style["color"]),
-        "dash": dash if several else dash_of(style["linestyle"]),
+        "dash": dash_of(style["linestyle"]),
         "summary": row,
         "curves": _curves(one.runs),
         "seconds": _seconds(one.runs),

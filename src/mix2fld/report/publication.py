@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 import matplotlib as mpl
@@ -16,7 +17,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
 from mix2fld.data.files import writing
-from mix2fld.report.curves import AXES, MEASURES, curve
+from mix2fld.report.curves import AXES, MEASURES, Curve, curve
 from mix2fld.report.dataset import UnavailableDataError, data_of, label_map
 from mix2fld.report.deliveries import (
     DELIVERED,
@@ -38,7 +39,8 @@ from mix2fld.runs.reader import Found, LoadedRun
 FORMATS = ("pdf", "svg", "png")
 COLUMN = 3.5
 """Width of a column of an IEEE page, in inches."""
-LINES = ("-", "--", ":", "-.")
+WRAPPED = 28
+"""Characters of a line in the title of a small panel."""
 DELIVERY_COLOURS = {
     DELIVERED: "#0b63a5",
     LOST: "#e8954f",
@@ -108,27 +110,65 @@ def _curves(series: Sequence[Series], measure: str, axis: str, several: bool) ->
     drawn = [(one, found) for one in series if (found := curve(one.runs, axis, measure))]
     if not drawn:
         return None
-    figure, axes = _panel(2.4 + (0.13 * len(drawn) if several else 0))
-    for one, found in drawn:
-        style = dict(style_of(one.protocol))
+    panels = list(dict.fromkeys(one.setting for one, _ in drawn)) if several else [None]
+    figure, grid = _panels(len(panels))
+    for axes, setting in zip(grid, panels, strict=True):
+        own = [(one, found) for one, found in drawn if setting in (None, one.setting)]
+        _lines(axes, own)
         if several:
-            style["linestyle"] = LINES[one.setting % len(LINES)]
-        axes.plot(found.x, 100 * found.mean, label=one.label, **style)
+            axes.set_title(fill(_setting_of(own[0][0]), WRAPPED))
+        if axis == "bits" and max(float(found.x[-1]) for _, found in own) > 0:
+            axes.set_xscale("log")
+    last = max(float(found.x[-1]) for _, found in drawn)
+    late = [100 * found.low[found.x >= 0.04 * last].min(initial=1.0) for _, found in drawn]
+    grid[0].set_ylim(bottom=max(0.0, min(late) - 2))
+    _name_axes(figure, grid[0], AXES[axis], f"{MEASURES[measure]} (%)", several)
+    named = {str(line.get_label()): line for axes in reversed(grid) for line in axes.get_lines()}
+    order = list(dict.fromkeys(title_of(one.protocol) for one, _ in drawn))
+    figure.legend(
+        [named[name] for name in order], order, loc="outside upper center", ncols=3,
+        columnspacing=1.0, handlelength=2.4,
+    )  # fmt: skip
+    return figure
+
+
+def _panels(count: int) -> tuple[Figure, list[Axes]]:
+    """Small multiples with common axes, two to a row."""
+    if count == 1:
+        figure, axes = _panel()
+        return figure, [axes]
+    rows = -(-count // 2)
+    figure = Figure(figsize=(COLUMN, 0.6 + 1.4 * rows), layout="constrained")
+    grid = figure.subplots(rows, 2, sharex=True, sharey=True, squeeze=False).ravel().tolist()
+    for unused in grid[count:]:
+        unused.set_axis_off()
+    return figure, grid[:count]
+
+
+def _lines(axes: Axes, drawn: Sequence[tuple[Series, Curve]]) -> None:
+    """The curves of one setting, each in the colour of its protocol."""
+    for one, found in drawn:
+        style = style_of(one.protocol)
+        axes.plot(found.x, 100 * found.mean, label=title_of(one.protocol), **style)
         band = {"color": style["color"], "alpha": 0.15, "linewidth": 0}
         axes.fill_between(found.x, 100 * found.low, 100 * found.high, **band)
         marks = {"s": 14, "facecolor": "white", "edgecolor": style["color"], "zorder": 3}
         if found.converged:
             x, y = zip(*found.converged, strict=True)
             axes.scatter(x, 100 * np.array(y), linewidth=0.8, **marks)
-    last = max(float(found.x[-1]) for _, found in drawn)
-    late = [100 * found.low[found.x >= 0.04 * last].min(initial=1.0) for _, found in drawn]
-    axes.set_ylim(bottom=max(0.0, min(late) - 2))
-    axes.set(xlabel=AXES[axis], ylabel=f"{MEASURES[measure]} (%)")
-    if axis == "bits" and last > 0:
-        axes.set_xscale("log")
-    columns = 1 if several else 3
-    figure.legend(loc="outside upper center", ncols=columns, columnspacing=1.0, handlelength=2.4)
-    return figure
+
+
+def _name_axes(figure: Figure, axes: Axes, x: str, y: str, several: bool) -> None:
+    if several:
+        figure.supxlabel(x, fontsize=8)
+        figure.supylabel(y, fontsize=8)
+    else:
+        axes.set(xlabel=x, ylabel=y)
+
+
+def _setting_of(one: Series) -> str:
+    """The setting in the label of a series."""
+    return one.label.removeprefix(title_of(one.protocol)).removeprefix(", ")
 
 
 def _time(series: Sequence[Series]) -> Figure:

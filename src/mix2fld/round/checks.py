@@ -40,16 +40,13 @@ def global_refused(round_number: int, devices: int) -> GlobalRefusedError:
     )
 
 
-def without_diverged(local: Mapping[int, Local], round_number: int) -> dict[int, Local]:
-    """What the devices learned that did not diverge; raises if there is none."""
-    sound = {
+def without_diverged(local: Mapping[int, Local]) -> dict[int, Local]:
+    """What the devices learned that did not diverge."""
+    return {
         device: result
         for device, result in local.items()
         if _largest((*result.weights, result.outputs)) <= LARGEST_WEIGHT
     }
-    if local and not sound:
-        raise global_refused(round_number, len(local))
-    return sound
 
 
 def check_devices(config: "Config", local: Mapping[int, Local], round_number: int) -> None:

@@ -1,6 +1,6 @@
 """Simulates every run of a config, in memory or into a folder from which it can be resumed."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
@@ -13,6 +13,7 @@ from mix2fld.learning.make_task import make_task
 from mix2fld.link import Link, make_link
 from mix2fld.protocol import get_protocol
 from mix2fld.round.attackers import check_attack
+from mix2fld.round.fleet_interface import Fleet
 from mix2fld.round.info import RoundInfo
 from mix2fld.round.one_round import run_round, start_run
 from mix2fld.round.plan import plan_transfers
@@ -26,12 +27,22 @@ from mix2fld.runs.records import DamagedError
 from mix2fld.runs.results import Results, RunResult
 from mix2fld.types import Dataset, Model
 
+MakeFleet = Callable[[Scenario, Dataset, Model | None], Fleet]
+"""Where the devices of a run live; the model is None where the config names it."""
+
+
+def in_this_process(scenario: Scenario, dataset: Dataset, model: Model | None) -> Fleet:
+    """All devices in this process."""
+    del model
+    return LocalFleet(scenario, dataset)
+
 
 class Own(NamedTuple):
-    """What takes the place of what the config names."""
+    """What takes the place of what the config names, and of this process."""
 
     model: Model | None = None
     link: Link | None = None
+    fleet: MakeFleet = in_this_process
 
 
 def run(
@@ -41,6 +52,7 @@ def run(
     dataset: Dataset | None = None,
     model: Model | None = None,
     link: Link | None = None,
+    fleet: MakeFleet = in_this_process,
     watcher: Watcher | None = None,
     overwrite: bool = False,
 ) -> Results:
@@ -48,15 +60,16 @@ def run(
 
     With ``out`` each run is kept in ``out/<protocol>-s<seed>/``, and one that already exists is
     resumed; all folders are made first, so that ``out`` shows what is still missing. ``dataset``,
-    ``model`` and ``link`` take the place of what the config names. All folders are locked from the
-    start until their run is done.
+    ``model`` and ``link`` take the place of what the config names; ``fleet`` says where devices
+    live, which changes no number (``mix2fld.fleet.ray_fleet`` has another). All folders are locked
+    from the start until their run is done.
     """
     rows = [get_protocol(name) for name in config.protocols]
     samples = load_dataset(config.data) if dataset is None else dataset
     for row in rows:
         check_mixable(row, samples.samples)
     singles = config.single_runs()
-    own, told = Own(model, link), watcher or Watcher()
+    own, told = Own(model, link, fleet), watcher or Watcher()
     with ExitStack() as locks:
         folders: Sequence[RunFolder | None] = [None] * len(singles)
         if out is not None:
@@ -125,13 +138,21 @@ def make_simulation(
     config: Config, dataset: Dataset, model: Model | None = None, link: Link | None = None
 ) -> Simulation:
     """The simulation of a config with one protocol and one seed."""
+    scenario = make_scenario(config, dataset, model, link)
+    return Simulation(scenario, LocalFleet(scenario, dataset))
+
+
+def make_scenario(
+    config: Config, dataset: Dataset, model: Model | None = None, link: Link | None = None
+) -> Scenario:
+    """What is fixed for a whole run of a config with one protocol and one seed."""
     scenario = Scenario(
         make_task(config, dataset.samples, dataset.num_labels, model),
         get_protocol(config.protocols[0]),
         link or make_link(config, config.data.devices),
     )
     check_attack(scenario)
-    return Simulation(scenario, LocalFleet(scenario, dataset))
+    return scenario
 
 
 def check(config: Config, dataset: Dataset) -> list[str]:
@@ -168,12 +189,13 @@ def _simulate(
         watcher.begin(config, len(result.rounds))
         watcher.end(result)
         return result
-    simulation = make_simulation(config, dataset, own.model, own.link)
+    scenario = make_scenario(config, dataset, own.model, own.link)
+    fleet = own.fleet(scenario, dataset, own.model)
     if config.clock.computing_time == "measured":
-        simulation.run_round(simulation.start())  # so that compiling is not measured as computing
+        run_round(scenario, fleet, start_run(scenario, fleet))  # compiling is not computing
     if folder is not None:
-        folder.made_with["kernel"] = simulation.scenario.task.stepper.name
-    return run_rounds(*simulation, folder, watcher)
+        folder.made_with["kernel"] = scenario.task.stepper.name
+    return run_rounds(scenario, fleet, folder, watcher)
 
 
 def _refuse_deployed(path: Path) -> None:

@@ -27,6 +27,10 @@ class ThisProcess:
         """One at a time."""
         return 1
 
+    def cores(self) -> int:
+        """All of this process."""
+        return usable_cores()
+
     def begin(self, job: Job) -> None:
         """Take it; it runs while events are waited for."""
         self._job, self._begun = job, False
@@ -78,6 +82,10 @@ class Processes:
     def slots(self) -> int:
         """One job to a worker."""
         return self._workers
+
+    def cores(self) -> int:
+        """Those of all workers, each counted once."""
+        return len({core for cores in self._cores for core in cores}) or self._workers
 
     def begin(self, job: Job) -> None:
         """Hand it to a worker that is free."""

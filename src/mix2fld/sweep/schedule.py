@@ -33,6 +33,9 @@ class Place(Protocol):
     def slots(self) -> int:
         """How many jobs it takes at a time."""
 
+    def cores(self) -> int:
+        """How many cores its jobs use at a time."""
+
     def begin(self, job: Job) -> None:
         """Take a job."""
 
@@ -95,11 +98,23 @@ class Board:
 
 
 def run_jobs(
-    jobs: Sequence[Job], place: Place, *, retries: int = 1, board: Board | None = None
+    jobs: Sequence[Job],
+    place: Place,
+    *,
+    retries: int = 1,
+    board: Board | None = None,
+    last: bool = True,
 ) -> Progress:
-    """Run all jobs; returns how each of them ended."""
+    """Run all jobs; returns how each of them ended. Unless more follow, the place is stopped."""
     prepare_jobs(jobs)
-    return _Loop(jobs, place, retries, board or Board()).run()
+    done = False
+    try:
+        progress = _Loop(jobs, place, retries, board or Board()).run()
+        done = True
+        return progress
+    finally:
+        if last or not done:
+            place.stop()
 
 
 class _Loop:
@@ -116,16 +131,13 @@ class _Loop:
     def run(self) -> Progress:
         """Until nothing waits and nothing runs."""
         self._progress.started = time.monotonic()
-        try:
-            while self._waiting or self._taken:
-                while self._waiting and self._taken < self._place.slots():
-                    self._place.begin(self._waiting.popleft().job)
-                    self._taken += 1
-                for event in self._place.events(TICK_S, self._tick):
-                    self._hear(event)
-                self._tick()
-        finally:
-            self._place.stop()
+        while self._waiting or self._taken:
+            while self._waiting and self._taken < self._place.slots():
+                self._place.begin(self._waiting.popleft().job)
+                self._taken += 1
+            for event in self._place.events(TICK_S, self._tick):
+                self._hear(event)
+            self._tick()
         return self._progress
 
     def _tick(self) -> None:

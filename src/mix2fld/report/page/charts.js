@@ -3,7 +3,7 @@
 function lineChart(box, lines, options) {
   const width = scrollSafe(box.clientWidth);
   const height = width < 520 ? 300 : 400;
-  const named = width > 640 && lines.every((line) => line.title.length <= 12 && !line.longLabel);
+  const named = width > 640 && lines.every((line) => line.title.length <= 12);
   const margin = { left: 60, right: named ? 92 : 14, top: 12, bottom: 44 };
   const scale = scales(lines, options, width, height, margin);
   const label = `${options.measure} over ${options.axis}. ` +
@@ -29,11 +29,12 @@ function lineChart(box, lines, options) {
 
 function scales(lines, options, width, height, margin) {
   const usable = (value) => !options.log || value > 0;
-  const xs = lines.flatMap((line) => line.x.filter(usable));
+  const all = options.together ?? lines;
+  const xs = all.flatMap((line) => line.x.filter(usable));
   const far = Math.max(...xs, options.log ? 1e-6 : 0.01);
   const near = options.log ? Math.min(...xs, far) : Math.min(0, ...xs);
-  const trained = lines.flatMap((line) => line.low.filter((_, i) => line.x[i] >= 0.04 * far));
-  const tops = lines.flatMap((line) => line.high);
+  const trained = all.flatMap((line) => line.low.filter((_, i) => line.x[i] >= 0.04 * far));
+  const tops = all.flatMap((line) => line.high);
   let [low, high] = [0, 1];
   if (!options.whole && trained.length) {
     low = Math.min(...trained);

@@ -106,31 +106,50 @@ function drawCurves() {
   choose("scale", [["auto", "zoomed"], ["whole", "0 to 100 %"], ["log", "logarithmic"]], chosen.scale, again("scale"));
   drawSwitches();
   const lines = data.series
-    .filter((series) => !chosen.hidden.has(series.label))
-    .map((series) => ({ ...series, ...series.curves[chosen.measure][chosen.axis], longLabel: data.settings.length > 1 }))
+    .filter((series) => !chosen.hidden.has(shownAs(series)))
+    .map((series) => ({ ...series, ...series.curves[chosen.measure][chosen.axis], label: shownAs(series) }))
     .filter((line) => line.x?.length);
-  lineChart($("curve-chart"), lines, {
-    axis: data.axes[chosen.axis], measure: data.measures[chosen.measure], unit: UNITS[chosen.axis],
+  const options = {
+    axis: data.axes[chosen.axis], measure: data.measures[chosen.measure], unit: UNITS[chosen.axis], together: lines,
     whole: chosen.scale === "whole", log: chosen.scale === "log" || (chosen.axis === "bits" && chosen.scale === "auto"),
-    empty: data.series.length > chosen.hidden.size ? "This accuracy is not measured for the selected protocols." : "No protocol selected.",
-  });
+    empty: data.series.some((series) => !chosen.hidden.has(shownAs(series)))
+      ? "This accuracy is not measured for the selected protocols." : "No protocol selected.",
+  };
+  const box = $("curve-chart");
+  box.classList.toggle("facets", data.settings.length > 1 && lines.length > 0);
+  if (data.settings.length === 1 || !lines.length) {
+    lineChart(box, lines, options);
+    return;
+  }
+  const panels = data.settings.map((one) => element("div", { class: "chart" }));
+  box.replaceChildren(...data.settings.map((one, number) =>
+    element("section", {}, element("h4", {}, one.label), panels[number])));
+  panels.forEach((panel, number) => lineChart(panel, lines.filter((line) => line.setting === number), options));
+}
+
+// With several settings, each has its own panel, and a line is told by its protocol alone.
+function shownAs(series) {
+  return data.settings.length > 1 ? series.title : series.label;
 }
 
 function drawSwitches() {
   const box = $("switches");
-  const signature = JSON.stringify(data.series.map((series) => series.label));
+  const distinct = data.series.filter((one, place) =>
+    data.series.findIndex((other) => shownAs(other) === shownAs(one)) === place);
+  const signature = JSON.stringify(distinct.map(shownAs));
   if (box.dataset.options === signature) return;
   box.dataset.options = signature;
   for (const old of box.querySelectorAll("label")) old.remove();
-  for (const series of data.series) {
-    const input = element("input", { type: "checkbox", value: series.label });
-    input.checked = !chosen.hidden.has(series.label);
+  for (const series of distinct) {
+    const name = shownAs(series);
+    const input = element("input", { type: "checkbox", value: name });
+    input.checked = !chosen.hidden.has(name);
     input.addEventListener("change", () => {
-      if (input.checked) chosen.hidden.delete(series.label);
-      else chosen.hidden.add(series.label);
+      if (input.checked) chosen.hidden.delete(name);
+      else chosen.hidden.add(name);
       drawCurves();
     });
-    box.append(element("label", {}, input, swatch(series), series.label));
+    box.append(element("label", {}, input, swatch(series), name));
   }
 }
 

@@ -1,0 +1,163 @@
+"""The one way to a Ray cluster: the one that this machine belongs to, or a new one on it."""
+
+import os
+import platform
+import socket
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from mix2fld.errors import InputError
+from mix2fld.models.processor import cpu_flags, usable_cores
+
+ANSWER_S = 5.0
+"""How long an address has to answer."""
+LOCAL_STORE_BYTES = 512 << 20
+"""Object store of a cluster that is started here."""
+QUIET: dict[str, Any] = {
+    "log_to_driver": False,
+    "configure_logging": False,
+    "logging_level": "ERROR",
+}
+STARTS = 4
+"""How often Ray is started before it is given up."""
+FORKS = r"os\.fork\(\) was called"
+"""What JAX warns of when Ray starts its processes; each of them runs another program at once."""
+SAME = ("mix2fld", "python", "numpy", "jax")
+"""What must be the same everywhere."""
+
+
+def import_ray(field: str) -> Any:
+    """Ray, if it is installed."""
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # else it warns of the future
+    try:
+        import ray
+    except ImportError:
+        raise InputError(
+            f"{field}: needs Ray; install it with: pip install 'mix2fld[cluster]'"
+        ) from None
+    return ray
+
+
+@contextmanager
+def connected(address: str, field: str, cores: int | None = None) -> Iterator[Any]:
+    """Ray, connected to a cluster within the block.
+
+    ``address`` is ``auto``, HOST:PORT of its head, or empty for one that is started on this machine
+    with so many cores. A connection that exists is used as it is.
+    """
+    ray = import_ray(field)
+    if ray.is_initialized():
+        yield ray
+        return
+    _connect(ray, address, field, cores)
+    try:
+        yield ray
+    finally:
+        ray.shutdown()
+
+
+def versions() -> dict[str, str]:
+    """What decides whether two machines compute the same."""
+    return {
+        **{name: _version(name) for name in SAME if name != "python"},
+        "python": ".".join(platform.python_version_tuple()[:2]),
+        "node": f"node {platform.node()}",
+        "processor": f"{platform.machine()} {' '.join(_vector_units())}".strip(),
+    }
+
+
+def check_versions(driver: Mapping[str, str], node: Mapping[str, str]) -> None:
+    """Refuse a node of another version than the driver."""
+    for name in SAME:
+        if node[name] != driver[name]:
+            raise InputError(
+                f"{node['node']} has {name} {node[name]}, but this machine has {driver[name]}; "
+                "install the same version on both"
+            )
+
+
+def other_processor(driver: Mapping[str, str], node: Mapping[str, str]) -> str:
+    """What to say of a node that computes with other units; empty if it does not."""
+    if node["processor"] == driver["processor"]:
+        return ""
+    return (
+        f"{node['node']} has another processor ({node['processor']}) than this machine "
+        f"({driver['processor']}): numbers may differ in the last digits from those of one machine"
+    )
+
+
+def one_line(error: BaseException) -> str:
+    """The first sentence of what Ray says."""
+    text = " ".join(str(error).split())
+    return text.split(". ")[0][:200] or type(error).__name__
+
+
+def start_here(ray: Any, field: str, cores: int, store_bytes: int = LOCAL_STORE_BYTES) -> None:
+    """Start a cluster on this machine; on a busy one, Ray gives up too soon, and is asked again."""
+    os.environ.setdefault("RAY_worker_niceness", "0")  # they do the work, not something beside it
+    for left in reversed(range(STARTS)):
+        try:
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", FORKS, RuntimeWarning)
+                ray.init(
+                    address="local",
+                    num_cpus=cores,
+                    object_store_memory=store_bytes,
+                    include_dashboard=False,
+                    **QUIET,
+                )
+            return
+        except Exception as error:  # Ray raises many kinds
+            ray.shutdown()
+            if not left:
+                raise InputError(f"{field} = ray: Ray does not start: {one_line(error)}") from None
+
+
+def _connect(ray: Any, address: str, field: str, cores: int | None) -> None:
+    if not address:
+        start_here(ray, field, cores or usable_cores())
+        return
+    if address != "auto":
+        _check_answers(address, field)
+    try:
+        ray.init(address=address, **QUIET)
+    except Exception as error:  # Ray raises many kinds
+        hint = (
+            "this machine belongs to no Ray cluster; start one with: ray start --head"
+            if address == "auto" and isinstance(error, ConnectionError)
+            else f"{one_line(error)}; this machine must be a node of the cluster: ray start "
+            "--address=HOST:PORT --num-cpus=0"
+        )
+        raise InputError(f"{field} = {address}: {hint}") from None
+
+
+def _check_answers(address: str, field: str) -> None:
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdecimal() or "/" in host:
+        raise InputError(
+            f"{field} = {address}: must be auto, or HOST:PORT of the head node, such as "
+            "192.168.0.1:6379"
+        )
+    try:
+        socket.create_connection((host, int(port)), timeout=ANSWER_S).close()
+    except (OSError, OverflowError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise InputError(
+            f"{field} = {address}: does not answer ({reason}); start its head with: ray start "
+            "--head, and name its HOST:PORT"
+        ) from None
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "unknown"
+
+
+def _vector_units() -> list[str]:
+    flags = cpu_flags().split()
+    return [unit for unit in ("avx512f", "avx2", "fma", "asimd", "sve") if unit in flags]

@@ -1,0 +1,118 @@
+"""A Ray cluster as a place for many runs: a task each, whose folder comes home."""
+
+from collections.abc import Callable
+from typing import Any
+
+from mix2fld.errors import InputError
+from mix2fld.fleet.cluster import check_versions, one_line, other_processor, versions
+from mix2fld.runs.folder import RunFolder, warn
+from mix2fld.sweep.jobs import Job, dataset_of
+from mix2fld.sweep.mirror import Pieces, whole, write_pieces
+from mix2fld.sweep.remote import node_versions, run_remote
+from mix2fld.sweep.schedule import Event
+from mix2fld.sweep.work import Done, reason_of
+from mix2fld.types import Dataset
+
+ASKED_FOR = 4
+"""Tasks for each core that are handed over, so that a cluster that can grow sees the demand."""
+
+
+class Cluster:
+    """Runs jobs as tasks; the folders at home are locked while they are away."""
+
+    def __init__(self, ray: Any, cores: int = 1) -> None:
+        self._ray, self._cores, self._own = ray, cores, versions()
+        self._check_nodes()
+        self._task = ray.remote(run_remote).options(
+            num_cpus=cores, max_retries=0, num_returns="streaming"
+        )
+        self._jobs: dict[Any, Job] = {}
+        self._folders: dict[Any, RunFolder] = {}
+        self._datasets: dict[int, tuple[Dataset, Any]] = {}
+
+    def cores(self) -> int:
+        """Cores of all nodes."""
+        return max(1, int(self._ray.cluster_resources().get("CPU", 1)))
+
+    def slots(self) -> int:
+        """More than fit at a time; the rest wait in the cluster."""
+        return ASKED_FOR * max(1, self.cores() // self._cores)
+
+    def begin(self, job: Job) -> None:
+        """Hand over a task with what the folder holds."""
+        folder = RunFolder(job.folder)
+        folder.prepare(job.config)
+        task = self._task.remote(
+            job.config, whole(job.folder), self._stored(job), self._own, self._cores
+        )
+        self._jobs[task], self._folders[task] = job, folder
+
+    def events(self, seconds: float, tick: Callable[[], None]) -> list[Event]:
+        """Take what came home."""
+        del tick
+        ready, _ = self._ray.wait(list(self._jobs), num_returns=1, timeout=seconds)
+        return [event for task in ready for event in self._next(task)]
+
+    def stop(self) -> None:
+        """Cancel what is in progress; what came home stays."""
+        for task in list(self._jobs):
+            self._ray.cancel(task, force=True)
+            self._forget(task)
+
+    def _next(self, task: Any) -> list[Event]:
+        job = self._jobs[task]
+        try:
+            item = self._ray.get(next(task))
+            if isinstance(item, Pieces):
+                write_pieces(job.folder, item)
+                return []
+        except StopIteration:
+            item = Done("the task ended without a result")
+        except (OSError, InputError) as error:
+            self._ray.cancel(task, force=True)
+            item = Done(reason_of(error))
+        except self._ray.exceptions.RayError as error:
+            item = Done(f"lost on the cluster: {one_line(error)}")
+        if not isinstance(item, Done):
+            return [Event(job, item)]
+        self._forget(task)
+        return [Event(job, done=item)]
+
+    def _forget(self, task: Any) -> None:
+        del self._jobs[task]
+        self._folders.pop(task).close()
+
+    def _stored(self, job: Job) -> Any:
+        """The dataset in the object store: once, and once on each node that reads it."""
+        dataset = dataset_of(job.config)
+        if id(dataset) not in self._datasets:
+            self._datasets[id(dataset)] = dataset, self._ray.put(dataset)
+        return self._datasets[id(dataset)][1]
+
+    def _check_nodes(self) -> None:
+        """Refuse nodes of other versions before anything is run; say which compute otherwise."""
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+        probe = self._ray.remote(node_versions)
+        nodes = [n for n in self._ray.nodes() if n["Alive"] and n["Resources"].get("CPU")]
+        if not nodes:
+            raise InputError("cluster: no node has a core; add one with: ray start --address=...")
+        answers = [
+            probe.options(
+                num_cpus=0,
+                scheduling_strategy=NodeAffinitySchedulingStrategy(node["NodeID"], soft=False),
+            ).remote()
+            for node in nodes
+        ]
+        for node, answer in zip(nodes, answers, strict=True):
+            try:
+                found = self._ray.get(answer)
+            except self._ray.exceptions.RayError as error:
+                cause = getattr(error, "cause", None) or error
+                raise InputError(
+                    f"cluster: node {node['NodeManagerHostname']} cannot run mix2fld "
+                    f"({one_line(cause)}); install the same version on it"
+                ) from None
+            check_versions(self._own, found)
+            if note := other_processor(self._own, found):
+                warn(note)

@@ -1,0 +1,72 @@
+"""A job on a node of a cluster: a task that sends its run folder home, round after round."""
+
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from queue import SimpleQueue
+from threading import Thread
+from typing import TYPE_CHECKING, Any
+
+from mix2fld.models.processor import CORES
+
+if TYPE_CHECKING:
+    from mix2fld.config import Config
+    from mix2fld.sweep.mirror import Pieces
+    from mix2fld.sweep.work import Done
+    from mix2fld.types import Dataset
+
+
+def node_versions() -> dict[str, str]:
+    """What a node computes with."""
+    from mix2fld.fleet.cluster import versions
+
+    return versions()
+
+
+def run_remote(
+    config: "Config", pieces: "Pieces", dataset: "Dataset", driver: Mapping[str, str], cores: int
+) -> "Iterator[str | Pieces | Done]":
+    """The name of the node, then what changes in the run's folder, then what came of it."""
+    os.environ[CORES] = str(cores)  # before anything is imported that counts them
+    from mix2fld.errors import InputError
+    from mix2fld.fleet.cluster import check_versions, versions
+    from mix2fld.sweep.mirror import Sender, write_pieces
+    from mix2fld.sweep.work import Done, run_into
+
+    here = versions()
+    yield here["node"]
+    try:
+        check_versions(driver, here)
+    except InputError as error:
+        yield Done(str(error))
+        return
+    news: SimpleQueue[Any] = SimpleQueue()
+    with tempfile.TemporaryDirectory(prefix="mix2fld-job-") as name:
+        folder = Path(name) / config.run_name
+        write_pieces(folder, pieces)
+        sender = Sender(folder)
+
+        def work() -> None:
+            done = run_into(folder.parent, config, dataset, _sending(news, sender))
+            news.put(sender.changes())
+            news.put(done)
+
+        Thread(target=work, daemon=True).start()
+        while True:
+            item = news.get()
+            yield item
+            if isinstance(item, Done):
+                return
+
+
+def _sending(news: "SimpleQueue[Any]", sender: Any) -> Any:
+    from mix2fld.round.info import RoundInfo
+    from mix2fld.sweep.work import Notes
+
+    class Sending(Notes):
+        def round_done(self, config: "Config", info: RoundInfo) -> None:
+            del config, info
+            news.put(sender.changes())
+
+    return Sending()

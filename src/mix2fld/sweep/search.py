@@ -1,0 +1,198 @@
+"""A search for the best settings, by Optuna: kept in the folder of the sweep, and resumed.
+
+A trial is one run for each protocol and seed of the plan, in a folder named after what was tried.
+The study is a journal file, so that an interrupted search continues where it was; a trial whose
+runs were interrupted is run to its end first. What a trial is worth is the mean of its runs'
+summaries; of several objectives, all trials that no other beats in everything are the front.
+"""
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from mix2fld.config import Config, field_names, setting
+from mix2fld.errors import InputError, did_you_mean
+from mix2fld.runs.config_file import dump_config
+from mix2fld.runs.folder import RunFolder
+from mix2fld.streams import integer
+from mix2fld.sweep.jobs import Job
+from mix2fld.sweep.plan import NOT_SWEPT, Plan
+from mix2fld.sweep.schedule import Progress
+
+JOURNAL = "search.log"
+Summary = Mapping[str, Any]
+OBJECTIVES: dict[str, tuple[str, Callable[[Summary], float]]] = {
+    "accuracy": ("maximize", lambda summary: float(summary["accuracy"]["mean"])),
+    "bits": ("minimize", lambda summary: float(summary["bits"]["up"])),
+    "seconds": ("minimize", lambda summary: float(sum(summary["seconds"].values()))),
+}
+"""What is searched for: the direction, and its value in a summary."""
+RunAll = Callable[[Sequence[Job]], Progress]
+
+
+@dataclass(frozen=True)
+class Range:
+    """Where the values of a field are searched."""
+
+    name: str
+    low: float
+    high: float
+    log: bool = False
+    whole: bool = False
+
+    def suggest(self, trial: Any) -> float | int:
+        """A value to try."""
+        if self.whole:
+            return int(trial.suggest_int(self.name, int(self.low), int(self.high), log=self.log))
+        return float(trial.suggest_float(self.name, self.low, self.high, log=self.log))
+
+
+@dataclass(frozen=True)
+class Search:
+    """What is searched, for what, and for how long."""
+
+    base: Config
+    ranges: tuple[Range, ...]
+    objectives: tuple[str, ...]
+    trials: int
+
+    def __post_init__(self) -> None:
+        for name in self.objectives:
+            if name not in OBJECTIVES:
+                hint = did_you_mean(name, OBJECTIVES)
+                raise InputError(f"objective = {name}: no such objective; {hint}")
+        if not self.objectives or not self.ranges:
+            raise InputError("search: needs at least one objective and one --range FIELD=LOW:HIGH")
+        if self.trials < 1:
+            raise InputError(f"trials = {self.trials}: must be 1 or more")
+
+
+class Found(dict[int, dict[str, Any]]):
+    """The best trials by number: what was tried, and what it is worth."""
+
+
+def read_range(text: str, base: Config) -> Range:
+    """A range as a flag has it: ``learning_rate=0.001:0.1:log``."""
+    name, _, rest = text.partition("=")
+    name = name.strip().replace("-", "_")
+    low, _, more = rest.partition(":")
+    high, _, scale = more.partition(":")
+    if name not in field_names():
+        raise InputError(f"range = {text}: no such field; {did_you_mean(name, field_names())}")
+    value = setting(base, name)
+    number = value[0] if isinstance(value, tuple) and value else value
+    numeric = isinstance(number, (int, float)) and not isinstance(number, bool)
+    if name in NOT_SWEPT or not (numeric or number == "auto"):
+        raise InputError(f"range = {text}: {name} = {number} has no range of numbers")
+    try:
+        found = Range(name, float(low), float(high), scale == "log", isinstance(number, int))
+    except ValueError:
+        raise InputError(f"range = {text}: must be FIELD=LOW:HIGH or FIELD=LOW:HIGH:log") from None
+    if scale not in ("", "log") or not found.low < found.high or (found.log and found.low <= 0):
+        raise InputError(
+            f"range = {text}: must be FIELD=LOW:HIGH or FIELD=LOW:HIGH:log, with LOW below HIGH "
+            "(above 0 for log)"
+        )
+    for end in (found.low, found.high):
+        base.replace(**{name: int(end) if found.whole else end})
+    return found
+
+
+def run_search(search: Search, out: Path, run_all: RunAll) -> Found:
+    """Run trials until there are as many as the search asks for; returns the best ones."""
+    optuna = _import_optuna()
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    out.mkdir(parents=True, exist_ok=True)
+    study = optuna.create_study(
+        study_name=_name(search),
+        storage=_storage(optuna, search, out),
+        directions=[OBJECTIVES[name][0] for name in search.objectives],
+        load_if_exists=True,
+    )
+    waiting = [trial for trial in study.trials if trial.state.name == "RUNNING"]
+    for old in waiting:  # interrupted: its runs resume, under the same settings
+        _finish(study, search, out, run_all, (old.number, old.params))
+    while len(study.get_trials(states=_over(optuna))) < search.trials:
+        study.sampler = _sampler(optuna, search, len(study.trials))
+        trial = study.ask()
+        tried = {one.name: one.suggest(trial) for one in search.ranges}
+        _finish(study, search, out, run_all, (trial.number, tried))
+    return Found(
+        {
+            best.number: {
+                "settings": dict(best.params),
+                **dict(zip(search.objectives, best.values, strict=True)),
+            }
+            for best in study.best_trials
+        }
+    )
+
+
+def _finish(
+    study: Any, search: Search, out: Path, run_all: RunAll, trial: tuple[int, Mapping[str, Any]]
+) -> None:
+    """Run the runs of a trial, and tell what it is worth; one whose runs fail is worth nothing."""
+    number, tried = trial
+    if set(tried) != {one.name for one in search.ranges}:
+        study.tell(number, state=_failed())  # interrupted before it was decided what to try
+        return
+    jobs = Plan(search.base.replace(**tried), ()).jobs(out / f"trial-{number:04d}")
+    if run_all(jobs).of("failed"):
+        study.tell(number, state=_failed())
+        return
+    results = [RunFolder(job.folder).finished() for job in jobs]
+    summaries = [result.summary for result in results if result is not None]
+    values = [fmean(OBJECTIVES[name][1](one) for one in summaries) for name in search.objectives]
+    study.tell(number, values)
+
+
+def _name(search: Search) -> str:
+    """What is searched: a folder holds one search, which may get more trials."""
+    ranges = " ".join(f"{r.name}={r.low:g}:{r.high:g}{':log' * r.log}" for r in search.ranges)
+    settings = hashlib.sha256(dump_config(search.base).encode()).hexdigest()[:8]
+    return f"{' '.join(search.objectives)} of {ranges}, settings {settings}"
+
+
+def _storage(optuna: Any, search: Search, out: Path) -> Any:
+    """The journal in the folder; that of another search is refused."""
+    from optuna.storages.journal import JournalFileBackend
+
+    if not (out / JOURNAL).exists() and any(out.iterdir()):
+        raise InputError(f"out = {out}: holds other files and no {JOURNAL}; name another folder")
+    storage = optuna.storages.JournalStorage(JournalFileBackend(str(out / JOURNAL)))
+    others = [name for name in optuna.get_all_study_names(storage) if name != _name(search)]
+    if others:
+        raise InputError(
+            f"out = {out}: holds another search, {others[0]}, not {_name(search)}; name another "
+            "folder"
+        )
+    return storage
+
+
+def _sampler(optuna: Any, search: Search, number: int) -> Any:
+    """Seeded for each trial: an interrupted search tries what an uninterrupted one would."""
+    seed = integer(search.base.seed[0], "search", number) % 2**32
+    if len(search.objectives) > 1:
+        return optuna.samplers.NSGAIISampler(seed=seed, population_size=10)
+    return optuna.samplers.TPESampler(seed=seed)
+
+
+def _over(optuna: Any) -> tuple[Any, ...]:
+    return (optuna.trial.TrialState.COMPLETE, optuna.trial.TrialState.FAIL)
+
+
+def _failed() -> Any:
+    return _import_optuna().trial.TrialState.FAIL
+
+
+def _import_optuna() -> Any:
+    try:
+        import optuna
+    except ImportError:
+        raise InputError(
+            "search = optuna: needs Optuna; install it with: pip install 'mix2fld[cluster]'"
+        ) from None
+    return optuna

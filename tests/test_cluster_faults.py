@@ -1,0 +1,111 @@
+"""Nodes that are killed and added, and a driver that is killed: ``make test-cluster``."""
+
+import gc
+import signal
+import subprocess
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import mix2fld
+from mix2fld.fleet import cluster
+from mix2fld.fleet.hosts import Hosts
+from mix2fld.fleet.ray_fleet import RayFleet
+from mix2fld.runs.config_file import dump_config
+from mix2fld.runs.loop import Watcher
+from test_ray import contents
+from toys import CoinLink, save_dataset, toy_config, toy_dataset
+
+pytestmark = [pytest.mark.cluster, pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")]
+PATIENCE_S = 300.0
+
+
+@pytest.fixture
+def nodes() -> Iterator[Any]:
+    """A head and one more node on this machine, each with a core."""
+    ray = cluster.import_ray("test")
+    from ray.cluster_utils import Cluster
+
+    found = Cluster(
+        initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False}
+    )
+    found.add_node(num_cpus=1)
+    ray.init(address=found.address, **cluster.QUIET)
+    yield found
+    ray.shutdown()
+    found.shutdown()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
+
+
+class Doing(Watcher):
+    """Does something after a round."""
+
+    def __init__(self, deeds: dict[int, Callable[[], Any]]) -> None:
+        self.deeds, self.done = deeds, list[int]()
+
+    def round_done(self, config: Any, info: Any) -> None:
+        if info.round in self.deeds:
+            self.done.append(info.round)
+            self.deeds[info.round]()
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.2])
+def test_a_node_killed_and_a_node_added_change_no_byte(
+    tmp_path: Path, nodes: Any, seconds: float
+) -> None:
+    ray = cluster.import_ray("test")
+    config = toy_config(protocols="fd", rounds=5, participants=3, local_steps=2000)
+    data = toy_dataset()
+    mix2fld.run(config, tmp_path / "here", dataset=data, link=CoinLink())
+    worker = nodes.list_all_nodes()[-1]
+    assert worker is not nodes.head_node
+    kill = partial(nodes.remove_node, worker, allow_graceful=False)
+    deeds = {
+        1: lambda: threading.Timer(seconds, kill).start() if seconds else kill(),
+        3: lambda: nodes.add_node(num_cpus=1),
+    }
+    doing, hosts = Doing(deeds), Hosts(ray)
+    assert len(hosts.ready()) == 2
+    there = {"fleet": partial(RayFleet, hosts), "watcher": doing, "link": CoinLink()}
+    mix2fld.run(config, tmp_path / "there", dataset=data, **there)
+    assert doing.done == [1, 3]
+    assert contents(tmp_path / "there") == contents(tmp_path / "here")
+    deadline = time.monotonic() + PATIENCE_S
+    while len(hosts.ready()) < 2:
+        assert time.monotonic() < deadline, "the node that was added has no host"
+        time.sleep(1)
+
+
+def test_a_driver_that_is_killed_resumes_with_the_same_bytes(tmp_path: Path) -> None:
+    save_dataset(tmp_path / "toy.npz", toy_dataset())
+    fields = {"dataset": str(tmp_path / "toy.npz"), "rounds": 6, "local_steps": 20_000}
+    config = toy_config(protocols="mix2fld", link="ideal", **fields)
+    (tmp_path / "run.toml").write_text(dump_config(config))
+    mix2fld.run(config, tmp_path / "here")
+    command = [sys.executable, "-m", "mix2fld", "run", "--config", str(tmp_path / "run.toml")]
+    command += ["--fleet", "ray", "--hosts", "2", "--out", str(tmp_path / "there")]
+    rounds = tmp_path / "there" / "mix2fld-s0" / "rounds.jsonl"
+    first = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        deadline = time.monotonic() + PATIENCE_S
+        while not rounds.exists():
+            assert first.poll() is None
+            assert time.monotonic() < deadline, "no round was finished"
+            time.sleep(0.02)
+        first.send_signal(signal.SIGKILL)
+    finally:
+        first.kill()
+        first.wait()
+    assert rounds.read_bytes().count(b"\n") < config.rounds
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, timeout=2 * PATIENCE_S)
+    runs = [tmp_path / where / "mix2fld-s0" for where in ("here", "there")]
+    assert contents(runs[0]) == contents(runs[1])

@@ -1,0 +1,264 @@
+"""The Ray fleet and sweeps on a cluster: the same bytes as in this process, also after kills."""
+
+import gc
+import os
+import signal
+import threading
+import time
+import warnings
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mix2fld
+from mix2fld.cli import main
+from mix2fld.errors import InputError
+from mix2fld.fleet import cluster
+from mix2fld.fleet.hosts import Hosts
+from mix2fld.fleet.ray_fleet import RayFleet
+from mix2fld.fleet.shard_messages import Known
+from mix2fld.protocol import PROTOCOLS
+from mix2fld.round.device_turn import DUE
+from mix2fld.runs.loop import Watcher
+from mix2fld.sweep.mirror import Sender, whole, write_pieces
+from mix2fld.sweep.places import ThisProcess
+from mix2fld.sweep.plan import make_plan
+from mix2fld.sweep.ray_place import Cluster
+from mix2fld.sweep.schedule import Board, Progress, run_jobs
+from toys import CoinLink, save_dataset, toy_config, toy_dataset
+
+STORE_BYTES = 80 << 20
+
+
+@pytest.fixture(scope="module")
+def ray() -> Iterator[Any]:
+    """One small cluster for all tests of this module."""
+    found = cluster.import_ray("test")
+    cluster.start_here(found, "test", cores=2, store_bytes=STORE_BYTES)
+    yield found
+    found.shutdown()
+    with warnings.catch_warnings():  # Ray lets go of its processes without waiting for them
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
+
+
+@pytest.fixture(scope="module")
+def hosts(ray: Any) -> Iterator[Hosts]:
+    found = Hosts(ray, 2)
+    yield found
+    found.stop()
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+def compare(tmp_path: Path, hosts: Hosts, watcher: Watcher | None = None, **fields: Any) -> None:
+    """Some rounds over a bad link, here and on the cluster."""
+    config = toy_config(**{"rounds": 2, "participants": 3, **fields})
+    data = toy_dataset()
+    mix2fld.run(config, tmp_path / "here", dataset=data, link=CoinLink())
+    there = {"fleet": partial(RayFleet, hosts), "watcher": watcher}
+    mix2fld.run(config, tmp_path / "there", dataset=data, link=CoinLink(), **there)
+    assert contents(tmp_path / "there") == contents(tmp_path / "here")
+
+
+# --- sweeps
+
+
+def test_a_sweep_on_the_cluster_comes_home_with_the_same_bytes(tmp_path: Path, ray: Any) -> None:
+    save_dataset(tmp_path / "toy.npz", toy_dataset())
+    fields = {"dataset": str(tmp_path / "toy.npz"), "link": "ideal", "rounds": 3}
+    config = toy_config(**fields, protocols="mix2fld")
+    plan = make_plan(config, {"devices": [2, 3]})
+    run_jobs(plan.jobs(tmp_path / "here"), ThisProcess())
+    board = Killing()
+    progress = run_jobs(plan.jobs(tmp_path / "there"), Cluster(ray), board=board, retries=3)
+    assert len(progress.of("finished")) == 2, board.notes
+    assert board.killed
+    assert any("lost on the cluster" in note for note in board.notes)
+    assert contents(tmp_path / "there") == contents(tmp_path / "here")
+
+
+class Killing(Board):
+    """Kills a worker process of Ray as soon as a run has a round at home."""
+
+    def __init__(self) -> None:
+        self.killed: list[int] = []
+        self.notes: list[str] = []
+
+    def show(self, progress: Progress) -> None:
+        if not self.killed and any(track.rounds for track in progress.of("running")):
+            self.killed = [pid for pid in children() if is_busy(pid)][:1]
+            for pid in self.killed:
+                os.kill(pid, signal.SIGKILL)
+
+    def note(self, line: str) -> None:
+        self.notes.append(line)
+
+
+def children() -> list[int]:
+    """Processes below this one."""
+    parents = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal():
+            try:
+                stat = (entry / "stat").read_text()
+            except OSError:
+                continue
+            parents[int(entry.name)] = int(stat.rpartition(")")[2].split()[1])
+    found, layer = list[int](), {os.getpid()}
+    while layer:
+        layer = {pid for pid, parent in parents.items() if parent in layer}
+        found += layer
+    return found
+
+
+def is_busy(pid: int) -> bool:
+    """Whether a process is a task of Ray that runs a job."""
+    try:
+        return b"ray::run_remote" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False
+
+
+def test_a_folder_comes_home_in_pieces(tmp_path: Path) -> None:
+    config, data = toy_config(protocols="fl", rounds=3), toy_dataset()
+    away, home = tmp_path / "away" / "fl-s0", tmp_path / "home" / "fl-s0"
+    sender = Sender(away)
+
+    class Sending(Watcher):
+        def round_done(self, config: Any, info: Any) -> None:
+            pieces = sender.changes()
+            assert sum(len(p.data) for p in pieces.changed if p.name == "rounds.jsonl") < 10_000
+            write_pieces(home, pieces)
+
+    mix2fld.run(config, tmp_path / "away", dataset=data, watcher=Sending())
+    write_pieces(home, sender.changes())
+    assert contents(home) == contents(away)
+    write_pieces(tmp_path / "copy", whole(home))
+    assert contents(tmp_path / "copy") == contents(away)
+
+
+# --- the fleet
+
+
+@pytest.mark.parametrize("name", PROTOCOLS)
+def test_every_protocol_has_the_bytes_of_this_process(
+    tmp_path: Path, hosts: Hosts, name: str
+) -> None:
+    compare(tmp_path, hosts, protocols=name)
+
+
+def test_own_weights_states_on_disk_and_attackers_have_the_same_bytes(
+    tmp_path: Path, hosts: Hosts
+) -> None:
+    compare(tmp_path / "disk", hosts, protocols="fd", device_states="disk", participants="all")
+    compare(tmp_path / "own", hosts, protocols="fd", initial_weights="independent")
+    attacked = {"attack": "label-shift", "attackers": 1}
+    compare(tmp_path / "attacked", hosts, protocols="fl", **attacked)
+
+
+class Killer(Watcher):
+    """Kills a host with a signal, some time after a round."""
+
+    def __init__(self, hosts: Hosts, after: int, seconds: float) -> None:
+        self._hosts, self._after, self._seconds = hosts, after, seconds
+        self.killed: list[int] = []
+
+    def round_done(self, config: Any, info: Any) -> None:
+        if info.round == self._after:
+            pid = self._hosts.ray.get(self._hosts.ready()[0].pid.remote())
+            self.killed.append(pid)
+            threading.Timer(self._seconds, os.kill, (pid, signal.SIGKILL)).start()
+
+
+def test_a_host_that_is_killed_changes_no_byte(tmp_path: Path, hosts: Hosts) -> None:
+    killer = Killer(hosts, after=1, seconds=0.1)
+    compare(tmp_path, hosts, killer, protocols="fd", rounds=4, local_steps=2000)
+    assert killer.killed
+
+
+def test_a_device_that_diverges_is_named_as_in_this_process(tmp_path: Path, hosts: Hosts) -> None:
+    config, data = toy_config(protocols="fl", learning_rate=1e6), toy_dataset()
+    words = []
+    for more in ({}, {"fleet": partial(RayFleet, hosts)}):
+        with pytest.raises(InputError, match="the weights of device") as raised:
+            mix2fld.run(config, dataset=data, **more)
+        words.append(str(raised.value))
+    assert words[0] == words[1]
+
+
+def test_what_both_sides_have_is_named_not_sent() -> None:
+    weights = (np.zeros(1000, np.float32), np.ones(3, np.float32))
+    theirs = (weights[0].copy(), weights[1].copy())
+    mine = Known({7: {"weights": weights, "due": DUE}}, {"teacher": weights[1]})
+    other = Known({7: {"weights": theirs, "due": DUE}}, {"teacher": theirs[1]})
+    data = mine.dump({7: {"weights": weights, "due": DUE, "new": np.arange(3)}})
+    assert len(data) < 400
+    found = other.load(data)[7]
+    assert found["weights"] is theirs
+    assert found["due"] is DUE
+    np.testing.assert_array_equal(found["new"], np.arange(3))
+
+
+# --- connecting
+
+
+@pytest.mark.parametrize(
+    ("address", "words"),
+    [
+        ("127.0.0.1:1", "cluster = 127.0.0.1:1: does not answer"),
+        ("nonsense", "cluster = nonsense: must be auto, or HOST:PORT"),
+        ("ray://127.0.0.1:1", "must be auto, or HOST:PORT"),
+    ],
+)
+def test_an_address_that_does_not_answer_is_one_message(
+    monkeypatch: pytest.MonkeyPatch, address: str, words: str
+) -> None:
+    monkeypatch.setattr(cluster.import_ray("test"), "is_initialized", lambda: False)
+    started = time.monotonic()
+    with pytest.raises(InputError) as raised, cluster.connected(address, "cluster"):
+        pass
+    assert words in str(raised.value)
+    assert time.monotonic() - started < 2 * cluster.ANSWER_S
+
+
+def test_versions_that_differ_are_one_message(
+    ray: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    own = cluster.versions()
+    for place in ("mix2fld.fleet.hosts", "mix2fld.sweep.ray_place"):
+        monkeypatch.setattr(f"{place}.versions", lambda: {**own, "mix2fld": "9.9.9"})
+    with pytest.raises(InputError, match=r"node .* has mix2fld .*, but this machine has 9\.9\.9"):
+        Cluster(ray)
+    assert "another processor" in cluster.other_processor({**own, "processor": "m68k"}, own)
+    assert cluster.other_processor(own, own) == ""
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        ("run --fleet moon", "fleet = moon: no such fleet"),
+        ("run --hosts 2", "hosts = 2: must be 1 or more, with --fleet ray"),
+        ("sweep --devices 2 3 --cluster auto --workers 2", "workers = 2: is of this machine"),
+    ],
+)
+def test_bad_flags_are_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], flags: str, words: str
+) -> None:
+    save_dataset(tmp_path / "toy.npz", toy_dataset())
+    with pytest.raises(SystemExit) as stopped:
+        main([*flags.split(), "--dataset", str(tmp_path / "toy.npz"), "--samples-per-device", "20",
+              "--model", "mlp", "--out", str(tmp_path / "out")])  # fmt: skip
+    assert stopped.value.code == 2
+    assert words in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
