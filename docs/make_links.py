@@ -20,7 +20,11 @@ from mix2fld.runs.link_plan import LinkPlan, plan_all
 PAGE = Path(__file__).parent / "links.md"
 DRAWS = 200
 RELIABLE = 0.95
-NAMES = tuple(name for name in PROTOCOLS if name not in ("isolated", "own-statistics"))
+NAMES = tuple(
+    name
+    for name, row in PROTOCOLS.items()
+    if name not in ("isolated", "own-statistics") and row.promise is None
+)
 """Protocols that send something."""
 Plans = dict[str, LinkPlan]
 

@@ -22,7 +22,7 @@ from toys import toy_config, toy_dataset
 
 ROBUST = PRESETS["robust"]
 
-NO_WEIGHTS = {"isolated", "own-statistics", "statistics", "cfd"}
+NO_WEIGHTS = {"isolated", "own-statistics", "statistics", "dp-statistics", "dp-sum", "cfd"}
 """Protocols whose uploads are neither weights nor updates nor outputs."""
 
 

@@ -1,6 +1,7 @@
 """The audit scaled down: its stages, their null experiments, resuming, its page and bad input."""
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,21 +11,26 @@ import pytest
 from mix2fld.audit.audit import QUICK, Audit
 from mix2fld.audit.findings import distinct_uplinks, pooled
 from mix2fld.audit.page import privacy_page, summary_table
+from mix2fld.audit.records import load_audit
 from mix2fld.audit.separation import Query, nearest, separate, train_separator
 from mix2fld.cli import main
 from mix2fld.errors import InputError
 from mix2fld.privacy.box import Candidates
+from mix2fld.reproduction.attacked_mixes import attack_table, attacks_on_mixes, audited_mixes
+from mix2fld.reproduction.claims import CLAIMS
+from mix2fld.reproduction.evidence import Evidence
 from mix2fld.runs.simulation import run
 from stored_runs import save_toy_dataset
 from toys import toy_config, toy_dataset
 
-SMALL = replace(QUICK, outsiders=1300, devices=4, separator_steps=3)
+ROOT = Path(__file__).parent.parent
+SMALL = replace(QUICK, outsiders=1300, devices=4, separator_steps=3, budgets=((2.0, 1),))
 TRAIN = 3800
-PROTOCOLS = ("isolated", "fl", "fl8", "fd", "fld", "mixfld", "mix2fld")
+PROTOCOLS = ("isolated", "fl", "fl8", "fd", "fld", "mixfld", "mix2fld", "dp-statistics", "dp-sum")
 
 
 def toy_audit(**fields: object) -> Audit:
-    config = toy_config(protocols=PROTOCOLS, samples_per_device=260, **fields)
+    config = toy_config(protocols=PROTOCOLS, samples_per_device=260, feature_side=1, **fields)
     return Audit(config, toy_dataset(train=TRAIN), SMALL)
 
 
@@ -45,6 +51,8 @@ def test_an_audit_records_every_stage(record_path: Path) -> None:
     assert raw["device"]["found"] == raw["seed"]["found"] == 4 * 10
     assert stages["accuracy/isolated/s0"]["uplink_bits"] == 0
     assert set(stages["uploads/s0"]) == {"fl", "fl8", "fd"}
+    assert stages["noise/dp-statistics/s0"]["0.01"]["gaussian_epsilon"] <= 8
+    assert stages["budget/dp-sum/2:1/s0"]["uplink_bits"] == 8 + 21 * 4 * 7  # sums alone
 
 
 def test_null_experiments_come_out_at_the_stated_rate(record_path: Path) -> None:
@@ -54,6 +62,9 @@ def test_null_experiments_come_out_at_the_stated_rate(record_path: Path) -> None
         low, _ = share.interval()
         assert share.of == 3 * 4 * 260
         assert low <= rate
+        share = pooled(stages, "uploads/s0", "fl", f"{rate:g}", "null")
+        assert share.of == 4 * 8 * 520
+        assert share.rate < 2 * rate
 
 
 def test_a_finished_audit_computes_nothing_again(record_path: Path) -> None:
@@ -75,12 +86,34 @@ def test_the_page_is_made_from_records(record_path: Path) -> None:
     page = privacy_page({"toy.json": record})
     assert "| Mix2FLD | mixed seeds" in page
     assert "| isolated | nothing is sent |" in page
+    assert "| DP statistics | guaranteed: ε = 8, δ = 1e-05 |" in page
+    assert "| DP sum | 2 | 1 |" in page
+    assert "### Who knows all other samples" in page
     assert "Not in this record" not in page
     del record["stages"]["uploads/s0"]
     page = privacy_page({"toy.json": record})
     assert "Not in this record: LiRA on weights and outputs." in page
     assert "| FL | not attacked |" in page
     assert summary_table(record["stages"]).count("|---|") >= 3
+
+
+def test_the_page_in_the_documentation_is_that_of_its_records() -> None:
+    text = (ROOT / "docs" / "privacy.md").read_text()
+    (names,) = re.findall(r"^    mix2fld privacy page (.*) --out docs/privacy.md$", text, re.M)
+    assert text == privacy_page({name: load_audit(ROOT / name) for name in names.split()})
+
+
+def test_the_ledger_draws_its_verdict_on_mixes_from_audits(record_path: Path) -> None:
+    attacked = audited_mixes([record_path])
+    (one,) = attacks_on_mixes(attacked)
+    assert one.inverted.rate == 1
+    assert attack_table(attacked).count("\n") == 2
+    judged, _ = CLAIMS["C10"]
+    part, *_ = judged(Evidence({}, {}, (), attacked))
+    found = min(share.rate for share in one.members.values())
+    assert part.holds == ("no" if found > 0.05 else "weaker")
+    assert f"at least {100 * found:.1f} %" in part.ours
+    assert len(judged(Evidence({}, {}, ()))) == 2
 
 
 def test_protocols_with_the_same_upload_share_an_attack() -> None:
@@ -117,6 +150,7 @@ def test_separated_parts_add_up_to_the_mix_and_improve_with_training() -> None:
         ({"devices": 0}, "devices = 0: must be at least 1"),
         ({"outsiders": 2000}, r"outsiders = 2,000: devices leave 2,760"),
         ({"devices": 2}, r"candidates = 520: .* 0\.1 %"),
+        ({"trials": 0}, "trials = 0: must be at least 1"),
     ],
 )
 def test_bad_input_is_refused_before_anything_is_computed(
@@ -144,4 +178,20 @@ def test_an_audit_of_a_run_whose_data_changed_is_refused(
         main(given)
     assert stopped.value.code == 2
     assert "the data changed" in capsys.readouterr().err
+    assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("4", "must be epsilon:feature_side"), ("-1:4", "epsilon = -1"), ("4:0", "feature_side = 0")],
+)
+def test_budgets_that_make_no_sense_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, message: str
+) -> None:
+    data = save_toy_dataset(tmp_path / "toy.npz")
+    out = tmp_path / "audit.json"
+    with pytest.raises(SystemExit) as stopped:
+        main(["privacy", "audit", "--dataset", str(data), "--budgets", text, "--out", str(out)])
+    assert stopped.value.code == 2
+    assert message in capsys.readouterr().err
     assert not out.exists()

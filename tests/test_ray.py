@@ -31,6 +31,7 @@ from mix2fld.sweep.ray_place import Cluster
 from mix2fld.sweep.schedule import Board, Progress, run_jobs
 from toys import CoinLink, save_dataset, toy_config, toy_dataset
 
+pytestmark = pytest.mark.xdist_group("ray")
 STORE_BYTES = 80 << 20
 
 
@@ -195,6 +196,15 @@ def test_a_device_that_diverges_is_named_as_in_this_process(tmp_path: Path, host
             mix2fld.run(config, dataset=data, **more)
         words.append(str(raised.value))
     assert words[0] == words[1]
+
+
+def test_a_dataset_that_does_not_fit_is_one_message(ray: Any, monkeypatch: Any) -> None:
+    def full(value: Any) -> None:
+        raise ray.exceptions.ObjectStoreFullError("Failed to put object. Much more is said.")
+
+    monkeypatch.setattr(ray, "put", full)
+    with pytest.raises(InputError, match="the dataset does not fit into the object store"):
+        cluster.put(ray, toy_dataset(), "fleet = ray", "the dataset")
 
 
 def test_what_both_sides_have_is_named_not_sent() -> None:

@@ -75,8 +75,9 @@ CHANNELS = {
 }
 
 
-ELSEWHERE = {"own-statistics", "statistics", "cfd"}
-"""Rows with tests of their own against plain formulas: test_statistics, test_seed_labels."""
+ELSEWHERE = {"own-statistics", "statistics", "cfd", "dp-statistics", "dp-sum", "dp-fl", "dp-murmur"}
+"""Rows with tests of their own against plain formulas: test_statistics, test_private_statistics,
+test_seed_labels."""
 
 # Half of them, each with as much bandwidth and power as above.
 PARTICIPATION: dict[str, dict[str, float]] = {

@@ -167,6 +167,11 @@ def test_a_folder_belongs_to_one_sweep_which_may_grow(tmp_path: Path) -> None:
     ):
         with pytest.raises(InputError, match=f"holds another sweep, with {words}"):
             claim_folder(other, tmp_path / "out")
+    damaged = tmp_path / "out" / "sweep.toml"
+    for text in ("", "= 3", damaged.read_text().replace("format = 1", "format = 9")):
+        damaged.write_text(text)
+        with pytest.raises(InputError, match=r"sweep\.toml: is not the plan of a sweep"):
+            claim_folder(plan([0.1, 0.2, 0.3], seed=(0, 1)), tmp_path / "out")
     (tmp_path / "others").mkdir()
     (tmp_path / "others" / "letter.txt").write_text("mine")
     with pytest.raises(InputError, match=r"holds other files and no sweep\.toml"):

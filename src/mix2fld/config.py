@@ -25,7 +25,7 @@ from mix2fld.config_base import (
     as_step_us,
 )
 from mix2fld.config_radio import AvailabilityConfig, CellConfig, EnergyConfig, RadioConfig
-from mix2fld.config_trust import AttackConfig, DefenceConfig
+from mix2fld.config_trust import AttackConfig, DefenceConfig, PrivacyConfig
 from mix2fld.config_uploads import SeedingConfig, StatisticsConfig, UpdateConfig
 from mix2fld.errors import InputError, did_you_mean
 from mix2fld.presets import NAMED
@@ -162,7 +162,7 @@ class Config(Section):
 
     protocols: Annotated[tuple[str, ...], Listed] = ("fl", "fd", "mixfld", "mix2fld")
     """Compared: fl, fl8, fl4, topk, stc, sign, eden, murmur, murmur-mix, fd, cfd, fld, mixfld,
-    mix2fld, statistics, own-statistics, isolated."""
+    mix2fld, statistics, own-statistics, dp-statistics, dp-sum, dp-fl, dp-murmur, isolated."""
     seed: Annotated[tuple[Count, ...], Listed] = (0,)
     """Random seeds; one run of every protocol for each."""
     rounds: Positive = 10
@@ -194,6 +194,7 @@ class Config(Section):
     energy: EnergyConfig = EnergyConfig()
     defence: DefenceConfig = DefenceConfig()
     attack: AttackConfig = AttackConfig()
+    privacy: PrivacyConfig = PrivacyConfig()
     clock: ClockConfig = ClockConfig()
 
     @model_validator(mode="after")

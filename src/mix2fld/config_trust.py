@@ -1,10 +1,10 @@
-"""Settings about devices that cannot be trusted: what is done about them, and what they do."""
+"""Settings about trust: in devices that may attack, and in a server that may be curious."""
 
 from typing import Annotated, Literal
 
 from pydantic import Field
 
-from mix2fld.config_base import Count, Positive, PositiveFloat, Section
+from mix2fld.config_base import AutoOrPositive, Count, Positive, PositiveFloat, Section
 
 
 class DefenceConfig(Section):
@@ -50,3 +50,20 @@ class AttackConfig(Section):
     """First round of the attack."""
     attack_strength: PositiveFloat | None = None
     """Factor of the attack; by default the one in docs/robustness.md."""
+
+
+class PrivacyConfig(Section):
+    """Differential privacy of the protocols that add noise (docs/privacy.md)."""
+
+    epsilon: PositiveFloat = 8.0
+    """Privacy budget of all uploads of a device together, epsilon."""
+    delta: Annotated[float, Field(gt=0, lt=1)] = 1e-5
+    """Probability with which the budget may be exceeded, delta."""
+    feature_clip: AutoOrPositive = "auto"
+    """Norm that the features of a sample are clipped to; auto: chosen without looking at data."""
+    scatter_clip: AutoOrPositive = "auto"
+    """Norm that a sample's distance from its class mean is clipped to; auto: by feature_clip."""
+    sums_budget: Annotated[float, Field(gt=0, lt=1)] = 0.4
+    """Part of the budget that goes to class sums and counts; the rest goes to the scatter."""
+    update_clip: PositiveFloat = 1.0
+    """Norm that an update is clipped to before noise is added."""

@@ -5,16 +5,19 @@ code before a run. This module needs no JAX: what is trained, and how, is data t
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mix2fld.accounting import Guarantee
+from mix2fld.device.private_statistics import PrivateStatistics
 from mix2fld.device.seed_labels import LabelsOfSeeds
 from mix2fld.device.seeds import mixed_samples, raw_samples
 from mix2fld.device.statistics import own_closed_form, own_statistics
 from mix2fld.device.updates import (
+    NoisyUpdates,
     Updates,
     largest_entries,
     picked_coordinates,
@@ -29,7 +32,15 @@ from mix2fld.learning.losses import Loss, distillation_loss, label_loss
 from mix2fld.learning.task import Sizes, Task
 from mix2fld.learning.training import Training
 from mix2fld.link.payloads import ClassStatistics, Payload, SeedSamples
-from mix2fld.server.downlinks import Downlink, GlobalOutputs, GlobalWeights, NoDownlink
+from mix2fld.privacy.guarantees import Promise, of_local_noise, of_trusted_sum, of_updates
+from mix2fld.server.downlinks import (
+    Downlink,
+    GlobalOutputs,
+    GlobalWeights,
+    NoDownlink,
+    WeightsAndMeans,
+)
+from mix2fld.server.private_statistics import take_private_statistics, take_trusted_sums
 from mix2fld.server.seed_sets import as_collected, inversely_mixed
 from mix2fld.server.statistics import take_closed_form
 from mix2fld.server.steps import (
@@ -42,6 +53,9 @@ from mix2fld.server.steps import (
 )
 from mix2fld.server.updates import add_mean_update
 from mix2fld.types import Inputs, Seeds, SeedSet, ServerState, Tensors
+
+if TYPE_CHECKING:
+    from mix2fld.config import Config
 
 CollectSeeds = Callable[[np.random.Generator, Inputs, NDArray[np.int32], Sizes], Any]
 MakeModel = Callable[[Inputs, NDArray[np.int32], Task], Tensors]
@@ -89,6 +103,7 @@ summary = Summary(own_statistics, no_samples, mixed=False)
 plain = Training()
 adjusted = Training(logit_adjustment=2.0, rate_factors=(2.0, 0.5), device_model="mean")
 from_statistics = Training(logit_adjustment=1.0, rate_factors=(1.0, 0.1), device_model="mean")
+from_private_statistics = replace(from_statistics, logit_adjustment=1.5)
 from_own_statistics = Training(logit_adjustment=2.0)
 labelling = Training(logit_adjustment=1.0, replay=0.3)
 replaying = Training(logit_adjustment=1.0, rate_factors=(2.0, 0.5), device_model="mean", replay=0.3)
@@ -108,6 +123,8 @@ class Protocol:
     """How devices train unless the config says otherwise."""
     first_model: MakeModel | None = None
     """What a device begins with of its own samples, until a download comes; None: untrained."""
+    promise: Promise | None = None
+    """What its uploads guarantee about the samples of a device; None: nothing."""
 
 
 PROTOCOLS: dict[str, Protocol] = {
@@ -115,6 +132,8 @@ PROTOCOLS: dict[str, Protocol] = {
     "isolated": Protocol("isolated", label_loss,        NoUplink(),                             None,    keep_state,           NoDownlink()),
     "own-statistics": Protocol("Own statistics", label_loss, NoUplink(),                        None,    keep_state,           NoDownlink(), from_own_statistics, own_closed_form),
     "statistics": Protocol("Statistics", label_loss,    NoUplink(),                             summary, take_closed_form,     GlobalWeights(), from_statistics, own_closed_form),
+    "dp-statistics": Protocol("DP statistics", label_loss, PrivateStatistics(),                 None,    take_private_statistics, WeightsAndMeans(), from_private_statistics, own_closed_form, of_local_noise),
+    "dp-sum":   Protocol("DP sum",   label_loss,        PrivateStatistics(summed=True),         None,    take_trusted_sums,    WeightsAndMeans(), from_private_statistics, own_closed_form, of_trusted_sum),
     "fl":       Protocol("FL",       label_loss,        TrainedWeights(),                       None,    take_mean_weights,    GlobalWeights()),
     "fl8":      Protocol("FL 8-bit", label_loss,        TrainedWeights(8),                      None,    take_mean_weights,    GlobalWeights()),
     "fl4":      Protocol("FL 4-bit", label_loss,        TrainedWeights(4),                      None,    take_mean_weights,    GlobalWeights()),
@@ -124,6 +143,8 @@ PROTOCOLS: dict[str, Protocol] = {
     "eden":     Protocol("EDEN",     label_loss,        Updates(rotated_levels),                None,    add_mean_update,      GlobalWeights()),
     "murmur":   Protocol("Murmur",   label_loss,        Updates(picked_coordinates),            None,    add_mean_update,      GlobalWeights(), adjusted),
     "murmur-mix": Protocol("Murmur-Mix", label_loss,    Updates(picked_coordinates),            mixed,   add_mean_update,      GlobalWeights(), replaying),
+    "dp-fl":    Protocol("DP-FL",    label_loss,        NoisyUpdates(rotated_levels),           None,    add_mean_update,      GlobalWeights(), adjusted, promise=of_updates),
+    "dp-murmur": Protocol("DP-Murmur", label_loss,      NoisyUpdates(picked_coordinates),       None,    add_mean_update,      GlobalWeights(), adjusted, promise=of_updates),
     "fd":       Protocol("FD",       distillation_loss, MeanOutputs(),                          None,    take_mean_outputs,    GlobalOutputs()),
     "cfd":      Protocol("CFD",      label_loss,        LabelsOfSeeds(),                        mixed,   convert_seed_labels,  GlobalWeights(), labelling),
     "fld":      Protocol("FLD",      label_loss,        MeanOutputs(),                          raw,     convert_mean_outputs, GlobalWeights()),
@@ -137,3 +158,9 @@ def get_protocol(name: str) -> Protocol:
     if name not in PROTOCOLS:
         raise InputError(f"protocols = {name!r}: no such protocol; {did_you_mean(name, PROTOCOLS)}")
     return PROTOCOLS[name]
+
+
+def guarantee_of(config: "Config") -> Guarantee | None:
+    """What the uploads of a single run guarantee; None: nothing, or a row that is not known."""
+    row = PROTOCOLS.get(config.protocols[0])
+    return None if row is None or row.promise is None else row.promise(config)

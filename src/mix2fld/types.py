@@ -34,6 +34,7 @@ __all__ = [
     "ServerState",
     "State",
     "Statistics",
+    "StatisticsPart",
     "StepRule",
     "Tensors",
     "TorchModule",
@@ -156,6 +157,13 @@ class Statistics(NamedTuple):
     scatter: NDArray[np.float32]  # [d (d + 1) / 2]
 
 
+class StatisticsPart(NamedTuple):
+    """One of the two uploads of private statistics: class sums with counts, then the scatter."""
+
+    stage: int  # 0 or 1
+    values: NDArray[Any]  # [N_L, d + 1] or [d (d + 1) / 2]: float32 with noise, or int32
+
+
 Once = Seeds | Statistics
 """What a device uploads once."""
 
@@ -183,6 +191,8 @@ class Local(NamedTuple):
     outputs: NDArray[np.float32]  # [N_L, N_L], Eq. 2; the row of a label never drawn is zero
     on_seeds: Mapping[int, NDArray[np.float32]] = MappingProxyType({})
     """By device, [N_S, N_L]: outputs for its seeds, where an uplink labels seeds and has them."""
+    measured: Any = None
+    """What statistics of its own samples are taken of, where an uplink sends some."""
 
 
 class Upload(NamedTuple):

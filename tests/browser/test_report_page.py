@@ -72,6 +72,24 @@ def test_a_switch_hides_a_protocol_and_shows_it_again(watched: Watched, report: 
     expect(page.locator("#curve-chart")).to_contain_text("No protocol selected")
 
 
+def test_settings_are_panels_and_switches_are_protocols(watched: Watched, tmp_path: Path) -> None:
+    for devices in (2, 3):
+        play(tmp_path / str(devices), protocols=("fl", "fd"), devices=devices)
+    write_report(require_runs([tmp_path]), tmp_path / "report.html")
+    page = open_report(watched, tmp_path / "report.html")
+    titles = page.locator("#curve-chart h4").all_inner_texts()
+    assert len(titles) == 2
+    assert all(f"devices {devices}" in " ".join(titles) for devices in (2, 3))
+    assert page.locator("#switches label").all_inner_texts() == ["FL", "FD"]
+    assert len(lines(page)) == 4
+    page.get_by_role("checkbox", name="FD", exact=True).uncheck()
+    assert len(lines(page)) == 2
+    for box in page.locator("#switches input").all():
+        box.uncheck()
+    expect(page.locator("#curve-chart")).to_contain_text("No protocol selected")
+    assert watched.complaints == []
+
+
 @pytest.mark.parametrize(
     ("group", "words"),
     [

@@ -22,6 +22,7 @@ from mix2fld.deploy.server_app import serve
 from mix2fld.deploy.settings import Settings, read_settings
 from mix2fld.edge.store import Store
 from mix2fld.link import Direction, IdealLink, Memoryless
+from mix2fld.protocol import PROTOCOLS
 from mix2fld.round.device_turn import receive, settle
 from mix2fld.round.state import RunState
 from mix2fld.runs.checkpoint import load_checkpoint
@@ -33,6 +34,8 @@ from toys import save_dataset, toy_config, toy_dataset
 
 FAULTY = Path(__file__).parent / "faulty"
 PATIENCE = 600.0
+DEPLOYED = [name for name, row in PROTOCOLS.items() if row.promise is None]
+"""Protocols whose numbers a simulator can know: noise of a deployment is secret."""
 
 
 def deployed_config(folder: Path, data: Dataset | None = None, **fields: object) -> Config:

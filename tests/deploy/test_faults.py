@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from deploy.lab import (
+    DEPLOYED,
     Lab,
     assert_same_as_engine,
     deployed_config,
@@ -15,7 +16,6 @@ from deploy.lab import (
 )
 from deploy.test_in_process import HOSTILE
 from mix2fld.deploy.keys import make_certificates, make_device_key
-from mix2fld.protocol import PROTOCOLS
 from mix2fld.runs.folder import RunFolder
 
 pytestmark = pytest.mark.deployment
@@ -30,7 +30,7 @@ def honest(tmp_path_factory: pytest.TempPathFactory):
         yield lab
 
 
-@pytest.mark.parametrize("name", PROTOCOLS)
+@pytest.mark.parametrize("name", DEPLOYED)
 def test_every_protocol_has_the_numbers_of_the_engine(
     tmp_path: Path, honest: Lab, name: str
 ) -> None:

@@ -14,6 +14,7 @@ from flwr.app import ConfigRecord, Context, Message, RecordDict
 import mix2fld
 from deploy.grid import InProcessGrid
 from deploy.lab import (
+    DEPLOYED,
     FAULTY,
     assert_same_as_engine,
     deployed_config,
@@ -30,7 +31,6 @@ from mix2fld.deploy.settings import Settings
 from mix2fld.edge.store import Store
 from mix2fld.errors import InputError
 from mix2fld.learning.make_task import make_task
-from mix2fld.protocol import PROTOCOLS
 from mix2fld.runs.checkpoint import made_with
 from toys import toy_dataset, toy_signals
 
@@ -65,7 +65,7 @@ HOSTILE = {
 }
 
 
-@pytest.mark.parametrize("name", PROTOCOLS)
+@pytest.mark.parametrize("name", DEPLOYED)
 def test_every_protocol_has_the_numbers_of_the_engine(tmp_path: Path, name: str) -> None:
     path = run_in_process(tmp_path, deployed_config(tmp_path, protocols=name))
     assert_same_as_engine(path, tmp_path, tmp_path / "engine")

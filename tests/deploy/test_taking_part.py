@@ -12,6 +12,7 @@ from flwr.app import Context, Message
 
 from deploy.grid import InProcessGrid
 from deploy.lab import (
+    DEPLOYED,
     FAULTY,
     assert_same_as_engine,
     deployed_config,
@@ -54,7 +55,7 @@ class Listener:
         return reply
 
 
-@pytest.mark.parametrize("name", PROTOCOLS)
+@pytest.mark.parametrize("name", DEPLOYED)
 def test_two_of_four_devices_have_the_numbers_of_the_engine(tmp_path: Path, name: str) -> None:
     config = deployed_config(tmp_path, protocols=name, rounds=4, participants=2)
     listener = Listener()

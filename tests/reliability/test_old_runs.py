@@ -23,7 +23,7 @@ from toys import toy_dataset
 
 KEPT = Path(__file__).parent.parent / "records" / "format2"
 STOPPED = {"early": 2, "late": 3}
-NEW_IN_SUMMARY = {"devices", "training", "quorum", "joules", "battery_rounds"}
+NEW_IN_SUMMARY = {"devices", "privacy", "training", "quorum", "joules", "battery_rounds"}
 PROTOCOLS = ("fl", "mix2fld")
 
 

@@ -3,10 +3,11 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
+from itertools import chain, product
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mix2fld.audit.findings import distinct_uplinks, uploads_samples
+from mix2fld.audit.findings import distinct_uplinks, noisy_statistics, uploads_samples
 from mix2fld.audit.ground import Ground
 from mix2fld.audit.records import AuditRecord
 from mix2fld.audit.seeds import inversion, membership
@@ -17,13 +18,15 @@ from mix2fld.privacy.lira import LEAST_SHADOWS
 from mix2fld.privacy.rates import FALSE_POSITIVES, check_candidates
 from mix2fld.privacy.residual import Prior, fit_prior
 from mix2fld.protocol import Seeding, get_protocol, mixed, raw
-from mix2fld.round.wire import check_mixable
+from mix2fld.round.wire import Wire, check_mixable
 from mix2fld.runs.interrupts import raise_if_remembered
 from mix2fld.types import Dataset
 
 PUBLIC_AT_MOST = 30_000
 SECONDS_A_STEP, SECONDS_A_BATCH = 3e-5, 0.05
 """Of one core: a step of a device, and one of the separation network."""
+SECONDS_A_TRIAL = 2e-3
+"""Of one core: two uploads of statistics, made and read."""
 Note = Callable[[str], None]
 
 
@@ -43,10 +46,14 @@ class Effort:
     """Rounds of the runs that accuracy and uplink bits are measured by, all delivered."""
     ratios: tuple[float, ...] = ()
     """More mixing ratios to attack, beside the config's."""
+    trials: int = 2000
+    """Uploads that are tried on who knows all other samples; three times so many are made."""
+    budgets: tuple[tuple[float, int], ...] = ()
+    """More runs of protocols with a privacy budget: ε, and the feature side k."""
 
     def check(self) -> None:
         """Refuse what no rate can be measured with."""
-        for name, least in (("devices", 1), ("rounds", 1), ("separator_steps", 0)):
+        for name, least in (("devices", 1), ("rounds", 1), ("separator_steps", 0), ("trials", 1)):
             if getattr(self, name) < least:
                 raise InputError(f"{name} = {getattr(self, name)}: must be at least {least}")
         if self.shadows < LEAST_SHADOWS:
@@ -55,7 +62,7 @@ class Effort:
             )
 
 
-QUICK = Effort(outsiders=2000, shadows=16, devices=2, separator_steps=200, rounds=1)
+QUICK = Effort(outsiders=2000, shadows=16, devices=2, separator_steps=200, rounds=1, trials=1000)
 
 
 class Stage(NamedTuple):
@@ -97,7 +104,8 @@ class Audit:
 
     def stages(self) -> list[Stage]:
         """Everything that is to be done, in order."""
-        return [*self._on_seeds(), *self._on_uploads(), *self._accuracy(), *self._recovery()]
+        attacks = (self._on_seeds(), self._recovery(), self._on_noise(), self._on_uploads())
+        return [*chain(*attacks), *self._accuracy(), *self._budgets()]
 
     def run(self, out: Path | None, note: Note = lambda _: None) -> AuditRecord:
         """Run every stage that the record does not hold yet."""
@@ -150,12 +158,13 @@ class Audit:
         return membership(ground, seeding, seed, self.devices, self._prior)
 
     def _on_uploads(self) -> Iterator[Stage]:
-        from mix2fld.audit.shadows import attack_uploads
+        from mix2fld.audit.shadows import STRANGERS, attack_uploads
 
         names = list(dict.fromkeys(distinct_uplinks(self.config.protocols).values()))
         if not names:
             return
-        steps = self.config.learning.local_steps * (self.effort.shadows + 2) * len(self.devices)
+        models = self.effort.shadows + 1 + STRANGERS
+        steps = self.config.learning.local_steps * models * len(self.devices)
         for seed in self.config.seed:
             of = (self.ground, names, seed, self.devices, self.effort.shadows)
             yield Stage(f"uploads/s{seed}", steps * SECONDS_A_STEP, partial(attack_uploads, *of))
@@ -168,11 +177,39 @@ class Audit:
                 find = partial(self._run_once, name, seed)
                 yield Stage(f"accuracy/{name}/s{seed}", steps * SECONDS_A_STEP, find)
 
-    def _run_once(self, name: str, seed: int) -> dict[str, Any]:
+    def _budgets(self) -> Iterator[Stage]:
+        learning = self.config.learning
+        steps = self.effort.rounds * learning.local_steps * self.config.data.devices
+        named = [name for name in self.config.protocols if get_protocol(name).promise is not None]
+        for epsilon, side in self.effort.budgets:
+            for seed, name in product(self.config.seed, named):
+                changes = {"epsilon": epsilon, "feature_side": side}
+                find = partial(self._run_once, name, seed, **changes)
+                where = f"budget/{name}/{epsilon:g}:{side}/s{seed}"
+                yield Stage(where, steps * SECONDS_A_STEP, find)
+
+    def _on_noise(self) -> Iterator[Stage]:
+        seconds = 3 * self.effort.trials * SECONDS_A_TRIAL
+        for seed, name in product(self.config.seed, noisy_statistics(self.config.protocols)):
+            yield Stage(f"noise/{name}/s{seed}", seconds, partial(self._attack_noise, name, seed))
+
+    def _attack_noise(self, name: str, seed: int) -> dict[str, Any]:
+        from mix2fld.audit.known_others import attack_statistics, far_neighbours
+        from mix2fld.learning.make_task import make_task
+
+        data = self.dataset
+        config = self.config.replace(protocols=(name,), seed=seed)
+        task = make_task(config, data.samples, data.num_labels)
+        wire, rows = Wire(get_protocol(name), task), self.ground.parts(seed)[0]
+        own = wire.measure_samples(data.train_inputs[rows], data.train_labels[rows])
+        sides = far_neighbours(own, data.num_labels)
+        return attack_statistics(task, wire, sides, self.effort.trials)
+
+    def _run_once(self, name: str, seed: int, **changes: Any) -> dict[str, Any]:
         from mix2fld.runs.simulation import run
 
         changed = {"protocols": (name,), "seed": seed, "link": "ideal", "curve_points": 1}
-        single = self.config.replace(**changed, rounds=self.effort.rounds)
+        single = self.config.replace(**changed, **changes, rounds=self.effort.rounds)
         summary = run(single, dataset=self.dataset)[0].summary
         each = summary["bits"]["up"] / self.config.data.devices
         return {"accuracy": summary["accuracy"]["mean"], "uplink_bits": each}

@@ -42,14 +42,36 @@ def mixing_ratios(stages: Stages) -> list[str]:
 
 
 def distinct_uplinks(protocols: Sequence[str]) -> dict[str, str]:
-    """For each protocol that uploads after training, the first one whose upload is the same."""
+    """For each protocol that uploads what it trained, the first one whose upload is the same."""
     first: dict[Any, str] = {}
     same = {}
     for name in protocols:
         row = get_protocol(name)
-        if not isinstance(row.uplink, NoUplink):
+        if not (isinstance(row.uplink, NoUplink) or row.uplink.measures_samples):
             same[name] = first.setdefault((repr(row.uplink), row.training), name)
     return same
+
+
+def noisy_statistics(protocols: Sequence[str]) -> list[str]:
+    """The protocols whose devices upload statistics with noise of their own."""
+    uplinks = {name: get_protocol(name).uplink for name in protocols}
+    return [
+        name
+        for name, uplink in uplinks.items()
+        if uplink.measures_samples and not uplink.needs_trusted_sum
+    ]
+
+
+def budgets(stages: Stages) -> list[tuple[str, float, int]]:
+    """Protocol, ε and feature side of all runs with a budget, the largest ε first."""
+    found = {tuple(name.split("/")[1:3]) for name in stages if name.startswith("budget/")}
+    rows = [(name, *_budget(shown)) for name, shown in found]
+    return sorted(rows, key=lambda row: (row[0], -row[1], -row[2]))
+
+
+def _budget(shown: str) -> tuple[float, int]:
+    epsilon, side = shown.split(":")
+    return float(epsilon), int(side)
 
 
 def uploads_samples(seeds: Seeding | None) -> bool:

@@ -8,15 +8,27 @@ from mix2fld.audit.findings import (
     HIGH,
     LOW,
     Stages,
+    budgets,
     distinct_uplinks,
     leak_of,
     mean,
     mixing_ratios,
     pooled,
 )
-from mix2fld.audit.page_text import HEAD, INVERSION, LIRA, NOT_TRIED, SEEDS, SEPARATION, conclude
+from mix2fld.audit.page_text import (
+    BUDGETS,
+    HEAD,
+    INVERSION,
+    LIRA,
+    NOISE,
+    NOT_TRIED,
+    SEEDS,
+    SEPARATION,
+    conclude,
+)
+from mix2fld.config import Config
 from mix2fld.privacy.rates import Share
-from mix2fld.protocol import get_protocol
+from mix2fld.protocol import get_protocol, guarantee_of
 from mix2fld.report.markdown import markdown_table
 
 PARTS = ("minor", "dominant")
@@ -25,13 +37,14 @@ KINDS = {
     "uploads": "LiRA on weights and outputs",
     "accuracy": "accuracy and bits",
     "recovery": "separation",
+    "noise": "who knows all other samples",
 }
 """What the stages of a record are, by the first part of their names."""
 
 
 def privacy_page(records: Mapping[str, dict[str, Any]]) -> str:
     """The whole page; every figure is from a record."""
-    parts = [HEAD.format(names=" ".join(f"results/privacy/{name}" for name in records))]
+    parts = [HEAD.format(names=" ".join(records))]
     for record in records.values():
         config, stages = record["about"]["config"], record["stages"]
         parts += [f"## {config['data']['dataset']}", _setting(record), _missing(stages)]
@@ -73,6 +86,7 @@ def _listed(values: list[Any]) -> str:
 def _protocols(record: dict[str, Any]) -> str:
     """Protocols by leaks, accuracy and bits."""
     config, stages = record["about"]["config"], record["stages"]
+    single = Config(**config)
     ratio = ",".join(f"{value:g}" for value in config["seeding"]["mixing_ratio"])
     rows = []
     for name in config["protocols"]:
@@ -81,7 +95,10 @@ def _protocols(record: dict[str, Any]) -> str:
         accuracy = mean(stages, rf"accuracy/{name}/s\d+", "accuracy")
         bits = mean(stages, rf"accuracy/{name}/s\d+", "uplink_bits")
         figures = (_number(accuracy, 100), _number(bits, 1e-3))
-        row = get_protocol(name)
+        row, promise = get_protocol(name), guarantee_of(single.replace(protocols=name))
+        if promise is not None:
+            bound = f"guaranteed: ε = {promise.epsilon:g}, δ = {promise.delta:g}"
+            shown = f"{bound}; {shown}" if shown else bound
         silent = row.seeds is None and name not in distinct_uplinks(config["protocols"])
         nothing = "nothing is sent" if silent else "not attacked"
         rows.append((row.title, shown or nothing, *figures))
@@ -105,7 +122,42 @@ def _attacks(stages: Stages) -> list[str]:
         found += ["### Separation", SEPARATION, _separation(stages)]
     if any(name.startswith("uploads/") for name in stages):
         found += ["### Membership in weights and outputs", LIRA, _lira(stages)]
+    if any(name.startswith("noise/") for name in stages):
+        found += ["### Who knows all other samples", NOISE, _known_others(stages)]
+    if budgets(stages):
+        found += ["### What a budget costs", BUDGETS, _budgets(stages)]
     return found
+
+
+def _known_others(stages: Stages) -> str:
+    rows = []
+    for name in sorted({stage.split("/")[1] for stage in stages if stage.startswith("noise/")}):
+        where = rf"noise/{re.escape(name)}/s\d+"
+        for rate, shown in ((LOW, "0.1 %"), (HIGH, "1 %")):
+            true, false = (pooled(stages, where, rate, kind) for kind in ("true", "false"))
+            allowed = mean(stages, where, rate, "allowed")
+            bounds = [mean(stages, where, rate, n) for n in ("epsilon", "gaussian_epsilon")]
+            rows.append((
+                get_protocol(name).title, shown, percent(false), percent(true),
+                f"{_number(allowed, 100)} %", *(_number(bound, places=2) for bound in bounds),
+            ))  # fmt: skip
+    heads = (
+        "upload of", "threshold at", "false positives", "found", "allowed by the budget",
+        "ε at least", "ε at least, if noise is Gaussian",
+    )  # fmt: skip
+    return markdown_table(heads, rows)
+
+
+def _budgets(stages: Stages) -> str:
+    rows = []
+    for name, epsilon, side in budgets(stages):
+        where = rf"budget/{re.escape(name)}/{epsilon:g}:{side}/s\d+"
+        accuracy, bits = (mean(stages, where, kind) for kind in ("accuracy", "uplink_bits"))
+        figures = (_number(accuracy, 100), _number(bits, 1e-3))
+        runs = sum(re.fullmatch(where, stage) is not None for stage in stages)
+        rows.append((get_protocol(name).title, f"{epsilon:g}", str(side), *figures, str(runs)))
+    heads = ("protocol", "ε", "k", "mean device accuracy, %", "uplink of a device, kbit", "runs")
+    return markdown_table(heads, rows)
 
 
 def _inversion(stages: Stages) -> str:
@@ -160,10 +212,11 @@ def _lira(stages: Stages) -> str:
         cells = [
             pooled(stages, r"uploads/s\d+", name, rate, kind)
             for rate in (LOW, HIGH)
-            for kind in ("device", "null")
+            for kind in ("device", "null", "by_outsiders")
         ]
         rows.append((get_protocol(name).title, *map(percent, cells)))
-    heads = ("upload of", "found at 0.1 %", "null at 0.1 %", "found at 1 %", "null at 1 %")
+    kinds = ("found", "null", "found by outsiders")
+    heads = ("upload of", *(f"{kind} at {rate} %" for rate in ("0.1", "1") for kind in kinds))
     return markdown_table(heads, rows)
 
 

@@ -45,16 +45,38 @@ interval that the range of values leaves for the minor part; it answers with the
 that interval, and the dominant one follows by subtraction. *Among 5,000*: how often the nearest
 of 5,000 candidates is the true constituent."""
 LIRA = """
-LiRA: shadow models, trained like the device on halves of the candidates, say how large the margin
-of a candidate is for models that saw it and for models that did not; of mean outputs, the row of
-the candidate's label takes the place of the margin. The upload attacked is that of the first
-round, as the server decodes it. Protocols with the same upload share a row."""
+LiRA: shadow models, each trained like the device on a quarter of the candidates and as many public
+samples, say how large the margin of a candidate is for models that saw it and for models that did
+not; of mean outputs, the row of the candidate's label takes the place of the margin. Thresholds
+come from eight models of other samples altogether, and the null experiment is on eight more, so
+that a stranger's upload is called a member's as often as stated. *By outsiders*: with thresholds
+from the outsiders of the same uploads, as many as the device has samples; more is found, but
+strangers would pass more often than stated, since shadow models resemble the device's more than
+theirs (trained on halves of the candidates alone, they let three times as many strangers pass at 1
+%). Of mean outputs, all candidates of a label share what is seen: intervals are too narrow there.
+The upload attacked is that of the first round, as the server decodes it. Protocols with the same
+upload share a row."""
+NOISE = """
+Only the noise is left to whoever knows all samples of a device but one, and both candidates for
+that one: the longest sample, or the same under another label, which moves class sums by all that
+their sensitivity allows. The attack is the likelihood ratio of both uploads, from the bytes that
+cross the link; no other test of them is better. *Allowed* is the true-positive rate of Gaussian
+noise with exactly this budget. The lower bounds of ε follow from the ends of both 95 % intervals,
+for any mechanism and for Gaussian noise: one above the claim would refute the accounting."""
+BUDGETS = """
+Statistics of fixed features with noise, in two uploads; k squared low frequencies of each of six
+maps count. δ, clipping and everything else as in the record. The same start from a device's own
+statistics, with nothing uploaded, is in the first table (own statistics): a protocol that needs a
+budget must beat it. *DP sum* trusts whoever sums the uploads, which is simulated."""
 NOT_TRIED = """
 ## Not tried
 
 Attacks that use several rounds together, the gradients inside a model (only its outputs are
-used), linear algebra over samples that recur in several mixes, public data from another domain,
-and an active server that chooses what it sends down. LPIPS is not measured: its weights are not
+used), LiRA on statistics without noise, DP-FedAvg with a trusted sum, secure aggregation in a
+deployment (its sum is simulated), seeds generated from noisy statistics, linear algebra over
+samples that recur in several mixes, public data from another domain,
+and an active server that chooses what it sends down. Fashion-MNIST and CIFAR-10 are not recorded,
+nor several partitions. LPIPS is not measured: its weights are not
 part of any dependency. What an attack here does not find may be found by a better one: the rates
 are lower bounds of what leaks."""
 
@@ -80,5 +102,5 @@ def conclude(all_stages: Sequence[Stages]) -> str:
 {hides}.
 Unmixing cannot change that: what the server holds of a device is what was uploaded.
 Seeds give away the samples that they touch. The first table of each dataset puts the uploads that
-were attacked on one scale. None of these protocols has a guarantee:
-only noise with accounting gives one."""
+were attacked on one scale. Only noise with accounting gives a guarantee: the rows with ε. If a
+server must not learn about single samples, use one of them, or upload nothing."""

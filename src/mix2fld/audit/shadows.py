@@ -16,7 +16,7 @@ from mix2fld.learning.stepper import Draws, Start, Watch, draw_samples, local_re
 from mix2fld.learning.task import Task
 from mix2fld.models import make_model
 from mix2fld.privacy.lira import likelihood_ratios, margin
-from mix2fld.privacy.rates import FALSE_POSITIVES, Scores, Share, above, threshold
+from mix2fld.privacy.rates import FALSE_POSITIVES, Scores, above, threshold
 from mix2fld.protocol import get_protocol
 from mix2fld.round.device_turn import Own, begin_phase, start_device
 from mix2fld.round.device_turn import Rows as HeldRows
@@ -24,6 +24,10 @@ from mix2fld.round.wire import Wire
 from mix2fld.streams import stream
 from mix2fld.types import Inputs, Local, Model, Samples, Tensors, Update
 
+STRANGERS = 16
+"""Models of other samples altogether: half of them set thresholds, half are the null experiment."""
+SEEN_BY = 4
+"""One of so many shadow models sees a candidate."""
 ROUND = 1
 """The attack is on the upload of the first round, which starts from weights that all know."""
 Told = Callable[[int], None]
@@ -48,18 +52,18 @@ class Trained(NamedTuple):
     """Models trained like one device, and which candidates each has seen."""
 
     target: Local
-    null: Local  # trained on other samples altogether
+    strangers: list[Local]  # trained on other samples altogether
     shadows: list[Local]
     saw: NDArray[np.bool_]  # [s, n]
 
 
 class Attacked(NamedTuple):
-    """Scores of a device's own samples and of outsiders, under its upload and a null one."""
+    """Scores of a device's own samples, and of candidates that a model has not seen."""
 
     own: Scores
-    outside: Scores
-    null_own: Scores
-    null_outside: Scores
+    outside: Scores  # of outsiders, under the same upload
+    calibrating: Scores  # of all candidates, under uploads of other samples
+    null: Scores  # the same, under others again
 
 
 def attack_uploads(
@@ -92,20 +96,17 @@ def attack_uploads(
 def _train(
     setting: Setting, wire: Wire, candidates: Candidates, device: int, shadows: int
 ) -> Trained:
-    """The device itself, one on other samples, and shadow models on halves of the candidates."""
+    """The device itself, some on other samples, and shadow models on parts of the candidates."""
     ground, task, _ = setting
     dataset, own = ground.dataset, candidates.rows[: candidates.own]
-    strangers = ground.like(own, ground.public, stream(task.seed, "audit-null", device))
-    sets = [own, strangers]
-    saw = np.zeros((shadows, len(candidates.rows)), np.bool_)
-    for number in range(shadows):
-        rng = stream(task.seed, "audit-shadow", device, number // 2)
-        half = ground.like(own, candidates.rows, rng)
-        if number % 2:  # the other half: half of the models have seen each candidate
-            half = np.setdiff1d(candidates.rows, half)
-        saw[number] = np.isin(candidates.rows, half)
-        sets.append(half)
-    every = np.unique(np.concatenate([candidates.rows, strangers]))
+    strangers = [
+        ground.like(own, ground.public, stream(task.seed, "audit-null", device, number))
+        for number in range(STRANGERS)
+    ]
+    halves = [_shadow_samples(setting, candidates, device, number) for number in range(shadows)]
+    sets = [own, *strangers, *halves]
+    saw = np.stack([np.isin(candidates.rows, half) for half in halves])
+    every = np.unique(np.concatenate([candidates.rows, *strangers, *halves]))
     labels = dataset.train_labels[every]
     samples = Samples(dataset.train_inputs[every], one_hot(labels, dataset.num_labels))
     state = start_device(wire, task, device)
@@ -122,8 +123,23 @@ def _train(
     steps = task.config.learning.local_steps
     held = task.stepper.hold(samples)
     learned = task.stepper.train(label_loss, held, starts, draws, Watch(0, (steps,)))
-    target, null, *rest = local_results(learned.phases)
-    return Trained(target, null, rest, saw)
+    target, *rest = local_results(learned.phases)
+    return Trained(target, rest[:STRANGERS], rest[STRANGERS:], saw)
+
+
+def _shadow_samples(setting: Setting, candidates: Candidates, device: int, number: int) -> Rows:
+    """What a shadow model is trained on: a part of the candidates, and as many public samples.
+
+    Parts of SEEN_BY models are all candidates. Without public samples these models would be more
+    alike than a stranger's is, and a stranger's would seem to have seen what it has not.
+    """
+    ground, task, _ = setting
+    rng = stream(task.seed, "audit-shadow", device, number // SEEN_BY)
+    shuffled = rng.permutation(candidates.rows)
+    labels = ground.dataset.train_labels[shuffled]
+    part = shuffled[np.argsort(labels, kind="stable")][number % SEEN_BY :: SEEN_BY]
+    fill = stream(task.seed, "audit-public", device, number)
+    return np.concatenate([part, ground.like(part, ground.public, fill)])
 
 
 def _read(inputs: Inputs, labels: NDArray[np.int32], places: Rows) -> Own:
@@ -148,15 +164,17 @@ def _attack(
     def seen(local: Local) -> Any:
         return wire.decode_knowledge(wire.encode_knowledge(state, local, turn).data, turn)
 
-    uploads = [seen(local) for local in (trained.target, trained.null, *trained.shadows)]
+    uploads = [seen(local) for local in (trained.target, *trained.strangers, *trained.shadows)]
     labels = ground.dataset.train_labels[candidates.rows]
-    target, null, *shadows = _statistics(setting, uploads, state["weights"], candidates.rows)
+    target, *rest = _statistics(setting, uploads, state["weights"], candidates.rows)
     groups = labels if target.shape[1] > 1 else np.zeros_like(labels)
-    real, empty = (
-        likelihood_ratios(each, np.stack(shadows), trained.saw, groups) for each in (target, null)
+    shadows = np.stack(rest[STRANGERS:])
+    real, *others = (
+        likelihood_ratios(each, shadows, trained.saw, groups)
+        for each in (target, *rest[:STRANGERS])
     )
-    count = candidates.own
-    return Attacked(real[:count], real[count:], empty[:count], empty[count:])
+    calibrating, null = np.split(np.concatenate(others), 2)
+    return Attacked(real[: candidates.own], real[candidates.own :], calibrating, null)
 
 
 def _statistics(
@@ -180,14 +198,18 @@ def _weights(upload: Any, begun: Tensors) -> Tensors:
 
 
 def _rates(found: Sequence[Attacked]) -> dict[str, Any]:
+    """Shares above thresholds that models of strangers decide; or outsiders of the same upload."""
+    own, outside, calibrating, null = (
+        np.concatenate([getattr(each, name) for each in found]) for name in Attacked._fields
+    )
     rates = {}
     for rate in FALSE_POSITIVES:
-        shares = {}
-        for name, own, outside in (
-            ("device", [a.own for a in found], [a.outside for a in found]),
-            ("null", [a.null_own for a in found], [a.null_outside for a in found]),
-        ):
-            limit = threshold(np.concatenate(outside), rate)
-            shares[name] = sum((above(scores, limit) for scores in own), Share(0, 0)).as_record()
-        rates[f"{rate:g}"] = shares
+        limit = threshold(calibrating, rate)
+        shares = {
+            "device": above(own, limit),
+            "outside": above(outside, limit),
+            "null": above(null, limit),
+            "by_outsiders": above(own, threshold(outside, rate)),
+        }
+        rates[f"{rate:g}"] = {name: share.as_record() for name, share in shares.items()}
     return rates

@@ -42,6 +42,8 @@ class PrivacyAudit:
     """Training steps of the separation network; by default 3,000. 0: no separation."""
     ratios: tuple[float, ...] = ()
     """More mixing ratios to attack, beside mixing_ratio."""
+    budgets: tuple[str, ...] = ()
+    """More runs of protocols with a privacy budget, each as epsilon:feature_side, such as 4:4."""
     out: Path | None = None
     """Record to write, or to resume; by default runs/privacy/<dataset>.json, or -quick.json."""
     output: tyro.conf.OmitArgPrefixes[Output] = field(default_factory=Output)
@@ -80,7 +82,9 @@ class PrivacyAudit:
             "separator_steps": self.separator_steps,
         }
         chosen: dict[str, Any] = {name: n for name, n in given.items() if n is not None}
-        return replace(QUICK if self.quick else Effort(), **chosen, ratios=self.ratios)
+        budgets = tuple(map(_budget, self.budgets))
+        base = QUICK if self.quick else Effort()
+        return replace(base, **chosen, ratios=self.ratios, budgets=budgets)
 
 
 @dataclass(frozen=True)
@@ -100,9 +104,20 @@ class PrivacyPage:
 
         if not self.records:
             raise InputError("records: must name at least one record of mix2fld privacy audit")
-        page = privacy_page({path.name: load_audit(path) for path in self.records})
+        page = privacy_page({str(path): load_audit(path) for path in self.records})
         with writing("out", self.out):
             write_whole(self.out, page.encode())
+
+
+def _budget(text: str) -> tuple[float, int]:
+    """``4:4`` as ε and feature side."""
+    try:
+        epsilon, side = text.split(":")
+        budget = float(epsilon), int(side)
+    except ValueError:
+        raise InputError(f"budgets = {text!r}: must be epsilon:feature_side, such as 4:4") from None
+    Config.of(epsilon=budget[0], feature_side=budget[1])
+    return budget
 
 
 def _settings_of(run: Path) -> Config:

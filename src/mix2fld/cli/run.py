@@ -73,6 +73,8 @@ class RunCommand:
         figure = out / "curves.png"
         draw_curves(results, figure)
         console.print(results_table(results), soft_wrap=False)
+        for line in guarantees(self.settings):
+            console.print(line, markup=False, highlight=False)
         console.print(f"runs in {bold(out)}, learning curves in {bold(figure)}")
         if self.report:
             self._report(console, out)
@@ -150,3 +152,13 @@ def default_folder(config: Config) -> Path:
     digest = hashlib.sha256(settings.encode()).hexdigest()[:8]
     name = Path(config.data.dataset).stem
     return Path("runs") / f"{name}-{config.data.partition}-{digest}"
+
+
+def guarantees(config: Config) -> list[str]:
+    """What each protocol with noise guarantees, in words."""
+    from mix2fld.protocol import get_protocol, guarantee_of
+
+    promised = {name: guarantee_of(config.replace(protocols=name)) for name in config.protocols}
+    return [
+        f"{get_protocol(name).title}: {promise}" for name, promise in promised.items() if promise
+    ]

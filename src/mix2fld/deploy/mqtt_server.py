@@ -22,7 +22,7 @@ from mix2fld.streams import integer
 
 NAME = "server"
 """Of the server's certificate, which the broker's access list knows."""
-PARTS = ("protocols", "seed", "rounds", "curve_points", "learning", "seeding", "updates")
+PARTS = ("protocols", "seed", "rounds", "curve_points", "learning", "seeding", "updates", "privacy")
 
 
 def serve_mqtt(settings: Settings, address: Address, watcher: Watcher | None = None) -> RunResult:

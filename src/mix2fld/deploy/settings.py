@@ -13,6 +13,7 @@ from typing import Any
 
 from mix2fld.config import PRESETS, Config, field_names, setting
 from mix2fld.errors import InputError
+from mix2fld.protocol import get_protocol
 from mix2fld.runs.config_file import dump_config
 
 SEVERAL = ("mixing_ratio", "value_range", "ring_m", "distances_m")
@@ -62,6 +63,12 @@ def read_settings(run_config: Mapping[str, Any]) -> Settings:
     if config.attack.attack != "none":
         raise InputError(
             f"attack = {config.attack.attack}: is for simulations; devices of a deployment are real"
+        )
+    row = get_protocol(config.protocols[0])
+    if row.uplink.needs_trusted_sum:
+        raise InputError(
+            f"protocol = {config.protocols[0]}: its trusted sum is only simulated; in a deployment "
+            "the server would see uploads without noise: choose dp-statistics"
         )
     for name in ("timeout-s", "wait-s"):
         seconds = run_config[name]

@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from mix2fld.accounting import noise_multiplier, shares
 from mix2fld.bounds import LEAST_UPDATE_BITS
+from mix2fld.device.noise import NO_KEY, NOISE_KEY, noise_stream
 from mix2fld.device.uplinks import Turn, Uplink
 from mix2fld.errors import InputError
 from mix2fld.link.payloads import (
@@ -102,6 +104,44 @@ class Updates(Uplink):
         if self.dims is None:
             raise ValueError("this uplink has not been configured")
         return self.dims
+
+
+@dataclass(frozen=True)
+class NoisyUpdates(Updates):
+    """Updates that keep a privacy budget (DP-FedAvg): clipped, and with noise, before any codec.
+
+    Two updates of a device are at most 2 C apart, whatever its samples are, so the budget is one of
+    everything that it holds. What a codec does with the noisy update tells nothing more. All
+    rounds of the run use the budget, whether their uploads are delivered or not.
+    """
+
+    clip: float = 1.0
+    deviation: float = 0.0
+
+    def configured(self, config: "Config", dims: Dimensions) -> Self:
+        """With the noise that the budget asks for."""
+        multiplier = noise_multiplier(config.privacy.epsilon, config.privacy.delta)
+        (each,) = shares(multiplier, 1 / max(1, updates_of_a_device(config)))
+        clip = config.privacy.update_clip
+        found = super().configured(config, dims)
+        return replace(found, clip=clip, deviation=2 * clip * each)
+
+    def start(self, weights: Tensors) -> State:
+        """With the key of its noise, which a deployment draws."""
+        return {**super().start(weights), NOISE_KEY: NO_KEY}
+
+    def value(self, state: State, local: Local, turn: Turn) -> Any:
+        """The codes of the clipped update with noise."""
+        update = flatten_tensors(_wanted(state, local.weights), self._dims).astype(np.float64)
+        update *= min(1.0, self.clip / max(float(np.linalg.norm(update)), 1e-12))
+        rng = noise_stream(turn, state[NOISE_KEY], turn.round_number)
+        noisy = (update + self.deviation * rng.normal(size=update.shape)).astype(np.float32)
+        return self.payload.compress(noisy, _codec_stream(turn), turn.room)
+
+
+def updates_of_a_device(config: "Config") -> int:
+    """How many updates a device uploads at most."""
+    return config.rounds // config.updates.upload_every
 
 
 def picked_coordinates(config: "UpdateConfig", weights: int) -> RotatedUpdate:

@@ -43,6 +43,16 @@ class Uplink(ABC):
         """Whether it needs the outputs of the trained model for the seeds that a device holds."""
         return False
 
+    @property
+    def measures_samples(self) -> bool:
+        """Whether it needs the features of the device's own samples."""
+        return False
+
+    @property
+    def needs_trusted_sum(self) -> bool:
+        """Whether somebody between device and server must sum uploads, which is only simulated."""
+        return False
+
     def configured(self, config: "Config", dims: Dimensions) -> Self:
         """This uplink with what it takes from the config and the model; most take nothing."""
         del config, dims
@@ -70,6 +80,11 @@ class Uplink(ABC):
     def replaced(self, state: State, weights: Tensors) -> State:
         """The entries that change when a download puts ``weights`` in place of the device's."""
         del state, weights
+        return {}
+
+    def forgotten(self, state: State) -> State:
+        """The entries that change if the device uploaded before, but lost what it knew of it."""
+        del state
         return {}
 
 

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from mix2fld.device.noise import with_secret_noise
 from mix2fld.device.uplinks import Turn
 from mix2fld.edge.store import Own, Store
 from mix2fld.learning.losses import one_hot
@@ -88,7 +89,9 @@ def take_turn(ask: Ask, task: Task, samples: Dataset, store: Store) -> Turned:
 def _begin(wire: Wire, task: Task, ask: Ask, own: Own | None) -> State:
     """The device as it was left, or as new; then what came down, the latest last."""
     if own is None:
-        state = start_device(wire, task, ask.device)
+        state = with_secret_noise(start_device(wire, task, ask.device))
+        if ask.uploaded:  # the device has lost what it sent
+            state = {**state, **wire.uplink.forgotten(state)}
     else:
         state = settle(own.state, delivered=ask.uploaded == own.round)
     if ask.uploaded and SEEDS_DUE in state:  # also if the device has lost that it sent them

@@ -26,6 +26,7 @@ class Hosts:
         self._starting: dict[Any, Handle] = {}  # by what resolves when it is there
         self._ready: list[Handle] = []
         self._noted: set[str] = set()
+        self._turn = 0
 
     def ready(self) -> list[Handle]:
         """All hosts that are there; more are started if the cluster has grown or lost some."""
@@ -50,7 +51,8 @@ class Hosts:
         """Some other host that is there, or a new one."""
         others = [host for host in self._ready if host is not than]
         if others:
-            return others[hash(time.monotonic_ns()) % len(others)]
+            self._turn += 1
+            return others[self._turn % len(others)]
         return self.ready()[0]
 
     def stop(self) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from mix2fld.errors import InputError
-from mix2fld.fleet.cluster import one_line
+from mix2fld.fleet.cluster import one_line, put
 from mix2fld.fleet.device_states import DeviceStates, StatesInMemory, StatesOnDisk
 from mix2fld.fleet.hosts import Handle, Hosts
 from mix2fld.fleet.ray_host import RunPlan, ShardAnswer, ShardOrder, ShardOutcome
@@ -65,7 +65,7 @@ class RayFleet:
         self._hosts, self._scenario = hosts, scenario
         self._ray = hosts.ray
         self._plan = hosts.ray.put(RunPlan(scenario.config, scenario.protocol, model))
-        self._dataset = hosts.ray.put(dataset)
+        self._dataset = put(hosts.ray, dataset, "fleet = ray", "the dataset")
         self._begun: set[Handle] = set()
         self._kept: dict[int, Handle] = {}
         on_disk = scenario.config.device_states == "disk"

@@ -38,6 +38,8 @@ class Features:
     measure: Callable[[Inputs], Floats]
     """Samples as a model is fed them or as stored -> features [n, d]."""
     head: "Head"
+    clip: float | None = None
+    """Norm to which features, none of them negative, were clipped before they were projected."""
 
     def with_head(self, kernel: Floats, bias: Floats) -> Tensors:
         """The network with a linear head [N_L, d] on the features measured."""
@@ -106,6 +108,8 @@ def _edge_features(task: Task, side: int) -> Features:
             f"must be at most {min(rows, columns)}"
         )
     first, second = oriented_derivatives(channels), blurred_differences()
+    given = task.config.privacy.feature_clip
+    longest = LONGEST_EDGES if given == "auto" else given
     projection = np.kron(np.eye(MAPS), np.kron(_cosines(rows, side), _cosines(columns, side)))
     labels = task.dims.num_labels
     network = (
@@ -115,10 +119,11 @@ def _edge_features(task: Task, side: int) -> Features:
 
     def measure(inputs: Inputs) -> Floats:
         maps = edge_maps(_as_fed(inputs), first, second)
-        return clip_norms(maps, LONGEST_EDGES) @ projection.T
+        return clip_norms(maps, longest) @ projection.T
 
     tensors = tuple(np.asarray(tensor, np.float32) for tensor in network)
-    return Features(tensors, projection, FEATURE_GAIN, measure, Head(4, 5, transposed=False))
+    head = Head(4, 5, transposed=False)
+    return Features(tensors, projection, FEATURE_GAIN, measure, head, longest)
 
 
 def oriented_derivatives(channels: int) -> Floats:

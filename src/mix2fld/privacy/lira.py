@@ -1,6 +1,6 @@
 """The likelihood-ratio attack (LiRA): is what was uploaded likelier with the sample or without?
 
-Shadow models are trained like the device, each on a known half of the candidates. For every
+Shadow models are trained like the device, each on a known part of the candidates. For every
 candidate the statistic of the models that saw it, and of those that did not, is taken as Gaussian.
 Carlini et al., Membership inference attacks from first principles, 2022.
 """

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from mix2fld.reproduction import paper_values as paper
+from mix2fld.reproduction.attacked_mixes import attacks_on_mixes
 from mix2fld.reproduction.evidence import (
     ASYMMETRIC,
     BEST_PAIR,
@@ -268,6 +269,10 @@ def _c9(evidence: Evidence) -> list[Part]:
     ]  # fmt: skip
 
 
+CLEARLY_FOUND = 0.05
+"""True-positive rate at 0.1 % false positives from which a sample does not count as hidden."""
+
+
 def _c10(evidence: Evidence) -> list[Part]:
     grows, above, shown = [], [], []
     for name, runs in evidence.privacy.items():
@@ -279,7 +284,16 @@ def _c10(evidence: Evidence) -> list[Part]:
         above += higher_at
         higher = [f"{r:g}" for r, m in zip(paper.INFERRED_COLUMNS, higher_at, strict=True) if m]
         shown.append(f"{name}: λ = {', '.join(higher) or 'none'}")
+    found = attacks_on_mixes(evidence.attacked)
+    hidden = [share.rate < CLEARLY_FOUND for one in found for share in one.members.values()]
+    least = min((s.rate for one in found for s in one.members.values()), default=0.0)
+    attacks = [
+        Part("a mix hides the samples in it from the server", "yes",
+             f"a box test finds at least {100 * least:.1f} % of them at 0.1 % false positives",
+             in_how_many(hidden))
+    ]  # fmt: skip
     return [
+        *(attacks if found else []),
         Part("sample privacy grows with λ", "yes",
              f"in {sum(grows)} of {len(grows)} rows (minimum over samples)", in_how_many(grows)),
         Part("Mix2up above Mixup", "at every λ",

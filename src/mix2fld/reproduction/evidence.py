@@ -1,9 +1,10 @@
 """What the claims are judged by, and what a judgement is."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Literal
 
+from mix2fld.audit.findings import Stages
 from mix2fld.reproduction.cell_records import CellRecord
 from mix2fld.reproduction.experiments import SETTINGS
 from mix2fld.reproduction.privacy_records import PrivacyRecords
@@ -50,6 +51,8 @@ class Evidence:
     cells: dict[str, CellRecord]
     privacy: PrivacyRecords
     costs: tuple[StepCost, ...]
+    attacked: Mapping[str, Stages] = field(default_factory=dict)
+    """Stages of privacy audits, by dataset."""
 
     def at(self, setting: str, name: str) -> CellRecord:
         """A cell of one of the four settings."""

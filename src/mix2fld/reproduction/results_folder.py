@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from mix2fld.errors import InputError
+from mix2fld.reproduction.attacked_mixes import audited_mixes
 from mix2fld.reproduction.cell_records import CellRecord, load_records
 from mix2fld.reproduction.evidence import Evidence
 from mix2fld.reproduction.experiments import EXPERIMENTS, PANELS
@@ -73,7 +74,8 @@ class ResultsFolder:
             for name in EXPERIMENTS
             for key, cell in load_records(self.records(name)).items()
         }
-        return Evidence(cells, load_privacy(self.privacy), load_costs(self.host))
+        attacked = audited_mixes(sorted((self.path / "privacy").glob("*.json")))
+        return Evidence(cells, load_privacy(self.privacy), load_costs(self.host), attacked)
 
     def ledger(self) -> str:
         """The text of ``REPORT.md``, from the records alone."""

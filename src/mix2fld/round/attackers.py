@@ -28,7 +28,8 @@ def check_attack(scenario: Scenario) -> None:
     attack = ATTACKS.get(name)
     if attack is None or attack.upload is None:
         return
-    if isinstance(row.uplink, NoUplink) or row.uplink.labels_seeds:
+    other = row.uplink.labels_seeds or row.uplink.measures_samples
+    if isinstance(row.uplink, NoUplink) or other:
         raise InputError(
             f"attack = {name}: replaces uploads of weights, updates or outputs; {row.title} has "
             "none of them"

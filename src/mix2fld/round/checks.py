@@ -8,7 +8,16 @@ from numpy.typing import NDArray
 
 from mix2fld.errors import InputError
 from mix2fld.link.payloads import PayloadError
-from mix2fld.types import Local, SampleFormat, Seeds, Statistics, Tensors, Update, Upload
+from mix2fld.types import (
+    Local,
+    SampleFormat,
+    Seeds,
+    Statistics,
+    StatisticsPart,
+    Tensors,
+    Update,
+    Upload,
+)
 
 if TYPE_CHECKING:
     from mix2fld.config import Config
@@ -115,6 +124,8 @@ def check_countable(config: "Config") -> None:
 def check_upload(upload: Upload, samples: SampleFormat) -> None:
     """Refuse finite values that nobody learns or measures, which would end a run."""
     value = upload.value.tensors if isinstance(upload.value, Update) else upload.value
+    if isinstance(value, StatisticsPart):
+        value = (value.values / max(upload.samples, 1),)
     tensors = value if isinstance(value, tuple) else ()
     if _exceeds(tensors):
         raise PayloadError(f"weights: {_largest(tensors):g}; must be at most {LARGEST_WEIGHT:g}")

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from mix2fld.device.seeds import seed_stream
 from mix2fld.device.uplinks import Turn
 from mix2fld.errors import InputError
+from mix2fld.learning.private_statistics import Measured, measure_samples
 from mix2fld.learning.replay import REPLAY, seeds_in
 from mix2fld.learning.task import Sizes, Task
 from mix2fld.learning.training import resolve
@@ -50,7 +51,7 @@ class Wire:
 
     def __init__(self, protocol: Protocol, sizes: Sizes) -> None:
         self.uplink = protocol.uplink.configured(sizes.config, sizes.dims)
-        self.downlink: Downlink = protocol.downlink.configured(sizes.config)
+        self.downlink: Downlink = protocol.downlink.configured(sizes.config, sizes.dims)
         self.seeding, self.first_model = protocol.seeds, protocol.first_model
         self._sizes, self._dims = sizes, sizes.dims
         self._knowledge = self.uplink.payload
@@ -169,6 +170,12 @@ class Wire:
             likely / likely.sum(axis=1, keepdims=True), int(state[REPLAY]["held"].sum())
         )
         return dict(zip(np.flatnonzero(state[REPLAY]["held"]).tolist(), outputs, strict=True))
+
+    def measure_samples(self, inputs: Inputs, labels: NDArray[np.int32]) -> Measured:
+        """What statistics of a device's own samples are taken of."""
+        if not isinstance(self._sizes, Task):
+            raise TypeError("features need the model of a run, not its sizes alone")
+        return measure_samples(self._sizes, inputs, labels)
 
     def _replayed(self, title: str) -> Replayed:
         if not isinstance(self._seeds, SeedSamples):

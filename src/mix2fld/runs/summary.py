@@ -7,7 +7,7 @@ from typing import Any
 from mix2fld.config import Config
 from mix2fld.config_uploads import mixing_condition
 from mix2fld.learning.training import Training, resolve
-from mix2fld.protocol import PROTOCOLS
+from mix2fld.protocol import PROTOCOLS, guarantee_of
 from mix2fld.round.energy import Power
 from mix2fld.runs.fairness import near_and_far
 from mix2fld.runs.metrics import JOULES, device_accuracies
@@ -46,6 +46,7 @@ def summarise(
         "reference_device": reference,
         "kernel": kernel,
         "training": _training(config),
+        "privacy": _privacy(config),
         "uploads": {name: total("uploads", name) for name in ("attempted", "delivered")},
         "downloads": {name: total("downloads", name) for name in ("attempted", "delivered")},
         "bits": {name: total("bits", name) for name in ("up", "down")},
@@ -92,3 +93,9 @@ def _training(config: Config) -> dict[str, Any]:
     """What the devices trained with: the config, and what the row recommends where it is auto."""
     row = PROTOCOLS.get(config.protocols[0])
     return resolve(config, Training() if row is None else row.training)._asdict()
+
+
+def _privacy(config: Config) -> dict[str, Any] | None:
+    """What the uploads guarantee about the samples of a device; None: nothing."""
+    guarantee = guarantee_of(config)
+    return None if guarantee is None else guarantee.as_record()

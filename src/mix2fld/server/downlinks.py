@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from mix2fld.link.payloads import Nothing, Outputs, Payload, Weights
+from mix2fld.learning.features import feature_count
+from mix2fld.learning.private_statistics import MEANS
+from mix2fld.link.payloads import Nothing, Outputs, Payload, Weights, WeightsWithMeans
 from mix2fld.types import Dimensions, ServerState, State
 
 if TYPE_CHECKING:
@@ -22,9 +24,9 @@ class Downlink(ABC):
 
     payload: Payload
 
-    def configured(self, config: "Config") -> Self:
-        """This downlink with what it takes from the config; most take nothing."""
-        del config
+    def configured(self, config: "Config", dims: Dimensions) -> Self:
+        """This downlink with what it takes from the config and the model; most take nothing."""
+        del config, dims
         return self
 
     def start(self, dims: Dimensions) -> State:
@@ -57,8 +59,9 @@ class GlobalWeights(Downlink):
 
     payload: Weights = field(default_factory=Weights)
 
-    def configured(self, config: "Config") -> Self:
+    def configured(self, config: "Config", dims: Dimensions) -> Self:
         """With the bits of a weight."""
+        del dims
         return replace(self, payload=Weights(config.updates.downlink_bits))
 
     def value(self, server: ServerState) -> Any:
@@ -68,6 +71,32 @@ class GlobalWeights(Downlink):
     def received(self, value: Any) -> State:
         """New weights."""
         return {"weights": value}
+
+
+@dataclass(frozen=True)
+class WeightsAndMeans(Downlink):
+    """The global model, and the class means that the scatter of devices is counted from."""
+
+    payload: WeightsWithMeans = field(default_factory=lambda: WeightsWithMeans(1))
+
+    def configured(self, config: "Config", dims: Dimensions) -> Self:
+        """With the number of features and the bits of a weight."""
+        features = feature_count(dims, config.statistics.feature_side)
+        weights = Weights(config.updates.downlink_bits)
+        return replace(self, payload=WeightsWithMeans(features, weights))
+
+    def start(self, dims: Dimensions) -> State:
+        """No means are known: zeros."""
+        return {MEANS: np.zeros((dims.num_labels, self.payload.features), np.float32)}
+
+    def value(self, server: ServerState) -> Any:
+        """The server's model, and its means."""
+        return server.weights, (server.memory[MEANS],)
+
+    def received(self, value: Any) -> State:
+        """New weights, and means."""
+        weights, (means,) = value
+        return {"weights": weights, MEANS: means}
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,8 @@ from mix2fld.sweep.plan import Plan, expand, make_plan, shown
 
 ENTRIES = ("protocols", "seed", "settings", "cross", "zip")
 NAME = "sweep.toml"
+FORMAT = 1
+"""Of that file."""
 MOST_BYTES = 1 << 20
 
 
@@ -78,7 +80,7 @@ def dump_plan(plan: Plan) -> bytes:
         {name: [_plain(value) for value in values] for name, values in axis.items()}
         for axis in plan.axes
     ]
-    return tomli_w.dumps({"axes": axes, "base": base}).encode()
+    return tomli_w.dumps({"format": FORMAT, "axes": axes, "base": base}).encode()
 
 
 def claim_folder(plan: Plan, out: Path) -> None:
@@ -135,6 +137,8 @@ def _words(groups: Sequence[tuple[str, ...]]) -> str:
 def _stored(path: Path) -> Plan:
     try:
         tree = tomllib.loads(path.read_text(encoding="utf-8"))
+        if tree.get("format") != FORMAT:
+            raise InputError(f"format {tree.get('format')}, this version reads {FORMAT}")
         base = parse_config(tomli_w.dumps(tree["base"]).encode())
         zipped = [tuple(axis) for axis in tree["axes"]]
         return make_plan(base, {n: v for axis in tree["axes"] for n, v in axis.items()}, zipped)

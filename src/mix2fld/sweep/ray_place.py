@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from mix2fld.errors import InputError
-from mix2fld.fleet.cluster import check_versions, one_line, other_processor, versions
+from mix2fld.fleet.cluster import check_versions, one_line, other_processor, put, versions
 from mix2fld.runs.folder import RunFolder, warn
 from mix2fld.sweep.jobs import Job, dataset_of
 from mix2fld.sweep.mirror import Pieces, whole, write_pieces
@@ -86,7 +86,8 @@ class Cluster:
         """The dataset in the object store: once, and once on each node that reads it."""
         dataset = dataset_of(job.config)
         if id(dataset) not in self._datasets:
-            self._datasets[id(dataset)] = dataset, self._ray.put(dataset)
+            stored = put(self._ray, dataset, "cluster", "the dataset")
+            self._datasets[id(dataset)] = dataset, stored
         return self._datasets[id(dataset)][1]
 
     def _check_nodes(self) -> None:

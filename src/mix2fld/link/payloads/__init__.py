@@ -7,7 +7,7 @@ from mix2fld.link.payloads.rotated_update import RotatedUpdate
 from mix2fld.link.payloads.seed_labels import SeedLabels
 from mix2fld.link.payloads.seed_samples import SeedSamples
 from mix2fld.link.payloads.sparse_update import LargestEntries, SparseTernary
-from mix2fld.link.payloads.statistics import ClassStatistics
+from mix2fld.link.payloads.statistics import ClassStatistics, PartOfStatistics, WeightsWithMeans
 from mix2fld.link.payloads.update_codec import Restored, UpdateCodec
 from mix2fld.link.payloads.weights import Weights, flatten_tensors, unflatten_tensors
 from mix2fld.link.payloads.with_seeds import WithSeeds
@@ -19,6 +19,7 @@ __all__ = [
     "LargestEntries",
     "Nothing",
     "Outputs",
+    "PartOfStatistics",
     "Payload",
     "PayloadError",
     "Restored",
@@ -29,6 +30,7 @@ __all__ = [
     "SparseTernary",
     "UpdateCodec",
     "Weights",
+    "WeightsWithMeans",
     "WithSeeds",
     "flatten_tensors",
     "unflatten_tensors",
