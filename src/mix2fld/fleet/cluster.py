@@ -139,8 +139,8 @@ def _connect(ray: Any, address: str, field: str, cores: int | None) -> None:
         hint = (
             "this machine belongs to no Ray cluster; start one with: ray start --head"
             if address == "auto" and isinstance(error, ConnectionError)
-            else f"{one_line(error)}; this machine must be a node of the cluster: ray start "
-            "--address=HOST:PORT --num-cpus=0"
+            else f"{one_line(error)}; this machine must be a node of the cluster (ray start "
+            "--address=HOST:PORT --num-cpus=0) and have its token (RAY_AUTH_TOKEN)"
         )
         raise InputError(f"{field} = {address}: {hint}") from None
 
