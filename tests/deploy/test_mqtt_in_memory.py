@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deploy.lab import assert_same_as_engine, deployed_config, diary, rounds_of
+from deploy.lab import DEPLOYED, assert_same_as_engine, deployed_config, diary, rounds_of
 from deploy.memory_line import MemoryBroker, MemoryLine, run_in_memory
 from mix2fld.edge.device import Device
 from mix2fld.edge.full import full_task
@@ -21,10 +21,9 @@ from mix2fld.edge.messages import (
     unpack,
     unpack_settings,
 )
-from mix2fld.protocol import PROTOCOLS
 
 
-@pytest.mark.parametrize("name", PROTOCOLS)
+@pytest.mark.parametrize("name", DEPLOYED)
 def test_every_protocol_has_the_numbers_of_the_engine(tmp_path: Path, name: str) -> None:
     path = run_in_memory(tmp_path, deployed_config(tmp_path, protocols=name))
     assert_same_as_engine(path, tmp_path, tmp_path / "engine")

@@ -9,7 +9,7 @@ from mix2fld.config import Config
 from mix2fld.deploy.diary import Say
 from mix2fld.deploy.mqtt_nodes import MqttNodes
 from mix2fld.deploy.serving import serve_run
-from mix2fld.deploy.settings import Settings
+from mix2fld.deploy.settings import Settings, check_deployable
 from mix2fld.edge.initial import pack_start
 from mix2fld.edge.messages import pack_settings
 from mix2fld.edge.mqtt_line import Address, MqttLine
@@ -27,6 +27,7 @@ PARTS = ("protocols", "seed", "rounds", "curve_points", "learning", "seeding", "
 
 def serve_mqtt(settings: Settings, address: Address, watcher: Watcher | None = None) -> RunResult:
     """Run a run with the devices of a broker, or what is missing of it in its folder."""
+    check_deployable(settings.config)
     lines: list[MqttLine] = []
 
     def connect(scenario: Scenario, run: str, say: Say) -> MqttNodes:
