@@ -145,13 +145,9 @@ def test_narrow_vectors_give_the_same_numbers(monkeypatch: pytest.MonkeyPatch) -
         np.testing.assert_allclose(wide, narrow, rtol=0, atol=2 * STEPS * 2.0**-24)
 
 
-@pytest.mark.parametrize("missing", ["compiler", "instructions"])
-def test_without_it_xla_takes_over(monkeypatch: pytest.MonkeyPatch, missing: str) -> None:
+def test_without_it_xla_takes_over(monkeypatch: pytest.MonkeyPatch) -> None:
     native.small_cnn.cache_clear()
-    if missing == "compiler":
-        monkeypatch.setattr(shutil, "which", lambda name: None)
-    else:
-        monkeypatch.setattr(native.library, "cpu_flags", lambda: "flags: sse2")
+    monkeypatch.setattr(shutil, "which", lambda name: None)
     model = paper_cnn((28, 28, 1), 10)
     assert isinstance(choose_stepper(model, LearningConfig()), XlaStepper)
     with pytest.raises(InputError, match="kernel = native: paper-cnn"):

@@ -18,7 +18,7 @@ from deploy.lab import (
     run_in_process,
 )
 from mix2fld.deploy.client_app import app
-from mix2fld.deploy.store import Store
+from mix2fld.edge.store import Store
 from mix2fld.errors import InputError
 from mix2fld.learning.replay import (
     REPLAY,

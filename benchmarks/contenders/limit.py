@@ -18,7 +18,7 @@ from benchmarks.machine import cpu_flags
 from benchmarks.work import CORES, LEARNING_RATE, Tensors, Work, mean_weights, paper_work
 from mix2fld.learning.losses import one_hot
 from mix2fld.models.native import SampleSet
-from mix2fld.models.native.library import FLAGS
+from mix2fld.models.native.library import FLAGS, FOR_THIS_MACHINE
 from mix2fld.types import Samples
 
 SOURCE = Path(mix2fld.models.native.__file__).with_name("small_cnn.c")
@@ -64,6 +64,7 @@ def compiled() -> ctypes.CDLL:
         sizes = [f"-D{name}={size}" for name, size in {**SIZES, "LANES": lanes()}.items()]
         command = [
             compiler,
+            *FOR_THIS_MACHINE[0],
             *FLAGS,
             *sizes,
             str(SOURCE),

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
+from mix2fld.bounds import LEAST_UPDATE_BITS
 from mix2fld.errors import InputError, did_you_mean
 
 LONGEST_SHOWN = 80
@@ -96,8 +97,6 @@ AutoOrShare = Annotated[
     Literal["auto"] | float, _auto_or(lambda value: 0 <= value <= 1, "a number from 0 to 1")
 ]
 LARGEST = 2**63 - 1
-LEAST_UPDATE_BITS = 20
-"""The smallest upload of an update: a norm, and one coordinate of many with its sign."""
 AUTO_EVALUATED = 100
 Positive = Annotated[int, Field(ge=1, le=LARGEST)]
 Count = Annotated[int, Field(ge=0, le=LARGEST)]

@@ -6,13 +6,12 @@ code before a run. This module needs no JAX: what is trained, and how, is data t
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mix2fld.accounting import Guarantee
-from mix2fld.config import Config
 from mix2fld.device.private_statistics import PrivateStatistics
 from mix2fld.device.seed_labels import LabelsOfSeeds
 from mix2fld.device.seeds import mixed_samples, raw_samples
@@ -54,6 +53,9 @@ from mix2fld.server.steps import (
 )
 from mix2fld.server.updates import add_mean_update
 from mix2fld.types import Inputs, Seeds, SeedSet, ServerState, Tensors
+
+if TYPE_CHECKING:
+    from mix2fld.config import Config
 
 CollectSeeds = Callable[[np.random.Generator, Inputs, NDArray[np.int32], Sizes], Any]
 MakeModel = Callable[[Inputs, NDArray[np.int32], Task], Tensors]
@@ -158,7 +160,7 @@ def get_protocol(name: str) -> Protocol:
     return PROTOCOLS[name]
 
 
-def guarantee_of(config: Config) -> Guarantee | None:
+def guarantee_of(config: "Config") -> Guarantee | None:
     """What the uploads of a single run guarantee; None: nothing, or a row that is not known."""
     row = PROTOCOLS.get(config.protocols[0])
     return None if row is None or row.promise is None else row.promise(config)

@@ -82,12 +82,17 @@ class StepRule(NamedTuple):
 
 
 class Kernel(Protocol):
-    """Machine code for one model: batch-1 SGD and testing, on host arrays, one learner a call."""
+    """Machine code for one model: SGD and testing, on host arrays, one learner a call."""
+
+    batches: bool
+    """Whether a step can take several samples."""
 
     def train(
         self, phase: Phase, sets: tuple[Samples, ...], draws: NDArray[np.int32], rule: StepRule
     ) -> None:
-        """One step of Eqs. 1, 3 or 5 for each draw [K]; changes the arrays of ``phase``.
+        """One step of Eqs. 1, 3 or 5 for each draw; changes the arrays of ``phase``.
+
+        Draws are [K], or [K, B] for a kernel that takes batches.
 
         Of two sets of samples, the second follows on the first in what draws name.
         """
@@ -126,6 +131,8 @@ class Model:
     apply: Callable[[Weights, Any], Any]
     kernel: Callable[[], Kernel | None] | None = None
     torch: TorchModule | None = None
+    kernel_on_request: bool = False
+    """Whether the kernel is used only by a config that asks for native code."""
 
 
 class Seeds(NamedTuple):

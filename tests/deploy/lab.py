@@ -20,7 +20,7 @@ from mix2fld.deploy.federation import Federation
 from mix2fld.deploy.local_trial import node_config, write_device_files
 from mix2fld.deploy.server_app import serve
 from mix2fld.deploy.settings import Settings, read_settings
-from mix2fld.deploy.store import Store
+from mix2fld.edge.store import Store
 from mix2fld.link import Direction, IdealLink, Memoryless
 from mix2fld.protocol import PROTOCOLS
 from mix2fld.round.device_turn import receive, settle

@@ -28,7 +28,7 @@ from mix2fld.deploy.client_app import app
 from mix2fld.deploy.diary import last_words
 from mix2fld.deploy.messages import Refused, Trained, TrainOrder
 from mix2fld.deploy.settings import Settings
-from mix2fld.deploy.store import Store
+from mix2fld.edge.store import Store
 from mix2fld.errors import InputError
 from mix2fld.learning.make_task import make_task
 from mix2fld.runs.checkpoint import made_with

@@ -32,7 +32,7 @@ from mix2fld.deploy.messages import (
     unpack,
 )
 from mix2fld.deploy.settings import Settings, read_settings
-from mix2fld.deploy.store import RUNS_KEPT, Store
+from mix2fld.edge.store import RUNS_KEPT, Store
 from mix2fld.errors import InputError
 from mix2fld.runs.loop import Watcher
 from mix2fld.runs.simulation import run

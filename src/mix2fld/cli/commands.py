@@ -62,9 +62,11 @@ COMMANDS: dict[str, Command] = {
     ),
     "deploy": Command(
         "Run",
-        "run the protocols over Flower, with real processes",
+        "run the protocols over Flower or MQTT, with real processes",
         {
             "local": "deploy:DeployLocal",
+            "mqtt": "deploy_mqtt:DeployMqtt",
+            "server": "deploy_mqtt:DeployServer",
             "keys": "deploy:DeployKeys",
             "check": "deploy:DeployCheck",
             "testbed": "deploy:DeployTestbed",

@@ -5,9 +5,11 @@ import time
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Literal
 
 import tyro
 
+from mix2fld.cli.deploy_mqtt import needs_mqtt
 from mix2fld.cli.output import Output
 from mix2fld.config import Config
 from mix2fld.errors import InputError
@@ -70,16 +72,21 @@ class DeployLocal:
 
 @dataclass(frozen=True)
 class DeployKeys:
-    """Create the files of a deployment on several machines: certificates, keys, proxy and units.
+    """Create the files of a deployment on several machines: certificates, keys, limits and units.
 
-    ``ca.crt`` goes to every node, ``server.crt`` and ``server.key`` to the server, and
+    Over Flower: ``ca.crt`` goes to every node, ``server.crt`` and ``server.key`` to the server, and
     ``device-<n>.key`` to one node each; ``device-<n>.pub`` is registered at the SuperLink.
     ``nginx.conf`` is the proxy, which refuses requests larger than those of the protocols and the
     model of the settings below; ``mix2fld-*.service`` are units for systemd.
+
+    Over MQTT: ``ca.crt`` goes to everyone, ``broker.*``, ``mosquitto.conf`` and ``access.acl`` to
+    the broker, ``server.*`` to the server, and ``device-<n>.*`` to one device each.
     """
 
     hosts: tyro.conf.Positional[tuple[str, ...]] = ()
-    """Host names and addresses by which nodes reach the proxy."""
+    """Host names and addresses by which nodes reach the proxy, or devices the broker."""
+    transport: Literal["flower", "mqtt"] = "flower"
+    """What the devices are reached over."""
     config: Path | None = None
     """TOML file with any of the fields below; flags override it."""
     preset: tuple[str, ...] = ()
@@ -90,23 +97,44 @@ class DeployKeys:
 
     def run(self) -> None:
         """Write the files."""
-        needs_flower()
+        if self.transport == "flower":
+            needs_flower()
+        else:
+            needs_mqtt()
         if not self.hosts:
             raise InputError("hosts: must name at least one, e.g. 192.168.1.10 or link.example.org")
         if self.out.exists():
             raise InputError(f"out = {self.out}: already exists; must be a new folder")
         from mix2fld.data.files import writing
+
+        devices = self.settings.data.devices
+        with writing("out", self.out):
+            if self.transport == "flower":
+                self._write_for_flower(devices)
+            else:
+                self._write_for_mqtt(devices)
+
+    def _write_for_flower(self, devices: int) -> None:
         from mix2fld.deploy.keys import make_certificates, make_device_key
         from mix2fld.deploy.proxy import largest_request
         from mix2fld.deploy.units import write_units
 
-        devices, largest = self.settings.data.devices, largest_request(self.settings)
-        with writing("out", self.out):
-            make_certificates(self.out, self.hosts)
-            for device in range(devices):
-                make_device_key(self.out, f"device-{device}")
-            write_units(self.out, self.hosts[0], largest, devices)
+        largest = largest_request(self.settings)
+        make_certificates(self.out, self.hosts)
+        for device in range(devices):
+            make_device_key(self.out, f"device-{device}")
+        write_units(self.out, self.hosts[0], largest, devices)
         print(f"certificates, {devices} device keys, proxy and units in {self.out}")
+
+    def _write_for_mqtt(self, devices: int) -> None:
+        from mix2fld.deploy.broker import largest_message
+        from mix2fld.deploy.keys import make_fleet_certificates
+        from mix2fld.deploy.mqtt_units import write_mqtt_units
+
+        largest = largest_message(self.settings)
+        make_fleet_certificates(self.out, self.hosts, devices)
+        write_mqtt_units(self.out, self.hosts[0], largest, devices)
+        print(f"certificates of broker, server and {devices} devices, and units in {self.out}")
 
 
 @dataclass(frozen=True)

@@ -155,7 +155,8 @@ CHECKS: tuple[Callable[[], Finding], ...] = (
     _jax,
     _cache,
     _extra("PyTorch", "torch", "torch", "PyTorch models cannot be trained"),
-    _extra("Flower", "flwr", "flower", "no deployment on real devices"),
+    _extra("Flower", "flwr", "flower", "no deployment over Flower"),
+    _extra("MQTT", "paho", "mqtt", "no deployment over an MQTT broker"),
     _extra("Ray", "ray", "cluster", "no runs on a cluster"),
     _extra("pandas", "pandas", "frames", "no Parquet and no data frames"),
 )

@@ -2,7 +2,7 @@
 
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
@@ -27,6 +27,8 @@ class LinkCommand:
     """Named settings: symmetric, literal, ideal, iid, robust; nb-iot and others; phone, sensor."""
     out: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
     """Also draw the cell, with each device's chance of delivery, to this PNG, SVG or PDF file."""
+    transport: Literal["none", "mqtt", "flower"] = "none"
+    """Add what this transport sends along with each payload: headers, encryption, envelopes."""
     json: bool = False
     """Print JSON instead of tables."""
     settings: tyro.conf.OmitArgPrefixes[Config] = field(default_factory=Config)
@@ -41,7 +43,7 @@ class LinkCommand:
         by_default = self.settings.protocols == Config().protocols
         names = tuple(PROTOCOLS) if by_default else self.settings.protocols
         config = self.settings.replace(protocols=names)
-        plan = plan_all(config)
+        plan = plan_all(config, transport=self.transport)
         if self.out is not None:
             _draw(config, plan, self.out)
         if self.json:

@@ -4,19 +4,23 @@
 ``measured_samples`` the samples that accuracy is measured on.
 """
 
-from mix2fld.data.cache import cache_file, cache_folder, cached
-from mix2fld.data.catalogue import DATASETS, DatasetInfo, Place
-from mix2fld.data.measured import measured_samples
-from mix2fld.data.partition import (
-    PARTITIONS,
-    check_labels_covered,
-    device_parts,
-    label_counts,
-    partition,
-    sample_counts,
-)
-from mix2fld.data.sources import dataset_sizes, fingerprint, load_dataset
-from mix2fld.data.tables import dataset_from_table
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mix2fld.data.cache import cache_file, cache_folder, cached
+    from mix2fld.data.catalogue import DATASETS, DatasetInfo, Place
+    from mix2fld.data.measured import measured_samples
+    from mix2fld.data.partition import (
+        PARTITIONS,
+        check_labels_covered,
+        device_parts,
+        label_counts,
+        partition,
+        sample_counts,
+    )
+    from mix2fld.data.sources import dataset_sizes, fingerprint, load_dataset
+    from mix2fld.data.tables import dataset_from_table
 
 __all__ = [
     "DATASETS",
@@ -37,3 +41,30 @@ __all__ = [
     "partition",
     "sample_counts",
 ]
+
+_HOMES = {
+    "DATASETS": "catalogue",
+    "DatasetInfo": "catalogue",
+    "PARTITIONS": "partition",
+    "Place": "catalogue",
+    "cache_file": "cache",
+    "cache_folder": "cache",
+    "cached": "cache",
+    "check_labels_covered": "partition",
+    "dataset_from_table": "tables",
+    "dataset_sizes": "sources",
+    "device_parts": "partition",
+    "fingerprint": "sources",
+    "label_counts": "partition",
+    "load_dataset": "sources",
+    "measured_samples": "measured",
+    "partition": "partition",
+    "sample_counts": "partition",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import what is asked for."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -36,7 +36,13 @@ def read_device_file(path: Path, samples: SampleFormat, num_labels: int) -> Data
     A file that does not say how its samples were standardised holds them as they were measured:
     they are standardised here, as those of all other devices.
     """
-    arrays = _arrays(path)
+    return device_dataset(path, _arrays(path), samples, num_labels)
+
+
+def device_dataset(
+    path: Path, arrays: dict[str, NDArray[Any]], samples: SampleFormat, num_labels: int
+) -> Dataset:
+    """The same from arrays, wherever they come from; ``path`` names them in messages."""
     for name in ("train_inputs", "test_inputs"):
         found = list(arrays[name].shape[1:])
         if found != list(samples.shape):

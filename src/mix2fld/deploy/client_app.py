@@ -12,9 +12,10 @@ from flwr.app import Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 from platformdirs import user_state_path
 
-from mix2fld.deploy.messages import FORMAT, Download, MessageError, Refused, Taken, TrainOrder, Wire
+from mix2fld.deploy.messages import FORMAT, Download, Refused, Taken, TrainOrder, Wire
 from mix2fld.deploy.settings import config_digest, read_settings
-from mix2fld.deploy.store import Store
+from mix2fld.edge.messages import MessageError
+from mix2fld.edge.store import Store
 from mix2fld.errors import InputError
 from mix2fld.round.checks import DivergedError
 

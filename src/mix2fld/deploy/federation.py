@@ -6,10 +6,8 @@ Everything they write stays in one folder, and nothing of them outlives the ``wi
 import json
 import os
 import re
-import shlex
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -22,18 +20,17 @@ from typing import Any, Self
 import tomli_w
 
 from mix2fld.deploy.keys import make_certificates, make_device_key
-from mix2fld.deploy.processes import STOP_SECONDS, end_group, ignoring_signals, signal_group
+from mix2fld.deploy.processes import (
+    HOST,
+    START_SECONDS,
+    STOP_SECONDS,
+    Processes,
+    free_port,
+    ignoring_signals,
+)
 from mix2fld.deploy.proxy import Proxy
 from mix2fld.errors import InputError
 
-HOST = "127.0.0.1"
-START_SECONDS = 300.0
-# Has a command end with its parent, even if that was killed with -9: prctl(PR_SET_PDEATHSIG, TERM).
-LEASH = """
-import ctypes, os, sys
-ctypes.CDLL(None).prctl(1, 15)
-os.execvp(sys.argv[1], sys.argv[1:])
-"""
 # Several ``flwr`` commands in one process, which takes longer to start than they take.
 SEVERAL_COMMANDS = """
 import json, sys
@@ -46,7 +43,7 @@ KILOBYTES = re.compile(r"VmHWM:\s+(\d+)")
 CONNECTION = "here"  # the name under which ``flwr`` knows the SuperLink
 
 
-class Federation:
+class Federation(Processes):
     """A SuperLink and its SuperNodes; use it in a ``with`` block."""
 
     node_program: Sequence[str] = (sys.executable, "-P", "-m", "mix2fld.deploy.node")
@@ -61,12 +58,12 @@ class Federation:
         python_path: Path | None = None,
     ) -> None:
         """``inside`` is a command that runs the SuperLink and ``flwr`` where the host is."""
-        self.folder, self._inside = folder.resolve(), list(inside)
+        super().__init__(folder)
+        self._inside = list(inside)
         self._python_path = python_path
         self._app = app or self.folder / "app"
         self.host, self.port = host, free_port()
         self._door: int | None = None  # the port that nodes use, if it is not that of the SuperLink
-        self._processes: dict[str, subprocess.Popen[bytes]] = {}
 
     def __enter__(self) -> Self:
         self.keys.mkdir(parents=True, exist_ok=True)
@@ -103,11 +100,6 @@ class Federation:
         """Where certificates and keys are, while it lasts."""
         return self.folder / "keys"
 
-    @property
-    def logs(self) -> Path:
-        """Where each process writes its log."""
-        return self.folder / "logs"
-
     def start_superlink(self) -> None:
         """Start the SuperLink, with TLS and registered keys only, and wait until it answers."""
         command = [*self._inside, "flower-superlink", "--host", self.host, "--port", str(self.port)]
@@ -117,7 +109,7 @@ class Federation:
         command += ["--enable-supernode-auth", "--disable-runtime-dependency-installation"]
         command += ["--database", str(self.folder / "superlink.db")]
         self.start("superlink", command)
-        self._wait_for("superlink", self.port)
+        self.wait_for_port("superlink", self.host, self.port)
 
     def start_proxy(self, largest_body: int, devices: int) -> str:
         """Start nginx, through which nodes connect from now on; returns its address."""
@@ -140,7 +132,7 @@ class Federation:
         file = scratch / "nginx.conf"
         file.write_text(proxy.nginx_config())
         self.start("proxy", [program, "-e", "stderr", "-p", str(scratch), "-c", str(file)])
-        self._wait_for("proxy", self._door)
+        self.wait_for_port("proxy", self.host, self._door)
         return self._for_nodes
 
     def register(self, devices: Sequence[int]) -> None:
@@ -151,7 +143,7 @@ class Federation:
             command = ["supernode", "register", str(public), CONNECTION]
             commands.append([*command, "--name", f"device-{device}"])
         together = [*self._inside, sys.executable, "-c", SEVERAL_COMMANDS, json.dumps(commands)]
-        process = self._popen(together, subprocess.PIPE)
+        process = self.popen(together, subprocess.PIPE)
         said, _ = process.communicate(timeout=START_SECONDS)
         if process.returncode:
             raise InputError(f"a key could not be registered: {said.decode().strip()}")
@@ -169,7 +161,7 @@ class Federation:
 
     def flwr(self, *arguments: str) -> dict[str, Any]:
         """Run a ``flwr`` command and read its JSON answer."""
-        process = self._popen(
+        process = self.popen(
             [*self._inside, "flwr", *arguments, "--format", "json"], subprocess.PIPE
         )
         try:
@@ -198,36 +190,6 @@ class Federation:
         rows = self.flwr("list", CONNECTION, "--run-id", run)["runs"]
         return str(rows[0]["status"])
 
-    def start(self, name: str, command: Sequence[str]) -> None:
-        """Start a process in a session of its own, with its log in the folder."""
-        log = (self.logs / f"{name}.log").open("ab")
-        with log:
-            log.write(f"$ {shlex.join(command)}\n".encode())
-            log.flush()
-            self._processes[name] = self._popen(command, log)
-
-    def stop(self, *names: str) -> None:
-        """End these processes and all that they started."""
-        for name in names:
-            signal_group(self._processes[name], signal.SIGTERM)
-        for name in names:
-            process = self._processes.pop(name)
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(STOP_SECONDS)
-            end_group(process)
-
-    def kill(self, name: str) -> None:
-        """``kill -9`` a process and all that it started."""
-        end_group(self._processes.pop(name))
-
-    def log(self, name: str) -> str:
-        """What a process has written so far."""
-        return (self.logs / f"{name}.log").read_text(encoding="utf-8", errors="replace")
-
-    def alive(self, name: str) -> bool:
-        """Whether a process is running."""
-        return self._processes[name].poll() is None
-
     def peak_memory_mb(self) -> dict[str, float]:
         """The most memory that each kind of process has had so far, of those that are running."""
         peaks: dict[str, float] = {}
@@ -239,11 +201,6 @@ class Federation:
                 found = int(peak.group(1)) / 1024 if peak else 0.0
                 peaks[kind] = max(peaks.get(kind, 0.0), found)
         return peaks
-
-    def _check_alive(self, name: str) -> None:
-        if not self.alive(name):
-            last = self.log(name).strip().splitlines()[-3:]
-            raise InputError(f"{name} ended: {' '.join(' '.join(last).split())}")
 
     def _sweep(self) -> None:
         """Kill what has left its group: Flower starts some processes in sessions of their own."""
@@ -268,34 +225,11 @@ class Federation:
     def _for_nodes(self) -> str:
         return f"{self.host}:{self._door or self.port}"
 
-    def _wait_for(self, name: str, port: int) -> None:
-        deadline = time.monotonic() + START_SECONDS
-        while not self._answers(port):
-            self._check_alive(name)
-            if time.monotonic() > deadline:
-                raise InputError(f"the {name} does not answer; see {self.logs}")
-            time.sleep(0.1)
-
-    def _answers(self, port: int) -> bool:
-        if self._inside:  # not reached from here
+    def answers(self, host: str, port: int) -> bool:
+        """Whether someone listens there, as far as it can be told from here."""
+        if self._inside:
             return "Application startup complete" in self.log("superlink")
-        try:
-            socket.create_connection((self.host, port), timeout=1).close()
-        except OSError:
-            return False
-        return True
-
-    def _popen(self, command: Sequence[str], output: Any) -> subprocess.Popen[bytes]:
-        leash = [sys.executable, "-I", "-S", "-c", LEASH] if sys.platform == "linux" else []
-        return subprocess.Popen(
-            [*leash, *command],
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT if output != subprocess.PIPE else None,
-            env=self.environment(),
-            cwd=self.folder,
-            start_new_session=True,
-        )
+        return super().answers(host, port)
 
     def environment(self) -> dict[str, str]:
         """Flower's settings: all of its files in this folder, no talk with anyone else."""
@@ -317,10 +251,3 @@ def app_folder() -> Path:
     """The folder that ``flwr run`` takes: that of the ``pyproject.toml`` with the Flower app."""
     packed = Path(__file__).parent / "app"
     return packed if packed.exists() else Path(__file__).parents[3]
-
-
-def free_port() -> int:
-    """A port that nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        return int(probe.getsockname()[1])

@@ -1,4 +1,4 @@
-"""Certificates for the SuperLink and keys for SuperNodes, as Flower wants them."""
+"""Certificates and keys: for Flower's SuperLink and SuperNodes, and for an MQTT broker."""
 
 import datetime
 import ipaddress
@@ -43,6 +43,28 @@ def make_certificates(folder: Path, hosts: Sequence[str]) -> None:
     _write_private(folder / "server.key", server, serialization.PrivateFormat.PKCS8)
 
 
+def make_fleet_certificates(folder: Path, hosts: Sequence[str], devices: int) -> None:
+    """``ca.crt``, and a certificate with its key for the broker, the server and every device.
+
+    The name in a device's certificate is its number: the broker knows it by nothing else. The key
+    of the authority is not kept.
+    """
+    names = dict.fromkeys([*hosts, "localhost"])
+    alternatives = x509.SubjectAlternativeName([_general_name(host) for host in names])
+    authority = ec.generate_private_key(ec.SECP256R1())
+    issuer, leaf = _name("mix2fld"), x509.BasicConstraints(ca=False, path_length=None)
+    root = _certificate(issuer, issuer, authority, authority, x509.BasicConstraints(True, 0), None)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "ca.crt").write_bytes(root.public_bytes(serialization.Encoding.PEM))
+    clients = {"server": "server", **{f"device-{n}": str(n) for n in range(devices)}}
+    for file, common in {"broker": "broker", **clients}.items():
+        key = ec.generate_private_key(ec.SECP256R1())
+        hosts_of = alternatives if file == "broker" else None
+        made = _certificate(_name(common), issuer, key, authority, leaf, hosts_of)
+        (folder / f"{file}.crt").write_bytes(made.public_bytes(serialization.Encoding.PEM))
+        _write_private(folder / f"{file}.key", key, serialization.PrivateFormat.PKCS8)
+
+
 def make_device_key(folder: Path, name: str) -> Path:
     """``<name>.key`` for a SuperNode and ``<name>.pub`` to register; returns the latter."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -82,7 +104,7 @@ def _certificate(
     )
     if alternatives is not None:
         builder = builder.add_extension(alternatives, critical=False)
-    return builder.sign(signer, hashes.SHA384())
+    return builder.sign(signer, hashes.SHA384() if signer.key_size > 256 else hashes.SHA256())
 
 
 def _write_private(

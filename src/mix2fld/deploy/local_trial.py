@@ -94,10 +94,10 @@ def run_locally(
 ) -> list[RunResult]:
     """Run every run of a config with real processes; finished ones stay as they are."""
     config, results = with_absolute_paths(config).replace(computing_time="measured"), []
-    with _alone_in(out / "flower"):
+    with alone_in(out / "flower"):
         for single in config.single_runs():
             if trial.overwrite:
-                _forget(out / single.run_name)
+                forget(out / single.run_name)
             claim(out / single.run_name, single)
         for seed in config.seed:
             results += _run_seed(config.replace(seed=seed), out, dataset, watcher, trial)
@@ -125,7 +125,7 @@ def _run_seed(
 
 
 @contextmanager
-def _alone_in(folder: Path) -> Iterator[None]:
+def alone_in(folder: Path) -> Iterator[None]:
     """Have the folder of Flower's files for this process alone."""
     lock = FolderLock(folder)
     with writing("out", folder.parent):
@@ -189,7 +189,7 @@ def _rounds(path: Path) -> list[RoundInfo]:
     return [RoundInfo(**fields) for fields in read_records(RunFiles(path).rounds).rounds]
 
 
-def _forget(path: Path) -> None:
+def forget(path: Path) -> None:
     """Remove a deployed run, and only the files of one."""
     RunFolder(path).clear()
     for file in (RunFiles(path).identity, RunFiles(path).diary):

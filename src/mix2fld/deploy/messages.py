@@ -4,20 +4,20 @@ A message is one record of plain values. Whatever comes in is held to its form, 
 the network is used unchecked, and nothing is ever unpickled.
 """
 
-from typing import Annotated, Any, Literal, Self, TypeVar
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeVar
 
-from flwr.app import ConfigRecord, RecordDict
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from mix2fld.edge.messages import MessageError
 from mix2fld.types import SampleFormat
+
+if TYPE_CHECKING:
+    from flwr.app import RecordDict
 
 FORMAT = 5
 MOST_SAMPLES = 1 << 31
 TRAIN, DOWNLOAD = "train", "query.download"
-
-
-class MessageError(ValueError):
-    """A message that no honest sender would send; the text is one line."""
 
 
 class Wire(BaseModel):
@@ -25,13 +25,15 @@ class Wire(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
-    def pack(self) -> RecordDict:
+    def pack(self) -> "RecordDict":
         """The message as Flower carries it."""
+        from flwr.app import ConfigRecord, RecordDict
+
         record = ConfigRecord(self.model_dump(exclude_none=True))
         return RecordDict({type(self).__name__: record})
 
     @classmethod
-    def unpack(cls, content: RecordDict) -> Self:
+    def unpack(cls, content: "RecordDict") -> Self:
         """The message in ``content``, which must be of this kind."""
         return unpack(content, cls)
 
@@ -119,7 +121,7 @@ class Refused(Wire):
 AnyWire = TypeVar("AnyWire", bound=Wire)
 
 
-def unpack(content: RecordDict, *kinds: type[AnyWire]) -> AnyWire:
+def unpack(content: "RecordDict", *kinds: type[AnyWire]) -> AnyWire:
     """The one message in ``content``; raises ``MessageError`` unless it is of one of ``kinds``."""
     known = {kind.__name__: kind for kind in kinds}
     names = list(content)
@@ -127,10 +129,17 @@ def unpack(content: RecordDict, *kinds: type[AnyWire]) -> AnyWire:
         raise MessageError(f"records {names[:3]}; must be one of {', '.join(known)}")
     record: Any = content[names[0]]
     try:
-        return known[names[0]].model_validate(dict(record))
+        fields = dict(record)
+    except (TypeError, ValueError) as error:
+        raise MessageError(f"{names[0]}: not a record of values ({error})") from None
+    return held_to_form(known[names[0]], fields)
+
+
+def held_to_form(kind: type[AnyWire], fields: Mapping[str, Any]) -> AnyWire:
+    """The message with these fields; raises ``MessageError`` for what it cannot have."""
+    try:
+        return kind.model_validate(fields)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         field = ".".join(str(part) for part in first["loc"])
-        raise MessageError(f"{names[0]}.{field}: {first['msg'].lower()}") from None
-    except (TypeError, ValueError) as error:
-        raise MessageError(f"{names[0]}: not a record of values ({error})") from None
+        raise MessageError(f"{kind.__name__}.{field}: {first['msg'].lower()}") from None

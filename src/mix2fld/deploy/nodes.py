@@ -3,7 +3,7 @@
 import re
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from queue import Empty, SimpleQueue
 
 import httpx
@@ -11,14 +11,23 @@ from flwr.app import Message, RecordDict
 from flwr.serverapp import Grid
 
 from mix2fld.deploy.diary import Say, one_line
-from mix2fld.deploy.messages import Wire
+from mix2fld.deploy.messages import (
+    DOWNLOAD,
+    FORMAT,
+    TRAIN,
+    AnyWire,
+    Download,
+    TrainOrder,
+    Wire,
+    unpack,
+)
 
 POLL_S = 0.2
 MOST_POLLS_S = 100.0
 GRACE_S = 5.0  # an order must not expire while somebody waits for its answer
 NAME = re.compile(r"device-(\d+)")
 
-Hear = Callable[[int, RecordDict], Wire | None]
+Hear = Callable[[int, RecordDict], TrainOrder | None]
 """(device, what it answered) -> what it is asked next in this round, if anything."""
 Heard = SimpleQueue[tuple[str, RecordDict | str | httpx.HTTPError]]
 """(number of an order, the answer to it, or why there will be none)."""
@@ -27,10 +36,11 @@ Heard = SimpleQueue[tuple[str, RecordDict | str | httpx.HTTPError]]
 class Nodes:
     """Asks devices and hears their answers, each once and in time."""
 
-    def __init__(self, grid: Grid, devices: int, timeout_s: float, say: Say) -> None:
+    def __init__(self, grid: Grid, devices: int, timeout_s: float, run: str, say: Say) -> None:
         self._grid, self._devices = grid, devices
-        self.timeout_s, self._say = timeout_s, say
+        self.timeout_s, self._run, self._say = timeout_s, run, say
         self._unknown: set[int] = set()
+        self._found: dict[int, int] = {}
 
     def online(self) -> dict[int, int]:
         """The node of every device that is connected."""
@@ -53,16 +63,33 @@ class Nodes:
         deadline = time.monotonic() + seconds
         while len(found := self.online()) < devices and time.monotonic() < deadline:
             time.sleep(POLL_S * 5)
+        self._found = found
         return found
 
-    def ask(
-        self, kind: str, round_number: int, orders: Mapping[int, tuple[int, Wire]], hear: Hear
-    ) -> None:
-        """Send each device its order and hear who answers before the time is over.
+    def ask(self, round_number: int, orders: Mapping[int, TrainOrder], hear: Hear) -> None:
+        """Send each device its order and hear who answers before the time is over."""
+        self._exchange(TRAIN, round_number, orders, hear)
 
-        ``orders`` has node and order of every device. A late answer, a second one, or one to
-        another round's order finds nobody waiting for it.
-        """
+    def multicast(
+        self, round_number: int, data: bytes, devices: Collection[int], hear: Hear
+    ) -> None:
+        """Send the download to each of these devices, and hear which have it."""
+        orders = {
+            device: Download(
+                format=FORMAT, run=self._run, device=device, round=round_number, data=data
+            )
+            for device in sorted(devices)
+        }
+        self._exchange(DOWNLOAD, round_number, orders, hear)
+
+    def read(self, content: RecordDict, *kinds: type[AnyWire]) -> AnyWire:
+        """An answer; raises ``MessageError`` unless it is of one of ``kinds``."""
+        return unpack(content, *kinds)
+
+    def _exchange(
+        self, kind: str, round_number: int, orders: Mapping[int, Wire], hear: Hear
+    ) -> None:
+        """A late answer, a second one, or one to another round's order finds nobody waiting."""
         deadline = time.monotonic() + self.timeout_s
         pause = max(POLL_S, len(orders) / MOST_POLLS_S)
         waiting: dict[str, tuple[int, int]] = {}
@@ -82,8 +109,8 @@ class Nodes:
             else:
                 self._say(f"round {round_number}: device {device} failed: it cannot be reached")
 
-        for device, (node, order) in orders.items():
-            send(device, node, order)
+        for device, order in orders.items():
+            send(device, self._found[device], order)
         while waiting and (left := deadline - time.monotonic()) > 0:
             try:
                 number, answer = heard.get(timeout=left)

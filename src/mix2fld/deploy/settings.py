@@ -60,16 +60,7 @@ def read_settings(run_config: Mapping[str, Any]) -> Settings:
         seed=run_config["seed"],
         computing_time="measured",
     )
-    if config.attack.attack != "none":
-        raise InputError(
-            f"attack = {config.attack.attack}: is for simulations; devices of a deployment are real"
-        )
-    row = get_protocol(config.protocols[0])
-    if row.uplink.needs_trusted_sum:
-        raise InputError(
-            f"protocol = {config.protocols[0]}: its trusted sum is only simulated; in a deployment "
-            "the server would see uploads without noise: choose dp-statistics"
-        )
+    check_deployable(config)
     for name in ("timeout-s", "wait-s"):
         seconds = run_config[name]
         if not isinstance(seconds, (int, float)) or not math.isfinite(seconds) or seconds <= 0:
@@ -80,6 +71,20 @@ def read_settings(run_config: Mapping[str, Any]) -> Settings:
         float(run_config["timeout-s"]),
         float(run_config["wait-s"]),
     )
+
+
+def check_deployable(config: Config) -> None:
+    """Refuse what only a simulation has."""
+    if config.attack.attack != "none":
+        raise InputError(
+            f"attack = {config.attack.attack}: is for simulations; devices of a deployment are real"
+        )
+    row = get_protocol(config.protocols[0])
+    if row.uplink.needs_trusted_sum:
+        raise InputError(
+            f"protocol = {config.protocols[0]}: its trusted sum is only simulated; in a deployment "
+            "the server would see uploads without noise: choose dp-statistics"
+        )
 
 
 def config_digest(config: Config) -> str:

@@ -19,13 +19,14 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 from mix2fld.config import Config
-from mix2fld.deploy.federation import START_SECONDS, Federation
+from mix2fld.deploy.federation import Federation
 from mix2fld.deploy.local_trial import (
     follow_run,
     node_config,
     with_absolute_paths,
     write_device_files,
 )
+from mix2fld.deploy.processes import START_SECONDS
 from mix2fld.deploy.settings import Settings
 from mix2fld.errors import InputError
 from mix2fld.models.processor import usable_cores
@@ -90,6 +91,7 @@ def wires(devices: int, rates: Rates) -> Iterator[tuple[str, list[str]]]:
         for namespace in (server, *nodes):
             _ip(f"netns add {namespace}")
             _ip(f"-n {namespace} link set lo up")
+            _call(f"ip netns exec {namespace} sysctl -qw net.ipv6.conf.all.disable_ipv6=1")
         _ip(f"-n {server} link add hub type bridge")
         _ip(f"-n {server} address add {SERVER}/24 dev hub")
         _ip(f"-n {server} link set hub up")

@@ -6,11 +6,10 @@ a scatter is counted from the same means, so that whoever hears both learns noth
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from mix2fld.config import Config
 from mix2fld.device.noise import NO_KEY, NOISE_KEY, noise_stream
 from mix2fld.device.uplinks import Turn, Uplink
 from mix2fld.learning.features import feature_count
@@ -24,6 +23,9 @@ from mix2fld.learning.private_statistics import (
 from mix2fld.link.payloads import PartOfStatistics
 from mix2fld.link.payloads.statistics import LARGEST_WHOLE
 from mix2fld.types import Dimensions, Local, State, StatisticsPart, Tensors
+
+if TYPE_CHECKING:
+    from mix2fld.config import Config
 
 STAGE = "stage"
 SUMS, SCATTER, DONE = (np.array(stage) for stage in range(3))
@@ -50,7 +52,7 @@ class PrivateStatistics(Uplink):
         """Where the device adds no noise."""
         return self.summed
 
-    def configured(self, config: Config, dims: Dimensions) -> Self:
+    def configured(self, config: "Config", dims: Dimensions) -> Self:
         """With the number of features, and the bits of a value."""
         features = feature_count(dims, config.statistics.feature_side)
         bits = config.statistics.statistics_bits

@@ -1,12 +1,14 @@
 """Uploads of labels: what a device's model says of each seed that all devices share."""
 
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
-from mix2fld.config import Config
 from mix2fld.device.uplinks import Turn, Uplink
 from mix2fld.link.payloads import SeedLabels
 from mix2fld.types import Dimensions, Local, State
+
+if TYPE_CHECKING:
+    from mix2fld.config import Config
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,7 @@ class LabelsOfSeeds(Uplink):
         """Labels of the seeds that the device holds."""
         return SeedLabels(self.devices, self.bits)
 
-    def configured(self, config: Config, dims: Dimensions) -> Self:
+    def configured(self, config: "Config", dims: Dimensions) -> Self:
         """With the bits of a label, and for so many devices."""
         bits = config.seeding.label_bits
         return replace(self, devices=config.data.devices, bits=bits, num_labels=dims.num_labels)

@@ -1,14 +1,18 @@
 """The seed samples that a device uploads once, with which the server converts outputs."""
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 from numpy.typing import NDArray
 
-from mix2fld.config_uploads import SeedingConfig
 from mix2fld.data.samples import carry_seeds, mix
 from mix2fld.errors import InputError
 from mix2fld.learning.task import Sizes
 from mix2fld.streams import stream
 from mix2fld.types import Inputs, Seeds
+
+if TYPE_CHECKING:
+    from mix2fld.config_uploads import SeedingConfig
 
 
 def seed_stream(seed: int, device: int) -> np.random.Generator:
@@ -39,7 +43,7 @@ def mixed_samples(
 
 
 def draw_groups(
-    rng: np.random.Generator, labels: NDArray[np.int32], config: SeedingConfig
+    rng: np.random.Generator, labels: NDArray[np.int32], config: "SeedingConfig"
 ) -> NDArray[np.int64]:
     """The device's samples that each of its N_S mixes combines: rows [N_S, N]."""
     size = len(config.ratios)

@@ -10,14 +10,12 @@ before the server heard of it, waits as ``residual``.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from mix2fld.accounting import noise_multiplier, shares
-from mix2fld.config import Config
-from mix2fld.config_base import LEAST_UPDATE_BITS
-from mix2fld.config_uploads import UpdateConfig
+from mix2fld.bounds import LEAST_UPDATE_BITS
 from mix2fld.device.noise import NO_KEY, NOISE_KEY, noise_stream
 from mix2fld.device.uplinks import Turn, Uplink
 from mix2fld.errors import InputError
@@ -33,7 +31,11 @@ from mix2fld.link.payloads.rotated_plan import COARSE_NORM, FINE_NORM
 from mix2fld.streams import stream
 from mix2fld.types import Dimensions, Local, State, Tensors, Update
 
-MakeCodec = Callable[[UpdateConfig, int], UpdateCodec]
+if TYPE_CHECKING:
+    from mix2fld.config import Config
+    from mix2fld.config_uploads import UpdateConfig
+
+MakeCodec = Callable[["UpdateConfig", int], UpdateCodec]
 """From the settings and the number of weights."""
 MOST_BITS_PER_WEIGHT = 32
 
@@ -50,14 +52,18 @@ class Updates(Uplink):
     @property
     def payload(self) -> UpdateCodec:  # type: ignore[override]
         """The codes of an update."""
-        return self.codec or self.make_codec(UpdateConfig(), 0)
+        if self.codec is None:
+            from mix2fld.config_uploads import UpdateConfig
+
+            return self.make_codec(UpdateConfig(), 0)
+        return self.codec
 
     @property
     def takes_room(self) -> bool:
         """Whether the number of bits is automatic."""
         return isinstance(self.payload, RotatedUpdate) and self.payload.fewer
 
-    def configured(self, config: Config, dims: Dimensions) -> Self:
+    def configured(self, config: "Config", dims: Dimensions) -> Self:
         """With the codec that the config gives an update of this model."""
         codec = self.make_codec(config.updates, dims.num_weights)
         return replace(self, codec=codec, dims=dims)
@@ -112,7 +118,7 @@ class NoisyUpdates(Updates):
     clip: float = 1.0
     deviation: float = 0.0
 
-    def configured(self, config: Config, dims: Dimensions) -> Self:
+    def configured(self, config: "Config", dims: Dimensions) -> Self:
         """With the noise that the budget asks for."""
         multiplier = noise_multiplier(config.privacy.epsilon, config.privacy.delta)
         (each,) = shares(multiplier, 1 / max(1, updates_of_a_device(config)))
@@ -133,12 +139,12 @@ class NoisyUpdates(Updates):
         return self.payload.compress(noisy, _codec_stream(turn), turn.room)
 
 
-def updates_of_a_device(config: Config) -> int:
+def updates_of_a_device(config: "Config") -> int:
     """How many updates a device uploads at most."""
     return config.rounds // config.updates.upload_every
 
 
-def picked_coordinates(config: UpdateConfig, weights: int) -> RotatedUpdate:
+def picked_coordinates(config: "UpdateConfig", weights: int) -> RotatedUpdate:
     """Murmur: the largest of random groups of rotated coordinates, in ``update_bits`` bits.
 
     Automatic bits are at most one for each weight: with more, accuracy gains nothing.
@@ -153,24 +159,24 @@ def picked_coordinates(config: UpdateConfig, weights: int) -> RotatedUpdate:
     return RotatedUpdate(picks=True, bits=config.update_bits)
 
 
-def rotated_levels(config: UpdateConfig, weights: int) -> RotatedUpdate:
+def rotated_levels(config: "UpdateConfig", weights: int) -> RotatedUpdate:
     """EDEN: rotated coordinates with ``bits_per_weight`` bits each, or some of them with one."""
     return RotatedUpdate(picks=False, bits=_with_norm(config.bits_per_weight, weights))
 
 
-def rotated_signs(config: UpdateConfig, weights: int) -> RotatedUpdate:
+def rotated_signs(config: "UpdateConfig", weights: int) -> RotatedUpdate:
     """The signs of all rotated coordinates."""
     del config
     return RotatedUpdate(picks=False, bits=_with_norm(1, weights), closest=True)
 
 
-def sparse_ternary(config: UpdateConfig, weights: int) -> SparseTernary:
+def sparse_ternary(config: "UpdateConfig", weights: int) -> SparseTernary:
     """STC: signs of the largest entries, and their mean magnitude."""
     del weights
     return SparseTernary(config.kept_share)
 
 
-def largest_entries(config: UpdateConfig, weights: int) -> LargestEntries:
+def largest_entries(config: "UpdateConfig", weights: int) -> LargestEntries:
     """Top-k: the largest entries."""
     del weights
     return LargestEntries(config.kept_share)

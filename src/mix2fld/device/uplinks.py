@@ -9,11 +9,13 @@ delivered and when a download replaces the weights.
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
-from mix2fld.config import Config
 from mix2fld.link.payloads import Nothing, Outputs, Payload, Weights
 from mix2fld.types import Dimensions, Local, State, Tensors
+
+if TYPE_CHECKING:
+    from mix2fld.config import Config
 
 
 class Turn(NamedTuple):
@@ -51,7 +53,7 @@ class Uplink(ABC):
         """Whether somebody between device and server must sum uploads, which is only simulated."""
         return False
 
-    def configured(self, config: Config, dims: Dimensions) -> Self:
+    def configured(self, config: "Config", dims: Dimensions) -> Self:
         """This uplink with what it takes from the config and the model; most take nothing."""
         del config, dims
         return self

@@ -10,8 +10,7 @@ Shapes = tuple[tuple[int, ...], ...]
 
 def known_shapes(model: str, sample_shape: tuple[int, ...], num_labels: int) -> Shapes | None:
     """In the order in which a payload carries them; None for any other model or sample."""
-    if model == "auto":
-        model = _suitable(sample_shape)
+    model = suitable_model(model, sample_shape)
     if model == "mlp":
         return (*_linear(math.prod(sample_shape), 128), *_linear(128, num_labels))
     if model == "signal-cnn" and len(sample_shape) == 2 and sample_shape[0] >= 16:
@@ -40,7 +39,10 @@ def _linear(inputs: int, outputs: int) -> Shapes:
     return ((outputs,), (outputs, inputs))
 
 
-def _suitable(sample_shape: tuple[int, ...]) -> str:
+def suitable_model(model: str, sample_shape: tuple[int, ...]) -> str:
+    """The model that a config names, or what auto stands for."""
+    if model != "auto":
+        return model
     if len(sample_shape) == 3:
         return "paper-cnn" if sample_shape[-1] == 1 else "cifar-cnn"
     return "signal-cnn" if len(sample_shape) == 2 and sample_shape[0] >= 16 else "mlp"

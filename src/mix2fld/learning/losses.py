@@ -6,10 +6,13 @@ where psi is the cross-entropy with the teacher's output G_out of that label.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+if TYPE_CHECKING:
+    from mix2fld.config import LearningConfig
 
 CustomLoss = Callable[[Any, Any, Any], Any]
 """A JAX function (logits [B, N_L], labels [B, N_L], teacher [N_L, N_L]) -> scalar."""
@@ -35,3 +38,9 @@ distillation_loss = Loss("distillation", distils=True)
 def one_hot(labels: ArrayLike, num_labels: int) -> NDArray[np.float32]:
     """Label vectors L_n as rows."""
     return np.eye(num_labels, dtype=np.float32)[np.asarray(labels)]
+
+
+def signed_weight(config: "LearningConfig") -> float:
+    """Beta, negative for psi as printed (decision 2)."""
+    sign = 1.0 if config.distillation_loss == "cross-entropy" else -1.0
+    return sign * config.distillation_weight

@@ -48,12 +48,14 @@ def choose_stepper(model: Model, config: LearningConfig) -> Stepper:
 
 
 def _kernel(model: Model, config: LearningConfig) -> Kernel | None:
-    """The model's machine code, for plain batch-1 SGD."""
+    """The model's machine code, for plain SGD."""
     plain = (config.optimizer, config.batch_size, config.soft_label_teacher)
-    if config.kernel == "xla":
+    if config.kernel == "xla" or (config.kernel == "auto" and model.kernel_on_request):
         return None
-    suits = model.kernel is not None and plain == ("sgd", 1, "mixture")
+    suits = (config.optimizer, config.soft_label_teacher) == ("sgd", "mixture")
     kernel = model.kernel() if model.kernel is not None and suits else None
+    if kernel is not None and config.batch_size > 1 and not kernel.batches:
+        kernel = None
     if kernel is None and config.kernel == "native":
         raise InputError(
             f"kernel = native: {model.name} with optimizer = {plain[0]}, batch_size = {plain[1]}, "

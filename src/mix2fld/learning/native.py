@@ -1,42 +1,28 @@
-"""The stepper of models that have machine code: threads share out the learners."""
+"""The stepper of models that have machine code; what the code cannot do, XLA does."""
 
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
-from typing import Any, TypeVar
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mix2fld.learning.kernel_steps import KernelStepper
 from mix2fld.learning.losses import Loss
 from mix2fld.learning.sgd import Learner
 from mix2fld.learning.stepper import Draws, Learned, Start, Watch
 from mix2fld.learning.xla import XlaStepper
-from mix2fld.models.processor import usable_cores
-from mix2fld.types import Inputs, Kernel, Phase, Samples, StepRule, Tensors
-
-Item = TypeVar("Item")
-Result = TypeVar("Result")
+from mix2fld.types import Inputs, Kernel, Samples, Tensors
 
 
-class NativeStepper:
-    """Plain batch-1 SGD by a model's kernel, which releases the interpreter's lock."""
-
-    name = "native"
+class NativeStepper(KernelStepper):
+    """Steps by a model's kernel, initial weights and custom losses by XLA."""
 
     def __init__(self, learner: Learner, kernel: Kernel, learning_rate: float) -> None:
+        super().__init__(kernel, learning_rate, learner.distillation_weight)
         self._xla = XlaStepper(learner)
-        self._kernel, self._rate = kernel, learning_rate
-        self._distillation_weight = learner.distillation_weight
 
     def draw_weights(self, seed: int) -> Tensors:
         """The model's initial weights for one seed."""
         return self._xla.draw_weights(seed)
-
-    def hold(self, samples: Samples, extra: Samples | None = None) -> tuple[Samples, ...]:
-        """The samples in this process's memory."""
-        sets = (samples,) if extra is None else (samples, extra)
-        return tuple(_contiguous(each) for each in sets)
 
     def train(
         self, loss: Loss, held: tuple[Samples, ...], starts: Sequence[Start],
@@ -45,79 +31,14 @@ class NativeStepper:
         """One learner a thread; only the watched one is copied on its way."""
         if loss.custom is not None:
             return self._xla.train(loss, self._xla.hold(*held), starts, draws, watch)
-        snapshots: list[tuple[int, Tensors]] = []
-
-        def one(place: int) -> Phase:
-            phase, drawn = _begin(starts[place]), draws[place]
-            for begin, end in pairwise([0, *watch.steps]):  # for all, so that sums round alike
-                self._steps(loss, held, phase, starts[place], drawn[begin:end])
-                if place == watch.place:
-                    snapshots.append((end, tuple(np.array(tensor) for tensor in phase.weights)))
-            return phase
-
-        return Learned(_in_threads(one, range(len(starts))), snapshots)
+        return super().train(loss, held, starts, draws, watch)
 
     def train_one(self, loss: Loss, samples: Samples, start: Start, draws: Draws) -> Tensors:
         """One learner, in this thread."""
         if loss.custom is not None:
             return self._xla.train_one(loss, samples, start, draws)
-        phase = _begin(start)
-        self._steps(loss, self.hold(samples), phase, start, draws)
-        weights: Tensors = phase.weights
-        return weights
+        return super().train_one(loss, samples, start, draws)
 
     def logits(self, weights: Tensors, inputs: Inputs) -> NDArray[np.float32]:
         """What the model answers for samples, [n, N_L]."""
         return self._xla.logits(weights, inputs)
-
-    def hold_tests(self, inputs: Inputs, labels: NDArray[np.int32]) -> Any:
-        """The samples in this process's memory."""
-        return np.ascontiguousarray(inputs), np.ascontiguousarray(labels)
-
-    def count_correct(self, tests: Any, models: Sequence[Tensors]) -> list[int]:
-        """One model a thread."""
-        return _in_threads(lambda model: self._kernel.count_correct(model, *tests), models)
-
-    def _steps(
-        self, loss: Loss, sets: tuple[Samples, ...], phase: Phase, start: Start, draws: Draws
-    ) -> None:
-        rule = StepRule(
-            rate=self._rate * start.rate_factor,
-            teacher=start.teacher,
-            distillation_weight=self._distillation_weight if loss.distils else 0.0,
-            logit_offset=start.logit_offset,
-        )
-        self._kernel.train(phase, sets, np.ascontiguousarray(draws[:, 0]), rule)
-
-
-def _begin(start: Start) -> Phase:
-    """A learner before its first step, with arrays of its own."""
-    labels = start.teacher.shape[0]
-    return Phase(
-        weights=tuple(np.array(tensor) for tensor in start.weights),
-        output_sums=np.zeros((labels, labels), np.float32),
-        label_counts=np.zeros(labels, np.float32),
-    )
-
-
-def _contiguous(samples: Samples) -> Samples:
-    inputs: Any = np.ascontiguousarray(samples.inputs)
-    return Samples(inputs, np.ascontiguousarray(samples.targets))
-
-
-def _in_threads(function: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
-    """The result for each item; a thread for each core takes the next one that nobody has."""
-    results: dict[int, Result] = {}
-    waiting = iter(range(len(items)))
-
-    def work() -> None:
-        for place in waiting:
-            results[place] = function(items[place])
-
-    with ThreadPoolExecutor(usable_cores()) as threads:
-        try:
-            for worker in [threads.submit(work) for _ in range(usable_cores())]:
-                worker.result()
-        finally:
-            list(waiting)  # if one failed, the others take no more
-    return [results[place] for place in range(len(items))]

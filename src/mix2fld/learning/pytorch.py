@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from mix2fld.config import LearningConfig
 from mix2fld.errors import InputError, did_you_mean
-from mix2fld.learning.losses import Loss
-from mix2fld.learning.sgd import signed_weight
+from mix2fld.learning.losses import Loss, signed_weight
 from mix2fld.learning.stepper import Draws, Learned, Start, Watch
 from mix2fld.learning.torch_steps import (
     OPTIMIZERS,

@@ -12,7 +12,7 @@ from jax import Array
 
 from mix2fld.config import LearningConfig
 from mix2fld.errors import InputError, did_you_mean
-from mix2fld.learning.losses import Loss
+from mix2fld.learning.losses import Loss, signed_weight
 from mix2fld.types import Model, Phase, Samples, Weights
 
 OPTIMIZERS: dict[str, Callable[[float], optax.GradientTransformation]] = {
@@ -40,12 +40,6 @@ class Learner:
             distillation_weight=signed_weight(config),
             dominant_teacher=config.soft_label_teacher == "dominant",
         )
-
-
-def signed_weight(config: LearningConfig) -> float:
-    """Beta, negative for psi as printed (decision 2)."""
-    sign = 1.0 if config.distillation_loss == "cross-entropy" else -1.0
-    return sign * config.distillation_weight
 
 
 @lru_cache(maxsize=64)

@@ -2,17 +2,20 @@
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from mix2fld import streams
-from mix2fld.config import Config
-from mix2fld.config_uploads import SeedingConfig
 from mix2fld.data.resolution import pooled_shape
 from mix2fld.learning.stepper import Stepper
 from mix2fld.types import Dimensions, SampleFormat, Tensors
 
+if TYPE_CHECKING:
+    from mix2fld.config import Config
+    from mix2fld.config_uploads import SeedingConfig
+
 
 def dimensions(
-    config: SeedingConfig,
+    config: "SeedingConfig",
     samples: SampleFormat,
     num_labels: int,
     weight_shapes: tuple[tuple[int, ...], ...] = (),
@@ -32,7 +35,7 @@ def dimensions(
 class Sizes:
     """A single run's config with the sizes that follow from its data and model."""
 
-    config: Config
+    config: "Config"
     dims: Dimensions
 
     @property

@@ -5,13 +5,15 @@ overrides that; ``resolve`` gives what a run uses (``LocalTraining``).
 """
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mix2fld.config import Config
 from mix2fld.types import Tensors
+
+if TYPE_CHECKING:
+    from mix2fld.config import Config
 
 DeviceModel = Literal["trained", "mean"]
 
@@ -38,7 +40,7 @@ class LocalTraining(NamedTuple):
     replay: float = 0.0  # probability that a step draws from the seeds of all devices
 
 
-def resolve(config: Config, row: Training) -> LocalTraining:
+def resolve(config: "Config", row: Training) -> LocalTraining:
     """What a run uses: the fields of its config, and what its row recommends where they are auto.
 
     A final learning rate that the config names is that of a schedule from ``learning_rate``.

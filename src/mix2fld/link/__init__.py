@@ -1,29 +1,33 @@
 """What is sent, what of it arrives, and when."""
 
-from mix2fld.link.budget import Budget, Direction, Forecast
-from mix2fld.link.channels import (
-    LINKS,
-    CellLink,
-    ComesAndGoes,
-    IdealLink,
-    Link,
-    Memoryless,
-    Radio,
-    RayleighLink,
-    TraceLink,
-    check_delivery,
-    make_link,
-)
-from mix2fld.link.payloads import (
-    Encoded,
-    Nothing,
-    Outputs,
-    Payload,
-    PayloadError,
-    SeedSamples,
-    Size,
-    Weights,
-)
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mix2fld.link.budget import Budget, Direction, Forecast
+    from mix2fld.link.channels import (
+        LINKS,
+        CellLink,
+        ComesAndGoes,
+        IdealLink,
+        Link,
+        Memoryless,
+        Radio,
+        RayleighLink,
+        TraceLink,
+        check_delivery,
+        make_link,
+    )
+    from mix2fld.link.payloads import (
+        Encoded,
+        Nothing,
+        Outputs,
+        Payload,
+        PayloadError,
+        SeedSamples,
+        Size,
+        Weights,
+    )
 
 __all__ = [
     "LINKS",
@@ -49,3 +53,35 @@ __all__ = [
     "check_delivery",
     "make_link",
 ]
+
+_HOMES = {
+    "Budget": "budget",
+    "CellLink": "channels",
+    "ComesAndGoes": "channels",
+    "Direction": "budget",
+    "Encoded": "payloads",
+    "Forecast": "budget",
+    "IdealLink": "channels",
+    "LINKS": "channels",
+    "Link": "channels",
+    "Memoryless": "channels",
+    "Nothing": "payloads",
+    "Outputs": "payloads",
+    "Payload": "payloads",
+    "PayloadError": "payloads",
+    "Radio": "channels",
+    "RayleighLink": "channels",
+    "SeedSamples": "payloads",
+    "Size": "payloads",
+    "TraceLink": "channels",
+    "Weights": "payloads",
+    "check_delivery": "channels",
+    "make_link": "channels",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import what is asked for."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

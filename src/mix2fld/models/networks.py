@@ -21,6 +21,7 @@ from mix2fld.models.layers import (
     linear,
     max_pool_signal,
 )
+from mix2fld.models.native import mlp as mlp_kernel
 from mix2fld.models.native import small_cnn
 from mix2fld.types import Model, Weights
 
@@ -132,7 +133,8 @@ def mlp(sample_shape: SampleShape, num_labels: int, hidden: Sequence[int] = (128
             maps = jax.nn.relu(linear(**weights[f"linear{layer}"], features=features))
         return _logits(weights[f"linear{len(sizes) - 1}"], maps)
 
-    return Model("mlp", init, apply)
+    kernel = partial(mlp_kernel, sample_shape, hidden[0], num_labels) if len(hidden) == 1 else None
+    return Model("mlp", init, apply, kernel, kernel_on_request=True)
 
 
 def _logits(weights: Weights, maps: Array) -> Array:

@@ -1,13 +1,11 @@
 """Divergence: found in the round where it happens, and said with the device and likely cause."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mix2fld.config import Config
-from mix2fld.config_uploads import mixing_condition
 from mix2fld.errors import InputError
 from mix2fld.link.payloads import PayloadError
 from mix2fld.types import (
@@ -20,6 +18,9 @@ from mix2fld.types import (
     Update,
     Upload,
 )
+
+if TYPE_CHECKING:
+    from mix2fld.config import Config
 
 LARGEST_WEIGHT = 1e6
 """No model that learns has such weights; one that diverges passes them on its way to infinity."""
@@ -57,7 +58,7 @@ def without_diverged(local: Mapping[int, Local]) -> dict[int, Local]:
     }
 
 
-def check_devices(config: Config, local: Mapping[int, Local], round_number: int) -> None:
+def check_devices(config: "Config", local: Mapping[int, Local], round_number: int) -> None:
     """Stop if a device diverged in its local phase."""
     for device, result in local.items():
         if not _exceeds((*result.weights, result.outputs)):
@@ -75,10 +76,14 @@ def check_devices(config: Config, local: Mapping[int, Local], round_number: int)
         )
 
 
-def check_server(config: Config, weights: Tensors | None, unmixes: bool, round_number: int) -> None:
+def check_server(
+    config: "Config", weights: Tensors | None, unmixes: bool, round_number: int
+) -> None:
     """Stop if the server's model diverged; ``unmixes`` if it learns from unmixed samples."""
     if not _exceeds(weights or ()):
         return
+    from mix2fld.config_uploads import mixing_condition
+
     causes = [_smaller_rate(config)]
     condition = mixing_condition(config.seeding.ratios)
     if unmixes and condition > WORTH_A_WORD:
@@ -93,7 +98,7 @@ def check_server(config: Config, weights: Tensors | None, unmixes: bool, round_n
     )
 
 
-def warn_if_chance_level(config: Config, num_labels: int, accuracy: float) -> str | None:
+def warn_if_chance_level(config: "Config", num_labels: int, accuracy: float) -> str | None:
     """What to tell of a run whose devices learned nothing, though all numbers are finite."""
     if accuracy > NEAR_CHANCE / num_labels:
         return None
@@ -105,7 +110,7 @@ def warn_if_chance_level(config: Config, num_labels: int, accuracy: float) -> st
     )
 
 
-def check_countable(config: Config) -> None:
+def check_countable(config: "Config") -> None:
     """Refuse a local phase that is too long to count its labels exactly."""
     learning = config.learning
     drawn = learning.local_steps * learning.batch_size
@@ -157,5 +162,5 @@ def _largest(arrays: Iterable[NDArray[Any]]) -> float:
     return float(np.max([np.max(np.abs(array), initial=0) for array in arrays], initial=0))
 
 
-def _smaller_rate(config: Config) -> str:
+def _smaller_rate(config: "Config") -> str:
     return f"use a smaller learning_rate than {config.learning.learning_rate:g}"

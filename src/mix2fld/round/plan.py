@@ -12,6 +12,7 @@ from mix2fld.config import Config
 from mix2fld.device.uplinks import MeanOutputs
 from mix2fld.learning.task import Sizes
 from mix2fld.link import Budget, Direction, Forecast, Link, Size
+from mix2fld.link.transports import Transport
 from mix2fld.protocol import get_protocol
 from mix2fld.round.clock import device_step_us
 from mix2fld.round.energy import Busy, Power
@@ -124,9 +125,13 @@ class PlannedRound:
 
 
 def plan_transfers(
-    names: Sequence[str], sizes: Sizes, link: Link, draws: int = DRAWS
-) -> list[PlannedTransfer]:
-    """Every kind of transfer that these protocols make over this link, by all participants."""
+    names: Sequence[str], sizes: Sizes, link: Link, draws: int = DRAWS,
+    transport: Transport | None = None,
+) -> list[PlannedTransfer]:  # fmt: skip
+    """Every kind of transfer that these protocols make over this link, by all participants.
+
+    Without a transport, payloads alone.
+    """
     config = sizes.config
     state, power = lasting_state(config, link), Power.from_config(config)
 
@@ -139,6 +144,8 @@ def plan_transfers(
 
     def planned(name: str, transfer: str, direction: Direction, size: Size) -> PlannedTransfer:
         watts = power.transmit if direction == "uplink" else power.receive
+        if transport is not None:
+            size = transport.carried(size, direction)
         expected = found(direction, size.bits)
         return PlannedTransfer(name, transfer, size, *expected, link.slot_seconds, watts)
 

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from mix2fld.bounds import LEAST_UPDATE_BITS
 from mix2fld.config import Config
-from mix2fld.config_base import LEAST_UPDATE_BITS
 from mix2fld.round.scenario import Scenario
 from mix2fld.server.downlinks import Arrives
 from mix2fld.types import State

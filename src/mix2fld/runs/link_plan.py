@@ -8,6 +8,7 @@ from mix2fld.data.files import uninterrupted
 from mix2fld.learning.known_shapes import known_shapes
 from mix2fld.learning.task import Sizes, dimensions
 from mix2fld.link import Link, make_link
+from mix2fld.link.transports import TRANSPORTS
 from mix2fld.round.plan import DRAWS, PlannedRound, PlannedTransfer, plan_round, plan_transfers
 
 
@@ -24,10 +25,10 @@ def plan_link(config: Config) -> list[PlannedTransfer]:
     return plan_all(config).transfers
 
 
-def plan_all(config: Config, draws: int = DRAWS) -> LinkPlan:
-    """The same, and the rounds."""
+def plan_all(config: Config, draws: int = DRAWS, transport: str = "none") -> LinkPlan:
+    """The same, and the rounds; with what a transport adds to each payload, if one is named."""
     sizes, link = sizes_of(config), make_link(config, config.data.devices)
-    transfers = plan_transfers(config.protocols, sizes, link, draws)
+    transfers = plan_transfers(config.protocols, sizes, link, draws, TRANSPORTS.get(transport))
     rounds = [plan_round(name, transfers, config) for name in config.protocols]
     return LinkPlan(link, transfers, rounds)
 

@@ -2,19 +2,24 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mix2fld.config_trust import DefenceConfig
 from mix2fld.server.robust import Centre, aggregate_rows, aggregate_tensors
 from mix2fld.types import Tensors, Upload
+
+if TYPE_CHECKING:
+    from mix2fld.config_trust import DefenceConfig
 
 CAP = 2
 """Capped samples: at most so many times their median."""
 
 
-def combine_weights(inbox: Mapping[int, Upload], centre: Centre, config: DefenceConfig) -> Tensors:
+def combine_weights(
+    inbox: Mapping[int, Upload], centre: Centre, config: "DefenceConfig"
+) -> Tensors:
     """The delivered weights as one model, by the mean or as the settings say.
 
     ``centre`` is the model that the devices started from, if they had one in common.
@@ -62,7 +67,7 @@ def combine_outputs(
     inbox: Mapping[int, Upload],
     last: NDArray[np.float32],
     unseen_labels: str,
-    config: DefenceConfig,
+    config: "DefenceConfig",
 ) -> NDArray[np.float32]:
     """The delivered outputs as one matrix [N_L, N_L], by the mean or as the settings say.
 
@@ -79,7 +84,7 @@ def combine_outputs(
 
 
 def combine_labels(
-    given: Sequence[NDArray[np.float64]], config: DefenceConfig
+    given: Sequence[NDArray[np.float64]], config: "DefenceConfig"
 ) -> NDArray[np.float64]:
     """The labels that devices gave to the same seeds [N_S, N_L] as one for each seed."""
     labels = np.stack(given)
@@ -110,7 +115,7 @@ def _stacked(inbox: Mapping[int, Upload]) -> NDArray[np.float64]:
     return np.stack([inbox[device].value for device in sorted(inbox)]).astype(np.float64)
 
 
-def _robust_row(rows: NDArray[np.float64], config: DefenceConfig) -> NDArray[np.float64]:
+def _robust_row(rows: NDArray[np.float64], config: "DefenceConfig") -> NDArray[np.float64]:
     """One label's outputs of many: no value below zero, with the sum that a mean would have.
 
     Coordinates that are decided one by one need not sum to one any more.

@@ -3,15 +3,17 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from mix2fld.config import Config
 from mix2fld.learning.features import feature_count
 from mix2fld.learning.private_statistics import MEANS
 from mix2fld.link.payloads import Nothing, Outputs, Payload, Weights, WeightsWithMeans
 from mix2fld.types import Dimensions, ServerState, State
+
+if TYPE_CHECKING:
+    from mix2fld.config import Config
 
 Arrives = Callable[[int], bool]
 """Whether so many bits can be expected to reach those who listen."""
@@ -22,7 +24,7 @@ class Downlink(ABC):
 
     payload: Payload
 
-    def configured(self, config: Config, dims: Dimensions) -> Self:
+    def configured(self, config: "Config", dims: Dimensions) -> Self:
         """This downlink with what it takes from the config and the model; most take nothing."""
         del config, dims
         return self
@@ -57,7 +59,7 @@ class GlobalWeights(Downlink):
 
     payload: Weights = field(default_factory=Weights)
 
-    def configured(self, config: Config, dims: Dimensions) -> Self:
+    def configured(self, config: "Config", dims: Dimensions) -> Self:
         """With the bits of a weight."""
         del dims
         return replace(self, payload=Weights(config.updates.downlink_bits))
@@ -77,7 +79,7 @@ class WeightsAndMeans(Downlink):
 
     payload: WeightsWithMeans = field(default_factory=lambda: WeightsWithMeans(1))
 
-    def configured(self, config: Config, dims: Dimensions) -> Self:
+    def configured(self, config: "Config", dims: Dimensions) -> Self:
         """With the number of features and the bits of a weight."""
         features = feature_count(dims, config.statistics.feature_side)
         weights = Weights(config.updates.downlink_bits)

@@ -1,17 +1,19 @@
 """Inverse-Mixup, Eqs. 7 and 8: hard-labelled samples from mixed-up ones of different devices."""
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mix2fld.config import Config
 from mix2fld.data.resolution import enlarge
 from mix2fld.data.samples import Coding, clip_to_real, coding_of
 from mix2fld.learning.task import Sizes
 from mix2fld.streams import stream
 from mix2fld.types import Carried, Seeds
+
+if TYPE_CHECKING:
+    from mix2fld.config import Config
 
 CANDIDATES = 1_000_000
 MOST_GROUPS = 100_000
@@ -78,13 +80,13 @@ def pool_seeds(seeds: Mapping[int, Seeds]) -> Pool:
     )
 
 
-def samples_wanted(config: Config) -> int:
+def samples_wanted(config: "Config") -> int:
     """How many samples inverse-Mixup generates: N_I for each device, or N_I in total."""
     per_device = config.seeding.inverse_count == "per-device"
     return config.seeding.inverse_samples * (config.data.devices if per_device else 1)
 
 
-def groups_wanted(config: Config) -> int:
+def groups_wanted(config: "Config") -> int:
     """How many groups these samples take, N samples from each; the last may not be used up.
 
     Of very many devices, not all N_I samples are made (decision 8).
@@ -92,7 +94,7 @@ def groups_wanted(config: Config) -> int:
     return min(-(-samples_wanted(config) // len(config.seeding.ratios)), MOST_GROUPS)
 
 
-def inverse_groups(seeds: Mapping[int, Seeds], config: Config) -> tuple[Pool, Groups]:
+def inverse_groups(seeds: Mapping[int, Seeds], config: "Config") -> tuple[Pool, Groups]:
     """The delivered seeds as a pool, and its distinct groups, at most as many as are wanted."""
     pool = pool_seeds(seeds)
     return pool, find_groups(pool, groups_wanted(config), stream(config.seed[0], "pairs"))

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mix2fld.config_base import LEAST_UPDATE_BITS
+from mix2fld.bounds import LEAST_UPDATE_BITS
 from mix2fld.link.payloads.bits import from_bits, to_bits
 from mix2fld.link.payloads.codec import Encoded, PayloadError, Size, check_size
 from mix2fld.link.payloads.gaussian import lloyd_max, mean_largest

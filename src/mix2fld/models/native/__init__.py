@@ -1,20 +1,21 @@
-"""The small-CNN family as machine code, compiled for this machine when it is first used.
+"""Two families of networks as machine code, compiled for this machine when it is first used.
 
-The general path is XLA; this one computes the same numbers to rounding in less than half the time,
-for one family of networks. Where there is no compiler, or a processor without AVX2, there is no
-kernel and nothing else changes.
+The general path is XLA; this one computes the same numbers to rounding in less time, for small CNNs
+and for one hidden layer: with vectors of AVX-512, of AVX2, or of four floats, which any processor
+has or the compiler makes up for. Where there is no compiler there is no kernel.
 """
 
 import ctypes
 from collections.abc import Sequence
 from functools import lru_cache
+from math import prod
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mix2fld.models.native.library import load_library, vector_lanes
+from mix2fld.models.native.library import PLAIN_LANES, load_library, vector_lanes
 from mix2fld.types import Inputs, Phase, Samples, StepRule, Tensors
 
 SOURCE = Path(__file__).with_name("small_cnn.c")
@@ -45,15 +46,21 @@ class SmallCnn:
     Tensors are those of the model in payload order.
     """
 
+    batches = False
+    """Whether a step can take several samples."""
+
     def __init__(self, library: ctypes.CDLL) -> None:
         self._train, self._count = library.train, library.count_correct
-        self._train.restype = None
+        self._train.restype = ctypes.c_int if self.batches else None
         self._count.restype = ctypes.c_int64
 
     def train(
         self, phase: Phase, sets: tuple[Samples, ...], draws: NDArray[np.int32], rule: StepRule
     ) -> None:
-        """One SGD step for each draw [K]; changes weights, sums [N_L, N_L] and counts [N_L]."""
+        """One SGD step for each draw [K], or for each row of draws [K, B] if it takes batches.
+
+        Changes weights, sums [N_L, N_L] and counts [N_L].
+        """
         teacher = np.ascontiguousarray(rule.teacher, np.float32)
         offset = None
         if rule.logit_offset is not None:
@@ -62,18 +69,20 @@ class SmallCnn:
         arrays = (*held, draws, phase.output_sums, phase.label_counts, *phase.weights)
         if not all(array.flags.c_contiguous for array in arrays):
             raise ValueError("arrays must be contiguous")
-        self._train(
+        failed = self._train(
             _pointers(phase.weights),
             (SampleSet * len(sets))(*(SampleSet.of(samples) for samples in sets)),
             _pointer(teacher),
             None if offset is None else _pointer(offset),
             _pointer(draws),
-            ctypes.c_int64(len(draws)),
+            *(ctypes.c_int64(size) for size in draws.shape),
             ctypes.c_float(rule.rate),
             ctypes.c_float(rule.distillation_weight),
             _pointer(phase.output_sums),
             _pointer(phase.label_counts),
         )
+        if failed:
+            raise MemoryError("no memory for a batch")
 
     def count_correct(self, tensors: Tensors, inputs: Inputs, labels: NDArray[np.int32]) -> int:
         """How many ``inputs`` [n, H, W, C] get their label."""
@@ -88,15 +97,41 @@ class SmallCnn:
         return int(correct)
 
 
+class Mlp(SmallCnn):
+    """The same of a network of two linear layers, in batches of any size."""
+
+    batches = True
+
+
+def kernel_of(model: str, sample_shape: tuple[int, ...], labels: int) -> SmallCnn | None:
+    """The kernel of a network of the package; None if there is none, or none here."""
+    if model == "paper-cnn" and len(sample_shape) == 3:
+        return small_cnn(sample_shape, 12, 6, labels)
+    return mlp(sample_shape, 128, labels) if model == "mlp" else None
+
+
+@lru_cache(maxsize=16)
+def mlp(sample_shape: tuple[int, ...], hidden: int, labels: int) -> Mlp | None:
+    """The kernel of a network with one hidden layer; None if it cannot be had."""
+    sizes = {
+        "INPUTS": prod(sample_shape),
+        "CHANNELS": sample_shape[-1],
+        "HIDDEN": hidden,
+        "LABELS": labels,
+        "LANES": vector_lanes() or PLAIN_LANES,
+    }
+    library = load_library(SOURCE.with_name("mlp.c"), sizes)
+    return None if library is None else Mlp(library)
+
+
 @lru_cache(maxsize=16)
 def small_cnn(
     sample_shape: tuple[int, ...], first: int, second: int, labels: int
 ) -> SmallCnn | None:
     """The kernel of a network with ``first`` and ``second`` channels; None if it cannot be had."""
     height, width, channels = sample_shape
-    lanes = vector_lanes()
     fits = height == width and height % 4 == 0 and height // 2 <= ROW and first % 2 == 0
-    if not (fits and lanes):
+    if not fits:
         return None
     sizes = {
         "SIDE": height,
@@ -104,7 +139,7 @@ def small_cnn(
         "FIRST": first,
         "SECOND": second,
         "LABELS": labels,
-        "LANES": lanes,
+        "LANES": vector_lanes() or PLAIN_LANES,
     }
     library = load_library(SOURCE, sizes)
     return None if library is None else SmallCnn(library)

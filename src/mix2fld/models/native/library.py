@@ -1,6 +1,6 @@
 """C sources as machine code: compiled for this machine at first use, then kept.
 
-Where there is no compiler, or a processor without AVX2, there is no library.
+Where there is no compiler there is no library.
 """
 
 import ctypes
@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from filelock import FileLock
@@ -20,13 +21,17 @@ from mix2fld.data.private_folder import private_folder
 from mix2fld.models.processor import cpu_flags
 
 FLAGS = (
-    *("-std=gnu11", "-O3", "-march=native", "-shared", "-fPIC", "-Wno-psabi", "-fno-math-errno"),
+    *("-std=gnu11", "-O3", "-shared", "-fPIC", "-Wno-psabi", "-fno-math-errno"),
     *("-fno-trapping-math", "-ffp-contract=fast"),
 )
+FOR_THIS_MACHINE: tuple[list[str], ...] = (["-march=native"], [])
+"""What is tried one after the other: not every compiler knows the processor it runs on."""
+PLAIN_LANES = 4
+"""Floats in a vector of any other processor, such as an ARM with NEON."""
 
 
 def vector_lanes() -> int:
-    """Floats in the widest vector of this processor; 0 if it has none that the sources know."""
+    """Floats in the widest vector of this processor; 0 without AVX2."""
     flags = cpu_flags().split()
     return 16 if "avx512f" in flags else 8 if "avx2" in flags and "fma" in flags else 0
 
@@ -39,11 +44,11 @@ def load_library(
     if compiler is None:
         return None
     headers = [] if include is None else ["-isystem", str(include)]
-    command = [compiler, *FLAGS, *headers, *(f"-D{name}={size}" for name, size in sizes.items())]
-    try:
-        return _load(source.stem, _compiled(command, source))
-    except (OSError, subprocess.CalledProcessError):
-        return None
+    rest = [*FLAGS, *headers, *(f"-D{name}={size}" for name, size in sizes.items())]
+    for machine in FOR_THIS_MACHINE:
+        with suppress(OSError, subprocess.CalledProcessError):
+            return _load(source.stem, _compiled([compiler, *machine, *rest], source))
+    return None
 
 
 def _compiled(command: list[str], source: Path) -> bytes:

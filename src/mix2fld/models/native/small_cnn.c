@@ -8,7 +8,9 @@
  *
  * Sizes come from the command line of the compiler: SIDE, CHANNELS, FIRST, SECOND, LABELS, LANES.
  */
+#if LANES > 4
 #include <immintrin.h>
+#endif
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
@@ -50,8 +52,13 @@ static inline void store(float *to, vec value) { *(loose *)to = value; }
 static inline vec where(mask chosen, vec value) { return (vec)(chosen & (mask)value); }
 #if LANES == 16
 static inline vec larger(vec a, vec b) { return (vec)_mm512_max_ps((__m512)a, (__m512)b); }
-#else
+#elif LANES == 8
 static inline vec larger(vec a, vec b) { return (vec)_mm256_max_ps((__m256)a, (__m256)b); }
+#else /* of any processor, such as an ARM with NEON */
+static inline vec larger(vec a, vec b) {
+    const mask chosen = a > b;
+    return (vec)((chosen & (mask)a) | (~chosen & (mask)b));
+}
 #endif
 
 typedef float half_t __attribute__((vector_size(2 * LANES)));
@@ -59,6 +66,9 @@ typedef float four_t __attribute__((vector_size(16)));
 
 /* The sum of all lanes, by halves. */
 static inline float total(vec value) {
+#if LANES == 4
+    four_t four = value;
+#else
     half_t halves[2];
     memcpy(halves, &value, sizeof halves);
     half_t sum = halves[0] + halves[1];
@@ -69,6 +79,7 @@ static inline float total(vec value) {
 #else
     four_t four;
     memcpy(&four, &sum, sizeof four);
+#endif
 #endif
     return (four[0] + four[2]) + (four[1] + four[3]);
 }

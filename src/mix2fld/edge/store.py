@@ -66,6 +66,17 @@ class Store:
             _write_sealed(self._download(round_number), data)
             self._forget_before(round_number)
 
+    def download_of(self, round_number: int) -> bytes | None:
+        """What came down in a round, if it was kept and is whole."""
+        try:
+            return _read_sealed(self._download(round_number))
+        except (OSError, DamagedError):
+            return None
+
+    def last_download(self) -> int:
+        """The last round whose download was kept; 0 for none."""
+        return max(self._rounds("download"), default=0)
+
     def _writing(self) -> AbstractContextManager[None]:
         return writing("state", self._runs)
 

@@ -1,25 +1,24 @@
-"""The devices of a deployment as a fleet: at the other end of a network, over Flower."""
+"""The devices of a deployment as a fleet: at the other end of a network.
+
+What carries orders and answers is a ``Nodes``: Flower, or an MQTT broker.
+"""
 
 import time
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
 
 from mix2fld.deploy.diary import Say, one_line
 from mix2fld.deploy.messages import (
-    DOWNLOAD,
     FORMAT,
-    TRAIN,
+    AnyWire,
     Behind,
-    Download,
-    MessageError,
     Refused,
     Taken,
     Trained,
     TrainOrder,
-    unpack,
 )
-from mix2fld.deploy.nodes import Nodes
 from mix2fld.deploy.settings import config_digest
+from mix2fld.edge.messages import MessageError
 from mix2fld.errors import InputError
 from mix2fld.learning.stepper import TestSet, snapshot_steps
 from mix2fld.link.payloads import Encoded, PayloadError
@@ -32,6 +31,31 @@ from mix2fld.types import SampleFormat, Tensors
 
 States = list[Any]
 """Nothing: what devices keep is on their own disks."""
+
+
+Hear = Callable[[int, Any], TrainOrder | None]
+"""(device, what it answered) -> what it is asked next in this round, if anything."""
+
+
+class Nodes(Protocol):
+    """Carries orders to devices and their answers back, each once and in time."""
+
+    timeout_s: float
+    """Seconds after which a round continues without the missing answers."""
+
+    def wait_for(self, devices: int, seconds: float) -> Collection[int]:
+        """The devices that are connected as soon as there are that many, or after that time."""
+
+    def ask(self, round_number: int, orders: Mapping[int, TrainOrder], hear: Hear) -> None:
+        """Send each device its order and hear who answers before the time is over."""
+
+    def multicast(
+        self, round_number: int, data: bytes, devices: Collection[int], hear: Hear
+    ) -> None:
+        """Send the download, and hear which of these devices have it before the time is over."""
+
+    def read(self, content: Any, *kinds: type[AnyWire]) -> AnyWire:
+        """An answer; raises ``MessageError`` unless it is of one of ``kinds``."""
 
 
 class Answer(NamedTuple):
@@ -49,7 +73,7 @@ class Answers(NamedTuple):
     reference: int
 
 
-class FlowerFleet:
+class RemoteFleet:
     """Devices that answer messages, or do not."""
 
     def __init__(
@@ -57,7 +81,6 @@ class FlowerFleet:
     ) -> None:
         self._scenario, self._tests = scenario, tests
         self._nodes, self._run, self._say = nodes, run, say
-        self._online: dict[int, int] = {}
 
     def start(self) -> States:
         """Nothing is kept here."""
@@ -65,12 +88,12 @@ class FlowerFleet:
 
     def available(self) -> Sequence[int]:
         """The devices that are connected, as soon as there is one."""
-        self._online = self._nodes.wait_for(1, self._nodes.timeout_s)
-        if not self._online:
+        online = self._nodes.wait_for(1, self._nodes.timeout_s)
+        if not online:
             raise InputError(
                 "no device is connected; start some nodes, and the same command resumes the run"
             )
-        return sorted(self._online)
+        return sorted(online)
 
     def train(self, states: States, order: Order) -> tuple[States, TrainedFleet]:
         """Ask for uploads, and take those that can be taken."""
@@ -93,7 +116,7 @@ class FlowerFleet:
 
         def hear(device: int, content: Any) -> None:
             try:
-                reply = unpack(content, Taken, Refused)
+                reply = self._nodes.read(content, Taken, Refused)
                 if isinstance(reply, Refused):
                     raise MessageError(_words_of(reply))
                 if reply == Taken(round=number):
@@ -101,15 +124,7 @@ class FlowerFleet:
             except MessageError as error:
                 self._say(f"round {number}: device {device} took no download: {error}")
 
-        orders = {
-            device: (
-                self._online[device],
-                Download(format=FORMAT, run=self._run, device=device, round=number, data=data),
-            )
-            for device in outcome.asked
-            if device in outcome.receivers
-        }
-        self._nodes.ask(DOWNLOAD, number, orders, hear)
+        self._nodes.multicast(number, data, outcome.receivers.intersection(outcome.asked), hear)
         took = confirmed | (outcome.receivers - set(outcome.asked))
         return states, Delivered(frozenset(took), time.monotonic() - started)
 
@@ -134,7 +149,7 @@ class FlowerFleet:
 
         def hear(device: int, content: Any) -> TrainOrder | None:
             try:
-                reply = unpack(content, Trained, Behind, Refused)
+                reply = self._nodes.read(content, Trained, Behind, Refused)
                 if isinstance(reply, Behind) and not orders[device].catch_up:
                     self._say(
                         f"round {order.round_number}: device {device} was away and catches up"
@@ -149,8 +164,7 @@ class FlowerFleet:
                 self.refuse(device, order.round_number, str(error))
             return None
 
-        asked = {device: (self._online[device], one) for device, one in orders.items()}
-        self._nodes.ask(TRAIN, order.round_number, asked, hear)
+        self._nodes.ask(order.round_number, orders, hear)
         if diverged == set(order.asked):
             raise global_refused(order.round_number, len(diverged))
         return answers

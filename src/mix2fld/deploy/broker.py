@@ -1,0 +1,117 @@
+"""Mosquitto as the broker of a fleet: its configuration, its access list, its process."""
+
+import os
+import shutil
+from dataclasses import dataclass
+from math import ceil
+from pathlib import Path
+
+from mix2fld.config import Config
+from mix2fld.data import dataset_sizes
+from mix2fld.errors import InputError
+from mix2fld.learning.make_task import make_task
+from mix2fld.protocol import get_protocol
+from mix2fld.round.wire import Wire
+
+PORT = 8883
+MESSAGE_BYTES = 1 << 12
+"""What a message has beside its payload at most, and the messages without one."""
+SPARE_CONNECTIONS = 16
+QUEUED_EACH = 8
+"""Messages that may wait for the server, for each device."""
+ACCESS = """\
+# A device's name is the number in its certificate. It reads settings and downloads, its own orders,
+# and nothing else; it writes its own uploads and its own presence, and nothing else.
+user server
+topic write s
+topic write g
+topic write o/+
+topic read u/+
+topic read p/+
+
+pattern read s
+pattern read g
+pattern read o/%u
+pattern write u/%u
+pattern write p/%u
+"""
+
+
+@dataclass(frozen=True)
+class Broker:
+    """What a Mosquitto configuration is made of."""
+
+    keys: Path
+    """Folder with ca.crt and broker.crt, and with the access list."""
+    state: Path
+    """Folder for sessions, queues and retained messages."""
+    largest_message: int
+    """Bytes; larger ones are refused before they are received."""
+    devices: int
+    listen: str = str(PORT)
+    """Port, or port and address."""
+    key: Path | None = None
+    """The broker's key, if it is not beside its certificate."""
+    user: str | None = None
+    """Who it becomes if root starts it."""
+
+    def config(self) -> str:
+        """A whole configuration file, for ``mosquitto -c``."""
+        user = f"user {self.user}\n" if self.user else ""
+        return f"""\
+# The broker of a fleet of mix2fld: TLS on both sides, and a device is whoever its certificate says.
+{user}listener {self.listen}
+cafile {self.keys}/ca.crt
+certfile {self.keys}/broker.crt
+keyfile {self.key or self.keys / "broker.key"}
+require_certificate true
+use_identity_as_username true
+# Or a device could connect under another's name, end its session and read what is queued in it.
+use_username_as_clientid true
+allow_anonymous false
+acl_file {self.keys}/access.acl
+
+max_packet_size {self.largest_message}
+max_connections {self.devices + SPARE_CONNECTIONS}
+max_queued_messages {QUEUED_EACH * self.devices + 100}
+max_topic_alias 0
+max_keepalive 3600
+set_tcp_nodelay true
+
+# What a crash may lose of the last seconds, server and devices send again.
+persistence true
+persistence_location {self.state}/
+autosave_interval 10
+log_dest stderr
+log_type error
+log_type warning
+log_type notice
+"""
+
+    def write(self, folder: Path) -> Path:
+        """``mosquitto.conf`` and ``access.acl`` in a folder; returns the former."""
+        (folder / "access.acl").write_text(ACCESS, encoding="utf-8")
+        (folder / "access.acl").chmod(0o700)
+        file = folder / "mosquitto.conf"
+        file.write_text(self.config(), encoding="utf-8")
+        return file
+
+
+def find_mosquitto() -> str:
+    """The program; raises ``InputError`` if it is not installed."""
+    program = shutil.which("mosquitto", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
+    if program is None:
+        raise InputError(
+            "deploy mqtt needs Mosquitto; install it, e.g. with: apt install mosquitto"
+        )
+    return program
+
+
+def largest_message(config: Config) -> int:
+    """Bytes of the largest message in a run of any of the config's protocols, either way."""
+    samples, num_labels = dataset_sizes(config.data)
+    task = make_task(config, samples, num_labels)
+    wires = [Wire(get_protocol(name), task) for name in config.protocols]
+    up = max(wire.upload_size(with_seeds=True).bits for wire in wires)
+    down = max(wire.download_size().bits for wire in wires)
+    return ceil(max(up, down) / 8) + MESSAGE_BYTES

@@ -1,0 +1,87 @@
+"""The server of a fleet behind an MQTT broker: it is a client of the broker, as devices are."""
+
+import threading
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any
+
+from mix2fld.config import Config
+from mix2fld.deploy.diary import Say
+from mix2fld.deploy.mqtt_nodes import MqttNodes
+from mix2fld.deploy.serving import serve_run
+from mix2fld.deploy.settings import Settings, check_deployable
+from mix2fld.edge.initial import pack_start
+from mix2fld.edge.messages import pack_settings
+from mix2fld.edge.mqtt_line import Address, MqttLine
+from mix2fld.errors import InputError
+from mix2fld.round.scenario import Scenario
+from mix2fld.runs.layout import RunFiles
+from mix2fld.runs.loop import Watcher
+from mix2fld.runs.results import RunResult
+from mix2fld.streams import integer
+
+NAME = "server"
+"""Of the server's certificate, which the broker's access list knows."""
+PARTS = ("protocols", "seed", "rounds", "curve_points", "learning", "seeding", "updates", "privacy")
+
+
+def serve_mqtt(settings: Settings, address: Address, watcher: Watcher | None = None) -> RunResult:
+    """Run a run with the devices of a broker, or what is missing of it in its folder."""
+    check_deployable(settings.config)
+    lines: list[MqttLine] = []
+
+    def connect(scenario: Scenario, run: str, say: Say) -> MqttNodes:
+        starts = initial_weights(scenario)
+        nodes = MqttNodes(scenario.devices, settings.timeout_s, run, say, starts)
+        line = MqttLine(NAME, address, nodes)
+        lines.append(line)
+        line.start()
+        path = settings.out / settings.config.run_name
+        nodes.begin(line, run_settings(scenario, run), first=not RunFiles(path).rounds.exists())
+        threading.Thread(target=_listen, args=(line, nodes), daemon=True).start()
+        return nodes
+
+    try:
+        return serve_run(settings, connect, watcher)
+    finally:
+        for line in lines:
+            line.stop()
+
+
+def initial_weights(scenario: Scenario) -> Callable[[int], bytes]:
+    """What tells a device its initial weights."""
+    task = scenario.task
+
+    def start(device: int) -> bytes:
+        common = task.config.learning.initial_weights == "common"
+        seed = integer(task.seed, "weights", 0 if common else 1 + device)
+        return pack_start(task.initial_weights(device), seed)
+
+    return start
+
+
+def run_settings(scenario: Scenario, run: str) -> bytes:
+    """What devices must know of a run."""
+    dims = scenario.task.dims
+    fields = {
+        "config": device_config(scenario.config),
+        "samples": asdict(dims.samples),
+        "num_labels": dims.num_labels,
+    }
+    return pack_settings(run, fields)
+
+
+def device_config(config: Config) -> dict[str, Any]:
+    """The part of a config that decides what devices do."""
+    whole = config.model_dump(mode="json")
+    parts = {name: whole[name] for name in (*PARTS, "statistics")}
+    return {**parts, "data": {"devices": config.data.devices}}
+
+
+def _listen(line: MqttLine, nodes: MqttNodes) -> None:
+    """Pass on what happens, in a thread of its own."""
+    try:
+        while True:
+            line.run()
+    except InputError as error:
+        nodes.fail(error)

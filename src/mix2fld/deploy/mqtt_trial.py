@@ -1,0 +1,137 @@
+"""A trial on one machine: a real broker on loopback, and a process for each device."""
+
+import os
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from mix2fld.config import Config
+from mix2fld.deploy.broker import Broker, find_mosquitto, largest_message
+from mix2fld.deploy.identity import claim
+from mix2fld.deploy.keys import make_fleet_certificates
+from mix2fld.deploy.local_trial import (
+    Trial,
+    alone_in,
+    forget,
+    with_absolute_paths,
+    write_device_files,
+)
+from mix2fld.deploy.mqtt_server import serve_mqtt
+from mix2fld.deploy.processes import HOST, Processes, free_port, ignoring_signals
+from mix2fld.deploy.settings import Settings
+from mix2fld.edge.__main__ import broker_address
+from mix2fld.edge.mqtt_line import Address
+from mix2fld.runs.loop import Watcher
+from mix2fld.runs.results import RunResult
+from mix2fld.types import Dataset
+
+
+class MqttFleet(Processes):
+    """A broker and its devices; use it in a ``with`` block."""
+
+    def __init__(
+        self, folder: Path, files: Sequence[Path], largest: int, python_path: Path | None = None
+    ) -> None:
+        super().__init__(folder)
+        self.files, self._largest, self._python_path = list(files), largest, python_path
+        self.port = free_port()
+
+    def __enter__(self) -> Self:
+        for made in (self.keys, self.logs, self.folder / "broker"):
+            made.mkdir(parents=True, exist_ok=True)
+        make_fleet_certificates(self.keys, [HOST], len(self.files))
+        self.start_broker()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        with ignoring_signals():
+            self.stop(*self._processes)
+            for name in ("keys", "broker"):
+                shutil.rmtree(self.folder / name, ignore_errors=True)
+
+    @property
+    def keys(self) -> Path:
+        """Where certificates and keys are, while it lasts."""
+        return self.folder / "keys"
+
+    def start_broker(self) -> None:
+        """Start Mosquitto, and wait until it listens."""
+        broker = Broker(
+            keys=self.keys,
+            state=self.folder / "broker",
+            largest_message=self._largest,
+            devices=len(self.files),
+            listen=f"{self.port} {HOST}",
+            user="root" if os.geteuid() == 0 else None,  # as all other processes of the trial
+        )
+        file = broker.write(self.keys)
+        self.start("broker", [find_mosquitto(), "-c", str(file)])
+        self.wait_for_port("broker", HOST, self.port)
+
+    def start_device(self, device: int, name: str | None = None, wrap: Sequence[str] = ()) -> None:
+        """Start the process of a device; ``wrap`` is a command that runs the command."""
+        file = self.files[device].resolve()
+        command = [*wrap, sys.executable, "-m", "mix2fld.edge", "--device", str(device)]
+        command += ["--broker", f"{HOST}:{self.port}", "--keys", str(self.keys)]
+        command += ["--data", str(file), "--state", str(file.parent / "state")]
+        self.start(name or f"device-{device}", command)
+
+    def start_devices(self) -> None:
+        """Start all of them."""
+        for device in range(len(self.files)):
+            self.start_device(device)
+
+    def address(self, name: str = "server") -> Address:
+        """Where the broker is for whoever has this certificate."""
+        return broker_address(f"{HOST}:{self.port}", self.keys, name)
+
+    def environment(self) -> dict[str, str]:
+        """Processes find modules in the working folder, such as the one of a model."""
+        known = [] if self._python_path is None else [str(self._python_path)]
+        known += [os.environ["PYTHONPATH"]] if os.environ.get("PYTHONPATH") else []
+        paths = {"PYTHONPATH": os.pathsep.join(known)} if known else {}
+        return {**os.environ, **paths}
+
+
+def run_over_mqtt(
+    config: Config, out: Path, dataset: Dataset, watcher: Watcher, trial: Trial
+) -> list[RunResult]:
+    """Run every run of a config with real processes; finished ones stay as they are."""
+    find_mosquitto()
+    config, results = with_absolute_paths(config).replace(computing_time="measured"), []
+    with alone_in(out / "mqtt"):
+        for single in config.single_runs():
+            if trial.overwrite:
+                forget(out / single.run_name)
+            claim(out / single.run_name, single)
+        for seed in config.seed:
+            results += _run_seed(config.replace(seed=seed), out, dataset, watcher, trial)
+    return results
+
+
+def _run_seed(
+    config: Config, out: Path, dataset: Dataset, watcher: Watcher, trial: Trial
+) -> list[RunResult]:
+    """The runs of one seed, with one broker."""
+    folder, singles = out / "mqtt" / f"s{config.seed[0]}", config.single_runs()
+    if trial.overwrite:
+        shutil.rmtree(folder, ignore_errors=True)
+    files = write_device_files(folder, singles[0], dataset)
+    own_modules = Path.cwd() if ":" in config.learning.model else None
+    with MqttFleet(folder, files, largest_message(config), own_modules) as fleet:
+        fleet.start_devices()
+        results = []
+        for single in singles:
+            settings = Settings(single, out.resolve(), trial.timeout_s, wait_s=trial.timeout_s)
+            results.append(serve_mqtt(settings, fleet.address(), watcher))
+    for file in files:
+        shutil.rmtree(file.parent)
+    return results

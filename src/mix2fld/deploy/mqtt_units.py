@@ -1,0 +1,90 @@
+"""Units for systemd: the broker, the server, and a device."""
+
+from pathlib import Path
+
+from mix2fld.deploy.broker import PORT, Broker
+from mix2fld.deploy.units import BIN, HARDENING, KEYS
+
+
+def broker_unit() -> str:
+    """The one part that listens to the network."""
+    return f"""\
+[Unit]
+Description=mix2fld: MQTT broker
+After=network.target
+
+[Service]
+ExecStart=/usr/sbin/mosquitto -c {KEYS}/mosquitto.conf
+LoadCredential=broker.key:{KEYS}/broker.key
+StateDirectory=mix2fld-broker
+MemoryDenyWriteExecute=yes
+{HARDENING}
+[Install]
+WantedBy=multi-user.target
+"""
+
+
+def server_unit(host: str) -> str:
+    """Runs what ``run.toml`` says; it can be stopped and started at any time."""
+    return f"""\
+[Unit]
+Description=mix2fld: server
+After=network-online.target
+Wants=network-online.target
+
+[Service]
+ExecStart={BIN}/mix2fld deploy server {host}:{PORT} --keys %d --config {KEYS}/run.toml \\
+  --out %S/mix2fld-server/runs
+LoadCredential=ca.crt:{KEYS}/ca.crt
+LoadCredential=server.crt:{KEYS}/server.crt
+LoadCredential=server.key:{KEYS}/server.key
+StateDirectory=mix2fld-server
+WorkingDirectory=%S/mix2fld-server
+Environment=MIX2FLD_CACHE=%S/mix2fld-server/cache PATH={BIN}:/usr/bin:/bin
+{HARDENING.replace("Restart=always", "Restart=on-failure")}
+[Install]
+WantedBy=multi-user.target
+"""
+
+
+def device_unit(host: str) -> str:
+    """A template: ``mix2fld-device@3`` is device 3."""
+    return f"""\
+[Unit]
+Description=mix2fld: device %i
+After=network-online.target
+Wants=network-online.target
+
+[Service]
+ExecStart={BIN}/mix2fld-device --device %i --broker {host}:{PORT} --keys %d \\
+  --data /srv/mix2fld/samples.npz --state %S/mix2fld-device-%i/state
+LoadCredential=ca.crt:{KEYS}/ca.crt
+LoadCredential=device-%i.crt:{KEYS}/device-%i.crt
+LoadCredential=device-%i.key:{KEYS}/device-%i.key
+StateDirectory=mix2fld-device-%i
+WorkingDirectory=%S/mix2fld-device-%i
+BindReadOnlyPaths=/srv/mix2fld
+Environment=MIX2FLD_CACHE=%S/mix2fld-device-%i/cache PATH={BIN}:/usr/bin:/bin
+{HARDENING}
+[Install]
+WantedBy=multi-user.target
+"""
+
+
+def write_mqtt_units(folder: Path, host: str, largest: int, devices: int) -> None:
+    """The broker's configuration, and a unit for each part of a deployment at this host."""
+    broker = Broker(
+        keys=KEYS,
+        state=Path("/var/lib/mix2fld-broker"),
+        largest_message=largest,
+        devices=devices,
+        key=Path("/run/credentials/mix2fld-broker.service/broker.key"),
+    )
+    broker.write(folder)
+    named = f"[{host}]" if ":" in host else host
+    for name, text in {
+        "mix2fld-broker.service": broker_unit(),
+        "mix2fld-server.service": server_unit(named),
+        "mix2fld-device@.service": device_unit(named),
+    }.items():
+        (folder / name).write_text(text, encoding="utf-8")

@@ -1,0 +1,93 @@
+"""The server of a deployment: runs a run with remote devices into its folder, or resumes it."""
+
+from collections.abc import Callable
+
+from mix2fld.config import Config
+from mix2fld.data import cache_folder, load_dataset, measured_samples
+from mix2fld.deploy.diary import Say, diary
+from mix2fld.deploy.identity import refuse_run_of_simulator, run_identity
+from mix2fld.deploy.remote_fleet import Nodes, RemoteFleet
+from mix2fld.deploy.settings import Settings
+from mix2fld.errors import InputError
+from mix2fld.learning.compilation import keep_compiled_code
+from mix2fld.learning.make_task import make_task
+from mix2fld.learning.stepper import TestSet
+from mix2fld.link import IdealLink
+from mix2fld.protocol import get_protocol
+from mix2fld.round.checks import check_countable
+from mix2fld.round.info import RoundInfo
+from mix2fld.round.one_round import start_run
+from mix2fld.round.scenario import Scenario
+from mix2fld.round.suspects import in_words
+from mix2fld.runs.folder import RunFolder, sample_record
+from mix2fld.runs.layout import RunFiles
+from mix2fld.runs.loop import Watcher, run_rounds
+from mix2fld.runs.results import RunResult
+
+Connect = Callable[[Scenario, str, Say], Nodes]
+"""(what is run, the identity of the run, its diary) -> the devices that can be asked."""
+
+
+def serve_run(settings: Settings, connect: Connect, watcher: Watcher | None = None) -> RunResult:
+    """Run a run with the devices that it connects to, or what is missing of it in its folder."""
+    keep_compiled_code(cache_folder() / "compiled")
+    config = settings.config
+    protocol = get_protocol(config.protocols[0])
+    check_countable(config)
+    dataset = load_dataset(config.data)
+    task = make_task(config, dataset.samples, dataset.num_labels)
+    scenario = Scenario(task, protocol, IdealLink())  # what the network delivers is observed
+    path = settings.out / config.run_name
+    refuse_run_of_simulator(path)
+    say = diary(RunFiles(path).diary)
+    with RunFolder(path, say, sample_record(dataset.samples)) as folder:
+        folder.prepare(config)
+        try:
+            tests = TestSet(task.stepper, *measured_samples(dataset, config))
+            run = run_identity(path)
+            nodes = connect(scenario, run, say)
+            fleet = RemoteFleet(scenario, tests, nodes, run, say)
+            _, rounds = folder.resume(like=start_run(scenario, fleet))
+            if len(rounds) < config.rounds:
+                _wait_for_devices(nodes, settings, say)
+            return run_rounds(scenario, fleet, folder, Teller(say, watcher))
+        except InputError as error:
+            say(f"stopped: {error}")
+            raise
+
+
+def _wait_for_devices(nodes: Nodes, settings: Settings, say: Say) -> None:
+    devices = settings.config.data.devices
+    found = nodes.wait_for(devices, settings.wait_s)
+    say(f"{len(found)} of {devices} devices are connected")
+    if not found:
+        raise InputError(f"wait-s = {settings.wait_s:g}: no device is connected; start some nodes")
+
+
+class Teller(Watcher):
+    """Says in a line what happened, and tells whoever else watches."""
+
+    def __init__(self, say: Say, watcher: Watcher | None = None) -> None:
+        self._say, self._watcher = say, watcher or Watcher()
+
+    def begin(self, config: Config, rounds_done: int) -> None:
+        """A run starts, or resumes."""
+        self._say(f"{config.run_name}: {rounds_done} of {config.rounds} rounds are done")
+        self._watcher.begin(config, rounds_done)
+
+    def round_done(self, config: Config, info: RoundInfo) -> None:
+        """A round is over."""
+        for suspect in info.suspects:
+            self._say(f"round {info.round}: {in_words(suspect)}")
+        self._say(
+            f"round {info.round} is done: uploads {info.uploads['delivered']} of "
+            f"{info.uploads['attempted']}, downloads {info.downloads['delivered']} of "
+            f"{info.downloads['attempted']}, {info.seconds['communication']:.1f} s beside "
+            f"{info.seconds['computing']:.1f} s of computing"
+        )
+        self._watcher.round_done(config, info)
+
+    def end(self, result: RunResult) -> None:
+        """A run is over."""
+        self._say(f"{result.config.run_name}: finished")
+        self._watcher.end(result)

@@ -1,0 +1,235 @@
+"""What server and devices say to each other over a thin wire: a few bytes beside each payload.
+
+A message is one byte for its kind, the identity of the run, the round, and fields of fixed size;
+payloads come last. Which device an answer is from, its topic says, and the broker's access list
+makes sure that it is true. Numbers are little-endian. Nothing is ever unpickled.
+"""
+
+import json
+import struct
+import zlib
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+FORMAT = 1
+MOST_SETTINGS = 1 << 16
+"""Bytes that settings may have when they are unpacked."""
+HEAD = struct.Struct("<c8sI")  # kind, run, round
+ORDER = struct.Struct("<IIIBII")  # epoch, uploaded, last turn, flags, room, heard
+TRAINED = struct.Struct("<IIfIH")  # samples, bits, seconds, bytes of seeds, accuracies
+WATCHED, CATCH_UP, HAS_ROOM, HAS_DOWNLOAD, HAS_START = (1 << bit for bit in range(5))
+HAS_SEEDS = 0x8000
+"""In the number of accuracies: seeds are there, if perhaps of no length."""
+
+
+class MessageError(ValueError):
+    """A message that no honest sender would send; the text is one line."""
+
+
+class Head(NamedTuple):
+    """Whose message of which round: what tells duplicates, replays and old answers apart."""
+
+    kind: str
+    run: str
+    round: int
+
+
+class Order(NamedTuple):
+    """The server asks a device for its local phase and its upload."""
+
+    run: str
+    round: int
+    epoch: int
+    """When the server was started: an order of an older process is a replay."""
+    uploaded: int
+    last_turn: int
+    watched: bool
+    catch_up: bool = False
+    room: int | None = None
+    heard: int = 0
+    """The round of a multicast that the device should have and use; 0 for none."""
+    start: bytes | None = None
+    """What tells a device that cannot draw its initial weights how to."""
+    download: bytes | None = None
+
+
+class Trained(NamedTuple):
+    """A device's upload, and what it says of its local phase."""
+
+    run: str
+    round: int
+    samples: int
+    bits: int
+    seconds: float
+    accuracies: list[float]
+    upload: bytes
+    seeds: bytes | None = None
+
+
+class Behind(NamedTuple):
+    """A device that missed a round or lacks something, and the last multicast that it has."""
+
+    run: str
+    round: int
+    has: int
+    needs_start: bool = False
+
+
+class Download(NamedTuple):
+    """The server's global state."""
+
+    run: str
+    round: int
+    data: bytes
+
+
+class Taken(NamedTuple):
+    """A device has kept the download."""
+
+    run: str
+    round: int
+
+
+class Refused(NamedTuple):
+    """A device cannot do what it was asked."""
+
+    run: str
+    round: int
+    reason: str
+    diverged: bool
+
+
+Message = Order | Trained | Behind | Download | Taken | Refused
+KINDS = {"O": Order, "T": Trained, "B": Behind, "D": Download, "K": Taken, "R": Refused}
+
+
+def pack(message: Message) -> bytes:
+    """The bytes of a message."""
+    kind = next(letter for letter, known in KINDS.items() if isinstance(message, known))
+    head = HEAD.pack(kind.encode(), bytes.fromhex(message.run), message.round)
+    match message:
+        case Order():
+            return head + _pack_order(message)
+        case Trained():
+            return head + _pack_trained(message)
+        case Behind():
+            return head + struct.pack("<I?", message.has, message.needs_start)
+        case Download():
+            return head + message.data
+        case Taken():
+            return head
+        case Refused():
+            return head + struct.pack("<?", message.diverged) + message.reason.encode()[:2000]
+
+
+def read_head(data: bytes) -> Head:
+    """Whose message it is; raises ``MessageError`` if it is none."""
+    if len(data) < HEAD.size:
+        raise MessageError(f"a message of {len(data)} bytes; must have at least {HEAD.size}")
+    kind, run, number = HEAD.unpack_from(data)
+    letter = kind.decode("latin-1")
+    if letter not in KINDS:
+        raise MessageError(f"a message of kind {letter!r}; must be one of {', '.join(KINDS)}")
+    return Head(letter, run.hex(), number)
+
+
+def unpack(data: bytes) -> Message:
+    """The message; raises ``MessageError`` unless all of its fields are there."""
+    kind, run, number = read_head(data)
+    body = data[HEAD.size :]
+    try:
+        match kind:
+            case "O":
+                return _unpack_order(run, number, body)
+            case "T":
+                return _unpack_trained(run, number, body)
+            case "B":
+                return Behind(run, number, *struct.unpack("<I?", body))
+            case "D":
+                return Download(run, number, body)
+            case "K":
+                return _only_head(Taken(run, number), body)
+            case _:
+                return Refused(run, number, body[1:].decode(errors="replace"), bool(body[0]))
+    except (struct.error, IndexError):
+        raise MessageError(f"{KINDS[kind].__name__}: {len(body)} bytes that do not fit") from None
+
+
+def pack_settings(run: str, fields: Mapping[str, Any]) -> bytes:
+    """What devices must know of a run: JSON, compressed."""
+    text = json.dumps({"format": FORMAT, "run": run, **fields}, separators=(",", ":"))
+    return zlib.compress(text.encode(), 9)
+
+
+def unpack_settings(data: bytes) -> dict[str, Any]:
+    """The fields; raises ``MessageError`` for those of another version."""
+    try:
+        unpacker = zlib.decompressobj()
+        fields = json.loads(unpacker.decompress(data, MOST_SETTINGS))
+        spoken = fields.get("format")
+    except (zlib.error, ValueError, AttributeError) as error:
+        raise MessageError(f"settings cannot be read ({error})") from None
+    if spoken != FORMAT:
+        raise MessageError(
+            f"the server speaks message format {spoken!r}, this device {FORMAT}: install the same "
+            "version of mix2fld on both"
+        )
+    found: dict[str, Any] = fields
+    return found
+
+
+def _pack_order(order: Order) -> bytes:
+    flags = WATCHED * order.watched | CATCH_UP * order.catch_up
+    flags |= HAS_ROOM * (order.room is not None) | HAS_DOWNLOAD * (order.download is not None)
+    flags |= HAS_START * (order.start is not None)
+    fields = ORDER.pack(
+        order.epoch, order.uploaded, order.last_turn, flags, order.room or 0, order.heard
+    )
+    start = b"" if order.start is None else struct.pack("<I", len(order.start)) + order.start
+    return fields + start + (order.download or b"")
+
+
+def _unpack_order(run: str, number: int, body: bytes) -> Order:
+    epoch, uploaded, last_turn, flags, room, heard = ORDER.unpack_from(body)
+    rest, start = body[ORDER.size :], None
+    if flags & HAS_START:
+        (length,) = struct.unpack_from("<I", rest)
+        start, rest = rest[4 : 4 + length], rest[4 + length :]
+    return Order(
+        run,
+        number,
+        epoch,
+        uploaded,
+        last_turn,
+        watched=bool(flags & WATCHED),
+        catch_up=bool(flags & CATCH_UP),
+        room=room if flags & HAS_ROOM else None,
+        heard=heard,
+        start=start,
+        download=rest if flags & HAS_DOWNLOAD else None,
+    )
+
+
+def _pack_trained(trained: Trained) -> bytes:
+    count = len(trained.accuracies) | (HAS_SEEDS if trained.seeds is not None else 0)
+    seeds = trained.seeds or b""
+    fields = TRAINED.pack(trained.samples, trained.bits, trained.seconds, len(seeds), count)
+    accuracies = struct.pack(f"<{len(trained.accuracies)}d", *trained.accuracies)
+    return fields + accuracies + seeds + trained.upload
+
+
+def _unpack_trained(run: str, number: int, body: bytes) -> Trained:
+    samples, bits, seconds, seed_bytes, count = TRAINED.unpack_from(body)
+    values = count & ~HAS_SEEDS
+    accuracies = list(struct.unpack_from(f"<{values}d", body, TRAINED.size))
+    rest = body[TRAINED.size + 8 * values :]
+    if len(rest) < seed_bytes:
+        raise MessageError(f"Trained: {len(rest)} bytes of payload, {seed_bytes} of seeds")
+    seeds = rest[:seed_bytes] if count & HAS_SEEDS else None
+    return Trained(run, number, samples, bits, seconds, accuracies, rest[seed_bytes:], seeds)
+
+
+def _only_head(taken: Taken, body: bytes) -> Taken:
+    if body:
+        raise MessageError(f"Taken: {len(body)} bytes too many")
+    return taken

@@ -1,0 +1,170 @@
+"""A line over MQTT 5 with mutual TLS; messages are heard in the thread that calls ``run``."""
+
+import socket
+import ssl
+import threading
+import time
+from collections import deque
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import paho.mqtt.client as mqtt
+from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.properties import Properties
+from paho.mqtt.reasoncodes import ReasonCode
+from paho.mqtt.subscribeoptions import SubscribeOptions
+
+from mix2fld.edge.line import Listener
+from mix2fld.errors import InputError
+
+SESSION_S = 7 * 24 * 3600
+"""How long a broker keeps the session of someone who is away."""
+KEEP_ALIVE_S = 300
+FIRST_DELAY_S, LONGEST_DELAY_S = 1, 30
+TAKEN_OVER = 0x8E
+"""A broker's reason: someone else has connected under this name."""
+SHORT_S, MOST_SHORT = 10.0, 5
+"""So many connections of at most so many seconds in a row are a namesake's doing."""
+REFUSED = frozenset({0x84, 0x85, 0x86, 0x87, 0x8A, 0x8C})
+"""Reasons why connecting again would not help."""
+
+
+Happened = bool | tuple[str, bytes]
+"""A connection, resumed or not; or topic and payload of a message."""
+
+
+class Address(NamedTuple):
+    """Where the broker is, and what this end proves itself with."""
+
+    host: str
+    port: int
+    authority: Path
+    certificate: Path
+    key: Path
+
+
+class MqttLine:
+    """One client of a broker."""
+
+    def __init__(
+        self, name: str, address: Address, listener: Listener,
+        will: str | None = None, keep_alive_s: int = KEEP_ALIVE_S,
+    ) -> None:  # fmt: skip
+        """``will`` is a topic whose retained message the broker clears when this end is gone."""
+        self._address, self._listener, self._keep_alive_s = address, listener, keep_alive_s
+        self._inbox: deque[Happened] = deque()
+        self._arrived, self._resumed = threading.Condition(), False
+        self._fault: str | None = None
+        self._since, self._short = 0.0, 0
+        client = mqtt.Client(
+            CallbackAPIVersion.VERSION2, client_id=name, protocol=MQTTProtocolVersion.MQTTv5
+        )
+        try:
+            client.tls_set(
+                str(address.authority), str(address.certificate), str(address.key),
+                cert_reqs=ssl.CERT_REQUIRED,
+            )  # fmt: skip
+        except (OSError, ssl.SSLError) as error:
+            folder = address.certificate.parent
+            raise InputError(f"keys = {folder}: cannot be used ({error})") from None
+        client.reconnect_delay_set(FIRST_DELAY_S, LONGEST_DELAY_S)
+        client.on_connect, client.on_disconnect = self._on_connect, self._on_disconnect
+        client.on_message, client.on_socket_open = self._on_message, _without_delay
+        if will is not None:
+            client.will_set(will, b"", qos=1, retain=True)
+        self._client = client
+
+    def start(self) -> None:
+        """Connect, and from now on again whenever the connection breaks."""
+        properties = Properties(PacketTypes.CONNECT)
+        properties.SessionExpiryInterval = SESSION_S
+        self._client.connect_async(
+            self._address.host, self._address.port, self._keep_alive_s,
+            clean_start=False, properties=properties,
+        )  # fmt: skip
+        self._client.loop_start()
+
+    def stop(self) -> None:
+        """Leave, and let the will be done; the session stays with what is queued in it."""
+        self._client.disconnect(ReasonCode(PacketTypes.DISCONNECT, "Disconnect with will message"))
+        self._client.loop_stop()
+
+    def run(self, timeout_s: float | None = None) -> bool:
+        """Tell the listener the next thing that happens; False if nothing does in that time."""
+        with self._arrived:
+            if not self._arrived.wait_for(lambda: self._inbox, timeout_s):
+                return False
+            happened = self._inbox.popleft()
+        if self._fault is not None:
+            raise InputError(self._fault)
+        if isinstance(happened, bool):
+            self._listener.connected(self, happened)
+        else:
+            self._listener.hear(self, *happened)
+        with self._arrived:  # a copy that came in meanwhile says nothing new
+            self._inbox = deque(other for other in self._inbox if other != happened)
+        return True
+
+    def publish(
+        self, topic: str, payload: bytes, *, qos: int, retain: bool = False,
+        expires_s: float | None = None,
+    ) -> None:  # fmt: skip
+        """Send a message; of guarantee 1, when there is a connection again."""
+        properties = None
+        if expires_s is not None:
+            properties = Properties(PacketTypes.PUBLISH)
+            properties.MessageExpiryInterval = max(1, int(expires_s))
+        self._client.publish(topic, payload, qos, retain, properties)
+
+    def subscribe(self, topic: str, *, qos: int, again: bool = False) -> None:
+        """Hear a topic; its retained message comes if the subscription is new, or ``again``."""
+        handling = (
+            SubscribeOptions.RETAIN_SEND_ON_SUBSCRIBE
+            if again
+            else SubscribeOptions.RETAIN_SEND_IF_NEW_SUB
+        )
+        self._client.subscribe(topic, options=SubscribeOptions(qos=qos, retainHandling=handling))
+
+    def _on_connect(self, client: Any, data: Any, flags: Any, reason: Any, properties: Any) -> None:
+        del client, data, properties
+        if reason.is_failure:
+            self._stop_if_refused(reason)
+        else:
+            self._since = time.monotonic()
+            self._put(self._resumed and flags.session_present)
+            self._resumed = True
+
+    def _on_disconnect(
+        self, client: Any, data: Any, flags: Any, reason: Any, properties: Any
+    ) -> None:
+        del client, data, flags, properties
+        lasted = time.monotonic() - self._since
+        self._short = self._short + 1 if self._since and lasted < SHORT_S else 0
+        self._since = 0.0
+        self._stop_if_refused(reason)
+
+    def _on_message(self, client: Any, data: Any, message: Any) -> None:
+        del client, data
+        self._put((message.topic, message.payload))
+
+    def _stop_if_refused(self, reason: Any) -> None:
+        """Connecting again would not help, or would throw out a namesake who does the same."""
+        if reason.value == TAKEN_OVER or self._short >= MOST_SHORT:
+            self._fault = "another client connects under this name; each needs its own key"
+        elif reason.value in REFUSED:
+            self._fault = f"the broker refuses the connection: {reason}"
+        if self._fault is not None:
+            self._client.disconnect()
+            self._put(False)
+
+    def _put(self, happened: Happened) -> None:
+        with self._arrived:
+            self._inbox.append(happened)
+            self._arrived.notify()
+
+
+def _without_delay(client: Any, data: Any, opened: Any) -> None:
+    """Small messages are not held back for more to come."""
+    del client, data
+    opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

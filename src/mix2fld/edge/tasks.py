@@ -1,0 +1,26 @@
+"""Which task a device makes of a run's settings: the small one where it will do."""
+
+from importlib.util import find_spec
+from typing import Any
+
+from mix2fld.dataset import SampleFormat
+from mix2fld.edge.small import small_task
+from mix2fld.errors import InputError
+from mix2fld.learning.task import Task
+
+
+def make_task(config: dict[str, Any], samples: SampleFormat, num_labels: int) -> Task:
+    """By a compiled kernel if there is one for the run, otherwise with JAX or PyTorch."""
+    task = small_task(config, samples, num_labels)
+    if task is not None:
+        return task
+    if find_spec("jax") is None:
+        learning = config["learning"]
+        raise InputError(
+            f"model = {learning['model']}: has no compiled kernel on this device for optimizer = "
+            f"{learning['optimizer']}, batch_size = {learning['batch_size']}, protocol = "
+            f"{config['protocols'][0]}; install JAX on it, or choose paper-cnn or mlp with sgd"
+        )
+    from mix2fld.edge.full import full_task
+
+    return full_task(config, samples, num_labels)

@@ -1,0 +1,154 @@
+/* SGD and evaluation of a network of two linear layers with ReLU between them.
+ *
+ * A step takes a batch: all samples are read with the weights before the step, which then moves by
+ * the mean of their gradients. Sums over inputs are kept in vectors of LANES floats.
+ *
+ * Sizes come from the command line of the compiler: INPUTS, CHANNELS, HIDDEN, LABELS, LANES.
+ */
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PLACES (INPUTS / CHANNELS)
+#define SUMS 4 /* that are added up side by side */
+
+typedef float vec __attribute__((vector_size(4 * LANES)));
+typedef float loose __attribute__((vector_size(4 * LANES), aligned(4)));
+
+typedef struct {
+    const void *inputs;
+    const float *targets;
+    int64_t count;
+    int32_t floats;
+} samples_t;
+
+/* What a step keeps of one sample of its batch. */
+typedef struct {
+    float input[INPUTS], hidden[HIDDEN], by_hidden[HIDDEN], by_score[LABELS];
+} sample_t;
+
+static inline vec load(const float *from) { return *(const loose *)from; }
+
+static inline float dot(const float *a, const float *b, int size) {
+    vec sums[SUMS] = {};
+    int at = 0;
+    for (; at + SUMS * LANES <= size; at += SUMS * LANES)
+        for (int s = 0; s < SUMS; s++) sums[s] += load(a + at + s * LANES) * load(b + at + s * LANES);
+    for (; at + LANES <= size; at += LANES) sums[0] += load(a + at) * load(b + at);
+    const vec all = (sums[0] + sums[1]) + (sums[2] + sums[3]);
+    float total = 0;
+    for (int lane = 0; lane < LANES; lane++) total += all[lane];
+    for (; at < size; at++) total += a[at] * b[at];
+    return total;
+}
+
+static inline void add(float *restrict to, float factor, const float *restrict what, int size) {
+    for (int i = 0; i < size; i++) to[i] += factor * what[i];
+}
+
+/* Features are counted channel by channel, whatever the order in which a sample is stored. */
+#define READ_INPUT(TYPE, SCALE)                                                                    \
+    do {                                                                                           \
+        const TYPE *from = (const TYPE *)inputs + which * INPUTS;                                  \
+        for (int c = 0; c < CHANNELS; c++)                                                         \
+            for (int p = 0; p < PLACES; p++) to[c * PLACES + p] = from[p * CHANNELS + c] * (SCALE); \
+    } while (0)
+
+static void read_input(float *to, const void *inputs, int floats, int64_t which) {
+    if (floats) READ_INPUT(float, 1.0f);
+    else READ_INPUT(uint8_t, 1.0f / 255);
+}
+
+static void forward(float *const tensors[4], const float *input, float *hidden, float *scores) {
+    for (int h = 0; h < HIDDEN; h++) {
+        const float sum = tensors[0][h] + dot(tensors[1] + h * INPUTS, input, INPUTS);
+        hidden[h] = sum > 0 ? sum : 0;
+    }
+    for (int l = 0; l < LABELS; l++)
+        scores[l] = tensors[2][l] + dot(tensors[3] + l * HIDDEN, hidden, HIDDEN);
+}
+
+static void softmax(const float *scores, float *outputs) {
+    float largest = scores[0], total = 0;
+    for (int l = 1; l < LABELS; l++) largest = scores[l] > largest ? scores[l] : largest;
+    for (int l = 0; l < LABELS; l++) total += outputs[l] = expf(scores[l] - largest);
+    for (int l = 0; l < LABELS; l++) outputs[l] /= total;
+}
+
+/* Scores, outputs, sums and the gradients by scores and hidden values of one sample. */
+static void study(float *const tensors[4], sample_t *s, const float *label, const float *teacher,
+                  const float *offset, float beta, float *sums, float *counts) {
+    float scores[LABELS], outputs[LABELS], goal[LABELS], mass = 0;
+    forward(tensors, s->input, s->hidden, scores);
+    softmax(scores, outputs);
+    memcpy(goal, label, sizeof goal);
+    for (int l = 0; l < LABELS; l++) {
+        if (label[l] == 0) continue;
+        counts[l] += label[l];
+        add(goal, beta * label[l], teacher + l * LABELS, LABELS);
+        add(sums + l * LABELS, label[l], outputs, LABELS);
+    }
+    if (offset) {
+        for (int l = 0; l < LABELS; l++) scores[l] += offset[l];
+        softmax(scores, outputs);
+    }
+    for (int l = 0; l < LABELS; l++) mass += goal[l];
+    memset(s->by_hidden, 0, sizeof s->by_hidden);
+    for (int l = 0; l < LABELS; l++) {
+        s->by_score[l] = mass * outputs[l] - goal[l];
+        add(s->by_hidden, s->by_score[l], tensors[3] + l * HIDDEN, HIDDEN);
+    }
+    for (int h = 0; h < HIDDEN; h++) s->by_hidden[h] = s->hidden[h] > 0 ? s->by_hidden[h] : 0;
+}
+
+static void learn(float *const tensors[4], const sample_t *s, float rate) {
+    for (int h = 0; h < HIDDEN; h++) {
+        if (s->by_hidden[h] == 0) continue;
+        tensors[0][h] -= rate * s->by_hidden[h];
+        add(tensors[1] + h * INPUTS, -rate * s->by_hidden[h], s->input, INPUTS);
+    }
+    for (int l = 0; l < LABELS; l++) {
+        tensors[2][l] -= rate * s->by_score[l];
+        add(tensors[3] + l * HIDDEN, -rate * s->by_score[l], s->hidden, HIDDEN);
+    }
+}
+
+/* SGD with distillation: a step for each row of draws [steps, batch]; those from sets[0].count on
+ * are of sets[1]. The loss adds offset [L], if not NULL, to the scores. sums [L,L] and counts [L]
+ * are added to. Returns 0, or 1 if there is no memory for a batch. */
+int train(float *const tensors[4], const samples_t *sets, const float *teacher, const float *offset,
+          const int32_t *draws, int64_t steps, int64_t batch, float rate, float beta, float *sums,
+          float *counts) {
+    sample_t *samples = malloc(batch * sizeof *samples);
+    if (!samples) return 1;
+    for (int64_t step = 0; step < steps; step++) {
+        for (int64_t b = 0; b < batch; b++) {
+            const int64_t drawn = draws[step * batch + b];
+            const samples_t *set = sets + (drawn >= sets->count);
+            const int64_t which = drawn - (set == sets ? 0 : sets->count);
+            read_input(samples[b].input, set->inputs, set->floats, which);
+            study(tensors, samples + b, set->targets + which * LABELS, teacher, offset, beta, sums,
+                  counts);
+        }
+        for (int64_t b = 0; b < batch; b++) learn(tensors, samples + b, rate / batch);
+    }
+    free(samples);
+    return 0;
+}
+
+/* How many of the samples get the label that `labels` says. */
+int64_t count_correct(float *const tensors[4], const void *inputs, int floats,
+                      const int32_t *labels, int64_t count) {
+    float input[INPUTS], hidden[HIDDEN], scores[LABELS];
+    int64_t correct = 0;
+    for (int64_t n = 0; n < count; n++) {
+        int best = 0;
+        read_input(input, inputs, floats, n);
+        forward(tensors, input, hidden, scores);
+        for (int l = 1; l < LABELS; l++)
+            if (scores[l] > scores[best]) best = l;
+        correct += best == labels[n];
+    }
+    return correct;
+}

@@ -1,0 +1,16 @@
+"""A server in a process of its own, to be killed: folder, port and config are its arguments."""
+
+import sys
+from pathlib import Path
+
+from mix2fld.config import Config
+from mix2fld.deploy.mqtt_server import serve_mqtt
+from mix2fld.deploy.processes import HOST
+from mix2fld.deploy.settings import Settings
+from mix2fld.edge.__main__ import broker_address
+
+if __name__ == "__main__":
+    folder, port, config = sys.argv[1:]
+    address = broker_address(f"{HOST}:{port}", Path(folder) / "keys", "server")
+    settings = Settings(Config.model_validate_json(config), Path(folder) / "runs", 60.0, 60.0)
+    serve_mqtt(settings, address)

@@ -1,0 +1,261 @@
+"""The MQTT fleet without a broker: every protocol has the numbers of the simulator."""
+
+import shutil
+import zlib
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from deploy.lab import DEPLOYED, assert_same_as_engine, deployed_config, diary, rounds_of
+from deploy.memory_line import MemoryBroker, MemoryLine, run_in_memory
+from mix2fld.edge.device import Device
+from mix2fld.edge.full import full_task
+from mix2fld.edge.messages import (
+    MessageError,
+    Trained,
+    pack,
+    pack_settings,
+    unpack,
+    unpack_settings,
+)
+
+
+@pytest.mark.parametrize("name", DEPLOYED)
+def test_every_protocol_has_the_numbers_of_the_engine(tmp_path: Path, name: str) -> None:
+    path = run_in_memory(tmp_path, deployed_config(tmp_path, protocols=name))
+    assert_same_as_engine(path, tmp_path, tmp_path / "engine")
+
+
+class Untidy(MemoryBroker):
+    """Delivers every message twice, and every fifth one once more, long after."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.old: list[tuple[MemoryLine, str, bytes]] = []
+        self.count = 0
+
+    def deliveries(self, line, topic, payload):
+        self.count += 1
+        one = (line, topic, payload)
+        if self.count % 5 == 0:
+            self.old.append(one)
+        late = [self.old.pop(0)] if len(self.old) > 4 else []
+        return [one, one, *late]
+
+
+def uploads_in(broker: MemoryBroker) -> list[Trained]:
+    answers = [unpack(data) for topic, data, _ in broker.sent if topic.startswith("u/")]
+    return [answer for answer in answers if isinstance(answer, Trained)]
+
+
+@pytest.mark.parametrize("name", ["fl", "topk", "mix2fld"])
+def test_duplicates_and_replays_change_nothing(tmp_path: Path, name: str) -> None:
+    path = run_in_memory(tmp_path, deployed_config(tmp_path, protocols=name, rounds=3), Untidy())
+    assert [info["uploads"]["delivered"] for info in rounds_of(path)] == [4, 4, 4]
+    assert_same_as_engine(path, tmp_path, tmp_path / "engine")
+
+
+def test_an_order_that_comes_again_is_answered_without_training(tmp_path: Path) -> None:
+    broker = Untidy()
+    trained = []
+
+    def make_task(config, samples, labels):
+        task = full_task(config, samples, labels)
+        stepper = task.stepper
+
+        class Counting:
+            def __getattr__(self, name):
+                if name == "train":
+                    trained.append(name)
+                return getattr(stepper, name)
+
+        return replace(task, stepper=Counting())
+
+    run_in_memory(tmp_path, deployed_config(tmp_path, protocols="fd", rounds=2), broker, make_task)
+    assert len(trained) == 8
+    by_turn: dict[tuple[int, bytes], set[bytes]] = {}
+    for topic, data, _ in broker.sent:
+        if topic.startswith("u/") and isinstance(answer := unpack(data), Trained):
+            by_turn.setdefault((answer.round, topic), set()).add(answer.upload)
+    assert len(by_turn) == 8
+    assert all(len(uploads) == 1 for uploads in by_turn.values())
+
+
+class Losing(MemoryBroker):
+    """Loses the first message of each kind that passes a test."""
+
+    def __init__(self, lost) -> None:
+        super().__init__()
+        self.lost, self.gone = lost, 0
+
+    def deliveries(self, line, topic, payload):
+        if not self.gone and payload and self.lost(line.name, topic, payload):
+            self.gone += 1
+            return []
+        return super().deliveries(line, topic, payload)
+
+
+LOSSES = {
+    "order": lambda name, topic, payload: topic == "o/2" and payload[:1] == b"O",
+    "upload": lambda name, topic, payload: topic == "u/2" and payload[:1] == b"T",
+    "download": lambda name, topic, payload: name == "2" and topic == "g",
+    "confirmation": lambda name, topic, payload: topic == "u/2" and payload[:1] == b"K",
+}
+
+
+@pytest.mark.parametrize("what", LOSSES)
+def test_what_is_lost_is_sent_again(
+    tmp_path: Path, what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mix2fld.deploy.mqtt_nodes.RESEND_S", 0.2)
+    broker = Losing(LOSSES[what])
+    path = run_in_memory(tmp_path, deployed_config(tmp_path, protocols="fl"), broker)
+    assert broker.gone == 1
+    assert [info["downloads"]["delivered"] for info in rounds_of(path)] == [4, 4]
+    assert_same_as_engine(path, tmp_path, tmp_path / "engine")
+
+
+def test_a_device_with_an_old_state_catches_up(tmp_path: Path) -> None:
+    """Its disk is set back by a round: it has the multicast, and needs no copy of its own."""
+    config = deployed_config(tmp_path, protocols="fl", rounds=3)
+    state = tmp_path / "device-1" / "state"
+
+    class SetBack(MemoryBroker):
+        def send(self, topic, payload, qos=1, retain=False):
+            if topic == "o/1" and payload[:1] == b"O" and unpack(payload).round == 3:
+                for file in state.rglob("2.state"):
+                    file.unlink()
+            super().send(topic, payload, qos, retain)
+
+    broker = SetBack()
+    path = run_in_memory(tmp_path, config, broker)
+    assert "round 3: device 1 was away and catches up" in diary(path)
+    assert [info["uploads"]["delivered"] for info in rounds_of(path)] == [4, 4, 4]
+    orders = [unpack(data) for topic, data, _ in broker.sent if topic == "o/1"]
+    assert [(order.round, order.catch_up, order.heard) for order in orders] == [
+        (1, False, 0), (2, False, 0), (3, False, 0), (3, True, 2)
+    ]  # fmt: skip
+    assert all(order.download is None for order in orders)
+
+
+def test_a_device_that_lost_everything_gets_a_copy(tmp_path: Path) -> None:
+    config = deployed_config(tmp_path, protocols="fl", rounds=2)
+    state = tmp_path / "device-1" / "state"
+
+    class Forgetful(MemoryBroker):
+        def send(self, topic, payload, qos=1, retain=False):
+            if topic == "o/1" and unpack(payload).round == 2:
+                shutil.rmtree(state, ignore_errors=True)
+            super().send(topic, payload, qos, retain)
+
+    broker = Forgetful()
+    path = run_in_memory(tmp_path, config, broker)
+    last = [unpack(data) for topic, data, _ in broker.sent if topic == "o/1"][-1]
+    assert last.catch_up
+    assert last.download
+    assert [info["uploads"]["delivered"] for info in rounds_of(path)] == [4, 4]
+
+
+def test_two_devices_of_one_name_count_once(tmp_path: Path) -> None:
+    """Both have the same key and answer the same orders; the first answer is taken."""
+    config = deployed_config(tmp_path, protocols="mix2fld")
+
+    class Twins(MemoryBroker):
+        def connect(self, name, listener):
+            line = super().connect(name, listener)
+            if name == "1":
+                twin = Device(1, listener._source, tmp_path / "twin", full_task)
+                super().connect("twin", twin)
+            return line
+
+    broker = Twins()
+    path = run_in_memory(tmp_path, config, broker)
+    assert sum(answer.round == 1 for answer in uploads_in(broker)) == 5
+    assert [info["uploads"]["delivered"] for info in rounds_of(path)] == [4, 4]
+    assert_same_as_engine(path, tmp_path, tmp_path / "engine")
+
+
+def hostile(change):
+    """A broker that changes the uploads of device 2, as a hostile device would."""
+
+    class Hostile(MemoryBroker):
+        def send(self, topic, payload, qos=1, retain=False):
+            if topic == "u/2" and payload[:1] == b"T":
+                payload = change(payload)
+            super().send(topic, payload, qos, retain)
+
+    return Hostile()
+
+
+HOSTILE = {
+    "nothing": (lambda data: b"", "a message of 0 bytes; must have at least 13"),
+    "another kind": (lambda data: b"Z" + data[1:], "a message of kind 'Z'"),
+    "cut": (lambda data: data[:20], "Trained: 7 bytes that do not fit"),
+    "payload cut": (lambda data: data[:-3], "outputs: 61 bytes; must be 64"),
+    "many accuracies": (
+        lambda data: pack(unpack(data)._replace(accuracies=[0.5] * 900)), "900 accuracies"
+    ),
+    "boast": (lambda data: pack(unpack(data)._replace(accuracies=[7.0])), "less than or equal"),
+    "not a number": (
+        lambda data: pack(unpack(data)._replace(seconds=float("nan"))), "Trained.seconds"
+    ),
+    "no samples": (lambda data: pack(unpack(data)._replace(samples=0)), "Trained.samples"),
+    "bits": (lambda data: pack(unpack(data)._replace(bits=513)), "513 bits in 64 bytes"),
+    "seeds": (lambda data: pack(unpack(data)._replace(seeds=None)), "seeds: missing"),
+    "slow": (lambda data: pack(unpack(data)._replace(seconds=1e6)), "s of computing in a wait"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("fault", HOSTILE)
+def test_a_hostile_device_is_refused_and_the_round_goes_on(tmp_path: Path, fault: str) -> None:
+    change, words = HOSTILE[fault]
+    config = deployed_config(tmp_path, protocols="mix2fld", rounds=1)
+    path = run_in_memory(tmp_path, config, hostile(change))
+    (info,) = rounds_of(path)
+    assert info["uploads"]["devices"] == [0, 1, 3]
+    assert "round 1: device 2 refused: " in diary(path)
+    assert words in diary(path)
+
+
+def test_answers_of_other_runs_and_rounds_find_nobody(tmp_path: Path) -> None:
+    config = deployed_config(tmp_path, protocols="fd", rounds=1)
+
+    class Replaying(MemoryBroker):
+        def send(self, topic, payload, qos=1, retain=False):
+            if topic == "u/2" and payload[:1] == b"T":
+                answer = unpack(payload)
+                super().send(topic, pack(answer._replace(run="00" * 8, upload=b"old")))
+                super().send(topic, pack(answer._replace(round=7, upload=b"old")))
+            super().send(topic, payload, qos, retain)
+
+    path = run_in_memory(tmp_path, config, Replaying())
+    assert "refused" not in diary(path)
+    assert_same_as_engine(path, tmp_path, tmp_path / "engine")
+
+
+def test_settings_of_another_version_are_not_used() -> None:
+    data = pack_settings("00" * 8, {})
+    assert unpack_settings(data)["run"] == "00" * 8
+    other = zlib.compress(b'{"format":99}')
+    with pytest.raises(MessageError, match="speaks message format 99"):
+        unpack_settings(other)
+    bomb = zlib.compress(b" " * (1 << 24), 9)
+    with pytest.raises(MessageError, match="settings cannot be read"):
+        unpack_settings(bomb)
+
+
+@given(
+    data=st.one_of(
+        st.binary(max_size=200),
+        st.builds(bytes.__add__, st.sampled_from([b"O", b"T", b"B", b"R"]), st.binary(min_size=12)),
+    )
+)
+def test_bytes_are_a_message_or_an_error(data: bytes) -> None:
+    try:
+        message = unpack(data)
+    except MessageError:
+        return
+    assert repr(unpack(pack(message))) == repr(message)
