@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from mix2fld.runs.simulation import run
     from mix2fld.types import Dataset, Delivery, Model
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = [
     "PROTOCOLS",
     "Config",
