@@ -7,7 +7,7 @@ the partition, the initial weights and the order in which groups are tried are g
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from math import ceil, exp, log2
+from math import ceil, comb, exp, log2
 
 import numpy as np
 from numpy.linalg import norm
@@ -167,7 +167,7 @@ class Reference:
         again = channel.no_uploads == "rebroadcast" and after.updates > 0
         audience = {*asked, *self.participants(p + 1)}
         replay = self.config.seeding.replay not in ("auto", 0)
-        due = {s for d in audience for s in after.seeds if replay and s not in before.stocks[d]}
+        due = self.seeds_that_fit(before, after, audience) if replay else set()
         multicast = self.download_bits(len(due)) if updated or again else 0
         bits_down = [multicast if d in audience else 0 for d in devices]
         downloads = self.transmit("downlink", p, bits_down)
@@ -375,6 +375,31 @@ class Reference:
         if self.config.seeding.replay in ("auto", 0):
             return weights
         return weights + 8 * ceil((len(self.samples) + seeds * self.seed_bits()) / 8)
+
+    def seeds_that_fit(self, before: State, after: State, audience: set[int]) -> set[int]:
+        """Whose seeds go down: those that most listeners lack, as many as are likely to arrive."""
+        lacking = {s: sum(s not in before.stocks[d] for d in audience) for s in after.seeds}
+        wanted = sorted((s for s in lacking if lacking[s]), key=lambda s: (-lacking[s], s))
+        count = min(1, len(wanted))
+        while count < len(wanted) and self.likely_down(self.download_bits(count + 1)):
+            count += 1
+        return set(wanted[:count])
+
+    def likely_down(self, bits: int) -> bool:
+        """Whether enough of T_max independent slots are decoded with the probability asked for."""
+        c = self.config.channel
+        if c.link == "ideal":
+            return True
+        P = 10 ** ((c.downlink_power_dbm - 30) / 10)
+        N0 = 10 ** ((c.noise_dbm_per_hz - 30) / 10)
+        mean_snr = P * c.distance_m**-c.path_loss_exponent / (c.bandwidth_hz * N0)
+        p, theta = np.exp(-c.downlink_snr_threshold / mean_snr), c.downlink_snr_threshold
+        needed = ceil(bits / (c.slot_ms / 1000 * c.bandwidth_hz * log2(1 + theta)))
+        arrives = sum(
+            comb(c.max_slots, n) * p**n * (1 - p) ** (c.max_slots - n)
+            for n in range(needed, c.max_slots + 1)
+        )
+        return bool(arrives >= self.config.updates.delivery_target)
 
     def transmit(self, direction: str, p: int, bits: list[int]) -> list[int | None]:
         """Sec. II-C and Eq. 4: slots that each device's payload takes, None for an outage."""

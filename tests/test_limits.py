@@ -12,6 +12,7 @@ from mix2fld.learning.sgd import Learner, Run, begin_steps, sgd_steps
 from mix2fld.learning.stepper import draw_samples
 from mix2fld.learning.xla import tensors_of
 from mix2fld.models import mlp
+from mix2fld.round.one_round import run_round
 from mix2fld.round.state import RunState
 from mix2fld.runs.simulation import Simulation, make_simulation, run
 from mix2fld.streams import stream
@@ -146,13 +147,12 @@ def test_inverse_mixup_of_one_shared_pair_gives_the_raw_samples_back() -> None:
 def test_measured_time_leaves_compiling_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """A round is run once more, unmeasured, and changes nothing but the clock."""
     numbers = []
-    whole_round = Simulation.run_round
 
-    def counted(simulation: Simulation, state: RunState) -> Any:
+    def counted(scenario: Any, fleet: Any, state: RunState) -> Any:
         numbers.append(state.round_number)
-        return whole_round(simulation, state)
+        return run_round(scenario, fleet, state)
 
-    monkeypatch.setattr(Simulation, "run_round", counted)
+    monkeypatch.setattr("mix2fld.runs.simulation.run_round", counted)
     config = toy_config(protocols="mix2fld", curve_points=1)
     (measured,) = run(config.replace(computing_time="measured"), dataset=toy_dataset())
     assert numbers == [0]

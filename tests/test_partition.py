@@ -18,9 +18,8 @@ from mix2fld.data import (
     device_parts,
     label_counts,
     measured_samples,
-    partition,
 )
-from mix2fld.data.partition import OF_SOURCES
+from mix2fld.data.partition import OF_SOURCES, partition
 from mix2fld.errors import InputError
 from mix2fld.report.label_map import draw_label_map, label_table
 from mix2fld.streams import stream

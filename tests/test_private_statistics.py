@@ -409,7 +409,7 @@ def test_noise_of_a_deployment_is_secret(tmp_path: Path) -> None:
 def test_with_the_same_noise_the_deployment_has_the_numbers_of_the_engine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    monkeypatch.setattr("mix2fld.deploy.device.with_secret_noise", lambda state: state)
+    monkeypatch.setattr("mix2fld.edge.turn.with_secret_noise", lambda state: state)
     config = deployed_config(tmp_path, protocols=name, rounds=3, epsilon=100.0)
     path = run_in_process(tmp_path, config)
     assert_same_as_engine(path, tmp_path, tmp_path / "engine")

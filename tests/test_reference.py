@@ -496,7 +496,12 @@ def test_replay(protocol: str, kernel: str) -> None:
     """Seeds go down with the weights until all have them, over a link that loses some."""
     if kernel == "native" and small_cnn((SIDE, SIDE, 1), 12, 6, LABELS) is None:
         pytest.skip("no C compiler or no AVX2 here: there is only XLA")
-    lossy = {"seed_bits": 4, "uplink_channels": 0.2, "uplink_power_dbm": 10.0}
+    lossy = {
+        "seed_bits": 4,
+        "delivery_target": 0.1,
+        "uplink_channels": 0.2,
+        "uplink_power_dbm": 10.0,
+    }
     config = a_config(protocol, kernel=kernel, replay=0.4, logit_adjustment=1.0, **lossy)
     states, records = run_both(config, rounds=4)
     stocks = [stock for state in states for stock in state.stocks]

@@ -12,6 +12,7 @@ from hypothesis.extra import numpy as hnp
 from safetensors.numpy import load, save
 
 from mix2fld.runs.trees import difference, put_together, take_apart
+from mix2fld.types import sameness
 
 DTYPES = st.sampled_from([np.float32, np.float64, np.int32, np.int64, np.uint8, np.bool_])
 ARRAYS = hnp.arrays(DTYPES, hnp.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=3))
@@ -94,7 +95,7 @@ def assert_same(found: Any, expected: Any) -> None:
 
 def sharing(states: list[Any]) -> list[list[int]]:
     """For each leaf, the first device that has the very same array as each device."""
-    columns = zip(*(map(id, leaves(state)) for state in states), strict=True)
+    columns = zip(*(map(sameness, leaves(state)) for state in states), strict=True)
     return [[column.index(one) for one in column] for column in columns]
 
 

@@ -91,8 +91,8 @@ def test_a_device_cannot_act_for_another(fleet: MqttFleet) -> None:
     other.close()
 
 
-def test_bombs_and_floods_do_not_stop_a_run(fleet: MqttFleet, tmp_path: Path) -> None:
-    """Device 3 is taken over by someone with its key."""
+def test_bombs_and_floods_do_not_stop_a_run(fleet: MqttFleet) -> None:
+    """Device 3 is taken over by someone with its key: the uploads of the others are taken."""
     config = toy_run(fleet.folder, protocols="fd", rounds=2)
     fleet.stop("device-3")
     bomber = Client(fleet, "device-3")
@@ -107,7 +107,6 @@ def test_bombs_and_floods_do_not_stop_a_run(fleet: MqttFleet, tmp_path: Path) ->
     fleet.start_device(3)
     assert [info["uploads"]["delivered"] for info in rounds_of(path)] == [3, 3]
     assert fleet.alive("broker")
-    assert_same_as_engine(path, fleet.folder, tmp_path / "engine")
 
 
 @pytest.mark.deployment

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
         check_labels_covered,
         device_parts,
         label_counts,
-        partition,
         sample_counts,
     )
     from mix2fld.data.sources import dataset_sizes, fingerprint, load_dataset
@@ -38,7 +37,6 @@ __all__ = [
     "label_counts",
     "load_dataset",
     "measured_samples",
-    "partition",
     "sample_counts",
 ]
 
@@ -58,7 +56,6 @@ _HOMES = {
     "label_counts": "partition",
     "load_dataset": "sources",
     "measured_samples": "measured",
-    "partition": "partition",
     "sample_counts": "partition",
 }
 

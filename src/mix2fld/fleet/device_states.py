@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mix2fld.fleet.slot_file import SlotFile
-from mix2fld.types import State
+from mix2fld.types import State, sameness
 
 MakeState = Callable[[int], State]
 """The state that a device starts with."""
@@ -100,7 +100,7 @@ class StatesOnDisk(StatesInMemory):
 
 def _entries(state: State) -> Any:
     """What a state consists of: equal for states whose entries are the very same objects."""
-    return tuple((name, id(state[name])) for name in sorted(state))
+    return tuple((name, sameness(state[name])) for name in sorted(state))
 
 
 def _arrays(tree: Any) -> list[NDArray[Any]]:

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mix2fld.types import sameness
+
 Array = NDArray[Any]
 Tensors = dict[str, Array]
 Skeleton = dict[str, Any]
@@ -114,11 +116,11 @@ def _columns(trees: list[Any], name: str, tensors: Tensors) -> Skeleton:
     shape = _skeleton(trees[0], name, leaves, None)
     columns = zip(*(_leaves(tree) for tree in trees), strict=True)
     for path, column in zip(leaves, columns, strict=True):
-        distinct = {id(array): array for array in column}
+        distinct = {sameness(array): array for array in column}
         tensors[path] = np.stack(list(distinct.values()))
         if len(distinct) < len(column):
             place = {key: number for number, key in enumerate(distinct)}
-            tensors[f"{path}@"] = np.array([place[id(array)] for array in column], np.int32)
+            tensors[f"{path}@"] = np.array([place[sameness(array)] for array in column], np.int32)
     return {"count": len(trees), "each": shape}
 
 
