@@ -244,7 +244,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def test_processes_have_the_bytes_of_this_process_also_if_one_is_killed(tmp_path: Path) -> None:
-    config = small_config(tmp_path, protocols=("fl", "mix2fld"), rounds=3)
+    config = small_config(tmp_path, protocols=("fl", "mix2fld"), rounds=40)
     plan = make_plan(config, {"devices": [2, 3]})
     run_jobs(plan.jobs(tmp_path / "here"), ThisProcess())
     place, killed = Processes(2), list[int]()
