@@ -40,6 +40,11 @@ class RunFiles:
         return self.folder / "summary.json"
 
     @property
+    def failure(self) -> Path:
+        """Why the run ended before its last round, in one line; removed when it is resumed."""
+        return self.folder / "failure.txt"
+
+    @property
     def identity(self) -> Path:
         """What devices know a deployed run by; a simulated run has none."""
         return self.folder / "identity"
@@ -51,7 +56,8 @@ class RunFiles:
 
     def existing(self, ending: str = "") -> list[Path]:
         """The files of a run that exist, as they are or with an ending; config.toml last."""
-        files = (self.summary, self.checkpoint, self.previous, self.rounds, self.config)
+        kept = (self.checkpoint, self.previous, self.rounds, self.config)
+        files = (self.summary, self.failure, *kept)
         ended = (file.with_name(file.name + ending) for file in files)
         return [file for file in ended if file.exists()]
 
