@@ -73,7 +73,7 @@ reproduce: install ## Regenerate every figure, table and claim of the paper (two
 	$(BIN)/mix2fld reproduce all --results results
 
 frontier: install ## Compare all protocols by accuracy and uplink bits (five hours; resumes)
-	$(BIN)/mix2fld reproduce frontier --results results
+	$(BIN)/mix2fld reproduce frontier --results results --extend $(ARGS)
 	cp results/records/frontier-measured.json src/mix2fld/advice/measured.json
 
 ledger: install ## Redraw and re-evaluate from the committed records
