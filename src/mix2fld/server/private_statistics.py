@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from mix2fld.learning.features import Floats, fixed_features
+from mix2fld.learning.edges import Floats
+from mix2fld.learning.features import fixed_features
 from mix2fld.learning.private_statistics import (
     GRID,
     MEANS,
