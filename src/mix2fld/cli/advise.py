@@ -175,21 +175,21 @@ def _table(options: "Sequence[Option]") -> "Table":
 
     from mix2fld.report.protocol_view import title_of
     from mix2fld.report.tables import PLAIN
-    from mix2fld.report.units import in_bits, in_joules, in_time
+    from mix2fld.report.units import in_bits, in_joules, in_thousands, in_time
 
     table = Table(
         title="Protocols for this link, the most promising first",
-        caption="per round; battery: rounds until it is empty, computing included; "
-        "gains in points of accuracy with their 95 % interval, as measured",
+        caption="uplink, time on air and energy of the radio: of a device, per round; rounds: "
+        "until its battery is empty, computing included; over: points of accuracy, 95 % interval",
         **PLAIN,
     )
     table.add_column("protocol", no_wrap=True)
     for heading in (
-        "bits up",
-        "delivered",
-        "on the air",
+        "uplink",
+        "delivery",
+        "on air",
         "radio",
-        "battery",
+        "rounds",
         "over\nalone",
         "over\nideal FL",
     ):
@@ -201,7 +201,7 @@ def _table(options: "Sequence[Option]") -> "Table":
             f"{100 * option.chance:.1f} %" if option.bits_per_round else "-",
             in_time(option.seconds),
             in_joules(option.joules),
-            "-" if option.battery_rounds is None else f"{option.battery_rounds:,.0f}",
+            "-" if option.battery_rounds is None else in_thousands(option.battery_rounds),
             _gain(option.over_alone),
             "-" if option.over_fl is None else _gain(option.over_fl),
             style="" if option.suits else "red",
@@ -238,13 +238,15 @@ def _remarks(case: "Case", near: "MeasuredSetting", options: "Sequence[Option]")
     best = next((option for option in options if option.suits), None)
     if best is None:
         return [*lines, "nothing suits this link; raise max_slots or power, or send fewer bits"]
-    flags = " ".join(
-        f"--{name.replace('_', '-')} {value:g}"
-        if isinstance(value, float)
-        else f"--{name.replace('_', '-')} {value}"
-        for name, value in best.point.changes.items()
-    )
-    return [*lines, f"to check: mix2fld run --protocols {best.point.protocol} {flags}"]
+    return [*lines, f"to check: {_check_command(case, best)}"]
+
+
+def _check_command(case: "Case", option: "Option") -> str:
+    """What runs an option on the user's link and data."""
+    from mix2fld.report.command import command
+
+    point = option.point
+    return command(case.config.replace(protocols=point.protocol, **point.changes))
 
 
 def _as_dict(
