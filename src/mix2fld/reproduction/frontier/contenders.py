@@ -125,6 +125,8 @@ CONTENDERS: tuple[Contender, ...] = (
     _tuned("stc-5", "STC 5 %", "stc", kept_share=0.05, core=True),
     _tuned("topk-1", "top-k 1 %", "topk", kept_share=0.01),
     _tuned("eden-0.1", "EDEN, 0.1 bit", "eden", bits_per_weight=0.1),
+    _from_edges(_tuned("stc-1", "STC 1 %", "stc", kept_share=0.01)),
+    _from_edges(_tuned("eden-0.1", "EDEN, 0.1 bit", "eden", bits_per_weight=0.1)),
     _tuned("sign", "sign, error feedback", "sign", core=True),
     _tuned("fl4", "FL 4-bit", "fl4"),
     _tuned("fl8", "FL 8-bit", "fl8", core=True),

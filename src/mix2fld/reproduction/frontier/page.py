@@ -21,14 +21,15 @@ from mix2fld.reproduction.number_text import paragraph
 HEADLINE = (
     "own-statistics",
     "murmur-200",
-    "murmur-1400",
-    "murmur-mix-100",
+    "murmur-200-edges",
+    "murmur-1400-edges",
+    "murmur-mix-100-edges",
     "fd-plain",
     "mixfld-plain",
     "mix2fld-plain",
     "fl8",
+    "fl8-edges",
     "fl-plain",
-    "fl",
 )
 """The contenders in the README's table."""
 NEAR = 1.0
