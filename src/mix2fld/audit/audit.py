@@ -1,23 +1,23 @@
 """The audit: a list of stages, each an attack with its null experiment, run once and recorded."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import chain, product
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mix2fld.audit.findings import distinct_uplinks, noisy_statistics, uploads_samples
+from mix2fld.audit.findings import KINDS, distinct_uplinks, noisy_statistics, uploads_samples
 from mix2fld.audit.ground import Ground
 from mix2fld.audit.records import AuditRecord
 from mix2fld.audit.seeds import inversion, membership
 from mix2fld.config import Config
 from mix2fld.data import fingerprint
-from mix2fld.errors import InputError
+from mix2fld.errors import InputError, did_you_mean
 from mix2fld.privacy.lira import LEAST_SHADOWS
 from mix2fld.privacy.rates import FALSE_POSITIVES, check_candidates
 from mix2fld.privacy.residual import Prior, fit_prior
-from mix2fld.protocol import Seeding, get_protocol, mixed, raw
+from mix2fld.protocol import Seeding, get_protocol, guarantee_of, mixed, raw
 from mix2fld.round.wire import Wire, check_mixable
 from mix2fld.runs.interrupts import raise_if_remembered
 from mix2fld.types import Dataset
@@ -76,14 +76,22 @@ class Stage(NamedTuple):
 class Audit:
     """The audit of one config: every protocol and seed that it names."""
 
-    def __init__(self, config: Config, dataset: Dataset, effort: Effort) -> None:
+    def __init__(
+        self,
+        config: Config,
+        dataset: Dataset,
+        effort: Effort,
+        kinds: Collection[str] = tuple(KINDS),
+    ) -> None:
         effort.check()
+        _check_kinds(kinds)
         for name in config.protocols:
             check_mixable(get_protocol(name), dataset.samples)
-        self.config, self.dataset, self.effort = config, dataset, effort
+        self.config, self.dataset, self.effort, self.kinds = config, dataset, effort, kinds
         self.ground = Ground(dataset, config, effort.outsiders)
         self.devices = range(min(effort.devices, config.data.devices))
-        self._check_candidates()
+        if {"seeds", "recovery", "uploads"} & set(kinds):
+            self._check_candidates()
 
     def _check_candidates(self) -> None:
         """Refuse in advance what leaves too few outsiders for the smallest rate."""
@@ -105,7 +113,8 @@ class Audit:
     def stages(self) -> list[Stage]:
         """Everything that is to be done, in order."""
         attacks = (self._on_seeds(), self._recovery(), self._on_noise(), self._on_uploads())
-        return [*chain(*attacks), *self._accuracy(), *self._budgets()]
+        every = chain(*attacks, self._accuracy(), self._budgets())
+        return [stage for stage in every if stage.name.split("/")[0] in self.kinds]
 
     def run(self, out: Path | None, note: Note = lambda _: None) -> AuditRecord:
         """Run every stage that the record does not hold yet."""
@@ -212,7 +221,9 @@ class Audit:
         single = self.config.replace(**changed, **changes, rounds=self.effort.rounds)
         summary = run(single, dataset=self.dataset)[0].summary
         each = summary["bits"]["up"] / self.config.data.devices
-        return {"accuracy": summary["accuracy"]["mean"], "uplink_bits": each}
+        found = {"accuracy": summary["accuracy"]["mean"], "uplink_bits": each}
+        promise = guarantee_of(single)
+        return found if promise is None else {**found, "guarantee": promise.as_record()}
 
     def _recovery(self) -> Iterator[Stage]:
         pairs = "mixed" in self._seedings and len(self.config.seeding.ratios) == 2
@@ -237,3 +248,9 @@ class Audit:
         public = self.ground.candidates(self.ground.public[:PUBLIC_AT_MOST])
         steps, seed = self.effort.separator_steps, self.config.seed[0]
         return train_separator(public, self.dataset.num_labels, steps, seed)
+
+
+def _check_kinds(kinds: Collection[str]) -> None:
+    for kind in kinds:
+        if kind not in KINDS:
+            raise InputError(f"stages = {kind!r}: no such stage; {did_you_mean(kind, KINDS)}")

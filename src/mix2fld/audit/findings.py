@@ -13,6 +13,15 @@ from mix2fld.protocol import Seeding, Summary, get_protocol
 Stages = Mapping[str, Any]
 LOW, HIGH = "0.001", "0.01"
 """The two false-positive rates, as records name them."""
+KINDS = {
+    "seeds": "attacks on seeds",
+    "recovery": "separation",
+    "noise": "who knows all other samples",
+    "uploads": "LiRA on weights and outputs",
+    "accuracy": "accuracy and bits",
+    "budget": "what a budget costs",
+}
+"""What the stages of a record are, by the first part of their names."""
 
 
 def pooled(stages: Stages, pattern: str, *path: str) -> Share:

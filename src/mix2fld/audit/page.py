@@ -6,6 +6,7 @@ from typing import Any
 
 from mix2fld.audit.findings import (
     HIGH,
+    KINDS,
     LOW,
     Stages,
     budgets,
@@ -32,14 +33,6 @@ from mix2fld.protocol import get_protocol, guarantee_of
 from mix2fld.report.markdown import markdown_table
 
 PARTS = ("minor", "dominant")
-KINDS = {
-    "seeds": "attacks on seeds",
-    "uploads": "LiRA on weights and outputs",
-    "accuracy": "accuracy and bits",
-    "recovery": "separation",
-    "noise": "who knows all other samples",
-}
-"""What the stages of a record are, by the first part of their names."""
 
 
 def privacy_page(records: Mapping[str, dict[str, Any]]) -> str:

@@ -44,6 +44,8 @@ class PrivacyAudit:
     """More mixing ratios to attack, beside mixing_ratio."""
     budgets: tuple[str, ...] = ()
     """More runs of protocols with a privacy budget, each as epsilon:feature_side, such as 4:4."""
+    stages: tuple[str, ...] = ()
+    """Only these: seeds, recovery, noise, uploads, accuracy, budget. By default all."""
     out: Path | None = None
     """Record to write, or to resume; by default runs/privacy/<dataset>.json, or -quick.json."""
     output: tyro.conf.OmitArgPrefixes[Output] = field(default_factory=Output)
@@ -52,6 +54,7 @@ class PrivacyAudit:
     def run(self) -> None:
         """State the cost, run every stage that is missing, and print what was found."""
         from mix2fld.audit.audit import Audit
+        from mix2fld.audit.findings import KINDS
         from mix2fld.audit.page import summary_table
         from mix2fld.cli.console import PipedConsole
         from mix2fld.data import load_dataset
@@ -60,7 +63,7 @@ class PrivacyAudit:
         dataset = load_dataset(settings.data, console=PipedConsole(stderr=True))
         if self.of_run is not None:
             _check_same_data(self.of_run, dataset)
-        audit = Audit(settings, dataset, self._effort())
+        audit = Audit(settings, dataset, self._effort(), self.stages or tuple(KINDS))
         name, suffix = Path(settings.data.dataset).stem, "-quick" if self.quick else ""
         out = self.out or Path("runs") / "privacy" / f"{name}{suffix}.json"
         console = self.output.console()
