@@ -49,7 +49,7 @@ class Effort:
     trials: int = 2000
     """Uploads that are tried on who knows all other samples; three times so many are made."""
     budgets: tuple[tuple[float, int], ...] = ()
-    """More runs of protocols with a privacy budget: ε, and the feature side k."""
+    """More runs of protocols that upload statistics with a budget: ε, and the feature side k."""
 
     def check(self) -> None:
         """Refuse what no rate can be measured with."""
@@ -189,7 +189,8 @@ class Audit:
     def _budgets(self) -> Iterator[Stage]:
         learning = self.config.learning
         steps = self.effort.rounds * learning.local_steps * self.config.data.devices
-        named = [name for name in self.config.protocols if get_protocol(name).promise is not None]
+        rows = {name: get_protocol(name) for name in self.config.protocols}
+        named = [name for name, row in rows.items() if row.promise and row.uplink.measures_samples]
         for epsilon, side in self.effort.budgets:
             for seed, name in product(self.config.seed, named):
                 changes = {"epsilon": epsilon, "feature_side": side}
