@@ -1,7 +1,7 @@
 """The audit: a list of stages, each an attack with its null experiment, run once and recorded."""
 
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
 from itertools import chain, product
 from pathlib import Path
@@ -44,6 +44,8 @@ class Effort:
     """Steps that the separation network is trained for; 0: no separation."""
     rounds: int = 5
     """Rounds of the runs that accuracy and uplink bits are measured by, all delivered."""
+    attacked_rounds: int = 1
+    """Rounds whose uploads of weights and outputs are attacked together; 1: the first alone."""
     ratios: tuple[float, ...] = ()
     """More mixing ratios to attack, beside the config's."""
     trials: int = 2000
@@ -53,7 +55,13 @@ class Effort:
 
     def check(self) -> None:
         """Refuse what no rate can be measured with."""
-        for name, least in (("devices", 1), ("rounds", 1), ("separator_steps", 0), ("trials", 1)):
+        for name, least in (
+            ("devices", 1),
+            ("rounds", 1),
+            ("attacked_rounds", 1),
+            ("separator_steps", 0),
+            ("trials", 1),
+        ):
             if getattr(self, name) < least:
                 raise InputError(f"{name} = {getattr(self, name)}: must be at least {least}")
         if self.shadows < LEAST_SHADOWS:
@@ -90,7 +98,7 @@ class Audit:
         self.config, self.dataset, self.effort, self.kinds = config, dataset, effort, kinds
         self.ground = Ground(dataset, config, effort.outsiders)
         self.devices = range(min(effort.devices, config.data.devices))
-        if {"seeds", "recovery", "uploads"} & set(kinds):
+        if {"seeds", "recovery", "uploads", "rounds"} & set(kinds):
             self._check_candidates()
 
     def _check_candidates(self) -> None:
@@ -118,7 +126,7 @@ class Audit:
 
     def run(self, out: Path | None, note: Note = lambda _: None) -> AuditRecord:
         """Run every stage that the record does not hold yet."""
-        record = AuditRecord(out, self.about())
+        record = AuditRecord(out, self.about(), _with_defaults)
         stages = self.stages()
         for number, stage in enumerate(stages):
             if stage.name in record.stages:
@@ -167,16 +175,22 @@ class Audit:
         return membership(ground, seeding, seed, self.devices, self._prior)
 
     def _on_uploads(self) -> Iterator[Stage]:
-        from mix2fld.audit.shadows import STRANGERS, attack_uploads
+        """LiRA on first uploads, which some protocols share, and on those of several rounds."""
+        from mix2fld.audit.learners import STRANGERS
+        from mix2fld.audit.shadows import Watched, attack_rounds, attack_uploads
 
         names = list(dict.fromkeys(distinct_uplinks(self.config.protocols).values()))
-        if not names:
-            return
         models = self.effort.shadows + 1 + STRANGERS
-        steps = self.config.learning.local_steps * models * len(self.devices)
-        for seed in self.config.seed:
-            of = (self.ground, names, seed, self.devices, self.effort.shadows)
-            yield Stage(f"uploads/s{seed}", steps * SECONDS_A_STEP, partial(attack_uploads, *of))
+        seconds = self.config.learning.local_steps * models * len(self.devices) * SECONDS_A_STEP
+        for seed in self.config.seed if names else ():
+            config = self.config.replace(rounds=self.effort.rounds)
+            ground = replace(self.ground, config=config)
+            watched = Watched(ground, seed, self.devices, self.effort.shadows)
+            yield Stage(f"uploads/s{seed}", seconds, partial(attack_uploads, watched, names))
+            rounds = self.effort.attacked_rounds
+            for name in names if rounds > 1 else ():
+                find = partial(attack_rounds, watched, name, rounds)
+                yield Stage(f"rounds/{name}/s{seed}", seconds * rounds, find)
 
     def _accuracy(self) -> Iterator[Stage]:
         learning = self.config.learning
@@ -255,3 +269,9 @@ def _check_kinds(kinds: Collection[str]) -> None:
     for kind in kinds:
         if kind not in KINDS:
             raise InputError(f"stages = {kind!r}: no such stage; {did_you_mean(kind, KINDS)}")
+
+
+def _with_defaults(about: dict[str, Any]) -> dict[str, Any]:
+    """What an older record is about: settings that did not exist then had their defaults."""
+    effort = asdict(Effort(**about["effort"]))
+    return {**about, "config": Config(**about["config"]).model_dump(mode="json"), "effort": effort}

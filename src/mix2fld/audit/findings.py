@@ -18,6 +18,7 @@ KINDS = {
     "recovery": "separation",
     "noise": "who knows all other samples",
     "uploads": "LiRA on weights and outputs",
+    "rounds": "LiRA on several rounds together",
     "accuracy": "accuracy and bits",
     "budget": "what a budget costs",
 }

@@ -38,6 +38,8 @@ class PrivacyAudit:
     """Shadow models for each device; by default 64."""
     attacked_devices: int | None = None
     """Devices attacked, the first of each run; by default all, at most 10."""
+    attacked_rounds: int | None = None
+    """Rounds whose uploads are attacked together; by default only the first one is attacked."""
     separator_steps: int | None = None
     """Training steps of the separation network; by default 3,000. 0: no separation."""
     ratios: tuple[float, ...] = ()
@@ -82,6 +84,7 @@ class PrivacyAudit:
             "outsiders": self.outsiders,
             "shadows": self.shadows,
             "devices": self.attacked_devices,
+            "attacked_rounds": self.attacked_rounds,
             "separator_steps": self.separator_steps,
         }
         chosen: dict[str, Any] = {name: n for name, n in given.items() if n is not None}

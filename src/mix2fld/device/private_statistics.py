@@ -47,6 +47,10 @@ class PrivateStatistics(Uplink):
         """Always."""
         return True
 
+    def measures_now(self, state: State) -> bool:
+        """Until all is sent."""
+        return bool(state[STAGE] != DONE)
+
     @property
     def needs_trusted_sum(self) -> bool:
         """Where the device adds no noise."""
@@ -65,12 +69,11 @@ class PrivateStatistics(Uplink):
 
     def value(self, state: State, local: Local, turn: Turn) -> StatisticsPart | None:
         """What is due, if it can be made."""
-        stage, own = int(state[STAGE]), local.measured
-        if not isinstance(own, Measured):
-            raise TypeError("statistics need the features of the device's samples")
-        means = state[MEANS]
+        stage, own, means = int(state[STAGE]), local.measured, state[MEANS]
         if stage == DONE or (stage == SCATTER and not means.any()):
             return None  # all is sent, or no means have come down
+        if not isinstance(own, Measured):
+            raise TypeError("statistics need the features of the device's samples")
         exact = class_scatter(own, means) if stage == SCATTER else class_sums(own, len(means))
         if self.summed:
             codes = np.rint(exact / GRID)

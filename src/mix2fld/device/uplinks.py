@@ -48,6 +48,11 @@ class Uplink(ABC):
         """Whether it needs the features of the device's own samples."""
         return False
 
+    def measures_now(self, state: State) -> bool:
+        """Whether it needs them in this round."""
+        del state
+        return self.measures_samples
+
     @property
     def needs_trusted_sum(self) -> bool:
         """Whether somebody between device and server must sum uploads, which is only simulated."""
