@@ -11,6 +11,7 @@ from mix2fld.audit.findings import KINDS, distinct_uplinks, noisy_statistics, up
 from mix2fld.audit.ground import Ground
 from mix2fld.audit.records import AuditRecord
 from mix2fld.audit.seeds import inversion, membership
+from mix2fld.audit.separators import PUBLIC_AT_MOST, Separators
 from mix2fld.config import Config
 from mix2fld.data import fingerprint
 from mix2fld.errors import InputError, did_you_mean
@@ -22,7 +23,8 @@ from mix2fld.round.wire import Wire, check_mixable
 from mix2fld.runs.interrupts import raise_if_remembered
 from mix2fld.types import Dataset
 
-PUBLIC_AT_MOST = 30_000
+ATTACKS = set(KINDS) - {"noise", "accuracy", "budget"}
+"""The kinds of stages that need outsiders."""
 SECONDS_A_STEP, SECONDS_A_BATCH = 3e-5, 0.05
 """Of one core: a step of a device, and one of the separation network."""
 SECONDS_A_TRIAL = 2e-3
@@ -46,6 +48,8 @@ class Effort:
     """Rounds of the runs that accuracy and uplink bits are measured by, all delivered."""
     attacked_rounds: int = 1
     """Rounds whose uploads of weights and outputs are attacked together; 1: the first alone."""
+    foreign: str = ""
+    """Another dataset, whose samples train a second separation network; empty: none."""
     ratios: tuple[float, ...] = ()
     """More mixing ratios to attack, beside the config's."""
     trials: int = 2000
@@ -98,7 +102,7 @@ class Audit:
         self.config, self.dataset, self.effort, self.kinds = config, dataset, effort, kinds
         self.ground = Ground(dataset, config, effort.outsiders)
         self.devices = range(min(effort.devices, config.data.devices))
-        if {"seeds", "recovery", "uploads", "rounds"} & set(kinds):
+        if ATTACKS & set(kinds):
             self._check_candidates()
 
     def _check_candidates(self) -> None:
@@ -241,28 +245,20 @@ class Audit:
         return found if promise is None else {**found, "guarantee": promise.as_record()}
 
     def _recovery(self) -> Iterator[Stage]:
-        pairs = "mixed" in self._seedings and len(self.config.seeding.ratios) == 2
-        if not (pairs and self.effort.separator_steps):
+        """Separation by networks, with public samples of two kinds, and without any network."""
+        if "mixed" not in self._seedings or len(self.config.seeding.ratios) != 2:
             return
-        for seed in self.config.seed:
-            for number, (shown, ground) in enumerate(self._grounds()):
-                first = seed == self.config.seed[0] and number == 0
-                seconds = 2 + first * self.effort.separator_steps * SECONDS_A_BATCH
-                find = partial(self._recover, ground, seed)
-                yield Stage(f"recovery/{shown}/s{seed}", seconds, find)
-
-    def _recover(self, ground: Ground, seed: int) -> dict[str, Any]:
-        from mix2fld.audit.recovery import recovery
-
-        return recovery(ground, mixed, seed, self._separator)
-
-    @cached_property
-    def _separator(self) -> Any:
-        from mix2fld.audit.separation import train_separator
-
-        public = self.ground.candidates(self.ground.public[:PUBLIC_AT_MOST])
-        steps, seed = self.effort.separator_steps, self.config.seed[0]
-        return train_separator(public, self.dataset.num_labels, steps, seed)
+        separators = Separators(self.ground, self.effort.separator_steps, self.effort.foreign)
+        training = self.effort.separator_steps * SECONDS_A_BATCH
+        trained = set()
+        for seed, (shown, ground) in product(self.config.seed, list(self._grounds())):
+            find = partial(separators.without_network, ground, seed)
+            yield Stage(f"recurring/{shown}/s{seed}", 1.0, find)
+            for kind in separators.kinds:
+                seconds = 2 + (0 if kind in trained else training)
+                trained.add(kind)
+                find = partial(separators.recover, kind, ground, seed)
+                yield Stage(f"{kind}/{shown}/s{seed}", seconds, find)
 
 
 def _check_kinds(kinds: Collection[str]) -> None:

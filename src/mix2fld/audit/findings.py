@@ -15,7 +15,9 @@ LOW, HIGH = "0.001", "0.01"
 """The two false-positive rates, as records name them."""
 KINDS = {
     "seeds": "attacks on seeds",
+    "recurring": "samples that recur in several mixes",
     "recovery": "separation",
+    "foreign": "separation with public samples of another domain",
     "noise": "who knows all other samples",
     "uploads": "LiRA on weights and outputs",
     "rounds": "LiRA on several rounds together",

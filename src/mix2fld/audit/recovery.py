@@ -37,14 +37,15 @@ def recovery(ground: Ground, seeding: Seeding, seed: int, separator: Weights) ->
         rows = sources[:, place]
         true = ground.candidates(rows).values
         found[PARTS[place]] = {
-            "among_all": _identified(ground, part, rows).as_record(),
+            "among_all": identified(ground, part, rows).as_record(),
             "among_own": _identified_among_own(ground, part, rows, owners, seed).as_record(),
             **quality(part, true, sizes.dims.seed_shape),
         }
     return found
 
 
-def _identified(ground: Ground, part: Floats, rows: Any) -> Share:
+def identified(ground: Ground, part: Floats, rows: Any) -> Share:
+    """Top-1 among the constituents and outsiders."""
     own = np.unique(rows)
     others = ground.outside[: max(0, CANDIDATES - len(own))]
     candidates = np.concatenate([own, others])

@@ -42,12 +42,14 @@ class PrivacyAudit:
     """Rounds whose uploads are attacked together; by default only the first one is attacked."""
     separator_steps: int | None = None
     """Training steps of the separation network; by default 3,000. 0: no separation."""
+    foreign: str = ""
+    """Another dataset with samples of the same shape: a second separation network learns on it."""
     ratios: tuple[float, ...] = ()
     """More mixing ratios to attack, beside mixing_ratio."""
     budgets: tuple[str, ...] = ()
     """More runs of protocols with a privacy budget, each as epsilon:feature_side, such as 4:4."""
     stages: tuple[str, ...] = ()
-    """Only these: seeds, recovery, noise, uploads, accuracy, budget. By default all."""
+    """Only these: seeds, recurring, recovery, foreign, noise, uploads, rounds, accuracy, budget."""
     out: Path | None = None
     """Record to write, or to resume; by default runs/privacy/<dataset>.json, or -quick.json."""
     output: tyro.conf.OmitArgPrefixes[Output] = field(default_factory=Output)
@@ -90,7 +92,7 @@ class PrivacyAudit:
         chosen: dict[str, Any] = {name: n for name, n in given.items() if n is not None}
         budgets = tuple(map(_budget, self.budgets))
         base = QUICK if self.quick else Effort()
-        return replace(base, **chosen, ratios=self.ratios, budgets=budgets)
+        return replace(base, **chosen, foreign=self.foreign, ratios=self.ratios, budgets=budgets)
 
 
 @dataclass(frozen=True)
