@@ -91,10 +91,10 @@ NOT_TRIED = """
 ## Not tried
 
 The gradients inside a model (only its outputs are used), LiRA on statistics without noise,
-DP-FedAvg with a trusted sum, secure aggregation in a deployment (its sum is simulated), and an active server
-that chooses what it sends down. LPIPS is not measured: its weights are not part of any dependency.
-What an attack here does not find may be found by a better one: the rates are lower bounds of what
-leaks."""
+DP-FedAvg with a trusted sum, secure aggregation in a deployment (its sum is simulated), and an
+active server that chooses what it sends down. LPIPS is not measured: its weights are not part of
+any dependency. What an attack here does not find may be found by a better one: the rates are lower
+bounds of what leaks."""
 
 
 def conclude(found: Sequence[Section]) -> str:
@@ -138,8 +138,8 @@ def _mixing(stages: Stages) -> str:
     if min(least) > HIDES_NOTHING:
         return "mixing hides nothing from a server that looks"
     return (
-        f"of the constituents of mixes {100 * min(least):.1f} to {100 * max(least):.1f} % are found, "
-        "by λ and part"
+        f"of the constituents of mixes {100 * min(least):.1f} to {100 * max(least):.1f} % are "
+        "found, by λ and part"
     )
 
 

@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 
 from mix2fld.audit.ground import Ground
-from mix2fld.audit.seeds import PARTS, as_mixes, upload_seeds
+from mix2fld.audit.seeds import PARTS, upload_seeds
 from mix2fld.audit.separation import Query, Weights, nearest, separate
 from mix2fld.privacy.box import Floats
 from mix2fld.privacy.rates import Share
+from mix2fld.privacy.unmixing import as_mixes
 from mix2fld.protocol import Seeding
 
 CANDIDATES = 5000
@@ -25,7 +26,7 @@ def recovery(ground: Ground, seeding: Seeding, seed: int, separator: Weights) ->
         upload_seeds(ground, seeding, sizes, device, own)
         for device, own in enumerate(ground.parts(seed))
     ]
-    mixes = [as_mixes(upload.seeds, seeding, sizes) for upload in uploads]
+    mixes = [as_mixes(upload.seeds, sizes, mixed=seeding.mixed) for upload in uploads]
     values = np.concatenate([each.values for each in mixes])
     labels = np.concatenate([each.labels for each in mixes])
     ratio = np.full(len(values), sizes.config.seeding.ratios[0], np.float32)

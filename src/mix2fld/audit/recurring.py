@@ -14,12 +14,19 @@ from numpy.typing import NDArray
 
 from mix2fld.audit.ground import Ground, Rows
 from mix2fld.audit.recovery import identified, quality
-from mix2fld.audit.seeds import as_mixes, upload_seeds
-from mix2fld.privacy.box import Candidates, Floats, Mixes
+from mix2fld.audit.seeds import upload_seeds
+from mix2fld.privacy.box import Candidates, Floats
 from mix2fld.privacy.rates import Share
+from mix2fld.privacy.unmixing import (
+    DOMINANT,
+    MINOR,
+    as_mixes,
+    class_means,
+    dominants,
+    link_dominants,
+    minors,
+)
 from mix2fld.protocol import Seeding
-
-MINOR, DOMINANT = 0, 1
 
 
 class Parts(NamedTuple):
@@ -45,7 +52,7 @@ def recurring_samples(
     found: dict[str, list[Parts]] = {"dominant": [], "dominant alone": [], "minor": []}
     for device, own in enumerate(parts):
         upload = upload_seeds(ground, seeding, sizes, device, own)
-        mixes = as_mixes(upload.seeds, seeding, sizes)
+        mixes = as_mixes(upload.seeds, sizes, mixed=True)
         groups, sources = link_dominants(mixes), upload.sources
         for name, share in _counted(sources, groups, sizes.config.seeding.ratios).items():
             counts[name] += share
@@ -53,49 +60,13 @@ def recurring_samples(
         if not len(together):
             continue
         joint, alone = (dominants(mixes, g, means) for g in (groups, np.arange(len(groups))))
-        weight, rest = mixes.ratios
-        minor = np.clip((mixes.values - np.float32(rest) * joint) / np.float32(weight), 0, 1)
+        minor = minors(mixes, joint)
         for name, values in (("dominant", joint), ("dominant alone", alone), ("minor", minor)):
             part = MINOR if name == "minor" else DOMINANT
             found[name].append(Parts(values[together], sources[together, part]))
     shape = sizes.dims.seed_shape
     shares = {name: share.as_record() for name, share in counts.items()}
     return {**shares, **{name: _judged(ground, each, shape) for name, each in found.items()}}
-
-
-def class_means(samples: Candidates, num_labels: int) -> Floats:
-    """The mean sample of each label; of all samples for a label without any."""
-    overall = samples.values.mean(axis=0)
-    return np.stack([
-        samples.values[samples.labels == label].mean(axis=0)
-        if (samples.labels == label).any() else overall
-        for label in range(num_labels)
-    ])  # fmt: skip
-
-
-def link_dominants(mixes: Mixes) -> NDArray[np.int64]:
-    """Which mixes seem to share their dominant sample: the number of its group, for each mix."""
-    most = mixes.ratios[MINOR] + 2 * mixes.rounding
-    groups = np.arange(len(mixes.values))
-    for number, value in enumerate(mixes.values):
-        alike = mixes.labels[:, DOMINANT] == mixes.labels[number, DOMINANT]
-        alike &= np.abs(mixes.values - value).max(axis=1) <= most
-        groups[alike] = groups[alike].min()
-    return np.unique(groups, return_inverse=True)[1].astype(np.int64)
-
-
-def dominants(mixes: Mixes, groups: NDArray[np.int64], means: Floats) -> Floats:
-    """The dominant sample of each mix: within all intervals of its group, by the expected rest."""
-    weight, rest = (np.float32(ratio) for ratio in mixes.ratios)
-    found = np.empty_like(mixes.values)
-    for group in np.unique(groups):
-        own = groups == group
-        seen = mixes.values[own]
-        low = np.clip(((seen - weight) / rest).max(axis=0), 0, 1)
-        high = np.clip((seen / rest).min(axis=0), 0, 1)
-        expected = ((seen - weight * means[mixes.labels[own, MINOR]]) / rest).mean(axis=0)
-        found[own] = np.clip(expected, np.minimum(low, high), high)
-    return found
 
 
 def determined(sources: Rows, ratios: tuple[float, ...]) -> NDArray[np.bool_]:
