@@ -12,7 +12,6 @@ import numpy as np
 
 from mix2fld.device.noise import NO_KEY, NOISE_KEY, noise_stream
 from mix2fld.device.uplinks import Turn, Uplink
-from mix2fld.learning.features import feature_count
 from mix2fld.learning.private_statistics import (
     GRID,
     MEANS,
@@ -20,6 +19,7 @@ from mix2fld.learning.private_statistics import (
     class_scatter,
     class_sums,
 )
+from mix2fld.learning.sample_features import FEATURE_KINDS
 from mix2fld.link.payloads import PartOfStatistics
 from mix2fld.link.payloads.statistics import LARGEST_WHOLE
 from mix2fld.types import Dimensions, Local, State, StatisticsPart, Tensors
@@ -40,6 +40,8 @@ class PrivateStatistics(Uplink):
     """
 
     summed: bool = False
+    kind: str = "model"
+    """What statistics are taken of: features of the model, or low frequencies of samples."""
     payload: PartOfStatistics = field(default_factory=lambda: PartOfStatistics(1))
 
     @property
@@ -58,7 +60,7 @@ class PrivateStatistics(Uplink):
 
     def configured(self, config: "Config", dims: Dimensions) -> Self:
         """With the number of features, and the bits of a value."""
-        features = feature_count(dims, config.statistics.feature_side)
+        features = FEATURE_KINDS[self.kind].count(dims, config.statistics.feature_side)
         bits = config.statistics.statistics_bits
         return replace(self, payload=PartOfStatistics(features, bits, self.summed))
 

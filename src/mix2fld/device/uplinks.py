@@ -32,6 +32,8 @@ class Uplink(ABC):
     """What a device sends up."""
 
     payload: Payload
+    kind: str = "model"
+    """What features are, where it needs them."""
 
     @property
     def takes_room(self) -> bool:
