@@ -162,7 +162,8 @@ class Config(Section):
 
     protocols: Annotated[tuple[str, ...], Listed] = ("fl", "fd", "mixfld", "mix2fld")
     """Compared: fl, fl8, fl4, topk, stc, sign, eden, murmur, murmur-mix, fd, cfd, fld, mixfld,
-    mix2fld, statistics, own-statistics, dp-statistics, dp-sum, dp-fl, dp-murmur, isolated."""
+    mix2fld, statistics, own-statistics, dp-statistics, dp-sum, dp-seeds, dp-seeds-sum,
+    dp-fl, dp-murmur, isolated."""
     seed: Annotated[tuple[Count, ...], Listed] = (0,)
     """Random seeds; one run of every protocol for each."""
     rounds: Positive = 10

@@ -42,6 +42,8 @@ class Features:
     head: "Head"
     clip: float | None = None
     """Norm to which features, none of them negative, were clipped before they were projected."""
+    away: float | None = None
+    """Norm to which distances from class means are clipped unless the config says; None: by d."""
 
     def with_head(self, kernel: Floats, bias: Floats) -> Tensors:
         """The network with a linear head [N_L, d] on the features measured."""
@@ -99,17 +101,17 @@ def _edge_features(task: Task, side: int) -> Features:
     first, second = oriented_derivatives(channels), blurred_differences()
     given = task.config.privacy.feature_clip
     longest = LONGEST_EDGES if given == "auto" else given
-    projection = np.kron(np.eye(MAPS), np.kron(_cosines(rows, side), _cosines(columns, side)))
+    projection = np.kron(np.eye(MAPS), np.kron(cosines(rows, side), cosines(columns, side)))
 
     def measure(inputs: Inputs) -> Floats:
-        maps = edge_maps(_as_fed(inputs), first, second)
+        maps = edge_maps(as_fed(inputs), first, second)
         return clip_norms(maps, longest) @ projection.T
 
     head = Head(4, 5, transposed=False)
     return Features(edge_network(task.dims), projection, FEATURE_GAIN, measure, head, longest)
 
 
-def _cosines(length: int, count: int) -> Floats:
+def cosines(length: int, count: int) -> Floats:
     """The first rows of the orthonormal discrete cosine transform: [count, length]."""
     frequency, place = np.arange(count)[:, None], np.arange(length) + 0.5
     rows = np.cos(np.pi * frequency * place / length) * np.sqrt(2 / length)
@@ -117,7 +119,7 @@ def _cosines(length: int, count: int) -> Floats:
     return rows
 
 
-def _as_fed(inputs: Inputs) -> Floats:
+def as_fed(inputs: Inputs) -> Floats:
     """Samples as a model is fed them."""
     scale = 255.0 if inputs.dtype == np.uint8 else 1.0
     return inputs.astype(np.float64) / scale
