@@ -236,7 +236,7 @@ class RayFleet:
                     shards[place].has = frozenset()
                     pending[call(shards[place])] = place
                 else:
-                    failures[place] = error.cause if isinstance(error.cause, InputError) else error
+                    failures[place] = _failure(error)
             except errors.RayActorError as error:
                 pending[call(self._moved(shards[place], error))] = place
             except errors.RayError as error:
@@ -256,6 +256,13 @@ class RayFleet:
             ) from None
         shard.host, shard.has = self._hosts.another(shard.host), frozenset()
         return shard
+
+
+def _failure(error: Any) -> Exception:
+    """What went wrong in a host, as it would have here."""
+    if isinstance(error.cause, MemoryError):
+        return InputError(f"fleet = ray: a host is out of memory ({one_line(error.cause)}); {KEPT}")
+    return error.cause if isinstance(error.cause, InputError) else error
 
 
 def _end(shard: Shard, outcome: Outcome) -> ShardOutcome:
