@@ -88,9 +88,8 @@ bench-growth: install ## Measure time and memory over devices, samples, weights,
 bench-many: $(BENCH)/.installed ## Measure rounds of many devices of which few take part, and other frameworks (ten minutes)
 	$(BENCH)/bin/python -m benchmarks.many $(ARGS)
 
-bench-cluster: $(BENCH)/.installed ## Measure the Ray fleet: overhead, 100,000 devices, parts of a model of many cores (minutes)
-	$(BENCH)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[cluster]'
-	$(BENCH)/bin/python -m benchmarks.cluster $(ARGS)
+bench-cluster: $(VENV)/.installed-test $(BENCH)/.installed ## Measure the Ray fleet: overhead, 100,000 devices, other frameworks, a model of many cores
+	$(BIN)/python -m benchmarks.cluster $(ARGS)
 
 crash: install ## Kill runs and inject faults; every run must recover (half an hour)
 	$(BIN)/python -m reliability.crash $(ARGS)
