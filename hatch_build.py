@@ -1,7 +1,7 @@
 """Puts compiled kernels into a wheel for one platform; without being asked to, the wheel is pure.
 
 MIX2FLD_KERNELS is the platform, x86_64 or aarch64, or native for that of this machine; CC is the
-compiler, which may be a cross compiler; MIX2FLD_KERNEL_SHAPES adds shapes of samples for the paper's
+compiler, which may be a cross compiler; MIX2FLD_KERNEL_SHAPES adds shapes of images for the paper's
 network to those of the datasets: side x channels : labels, such as "28x1:5 16x3:4".
 """
 
@@ -23,6 +23,7 @@ class KernelsHook(BuildHookInterface):
     """Compiles the kernels and says for which platform the wheel is."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        """Before the wheel is built."""
         machine = os.environ.get("MIX2FLD_KERNELS", "")
         if version == "editable" or not machine:
             return
@@ -33,9 +34,7 @@ class KernelsHook(BuildHookInterface):
             raise ValueError(f"MIX2FLD_KERNELS = {machine}: must be one of {known}")
         compiler = shlex.split(os.environ.get("CC", "cc"))
         self._scratch = tempfile.TemporaryDirectory()
-        made = recipe["make_kernels"](
-            Path(self._scratch.name), compiler, machine, more_shapes()
-        )
+        made = recipe["make_kernels"](Path(self._scratch.name), compiler, machine, more_shapes())
         for library in made:
             inside = f"mix2fld/models/native/prebuilt/{library.name}"
             build_data["force_include"][str(library)] = inside

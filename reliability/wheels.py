@@ -51,11 +51,22 @@ def main() -> None:
         sys.exit(f"that is more than {TOLERANCE:.1e}")
 
 
-def build_wheel(machine: str, compiler: Sequence[str], folder: Path) -> Path:
-    """The wheel of a platform, with kernels made by this compiler."""
+def build_wheel(machine: str, compiler: Sequence[str], folder: Path, shapes: str = "") -> Path:
+    """The wheel of a platform, with kernels made by this compiler, for more shapes if told."""
     more = {"CC": " ".join(compiler)} if compiler else {}
-    command = [sys.executable, "-m", "build", "--wheel", "--outdir", str(folder), str(ROOT)]
-    environment = {**os.environ, **more, "MIX2FLD_KERNELS": machine}
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "wheel",
+        *PIP,
+        "--no-deps",
+        "-w",
+        str(folder),
+        str(ROOT),
+    ]
+    told = {"MIX2FLD_KERNELS": machine, "MIX2FLD_KERNEL_SHAPES": shapes}
+    environment = {**os.environ, **more, **told}
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=environment)
     tag = platform.machine() if machine == "native" else machine
     (wheel,) = folder.glob(f"*linux_{tag}.whl")
