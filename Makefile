@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 BENCH := .venv-bench
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test search test-deploy test-cluster test-mqtt test-arm testbed check format reproduce frontier ledger bench bench-growth bench-many bench-cluster bench-wire sensors links clean report browser screenshots crash fuzz soak package robustness bom docs
+.PHONY: help install run test search test-deploy test-cluster test-mqtt test-arm testbed check format reproduce frontier ledger bench bench-growth bench-many bench-cluster bench-wire sensors links clean report browser screenshots crash fuzz soak package wheels robustness bom docs
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -28,8 +28,12 @@ search: $(VENV)/.installed-test ## Run the property tests with ten times the exa
 test-mqtt: $(VENV)/.installed-test ## Run all tests of the MQTT fleet; fails where Mosquitto is not installed
 	MIX2FLD_NEEDS_MOSQUITTO=1 $(BIN)/pytest -q -m '' tests/deploy/test_mqtt_*.py
 
-test-arm: $(VENV)/.installed-test ## Compile the kernel for ARM and run it under QEMU; fails where they are not installed
-	MIX2FLD_NEEDS_QEMU=1 $(BIN)/pytest -q tests/test_native_arm.py
+test-arm: $(VENV)/.installed-test ## Run the kernel and a whole device on an emulated ARM (root, QEMU, mmdebstrap)
+	MIX2FLD_NEEDS_QEMU=1 $(BIN)/pytest -q -m '' tests/test_native_arm.py tests/deploy/test_arm_system.py
+
+wheels: install ## Build wheels with kernels for x86-64 and ARM, and try them without a compiler (minutes)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt auditwheel
+	$(BIN)/python -m reliability.wheels $(ARGS)
 
 bench-wire: $(VENV)/.installed-test ## Measure the MQTT fleet on shaped links; writes docs/thin_wire.md (root, 15 minutes)
 	$(BIN)/python -m benchmarks.thin_wire $(ARGS)
