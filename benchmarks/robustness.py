@@ -7,7 +7,7 @@ the page from what is recorded.
 
 import argparse
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -20,6 +20,7 @@ from mix2fld.data import load_dataset
 from mix2fld.device.attacks import ATTACKS, TARGET, with_pattern
 from mix2fld.errors import InputError
 from mix2fld.protocol import PROTOCOLS
+from mix2fld.round.attackers import meets
 from mix2fld.types import Dataset
 
 RECORD = Path(__file__).parent.parent / "results" / "robustness" / "runs.jsonl"
@@ -33,7 +34,7 @@ SETTINGS: dict[str, Any] = {
     "curve_points": 1,
 }
 SEEDS = range(5)
-ROWS = ("fl", "murmur", "fd", "mixfld", "mix2fld")
+ROWS = ("fl", "murmur", "fd", "mixfld", "mix2fld", "murmur-mix", "cfd")
 DEFENCES: dict[str, dict[str, Any]] = {
     "mean": {},
     "robust": PRESETS["robust"],
@@ -77,8 +78,7 @@ def cases() -> Iterator[Case]:
 def _attacked(protocol: str, defence: str, attackers: int, seed: int) -> Iterator[Case]:
     yield Case(protocol, defence, "none", 0, seed)
     for name, attack in ATTACKS.items():
-        only_seeds = attack.seeds is not None and attack.upload is None
-        if not only_seeds or PROTOCOLS[protocol].seeds is not None:
+        if meets(attack, PROTOCOLS[protocol]):
             yield Case(protocol, defence, name, attackers, seed)
 
 
@@ -86,19 +86,23 @@ def main() -> None:
     """Run what is not recorded yet, then write the page."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--page", action="store_true", help="run nothing")
-    if not parser.parse_args().page:
-        _run_grid()
+    parser.add_argument("--protocols", nargs="+", choices=ROWS, default=ROWS, help="a part of it")
+    parser.add_argument("--defences", nargs="+", choices=DEFENCES, default=[*DEFENCES])
+    args = parser.parse_args()
+    if not args.page:
+        chosen = (c for c in cases() if c.protocol in args.protocols and c.defence in args.defences)
+        _run_grid(chosen)
     records = _recorded()
     PAGE.write_text(render(list(records.values()), SETTINGS), encoding="utf-8")
 
 
-def _run_grid() -> None:
+def _run_grid(chosen: Iterable[Case]) -> None:
     RECORD.parent.mkdir(parents=True, exist_ok=True)
     done = _recorded()
     config = mix2fld.Config.of(**SETTINGS)
     clean = load_dataset(config.data)
     tests = {"clean": clean, "patterned": _patterned(clean)}
-    for case in cases():
+    for case in chosen:
         if case in done:
             continue
         done[case] = {}

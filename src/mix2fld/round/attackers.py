@@ -13,6 +13,7 @@ from mix2fld.device.uplinks import NoUplink, Turn
 from mix2fld.errors import InputError
 from mix2fld.learning.task import Task
 from mix2fld.link.payloads import flatten_tensors, unflatten_tensors
+from mix2fld.protocol import Protocol
 from mix2fld.round.fleet_interface import Trained
 from mix2fld.round.scenario import Scenario, attackers_of
 from mix2fld.round.wire import Packet
@@ -26,14 +27,21 @@ def check_attack(scenario: Scenario) -> None:
     """Refuse an attack on uploads that the protocol does not have."""
     name, row = scenario.config.attack.attack, scenario.protocol
     attack = ATTACKS.get(name)
-    if attack is None or attack.upload is None:
+    if attack is None or attack.upload is None or meets(attack, row):
         return
+    raise InputError(
+        f"attack = {name}: replaces uploads of weights, updates or outputs; {row.title} has none "
+        "of them"
+    )
+
+
+def meets(attack: Attack, row: Protocol) -> bool:
+    """Whether devices of this row have what the attack replaces."""
     other = row.uplink.labels_seeds or row.uplink.measures_samples
-    if isinstance(row.uplink, NoUplink) or other:
-        raise InputError(
-            f"attack = {name}: replaces uploads of weights, updates or outputs; {row.title} has "
-            "none of them"
-        )
+    uploads = not isinstance(row.uplink, NoUplink) and not other
+    if attack.upload is not None:
+        return uploads
+    return attack.seeds is None or row.seeds is not None
 
 
 def replace_uploads(
