@@ -32,9 +32,12 @@ SETTINGS: dict[str, Any] = {
     "server_steps": 400,
     "test_samples": 1000,
     "curve_points": 1,
+    "feature_side": 4,
 }
 SEEDS = range(5)
-ROWS = ("fl", "murmur", "fd", "mixfld", "mix2fld", "murmur-mix", "cfd")
+ROWS = ("fl", "murmur", "fd", "mixfld", "mix2fld", "murmur-mix", "cfd", "statistics")
+SLOW = ("statistics",)
+"""Rows that face two attackers alone."""
 DEFENCES: dict[str, dict[str, Any]] = {
     "mean": {},
     "robust": PRESETS["robust"],
@@ -44,6 +47,8 @@ DEFENCES: dict[str, dict[str, Any]] = {
     },
 }
 BACKDOOR = "seed-backdoor"
+SUBTLE = "seed-label-shift"
+SHARES = (0.2, 0.4, 0.6, 0.8)
 COMPARED = ("mean", "robust")
 """The defences that face every attack with every number of attackers; all others face two in FL."""
 
@@ -58,21 +63,25 @@ class Case(NamedTuple):
     seed: int
     tested: str = "clean"
     """``patterned``: on samples with the pattern of the backdoor, without those of its label."""
+    strength: float | None = None
+    """The share of an attacker's seeds that are false, if not all are."""
 
 
 def cases() -> Iterator[Case]:
     """The whole grid, all settings of a seed before the next seed: what is cut short has it all."""
     for seed in SEEDS:
         for attackers in (2, 1, 3):
-            for protocol in ROWS:
-                for defence in COMPARED:
-                    yield from _attacked(protocol, defence, attackers, seed)
+            rows = [name for name in ROWS if attackers == 2 or name not in SLOW]
+            for protocol, defence in product(rows, COMPARED):
+                yield from _attacked(protocol, defence, attackers, seed)
         for defence in DEFENCES:
             yield from _attacked("fl", defence, 2, seed)
         for protocol, defence in product(("mixfld", "mix2fld"), COMPARED):
             for attackers in range(4):
                 attack = BACKDOOR if attackers else "none"
                 yield Case(protocol, defence, attack, attackers, seed, "patterned")
+        for share, defence in product(SHARES, COMPARED):
+            yield Case("mix2fld", defence, SUBTLE, 2, seed, strength=share)
 
 
 def _attacked(protocol: str, defence: str, attackers: int, seed: int) -> Iterator[Case]:
@@ -107,6 +116,7 @@ def _run_grid(chosen: Iterable[Case]) -> None:
             continue
         done[case] = {}
         changes = {**DEFENCES[case.defence], "attack": case.attack, "attackers": case.attackers}
+        changes["attack_strength"] = case.strength
         one = config.replace(protocols=case.protocol, seed=case.seed, **changes)
         try:
             (result,) = mix2fld.run(one, dataset=tests[case.tested])
