@@ -180,6 +180,7 @@ CHECKS: tuple[Callable[[], Finding], ...] = (
     _jax,
     _accelerator,
     _cache,
+    _extra("matplotlib", "matplotlib", "figures", "no figures; tables and the HTML report work"),
     _extra("PyTorch", "torch", "torch", "PyTorch models cannot be trained"),
     _extra("Flower", "flwr", "flower", "no deployment over Flower"),
     _extra("MQTT", "paho-mqtt", "mqtt", "no deployment over an MQTT broker"),
