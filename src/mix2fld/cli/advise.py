@@ -175,33 +175,33 @@ def _table(options: "Sequence[Option]") -> "Table":
 
     from mix2fld.report.protocol_view import title_of
     from mix2fld.report.tables import PLAIN
-    from mix2fld.report.units import in_bits, in_joules, in_thousands, in_time
+    from mix2fld.report.units import in_joules, in_time, percent
 
     table = Table(
         title="Protocols for this link, the most promising first",
-        caption="uplink, time on air and energy of the radio: of a device, per round; rounds: "
-        "until its battery is empty, computing included; over: points of accuracy, 95 % interval",
+        caption="per round and device; alone: nothing uploaded; ideal FL: every "
+        "upload delivered; gains in points of accuracy ± 95 % interval, as measured",
         **PLAIN,
     )
     table.add_column("protocol", no_wrap=True)
     for heading in (
-        "uplink",
-        "delivery",
-        "on air",
+        "kbit\nup",
+        "delivered",
+        "on\nair",
         "radio",
-        "rounds",
+        "rounds of\na battery",
         "over\nalone",
         "over\nideal FL",
     ):
-        table.add_column(heading, justify="right", no_wrap=True)
+        table.add_column(heading, justify="right")
     for option in options:
         table.add_row(
             title_of(option.point.protocol),
-            in_bits(option.bits_per_round),
-            f"{100 * option.chance:.1f} %" if option.bits_per_round else "-",
+            f"{option.bits_per_round / 1e3:.3g}",
+            percent(option.chance) if option.bits_per_round else "-",
             in_time(option.seconds),
             in_joules(option.joules),
-            "-" if option.battery_rounds is None else in_thousands(option.battery_rounds),
+            "-" if option.battery_rounds is None else f"{option.battery_rounds:,.0f}",
             _gain(option.over_alone),
             "-" if option.over_fl is None else _gain(option.over_fl),
             style="" if option.suits else "red",
@@ -210,9 +210,10 @@ def _table(options: "Sequence[Option]") -> "Table":
 
 
 def _gain(spread: Any) -> str:
+    mean = f"{round(spread.mean, 1) + 0.0:+.1f}"  # no negative zero
     if spread.low == float("-inf"):
-        return f"{spread.mean:+.1f}"
-    return f"{spread.mean:+.1f} ± {(spread.high - spread.low) / 2:.1f}"
+        return mean
+    return f"{mean} ± {(spread.high - spread.low) / 2:.1f}"
 
 
 def _seeds(near: "MeasuredSetting") -> str:

@@ -45,11 +45,3 @@ def in_joules(joules: float) -> str:
         if joules >= size:
             return f"{joules / size:.3g} {unit}"
     return f"{1e6 * joules:.3g} µJ"
-
-
-def in_thousands(count: float) -> str:
-    """A count in three digits."""
-    for letter, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
-        if count >= size:
-            return f"{count / size:.3g} {letter}"
-    return f"{count:.0f}"
