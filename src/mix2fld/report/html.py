@@ -47,9 +47,9 @@ def _measured(row: dict[str, Any]) -> str:
     return f" ({row['measured']:,} of {row['devices']:,} measured)"
 
 
-def write_report(found: Found, path: Path) -> int:
-    """Write the report of ``found`` to ``path``; returns its size in bytes."""
-    page = report_page(page_data(found)).encode()
+def write_report(found: Found, path: Path, panels: str = "") -> int:
+    """Write the report of ``found`` to ``path``, with more sections; returns its size in bytes."""
+    page = report_page(page_data(found), panels).encode()
     with writing("out", path):
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.exists() and not path.is_file():  # a pipe, or standard output
@@ -59,11 +59,11 @@ def write_report(found: Found, path: Path) -> int:
     return len(page)
 
 
-def report_page(data: dict[str, Any]) -> str:
+def report_page(data: dict[str, Any], panels: str = "") -> str:
     """A page that needs no other file and no network."""
     series = data["views"]["finished"]["series"]
     table = plain_table([one["label"] for one in series], [one["summary"] for one in series])
-    return _page(data["title"], as_json(data), table, live=False)
+    return _page(data["title"], as_json(data), table, live=False, panels=panels)
 
 
 def live_page() -> str:
@@ -93,7 +93,7 @@ def plain_table(labels: Sequence[str], rows: Sequence[dict[str, Any]]) -> str:
     )
 
 
-def _page(title: str, data: str, table: str, *, live: bool) -> str:
+def _page(title: str, data: str, table: str, *, live: bool, panels: str = "") -> str:
     return Template(_part("page.html")).substitute(
         title=escape(title),
         policy=_POLICY + ("'self'" if live else "'none'"),
@@ -101,6 +101,7 @@ def _page(title: str, data: str, table: str, *, live: bool) -> str:
         js="\n".join(_part(f"{name}.js") for name in SCRIPTS),
         data=data,
         table=table,
+        panels=panels,
         live=str(live).lower(),
     )
 
