@@ -72,17 +72,14 @@ def _gain(series: Sequence[Series], rows: Sequence[Row], ranked: Sequence[int]) 
     if len(order) == 1:
         return reached
     alone = next((n for n in order if series[n].protocol == ALONE), None)
-    if alone == first:
-        second = rows[order[1]]["accuracy"]
-        if second == row["accuracy"]:
-            return "no protocol gains over devices that learn alone"
+    if alone is not None and rows[alone]["accuracy"] >= row["accuracy"]:
         return f"no protocol gains over devices that learn alone, with {percent(row['accuracy'])}"
     other = order[1] if alone is None else alone
     gain = row["accuracy"] - rows[other]["accuracy"]
     over = title_of(series[other].protocol) if alone is None else "devices that learn alone"
     within = " (less than the spread)" if 0 < gain < row["spread"] else ""
     if gain == 0:
-        return f"{reached}, no more than {over}"
+        return f"{reached}, as much as {over}"
     return f"{reached} and gains {points(gain)} over {over}{within}"
 
 
