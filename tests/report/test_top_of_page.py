@@ -108,16 +108,12 @@ def test_the_state_of_a_run_follows_the_process_that_writes_it(runs: Path, tmp_p
         "import sys; from pathlib import Path; from mix2fld.data.files import FolderLock; "
         "lock = FolderLock(Path(sys.argv[1])); print(lock.take(), flush=True); sys.stdin.read()"
     )
-    writer = subprocess.Popen(
-        [sys.executable, "-c", code, str(folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    )
-    try:
+    command = [sys.executable, "-c", code, str(folder)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as writer:
         assert writer.stdout is not None
         assert writer.stdout.readline().strip() == b"True"
         assert standing_of(loaded).state == "running"
-    finally:
         writer.kill()
-        writer.wait()
     assert (folder / ".lock").exists()  # a killed process leaves it behind
     assert standing_of(loaded).state == "stopped"
     assert (standing_of(loaded).updated or "").endswith("+00:00")

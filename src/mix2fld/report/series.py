@@ -75,6 +75,8 @@ def group(
             found.append(Series(protocol, (number,), "", chosen, ranked))
     settings = [settings[place] for place in order]
     series = _merged(found) if len(settings) > 1 else found
+    rows = in_table_order({one.protocol for one in series})
+    series.sort(key=lambda one: rows.index(one.protocol))
     return settings, [replace(one, label=_label(one, settings)) for one in series]
 
 
