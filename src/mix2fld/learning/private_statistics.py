@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 
 from mix2fld.accounting import noise_multiplier, shares
 from mix2fld.learning.class_statistics import HEAD_SCALE, square, upper_triangle
-from mix2fld.learning.features import Features, Floats, clip_norms
+from mix2fld.learning.edges import Floats
+from mix2fld.learning.features import Features, clip_norms
 from mix2fld.learning.sample_features import FEATURE_KINDS
 from mix2fld.learning.task import Task
 from mix2fld.streams import stream

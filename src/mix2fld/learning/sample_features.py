@@ -7,9 +7,9 @@ from typing import NamedTuple
 import numpy as np
 
 from mix2fld.errors import InputError
+from mix2fld.learning.edges import Floats
 from mix2fld.learning.features import (
     Features,
-    Floats,
     Head,
     as_fed,
     clip_norms,

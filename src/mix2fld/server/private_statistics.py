@@ -8,7 +8,8 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from mix2fld.learning.features import Features, Floats
+from mix2fld.learning.edges import Floats
+from mix2fld.learning.features import Features
 from mix2fld.learning.losses import label_loss, one_hot
 from mix2fld.learning.private_statistics import (
     GRID,
