@@ -80,7 +80,10 @@ def _effort(record: Record) -> str:
     config, effort = record["about"]["config"], record["about"]["effort"]
     begun = {name.split("/")[0] for name in record["stages"]}
     kinds = [what for kind, what in KINDS.items() if kind in begun]
-    said = f"{_listed(kinds)}: seeds of the runs {_listed(config['seed'])}"
+    seeds = {
+        int(part[1:]) for name in record["stages"] for part in name.split("/") if _is_seed(part)
+    }
+    said = f"{_listed(kinds)}: seeds of the runs {_listed(sorted(seeds))}"
     if begun & {"uploads", "rounds", "seeds"}:
         attacked = min(effort["devices"], config["data"]["devices"])
         said += f", {attacked} devices attacked, {effort['outsiders']:,} outsiders"
@@ -93,6 +96,11 @@ def _effort(record: Record) -> str:
     if config["updates"]["update_bits"] != "auto":
         said += f", Murmur with {config['updates']['update_bits']} bits an upload"
     return said
+
+
+def _is_seed(part: str) -> bool:
+    """Whether a part of a stage's name says which run it is of."""
+    return part[:1] == "s" and part[1:].isdigit()
 
 
 def _missing(stages: Stages) -> str:
