@@ -8,13 +8,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mix2fld.audit.audit import QUICK, Audit
+from mix2fld.audit.audit import Audit
+from mix2fld.audit.effort import QUICK, audit_command
 from mix2fld.audit.findings import distinct_uplinks, pooled
+from mix2fld.audit.identify import nearest
 from mix2fld.audit.page import privacy_page, summary_table
 from mix2fld.audit.panel import leak_points
 from mix2fld.audit.records import load_audit
 from mix2fld.audit.sections import sections
-from mix2fld.audit.separation import Query, nearest, separate, train_separator
+from mix2fld.audit.separation import Query, separate, train_separator
 from mix2fld.audit.separators import foreign_samples
 from mix2fld.cli import main
 from mix2fld.errors import InputError
@@ -108,6 +110,15 @@ def test_the_page_is_made_from_records(record_path: Path) -> None:
     assert f"Not in these records: {another}, LiRA on weights and outputs." in page
     assert "| FL | not attacked |" in page
     assert summary_table(record["stages"]).count("|---|") >= 3
+
+
+def test_a_record_says_by_which_command_it_is_made(record_path: Path) -> None:
+    record = json.loads(record_path.read_text())
+    said = audit_command(record, "toy.json")
+    assert said.startswith("mix2fld privacy audit --protocols isolated fl fl8")
+    assert "--attacked-devices 4" in said
+    assert "--budgets 2:1 --stages seeds recurring recovery noise uploads rounds" in said
+    assert said.endswith("--out toy.json")
 
 
 def test_records_of_one_dataset_are_one_section(record_path: Path) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mix2fld.audit import page_text as text
+from mix2fld.audit.effort import audit_command
 from mix2fld.audit.findings import KINDS, Stages, matching
 from mix2fld.audit.page_tables import (
     budget_table,
@@ -73,7 +74,11 @@ def _settings(section: Section) -> str:
         f"{data['partition']}, K = {first['learning']['local_steps']:,} local steps, "
         f"N_S = {seeding['seed_samples']}, {seeding['seed_bits']}-bit seeds."
     )
-    return "\n".join([devices, "", *(f"- {_effort(record)}" for record in section.records)])
+    made = [
+        f"- {_effort(record)}: `{audit_command(record, path)}`"
+        for path, record in zip(section.paths, section.records, strict=True)
+    ]
+    return "\n".join([devices, "", *made])
 
 
 def _effort(record: Record) -> str:
