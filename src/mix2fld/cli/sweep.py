@@ -108,8 +108,8 @@ class SweepCommand:
             )
         base = self.settings
         ranges = tuple(read_range(text, base) for text in given.range)
-        search = Search(base, ranges, given.objective, given.trials)
-        each = len(base.protocols) * len(base.seed)
+        search = Search(base, ranges, given.objective, given.trials, given.at_once)
+        each = len(base.protocols) * len(base.seed) * given.at_once
         try:
             with self.running.place(each) as place, TableBoard(console) as board:
                 found = run_search(
