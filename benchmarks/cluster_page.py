@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+from benchmarks.cluster_peers import LIMIT_S
 from benchmarks.cluster_sizes import fit
 from mix2fld.report.markdown import markdown_table
 
@@ -103,7 +104,7 @@ def _peers(rows: dict[str, Any]) -> str:
     heads = ("in this order", "taking part", "s until the first round", "s a round", "times FL here", "load before")  # fmt: skip
     return f"""Federated averaging of the same network over 100,000 devices with 20 local steps, without evaluation of devices, on
 two cores; each in its own environment, Flower with the Ray that it asks for. Every row is a process of its own, bounded
-to 300 s; the fastest round that was finished counts, and a framework is compared with the rows of this fleet just before
+to {LIMIT_S:.0f} s; the fastest round that was finished counts, and a framework is compared with the rows of this fleet just before
 and after it. Where no round was finished, what is given is a lower bound.
 
 {markdown_table(heads, table)}"""

@@ -8,7 +8,7 @@ summaries; of several objectives, all trials that no other beats in everything a
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -146,12 +146,16 @@ def _next_batch(optuna: Any, study: Any, search: Search) -> Batch:
     return batch
 
 
+def _jobs(search: Search, out: Path, number: int, tried: Mapping[str, Any]) -> list[Job]:
+    """The runs of a trial."""
+    name = f"trial-{number:04d}"
+    plan = Plan(search.base.replace(**tried), ())
+    return [replace(job, name=f"{name}/{job.name}") for job in plan.jobs(out / name)]
+
+
 def _finish(study: Any, search: Search, out: Path, run_all: RunAll, batch: Batch) -> None:
     """Run the runs of some trials and tell what each is worth; nothing if one of its runs fails."""
-    jobs = {
-        number: Plan(search.base.replace(**tried), ()).jobs(out / f"trial-{number:04d}")
-        for number, tried in batch.items()
-    }
+    jobs = {number: _jobs(search, out, number, tried) for number, tried in batch.items()}
     progress = run_all([job for of_trial in jobs.values() for job in of_trial])
     failed = {id(track.job) for track in progress.of("failed")}
     for number, of_trial in jobs.items():
