@@ -1,5 +1,6 @@
 """The one way to a Ray cluster: the one that this machine belongs to, or a new one on it."""
 
+import logging
 import os
 import platform
 import socket
@@ -25,6 +26,8 @@ STARTS = 4
 """How often Ray is started before it is given up."""
 FORKS = r"os\.fork\(\) was called"
 """What JAX warns of when Ray starts its processes; each of them runs another program at once."""
+ANNOUNCES = "ray._private.authentication"
+"""Says in each run that tokens are on by default."""
 SAME = ("mix2fld", "python", "numpy", "jax")
 """What must be the same everywhere."""
 
@@ -109,7 +112,7 @@ def one_line(error: BaseException) -> str:
 def start_here(ray: Any, field: str, cores: int, store_bytes: int = LOCAL_STORE_BYTES) -> None:
     """Start a cluster on this machine; on a busy one, Ray gives up too soon, and is asked again."""
     os.environ.setdefault("RAY_worker_niceness", "0")  # they do the work, not something beside it
-    os.environ.setdefault("RAY_AUTH_MODE", "token")  # Ray's default, which it would announce
+    logging.getLogger(ANNOUNCES).setLevel(logging.ERROR)
     for left in reversed(range(STARTS)):
         try:
             with warnings.catch_warnings():
