@@ -106,7 +106,7 @@ class LocalFleet:
     def start(self) -> States:
         """Every device as its protocol's row begins it."""
         wire, task = self._scenario.wire, self._scenario.task
-        alike = self._scenario.config.learning.initial_weights == "common"
+        alike = self._scenario.config.learning.initial_weights != "independent"
         return self._states.start(
             len(self.parts), lambda device: start_device(wire, task, device), alike=alike
         )

@@ -116,6 +116,8 @@ class RunFolder:
             self.check(config)
             for leftover in self._files.existing(PART):
                 remove(leftover)
+            if self._files.failure.exists():
+                remove(self._files.failure)
             if not self._files.config.exists():
                 write_whole(self._files.config, dump_sealed_config(config))
 
@@ -202,6 +204,11 @@ class RunFolder:
         """Refuse to take a run for one with different data."""
         if self._files.checkpoint.exists():
             self._compare(made_with(self._files.checkpoint))
+
+    def fail(self, reason: str) -> None:
+        """Keep why the run cannot continue, for whoever looks at the folder later."""
+        with suppress(InputError), self._writing():
+            write_whole(self._files.failure, (" ".join(reason.split()) + "\n").encode())
 
     def finish(self, summary: dict[str, Any]) -> None:
         """Write the summary; a folder that has one is a finished run."""
