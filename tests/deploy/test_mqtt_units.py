@@ -1,5 +1,6 @@
 """What ``mix2fld deploy keys --transport mqtt`` writes is what Mosquitto and systemd take."""
 
+import getpass
 import shutil
 import subprocess
 from pathlib import Path
@@ -62,10 +63,11 @@ def test_a_broker_starts_with_them(keys: Path, tmp_path: Path, config: str) -> N
         (CREDENTIALS, keys),
         ("/var/lib/mix2fld-broker", tmp_path),
         ("/etc/mix2fld", keys),
-        ("listener 8883", f"user root\nlistener {port} {HOST}"),
+        ("listener 8883", f"listener {port} {HOST}"),
     ):
         text = text.replace(there, str(here))
-    (tmp_path / config).write_text(text)
+    own = "" if "\nuser " in text else f"user {getpass.getuser()}\n"
+    (tmp_path / config).write_text(own + text)
     broker = subprocess.Popen([find_mosquitto(), "-c", str(tmp_path / config)])
     heard = Heard()
     line = MqttLine("server", broker_address(f"{HOST}:{port}", keys, "server"), heard)
