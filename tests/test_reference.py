@@ -75,7 +75,17 @@ CHANNELS = {
 }
 
 
-ELSEWHERE = {"own-statistics", "statistics", "cfd", "dp-statistics", "dp-sum", "dp-fl", "dp-murmur"}
+ELSEWHERE = {
+    "own-statistics",
+    "statistics",
+    "cfd",
+    "dp-statistics",
+    "dp-sum",
+    "dp-seeds",
+    "dp-seeds-sum",
+    "dp-fl",
+    "dp-murmur",
+}
 """Rows with tests of their own against plain formulas: test_statistics, test_private_statistics,
 test_seed_labels."""
 
