@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 BENCH := .venv-bench
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test search test-deploy test-cluster test-mqtt test-arm testbed check format reproduce frontier ledger bench bench-growth bench-many bench-cluster bench-wire sensors links clean report browser screenshots crash fuzz soak package robustness bom lock docs
+.PHONY: help install run test search test-deploy test-cluster test-mqtt test-arm testbed check format reproduce frontier ledger bench bench-growth bench-many bench-cluster bench-wire sensors links clean report browser screenshots crash fuzz soak package wheels robustness bom lock docs
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -28,8 +28,12 @@ search: $(VENV)/.installed-test ## Run the property tests with ten times the exa
 test-mqtt: $(VENV)/.installed-test ## Run all tests of the MQTT fleet; fails where Mosquitto is not installed
 	MIX2FLD_NEEDS_MOSQUITTO=1 $(BIN)/pytest -q -m '' tests/deploy/test_mqtt_*.py
 
-test-arm: $(VENV)/.installed-test ## Compile the kernel for ARM and run it under QEMU; fails where they are not installed
-	MIX2FLD_NEEDS_QEMU=1 $(BIN)/pytest -q tests/test_native_arm.py
+test-arm: $(VENV)/.installed-test ## Run the kernel and a whole device on an emulated ARM (root, QEMU, mmdebstrap)
+	MIX2FLD_NEEDS_QEMU=1 $(BIN)/pytest -q -m '' tests/test_native_arm.py tests/deploy/test_arm_system.py
+
+wheels: install ## Build wheels with kernels for x86-64 and ARM, and try them without a compiler (minutes)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt auditwheel
+	$(BIN)/python -m reliability.wheels $(ARGS)
 
 bench-wire: $(VENV)/.installed-test ## Measure the MQTT fleet on shaped links; writes docs/thin_wire.md (root, 15 minutes)
 	$(BIN)/python -m benchmarks.thin_wire $(ARGS)
@@ -73,7 +77,7 @@ reproduce: install ## Regenerate every figure, table and claim of the paper (two
 	$(BIN)/mix2fld reproduce all --results results
 
 frontier: install ## Compare all protocols by accuracy and uplink bits (five hours; resumes)
-	$(BIN)/mix2fld reproduce frontier --results results
+	$(BIN)/mix2fld reproduce frontier --results results --extend $(ARGS)
 	cp results/records/frontier-measured.json src/mix2fld/advice/measured.json
 
 ledger: install ## Redraw and re-evaluate from the committed records
@@ -88,9 +92,8 @@ bench-growth: install ## Measure time and memory over devices, samples, weights,
 bench-many: $(BENCH)/.installed ## Measure rounds of many devices of which few take part, and other frameworks (ten minutes)
 	$(BENCH)/bin/python -m benchmarks.many $(ARGS)
 
-bench-cluster: $(BENCH)/.installed ## Measure the Ray fleet: overhead, 100,000 devices, parts of a model of many cores (minutes)
-	$(BENCH)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[cluster]'
-	$(BENCH)/bin/python -m benchmarks.cluster $(ARGS)
+bench-cluster: $(VENV)/.installed-test $(BENCH)/.installed ## Measure the Ray fleet: overhead, 100,000 devices, other frameworks, a model of many cores
+	$(BIN)/python -m benchmarks.cluster $(ARGS)
 
 crash: install ## Kill runs and inject faults; every run must recover (half an hour)
 	$(BIN)/python -m reliability.crash $(ARGS)
@@ -103,7 +106,7 @@ fuzz: $(VENV)/.installed-test ## Fuzz every reader with 100,000 hostile inputs, 
 soak: install ## Run for an hour in one process; memory and open files must stay constant
 	nice -n 15 $(BIN)/python -m reliability.soak $(ARGS)
 
-package: install ## Build wheel and sdist, and try the wheel in clean environments of every Python here
+package: install ## Build wheel and sdist, try both in clean environments of every Python here, weigh them (docs/packages.md)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt build
 	$(BIN)/python -m reliability.packages $(ARGS)
 
@@ -142,7 +145,7 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.installed: pyproject.toml constraints.txt | $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[figures]'
 	@touch $@
 
 $(VENV)/.installed-test: pyproject.toml constraints.txt | $(VENV)/bin/python
@@ -157,7 +160,7 @@ $(VENV)/.installed-docs: pyproject.toml constraints.txt | $(VENV)/bin/python
 $(BENCH)/.installed: pyproject.toml constraints.txt benchmarks/peers.txt benchmarks/constraints.txt
 	$(PYTHON) -m venv $(BENCH)
 	$(BENCH)/bin/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
-	$(BENCH)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[torch]' flax
+	$(BENCH)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[figures,torch]' flax
 	while read -r peer; do $(BENCH)/bin/python -m pip install --quiet --disable-pip-version-check \
 		-c benchmarks/constraints.txt "$$peer" || echo "not installed: $$peer"; done < benchmarks/peers.txt
 	@touch $@

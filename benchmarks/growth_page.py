@@ -6,6 +6,7 @@ from typing import Any
 import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.ticker import FuncFormatter
 
 from mix2fld.report.markdown import markdown_table
 
@@ -46,17 +47,29 @@ def draw(points: dict[str, list[dict[str, float]]]) -> None:
         for axis in (time, memory):
             axis.set_xscale("log", base=2 if name == "cores" else 10)
             axis.set_yscale("log" if name == "weights" else "linear")
+            axis.xaxis.set_major_formatter(FuncFormatter(_short))
+            axis.yaxis.set_major_formatter(FuncFormatter(_short))
+            axis.minorticks_off()
             if name != "weights":
                 axis.set_ylim(0, 1.15 * axis.get_ylim()[1])
             axis.grid(alpha=0.3)
         if name == "cores":
-            memory.set_xticks(values, [str(int(value)) for value in values])
-            memory.minorticks_off()
+            memory.set_xticks(values)
+        if name == "weights":
+            memory.set_yticks([0.5, 1, 2, 4])
     axes[0][0].set_ylabel("µs of a core\nfor a device-step")
     axes[1][0].set_ylabel("peak memory in GB")
     PICTURE.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(PICTURE, dpi=110)
     plt.close(figure)
+
+
+def _short(value: float, _place: int | None = None) -> str:
+    """A tick as people say it: 300, 10 k, 1 M."""
+    for size, unit in ((1e6, " M"), (1e3, " k")):
+        if value >= size:
+            return f"{value / size:g}{unit}"
+    return f"{value:g}"
 
 
 def render(record: dict[str, Any]) -> str:

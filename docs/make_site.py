@@ -27,9 +27,10 @@ ROOT = Path(__file__).parent.parent
 SITE = ROOT / "docs" / "site"
 BUILD = ROOT / "build" / "site"
 PAGES = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
-FOLDERS = ("docs", "results", "examples", "src")
+FOLDERS = ("docs", "results", "examples", "baselines", "src")
 LINKED = ("tests/reference.py", "LICENSE")
 IN_THE_SITE = (".md", ".png", ".svg", ".py", ".json", ".jsonl", ".ipynb")
+PICTURES = ("results/figures", "docs/images")
 NOT_PUBLIC = ("cli", "deploy", "__main__", "fleet.mqtt")
 """Commands, and what needs an extra to be imported."""
 Words = dict[str, dict[str, str]]
@@ -247,11 +248,25 @@ def undocumented(module: ModuleType) -> list[str]:
 
 
 def write_gallery(source: Path) -> None:
-    """Every figure of the results and pages."""
-    figures = sorted((ROOT / "results" / "figures").glob("*.png"))
-    figures += sorted((ROOT / "docs" / "images").glob("*.png"))
-    shown = [f"## {path.stem}\n\n![{path.stem}]({path.relative_to(ROOT)})" for path in figures]
+    """Every figure of the results and pages; one without words stops the build."""
+    words: Words = tomllib.loads((SITE / "gallery.toml").read_text(encoding="utf-8"))
+    found = {path.stem: path for folder in PICTURES for path in (ROOT / folder).glob("*.png")}
+    silent = [name for name in found if name not in words and not name.startswith("frontier-")]
+    unknown = sorted(words.keys() - found.keys())
+    if silent or unknown:
+        raise SystemExit(f"docs/site/gallery.toml: without words: {silent}; no figures: {unknown}")
+    shown = [_in_gallery(found[name], about) for name, about in words.items()]
+    titles = {key: setting.title for key, setting in load_measured().items()}
+    for name in sorted(name for name in found if name.startswith("frontier-")):
+        title = titles.get(name.removeprefix("frontier-"), name)
+        about = {"title": f"Accuracy against uplink bits: {title}", "made": "make frontier"}
+        shown.append(_in_gallery(found[name], about))
     (source / "gallery.md").write_text("\n\n".join(["# Gallery", *shown]) + "\n", encoding="utf-8")
+
+
+def _in_gallery(path: Path, about: dict[str, str]) -> str:
+    title = about["title"]
+    return f"## {title}\n\n![{title}]({path.relative_to(ROOT)})\n\nMade by `{about['made']}`."
 
 
 def _sizes(name: str) -> Sizes:

@@ -5,70 +5,73 @@ that is found, runs the first command of a new user there, and weighs what was i
 """
 
 import argparse
-import json
-import os
 import shutil
 import subprocess
 import sys
 import tempfile
-from importlib.metadata import distributions
 from pathlib import Path
+
+from reliability.package_sizes import MEGABYTE, PAGE, measured, render
 
 PYTHONS = ("3.11", "3.12", "3.13")
 FIRST_RUN = (
     *("run", "--protocols", "fl8", "mix2fld", "--devices", "4", "--local-steps", "100"),
     *("--server-steps", "100", "--rounds", "2", "--test-samples", "1000"),
+    *("--out", "first", "--report"),
 )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--python", nargs="+", default=PYTHONS, help="versions to try")
-    parser.add_argument("--weigh", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--page", type=Path, default=PAGE, help="page of sizes to write")
     given = parser.parse_args()
-    if given.weigh:
-        print(json.dumps(installed_sizes()))
-        return
     with tempfile.TemporaryDirectory() as scratch:
-        wheel = built(Path(scratch))
-        print(f"{wheel.name}: {wheel.stat().st_size / 2**20:.2f} MB")
-        tried = [install_and_run(number, wheel, Path(scratch)) for number in given.python]
-    if not any(tried):
+        packages = built(Path(scratch))
+        for package in packages:
+            print(f"{package.name}: {package.stat().st_size / MEGABYTE:.2f} MB")
+        tried = {}
+        for number in given.python:
+            for package in packages:
+                record = install_and_run(number, package, Path(scratch))
+                if record is not None:
+                    tried[number] = record
+    if not tried:
         sys.exit(f"none of Python {', '.join(given.python)} was found")
+    given.page.write_text(render(next(iter(tried.values())), list(tried)), encoding="utf-8")
+    print(f"sizes in {given.page}")
 
 
-def built(folder: Path) -> Path:
-    """The wheel, built from the sdist as an installer would."""
+def built(folder: Path) -> list[Path]:
+    """The wheel, built from the sdist as an installer would, and the sdist."""
     subprocess.run([sys.executable, "-m", "build", "--outdir", str(folder), "."], check=True,
                    stdout=subprocess.DEVNULL)  # fmt: skip
-    (wheel,) = folder.glob("*.whl")
-    return wheel
+    return [*folder.glob("*.whl"), *folder.glob("*.tar.gz")]
 
 
-def install_and_run(number: str, wheel: Path, scratch: Path) -> bool:
-    """Install the wheel for one Python, and run; False if there is no such Python."""
+def install_and_run(number: str, package: Path, scratch: Path) -> dict[str, object] | None:
+    """Install a package for one Python, run, and weigh; None if there is no such Python."""
     python = found(number)
     if python is None:
         print(f"Python {number}: not found, not tried")
-        return False
-    env, empty = scratch / f"env-{number}", scratch / f"empty-{number}"
+        return None
+    kind = "wheel" if package.suffix == ".whl" else "sdist"
+    env, empty = scratch / f"env-{number}-{kind}", scratch / f"empty-{number}-{kind}"
     empty.mkdir()
     quiet = ("-q", "--disable-pip-version-check")
     subprocess.run([python, "-m", "venv", str(env)], check=True)
     command = [env / "bin" / "python", "-m", "pip", "install", *quiet, "-c", "constraints.txt"]
-    subprocess.run([*command, str(wheel)], check=True)
+    subprocess.run([*command, str(package)], check=True)
     bare = {"PATH": str(env / "bin"), "HOME": str(empty), "MIX2FLD_CACHE": str(cache())}
     for words in (("--version",), ("doctor",), FIRST_RUN):
         done = subprocess.run([env / "bin" / "mix2fld", *words], cwd=empty, env=bare, check=True,
                               capture_output=True, text=True)  # fmt: skip
     print(done.stdout.rstrip())
-    weighed = subprocess.run([env / "bin" / "python", __file__, "--weigh"], check=True,
-                             capture_output=True, text=True)  # fmt: skip
-    sizes = json.loads(weighed.stdout)
-    heaviest = sorted(sizes.items(), key=lambda item: -item[1])[:8]
-    listed = ", ".join(f"{name} {size:.0f}" for name, size in heaviest)
-    print(f"Python {number}: {sum(sizes.values()):.0f} MB in {len(sizes)} packages ({listed})")
-    return True
+    assert (empty / "first" / "report.html").exists(), "no report"
+    record = measured(env / "bin" / "python")
+    print(f"Python {number}, {kind}: {record['total']:.0f} MB in {record['packages']} packages")
+    shutil.rmtree(env)
+    return record
 
 
 def found(number: str) -> str | None:
@@ -86,19 +89,6 @@ def cache() -> Path:
     from mix2fld.data import cache_folder
 
     return cache_folder()
-
-
-def installed_sizes() -> dict[str, float]:
-    """Megabytes of each installed distribution."""
-    return {
-        package.metadata["Name"]: sum(
-            os.path.getsize(file.locate())
-            for file in package.files or []
-            if os.path.exists(file.locate())
-        )
-        / 2**20
-        for package in distributions()
-    }
 
 
 if __name__ == "__main__":

@@ -22,7 +22,15 @@ from toys import toy_config, toy_dataset
 
 ROBUST = PRESETS["robust"]
 
-NO_WEIGHTS = {"isolated", "own-statistics", "dp-statistics", "dp-sum", "cfd"}
+NO_WEIGHTS = {
+    "isolated",
+    "own-statistics",
+    "dp-statistics",
+    "dp-sum",
+    "dp-seeds",
+    "dp-seeds-sum",
+    "cfd",
+}
 """Protocols whose uploads are neither weights nor updates nor outputs nor statistics."""
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from mix2fld.cli import main
 from mix2fld.cli.commands import _kinds
-from mix2fld.cli.help_text import tidy
+from mix2fld.cli.help_text import tidy, tidy_text
 from mix2fld.cli.suggestions import flags_of, split_commas
 from stored_runs import save_toy_dataset
 from toys import toy_dataset
@@ -249,7 +249,10 @@ def test_help_needs_no_jax() -> None:
     [
         ("│ --config {None}|PATH  A file. │", "│ --config PATH         A file. │"),
         ("│ -o {None}|PATH, --out {None}|PATH │", "│ -o PATH, --out PATH               │"),
-        ("│ --range {None}|{FLOAT FLOAT} x │", "│ --range FLOAT FLOAT          x │"),
+        ("│ --range {None}|{FLOAT FLOAT} x │", "│ --range FLOAT FLOAT x          │"),
+        ("│ --track {None,a,b}  A tracker. │", "│ --track {a,b}       A tracker. │"),
+        ("│ --seed [INT [INT ...]]  Seeds. │", "│ --seed INT ...          Seeds. │"),
+        ("│ prints the table of ``mix2fld run``. │", "│ prints the table of mix2fld run.     │"),
         ("│ Named. (default: ) │", "│ Named.             │"),
         ("│ --seed INT (default: 0) │", "│ --seed INT (default: 0) │"),
     ],
@@ -259,7 +262,36 @@ def test_help_has_no_empty_words_and_the_same_frame(line: str, tidied: str) -> N
     assert len(line) == len(tidied)
 
 
-@pytest.mark.parametrize("command", ["run", "report", "advise", "link"])
+def test_a_missing_default_leaves_no_line_behind_however_it_was_wrapped() -> None:
+    wrapped = "│       Flags override it. (default: │\n│       None)                        │\n╰─╯"
+    assert tidy_text(wrapped, 80) == "│       Flags override it.           │\n╰─╯"
+    long = "Which protocol suits a link, a fleet and its data."
+    assert tidy_text(long, 30) == "Which protocol suits a link, a\nfleet and its data."
+
+
+@pytest.mark.parametrize(
+    ("given", "hint"),
+    [
+        ("--lr", "'--learning-rate'"),
+        ("--epochs", "'--local-steps'"),
+        ("--gpu", "JAX or PyTorch"),
+        ("--cuda", "JAX or PyTorch"),
+        ("--device", "--devices"),
+        ("--workers", "mix2fld sweep --workers"),
+        ("--no-reprot", "'--no-report'"),
+    ],
+)
+def test_flags_of_other_programs_get_a_hint_that_helps(
+    given: str, hint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["run", given, "1"])
+    shown = capsys.readouterr().err
+    assert hint in shown
+    assert len(shown.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize("command", ["run", "report", "advise", "link", "deploy", "sweep"])
 def test_help_of_a_command_shows_no_alternatives_of_nothing(
     command: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -267,5 +299,7 @@ def test_help_of_a_command_shows_no_alternatives_of_nothing(
         main([command, "--help"])
     shown = capsys.readouterr().out
     assert "--" in shown
-    assert "{None}|" not in shown
+    assert "{None" not in shown
     assert "(default: )" not in shown
+    assert "None)" not in shown
+    assert "``" not in shown

@@ -1,11 +1,17 @@
 """``mix2fld doctor``: what is here, what is missing, what that costs."""
 
+import inspect
 import json
+import re
+import tomllib
+from pathlib import Path
 
 import pytest
 
 from mix2fld.cli import doctor, main
 from mix2fld.cli.doctor import CHECKS, Finding
+
+ROOT = Path(__file__).parent.parent
 
 
 def test_every_finding_is_listed_and_a_missing_extra_is_no_failure(
@@ -39,3 +45,13 @@ def test_without_a_compiler_it_says_what_that_costs(monkeypatch: pytest.MonkeyPa
     finding = doctor._kernel()
     assert (finding.found, finding.fine) == ("none", False)
     assert "slower" in finding.cost
+
+
+def test_what_an_extra_brings_is_looked_for_by_the_name_that_the_extra_has() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
+        "optional-dependencies"
+    ]
+    asked = re.findall(r'_extra\("[^"]+", "([^"]+)", "([^"]+)"', inspect.getsource(doctor))
+    assert asked
+    for package, extra in asked:
+        assert any(re.match(rf"{package}\b", each) for each in extras[extra]), (package, extra)

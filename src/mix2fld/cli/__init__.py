@@ -67,6 +67,9 @@ def _exit_code(error: BaseException, given: list[str]) -> int:
             raise error
         case InputError() | OSError():
             print(f"mix2fld: {error}", file=sys.stderr)
+        case ModuleNotFoundError(name=str(name)) if name.split(".")[0] == "matplotlib":
+            print("mix2fld: a figure needs matplotlib; pip install 'mix2fld[figures]'",
+                  file=sys.stderr)  # fmt: skip
         case MemoryError():
             print(f"mix2fld: out of memory ({error})", file=sys.stderr)
         case _:

@@ -175,30 +175,30 @@ def _table(options: "Sequence[Option]") -> "Table":
 
     from mix2fld.report.protocol_view import title_of
     from mix2fld.report.tables import PLAIN
-    from mix2fld.report.units import in_bits, in_joules, in_time
+    from mix2fld.report.units import in_joules, in_time, percent
 
     table = Table(
         title="Protocols for this link, the most promising first",
-        caption="per round; battery: rounds until it is empty, computing included; "
-        "gains in points of accuracy with their 95 % interval, as measured",
+        caption="per round and device; alone: nothing uploaded; ideal FL: every "
+        "upload delivered; gains in points of accuracy ± 95 % interval, as measured",
         **PLAIN,
     )
     table.add_column("protocol", no_wrap=True)
     for heading in (
-        "bits up",
+        "kbit\nup",
         "delivered",
-        "on the air",
+        "on\nair",
         "radio",
-        "battery",
+        "rounds of\na battery",
         "over\nalone",
         "over\nideal FL",
     ):
-        table.add_column(heading, justify="right", no_wrap=True)
+        table.add_column(heading, justify="right")
     for option in options:
         table.add_row(
             title_of(option.point.protocol),
-            in_bits(option.bits_per_round),
-            f"{100 * option.chance:.1f} %" if option.bits_per_round else "-",
+            f"{option.bits_per_round / 1e3:.3g}",
+            percent(option.chance) if option.bits_per_round else "-",
             in_time(option.seconds),
             in_joules(option.joules),
             "-" if option.battery_rounds is None else f"{option.battery_rounds:,.0f}",
@@ -210,9 +210,10 @@ def _table(options: "Sequence[Option]") -> "Table":
 
 
 def _gain(spread: Any) -> str:
+    mean = f"{round(spread.mean, 1) + 0.0:+.1f}"  # no negative zero
     if spread.low == float("-inf"):
-        return f"{spread.mean:+.1f}"
-    return f"{spread.mean:+.1f} ± {(spread.high - spread.low) / 2:.1f}"
+        return mean
+    return f"{mean} ± {(spread.high - spread.low) / 2:.1f}"
 
 
 def _seeds(near: "MeasuredSetting") -> str:
@@ -238,13 +239,15 @@ def _remarks(case: "Case", near: "MeasuredSetting", options: "Sequence[Option]")
     best = next((option for option in options if option.suits), None)
     if best is None:
         return [*lines, "nothing suits this link; raise max_slots or power, or send fewer bits"]
-    flags = " ".join(
-        f"--{name.replace('_', '-')} {value:g}"
-        if isinstance(value, float)
-        else f"--{name.replace('_', '-')} {value}"
-        for name, value in best.point.changes.items()
-    )
-    return [*lines, f"to check: mix2fld run --protocols {best.point.protocol} {flags}"]
+    return [*lines, f"to check: {_check_command(case, best)}"]
+
+
+def _check_command(case: "Case", option: "Option") -> str:
+    """What runs an option on the user's link and data."""
+    from mix2fld.report.command import command
+
+    point = option.point
+    return command(case.config.replace(protocols=point.protocol, **point.changes))
 
 
 def _as_dict(

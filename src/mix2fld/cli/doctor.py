@@ -1,5 +1,6 @@
 """``mix2fld doctor``: what this machine has, what is missing, and what that costs."""
 
+import os
 import platform
 import shutil
 import subprocess
@@ -99,6 +100,30 @@ def _jax() -> Finding:
     return Finding("JAX", f"{jax.__version__}, on {', '.join(kinds)}")
 
 
+def _accelerator() -> Finding:
+    card = _first_line("nvidia-smi", "--list-gpus") if shutil.which("nvidia-smi") else ""
+    try:
+        import jax
+
+        used = [str(device) for device in jax.devices() if device.platform != "cpu"]
+    except (ImportError, RuntimeError):
+        used = []
+    if used:
+        return Finding("GPU", ", ".join(used))
+    if card:
+        cost = "JAX does not use it; install jax[cuda12], or train with PyTorch (mix2fld[torch])"
+        return Finding("GPU", card, fine=False, cost=cost)
+    return Finding("GPU", "none; runs use the processor")
+
+
+def _mosquitto() -> Finding:
+    where = shutil.which("mosquitto", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
+    if where:
+        return Finding("Mosquitto", where)
+    cost = "mix2fld deploy mqtt needs a broker on this machine; apt install mosquitto"
+    return Finding("Mosquitto", "not installed", fine=False, cost=cost)
+
+
 def _memory() -> Finding:
     try:
         with open("/proc/meminfo", encoding="ascii") as lines:  # noqa: PTH123
@@ -153,11 +178,16 @@ CHECKS: tuple[Callable[[], Finding], ...] = (
     _vectors,
     _kernel,
     _jax,
+    _accelerator,
     _cache,
+    _extra("matplotlib", "matplotlib", "figures", "no figures; tables and the HTML report work"),
     _extra("PyTorch", "torch", "torch", "PyTorch models cannot be trained"),
     _extra("Flower", "flwr", "flower", "no deployment over Flower"),
-    _extra("MQTT", "paho", "mqtt", "no deployment over an MQTT broker"),
+    _extra("MQTT", "paho-mqtt", "mqtt", "no deployment over an MQTT broker"),
+    _mosquitto,
     _extra("Ray", "ray", "cluster", "no runs on a cluster"),
+    _extra("Optuna", "optuna", "cluster", "no search for the best settings"),
+    _extra("scikit-image", "scikit-image", "privacy", "no similarity of attacked pictures"),
     _extra("pandas", "pandas", "frames", "no Parquet and no data frames"),
 )
 """Everything that is looked at, in the order of the list."""

@@ -1,55 +1,104 @@
 """Help without what says nothing: ``{None}|PATH`` is a path, and no default is not shown as one."""
 
 import re
+import shutil
 import sys
+import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import StringIO
 from typing import Any
 
-_OPTIONAL = re.compile(r"\{None\}\|(?:\{([^}]*)\}|([A-Z]+))")
-_EMPTY_DEFAULT = re.compile(r"\(default: (?:None)?\)")
+_CODES = r"(?:\x1b\[[0-9;]*m)*"
+NOTHING = "\0" * 5
+"""Stands where a default was, as wide."""
+_SIMPLER = (
+    (re.compile(r"\{None\}\|(?:\{([^}]*)\}|([A-Z]+))"), r"\1\2"),
+    (re.compile(r"\{None,"), "{"),
+    (re.compile(r"\[\[([A-Z]+) \[\1 \.\.\.\]\]\]|\[([A-Z]+) \[\2 \.\.\.\]\]"), r"\1\2 ..."),
+    (re.compile("``"), ""),
+    (re.compile(re.escape(NOTHING)), ""),
+    (re.compile(r"\(default: (?:None)?\)"), ""),
+)
+"""What is shown, and what says the same in fewer words."""
+_WRAPPED_DEFAULT = re.compile(rf"\(default:(?P<end>{_CODES} *│?\n│? *{_CODES} *)None\)")
+_EMPTY = re.compile(rf"{_CODES}│{_CODES} *{_CODES}│{_CODES}")
+FRAME = "│╭╰"
 
 
 @contextmanager
 def tidy_help() -> Iterator[None]:
     """Tidy what is printed meanwhile, if it is help."""
     before = sys.stdout
-    tidied = _Tidied(before)
-    sys.stdout = tidied
+    held = _Held(before)
+    sys.stdout = held  # type: ignore[assignment]
     try:
         yield
     finally:
         sys.stdout = before
-        tidied.end()
+        before.write(tidy_text(held.getvalue(), shutil.get_terminal_size().columns))
+        before.flush()
 
 
-class _Tidied:
-    """A stream that tidies whole lines; a terminal stays one."""
+class _Held(StringIO):
+    """Keeps what is written; to whoever asks, a terminal stays one."""
 
     def __init__(self, stream: Any) -> None:
-        self._stream, self._begun = stream, ""
+        super().__init__()
+        self._stream = stream
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        """Decides about frames."""
+        return str(getattr(self._stream, "encoding", None) or "utf-8")
 
-    def write(self, text: str) -> int:
-        """Pass on the lines that are whole."""
-        *lines, self._begun = (self._begun + text).split("\n")
-        for line in lines:
-            self._stream.write(tidy(line) + "\n")
-        return len(text)
+    def isatty(self) -> bool:
+        """Whether the help will be shown on a terminal."""
+        return bool(self._stream.isatty())
 
-    def end(self) -> None:
-        """Pass on the rest."""
-        self._stream.write(tidy(self._begun))
-        self._stream.flush()
+    def fileno(self) -> int:
+        """The terminal's, to ask for its width."""
+        return int(self._stream.fileno())
+
+
+def tidy_text(text: str, columns: int) -> str:
+    """The whole help: no line that was only about a missing default, no line beyond the edge."""
+    text = _WRAPPED_DEFAULT.sub(lambda found: f"{9 * ' '}{found['end']}{NOTHING}", text)
+    lines: list[str] = []
+    for line in text.split("\n"):
+        tidied = tidy(line)
+        framed = any(mark in line for mark in FRAME)
+        empty = _EMPTY.fullmatch(tidied) is not None or not tidied.strip()
+        if empty and (tidied != line or (framed and _follows_option(lines))):
+            continue
+        wraps = not framed and len(tidied) > columns and not tidied.startswith("  ")
+        kept = tidied if framed else tidied.rstrip()
+        lines += textwrap.wrap(kept, columns) if wraps else [kept]
+    return "\n".join(lines)
 
 
 def tidy(line: str) -> str:
     """The line as wide as before, so that frames and columns stay where they are."""
-    line = _EMPTY_DEFAULT.sub(lambda found: " " * len(found[0]), line)
-    ends = [found.end() for found in _OPTIONAL.finditer(line)]
-    if not ends:
-        return line
-    names = _OPTIONAL.sub(lambda found: found[1] or found[2], line[: ends[-1]])
-    return names.ljust(ends[-1]) + line[ends[-1] :]
+    end = line.rfind("│")
+    body, rest = (line, "") if end < 0 else (line[:end], line[end:])
+    for pattern, simpler in _SIMPLER:
+        while found := pattern.search(body):
+            body = _shortened(body, found, found.expand(simpler))
+    return body.ljust(len(line) - len(rest)) + rest
+
+
+def _shortened(body: str, found: re.Match[str], simpler: str) -> str:
+    """What follows two spaces or more is a column, and keeps its place."""
+    gap = len(found[0]) - len(simpler)
+    after = body[found.end() :]
+    column = re.search(r" {2,}(?=\S)", after)
+    if column is None:
+        return body[: found.start()] + simpler + after
+    return (
+        body[: found.start()] + simpler + after[: column.end()] + " " * gap + after[column.end() :]
+    )
+
+
+def _follows_option(lines: list[str]) -> bool:
+    """Whether the last line is the text of an option, whose missing default was wrapped."""
+    return bool(lines) and re.match(rf"{_CODES}│ {{7,}}\S", lines[-1]) is not None

@@ -67,15 +67,13 @@ class RunCommand:
             results = self._simulate(console, out)
         except KeyboardInterrupt:
             raise KeyboardInterrupt(out) from None
-        from mix2fld.report.curve_plot import draw_curves  # slow to import
         from mix2fld.report.tables import results_table
 
-        figure = out / "curves.png"
-        draw_curves(results, figure)
+        figure = self._draw(results, out / "curves.png")
         console.print(results_table(results), soft_wrap=False)
         for line in guarantees(self.settings):
             console.print(line, markup=False, highlight=False)
-        console.print(f"runs in {bold(out)}, learning curves in {bold(figure)}")
+        console.print(f"runs in {bold(out)}{figure}")
         if self.report:
             self._report(console, out)
         seconds = time.perf_counter() - started
@@ -83,6 +81,19 @@ class RunCommand:
             f"took {seconds:.0f} s on this machine, {compiling.seconds:.0f} s of it compiling"
         )
         self.output.print_json([result.summary for result in results])
+
+    def _draw(self, results: "list[RunResult]", figure: Path) -> str:
+        """Draw the learning curves, if that can be done, and say where they are."""
+        from importlib.util import find_spec
+
+        if find_spec("matplotlib") is None:
+            self.output.warn("no learning curves: pip install 'mix2fld[figures]'")
+            return ""
+        from mix2fld.cli.console import bold
+        from mix2fld.report.curve_plot import draw_curves  # slow to import
+
+        draw_curves(results, figure)
+        return f", learning curves in {bold(figure)}"
 
     def _simulate(self, console: "Console", out: Path) -> "list[RunResult]":
         from mix2fld.cli.progress import RichWatcher, Watchers

@@ -15,17 +15,32 @@ LISTS = ("--protocols", "--seed", "--preset", "--mixing-ratio")
 OTHER_NAMES = {
     "--lr": "--learning-rate",
     "--epochs": "--local-steps",
+    "--local-epochs": "--local-steps",
     "--steps": "--local-steps",
     "--clients": "--devices",
+    "--num-clients": "--devices",
     "--nodes": "--devices",
+    "--num-rounds": "--rounds",
+    "--fraction": "--participants",
     "--alpha": "--dirichlet-alpha",
     "--split": "--partition",
     "--batch": "--batch-size",
     "--output": "--out",
     "--power": "--uplink-power-dbm",
+    "--momentum": "--optimizer",
+    "--data": "--dataset",
 }
 """What others call our flags."""
-NO_FLAG = {"--gpu": "an accelerator that JAX or PyTorch finds is used", "--device": "see --gpu"}
+ACCELERATOR = "an accelerator that JAX or PyTorch finds is used; mix2fld doctor shows it"
+NO_FLAG = {
+    "--gpu": ACCELERATOR,
+    "--gpus": ACCELERATOR,
+    "--cuda": ACCELERATOR,
+    "--device": f"the number of devices is --devices; {ACCELERATOR}",
+    "--workers": "a run uses all cores; mix2fld sweep --workers sets how many runs go at a time",
+    "--jobs": "a run uses all cores; mix2fld sweep --workers sets how many runs go at a time",
+}
+"""Flags of other programs that need no counterpart here, and what to know instead."""
 
 
 def split_commas(given: Sequence[str]) -> list[str]:
@@ -52,10 +67,9 @@ def check_flags(given: Sequence[str], kind: Any) -> None:
         flag = word.split("=")[0].replace("_", "-")
         if not flag.startswith("--") or flag in known:
             continue
-        if flag in NO_FLAG:
-            raise InputError(f"{word}: no such option; {NO_FLAG[flag]}")
         meant = OTHER_NAMES.get(flag)
-        hint = f"did you mean {meant!r}?" if meant in known else _hint(flag, known)
+        hint = f"did you mean {meant!r}?" if meant in known else NO_FLAG.get(flag)
+        hint = hint or _hint(flag, known)
         raise InputError(f"{word}: no such option; {hint}")
 
 
@@ -104,5 +118,7 @@ def _section(annotation: Any) -> Any:
 
 
 def _hint(flag: str, known: Iterable[str]) -> str:
-    hint = did_you_mean(flag, known)
+    """The flag that was probably meant; ``--no-...`` only if that was typed."""
+    choices = [each for each in known if each.startswith("--no-") == flag.startswith("--no-")]
+    hint = did_you_mean(flag, choices)
     return hint if hint.startswith("did you mean") else "--help lists all of them"

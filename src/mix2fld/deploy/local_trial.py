@@ -31,20 +31,26 @@ STATUS_SECONDS = 30.0
 
 def write_device_files(folder: Path, config: Config, dataset: Dataset) -> list[Path]:
     """Each device's samples as an .npz file of its own: those that it has in the simulator."""
-    test_inputs, test_labels = measured_samples(dataset, config)
-    files = []
-    for device, part in enumerate(device_parts(dataset, config)):
-        files.append(folder / f"device-{device}" / "samples.npz")
-        files[-1].parent.mkdir(parents=True, exist_ok=True)
-        np.savez(
-            files[-1],
-            train_inputs=dataset.train_inputs[part],
-            train_labels=dataset.train_labels[part],
-            test_inputs=test_inputs,
-            test_labels=test_labels,
-            **_recorded(dataset),
-        )
+    numbers = range(config.data.devices)
+    files = [folder / f"device-{device}" / "samples.npz" for device in numbers]
+    for device, file in enumerate(files):
+        write_device_file(file, config, dataset, device)
     return files
+
+
+def write_device_file(file: Path, config: Config, dataset: Dataset, device: int) -> None:
+    """The samples of one device."""
+    part = device_parts(dataset, config)[device]
+    test_inputs, test_labels = measured_samples(dataset, config)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    np.savez(
+        file,
+        train_inputs=dataset.train_inputs[part],
+        train_labels=dataset.train_labels[part],
+        test_inputs=test_inputs,
+        test_labels=test_labels,
+        **_recorded(dataset),
+    )
 
 
 def _recorded(dataset: Dataset) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from mix2fld.errors import InputError
 from mix2fld.learning.compilation import keep_compiled_code
 from mix2fld.learning.make_task import make_task
 from mix2fld.learning.stepper import TestSet
-from mix2fld.link import IdealLink
+from mix2fld.link import IdealLink, Link
 from mix2fld.protocol import get_protocol
 from mix2fld.round.checks import check_countable
 from mix2fld.round.info import RoundInfo
@@ -28,15 +28,23 @@ Connect = Callable[[Scenario, str, Say], Nodes]
 """(what is run, the identity of the run, its diary) -> the devices that can be asked."""
 
 
-def serve_run(settings: Settings, connect: Connect, watcher: Watcher | None = None) -> RunResult:
-    """Run a run with the devices that it connects to, or what is missing of it in its folder."""
+def serve_run(
+    settings: Settings,
+    connect: Connect,
+    watcher: Watcher | None = None,
+    link: Link | None = None,
+) -> RunResult:
+    """Run a run with the devices that it connects to, or what is missing of it in its folder.
+
+    What the network delivers is observed, unless a ``link`` is given that decides it.
+    """
     keep_compiled_code(cache_folder() / "compiled")
     config = settings.config
     protocol = get_protocol(config.protocols[0])
     check_countable(config)
     dataset = load_dataset(config.data)
     task = make_task(config, dataset.samples, dataset.num_labels)
-    scenario = Scenario(task, protocol, IdealLink())  # what the network delivers is observed
+    scenario = Scenario(task, protocol, link or IdealLink())
     path = settings.out / config.run_name
     refuse_run_of_simulator(path)
     say = diary(RunFiles(path).diary)

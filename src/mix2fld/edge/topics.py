@@ -2,18 +2,18 @@
 
 Names are short: they are part of every message, and a topic alias would save none of three bytes.
 
-=============  ===================================  =========================================
-topic          what                                 guarantee, and why
-=============  ===================================  =========================================
-``s``          settings of the run, retained        1: a run begins with them
-``g``          the download, retained, to all       0: only the latest counts, and a copy for
+==============  ==================================  =========================================
+topic           what                                guarantee, and why
+==============  ==================================  =========================================
+``s``           settings of the run, retained       1: a run begins with them
+``g``           the download, retained, to all      0: only the latest counts, and a copy for
                                                     one device repairs a loss
-``o/<device>`` orders, which expire with the round  1: a device that sleeps gets it when it
-                                                    wakes, if the round still waits
-``u/<device>`` uploads and other answers            1: an upload is what the round is for
-``p/<device>`` presence, retained; the last will    1: it must not be wrong for long
-               clears it
-=============  ===================================  =========================================
+``o/<device>``  orders, which expire with the       1: a device that sleeps gets it when it
+                round                               wakes, if the round still waits
+``u/<device>``  uploads and other answers           1: an upload is what the round is for
+``p/<device>``  presence, retained; the last will   1: it must not be wrong for long
+                clears it
+==============  ==================================  =========================================
 """
 
 SETTINGS, DOWNLOAD = "s", "g"

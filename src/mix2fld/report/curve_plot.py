@@ -1,4 +1,4 @@
-"""Learning curves of finished runs as one picture."""
+"""Learning curves of finished runs as one picture: a panel for each protocol."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -6,57 +6,49 @@ from typing import BinaryIO
 
 import matplotlib.pyplot as plt
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.ticker import PercentFormatter
 
-from mix2fld.report.curves import Floats, line, reference_points
 from mix2fld.report.protocol_view import title_of
 from mix2fld.report.series import describe_setting
+from mix2fld.report.step_panels import System, Trace, draw_systems, trace_of
 from mix2fld.report.style import style_of
+from mix2fld.runs.metrics import device_accuracies
 from mix2fld.runs.results import RunResult
 
-SAMPLES = 600
+COLUMNS = 4
+PANEL = (2.6, 2.3)
+"""Inches."""
 
 
 def draw_curves(results: Sequence[RunResult], target: Path | BinaryIO) -> None:
-    """Accuracy of the reference device over simulated seconds: mean and range over seeds."""
-    figure, axes = plt.subplots(figsize=(7.2, 4.2), layout="constrained")
-    for protocol in dict.fromkeys(result.config.protocols[0] for result in results):
-        _draw_protocol(axes, [r for r in results if r.config.protocols[0] == protocol], protocol)
-    config = results[0].config
-    axes.set_title(describe_setting(config), fontsize=10)
-    axes.set_xlabel("simulated seconds, computing and on air")
-    axes.set_ylabel("test accuracy of the reference device")
-    axes.yaxis.set_major_formatter(PercentFormatter(xmax=1, decimals=1, symbol=" %"))
-    axes.grid(alpha=0.3)
-    axes.set_xlim(left=0)
-    axes.set_ylim(*_zoomed(results))
-    figure.legend(loc="outside right upper", frameon=False)
+    """Accuracy over simulated seconds, in steps: mean and range over seeds."""
+    systems = [
+        _system(protocol, [run for run in results if run.config.protocols[0] == protocol])
+        for protocol in dict.fromkeys(result.config.protocols[0] for result in results)
+    ]
+    columns = min(COLUMNS, len(systems))
+    rows = -(-len(systems) // columns)
+    size = (max(5.2, PANEL[0] * columns), 1.1 + PANEL[1] * rows)
+    figure, grid = plt.subplots(
+        rows, columns, figsize=size, layout="constrained", sharex=True, sharey=True, squeeze=False
+    )
+    for unused in grid.ravel()[len(systems) :]:
+        unused.set_axis_off()
+    alone = next((system for system in systems if system.title == title_of("isolated")), None)
+    draw_systems(figure, grid.ravel()[: len(systems)], systems, alone)
+    seeds = len({result.config.seed[0] for result in results})
+    words = "one seed" if seeds == 1 else f"{seeds} seeds"
+    figure.suptitle(f"{describe_setting(results[0].config)}; {words}", fontsize=10)
+    figure.supylabel("test accuracy, %", fontsize=9)
     figure.savefig(target, dpi=150, format="png")
     plt.close(figure)
 
 
-def _draw_protocol(axes: Axes, runs: Sequence[RunResult], protocol: str) -> None:
-    style, title = style_of(protocol), title_of(protocol)
-    curves = [_seconds_and_accuracies(run) for run in runs]
-    if len(curves) == 1:
-        axes.plot(*curves[0], label=title, linewidth=1.6, **style)
-        return
-    grid = np.linspace(0, min(seconds[-1] for seconds, _ in curves), SAMPLES)
-    values = np.stack([np.interp(grid, *curve) for curve in curves])
-    axes.plot(grid, values.mean(axis=0), label=title, linewidth=1.6, **style)
-    band = {"color": style["color"], "alpha": 0.15, "linewidth": 0}
-    axes.fill_between(grid, values.min(axis=0), values.max(axis=0), **band)
+def _system(protocol: str, runs: Sequence[RunResult]) -> System:
+    colour = style_of(protocol)["color"]
+    return System(title_of(protocol), colour, [_trace(run) for run in runs])
 
 
-def _seconds_and_accuracies(result: RunResult) -> tuple[Floats, Floats]:
-    return line(reference_points(result.rounds, result.config.learning.local_steps), "seconds")
-
-
-def _zoomed(results: Sequence[RunResult]) -> tuple[float, float]:
-    """Limits that leave out the first climb from an untrained model."""
-    curves = [_seconds_and_accuracies(result)[1] for result in results]
-    trained = np.concatenate([curve[2:] if len(curve) > 2 else curve for curve in curves])
-    low, high = float(trained.min()), float(trained.max())
-    margin = 0.05 * max(high - low, 0.02)
-    return max(0.0, low - margin), min(1.0, high + margin)
+def _trace(result: RunResult) -> Trace:
+    points = [point for info in result.rounds for point in info["curve"]]
+    means = [float(np.mean(device_accuracies(info["accuracy"]))) for info in result.rounds]
+    return trace_of(points, means, result.summary["converged_round"])

@@ -20,7 +20,7 @@ def link_table(plans: Sequence[PlannedTransfer]) -> Table:
     unequal = any(plan.worst < plan.budget.delivery_probability - 1e-9 for plan in plans)
     table = Table(title="Link budget", caption=_caption(plans), **PLAIN)
     table.add_column("protocol", no_wrap=True)
-    table.add_column("transfer", no_wrap=True)
+    table.add_column("transfer", no_wrap=True)  # the others wrap: no digit is ever cut off
     headings = [
         "bits",
         *(["slots\nneeded"] if counted else []),
@@ -31,9 +31,11 @@ def link_table(plans: Sequence[PlannedTransfer]) -> Table:
         "energy",
     ]
     for heading in headings:
-        table.add_column(heading, justify="right", no_wrap=True)
+        table.add_column(heading, justify="right")
     for plan in plans:
-        table.add_row(title_of(plan.protocol), plan.transfer, *_cells(plan, counted, unequal))
+        transfer = plan.transfer.replace("uploads", "up").replace("downloads", "down")
+        transfer = transfer.replace("download", "down").replace("upload", "up")
+        table.add_row(title_of(plan.protocol), transfer, *_cells(plan, counted, unequal))
     return table
 
 

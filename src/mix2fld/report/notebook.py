@@ -3,8 +3,8 @@
 import base64
 import io
 from collections.abc import Sequence
+from importlib.util import find_spec
 
-from mix2fld.report.curve_plot import draw_curves
 from mix2fld.report.html import plain_table
 from mix2fld.report.over_seeds import over_seeds
 from mix2fld.report.protocol_view import title_of
@@ -17,10 +17,15 @@ def results_html(results: Sequence[RunResult]) -> str:
     rows = [
         over_seeds([r.summary for r in results if r.config.protocols[0] == name]) for name in names
     ]
+    table = plain_table([title_of(name) for name in names], rows)
+    if find_spec("matplotlib") is None:
+        return table
+    from mix2fld.report.curve_plot import draw_curves
+
     picture = io.BytesIO()
     draw_curves(results, picture)
     data = base64.b64encode(picture.getvalue()).decode()
     image = (
         f'<img alt="learning curves" style="max-width: 100%" src="data:image/png;base64,{data}">'
     )
-    return plain_table([title_of(name) for name in names], rows) + image
+    return table + image

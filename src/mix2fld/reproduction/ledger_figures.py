@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from mix2fld.report.step_panels import System, Trace, draw_systems, trace_of
 from mix2fld.report.style import style_of
 from mix2fld.reproduction.cell_records import CellRecord
 from mix2fld.reproduction.experiments import (
@@ -17,10 +18,8 @@ from mix2fld.reproduction.experiments import (
     EXPERIMENTS,
     INVERSE_COUNTS,
     MIXING_RATIOS,
-    SEED_PAIRS,
 )
 from mix2fld.reproduction.privacy_records import PrivacyRecords, row
-from mix2fld.reproduction.reference_curve import reference_curve
 from mix2fld.reproduction.statistics import (
     accuracy,
     device_accuracies,
@@ -29,11 +28,14 @@ from mix2fld.reproduction.statistics import (
 )
 
 Cells = Mapping[str, CellRecord]
-SAMPLES = 800
 DPI = 130
-PAIR_COLOURS = ("#e8a33d", "#d55e00", "#009e73", "#7b3294")
-PAIR_LINES = (":", "--", "-.", "-")
-BOTH_SIDES = ("fl", "fd", "mix2fld-50-100")
+COLUMNS = 5
+"""Panels in a row of Fig. 2."""
+HEAD_TO_HEAD = ("fl", "fd", "mixfld-50", "mix2fld-50-100", "fl8")
+CROWDED = 0.35
+"""Marks that are closer have their labels on different sides."""
+MIXED = {"mixfld": ("MixFLD", "mixup"), "mix2fld": ("Mix2FLD", "mix2up")}
+"""Title of a protocol, and the kind of its samples in the records of privacy."""
 MEASURES = {
     "global": "the server's model",
     "mean": "mean of all devices, after their local steps",
@@ -42,71 +44,59 @@ MEASURES = {
 
 
 def draw_panel(name: str, cells: Cells, path: Path) -> None:
-    """Fig. 2: learning curves of the paper's systems and of alternatives, and final accuracies."""
-    figure = plt.figure(figsize=(9.6, 7.6), layout="constrained")
-    grid = figure.add_gridspec(2, 2, height_ratios=(1.25, 1))
-    left = figure.add_subplot(grid[0, 0])
-    right = figure.add_subplot(grid[0, 1], sharex=left, sharey=left)
-    below = figure.add_subplot(grid[1, :])
+    """Fig. 2: a learning curve for each system, and the accuracies at the end."""
     short = {key.rsplit("/", 1)[1]: cell for key, cell in cells.items()}
-    papers = [key for key in short if _of_the_paper(key)]
-    others = [key for key in short if not _of_the_paper(key) or key in BOTH_SIDES]
-    others = [key for key in others if not key.endswith("literal")]
-    for axes, keys, title in (
-        (left, papers, "the paper's systems"),
-        (right, others, "alternatives"),
-    ):
-        for key in keys:
-            _draw_mean_curve(axes, short[key], _style(key))
-        axes.set(
-            title=title, xlabel="simulated seconds, communication and computing", xlim=(0, None)
-        )
-        axes.grid(alpha=0.3)
-        axes.legend(fontsize=7.5, loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=4)
-    left.set_ylabel("test accuracy of the reference device, %")
-    left.set_ylim(*_limits(short))
-    _draw_ends(below, short)
-    figure.suptitle(f"{EXPERIMENTS[name].title}; line: mean over seeds, band: lowest to highest")
+    shown = [key for key in short if key != "isolated" and not key.endswith("literal")]
+    rows = -(-len(shown) // COLUMNS)
+    figure = plt.figure(figsize=(9.6, 2.0 * rows + 3.4), layout="constrained")
+    above, below = figure.subfigures(2, 1, height_ratios=(2.0 * rows + 0.4, 3.0))
+    grid = above.subplots(rows, COLUMNS, sharex=True, sharey=True, squeeze=False).ravel()
+    for unused in grid[len(shown) :]:
+        unused.set_axis_off()
+    systems = [_system(key, short[key]) for key in shown]
+    alone = _system("isolated", short["isolated"]) if "isolated" in short else None
+    draw_systems(above, list(grid[: len(shown)]), systems, alone)
+    above.supylabel("test accuracy, %", fontsize=9)
+    seeds = min(len(cell.runs) for cell in short.values())
+    above.suptitle(f"{EXPERIMENTS[name].title}; {seeds} seed{'s' if seeds > 1 else ''}")
+    _draw_ends(below.subplots(), short)
     _save(figure, path)
 
 
-def _of_the_paper(key: str) -> bool:
-    return key in ("fl", "fd") or (key.startswith("mix") and not key.endswith("literal"))
-
-
-def _style(key: str) -> dict[str, Any]:
-    for place, (sent, made) in enumerate(SEED_PAIRS):
-        if key.startswith(f"mix2fld-{sent}-{made}"):
-            return {"color": PAIR_COLOURS[place], "linestyle": PAIR_LINES[place]}
-    if key == "mixfld-10":
-        return {**style_of("mixfld"), "linestyle": ":"}
-    return style_of(key.split("-", maxsplit=1)[0])
-
-
-def _draw_mean_curve(axes: Axes, cell: CellRecord, style: dict[str, Any]) -> None:
-    """Mean over seeds, with a band from the lowest to the highest."""
-    curves = [reference_curve(run) for run in cell.runs]
-    times = np.linspace(0, min(seconds[-1] for seconds, _ in curves), SAMPLES)
-    values = np.stack([np.interp(times, *curve) for curve in curves])
-    axes.plot(times, values.mean(axis=0), label=cell.label, linewidth=1.3, **style)
-    if len(curves) > 1:
-        band = {"color": style["color"], "alpha": 0.07, "linewidth": 0}
-        axes.fill_between(times, values.min(axis=0), values.max(axis=0), **band)
-
-
-def _limits(cells: Cells) -> tuple[float, float]:
-    """From the lowest point after the first climb to the highest."""
-    trained = np.concatenate(
-        [reference_curve(run)[1][4:] for cell in cells.values() for run in cell.runs]
+def draw_head_to_head(cells: Cells, path: Path) -> None:
+    """The paper's systems with their default settings, and FL in 8 bits."""
+    short = {key.rsplit("/", 1)[1]: cell for key, cell in cells.items()}
+    size = (2.1 * len(HEAD_TO_HEAD), 3.0)
+    figure, grid = plt.subplots(
+        1, len(HEAD_TO_HEAD), figsize=size, layout="constrained", sharex=True, sharey=True
     )
-    low, high = float(np.quantile(trained, 0.02)), float(trained.max())
-    return max(0.0, low - 2), min(100.0, high + 1)
+    systems = [_system(key, short[key]) for key in HEAD_TO_HEAD]
+    draw_systems(figure, list(grid), systems, _system("isolated", short["isolated"]))
+    grid[0].set_ylabel("test accuracy, %", fontsize=9)
+    _save(figure, path)
+
+
+def _system(key: str, cell: CellRecord) -> System:
+    return System(cell.label, _colour(key), [_trace(run) for run in cell.runs])
+
+
+def _trace(run: Mapping[str, Any]) -> Trace:
+    names = list(run["curve"])
+    points = [
+        dict(zip(names, values, strict=True)) for values in zip(*run["curve"].values(), strict=True)
+    ]
+    return trace_of(points, run["rounds"]["mean"], run["summary"]["converged_round"])
+
+
+def _colour(key: str) -> str:
+    """That of the protocol, as in every picture."""
+    return str(style_of(key.split("-", maxsplit=1)[0])["color"])
 
 
 def _draw_ends(axes: Axes, cells: Cells) -> None:
     """Accuracy after the last local phase: every seed a dot, their mean a bar across."""
     for place, (key, cell) in enumerate(cells.items()):
-        colour = _style(key)["color"]
+        colour = _colour(key)
         reference = 100 * cell.values("summary", "accuracy", "reference")
         everyone = 100 * cell.values("summary", "accuracy", "mean")
         axes.plot([place - 0.12] * len(reference), reference, "o", ms=4, color=colour, alpha=0.6)
@@ -162,29 +152,41 @@ def _draw_boxes(axes: Axes, groups: Sequence[NDArray[np.float64]], colour: str) 
 
 def draw_privacy_accuracy(cells: Cells, privacy: PrivacyRecords, path: Path) -> None:
     """Accuracy against the sample privacy of each mixing ratio."""
-    figure, both = plt.subplots(1, 2, figsize=(9.6, 4.2), layout="constrained", sharey=True)
-    for axes, (measure, title) in zip(both, MEASURES.items(), strict=True):
-        for protocol, kind in (("mixfld", "mixup"), ("mix2fld", "mix2up")):
-            at = row(privacy["mnist"], kind, "min", MIXING_RATIOS)
+    figure, grid = plt.subplots(
+        2, 2, figsize=(9.6, 6.6), layout="constrained", sharex=True, sharey="col"
+    )
+    for column, (measure, title) in enumerate(MEASURES.items()):
+        for axes, protocol in zip(grid[:, column], MIXED, strict=True):
+            at = row(privacy["mnist"], MIXED[protocol][1], "min", MIXING_RATIOS)
             _draw_trade(axes, cells, (protocol, measure), at)
-        axes.set(
-            title=title, xlabel="sample privacy (smallest of the samples that the server uses)"
-        )
-        axes.grid(alpha=0.3)
-    both[0].set_ylabel("test accuracy, %")
-    both[0].legend(fontsize=8, loc="lower left")
+            axes.set_ylabel("test accuracy, %" if column == 0 else "")
+            axes.grid(alpha=0.3)
+            axes.margins(y=0.16)
+        grid[0, column].set_title(title, fontsize=10)
+        grid[1, column].set_xlabel("sample privacy, smallest of the server's samples")
+        _point_to_more_privacy(grid[1, column])
+    for axes in grid[:, 0]:
+        axes.legend(fontsize=8, loc="lower left")
     figure.suptitle(
-        f"λ from {MIXING_RATIOS[0]:g} to {MIXING_RATIOS[-1]:g} on both lines; non-IID, ideal link; "
-        "mean ± sample std over seeds",
+        "the number at a mark is the mixing ratio λ; non-IID, ideal link; mean ± sample std over "
+        "seeds",
         fontsize=10,
     )
     _save(figure, path)
 
 
+def _point_to_more_privacy(axes: Axes) -> None:
+    place = {"xycoords": "axes fraction", "textcoords": "axes fraction"}
+    axes.annotate("", (0.99, -0.27), (0.62, -0.27), arrowprops={"arrowstyle": "->"}, **place)
+    text = "samples resemble private ones less: more private"
+    axes.annotate(text, (0.61, -0.27), fontsize=8, ha="right", va="center", **place)
+
+
 def _draw_trade(axes: Axes, cells: Cells, what: tuple[str, str], at: Sequence[float]) -> None:
-    """A line for each number of bits; the ratios stand beside Mix2FLD's 8-bit line."""
+    """A line for each number of bits; every mixing ratio stands beside its mark."""
     protocol, measure = what
-    colour, name = style_of(protocol)["color"], {"mixfld": "MixFLD"}.get(protocol, "Mix2FLD")
+    colour, name = style_of(protocol)["color"], MIXED[protocol][0]
+    tops, ends = (np.full(len(MIXING_RATIOS), side * np.inf) for side in (-1, 1))
     for bits, line, marker in ((32, "--", "o"), (8, "-", "s")):
         found = [
             accuracy(cells[f"privacy-accuracy/{protocol}-{ratio:g}-{bits}bit"], measure)
@@ -193,33 +195,43 @@ def _draw_trade(axes: Axes, cells: Cells, what: tuple[str, str], at: Sequence[fl
         axes.errorbar(
             at, [each.mean for each in found], [each.std for each in found], color=colour,
             linestyle=line, marker=marker, ms=4, capsize=2, label=f"{name}, {bits}-bit seeds",
+            mfc=colour if bits == 8 else "white",
         )  # fmt: skip
-        if bits == 8 and protocol == "mix2fld":
-            for x, each, ratio in zip(at, found, MIXING_RATIOS, strict=True):
-                axes.annotate(f"{ratio:g}", (x, each.mean), (3, 4), textcoords="offset points",
-                              fontsize=7, color=colour)  # fmt: skip
+        tops = np.maximum(tops, [each.mean + each.std for each in found])
+        ends = np.minimum(ends, [each.mean - each.std for each in found])
+    crowd = 0
+    for place, (x, ratio) in enumerate(zip(at, MIXING_RATIOS, strict=True)):
+        crowd = crowd + 1 if place and x - at[place - 1] < CROWDED else 0
+        end, offset, side = ((tops, (0, 4), "center"), (ends, (0, -11), "center"),
+                             (tops, (0, 4), "center"), (tops, (8, -6), "left"))[crowd % 4]  # fmt: skip
+        axes.annotate(f"{ratio:g}", (x, end[place]), offset, textcoords="offset points",
+                      fontsize=7, color=colour, ha=side)  # fmt: skip
 
 
 def draw_inverse_counts(cells: Cells, path: Path) -> None:
     """Accuracy against N_I, and where the server runs out of distinct pairs."""
     figure, both = plt.subplots(1, 2, figsize=(9.6, 4.0), layout="constrained", sharey=True)
     for axes, (measure, title) in zip(both, MEASURES.items(), strict=True):
-        for sent, colour, marker in ((10, "#d55e00", "o"), (50, "#7b3294", "s")):
+        colour = style_of("mix2fld")["color"]
+        for sent, marker, line in ((10, "o", "--"), (50, "s", "-")):
             of_sent = [cells[f"inverse-count/{sent}-{made}"] for made in INVERSE_COUNTS]
             found = [accuracy(cell, measure) for cell in of_sent]
             axes.errorbar(
                 INVERSE_COUNTS, [each.mean for each in found], [each.std for each in found],
-                color=colour, marker=marker, ms=4, capsize=2, label=f"N_S = {sent}",
+                color=colour, marker=marker, ms=4, capsize=2, linestyle=line, label=f"N_S = {sent}",
+                mfc=colour if sent == 50 else "white",
             )  # fmt: skip
             exhausted = distinct_per_device(of_sent[-1])
             if exhausted < INVERSE_COUNTS[-1]:
                 axes.axvline(exhausted, color=colour, linestyle=":", linewidth=1)
+                text = {"rotation": 90, "fontsize": 7, "color": colour, "va": "bottom"}
+                axes.annotate(f" N_S = {sent}", (exhausted, axes.get_ylim()[0]), **text)
         axes.set(title=title, xlabel="N_I, inverse-Mixup samples per device", xscale="log")
         axes.set_xticks(INVERSE_COUNTS, [str(made) for made in INVERSE_COUNTS])
         axes.minorticks_off()
         axes.grid(alpha=0.3)
     both[0].set_ylabel("test accuracy, %")
-    both[0].legend(fontsize=8, loc="lower right")
+    both[0].legend(fontsize=8, loc="upper left")
     figure.suptitle(
         "dotted: beyond this N_I the same pairs are reused; mean ± sample std over seeds; "
         "non-IID, asymmetric",

@@ -17,12 +17,16 @@ from mix2fld.reproduction.ledger import write_ledger
 from mix2fld.reproduction.ledger_figures import (
     Cells,
     draw_device_counts,
+    draw_head_to_head,
     draw_inverse_counts,
     draw_panel,
     draw_privacy_accuracy,
 )
 from mix2fld.reproduction.privacy_records import load_privacy
 from mix2fld.reproduction.step_costs import load_costs
+
+HEAD_TO_HEAD_PANEL = "fig2c"
+"""The panel of Fig. 2 whose default systems the README shows: asymmetric, non-IID."""
 
 
 class ResultsFolder:
@@ -58,7 +62,10 @@ class ResultsFolder:
         }
         if name not in drawers:
             return None
-        drawers[name](load_records(self.records(name)))
+        cells = load_records(self.records(name))
+        drawers[name](cells)
+        if name == HEAD_TO_HEAD_PANEL:
+            draw_head_to_head(cells, self.figure("head-to-head"))
         return self.figure(name)
 
     def evidence(self) -> Evidence:

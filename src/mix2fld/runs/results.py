@@ -38,7 +38,10 @@ class Results(list[RunResult]):
         return frame_of(runs, rows)
 
     def __repr__(self) -> str:
-        lines = [f"{r.config.run_name}: accuracy {r.summary['accuracy']['mean']:.4f}" for r in self]
+        lines = [
+            f"{r.config.run_name}: accuracy {100 * r.summary['accuracy']['mean']:.1f} %"
+            for r in self
+        ]
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:

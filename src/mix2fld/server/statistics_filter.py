@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from mix2fld.learning.features import Floats
+from mix2fld.learning.edges import Floats
 from mix2fld.server.aggregate import CAP
 from mix2fld.server.outliers import FEWEST
 from mix2fld.server.robust import FAR

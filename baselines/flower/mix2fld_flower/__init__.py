@@ -1,0 +1,1 @@
+"""Mix2FLD as a Flower baseline."""
