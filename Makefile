@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 BENCH := .venv-bench
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test search test-deploy test-cluster test-mqtt test-arm testbed check format reproduce frontier ledger bench bench-growth bench-many bench-cluster bench-wire sensors links clean report browser screenshots crash fuzz soak package robustness bom docs
+.PHONY: help install run test search test-deploy test-cluster test-mqtt test-arm testbed check format reproduce frontier ledger bench bench-growth bench-many bench-cluster bench-wire sensors links clean report browser screenshots crash fuzz soak package wheels robustness bom docs
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -28,8 +28,12 @@ search: $(VENV)/.installed-test ## Run the property tests with ten times the exa
 test-mqtt: $(VENV)/.installed-test ## Run all tests of the MQTT fleet; fails where Mosquitto is not installed
 	MIX2FLD_NEEDS_MOSQUITTO=1 $(BIN)/pytest -q -m '' tests/deploy/test_mqtt_*.py
 
-test-arm: $(VENV)/.installed-test ## Compile the kernel for ARM and run it under QEMU; fails where they are not installed
-	MIX2FLD_NEEDS_QEMU=1 $(BIN)/pytest -q tests/test_native_arm.py
+test-arm: $(VENV)/.installed-test ## Run the kernel and a whole device on an emulated ARM (root, QEMU, mmdebstrap)
+	MIX2FLD_NEEDS_QEMU=1 $(BIN)/pytest -q -m '' tests/test_native_arm.py tests/deploy/test_arm_system.py
+
+wheels: install ## Build wheels with kernels for x86-64 and ARM, and try them without a compiler (minutes)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt auditwheel
+	$(BIN)/python -m reliability.wheels $(ARGS)
 
 bench-wire: $(VENV)/.installed-test ## Measure the MQTT fleet on shaped links; writes docs/thin_wire.md (root, 15 minutes)
 	$(BIN)/python -m benchmarks.thin_wire $(ARGS)
@@ -73,7 +77,7 @@ reproduce: install ## Regenerate every figure, table and claim of the paper (two
 	$(BIN)/mix2fld reproduce all --results results
 
 frontier: install ## Compare all protocols by accuracy and uplink bits (five hours; resumes)
-	$(BIN)/mix2fld reproduce frontier --results results
+	$(BIN)/mix2fld reproduce frontier --results results --extend $(ARGS)
 	cp results/records/frontier-measured.json src/mix2fld/advice/measured.json
 
 ledger: install ## Redraw and re-evaluate from the committed records
@@ -88,9 +92,8 @@ bench-growth: install ## Measure time and memory over devices, samples, weights,
 bench-many: $(BENCH)/.installed ## Measure rounds of many devices of which few take part, and other frameworks (ten minutes)
 	$(BENCH)/bin/python -m benchmarks.many $(ARGS)
 
-bench-cluster: $(BENCH)/.installed ## Measure the Ray fleet: overhead, 100,000 devices, parts of a model of many cores (minutes)
-	$(BENCH)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[cluster]'
-	$(BENCH)/bin/python -m benchmarks.cluster $(ARGS)
+bench-cluster: $(VENV)/.installed-test $(BENCH)/.installed ## Measure the Ray fleet: overhead, 100,000 devices, other frameworks, a model of many cores
+	$(BIN)/python -m benchmarks.cluster $(ARGS)
 
 crash: install ## Kill runs and inject faults; every run must recover (half an hour)
 	$(BIN)/python -m reliability.crash $(ARGS)

@@ -1,8 +1,9 @@
 """The Ray fleet measured: ``python -m benchmarks.cluster`` measures and writes the page.
 
-Overhead over the fleet of this process on the paper's work, rounds of 100,000 devices, and the
-parts from which a model of 1,000 cores is fitted. ``--only NAME ...`` measures some rows, ``page``
-only writes the page (``docs/cluster_scaling.md``).
+Overhead over the fleet of this process on the paper's work, rounds of 100,000 devices, other
+frameworks on the same round, what the driver keeps, and rounds of several sizes, to which a model
+of 1,000 cores is fitted. ``--only NAME ...`` measures some rows, ``page`` only writes the page
+(``docs/cluster_scaling.md``).
 """
 
 import json
@@ -15,11 +16,15 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.cluster_page import PAGE, render
+from benchmarks.cluster_peers import measure_peers, tell
+from benchmarks.cluster_sizes import measure_sizes
+from benchmarks.cluster_states import measure_states
 from benchmarks.machine import describe
 
 ROOT = Path(__file__).parent.parent
 RECORD = ROOT / "results" / "bench" / "cluster.json"
 HOSTS = 2
+PEER_ROUNDS = 3
 MANY: dict[str, Any] = {
     "devices": 100_000, "participants": 1000, "reuse_samples": True, "local_steps": 20,
     "server_steps": 20, "curve_points": 1, "link": "ideal",
@@ -30,8 +35,12 @@ ROWS: dict[str, tuple[str, dict[str, Any], int]] = {
     "many-fl": ("many", {"protocols": "fl", **MANY}, 10),
     "many-fl8": ("many", {"protocols": "fl8", **MANY}, 10),
     "many-mix2fld": ("many", {"protocols": "mix2fld", **MANY}, 10),
-    "parts": ("parts", {}, 0),
-    "flower": ("flower", {}, 1),
+    "sizes": ("sizes", {}, 0),
+    "states-fd-memory": ("states", {"protocol": "fd", "where": "memory"}, 0),
+    "states-fd-disk": ("states", {"protocol": "fd", "where": "disk"}, 0),
+    "states-stc-memory": ("states", {"protocol": "stc", "where": "memory"}, 0),
+    "states-stc-disk": ("states", {"protocol": "stc", "where": "disk"}, 0),
+    "peers": ("peers", {}, 0),
 }
 
 
@@ -40,14 +49,16 @@ def main(arguments: list[str]) -> None:
     if arguments[:1] == ["row"]:
         print(json.dumps(measure(arguments[1])), flush=True)
         return
+    if arguments[:1] == ["fl"]:
+        tell_rounds(Path(arguments[1]))
+        return
     names = arguments[1:] if arguments[:1] == ["--only"] else list(ROWS)
     record: dict[str, Any] = json.loads(RECORD.read_text()) if RECORD.exists() else {"rows": {}}
     for name in names if arguments != ["page"] else []:
         command = [sys.executable, "-W", "ignore", "-m", "benchmarks.cluster", "row", name]
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+        done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
         if done.returncode:
-            said = (done.stderr.strip() or "no message").splitlines()[-1][:300]
-            print(f"{name}: failed: {said}", flush=True)
+            print(f"{name}: failed", flush=True)
             continue
         record["rows"][name] = json.loads(done.stdout.strip().splitlines()[-1])
         record["machine"] = describe()
@@ -60,19 +71,18 @@ def measure(name: str) -> dict[str, Any]:
     """One row."""
     kind, changes, rounds = ROWS[name]
     load = round(os.getloadavg()[0], 2)
-    if kind == "flower":
-        from benchmarks.many_peers import flower
-
-        seconds = flower(MANY["devices"], MANY["participants"], MANY["local_steps"], rounds)
-        return {"seconds": statistics.median(seconds), "load_before": load}
+    if kind == "peers":
+        return {**measure_peers(), "load_before": load}
+    if kind == "sizes":
+        return {**measure_sizes(), "load_before": load}
     from mix2fld.fleet.cluster import connected
     from mix2fld.fleet.hosts import Hosts
 
     with connected("", "fleet", HOSTS) as ray:
         hosts = Hosts(ray, HOSTS)
         hosts.ready()
-        if kind == "parts":
-            return {**measure_parts(hosts), "load_before": load}
+        if kind == "states":
+            return {**measure_states(**changes, hosts=hosts), "load_before": load}
         return {**measure_fleets(changes, rounds, hosts), "load_before": load}
 
 
@@ -114,21 +124,20 @@ class Counting:
     """A Ray fleet whose bytes between driver and hosts are counted."""
 
     def __init__(self, inner: Any) -> None:
-        from mix2fld.fleet.shard_messages import Known
+        from mix2fld.fleet import ray_fleet, shard_messages
 
         self.inner, self.bytes = inner, 0
-        dump, load = Known.dump, Known.load
 
-        def counted_dump(known: Any, value: Any) -> bytes:
-            data = dump(known, value)
+        def counted_dump(*given: Any) -> bytes:
+            data = shard_messages.dump_states(*given)
             self.bytes += len(data)
             return data
 
-        def counted_load(known: Any, data: bytes) -> Any:
+        def counted_load(data: bytes, *given: Any) -> Any:
             self.bytes += len(data)
-            return load(known, data)
+            return shard_messages.load_states(data, *given)
 
-        Known.dump, Known.load = counted_dump, counted_load  # type: ignore[method-assign]
+        ray_fleet.dump_states, ray_fleet.load_states = counted_dump, counted_load  # type: ignore[attr-defined]
 
     def train(self, states: Any, order: Any) -> Any:
         underway, trained = self.inner.train(states, order)
@@ -146,29 +155,28 @@ class Counting:
         return getattr(self.inner, name)
 
 
-def measure_parts(hosts: Any) -> dict[str, float]:
-    """What a message and a byte cost, of which the model of many cores is made."""
-    import numpy as np
+def tell_rounds(target: Path) -> None:
+    """Seconds of some rounds of FL on the Ray fleet, after one that compiles."""
+    from mix2fld.config import Config
+    from mix2fld.data import load_dataset
+    from mix2fld.fleet.cluster import connected
+    from mix2fld.fleet.hosts import Hosts
+    from mix2fld.fleet.ray_fleet import RayFleet
+    from mix2fld.round.one_round import run_round, start_run
+    from mix2fld.runs.simulation import make_scenario
 
-    ray, handles = hosts.ray, hosts.ready()
-    ray.get([host.pid.remote() for host in handles])
-    started = time.perf_counter()
-    for _ in range(200):
-        ray.get([host.pid.remote() for host in handles])
-    message = (time.perf_counter() - started) / (200 * len(handles))
-    data = np.random.default_rng(0).bytes(64 << 20)
-
-    @ray.remote(num_cpus=0)
-    def echo(value: bytes) -> bytes:
-        return value
-
-    ray.get(echo.remote(b""))
-    times = []
-    for _ in range(5):
-        started = time.perf_counter()
-        ray.get(echo.remote(data))
-        times.append(time.perf_counter() - started)
-    return {"message_s": message, "bytes_per_s": 2 * len(data) / statistics.median(times)}
+    config = Config.of(protocols="fl", **MANY, evaluated_devices=1)
+    with connected("", "fleet", HOSTS) as ray:
+        hosts = Hosts(ray, HOSTS)
+        dataset = load_dataset(config.data)
+        scenario = make_scenario(config, dataset)
+        fleet = RayFleet(hosts, scenario, dataset)
+        state, _ = run_round(scenario, fleet, start_run(scenario, fleet))
+        for _ in range(PEER_ROUNDS):
+            started = time.perf_counter()
+            state, _ = run_round(scenario, fleet, state)
+            tell(target, round=time.perf_counter() - started)
+        hosts.stop()
 
 
 def peak_gb(pid: int) -> float:

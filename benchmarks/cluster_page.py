@@ -3,16 +3,19 @@
 from pathlib import Path
 from typing import Any
 
+from benchmarks.cluster_sizes import fit
 from mix2fld.report.markdown import markdown_table
 
 PAGE = Path(__file__).parent.parent / "docs" / "cluster_scaling.md"
 TITLES = {
     "paper-fl": "FL", "paper-mix2fld": "Mix2FLD", "many-fl": "FL", "many-fl8": "FL 8-bit", "many-mix2fld": "Mix2FLD",
 }  # fmt: skip
-DEVICES, CORES = 1_000_000, (100, 1_000)
+PEERS = {"fl": "FL on the Ray fleet", "pfl": "pfl under torchrun", "flower": "Flower's simulation on Ray"}  # fmt: skip
 NETWORK_BYTES_PER_S = 10e9 / 8
+NAMES = {"fl": "FL", "fl8": "FL 8-bit"}
 UPLOAD_BYTES = {"FL": 50_176, "FL 8-bit": 12_544}
-STEP_S, STEPS = 20e-6, 6400
+CASES = ((100, 100_000, 6400), (1000, 100_000, 6400), (1000, 1_000_000, 6400), (1000, 1_000_000, 20))  # fmt: skip
+"""Cores, devices that take part in a round, local steps of each."""
 
 
 def render(record: dict[str, Any]) -> str:
@@ -22,12 +25,13 @@ def render(record: dict[str, Any]) -> str:
     return f"""# The Ray fleet, measured
 
 Made by `make bench-cluster` from `results/bench/cluster.json`; do not edit it. Machine: {machine.get("cpu", "?")},
-{cores} cores, {memory} GB, driver and two hosts on the same cores. Both fleets run the same rounds in turn, in one process; the
-first round, which compiles, is not counted; medians, smallest and largest in brackets.
+{cores} cores, {memory} GB, driver and hosts on the same cores. Other work ran on the machine: the load before each
+measurement is given, and what is compared was measured in turn, in one session.
 
 ## Overhead on the paper's work
 
-Ten devices, 6,400 local steps each, all accuracies measured. Target: at most 10 %.
+Ten devices, 6,400 local steps each, all accuracies measured. Both fleets run the same rounds in turn, in one process;
+the first round, which compiles, is not counted; medians, smallest and largest in brackets. Target: at most 10 %.
 
 {_overhead(rows)}
 
@@ -38,8 +42,16 @@ which the uploads are the largest part. The memory of the driver includes the fl
 for comparison.
 
 {_many(rows)}
+
+## Other frameworks on that round
+
 {_peers(rows)}
-## A million devices on many cores, estimated
+
+## What the driver keeps
+
+{_states(rows)}
+
+## A model of many cores
 
 {_model(rows)}
 """
@@ -63,64 +75,168 @@ def _overhead(rows: dict[str, Any]) -> str:
 def _many(rows: dict[str, Any]) -> str:
     found = [(TITLES[n], rows[n]) for n in ("many-fl", "many-fl8", "many-mix2fld") if n in rows]
     table = [
-        (t, _timed(r, "local"), _timed(r, "ray"), f"{r['driver_gb']:.2f}", f"{r['host_gb']:.2f}", f"{r['bytes'] / 1e6:.1f}")
+        (t, _timed(r, "local"), _timed(r, "ray"), f"{r['driver_gb']:.2f}", f"{r['host_gb']:.2f}",
+         f"{r['bytes'] / 1e6:.1f}", str(r["load_before"]))
         for t, r in found
     ]  # fmt: skip
     heads = (
-        "",
-        "this process, s a round",
-        "Ray, s a round",
-        "driver, GB",
-        "largest host, GB",
-        "MB a round",
-    )
+        "", "this process, s a round", "Ray, s a round", "driver, GB", "largest host, GB",
+        "MB a round", "load before",
+    )  # fmt: skip
     return markdown_table(heads, table)
 
 
 def _peers(rows: dict[str, Any]) -> str:
-    if "flower" not in rows or "many-fl" not in rows:
-        return "\nFlower's simulation and pfl were not measured on this machine on these rounds.\n"
-    times = rows["flower"]["seconds"] / rows["many-fl"]["ray"]
-    return (
-        f"\nFlower's simulation on Ray needs {rows['flower']['seconds']:.1f} s for the same round of FL without "
-        f"evaluation: {times:.0f} times as long. pfl was not measured on this machine on this round.\n"
-    )
+    if "peers" not in rows:
+        return "Not measured yet."
+    turns = rows["peers"]["turns"]
+    table = []
+    for place, turn in enumerate(turns):
+        beside = [t for t in (*turns[:place][-1:], *turns[place + 1 : place + 2]) if t["name"] == "fl"]  # fmt: skip
+        own = [min(t["rounds"]) for t in beside if t["rounds"]]
+        spent = _spent(turn)
+        times = "" if turn["name"] == "fl" or not own or spent is None else _times(spent, sum(own) / len(own), turn)  # fmt: skip
+        ready = "" if turn["ready_s"] is None else f"{turn['ready_s']:.0f}"
+        table.append(
+            (PEERS[turn["name"]], f"{turn['participants']:,}", ready, _round_text(turn), times, str(turn["load"]))
+        )  # fmt: skip
+    heads = ("in this order", "taking part", "s until the first round", "s a round", "times FL here", "load before")  # fmt: skip
+    return f"""Federated averaging of the same network over 100,000 devices with 20 local steps, without evaluation of devices, on
+two cores; each in its own environment, Flower with the Ray that it asks for. Every row is a process of its own, bounded
+to 300 s; the fastest round that was finished counts, and a framework is compared with the rows of this fleet just before
+and after it. Where no round was finished, what is given is a lower bound.
+
+{markdown_table(heads, table)}"""
+
+
+def _spent(turn: dict[str, Any]) -> float | None:
+    """Seconds of its best round; of none, how long the first had taken when it was stopped."""
+    if turn["rounds"]:
+        return float(min(turn["rounds"]))
+    if turn["stopped_after_s"] is None:
+        return None
+    return float(turn["stopped_after_s"] - (turn["ready_s"] or turn["stopped_after_s"]))
+
+
+def _round_text(turn: dict[str, Any]) -> str:
+    if turn["rounds"]:
+        return f"{min(turn['rounds']):.2f}" + (" (then stopped)" if turn["stopped_after_s"] else "")
+    if turn["failed"]:
+        return "failed"
+    if turn["ready_s"] is None:
+        return f"not begun after {turn['stopped_after_s']:.0f} s, stopped"
+    return f"≥ {_spent(turn):.0f}, stopped"
+
+
+def _times(spent: float, own: float, turn: dict[str, Any]) -> str:
+    if not turn["rounds"] and turn["ready_s"] is None:
+        return ""
+    return f"{'' if turn['rounds'] else '≥ '}{spent / own:.0f}"
+
+
+def _states(rows: dict[str, Any]) -> str:
+    names = {"fd": "FD (weights)", "stc": "STC (residuals)"}
+    table = []
+    for protocol, title in names.items():
+        for where in ("memory", "disk"):
+            row = rows.get(f"states-{protocol}-{where}")
+            if row is None:
+                continue
+            rounds = row["rounds"]
+            grown = (rounds[-1]["driver_bytes"] - rounds[1]["driver_bytes"]) / (len(rounds) - 2)
+            last = rounds[-1]
+            table.append((
+                title, where, f"{row['driver_peak_bytes'] / 1e9:.2f}", f"{grown / 1e6:+.0f}", f"{last['written_bytes'] / 1e6:.0f}",
+                f"{rounds[1]['written_bytes'] / 1e6:.0f}", f"{last['folder_bytes'] / 1e6:.0f}", f"{row['host_bytes'] / 1e9:.2f}",
+                str(row["load_before"]),
+            ))  # fmt: skip
+    if not table:
+        return "Not measured yet."
+    count = len(next(row for name, row in rows.items() if name.startswith("states-"))["rounds"])
+    heads = (
+        "", "device_states", "driver, peak GB", "driver, MB more in each round", f"written in round {count}, MB",
+        "in round 2, MB", "folder, MB", "largest host, GB", "load before",
+    )  # fmt: skip
+    return f"""{count} rounds of protocols whose devices keep something of their own, 100,000 devices of which 1,000 take part, on two hosts,
+with a run folder (`--out`). In memory, driver and checkpoint grow with all devices that have ever taken part; with
+`--device-states disk` a round writes what it changed ([decision 32](decisions/32-device-states.md)).
+
+{markdown_table(heads, table)}"""
 
 
 def _model(rows: dict[str, Any]) -> str:
-    if "parts" not in rows:
+    if "sizes" not in rows:
         return "Not measured yet."
-    message, speed = rows["parts"]["message_s"], rows["parts"]["bytes_per_s"]
-    share = (UPLOAD_BYTES["FL"] / speed) / (STEPS * STEP_S / CORES[-1])
-    table = []
-    for name, size in UPLOAD_BYTES.items():
-        for cores in CORES:
-            compute = DEVICES * STEPS * STEP_S / cores
-            network = DEVICES * size / NETWORK_BYTES_PER_S
-            driver = DEVICES * size / speed
-            table.append(
-                (
-                    name,
-                    f"{cores:,}",
-                    f"{compute:.0f}",
-                    f"{3 * cores * message:.2f}",
-                    f"{network:.1f}",
-                    f"{driver:.1f}",
-                )
-            )
+    rounds = rows["sizes"]["rounds"]
+    found = fit(rounds)
+    of_hosts = iter(found.hosts_s)
+    table = [
+        (f"{NAMES[r['protocol']]}, {r['model']}", f"{r['hosts']}", f"{r['participants']:,}", f"{r['steps']}",
+         f"{r['bytes'] / 1e6:.1f}", *_beside(r["driver_s"], driver),
+         *(_beside(r["hosts_s"], next(of_hosts)) if r["model"] == "paper-cnn" else ("", "", "")))
+        for r, driver in zip(rounds, found.driver_s, strict=True)
+    ]  # fmt: skip
     heads = (
-        "",
-        "cores",
-        "local steps, s",
-        "messages, s",
-        "uploads over 10 Gbit/s, s",
-        "uploads through the driver, s",
-    )
-    return f"""Measured here: {1e6 * message:.0f} µs a message (three to a host in a round), {speed / 1e9:.2f} GB/s through Ray; [before](scaling.md): 20 µs of a core for
-a step. All million devices take part with 6,400 steps each; seconds of a round:
+        "", "hosts", "taking part", "steps", "MB", "driver, s", "fitted", "error", "hosts, s", "fitted", "error",
+    )  # fmt: skip
+    predicted = [_predict(found, *case) for case in CASES]
+    return f"""Rounds of FL and FL 8-bit of several sizes (load {rows["sizes"]["load_before"]} before). Of each the seconds of
+processors, which other work on the machine changes less than the time on the wall: of the driver with Ray's own processes, and of all hosts together.
+Two sums are fitted to them, each cost at least 0, by least squares of relative errors.
 
 {markdown_table(heads, table)}
 
-What breaks first: the one driver that all uploads go through. With 1,000 cores it needs {share:.1f} times as long to take in
-full weights as the hosts need to compute them, and {DEVICES * UPLOAD_BYTES["FL"] / 1e9:.0f} GB of memory; payloads in few bits move that
-limit by their ratio, and a mean can be computed in a tree, which this fleet does not do. Then the network; messages count last."""
+- Driver: {_costs(found.driver, {"round": (1e3, "ms a round"), "host": (1e3, "ms a host"), "device": (1e6, "µs a device"), "byte": (1e9, "ns a byte"), "rounded": (1e6, "µs more for a device with 8 bits")})}.
+- Hosts: {_costs(found.hosts, {"host": (1e3, "ms a host"), "device": (1e6, "µs a device"), "step": (1e6, "µs a step")})}.
+
+With these costs, and 10 Gbit/s into the driver's machine, a round of FL (50,176 bytes an upload) and of FL 8-bit (12,544 bytes):
+
+{markdown_table(("", "cores", "taking part", "steps", "hosts, s", "network, s", "driver, s", "first limit"), [row for case in predicted for row in case])}
+
+{_conclusion(found)}"""
+
+
+def _beside(measured: float, fitted: float) -> tuple[str, str, str]:
+    return f"{measured:.3f}", f"{fitted:.3f}", f"{100 * (fitted / measured - 1):+.0f} %"
+
+
+def _costs(costs: dict[str, float], units: dict[str, tuple[float, str]]) -> str:
+    return ", ".join(f"{costs[name] * factor:.3g} {unit}" for name, (factor, unit) in units.items())
+
+
+def _parts(found: Any, cores: int, devices: int, steps: int, size: int) -> dict[str, float]:
+    """Seconds of a round by what takes them, one host to a core."""
+    driver, hosts = found.driver, found.hosts
+    return {
+        "hosts": hosts["host"] + devices / cores * (hosts["device"] + steps * hosts["step"]),
+        "network": devices * size / NETWORK_BYTES_PER_S,
+        "driver": driver["round"]
+        + cores * driver["host"]
+        + devices * (driver["device"] + size * driver["byte"])
+        + (devices * driver["rounded"] if size == UPLOAD_BYTES["FL 8-bit"] else 0.0),
+    }
+
+
+def _predict(found: Any, cores: int, devices: int, steps: int) -> list[tuple[str, ...]]:
+    table = []
+    for name, size in UPLOAD_BYTES.items():
+        parts = _parts(found, cores, devices, steps, size)
+        seconds = [f"{value:.3g}" for value in parts.values()]
+        limit = max(parts, key=parts.__getitem__)
+        table.append((name, f"{cores:,}", f"{devices:,}", f"{steps:,}", *seconds, limit))
+    return table
+
+
+def _conclusion(found: Any) -> str:
+    """What breaks first as cores are added, computed from the fit."""
+    devices, steps, size = 1_000_000, 6400, UPLOAD_BYTES["FL"]
+    one = _parts(found, 1, devices, steps, size)
+    even = (one["hosts"] - found.hosts["host"]) / max(one["driver"], one["network"])
+    parts = _parts(found, 1000, devices, steps, size)
+    first = max(("driver", "network"), key=lambda name: parts[name])
+    messages = 1000 * found.driver["host"] / parts["driver"]
+    return f"""What breaks first is the {first}, through which all uploads go: with a million devices of 6,400 steps and full weights it takes
+longer than the hosts from {even:,.0f} cores on. Messages to 1,000 hosts are {100 * messages:.1f} % of the driver's time in that round. The driver
+holds the uploads of a round, {devices * size / 1e9:.0f} GB of them; payloads in few bits move both limits by their ratio, and a mean can be
+computed in a tree, which this fleet does not do. The model leaves out stragglers, several switches between machines, and memory
+bandwidth that cores share."""

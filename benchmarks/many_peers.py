@@ -5,9 +5,10 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from benchmarks.work import CORES, LEARNING_RATE, Work, deal, initial_weights
 from mix2fld.streams import stream
@@ -32,8 +33,20 @@ def work_of(devices: int, device: int, steps: int) -> Work:
     return Work(images[None], labels[None], draws[None], initial_weights())
 
 
-def flower(devices: int, participants: int, steps: int, rounds: int) -> list[float]:
+class Listener(NamedTuple):
+    """Told what happens in a simulation while it runs."""
+
+    ready: Callable[[], None] = lambda: None
+    """All devices are there, and the first round starts."""
+    over: Callable[[float], None] = lambda _: None
+    """A round is over, after so many seconds."""
+
+
+def flower(
+    devices: int, participants: int, steps: int, rounds: int, listener: Listener | None = None
+) -> list[float]:
     """Seconds of rounds of Flower's simulation; the first one, which starts Ray, is left out."""
+    told = listener or Listener()
     from benchmarks.contenders import flower as peer
 
     class Client(peer.NumPyClient):
@@ -51,8 +64,20 @@ def flower(devices: int, participants: int, steps: int, rounds: int) -> list[flo
     def make_client(context: Any) -> Any:
         return Client(int(context.node_config["partition-id"])).to_client()
 
+    class Telling(peer.TimedFedAvg):
+        def configure_fit(self, *args: Any, **kwargs: Any) -> Any:
+            instructions = super().configure_fit(*args, **kwargs)
+            if not hasattr(self, "seconds"):
+                told.ready()
+            return instructions
+
+        def aggregate_fit(self, *args: Any, **kwargs: Any) -> Any:
+            averaged = super().aggregate_fit(*args, **kwargs)
+            told.over(self.seconds[-1])
+            return averaged
+
     initial = [tensor.numpy() for tensor in peer.to_torch(initial_weights())]
-    strategy = peer.TimedFedAvg(
+    strategy = Telling(
         fraction_fit=participants / devices,
         fraction_evaluate=0.0,
         min_fit_clients=participants,

@@ -7,7 +7,7 @@ the page from what is recorded.
 
 import argparse
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -20,6 +20,7 @@ from mix2fld.data import load_dataset
 from mix2fld.device.attacks import ATTACKS, TARGET, with_pattern
 from mix2fld.errors import InputError
 from mix2fld.protocol import PROTOCOLS
+from mix2fld.round.attackers import meets
 from mix2fld.types import Dataset
 
 RECORD = Path(__file__).parent.parent / "results" / "robustness" / "runs.jsonl"
@@ -31,9 +32,12 @@ SETTINGS: dict[str, Any] = {
     "server_steps": 400,
     "test_samples": 1000,
     "curve_points": 1,
+    "feature_side": 4,
 }
 SEEDS = range(5)
-ROWS = ("fl", "murmur", "fd", "mixfld", "mix2fld")
+ROWS = ("fl", "murmur", "fd", "mixfld", "mix2fld", "murmur-mix", "cfd", "statistics")
+SLOW = ("statistics",)
+"""Rows that face two attackers alone."""
 DEFENCES: dict[str, dict[str, Any]] = {
     "mean": {},
     "robust": PRESETS["robust"],
@@ -43,6 +47,8 @@ DEFENCES: dict[str, dict[str, Any]] = {
     },
 }
 BACKDOOR = "seed-backdoor"
+SUBTLE = "seed-label-shift"
+SHARES = (0.2, 0.4, 0.6, 0.8)
 COMPARED = ("mean", "robust")
 """The defences that face every attack with every number of attackers; all others face two in FL."""
 
@@ -57,28 +63,31 @@ class Case(NamedTuple):
     seed: int
     tested: str = "clean"
     """``patterned``: on samples with the pattern of the backdoor, without those of its label."""
+    strength: float | None = None
+    """The share of an attacker's seeds that are false, if not all are."""
 
 
 def cases() -> Iterator[Case]:
     """The whole grid, all settings of a seed before the next seed: what is cut short has it all."""
     for seed in SEEDS:
         for attackers in (2, 1, 3):
-            for protocol in ROWS:
-                for defence in COMPARED:
-                    yield from _attacked(protocol, defence, attackers, seed)
+            rows = [name for name in ROWS if attackers == 2 or name not in SLOW]
+            for protocol, defence in product(rows, COMPARED):
+                yield from _attacked(protocol, defence, attackers, seed)
         for defence in DEFENCES:
             yield from _attacked("fl", defence, 2, seed)
         for protocol, defence in product(("mixfld", "mix2fld"), COMPARED):
             for attackers in range(4):
                 attack = BACKDOOR if attackers else "none"
                 yield Case(protocol, defence, attack, attackers, seed, "patterned")
+        for share, defence in product(SHARES, COMPARED):
+            yield Case("mix2fld", defence, SUBTLE, 2, seed, strength=share)
 
 
 def _attacked(protocol: str, defence: str, attackers: int, seed: int) -> Iterator[Case]:
     yield Case(protocol, defence, "none", 0, seed)
     for name, attack in ATTACKS.items():
-        only_seeds = attack.seeds is not None and attack.upload is None
-        if not only_seeds or PROTOCOLS[protocol].seeds is not None:
+        if meets(attack, PROTOCOLS[protocol]):
             yield Case(protocol, defence, name, attackers, seed)
 
 
@@ -86,23 +95,28 @@ def main() -> None:
     """Run what is not recorded yet, then write the page."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--page", action="store_true", help="run nothing")
-    if not parser.parse_args().page:
-        _run_grid()
+    parser.add_argument("--protocols", nargs="+", choices=ROWS, default=ROWS, help="a part of it")
+    parser.add_argument("--defences", nargs="+", choices=DEFENCES, default=[*DEFENCES])
+    args = parser.parse_args()
+    if not args.page:
+        chosen = (c for c in cases() if c.protocol in args.protocols and c.defence in args.defences)
+        _run_grid(chosen)
     records = _recorded()
     PAGE.write_text(render(list(records.values()), SETTINGS), encoding="utf-8")
 
 
-def _run_grid() -> None:
+def _run_grid(chosen: Iterable[Case]) -> None:
     RECORD.parent.mkdir(parents=True, exist_ok=True)
     done = _recorded()
     config = mix2fld.Config.of(**SETTINGS)
     clean = load_dataset(config.data)
     tests = {"clean": clean, "patterned": _patterned(clean)}
-    for case in cases():
+    for case in chosen:
         if case in done:
             continue
         done[case] = {}
         changes = {**DEFENCES[case.defence], "attack": case.attack, "attackers": case.attackers}
+        changes["attack_strength"] = case.strength
         one = config.replace(protocols=case.protocol, seed=case.seed, **changes)
         try:
             (result,) = mix2fld.run(one, dataset=tests[case.tested])

@@ -16,20 +16,25 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from benchmarks.thin_wire_page import render
 from mix2fld.config import Config
 from mix2fld.data import load_dataset
 from mix2fld.deploy.broker import Broker, find_mosquitto, largest_message
 from mix2fld.deploy.keys import make_fleet_certificates
 from mix2fld.deploy.local_trial import write_device_files
-from mix2fld.deploy.testbed import SERVER, Rates, check_possible, wires
+from mix2fld.deploy.testbed import SERVER, Rates, check_possible, measure, wires
 from mix2fld.runs.config_file import dump_config
 from mix2fld.runs.link_plan import plan_all
+from mix2fld.runs.loop import Watcher
 
 PORT = 8883
 FAST, NARROW = Rates(1e8, 1e8), Rates(60e3, 25e3)
-RESULTS = Path("results/thin_wire")
-PROTOCOLS = ("fd", "murmur", "fl")
+RECORD = Path("results/thin_wire/thin_wire.json")
+CASES = ("fd", "fd-100", "murmur", "fl")
+"""Protocols; FD also with 100 labels, whose messages are longer than the shaper's bucket."""
+PARTS = ("messages", "fast", "narrow", "flower", "start", "many")
 
 
 def main() -> None:
@@ -37,24 +42,32 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--idle-s", type=float, default=330.0, help="seconds of the idle window")
     parser.add_argument("--clients", type=int, default=1000, help="clients of one broker")
-    parser.add_argument("--page-only", action="store_true", help="write the page from the record")
+    words = "what is measured; the rest stays as the record has it"
+    parser.add_argument("--parts", nargs="*", choices=PARTS, default=PARTS, help=words)
     chosen = parser.parse_args()
-    record = RESULTS / "thin_wire.json"
-    if not chosen.page_only:
-        check_possible()
-        folder = Path("runs/thin_wire")
-        shutil.rmtree(folder, ignore_errors=True)
-        found = {
-            "messages": measure_messages(folder / "messages", chosen.idle_s),
-            "fast": measure_runs(folder / "fast", FAST),
-            "narrow": measure_runs(folder / "narrow", NARROW),
-            "start": measure_start(folder / "start"),
-            "many": measure_many(folder / "many", chosen.clients),
-        }
-        RESULTS.mkdir(parents=True, exist_ok=True)
-        record.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
-    page = render(json.loads(record.read_text(encoding="utf-8")))
+    check_possible()
+    folder = Path("runs/thin_wire")
+    shutil.rmtree(folder, ignore_errors=True)
+    ways = {
+        "messages": lambda: measure_messages(folder / "messages", chosen.idle_s),
+        "fast": lambda: measure_runs(folder / "fast", FAST),
+        "narrow": lambda: measure_runs(folder / "narrow", NARROW),
+        "flower": lambda: measure_flower(folder / "flower"),
+        "start": lambda: measure_start(folder / "start"),
+        "many": lambda: measure_many(folder / "many", chosen.clients),
+    }
+    for part in chosen.parts:
+        keep(part, ways[part]())
+    page = render(json.loads(RECORD.read_text(encoding="utf-8")))
     Path("docs/thin_wire.md").write_text(page, encoding="utf-8")
+
+
+def keep(part: str, found: dict[str, Any]) -> None:
+    """Put one part into the record."""
+    known = json.loads(RECORD.read_text(encoding="utf-8")) if RECORD.exists() else {}
+    RECORD.parent.mkdir(parents=True, exist_ok=True)
+    text = json.dumps({**known, part: found}, indent=2) + "\n"
+    RECORD.write_text(text, encoding="utf-8")
 
 
 @contextmanager
@@ -82,13 +95,29 @@ def within(namespace: str) -> list[str]:
     return ["ip", "netns", "exec", namespace]
 
 
-def config_of(protocol: str, devices: int, rounds: int) -> Config:
+def config_of(protocol: str, devices: int, rounds: int, **fields: Any) -> Config:
     """The paper's network on 500 samples a device, tested on few."""
     return Config.of(
+        **fields,
         protocols=protocol, devices=devices, rounds=rounds, samples_per_device=500,
         link="ideal", computing_time="measured", test_samples=500, curve_points=1,
         model="paper-cnn", update_bits=1352,
     )  # fmt: skip
+
+
+def case_config(case: str, folder: Path) -> Config:
+    """A run of three devices; images with 100 labels are made up: what they show is not sent."""
+    protocol, _, labels = case.partition("-")
+    if not labels:
+        return config_of(protocol, 3, 4)
+    rng, file = np.random.default_rng(0), folder / "labels.npz"
+    folder.mkdir(parents=True, exist_ok=True)
+    arrays = {}
+    for kind, count in (("train", 2000), ("test", 500)):
+        arrays[f"{kind}_inputs"] = rng.integers(0, 256, (count, 28, 28, 1), np.uint8)
+        arrays[f"{kind}_labels"] = np.arange(count, dtype=np.int32) % int(labels)
+    np.savez(file, **arrays)
+    return config_of(protocol, 3, 4, dataset=str(file.resolve()), partition="iid")
 
 
 def measure_messages(folder: Path, idle_s: float) -> dict[str, Any]:
@@ -105,13 +134,28 @@ def measure_messages(folder: Path, idle_s: float) -> dict[str, Any]:
 def measure_runs(folder: Path, rates: Rates) -> dict[str, Any]:
     """Real runs of three devices: seconds of a round beside computing, and device memory."""
     found: dict[str, Any] = {"kbit_s": {"up": rates.up / 1e3, "down": rates.down / 1e3}}
-    for protocol in PROTOCOLS:
-        config = config_of(protocol, 3, 4)
-        here = folder / protocol
+    for case in CASES:
+        here = folder / case
+        config = case_config(case, here)
         files = write_device_files(here, config, load_dataset(config.data))
         with wires(3, rates) as (server, nodes), broker_at(SERVER, here, config, within(server)):
-            found[protocol] = _run(here, config, server, list(zip(nodes, files, strict=True)))
-        found[protocol]["predicted"] = predicted_seconds(config, rates)
+            found[case] = _run(here, config, server, list(zip(nodes, files, strict=True)))
+        found[case]["predicted"] = predicted_seconds(config, rates)
+        found[case]["load"] = os.getloadavg()[0]
+    return found
+
+
+def measure_flower(folder: Path) -> dict[str, Any]:
+    """FD and FL over Flower on the narrow link, as ``mix2fld deploy testbed`` measures them."""
+    found: dict[str, Any] = {"kbit_s": {"up": NARROW.up / 1e3, "down": NARROW.down / 1e3}}
+    for case in ("fd", "fl"):
+        config = case_config(case, folder)
+        data = load_dataset(config.data)
+        measured = measure(config, NARROW, folder / case, data, Watcher())
+        found[case] = measured["protocols"][case]
+        found |= {name: measured[name] for name in ("idle_bytes_s", "memory_mb")}
+        found[case]["predicted"] = predicted_seconds(config, NARROW, "flower")
+        found[case]["load"] = measured["load_before"]["average"]
     return found
 
 
@@ -167,10 +211,10 @@ def _peak_mb(pid: int) -> float:
     return int(line.split()[1]) / 1024
 
 
-def predicted_seconds(config: Config, rates: Rates) -> dict[str, float]:
-    """What ``mix2fld link --transport mqtt`` says of the transfers of a later round."""
+def predicted_seconds(config: Config, rates: Rates, transport: str = "mqtt") -> dict[str, float]:
+    """What ``mix2fld link --transport`` says of the transfers of a later round."""
     found = {}
-    for transfer in plan_all(config, transport="mqtt").transfers:
+    for transfer in plan_all(config, transport=transport).transfers:
         if not transfer.only_first:
             rate = rates.up if transfer.budget.direction == "uplink" else rates.down
             found[transfer.budget.direction] = transfer.size.bits / rate

@@ -108,7 +108,7 @@ def render(record: dict[str, object], tried: list[str]) -> str:
             "",
             f"`pip install mix2fld`: {record['total']:.0f} MB in {record['packages']} packages. *Saved* is what",
             "an installation without the package would save: nothing, where another needs it too. Bytecode, which",
-            "pip adds (about a tenth more), is not counted.",
+            "pip adds (about an eighth more), is not counted.",
             "",
             "| package | MB | MB saved | what for |",
             "|---|---:|---:|---|",

@@ -59,7 +59,7 @@ class Replay:
             file.write(data)
 
 
-NEW_IN_ROUNDS = {"slowest", "quorum", "joules", "suspects", "left_out"}
+NEW_IN_ROUNDS = {"slowest", "quorum", "joules", "suspects", "left_out", "timing"}
 
 
 def as_kept(rounds: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -24,7 +24,9 @@ from stored_runs import save_toy_dataset
 from toys import toy_config, toy_dataset
 
 ROOT = Path(__file__).parent.parent
-SMALL = replace(QUICK, outsiders=1300, devices=4, separator_steps=3, budgets=((2.0, 1),))
+SMALL = replace(
+    QUICK, outsiders=1300, devices=4, separator_steps=3, attacked_rounds=2, budgets=((2.0, 1),)
+)
 TRAIN = 3800
 PROTOCOLS = ("isolated", "fl", "fl8", "fd", "fld", "mixfld", "mix2fld", "dp-statistics", "dp-sum")
 
@@ -51,6 +53,8 @@ def test_an_audit_records_every_stage(record_path: Path) -> None:
     assert raw["device"]["found"] == raw["seed"]["found"] == 4 * 10
     assert stages["accuracy/isolated/s0"]["uplink_bits"] == 0
     assert set(stages["uploads/s0"]) == {"fl", "fl8", "fd"}
+    for name in ("fl", "fl8", "fd"):  # the first round alone, attacked in another way
+        assert stages[f"rounds/{name}/s0"]["1"] == stages["uploads/s0"][name]
     assert stages["noise/dp-statistics/s0"]["0.01"]["gaussian_epsilon"] <= 8
     assert stages["budget/dp-sum/2:1/s0"]["uplink_bits"] == 8 + 21 * 4 * 7  # sums alone
 
@@ -64,6 +68,8 @@ def test_null_experiments_come_out_at_the_stated_rate(record_path: Path) -> None
         assert low <= rate
         share = pooled(stages, "uploads/s0", "fl", f"{rate:g}", "null")
         assert share.of == 4 * 8 * 520
+        assert share.rate < 2 * rate
+        share = pooled(stages, "rounds/fl/s0", "2", f"{rate:g}", "null")
         assert share.rate < 2 * rate
 
 

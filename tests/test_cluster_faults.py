@@ -1,6 +1,7 @@
-"""Nodes that are killed and added, and a driver that is killed: ``make test-cluster``."""
+"""Nodes and drivers killed, hosts without memory, stores that spill: ``make test-cluster``."""
 
 import gc
+import os
 import signal
 import subprocess
 import sys
@@ -12,9 +13,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import mix2fld
+from mix2fld.errors import InputError
 from mix2fld.fleet import cluster
 from mix2fld.fleet.hosts import Hosts
 from mix2fld.fleet.ray_fleet import RayFleet
@@ -109,3 +112,101 @@ def test_a_driver_that_is_killed_resumes_with_the_same_bytes(tmp_path: Path) -> 
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, timeout=2 * PATIENCE_S)
     runs = [tmp_path / where / "mix2fld-s0" for where in ("here", "there")]
     assert contents(runs[0]) == contents(runs[1])
+
+
+@pytest.fixture
+def small_store() -> Iterator[Any]:
+    """A cluster on this machine with the smallest object store that Ray starts with."""
+    ray = cluster.import_ray("test")
+    cluster.start_here(ray, "test", cores=2, store_bytes=80 << 20)
+    yield ray
+    ray.shutdown()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
+
+
+def test_a_store_that_spills_changes_no_byte(tmp_path: Path, small_store: Any) -> None:
+    ray, data = small_store, toy_dataset()
+    config = toy_config(protocols="fd", rounds=3, participants=3, device_states="disk")
+    mix2fld.run(config, tmp_path / "here", dataset=data, link=CoinLink())
+    held: list[Any] = []
+    fill = Doing({n: lambda: held.append(ray.put(bytes(60 << 20))) for n in (1, 2)})
+    hosts = Hosts(ray, 2)
+    there = {"fleet": partial(RayFleet, hosts), "watcher": fill, "link": CoinLink()}
+    mix2fld.run(config, tmp_path / "there", dataset=data, **there)
+    assert len(held) == 2  # more than the store holds, so that it had to spill
+    assert contents(tmp_path / "there") == contents(tmp_path / "here")
+    hosts.stop()
+
+
+def test_a_host_without_memory_is_one_line_and_the_run_resumes(
+    tmp_path: Path, small_store: Any
+) -> None:
+    ray, data = small_store, toy_dataset()
+    config = toy_config(protocols="fd", rounds=4, participants=3)
+    mix2fld.run(config, tmp_path / "here", dataset=data, link=CoinLink())
+    hosts = Hosts(ray, 2)
+
+    def starve() -> None:
+        ray.get([host.__ray_call__.remote(raise_memory_error) for host in hosts.ready()])
+
+    there = {"fleet": partial(RayFleet, hosts), "link": CoinLink()}
+    with pytest.raises(InputError, match=r"a host is out of memory .*resumes after them") as raised:
+        mix2fld.run(config, tmp_path / "there", dataset=data, watcher=Doing({2: starve}), **there)
+    assert "\n" not in str(raised.value)
+    mix2fld.run(config, tmp_path / "there", dataset=data, **there)
+    assert contents(tmp_path / "there") == contents(tmp_path / "here")
+    hosts.stop()
+
+
+def raise_memory_error(host: Any) -> None:
+    """What an allocation does in a host without memory; the next run makes its fleet anew."""
+
+    def train_part(*_: Any) -> None:
+        np.empty(1 << 50, np.uint8)
+
+    host._fleet.train_part = train_part
+
+
+def test_a_host_that_the_system_kills_for_memory_is_one_line_and_the_run_resumes(
+    tmp_path: Path, small_store: Any
+) -> None:
+    ray, data = small_store, toy_dataset()
+    config = toy_config(protocols="fd", rounds=4, participants=3)
+    mix2fld.run(config, tmp_path / "here", dataset=data, link=CoinLink())
+    hosts = DyingHosts(ray, 2)
+    there = {"fleet": partial(RayFleet, hosts), "link": CoinLink()}
+    with pytest.raises(InputError, match=r"a host was lost 6 times in round 3 .*resumes") as raised:
+        mix2fld.run(
+            config, tmp_path / "there", dataset=data, watcher=Doing({2: hosts.die}), **there
+        )
+    assert "\n" not in str(raised.value)
+    hosts.stop()
+    healthy = Hosts(ray, 2)
+    there = {"fleet": partial(RayFleet, healthy), "link": CoinLink()}
+    mix2fld.run(config, tmp_path / "there", dataset=data, **there)
+    assert contents(tmp_path / "there") == contents(tmp_path / "here")
+    healthy.stop()
+
+
+class DyingHosts(Hosts):
+    """From some time on, every host ends as the kernel ends a process for lack of memory."""
+
+    dying = False
+
+    def die(self) -> None:
+        """Begin."""
+        self.dying = True
+        for host in self._ready:
+            host.__ray_call__.remote(die_when_training)
+
+    def _greet(self, host: Any, answer: Any) -> None:
+        super()._greet(host, answer)
+        if self.dying:
+            host.__ray_call__.remote(die_when_training)
+
+
+def die_when_training(host: Any) -> None:
+    """The next shard is the last."""
+    host._before = lambda *_: os.kill(os.getpid(), signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""What devices keep, in memory or in a file: the same run, to the byte."""
+"""What devices keep, in memory or in files of the run: the same run, to the last digit."""
 
 import gc
 from pathlib import Path
@@ -6,122 +6,164 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from mix2fld.errors import InputError
-from mix2fld.fleet import slot_file
-from mix2fld.fleet.device_states import StatesInMemory, StatesOnDisk
-from mix2fld.fleet.slot_file import SlotFile
+from mix2fld.fleet.device_states import StatesInMemory
+from mix2fld.runs import state_files
+from mix2fld.runs.layout import RunFiles
+from mix2fld.runs.loop import Watcher
 from mix2fld.runs.simulation import make_simulation, run
+from mix2fld.runs.state_files import StatesInFiles
+from mix2fld.types import State
 from toys import CoinLink, toy_config, toy_dataset
 
 MANY = {"devices": 12, "samples_per_device": 20, "participants": 3, "rounds": 3}
 
 
-def arrays_of(number: int) -> list[Any]:
-    rng = np.random.default_rng(number)
-    return [
-        rng.normal(size=(3, 5)).astype(np.float32),
-        rng.integers(9, size=7),
-        np.array(number % 2 == 0),
-        np.zeros((0, 4), np.float32),
-    ]
+def files_of(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
 
 
-@pytest.mark.parametrize("name", ["fl", "topk", "fd", "mix2fld"])
+@pytest.mark.parametrize("name", ["fl", "topk", "fd", "mix2fld", "murmur-mix"])
 @pytest.mark.parametrize("initial", ["common", "independent"])
-def test_a_run_on_disk_is_the_run_in_memory(tmp_path: Path, name: str, initial: str) -> None:
+def test_a_run_on_disk_has_the_rounds_of_one_in_memory(
+    tmp_path: Path, name: str, initial: str
+) -> None:
     for where in ("memory", "disk"):
         config = toy_config(protocols=name, device_states=where, initial_weights=initial, **MANY)
         run(config, tmp_path / where, dataset=toy_dataset(), link=CoinLink())
-    for file in ("rounds.jsonl", "checkpoint.safetensors"):
-        one, other = ((tmp_path / at / f"{name}-s0" / file) for at in ("memory", "disk"))
-        assert one.read_bytes() == other.read_bytes()
+    one, other = (files_of(tmp_path / at / f"{name}-s0") for at in ("memory", "disk"))
+    assert one["rounds.jsonl"] == other["rounds.jsonl"]
+    assert len(other) > len(one)
 
 
-def test_weights_of_a_device_are_mapped_and_those_of_all_are_not() -> None:
-    config = toy_config(protocols="fd", device_states="disk", **MANY)
-    simulation = make_simulation(config, toy_dataset())
-    first = simulation.start()
-    state, info = simulation.run_round(first)
-    asked = set(info.asked)
-    assert len({id(state.devices[d]) for d in set(range(12)) - asked}) <= 2
-    for device, own in enumerate(state.devices):
-        if device in asked:
-            assert not any(weights.flags.writeable for weights in own["weights"])
-        else:
-            assert own["weights"] is first.devices[device]["weights"]
-    assert simulation.fleet._states._slots.size > 0
+class Stop(Watcher):
+    """Ends a run after a round, as if it had been killed."""
+
+    def __init__(self, after: int) -> None:
+        self._after, self.notes = after, list[str]()
+
+    def note(self, line: str) -> None:
+        self.notes.append(line)
+
+    def round_done(self, config: Any, info: Any) -> None:
+        if info.round == self._after:
+            raise KeyboardInterrupt
 
 
-def test_older_states_stay_what_they_are() -> None:
-    config = toy_config(protocols="fd", device_states="disk", **{**MANY, "participants": "all"})
-    simulation = make_simulation(config, toy_dataset())
-    state, _ = simulation.run_round(simulation.start())
-    then = [[weights.copy() for weights in own["weights"]] for own in state.devices]
-    later = state
-    for _ in range(3):
-        later, _ = simulation.run_round(later)
-    for own, kept in zip(state.devices, then, strict=True):
-        for now, before in zip(own["weights"], kept, strict=True):
-            np.testing.assert_array_equal(now, before)
+@pytest.mark.parametrize("files", [2, 64])
+@pytest.mark.parametrize("name", ["fd", "topk", "murmur-mix"])
+def test_a_run_that_was_stopped_ends_with_the_same_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, files: int
+) -> None:
+    monkeypatch.setattr(state_files, "FILES", files)
+    config = toy_config(protocols=name, device_states="disk", **{**MANY, "rounds": 6})
+    given = {"dataset": toy_dataset(), "link": CoinLink()}
+    run(config, tmp_path / "once", **given)
+    for after in (1, 2, 5):
+        with pytest.raises(KeyboardInterrupt):
+            run(config, tmp_path / "often", watcher=Stop(after), **given)
+    run(config, tmp_path / "often", **given)
+    assert files_of(tmp_path / "often" / f"{name}-s0") == files_of(tmp_path / "once" / f"{name}-s0")
 
 
-def test_stored_arrays_are_equal_and_slots_are_used_again() -> None:
-    slots = SlotFile()
-    held = {number: slots.store(arrays_of(number)) for number in range(50)}
-    grown = slots._end
-    for number in range(0, 50, 2):
-        del held[number]
-    gc.collect()
-    for number in range(50, 75):
-        held[number] = slots.store(arrays_of(number))
-    assert slots._end == grown
-    for number, arrays in held.items():
-        slots.forget_pages()
-        for found, wanted in zip(arrays, arrays_of(number), strict=True):
-            assert found.dtype == wanted.dtype
-            np.testing.assert_array_equal(found, wanted)
+def test_a_round_writes_only_what_changed(tmp_path: Path) -> None:
+    many = {**MANY, "devices": 40, "samples_per_device": 5, "participants": 2, "rounds": 8}
+    config = toy_config(protocols="fd", device_states="disk", **many)
+    run(config, tmp_path, dataset=toy_dataset())
+    sizes = {path: path.stat().st_size for path in RunFiles(tmp_path / "fd-s0").all_states()}
+    weights = sum(
+        w.nbytes for w in make_simulation(config, toy_dataset()).scenario.task.initial_weights(0)
+    )
+    assert 3 <= len(sizes) <= 8
+    assert max(sizes.values()) < 5 * weights + 5000
 
 
-def test_a_file_of_several_extents(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slot_file, "EXTENT", 1 << 16)
-    slots = SlotFile()
-    arrays = [np.full(size, size, np.float32) for size in (10, 9_000, 40_000, 3, 16_000)]
-    stored = [slots.store([array])[0] for array in arrays]
-    assert slots.size % (1 << 16) == 0
-    for found, wanted in zip(stored, arrays, strict=True):
-        np.testing.assert_array_equal(found, wanted)
+@pytest.mark.parametrize("damage", ["changed", "missing"])
+def test_a_damaged_file_of_states_costs_one_round(tmp_path: Path, damage: str) -> None:
+    config = toy_config(protocols="fd", device_states="disk", **{**MANY, "rounds": 5})
+    given = {"dataset": toy_dataset(), "link": CoinLink()}
+    run(config, tmp_path / "once", **given)
+    with pytest.raises(KeyboardInterrupt):
+        run(config, tmp_path / "hurt", watcher=Stop(3), **given)
+    newest = RunFiles(tmp_path / "hurt" / "fd-s0").all_states()[-1]
+    if damage == "changed":
+        newest.write_bytes(newest.read_bytes()[:-1] + b"?")
+    else:
+        newest.unlink()
+    watcher = Stop(-1)
+    run(config, tmp_path / "hurt", watcher=watcher, **given)
+    (note,) = watcher.notes
+    assert f"needs {newest.name}, which is damaged or missing" in note
+    assert "resumes after round 2" in note
+    found, wanted = (files_of(tmp_path / at / "fd-s0") for at in ("hurt", "once"))
+    assert {name: data for name, data in found.items() if not name.endswith(".damaged")} == wanted
 
 
-def test_what_is_shared_or_unchanged_is_not_written() -> None:
-    states, shared = StatesOnDisk(), np.ones(500, np.float32)
-    before = [{"weights": np.zeros(400, np.float32), "teacher": shared}] * 3
-    own = np.arange(400, dtype=np.float32)
-    after = states.replaced(before, {0: {"weights": own, "teacher": shared}})
-    assert after[0]["teacher"] is shared
-    np.testing.assert_array_equal(after[0]["weights"], own)
-    again = states.replaced(after, {0: dict(after[0]), 1: {"weights": own, "teacher": own}})
-    assert again[0]["weights"] is after[0]["weights"]
-    assert again[1]["weights"] is own
-    assert again[2] is before[2]
+def test_states_of_a_checkpoint_that_had_them_all_are_taken_over(tmp_path: Path) -> None:
+    keeper = StatesInFiles(tmp_path)
+    start = keeper.start(3, lambda device: {"a": np.full(30, device)}, alike=False)
+    old = [{"a": np.full(30, 10 * device)} for device in range(3)]
+    found = keeper.restored(old)
+    assert found.keys() == start.keys()
+    for device, state in keeper.read(found, range(3)).items():
+        np.testing.assert_array_equal(state["a"], np.full(30, 10 * device))
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.lists(st.integers(0, 9), max_size=6), max_size=12), st.integers(1, 4))
+def test_files_read_as_memory_does(rounds: list[list[int]], files: int) -> None:
+    """Any devices changed in any rounds, with few files, so that states move."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(state_files, "FILES", files)
+        keepers: list[Any] = [StatesInMemory(), StatesInFiles()]
+        states = [k.start(10, lambda d: {"w": np.full(20, d)}, alike=False) for k in keepers]
+        for number, changed in enumerate(rounds):
+            shared = np.full(100, -number)
+            after: dict[int, State] = {d: after_round(number, d, shared) for d in changed}
+            states = [k.replaced(s, after) for k, s in zip(keepers, states, strict=True)]
+        wanted, found = (k.read(s, range(10)) for k, s in zip(keepers, states, strict=True))
+        for device in range(10):
+            assert wanted[device].keys() == found[device].keys()
+            for name, array in wanted[device].items():
+                np.testing.assert_array_equal(found[device][name], array)
+        numbers = {number for number in states[1]["file"].tolist() if number >= 0}
+        assert len(numbers) <= files
+        folder = keepers[1]._files.folder
+        del keepers
+        gc.collect()
+        assert not folder.exists()
+
+
+def after_round(number: int, device: int, shared: Any) -> State:
+    """Three forms of states, with and without something of a device's own."""
+    if device % 3 == 0:
+        return {"w": shared}
+    own = np.full(50 + device % 2, 100 * number + device, np.float32)
+    return {"w": own, "teacher": shared, "flag": np.array(device > 4), "none": np.zeros((0, 3))}
 
 
 def test_states_of_the_same_entries_become_one() -> None:
-    one, other = np.zeros(3), np.ones(3)
-    after = StatesInMemory().replaced(
-        [{}] * 4, {0: {"a": one}, 1: {"a": one}, 2: {"a": other}, 3: {"a": one, "b": one}}
-    )
+    one, other = np.zeros(30), np.ones(30)
+    changed = {0: {"a": one}, 1: {"a": one}, 2: {"a": other}, 3: {"a": one, "b": one}}
+    after = StatesInMemory().replaced([{}] * 4, changed)
     assert after[0] is after[1]
     assert len({id(state) for state in after}) == 3
+    keeper = StatesInFiles()
+    found = keeper.replaced(keeper.start(4, lambda _: {}, alike=True), changed)
+    assert len(set(found["row"].tolist())) == 3
 
 
-def test_a_full_disk_is_one_message(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_one_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(slot_file.os, "ftruncate", full)
-    with pytest.raises(InputError, match=r"device_states = disk: .*No space left.*TMPDIR"):
-        SlotFile().store([np.zeros(3)])
+    monkeypatch.setattr(state_files, "write_whole", full)
+    config = toy_config(protocols="fd", device_states="disk", **MANY)
+    with pytest.raises(InputError, match=r"out = .*No space left.*the same command resumes"):
+        run(config, tmp_path, dataset=toy_dataset())
 
 
 def test_a_wrong_place_is_refused() -> None:

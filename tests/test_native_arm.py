@@ -10,11 +10,11 @@ import pytest
 
 from mix2fld.models import native
 from mix2fld.models.native import small_cnn
-from mix2fld.models.native.library import FLAGS, PLAIN_LANES
+from mix2fld.models.native.recipe import FLAGS, PLAIN_LANES, cnn_sizes
 from mix2fld.types import Phase, Samples, StepRule
 
 SIDE, LABELS, STEPS = 28, 10, 300
-SIZES = {"SIDE": SIDE, "CHANNELS": 1, "FIRST": 12, "SECOND": 6, "LABELS": LABELS}
+SIZES = cnn_sizes(SIDE, 1, 12, 6, LABELS)
 HERE = Path(__file__).parent
 CROSS = shutil.which("aarch64-linux-gnu-gcc"), shutil.which("qemu-aarch64-static")
 if os.environ.get("MIX2FLD_NEEDS_QEMU") and None in CROSS:

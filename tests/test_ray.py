@@ -20,7 +20,7 @@ from mix2fld.errors import InputError
 from mix2fld.fleet import cluster
 from mix2fld.fleet.hosts import Hosts
 from mix2fld.fleet.ray_fleet import RayFleet
-from mix2fld.fleet.shard_messages import Known
+from mix2fld.fleet.shard_messages import dump_states, load_states
 from mix2fld.protocol import PROTOCOLS
 from mix2fld.round.device_turn import DUE
 from mix2fld.runs.loop import Watcher
@@ -156,7 +156,8 @@ def test_a_folder_comes_home_in_pieces(tmp_path: Path) -> None:
 def test_every_protocol_has_the_bytes_of_this_process(
     tmp_path: Path, hosts: Hosts, name: str
 ) -> None:
-    compare(tmp_path, hosts, protocols=name)
+    compare(tmp_path / "memory", hosts, protocols=name)
+    compare(tmp_path / "disk", hosts, protocols=name, rounds=4, device_states="disk")
 
 
 def test_own_weights_states_on_disk_and_attackers_have_the_same_bytes(
@@ -210,14 +211,20 @@ def test_a_dataset_that_does_not_fit_is_one_message(ray: Any, monkeypatch: Any) 
 def test_what_both_sides_have_is_named_not_sent() -> None:
     weights = (np.zeros(1000, np.float32), np.ones(3, np.float32))
     theirs = (weights[0].copy(), weights[1].copy())
-    mine = Known({7: {"weights": weights, "due": DUE}}, {"teacher": weights[1]})
-    other = Known({7: {"weights": theirs, "due": DUE}}, {"teacher": theirs[1]})
-    data = mine.dump({7: {"weights": weights, "due": DUE, "new": np.arange(3)}})
-    assert len(data) < 400
-    found = other.load(data)[7]
-    assert found["weights"] is theirs
-    assert found["due"] is DUE
-    np.testing.assert_array_equal(found["new"], np.arange(3))
+    mine = {7: {"weights": weights, "due": DUE}, 8: {"weights": weights}}
+    other = {7: {"weights": theirs, "due": DUE}, 8: {"weights": (theirs[0], np.ones(3))}}
+    download, here = {"teacher": np.arange(2000)}, {"teacher": np.arange(2000)}
+    new = np.arange(3)
+    after = {7: {**mine[7], "new": new}, 8: {**mine[8], **download, "new": new}}
+    data = dump_states(after, mine, download)
+    assert len(data) < 600
+    found = load_states(data, other, here)
+    assert found[7]["weights"] is theirs
+    assert found[8]["weights"] is other[8]["weights"]  # its own, not that of the other device
+    assert found[7]["due"] is DUE
+    assert found[8]["teacher"] is here["teacher"]
+    assert found[7]["new"] is found[8]["new"]
+    np.testing.assert_array_equal(found[7]["new"], new)
 
 
 # --- connecting

@@ -75,7 +75,17 @@ CHANNELS = {
 }
 
 
-ELSEWHERE = {"own-statistics", "statistics", "cfd", "dp-statistics", "dp-sum", "dp-fl", "dp-murmur"}
+ELSEWHERE = {
+    "own-statistics",
+    "statistics",
+    "cfd",
+    "dp-statistics",
+    "dp-sum",
+    "dp-seeds",
+    "dp-seeds-sum",
+    "dp-fl",
+    "dp-murmur",
+}
 """Rows with tests of their own against plain formulas: test_statistics, test_private_statistics,
 test_seed_labels."""
 
@@ -452,11 +462,12 @@ def test_no_conversion_before_the_first_pair() -> None:
     "fields",
     [
         {"batch_size": 2, "optimizer": "momentum", "learning_rate": 0.02},
+        {"batch_size": 4, "logit_adjustment": 1.5},
         {"model": "mlp", "curve_points": 3, "slot_ms": 8.0},
         {"seed_bits": 32, "uplink_channels": 1.6, "uplink_power_dbm": 19.0},
         {"mixing_ratio": (0.1234567, 0.2345678), "seed_samples": 8, "uplink_channels": 0.5},
     ],
-    ids=["batches", "mlp", "float-pixels", "mixes-of-three"],
+    ids=["batches", "batches-of-four", "mlp", "float-pixels", "mixes-of-three"],
 )
 def test_other_settings(fields: dict[str, Any]) -> None:
     states, records = run_both(a_config("mix2fld", **fields))
@@ -502,7 +513,10 @@ def test_replay(protocol: str, kernel: str) -> None:
         "uplink_channels": 0.2,
         "uplink_power_dbm": 10.0,
     }
-    config = a_config(protocol, kernel=kernel, replay=0.4, logit_adjustment=1.0, **lossy)
+    batch = 3 if protocol == "mix2fld" else 1
+    config = a_config(
+        protocol, kernel=kernel, replay=0.4, logit_adjustment=1.0, batch_size=batch, **lossy
+    )
     states, records = run_both(config, rounds=4)
     stocks = [stock for state in states for stock in state.stocks]
     assert frozenset() in stocks

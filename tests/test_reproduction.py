@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose
 from invented_records import ALL_CELLS
 from mix2fld.cli import main
 from mix2fld.errors import InputError
-from mix2fld.reproduction.cell_records import load_records, save_records
+from mix2fld.reproduction.cell_records import load_records, recorded_runs, save_records
 from mix2fld.reproduction.experiments import EXPERIMENTS, FULL, QUICK, Cell, Experiment, Scale
 from mix2fld.reproduction.grid import cells_of, jobs_of, results_of, run_experiments
 from mix2fld.reproduction.results_folder import ResultsFolder
@@ -115,6 +115,41 @@ def test_a_grid_that_misses_a_run_says_so(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"2 of 4 runs failed, such as tiny/fl s0: learning_rate"):
         run_experiments([bad], TINY, tmp_path / "runs", ThisProcess(), retries=0)
     assert len(list((tmp_path / "runs").rglob("summary.json"))) == 2
+
+
+def test_recorded_runs_are_kept_and_the_missing_ones_added(tmp_path: Path) -> None:
+    experiment = tiny_experiment(tmp_path)
+    path = tmp_path / "records" / "tiny.json"
+    first = dataclasses.replace(TINY, seeds=(1,))
+    run_experiments([experiment], first, tmp_path / "first", ThisProcess())
+    save_records(path, experiment, first, results_of(experiment, first, tmp_path / "first"))
+
+    recorded = recorded_runs(path, experiment, TINY)
+    rest = Counter()
+    run_experiments(
+        [experiment], TINY, tmp_path / "rest", ThisProcess(), recorded=recorded, board=rest
+    )
+    assert rest.rounds == 4
+    added = results_of(experiment, TINY, tmp_path / "rest", recorded)
+    save_records(path, experiment, TINY, added, recorded)
+
+    whole = tmp_path / "records" / "whole.json"
+    save_records(whole, experiment, TINY, run_tiny(experiment, tmp_path / "whole", Counter()))
+    assert path.read_bytes() == whole.read_bytes()
+
+
+def test_records_of_other_settings_or_scales_are_not_kept(tmp_path: Path) -> None:
+    experiment = tiny_experiment(tmp_path)
+    path = tmp_path / "tiny.json"
+    save_records(path, experiment, TINY, run_tiny(experiment, tmp_path / "runs", Counter()))
+    faster = dataclasses.replace(
+        experiment.cells[0], changes={**experiment.cells[0].changes, "learning_rate": 0.02}
+    )
+    changed = dataclasses.replace(experiment, cells=(faster, experiment.cells[1]))
+    assert list(recorded_runs(path, changed, TINY)) == [experiment.cells[1].key]
+    assert recorded_runs(tmp_path / "nothing.json", experiment, TINY) == {}
+    with pytest.raises(InputError, match="records of full runs, not of quick ones"):
+        recorded_runs(path, experiment, dataclasses.replace(TINY, name="quick"))
 
 
 def test_records_hold_what_the_runs_returned(tmp_path: Path) -> None:

@@ -331,7 +331,7 @@ def test_bits_of_statistics(bits: int) -> None:
         toy_config(statistics_bits=bits)
 
 
-@pytest.mark.parametrize("name", ["isolated", "own-statistics", "statistics", "dp-sum", "cfd"])
+@pytest.mark.parametrize("name", ["isolated", "own-statistics", "dp-sum", "cfd"])
 def test_there_are_no_weights_for_an_attacker_to_replace(name: str) -> None:
     with pytest.raises(InputError, match=r"attack = sign-flip: replaces uploads of weights"):
         simulation_of(name, attack="sign-flip", attackers=1)

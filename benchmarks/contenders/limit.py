@@ -18,7 +18,8 @@ from benchmarks.machine import cpu_flags
 from benchmarks.work import CORES, LEARNING_RATE, Tensors, Work, mean_weights, paper_work
 from mix2fld.learning.losses import one_hot
 from mix2fld.models.native import SampleSet
-from mix2fld.models.native.library import FLAGS, FOR_THIS_MACHINE
+from mix2fld.models.native.library import FOR_THIS_MACHINE
+from mix2fld.models.native.recipe import FLAGS
 from mix2fld.types import Samples
 
 SOURCE = Path(mix2fld.models.native.__file__).with_name("small_cnn.c")

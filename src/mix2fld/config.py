@@ -79,8 +79,8 @@ class LearningConfig(Section):
 
     model: str = "auto"
     """paper-cnn, cifar-cnn, mlp, or a custom package.module:function; auto: by the image size."""
-    initial_weights: Literal["common", "independent"] = "common"
-    """Whether all devices start from the same weights or each from its own draw."""
+    initial_weights: Literal["common", "independent", "edges"] = "common"
+    """Devices start from one common draw, from a draw each, or (paper-cnn) from fixed edges."""
     kernel: Literal["auto", "xla", "native"] = "auto"
     """Train with XLA, or with native code for models that have it; auto: the faster one."""
     optimizer: str = "sgd"
@@ -162,7 +162,8 @@ class Config(Section):
 
     protocols: Annotated[tuple[str, ...], Listed] = ("fl", "fd", "mixfld", "mix2fld")
     """Compared: fl, fl8, fl4, topk, stc, sign, eden, murmur, murmur-mix, fd, cfd, fld, mixfld,
-    mix2fld, statistics, own-statistics, dp-statistics, dp-sum, dp-fl, dp-murmur, isolated."""
+    mix2fld, statistics, own-statistics, dp-statistics, dp-sum, dp-seeds, dp-seeds-sum,
+    dp-fl, dp-murmur, isolated."""
     seed: Annotated[tuple[Count, ...], Listed] = (0,)
     """Random seeds; one run of every protocol for each."""
     rounds: Positive = 10
@@ -174,7 +175,7 @@ class Config(Section):
     )
     """Devices whose accuracy is measured: all, or so many, drawn once; auto: all, at most 100."""
     device_states: Literal["memory", "disk"] = "memory"
-    """Where a simulation keeps the state of each device; disk: a file in TMPDIR."""
+    """Where a simulation keeps the state of each device; disk: files of the run."""
     tolerance: PositiveFloat = 0.05
     """Relative change below which the stopping rule holds, epsilon."""
     stop_when_converged: bool = False

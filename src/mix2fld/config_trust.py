@@ -49,7 +49,7 @@ class AttackConfig(Section):
     attack_from: Positive = 1
     """First round of the attack."""
     attack_strength: PositiveFloat | None = None
-    """Factor of the attack; by default the one in docs/robustness.md."""
+    """Factor of the attack, or share of seeds that it falsifies; default: docs/robustness.md."""
 
 
 class PrivacyConfig(Section):

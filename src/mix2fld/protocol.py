@@ -40,7 +40,12 @@ from mix2fld.server.downlinks import (
     NoDownlink,
     WeightsAndMeans,
 )
-from mix2fld.server.private_statistics import take_private_statistics, take_trusted_sums
+from mix2fld.server.private_statistics import (
+    take_private_seeds,
+    take_private_statistics,
+    take_summed_seeds,
+    take_trusted_sums,
+)
 from mix2fld.server.seed_sets import as_collected, inversely_mixed
 from mix2fld.server.statistics import take_closed_form
 from mix2fld.server.steps import (
@@ -134,6 +139,8 @@ PROTOCOLS: dict[str, Protocol] = {
     "statistics": Protocol("Statistics", label_loss,    NoUplink(),                             summary, take_closed_form,     GlobalWeights(), from_statistics, own_closed_form),
     "dp-statistics": Protocol("DP statistics", label_loss, PrivateStatistics(),                 None,    take_private_statistics, WeightsAndMeans(), from_private_statistics, own_closed_form, of_local_noise),
     "dp-sum":   Protocol("DP sum",   label_loss,        PrivateStatistics(summed=True),         None,    take_trusted_sums,    WeightsAndMeans(), from_private_statistics, own_closed_form, of_trusted_sum),
+    "dp-seeds": Protocol("DP seeds", label_loss,        PrivateStatistics(kind="samples"),      None,    take_private_seeds,   WeightsAndMeans(kind="samples"), from_private_statistics, promise=of_local_noise),
+    "dp-seeds-sum": Protocol("DP seeds, summed", label_loss, PrivateStatistics(summed=True, kind="samples"), None, take_summed_seeds, WeightsAndMeans(kind="samples"), from_private_statistics, promise=of_trusted_sum),
     "fl":       Protocol("FL",       label_loss,        TrainedWeights(),                       None,    take_mean_weights,    GlobalWeights()),
     "fl8":      Protocol("FL 8-bit", label_loss,        TrainedWeights(8),                      None,    take_mean_weights,    GlobalWeights()),
     "fl4":      Protocol("FL 4-bit", label_loss,        TrainedWeights(4),                      None,    take_mean_weights,    GlobalWeights()),

@@ -87,15 +87,10 @@ class StepRule(NamedTuple):
 class Kernel(Protocol):
     """Machine code for one model: SGD and testing, on host arrays, one learner a call."""
 
-    batches: bool
-    """Whether a step can take several samples."""
-
     def train(
         self, phase: Phase, sets: tuple[Samples, ...], draws: NDArray[np.int32], rule: StepRule
     ) -> None:
-        """One step of Eqs. 1, 3 or 5 for each draw; changes the arrays of ``phase``.
-
-        Draws are [K], or [K, B] for a kernel that takes batches.
+        """One step of Eqs. 1, 3 or 5 for each row of draws [K, B]; changes the arrays of ``phase``.
 
         Of two sets of samples, the second follows on the first in what draws name.
         """

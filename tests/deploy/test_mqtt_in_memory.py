@@ -1,5 +1,6 @@
 """The MQTT fleet without a broker: every protocol has the numbers of the simulator."""
 
+import random
 import shutil
 import zlib
 from dataclasses import replace
@@ -44,6 +45,29 @@ class Untidy(MemoryBroker):
             self.old.append(one)
         late = [self.old.pop(0)] if len(self.old) > 4 else []
         return [one, one, *late]
+
+
+class Shuffled(MemoryBroker):
+    """Delivers what is under way in any order, and some of it twice."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__()
+        self.rng = random.Random(seed)
+
+    def deliveries(self, line, topic, payload):
+        return [(line, topic, payload)] * self.rng.choice([1, 1, 2])
+
+    def pump(self) -> None:
+        self.rng.shuffle(self.pending)
+        super().pump()
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_reordering_changes_nothing(tmp_path: Path, seed: int) -> None:
+    config = deployed_config(tmp_path, protocols="topk", rounds=3)
+    path = run_in_memory(tmp_path, config, Shuffled(seed))
+    assert [info["uploads"]["delivered"] for info in rounds_of(path)] == [4, 4, 4]
+    assert_same_as_engine(path, tmp_path, tmp_path / "engine")
 
 
 def uploads_in(broker: MemoryBroker) -> list[Trained]:

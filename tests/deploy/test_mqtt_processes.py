@@ -3,6 +3,7 @@
 import ssl
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from deploy.mqtt_lab import (
     serve,
     wait_until,
 )
+from deploy.relay import Relay
 from mix2fld.config import Config
 from mix2fld.deploy.keys import make_fleet_certificates
 from mix2fld.deploy.mqtt_trial import MqttFleet
@@ -147,6 +149,27 @@ def test_nothing_is_lost_by_a_kill(tmp_path: Path, victim: str, moment: str) -> 
     uploads = [info["uploads"] for info in rounds_of(path)]
     assert [some["delivered"] for some in uploads] == [some["attempted"] for some in uploads]
     assert uploads[-1]["attempted"] == 4 or victim == "device"
+    assert_same_as_engine(path, tmp_path, tmp_path / "engine")
+
+
+@pytest.mark.deployment
+@pytest.mark.parametrize("broken", [False, True], ids=["silent", "broken"])
+def test_a_link_that_was_down_loses_nothing(tmp_path: Path, broken: bool) -> None:
+    """Down for 8 s of round 2; then what waited goes through, or the connection is gone."""
+    config = toy_run(tmp_path, protocols="topk", rounds=3, local_steps=2000)
+    with fleet_of(tmp_path, config) as fleet, Relay(fleet.port) as relay:
+        for device in (0, 2, 3):
+            fleet.start_device(device)
+        fleet.start_device(1, port=relay.port)
+        serving = Serving(fleet, config, timeout_s=60)
+        wait_until(lambda: len(rounds_of(serving.path)) == 1, "round 1")
+        relay.go_down()
+        time.sleep(8)
+        assert len(rounds_of(serving.path)) == 1  # it waits
+        relay.come_back(broken)
+        path = serving.join()
+    uploads = [info["uploads"]["devices"] for info in rounds_of(path)]
+    assert uploads == [[0, 1, 2, 3]] * 3
     assert_same_as_engine(path, tmp_path, tmp_path / "engine")
 
 

@@ -41,10 +41,17 @@ def test_without_jax_a_device_has_the_numbers_of_the_engine(tmp_path: Path, name
 
 
 @needs_kernel
-@pytest.mark.parametrize(("name", "batch"), [("fd", 1), ("murmur", 4)])
-def test_an_mlp_has_the_numbers_of_the_engine(tmp_path: Path, name: str, batch: int) -> None:
-    """With the kernel that the config asks for on both sides."""
-    fields = {"model": "mlp", "kernel": "native", "batch_size": batch}
+@pytest.mark.parametrize(
+    ("model", "name", "batch"),
+    [("mlp", "fd", 1), ("mlp", "murmur", 4), ("paper-cnn", "fd", 4), ("paper-cnn", "mix2fld", 3)],
+)
+def test_any_batch_has_the_numbers_of_the_engine(
+    tmp_path: Path, model: str, name: str, batch: int
+) -> None:
+    """With the kernel that the config asks for on both sides, with replay and logit adjustment."""
+    fields = {"model": model, "kernel": "native", "batch_size": batch, "logit_adjustment": 1.0}
+    if name == "mix2fld":
+        fields |= {"replay": 0.4, "seed_bits": 4}
     config = deployed_config(tmp_path, protocols=name, **fields)
     path = run_in_memory(tmp_path, config, make_task=small_task)
     assert_same_as_engine(path, tmp_path, tmp_path / "engine")
@@ -84,7 +91,7 @@ def test_the_settings_have_all_that_a_device_needs() -> None:
 @needs_kernel
 @pytest.mark.parametrize(
     "change",
-    [{"optimizer": "adam"}, {"batch_size": 4}, {"model": "cifar-cnn"}, {"protocols": "cfd"}],
+    [{"optimizer": "adam"}, {"model": "cifar-cnn"}, {"protocols": "cfd"}],
 )
 def test_other_runs_need_jax(change: dict, monkeypatch: pytest.MonkeyPatch) -> None:
     data = toy_dataset()

@@ -77,6 +77,7 @@ def test_a_source_is_chosen_by_its_name(tmp_path: Path, monkeypatch: pytest.Monk
         (("folder", None, 5, None), "tests: must name"),
         (("folder", None, 0, "tests"), "newest = 0"),
         (("folder", None, 5, "missing"), "there is no such file"),
+        (("not-there.npz", None, 5, "tests"), "there is no such file or folder"),
         ((None, None, 5, "tests"), "data: must name"),
     ],
 )
@@ -84,7 +85,7 @@ def test_a_source_that_cannot_be_is_bad_input(tmp_path: Path, given, words: str)
     data, function, newest, tests = given
     write(tmp_path / "tests", range(3))
     (tmp_path / "tests.npz").rename(tmp_path / "tests")
-    chosen = tmp_path if data else None
+    chosen = None if data is None else tmp_path if data == "folder" else tmp_path / data
     with pytest.raises(InputError, match=words):
         make_source(chosen, function, newest, tmp_path / tests if tests else None)
 

@@ -14,6 +14,10 @@ from toys import toy_dataset
 pytestmark = pytest.mark.deployment
 
 
+def test_the_bucket_of_a_wire_holds_a_packet_and_few_more() -> None:
+    assert [testbed.burst_bytes(rate) for rate in (25e3, 16e6, 1e8)] == [1600, 2000, 4096]
+
+
 def test_a_shaped_uplink_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     try:
         testbed.check_possible()
@@ -26,7 +30,7 @@ def test_a_shaped_uplink_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyP
     upload = record["protocols"]["fl"]["transfers"]["upload"]
     assert upload["count"] == 2
     assert upload["wire_bytes"] > upload["payload_bytes"]
-    burst = 8 * testbed.BURST_BYTES
+    burst = 8 * testbed.burst_bytes(rates.up)
     assert upload["measured_s"] > (8 * upload["wire_bytes"] - burst) / rates.up * 0.95
     assert upload["measured_s"] > upload["predicted_s"] - burst / rates.up
     outputs = record["protocols"]["fd"]["transfers"]["upload"]

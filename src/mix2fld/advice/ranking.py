@@ -11,6 +11,7 @@ from mix2fld.advice.measured import MeasuredPoint, MeasuredSetting
 from mix2fld.config import Config
 from mix2fld.data.partition import OF_SOURCES
 from mix2fld.errors import InputError
+from mix2fld.learning.edges import has_edges
 from mix2fld.learning.task import Sizes, dimensions
 from mix2fld.link import Link, make_link
 from mix2fld.protocol import Summary, get_protocol
@@ -77,6 +78,8 @@ def _option(
 ) -> Option | None:
     config = case.config.replace(protocols=point.protocol, **point.changes)
     dims = case.sizes.dims
+    if config.learning.initial_weights == "edges" and not has_edges(dims):
+        return None
     try:
         own = dimensions(config.seeding, dims.samples, dims.num_labels, dims.weight_shapes)
         plans = plan_transfers([point.protocol], Sizes(config, own), link)

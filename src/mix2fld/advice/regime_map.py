@@ -11,6 +11,7 @@ from matplotlib.patches import Rectangle
 from mix2fld.advice.case import Case
 from mix2fld.advice.measured import MeasuredPoint, MeasuredSetting
 from mix2fld.data.files import writing
+from mix2fld.report.protocol_view import title_of
 from mix2fld.report.style import style_of
 
 PER_ROUND = (0, 20, 100, 1_000, 10_000, 100_000, 1_000_000)
@@ -62,5 +63,5 @@ def _differs(setting: MeasuredSetting) -> str:
 def _draw_cell(axes: Axes, corner: tuple[int, int], point: MeasuredPoint) -> None:
     colour = style_of(point.protocol)["color"]
     axes.add_patch(Rectangle(corner, 1, 1, facecolor=colour, alpha=0.28, edgecolor="white", lw=2))
-    text = f"{point.protocol}\n{100 * float(np.mean(point.devices)):.1f} %"
+    text = f"{title_of(point.protocol)}\n{100 * float(np.mean(point.devices)):.1f} %"
     axes.text(corner[0] + 0.5, corner[1] + 0.5, text, ha="center", va="center", fontsize=7.5)

@@ -1,28 +1,30 @@
 """The audit: a list of stages, each an attack with its null experiment, run once and recorded."""
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
 from itertools import chain, product
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mix2fld.audit.findings import distinct_uplinks, noisy_statistics, uploads_samples
+from mix2fld.audit.findings import KINDS, distinct_uplinks, noisy_statistics, uploads_samples
 from mix2fld.audit.ground import Ground
 from mix2fld.audit.records import AuditRecord
 from mix2fld.audit.seeds import inversion, membership
+from mix2fld.audit.separators import PUBLIC_AT_MOST, Separators
 from mix2fld.config import Config
 from mix2fld.data import fingerprint
-from mix2fld.errors import InputError
+from mix2fld.errors import InputError, did_you_mean
 from mix2fld.privacy.lira import LEAST_SHADOWS
 from mix2fld.privacy.rates import FALSE_POSITIVES, check_candidates
 from mix2fld.privacy.residual import Prior, fit_prior
-from mix2fld.protocol import Seeding, get_protocol, mixed, raw
+from mix2fld.protocol import Seeding, get_protocol, guarantee_of, mixed, raw
 from mix2fld.round.wire import Wire, check_mixable
 from mix2fld.runs.interrupts import raise_if_remembered
 from mix2fld.types import Dataset
 
-PUBLIC_AT_MOST = 30_000
+ATTACKS = set(KINDS) - {"noise", "accuracy", "budget"}
+"""The kinds of stages that need outsiders."""
 SECONDS_A_STEP, SECONDS_A_BATCH = 3e-5, 0.05
 """Of one core: a step of a device, and one of the separation network."""
 SECONDS_A_TRIAL = 2e-3
@@ -44,16 +46,26 @@ class Effort:
     """Steps that the separation network is trained for; 0: no separation."""
     rounds: int = 5
     """Rounds of the runs that accuracy and uplink bits are measured by, all delivered."""
+    attacked_rounds: int = 1
+    """Rounds whose uploads of weights and outputs are attacked together; 1: the first alone."""
+    foreign: str = ""
+    """Another dataset, whose samples train a second separation network; empty: none."""
     ratios: tuple[float, ...] = ()
     """More mixing ratios to attack, beside the config's."""
     trials: int = 2000
     """Uploads that are tried on who knows all other samples; three times so many are made."""
     budgets: tuple[tuple[float, int], ...] = ()
-    """More runs of protocols with a privacy budget: ε, and the feature side k."""
+    """More runs of protocols that upload statistics with a budget: ε, and the feature side k."""
 
     def check(self) -> None:
         """Refuse what no rate can be measured with."""
-        for name, least in (("devices", 1), ("rounds", 1), ("separator_steps", 0), ("trials", 1)):
+        for name, least in (
+            ("devices", 1),
+            ("rounds", 1),
+            ("attacked_rounds", 1),
+            ("separator_steps", 0),
+            ("trials", 1),
+        ):
             if getattr(self, name) < least:
                 raise InputError(f"{name} = {getattr(self, name)}: must be at least {least}")
         if self.shadows < LEAST_SHADOWS:
@@ -76,14 +88,22 @@ class Stage(NamedTuple):
 class Audit:
     """The audit of one config: every protocol and seed that it names."""
 
-    def __init__(self, config: Config, dataset: Dataset, effort: Effort) -> None:
+    def __init__(
+        self,
+        config: Config,
+        dataset: Dataset,
+        effort: Effort,
+        kinds: Collection[str] = tuple(KINDS),
+    ) -> None:
         effort.check()
+        _check_kinds(kinds)
         for name in config.protocols:
             check_mixable(get_protocol(name), dataset.samples)
-        self.config, self.dataset, self.effort = config, dataset, effort
+        self.config, self.dataset, self.effort, self.kinds = config, dataset, effort, kinds
         self.ground = Ground(dataset, config, effort.outsiders)
         self.devices = range(min(effort.devices, config.data.devices))
-        self._check_candidates()
+        if ATTACKS & set(kinds):
+            self._check_candidates()
 
     def _check_candidates(self) -> None:
         """Refuse in advance what leaves too few outsiders for the smallest rate."""
@@ -105,11 +125,12 @@ class Audit:
     def stages(self) -> list[Stage]:
         """Everything that is to be done, in order."""
         attacks = (self._on_seeds(), self._recovery(), self._on_noise(), self._on_uploads())
-        return [*chain(*attacks), *self._accuracy(), *self._budgets()]
+        every = chain(*attacks, self._accuracy(), self._budgets())
+        return [stage for stage in every if stage.name.split("/")[0] in self.kinds]
 
     def run(self, out: Path | None, note: Note = lambda _: None) -> AuditRecord:
         """Run every stage that the record does not hold yet."""
-        record = AuditRecord(out, self.about())
+        record = AuditRecord(out, self.about(), _with_defaults)
         stages = self.stages()
         for number, stage in enumerate(stages):
             if stage.name in record.stages:
@@ -158,16 +179,22 @@ class Audit:
         return membership(ground, seeding, seed, self.devices, self._prior)
 
     def _on_uploads(self) -> Iterator[Stage]:
-        from mix2fld.audit.shadows import STRANGERS, attack_uploads
+        """LiRA on first uploads, which some protocols share, and on those of several rounds."""
+        from mix2fld.audit.learners import STRANGERS
+        from mix2fld.audit.shadows import Watched, attack_rounds, attack_uploads
 
         names = list(dict.fromkeys(distinct_uplinks(self.config.protocols).values()))
-        if not names:
-            return
         models = self.effort.shadows + 1 + STRANGERS
-        steps = self.config.learning.local_steps * models * len(self.devices)
-        for seed in self.config.seed:
-            of = (self.ground, names, seed, self.devices, self.effort.shadows)
-            yield Stage(f"uploads/s{seed}", steps * SECONDS_A_STEP, partial(attack_uploads, *of))
+        seconds = self.config.learning.local_steps * models * len(self.devices) * SECONDS_A_STEP
+        for seed in self.config.seed if names else ():
+            config = self.config.replace(rounds=self.effort.rounds)
+            ground = replace(self.ground, config=config)
+            watched = Watched(ground, seed, self.devices, self.effort.shadows)
+            yield Stage(f"uploads/s{seed}", seconds, partial(attack_uploads, watched, names))
+            rounds = self.effort.attacked_rounds
+            for name in names if rounds > 1 else ():
+                find = partial(attack_rounds, watched, name, rounds)
+                yield Stage(f"rounds/{name}/s{seed}", seconds * rounds, find)
 
     def _accuracy(self) -> Iterator[Stage]:
         learning = self.config.learning
@@ -180,7 +207,8 @@ class Audit:
     def _budgets(self) -> Iterator[Stage]:
         learning = self.config.learning
         steps = self.effort.rounds * learning.local_steps * self.config.data.devices
-        named = [name for name in self.config.protocols if get_protocol(name).promise is not None]
+        rows = {name: get_protocol(name) for name in self.config.protocols}
+        named = [name for name, row in rows.items() if row.promise and row.uplink.measures_samples]
         for epsilon, side in self.effort.budgets:
             for seed, name in product(self.config.seed, named):
                 changes = {"epsilon": epsilon, "feature_side": side}
@@ -212,28 +240,34 @@ class Audit:
         single = self.config.replace(**changed, **changes, rounds=self.effort.rounds)
         summary = run(single, dataset=self.dataset)[0].summary
         each = summary["bits"]["up"] / self.config.data.devices
-        return {"accuracy": summary["accuracy"]["mean"], "uplink_bits": each}
+        found = {"accuracy": summary["accuracy"]["mean"], "uplink_bits": each}
+        promise = guarantee_of(single)
+        return found if promise is None else {**found, "guarantee": promise.as_record()}
 
     def _recovery(self) -> Iterator[Stage]:
-        pairs = "mixed" in self._seedings and len(self.config.seeding.ratios) == 2
-        if not (pairs and self.effort.separator_steps):
+        """Separation by networks, with public samples of two kinds, and without any network."""
+        if "mixed" not in self._seedings or len(self.config.seeding.ratios) != 2:
             return
-        for seed in self.config.seed:
-            for number, (shown, ground) in enumerate(self._grounds()):
-                first = seed == self.config.seed[0] and number == 0
-                seconds = 2 + first * self.effort.separator_steps * SECONDS_A_BATCH
-                find = partial(self._recover, ground, seed)
-                yield Stage(f"recovery/{shown}/s{seed}", seconds, find)
+        separators = Separators(self.ground, self.effort.separator_steps, self.effort.foreign)
+        training = self.effort.separator_steps * SECONDS_A_BATCH
+        trained = set()
+        for seed, (shown, ground) in product(self.config.seed, list(self._grounds())):
+            find = partial(separators.without_network, ground, seed)
+            yield Stage(f"recurring/{shown}/s{seed}", 1.0, find)
+            for kind in separators.kinds:
+                seconds = 2 + (0 if kind in trained else training)
+                trained.add(kind)
+                find = partial(separators.recover, kind, ground, seed)
+                yield Stage(f"{kind}/{shown}/s{seed}", seconds, find)
 
-    def _recover(self, ground: Ground, seed: int) -> dict[str, Any]:
-        from mix2fld.audit.recovery import recovery
 
-        return recovery(ground, mixed, seed, self._separator)
+def _check_kinds(kinds: Collection[str]) -> None:
+    for kind in kinds:
+        if kind not in KINDS:
+            raise InputError(f"stages = {kind!r}: no such stage; {did_you_mean(kind, KINDS)}")
 
-    @cached_property
-    def _separator(self) -> Any:
-        from mix2fld.audit.separation import train_separator
 
-        public = self.ground.candidates(self.ground.public[:PUBLIC_AT_MOST])
-        steps, seed = self.effort.separator_steps, self.config.seed[0]
-        return train_separator(public, self.dataset.num_labels, steps, seed)
+def _with_defaults(about: dict[str, Any]) -> dict[str, Any]:
+    """What an older record is about: settings that did not exist then had their defaults."""
+    effort = asdict(Effort(**about["effort"]))
+    return {**about, "config": Config(**about["config"]).model_dump(mode="json"), "effort": effort}

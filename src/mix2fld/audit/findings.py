@@ -13,6 +13,18 @@ from mix2fld.protocol import Seeding, Summary, get_protocol
 Stages = Mapping[str, Any]
 LOW, HIGH = "0.001", "0.01"
 """The two false-positive rates, as records name them."""
+KINDS = {
+    "seeds": "attacks on seeds",
+    "recurring": "samples that recur in several mixes",
+    "recovery": "separation",
+    "foreign": "separation with public samples of another domain",
+    "noise": "who knows all other samples",
+    "uploads": "LiRA on weights and outputs",
+    "rounds": "LiRA on several rounds together",
+    "accuracy": "accuracy and bits",
+    "budget": "what a budget costs",
+}
+"""What the stages of a record are, by the first part of their names."""
 
 
 def pooled(stages: Stages, pattern: str, *path: str) -> Share:
@@ -23,22 +35,33 @@ def pooled(stages: Stages, pattern: str, *path: str) -> Share:
 
 def mean(stages: Stages, pattern: str, *path: str) -> float | None:
     """The mean of one number over all stages whose whole name matches; None without any."""
-    values = [float(each) for each in _at(stages, pattern, path) if each is not None]
-    return float(np.mean(values)) if values else None
+    found = values(stages, pattern, *path)
+    return float(np.mean(found)) if found else None
+
+
+def values(stages: Stages, pattern: str, *path: str) -> list[float]:
+    """One number of every stage whose whole name matches."""
+    return [float(each) for each in _at(stages, pattern, path) if each is not None]
+
+
+def matching(stages: Stages, pattern: str) -> list[str]:
+    """The names of all stages that match as a whole."""
+    return [name for name in stages if re.fullmatch(pattern, name)]
 
 
 def _at(stages: Stages, pattern: str, path: tuple[str, ...]) -> list[Any]:
     """What all matching stages hold at one path; None where they hold nothing there."""
-    chosen = [found for name, found in stages.items() if re.fullmatch(pattern, name)]
+    chosen = [stages[name] for name in matching(stages, pattern)]
     for step in path:
         chosen = [None if found is None else found.get(step) for found in chosen]
     return chosen
 
 
-def mixing_ratios(stages: Stages) -> list[str]:
-    """The mixing ratios whose seeds were attacked, in increasing order."""
-    names = {name.split("/")[2] for name in stages if name.startswith("seeds/mixed/")}
-    return sorted(names, key=lambda shown: [float(ratio) for ratio in shown.split(",")])
+def mixing_ratios(stages: Stages, kind: str = "seeds/mixed") -> list[str]:
+    """The mixing ratios whose seeds were attacked in one way, in increasing order."""
+    names = {name.removeprefix(f"{kind}/") for name in stages if name.startswith(f"{kind}/")}
+    shown = {name.split("/")[0] for name in names}
+    return sorted(shown, key=lambda one: [float(ratio) for ratio in one.split(",")])
 
 
 def distinct_uplinks(protocols: Sequence[str]) -> dict[str, str]:
@@ -88,7 +111,7 @@ def strongest(stages: Stages, ratio: str, rate: str) -> Share:
     return max(found, key=lambda share: (share.of > 0, share.rate if share.of else 0.0))
 
 
-def leak_of(stages: Stages, protocols: Sequence[str], name: str, ratio: str) -> dict[str, Share]:
+def leak_of(stages: Stages, name: str, ratio: str) -> dict[str, Share]:
     """What each upload of a protocol gives away: share of a device's samples found at 0.1 %."""
     row, leaks = get_protocol(name), {}
     if row.seeds is not None and uploads_samples(row.seeds):
@@ -96,8 +119,19 @@ def leak_of(stages: Stages, protocols: Sequence[str], name: str, ratio: str) -> 
             leaks["mixed seeds"] = strongest(stages, ratio, LOW)
         else:
             leaks["raw seeds"] = pooled(stages, r"seeds/raw/1/s\d+/box", LOW, "device")
-    uplink = distinct_uplinks(protocols).get(name)
-    if uplink is not None:
+    attacked = [known for known in attacked_uploads(stages) if same_upload(known, name)]
+    for known in attacked[:1]:
         kind = "outputs" if "MeanOutputs" in repr(row.uplink) else "first upload of the model"
-        leaks[kind] = pooled(stages, r"uploads/s\d+", uplink, LOW, "device")
+        leaks[kind] = pooled(stages, r"uploads/s\d+", known, LOW, "device")
     return leaks
+
+
+def attacked_uploads(stages: Stages) -> list[str]:
+    """The protocols on whose first uploads LiRA was tried."""
+    found = [stages[stage] for stage in matching(stages, r"uploads/s\d+")]
+    return list(dict.fromkeys(name for each in found for name in each))
+
+
+def same_upload(one: str, other: str) -> bool:
+    """Whether the first uploads of two protocols are made alike."""
+    return distinct_uplinks((one, other)) == {one: one, other: one}

@@ -14,7 +14,7 @@ from mix2fld.accounting import noise_multiplier
 from mix2fld.device.noise import NOISE_KEY
 from mix2fld.device.private_statistics import STAGE
 from mix2fld.device.uplinks import Turn
-from mix2fld.learning.features import Floats
+from mix2fld.learning.edges import Floats
 from mix2fld.learning.private_statistics import (
     MEANS,
     Measured,

@@ -3,7 +3,12 @@
 import re
 from collections.abc import Sequence
 
-from mix2fld.audit.findings import LOW, Stages, mixing_ratios, pooled
+from mix2fld.audit.findings import LOW, Stages, matching, mixing_ratios, pooled
+from mix2fld.audit.sections import Section
+from mix2fld.protocol import get_protocol
+
+HIDES_NOTHING = 0.99
+"""If attacks find more than this share of the constituents, at every mixing ratio tried."""
 
 HEAD = """
 # What the server can find out
@@ -43,7 +48,15 @@ SEPARATION = """
 A small network, trained on mixes of public samples, is given the mix, both labels, λ and the
 interval that the range of values leaves for the minor part; it answers with the minor part inside
 that interval, and the dominant one follows by subtraction. *Among 5,000*: how often the nearest
-of 5,000 candidates is the true constituent."""
+of 5,000 candidates is the true constituent. *Another dataset*: the network never saw a sample of
+this kind, and labels mean other things there."""
+RECURRING = """
+No network, only what is uploaded and the mean public sample of each label. Two mixes with the same
+dominant sample differ by at most λ in every value, which links them. Each mix leaves an interval
+for its dominant sample; those of linked mixes are intersected, and within what is left the estimate
+is what the mixes say if their minor parts are the mean of their label. The minor parts follow by
+subtraction. *Determined*: constituents that linear equations alone would give, if it were known
+which samples recur where. Figures are of the mixes that are linked to another one."""
 LIRA = """
 LiRA: shadow models, each trained like the device on a quarter of the candidates and as many public
 samples, say how large the margin of a candidate is for models that saw it and for models that did
@@ -56,6 +69,11 @@ theirs (trained on halves of the candidates alone, they let three times as many 
 %). Of mean outputs, all candidates of a label share what is seen: intervals are too narrow there.
 The upload attacked is that of the first round, as the server decodes it. Protocols with the same
 upload share a row."""
+ROUNDS = """
+The same attack on the first uploads of a device together. Shadow models receive what the devices
+of the run received: a download is made of uploads that the server has, so that each upload is
+judged given the download before it. The statistics of all rounds are taken as jointly Gaussian.
+Rows of one round are those of the devices attacked here."""
 NOISE = """
 Only the noise is left to whoever knows all samples of a device but one, and both candidates for
 that one: the longest sample, or the same under another label, which moves class sums by all that
@@ -64,43 +82,108 @@ cross the link; no other test of them is better. *Allowed* is the true-positive 
 noise with exactly this budget. The lower bounds of ε follow from the ends of both 95 % intervals,
 for any mechanism and for Gaussian noise: one above the claim would refute the accounting."""
 BUDGETS = """
-Statistics of fixed features with noise, in two uploads; k squared low frequencies of each of six
-maps count. δ, clipping and everything else as in the record. The same start from a device's own
-statistics, with nothing uploaded, is in the first table (own statistics): a protocol that needs a
-budget must beat it. *DP sum* trusts whoever sums the uploads, which is simulated."""
+Statistics with noise in two uploads: of k squared low frequencies of each of six maps, or, where
+seeds are generated, of the low frequencies of the sample itself. δ, clipping and everything else as
+in the record. The same start from a device's own statistics, with nothing uploaded, is in the first
+table (own statistics): a protocol that needs a budget must beat it. A row with a sum trusts whoever
+sums the uploads, which is simulated."""
 NOT_TRIED = """
 ## Not tried
 
-Attacks that use several rounds together, the gradients inside a model (only its outputs are
-used), LiRA on statistics without noise, DP-FedAvg with a trusted sum, secure aggregation in a
-deployment (its sum is simulated), seeds generated from noisy statistics, linear algebra over
-samples that recur in several mixes, public data from another domain,
-and an active server that chooses what it sends down. Fashion-MNIST and CIFAR-10 are not recorded,
-nor several partitions. LPIPS is not measured: its weights are not
-part of any dependency. What an attack here does not find may be found by a better one: the rates
-are lower bounds of what leaks."""
+The gradients inside a model (only its outputs are used), LiRA on statistics without noise,
+DP-FedAvg with a trusted sum, secure aggregation in a deployment (its sum is simulated), and an
+active server that chooses what it sends down. LPIPS is not measured: its weights are not part of
+any dependency. What an attack here does not find may be found by a better one: the rates are lower
+bounds of what leaks."""
 
 
-def conclude(all_stages: Sequence[Stages]) -> str:
+def conclude(found: Sequence[Section]) -> str:
     """What the figures say, in words."""
+    said = [line for section in found for line in _of_dataset(section)]
+    if not said:
+        return ""
+    lines = "\n".join(f"- {line}" for line in said)
+    return f"""
+## Conclusion
+
+{lines}
+
+Unmixing changes nothing: what the server holds of a device is what was uploaded. Seeds give away
+the samples that they touch. Only noise with accounting gives a guarantee: the rows with ε. If a
+server must not learn about single samples, use one of them, or upload nothing."""
+
+
+def _of_dataset(section: Section) -> list[str]:
+    """Sentences about one dataset, each from its records."""
+    sentences = (
+        _mixing(section.stages),
+        _worst(section),
+        _rounds(section.stages),
+        _budget(section),
+    )
+    return [f"{section.dataset}: {sentence}" for sentence in sentences if sentence]
+
+
+def _mixing(stages: Stages) -> str:
     least = [
-        pooled(stages, rf"seeds/mixed/{re.escape(ratio)}/s\d+/box", LOW, part).rate
-        for stages in all_stages
+        max(
+            pooled(stages, rf"seeds/mixed/{re.escape(ratio)}/s\d+/{attack}", LOW, part).rate
+            for attack in ("box", "residual")
+        )
         for ratio in mixing_ratios(stages)
         for part in ("minor", "dominant")
     ]
     if not least:
         return ""
-    hides = (
-        "Mixing hides nothing from a server that looks"
-        if min(least) > 0.99
-        else f"The box test alone finds at least {100 * min(least):.1f} % of the constituents"
+    if min(least) > HIDES_NOTHING:
+        return "mixing hides nothing from a server that looks"
+    return (
+        f"of the constituents of mixes {100 * min(least):.1f} to {100 * max(least):.1f} % are "
+        "found, by λ and part"
     )
-    return f"""
-## Conclusion
 
-{hides}.
-Unmixing cannot change that: what the server holds of a device is what was uploaded.
-Seeds give away the samples that they touch. The first table of each dataset puts the uploads that
-were attacked on one scale. Only noise with accounting gives a guarantee: the rows with ε. If a
-server must not learn about single samples, use one of them, or upload nothing."""
+
+def _worst(section: Section) -> str:
+    leaks = {
+        f"{row.title} ({kind})": share
+        for row in section.rows()
+        for kind, share in row.leaks.items()
+    }
+    if len(leaks) < 2:
+        return ""
+    order = sorted(leaks, key=lambda name: leaks[name].rate)
+    least, most = order[0], order[-1]
+    return (
+        f"most samples of a device are found in {most}, {100 * leaks[most].rate:.1f} %, fewest in "
+        f"{least}, {100 * leaks[least].rate:.1f} %"
+    )
+
+
+def _rounds(stages: Stages) -> str:
+    parts = []
+    for name in dict.fromkeys(stage.split("/")[1] for stage in matching(stages, "rounds/.*")):
+        where = rf"rounds/{re.escape(name)}/s\d+"
+        counts = sorted({int(n) for stage in matching(stages, where) for n in stages[stage]})
+        first, last = (pooled(stages, where, str(n), LOW, "device") for n in (1, counts[-1]))
+        clear = last.interval()[0] > first.interval()[1]
+        grows = "which is more" if clear else "no clear difference"
+        parts.append(
+            f"{get_protocol(name).title} {100 * first.rate:.1f} % in one round and "
+            f"{100 * last.rate:.1f} % in {counts[-1]} together, {grows}"
+        )
+    return "uploads of several rounds: " + "; ".join(parts) if parts else ""
+
+
+def _budget(section: Section) -> str:
+    rows = {row.name: row for row in section.rows()}
+    own = rows.get("own-statistics")
+    if own is None or own.accuracy is None:
+        return ""
+    gains = [
+        f"{row.title} at ε = {row.guarantee.epsilon:g} {100 * (row.accuracy - own.accuracy):+.1f}"
+        for row in rows.values()
+        if row.guarantee is not None and row.accuracy is not None
+    ]
+    if not gains:
+        return ""
+    return "points beyond own statistics, which upload nothing: " + ", ".join(gains)

@@ -1,6 +1,7 @@
 """The record of an audit: one JSON file, to which every finished stage is added."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +15,19 @@ PLACES = 6
 class AuditRecord:
     """What an audit found so far, by the names of its stages; kept whole on disk."""
 
-    def __init__(self, path: Path | None, about: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        path: Path | None,
+        about: dict[str, Any],
+        complete: Callable[[dict[str, Any]], dict[str, Any]] = lambda about: about,
+    ) -> None:
         self.path, self.about = path, json.loads(json.dumps(about))
         self.stages: dict[str, Any] = {}
         if path is not None and path.exists():
             before = load_audit(path)
-            if before["about"] != self.about:
-                differs = _differs(before["about"], self.about)
+            then = json.loads(json.dumps(complete(before["about"])))
+            if then != self.about:
+                differs = _differs(then, self.about)
                 raise InputError(f"out = {path}: holds another audit ({differs}); use another file")
             self.stages = before["stages"]
 

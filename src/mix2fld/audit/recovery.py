@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 
 from mix2fld.audit.ground import Ground
-from mix2fld.audit.seeds import PARTS, as_mixes, upload_seeds
+from mix2fld.audit.seeds import PARTS, upload_seeds
 from mix2fld.audit.separation import Query, Weights, nearest, separate
 from mix2fld.privacy.box import Floats
 from mix2fld.privacy.rates import Share
+from mix2fld.privacy.unmixing import as_mixes
 from mix2fld.protocol import Seeding
 
 CANDIDATES = 5000
@@ -25,7 +26,7 @@ def recovery(ground: Ground, seeding: Seeding, seed: int, separator: Weights) ->
         upload_seeds(ground, seeding, sizes, device, own)
         for device, own in enumerate(ground.parts(seed))
     ]
-    mixes = [as_mixes(upload.seeds, seeding, sizes) for upload in uploads]
+    mixes = [as_mixes(upload.seeds, sizes, mixed=seeding.mixed) for upload in uploads]
     values = np.concatenate([each.values for each in mixes])
     labels = np.concatenate([each.labels for each in mixes])
     ratio = np.full(len(values), sizes.config.seeding.ratios[0], np.float32)
@@ -37,14 +38,15 @@ def recovery(ground: Ground, seeding: Seeding, seed: int, separator: Weights) ->
         rows = sources[:, place]
         true = ground.candidates(rows).values
         found[PARTS[place]] = {
-            "among_all": _identified(ground, part, rows).as_record(),
+            "among_all": identified(ground, part, rows).as_record(),
             "among_own": _identified_among_own(ground, part, rows, owners, seed).as_record(),
             **quality(part, true, sizes.dims.seed_shape),
         }
     return found
 
 
-def _identified(ground: Ground, part: Floats, rows: Any) -> Share:
+def identified(ground: Ground, part: Floats, rows: Any) -> Share:
+    """Top-1 among the constituents and outsiders."""
     own = np.unique(rows)
     others = ground.outside[: max(0, CANDIDATES - len(own))]
     candidates = np.concatenate([own, others])

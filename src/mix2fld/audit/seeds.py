@@ -7,13 +7,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mix2fld.audit.ground import Ground, Rows
-from mix2fld.data.samples import Coding, coding_of
+from mix2fld.data.samples import coding_of
 from mix2fld.device.seeds import draw_groups, seed_stream
 from mix2fld.learning.task import Sizes
 from mix2fld.privacy.box import Candidates, Mixes, box_scores
 from mix2fld.privacy.inversion import recover_uploads
 from mix2fld.privacy.rates import FALSE_POSITIVES, Scores, Share, above, threshold
 from mix2fld.privacy.residual import Prior, residual_scores
+from mix2fld.privacy.unmixing import as_mixes
 from mix2fld.protocol import Seeding
 from mix2fld.server.inverse_mixup import inverse_groups, unmix
 from mix2fld.streams import stream
@@ -42,20 +43,6 @@ def upload_seeds(ground: Ground, seeding: Seeding, sizes: Sizes, device: int, ow
     else:
         chosen = rng.choice(len(labels), size=dims.seed_samples, replace=False)[:, None]
     return Upload(arrived, own[chosen])
-
-
-def as_mixes(seeds: Seeds, seeding: Seeding, sizes: Sizes) -> Mixes:
-    """Seeds as attacks take them: values within [0, 1]."""
-    coding = coding_of(sizes.dims)
-    fed = seeds.inputs.astype(np.float64) / coding.per_unit + coding.origin
-    low, high = sizes.dims.samples.low, sizes.dims.samples.high
-    values = ((fed - low) / (high - low)).reshape(len(fed), -1).astype(np.float32)
-    ratios = sizes.config.seeding.ratios if seeding.mixed else (1.0,)
-    return Mixes(values, seeds.labels, ratios, _rounding(coding))
-
-
-def _rounding(coding: Coding) -> float:
-    return (0.5 + 1e-4) / coding.last_code if coding.rounds else 1e-6
 
 
 class Tested(NamedTuple):
@@ -90,7 +77,7 @@ def membership(
         uploads = [upload_seeds(ground, seeding, sizes, device, held) for held in (own, strangers)]
         (its, outsiders), (null_its, null_outsiders) = (
             [
-                score(candidates, as_mixes(upload.seeds, seeding, sizes), prior)
+                score(candidates, as_mixes(upload.seeds, sizes, mixed=seeding.mixed), prior)
                 for candidates in groups
             ]
             for upload in uploads

@@ -239,13 +239,15 @@ def _remarks(case: "Case", near: "MeasuredSetting", options: "Sequence[Option]")
     best = next((option for option in options if option.suits), None)
     if best is None:
         return [*lines, "nothing suits this link; raise max_slots or power, or send fewer bits"]
-    flags = " ".join(
-        f"--{name.replace('_', '-')} {value:g}"
-        if isinstance(value, float)
-        else f"--{name.replace('_', '-')} {value}"
-        for name, value in best.point.changes.items()
-    )
-    return [*lines, f"to check: mix2fld run --protocols {best.point.protocol} {flags}"]
+    return [*lines, f"to check: {_check_command(case, best)}"]
+
+
+def _check_command(case: "Case", option: "Option") -> str:
+    """What runs an option on the user's link and data."""
+    from mix2fld.report.command import command
+
+    point = option.point
+    return command(case.config.replace(protocols=point.protocol, **point.changes))
 
 
 def _as_dict(

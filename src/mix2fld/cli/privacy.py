@@ -38,12 +38,18 @@ class PrivacyAudit:
     """Shadow models for each device; by default 64."""
     attacked_devices: int | None = None
     """Devices attacked, the first of each run; by default all, at most 10."""
+    attacked_rounds: int | None = None
+    """Rounds whose uploads are attacked together; by default only the first one is attacked."""
     separator_steps: int | None = None
     """Training steps of the separation network; by default 3,000. 0: no separation."""
+    foreign: str = ""
+    """Another dataset with samples of the same shape: a second separation network learns on it."""
     ratios: tuple[float, ...] = ()
     """More mixing ratios to attack, beside mixing_ratio."""
     budgets: tuple[str, ...] = ()
     """More runs of protocols with a privacy budget, each as epsilon:feature_side, such as 4:4."""
+    stages: tuple[str, ...] = ()
+    """Only these: seeds, recurring, recovery, foreign, noise, uploads, rounds, accuracy, budget."""
     out: Path | None = None
     """Record to write, or to resume; by default runs/privacy/<dataset>.json, or -quick.json."""
     output: tyro.conf.OmitArgPrefixes[Output] = field(default_factory=Output)
@@ -52,6 +58,7 @@ class PrivacyAudit:
     def run(self) -> None:
         """State the cost, run every stage that is missing, and print what was found."""
         from mix2fld.audit.audit import Audit
+        from mix2fld.audit.findings import KINDS
         from mix2fld.audit.page import summary_table
         from mix2fld.cli.console import PipedConsole
         from mix2fld.data import load_dataset
@@ -60,7 +67,7 @@ class PrivacyAudit:
         dataset = load_dataset(settings.data, console=PipedConsole(stderr=True))
         if self.of_run is not None:
             _check_same_data(self.of_run, dataset)
-        audit = Audit(settings, dataset, self._effort())
+        audit = Audit(settings, dataset, self._effort(), self.stages or tuple(KINDS))
         name, suffix = Path(settings.data.dataset).stem, "-quick" if self.quick else ""
         out = self.out or Path("runs") / "privacy" / f"{name}{suffix}.json"
         console = self.output.console()
@@ -79,12 +86,13 @@ class PrivacyAudit:
             "outsiders": self.outsiders,
             "shadows": self.shadows,
             "devices": self.attacked_devices,
+            "attacked_rounds": self.attacked_rounds,
             "separator_steps": self.separator_steps,
         }
         chosen: dict[str, Any] = {name: n for name, n in given.items() if n is not None}
         budgets = tuple(map(_budget, self.budgets))
         base = QUICK if self.quick else Effort()
-        return replace(base, **chosen, ratios=self.ratios, budgets=budgets)
+        return replace(base, **chosen, foreign=self.foreign, ratios=self.ratios, budgets=budgets)
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,14 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
 from mix2fld.cli.output import Output
+
+if TYPE_CHECKING:
+    from mix2fld.report.privacy_panel import LeakPoint
 
 
 @dataclass(frozen=True)
@@ -24,6 +27,8 @@ class ReportCommand:
     """HTML file to write."""
     figures: Path | None = None
     """Also write every chart as PDF, SVG and PNG to this folder."""
+    audits: tuple[Path, ...] = ()
+    """Records of mix2fld privacy audit, whose membership rates the privacy panel shows."""
     output: tyro.conf.OmitArgPrefixes[Output] = field(default_factory=Output)
 
     def run(self) -> None:
@@ -38,8 +43,9 @@ class ReportCommand:
             self.output.warn(note)
         with self.output.working("writing the report"):
             from mix2fld.report.html import write_report
+            from mix2fld.report.privacy_panel import privacy_panel
 
-            size = write_report(found, self.out)
+            size = write_report(found, self.out, privacy_panel(found, self._leaks()))
         console.print(f"report of {len(found.runs)} runs in {bold(self.out)}, {size / 1e6:.1f} MB")
         drawn: list[Path] = []
         if self.figures is not None:
@@ -51,3 +57,11 @@ class ReportCommand:
         self.output.print_json(
             {"report": self.out, "bytes": size, "runs": len(found.runs), "figures": drawn}
         )
+
+    def _leaks(self) -> "list[LeakPoint]":
+        """What the audits found, if any are given."""
+        if not self.audits:
+            return []
+        from mix2fld.audit.panel import leak_points
+
+        return leak_points(self.audits)

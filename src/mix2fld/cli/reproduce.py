@@ -1,6 +1,6 @@
 """``mix2fld reproduce``."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -41,6 +41,10 @@ class ReproduceCommand:
     """Folder for the runs; by default runs/reproduce, or runs/reproduce-quick."""
     results: Path | None = None
     """Folder for records, figures and REPORT.md; by default results/ in the folder of the runs."""
+    seeds: int | None = None
+    """Run only so many of the five seeds, the first ones."""
+    extend: bool = False
+    """Keep the runs in the records of the results folder, and run only those that are missing."""
     from_records: bool = False
     """Skip training; redraw and re-evaluate from the records in the results folder."""
     running: tyro.conf.OmitArgPrefixes[Running] = field(default_factory=Running)
@@ -61,7 +65,7 @@ class ReproduceCommand:
             raise InputError(f"names: must name at least one of {', '.join(known)}")
         everything = any(name in EVERYTHING for name in self.names)
         chosen = [e for e in EXPERIMENTS.values() if everything or e.name in self.names]
-        scale = QUICK if self.quick else FULL
+        scale = _with_seeds(QUICK if self.quick else FULL, self.seeds)
         out = self.out or Path("runs") / ("reproduce-quick" if self.quick else "reproduce")
         folder = ResultsFolder(self.results or out / "results")
         tables = everything or any(name in TABLES for name in self.names)
@@ -69,9 +73,9 @@ class ReproduceCommand:
         settings = _frontier_settings(self.names)
         if not self.from_records:
             _measure(console, folder, scale, needs_privacy, everything)
-            run_and_record(console, chosen, scale, out, folder, self.running)
-            for experiments, own_scale in frontier_stages(console, settings, scale, folder):
-                run_and_record(console, experiments, own_scale, out, folder, self.running)
+            run_and_record(console, chosen, scale, out, folder, self.running, self.extend)
+            for stage, own_scale in frontier_stages(console, settings, scale, folder):
+                run_and_record(console, stage, own_scale, out, folder, self.running, self.extend)
         _show(console, folder, chosen, tables)
         if everything:
             folder.report.write_text(folder.ledger(), encoding="utf-8")
@@ -85,6 +89,14 @@ class ReproduceCommand:
             "frontier": folder.frontier if settings else None,
         }
         self.output.print_json(made)
+
+
+def _with_seeds(scale: "Scale", seeds: int | None) -> "Scale":
+    if seeds is None:
+        return scale
+    if not 1 <= seeds <= len(scale.seeds):
+        raise InputError(f"seeds = {seeds}: must be from 1 to {len(scale.seeds)}")
+    return replace(scale, seeds=scale.seeds[:seeds])
 
 
 def frontier_names() -> dict[str, str]:
@@ -125,20 +137,29 @@ def run_and_record(
     out: Path,
     folder: "ResultsFolder",
     running: "Running",
+    extend: bool = False,
 ) -> None:
     """Run experiments as one sweep, and write the records of each."""
     from mix2fld.cli.board import TableBoard
-    from mix2fld.reproduction.cell_records import save_records
+    from mix2fld.reproduction.cell_records import recorded_runs, save_records
     from mix2fld.reproduction.grid import jobs_of, results_of, run_experiments
 
-    if not chosen:
-        return
-    jobs = len(jobs_of(chosen, scale, out))
-    with running.place(jobs) as place, TableBoard(console) as board:
-        run_experiments(chosen, scale, out, place, retries=running.retries, board=board)
+    paths = {experiment.name: folder.records(experiment.name) for experiment in chosen}
+    recorded = {
+        key: runs
+        for experiment in chosen
+        if extend
+        for key, runs in recorded_runs(paths[experiment.name], experiment, scale).items()
+    }
+    jobs = len(jobs_of(chosen, scale, out, recorded))
+    if jobs:
+        with running.place(jobs) as place, TableBoard(console) as board:
+            run_experiments(
+                chosen, scale, out, place, recorded=recorded, retries=running.retries, board=board
+            )
     for experiment in chosen:
-        results = results_of(experiment, scale, out)
-        save_records(folder.records(experiment.name), experiment, scale, results)
+        results = results_of(experiment, scale, out, recorded)
+        save_records(paths[experiment.name], experiment, scale, results, recorded)
 
 
 def _show(

@@ -14,6 +14,8 @@ from mix2fld.errors import InputError
 
 PART = ".part"
 LOCK = ".lock"
+GLANCE_SECONDS = 0.05
+"""How long a writer waits for a lock: ``is_locked`` holds it for an instant to look at it."""
 
 
 def write_whole(path: Path, data: bytes, keep_last_as: Path | None = None) -> None:
@@ -102,7 +104,7 @@ class FolderLock:
         """Whether this process has the folder now."""
         if not self._lock.is_locked:
             try:
-                self._lock.acquire(timeout=0)
+                self._lock.acquire(timeout=GLANCE_SECONDS, poll_interval=GLANCE_SECONDS / 5)
             except Timeout:
                 return False
         return True
@@ -113,6 +115,20 @@ class FolderLock:
             with suppress(OSError):
                 self._file.unlink(missing_ok=True)
             self._lock.release(force=True)
+
+
+def is_locked(folder: Path) -> bool:
+    """Whether a process that is alive writes into a folder; nothing is written to find out."""
+    try:
+        import fcntl
+
+        with (folder / LOCK).open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except (ImportError, OSError):  # no such call on this system: the file must do
+        return (folder / LOCK).exists()
+    return False
 
 
 @contextmanager

@@ -53,7 +53,7 @@ def initial_weights(scenario: Scenario) -> Callable[[int], bytes]:
     task = scenario.task
 
     def start(device: int) -> bytes:
-        common = task.config.learning.initial_weights == "common"
+        common = task.config.learning.initial_weights != "independent"
         seed = integer(task.seed, "weights", 0 if common else 1 + device)
         return pack_start(task.initial_weights(device), seed)
 

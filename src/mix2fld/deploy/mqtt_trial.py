@@ -76,11 +76,11 @@ class MqttFleet(Processes):
         self.start("broker", [find_mosquitto(), "-c", str(file)])
         self.wait_for_port("broker", HOST, self.port)
 
-    def start_device(self, device: int, name: str | None = None, wrap: Sequence[str] = ()) -> None:
-        """Start the process of a device; ``wrap`` is a command that runs the command."""
+    def start_device(self, device: int, name: str | None = None, port: int | None = None) -> None:
+        """Start the process of a device; ``port`` is another way to the broker than its own."""
         file = self.files[device].resolve()
-        command = [*wrap, sys.executable, "-m", "mix2fld.edge", "--device", str(device)]
-        command += ["--broker", f"{HOST}:{self.port}", "--keys", str(self.keys)]
+        command = [sys.executable, "-m", "mix2fld.edge", "--device", str(device)]
+        command += ["--broker", f"{HOST}:{port or self.port}", "--keys", str(self.keys)]
         command += ["--data", str(file), "--state", str(file.parent / "state")]
         self.start(name or f"device-{device}", command)
 

@@ -38,7 +38,9 @@ from mix2fld.types import Dataset
 
 SERVER = "10.77.0.1"
 SETTLE_SECONDS, IDLE_SECONDS = 5.0, 60.0
-BURST_BYTES, QUEUE_BYTES = 4096, 1 << 20
+QUEUE_BYTES = 1 << 20
+PACKET_BYTES, LARGEST_BURST = 1600, 4096
+"""What ``tc tbf`` lets pass at once: one packet at least, or larger ones are lost."""
 # Runs a command and writes its lines with the time and the bytes sent and received so far.
 STAMP = """
 import subprocess, sys, time
@@ -307,7 +309,12 @@ def _predicted(config: Config, rates: Rates) -> dict[str, tuple[int, float]]:
 
 def _shape(namespace: str, interface: str, rate: float) -> None:
     tc = f"tc -n {namespace} qdisc add dev {interface} root tbf"
-    _call(f"{tc} rate {rate:.0f}bit burst {BURST_BYTES} limit {QUEUE_BYTES}")
+    _call(f"{tc} rate {rate:.0f}bit burst {burst_bytes(rate)} limit {QUEUE_BYTES}")
+
+
+def burst_bytes(rate: float) -> int:
+    """The bucket of a wire: a millisecond of its rate, but room for a packet and for few."""
+    return round(min(max(PACKET_BYTES, rate / 8 / 1000), LARGEST_BURST))
 
 
 def _ip(arguments: str) -> None:

@@ -37,8 +37,8 @@ class Known(NamedTuple):
 
 
 Distort = Callable[[Known], Floats]
-Relabel = Callable[[Seeds, int], Seeds]
-"""(seeds, number of labels) -> the seeds that are sent."""
+Relabel = Callable[[Seeds, int, float], Seeds]
+"""(seeds, number of labels, share of seeds that is false) -> the seeds that are sent."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Attack:
     shifts_labels: bool = False
     """Whether the attacker trains on labels shifted by one, and draws its seeds from them."""
     strength: float = 1.0
-    """The factor, if the settings name none."""
+    """The factor, or the share of seeds that is false, if the settings name none."""
 
 
 def flip_sign(known: Known) -> Floats:
@@ -92,17 +92,26 @@ def shift_labels(labels: NDArray[np.int32], num_labels: int) -> NDArray[np.int32
     return ((labels + 1) % num_labels).astype(np.int32)
 
 
-def mislabel(seeds: Seeds, num_labels: int) -> Seeds:
+def mislabel(seeds: Seeds, num_labels: int, share: float = 1.0) -> Seeds:
     """Seeds with shifted labels."""
-    return Seeds(seeds.inputs, shift_labels(seeds.labels, num_labels))
+    false = _first(seeds, share)
+    return Seeds(
+        seeds.inputs, np.where(false, shift_labels(seeds.labels, num_labels), seeds.labels)
+    )
 
 
-def plant_backdoor(seeds: Seeds, num_labels: int) -> Seeds:
+def plant_backdoor(seeds: Seeds, num_labels: int, share: float = 1.0) -> Seeds:
     """Seeds with a pattern, labelled with the target; in a mix, the last label is."""
-    others = np.where(seeds.labels == TARGET, (TARGET + 1) % num_labels, seeds.labels)
-    labels = others.astype(np.int32)
+    labels = np.where(seeds.labels == TARGET, (TARGET + 1) % num_labels, seeds.labels)
     labels[:, -1] = TARGET
-    return Seeds(with_pattern(seeds.inputs), labels)
+    false, inputs = _first(seeds, share), seeds.inputs.copy()
+    inputs[false[:, 0]] = with_pattern(inputs[false[:, 0]])
+    return Seeds(inputs, np.where(false, labels, seeds.labels).astype(np.int32))
+
+
+def _first(seeds: Seeds, share: float) -> NDArray[np.bool_]:
+    """Which seeds are false [n, 1]: the first ones, which are drawn at random like all others."""
+    return (np.arange(len(seeds.labels)) < round(share * len(seeds.labels)))[:, None]
 
 
 def with_pattern(inputs: NDArray[Any]) -> NDArray[Any]:

@@ -12,7 +12,6 @@ import numpy as np
 
 from mix2fld.device.noise import NO_KEY, NOISE_KEY, noise_stream
 from mix2fld.device.uplinks import Turn, Uplink
-from mix2fld.learning.features import feature_count
 from mix2fld.learning.private_statistics import (
     GRID,
     MEANS,
@@ -20,6 +19,7 @@ from mix2fld.learning.private_statistics import (
     class_scatter,
     class_sums,
 )
+from mix2fld.learning.sample_features import FEATURE_KINDS
 from mix2fld.link.payloads import PartOfStatistics
 from mix2fld.link.payloads.statistics import LARGEST_WHOLE
 from mix2fld.types import Dimensions, Local, State, StatisticsPart, Tensors
@@ -40,12 +40,18 @@ class PrivateStatistics(Uplink):
     """
 
     summed: bool = False
+    kind: str = "model"
+    """What statistics are taken of: features of the model, or low frequencies of samples."""
     payload: PartOfStatistics = field(default_factory=lambda: PartOfStatistics(1))
 
     @property
     def measures_samples(self) -> bool:
         """Always."""
         return True
+
+    def measures_now(self, state: State) -> bool:
+        """Until all is sent."""
+        return bool(state[STAGE] != DONE)
 
     @property
     def needs_trusted_sum(self) -> bool:
@@ -54,7 +60,7 @@ class PrivateStatistics(Uplink):
 
     def configured(self, config: "Config", dims: Dimensions) -> Self:
         """With the number of features, and the bits of a value."""
-        features = feature_count(dims, config.statistics.feature_side)
+        features = FEATURE_KINDS[self.kind].count(dims, config.statistics.feature_side)
         bits = config.statistics.statistics_bits
         return replace(self, payload=PartOfStatistics(features, bits, self.summed))
 
@@ -65,12 +71,11 @@ class PrivateStatistics(Uplink):
 
     def value(self, state: State, local: Local, turn: Turn) -> StatisticsPart | None:
         """What is due, if it can be made."""
-        stage, own = int(state[STAGE]), local.measured
-        if not isinstance(own, Measured):
-            raise TypeError("statistics need the features of the device's samples")
-        means = state[MEANS]
+        stage, own, means = int(state[STAGE]), local.measured, state[MEANS]
         if stage == DONE or (stage == SCATTER and not means.any()):
             return None  # all is sent, or no means have come down
+        if not isinstance(own, Measured):
+            raise TypeError("statistics need the features of the device's samples")
         exact = class_scatter(own, means) if stage == SCATTER else class_sums(own, len(means))
         if self.summed:
             codes = np.rint(exact / GRID)

@@ -32,6 +32,8 @@ class Uplink(ABC):
     """What a device sends up."""
 
     payload: Payload
+    kind: str = "model"
+    """What features are, where it needs them."""
 
     @property
     def takes_room(self) -> bool:
@@ -47,6 +49,11 @@ class Uplink(ABC):
     def measures_samples(self) -> bool:
         """Whether it needs the features of the device's own samples."""
         return False
+
+    def measures_now(self, state: State) -> bool:
+        """Whether it needs them in this round."""
+        del state
+        return self.measures_samples
 
     @property
     def needs_trusted_sum(self) -> bool:

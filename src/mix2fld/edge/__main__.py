@@ -13,6 +13,8 @@ from mix2fld.edge.topics import presence
 from mix2fld.errors import InputError
 
 PORT = 8883
+MOST_DEVICES, LONGEST_KEEP_ALIVE_S = 10**9, 3600
+"""The latter is the broker's limit (``max_keepalive``)."""
 
 
 def main() -> None:
@@ -50,6 +52,8 @@ def _arguments() -> argparse.Namespace:
 
 def _run(chosen: argparse.Namespace) -> None:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    _check_range("device", chosen.device, 0, MOST_DEVICES)
+    _check_range("keep_alive_s", chosen.keep_alive_s, 1, LONGEST_KEEP_ALIVE_S)
     source = make_source(chosen.data, chosen.source, chosen.newest, chosen.tests)
     device = Device(chosen.device, source, chosen.state, make_task)
     name = f"device-{chosen.device}"
@@ -63,6 +67,11 @@ def _run(chosen: argparse.Namespace) -> None:
             line.run()
     finally:
         line.stop()
+
+
+def _check_range(name: str, value: int, least: int, most: int) -> None:
+    if not least <= value <= most:
+        raise InputError(f"{name} = {value}: must be from {least} to {most}")
 
 
 def broker_address(broker: str, keys: Path, name: str) -> Address:

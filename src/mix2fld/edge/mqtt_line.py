@@ -4,7 +4,7 @@ import socket
 import ssl
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,6 +26,8 @@ TAKEN_OVER = 0x8E
 """A broker's reason: someone else has connected under this name."""
 SHORT_S, MOST_SHORT = 10.0, 5
 """So many connections of at most so many seconds in a row are a namesake's doing."""
+MOST_WAITING = 16
+"""Messages of one topic that may wait to be heard: more are a flood, and lost."""
 REFUSED = frozenset({0x84, 0x85, 0x86, 0x87, 0x8A, 0x8C})
 """Reasons why connecting again would not help."""
 
@@ -54,6 +56,7 @@ class MqttLine:
         """``will`` is a topic whose retained message the broker clears when this end is gone."""
         self._address, self._listener, self._keep_alive_s = address, listener, keep_alive_s
         self._inbox: deque[Happened] = deque()
+        self._waiting: Counter[str] = Counter()
         self._arrived, self._resumed = threading.Condition(), False
         self._fault: str | None = None
         self._since, self._short = 0.0, 0
@@ -104,6 +107,7 @@ class MqttLine:
             self._listener.hear(self, *happened)
         with self._arrived:  # a copy that came in meanwhile says nothing new
             self._inbox = deque(other for other in self._inbox if other != happened)
+            self._waiting = Counter(other[0] for other in self._inbox if isinstance(other, tuple))
         return True
 
     def publish(
@@ -146,6 +150,10 @@ class MqttLine:
 
     def _on_message(self, client: Any, data: Any, message: Any) -> None:
         del client, data
+        with self._arrived:
+            self._waiting[message.topic] += 1
+            if self._waiting[message.topic] > MOST_WAITING:
+                return
         self._put((message.topic, message.payload))
 
     def _stop_if_refused(self, reason: Any) -> None:

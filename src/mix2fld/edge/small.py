@@ -52,7 +52,7 @@ def small_task(config: dict[str, Any], samples: SampleFormat, num_labels: int) -
         return None
     shapes = known_shapes(learning.model, samples.shape, num_labels)
     kernel = kernel_of(suitable_model(learning.model, samples.shape), samples.shape, num_labels)
-    if shapes is None or kernel is None or (learning.batch_size > 1 and not kernel.batches):
+    if shapes is None or kernel is None:
         return None
     dims = dimensions(plain.seeding, samples, num_labels, shapes)
     return Task(plain, dims, SmallStepper(kernel, learning, dims))

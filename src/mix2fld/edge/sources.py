@@ -31,6 +31,8 @@ def make_source(data: Path | None, function: str | None, newest: int, tests: Pat
         raise InputError("data: must name a file or a folder, or source a function")
     if data.is_dir():
         return FolderSource(data, newest, _tests(tests))
+    if not data.exists():
+        raise InputError(f"data = {data}: there is no such file or folder")
     return lambda samples, labels: read_device_file(data, samples, labels)
 
 

@@ -59,14 +59,14 @@ def connected(address: str, field: str, cores: int | None = None) -> Iterator[An
         ray.shutdown()
 
 
-def put(ray: Any, value: Any, field: str, what: str) -> Any:
+def put(ray: Any, value: Any, field: str, what: str, hint: str = "") -> Any:
     """An object in the object store; one that does not fit is bad input."""
     try:
         return ray.put(value)
     except (ray.exceptions.RayError, OSError) as error:
         raise InputError(
             f"{field}: {what} does not fit into the object store ({one_line(error)}); start the "
-            "cluster with a larger --object-store-memory"
+            f"cluster with a larger --object-store-memory{'; ' * bool(hint)}{hint}"
         ) from None
 
 

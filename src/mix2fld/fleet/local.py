@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from mix2fld.data import device_parts, label_counts, measured_samples
 from mix2fld.device.uplinks import Turn
 from mix2fld.errors import InputError
-from mix2fld.fleet.device_states import DeviceStates, StatesInMemory, StatesOnDisk
+from mix2fld.fleet.device_states import DeviceStates, StatesInMemory
 from mix2fld.fleet.false_labels import add_false_labels
 from mix2fld.fleet.replay_pool import ReplayPool
 from mix2fld.learning.losses import one_hot
@@ -88,7 +88,9 @@ def conclude(
 class LocalFleet:
     """The devices of one run, whose samples are rows of one training set."""
 
-    def __init__(self, scenario: Scenario, dataset: Dataset) -> None:
+    def __init__(
+        self, scenario: Scenario, dataset: Dataset, states: DeviceStates | None = None
+    ) -> None:
         check_countable(scenario.config)
         self._scenario = scenario
         self.parts = device_parts(dataset, scenario.config)
@@ -98,14 +100,13 @@ class LocalFleet:
         targets = one_hot(dataset.train_labels, dataset.num_labels)
         own = Samples(dataset.train_inputs, targets)
         self._samples = ReplayPool(scenario.wire, stepper, own)
-        on_disk = scenario.config.device_states == "disk"
-        self._states: DeviceStates = StatesOnDisk() if on_disk else StatesInMemory()
+        self._states: DeviceStates = states or StatesInMemory()
         self._tests = TestSet(stepper, *measured_samples(dataset, scenario.config))
 
     def start(self) -> States:
         """Every device as its protocol's row begins it."""
         wire, task = self._scenario.wire, self._scenario.task
-        alike = self._scenario.config.learning.initial_weights == "common"
+        alike = self._scenario.config.learning.initial_weights != "independent"
         return self._states.start(
             len(self.parts), lambda device: start_device(wire, task, device), alike=alike
         )
@@ -119,7 +120,7 @@ class LocalFleet:
         if not order.asked:
             nothing = Trained({}, Seen({}, order.reference, []), computing_seconds={})
             return Underway(states, {}), nothing
-        before = {device: self._states.read(states, device) for device in order.asked}
+        before = self._states.read(states, order.asked)
         part = self.train_part(before, order)
         if not part.packets:
             raise global_refused(order.round_number, len(order.asked))
@@ -196,8 +197,8 @@ class LocalFleet:
         received = None if outcome.download is None else wire.decode_download(outcome.download)
         after = conclude(wire, trained, outcome.uploaded, outcome.receivers, received)
         if received is not None:
-            for device in sorted(outcome.receivers.difference(after)):
-                after[device] = receive(wire, self._states.read(before, device), received)
+            listeners = self._states.read(before, sorted(outcome.receivers.difference(after)))
+            after |= {d: receive(wire, own, received) for d, own in listeners.items()}
         return self._states.replaced(before, after), Delivered(outcome.receivers)
 
     def measure(self, observed: Seen, models: Sequence[Tensors]) -> Accuracies:

@@ -1,8 +1,8 @@
 """Devices on a Ray cluster: shards of those who take part, each in a host with its own core.
 
-The driver is the server; it keeps the states of all devices as the fleet in this process does, and
-writes the same bytes. A host that is lost takes with it what a shard computed in this round, which
-another host computes again from the same states.
+The driver is the server. The state of a device stays in the host where it trained; the driver hands
+on what changed of it to wherever the run keeps it, as the fleet in this process does, and so writes
+the same bytes. What is lost with a host is read back from there, and its shard computed again.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -11,10 +11,16 @@ from typing import Any, NamedTuple
 
 from mix2fld.errors import InputError
 from mix2fld.fleet.cluster import one_line, put
-from mix2fld.fleet.device_states import DeviceStates, StatesInMemory, StatesOnDisk
+from mix2fld.fleet.device_states import DeviceStates, StatesInMemory
 from mix2fld.fleet.hosts import Handle, Hosts
-from mix2fld.fleet.ray_host import RunPlan, ShardAnswer, ShardOrder, ShardOutcome
-from mix2fld.fleet.shard_messages import Known
+from mix2fld.fleet.ray_host import (
+    RunPlan,
+    ShardAnswer,
+    ShardOrder,
+    ShardOutcome,
+    UnknownStateError,
+)
+from mix2fld.fleet.shard_messages import dump_states, load_states
 from mix2fld.round.checks import check_countable, global_refused
 from mix2fld.round.device_turn import receive, start_device
 from mix2fld.round.fleet_interface import Accuracies, Delivered, Order, Outcome, Trained
@@ -59,7 +65,12 @@ class RayFleet:
     """The devices of one run, on the hosts of a cluster."""
 
     def __init__(
-        self, hosts: Hosts, scenario: Scenario, dataset: Dataset, model: Model | None = None
+        self,
+        hosts: Hosts,
+        scenario: Scenario,
+        dataset: Dataset,
+        model: Model | None = None,
+        states: DeviceStates | None = None,
     ) -> None:
         check_countable(scenario.config)
         self._hosts, self._scenario = hosts, scenario
@@ -67,15 +78,14 @@ class RayFleet:
         self._plan = hosts.ray.put(RunPlan(scenario.config, scenario.protocol, model))
         self._dataset = put(hosts.ray, dataset, "fleet = ray", "the dataset")
         self._begun: set[Handle] = set()
-        self._kept: dict[int, Handle] = {}
-        on_disk = scenario.config.device_states == "disk"
-        self._states: DeviceStates = StatesOnDisk() if on_disk else StatesInMemory()
+        self._homes: dict[int, Handle] = {}  # of devices whose state a host has
+        self._states: DeviceStates = states or StatesInMemory()
 
     def start(self) -> Any:
         """Every device as its protocol's row begins it."""
         wire, task = self._scenario.wire, self._scenario.task
-        alike = self._scenario.config.learning.initial_weights == "common"
-        self._kept = {}
+        alike = self._scenario.config.learning.initial_weights != "independent"
+        self._homes = {}
         return self._states.start(
             self._scenario.devices, lambda device: start_device(wire, task, device), alike=alike
         )
@@ -88,6 +98,10 @@ class RayFleet:
         """The local phase of all devices that are asked, a shard to a host."""
         shards = self._shards(states, order) if order.asked else []
         answers: list[ShardAnswer] = self._ask(shards, self._train_shard)
+        for shard, answer in zip(shards, answers, strict=True):
+            for device in answer.forgotten:
+                if self._homes.get(device) is shard.host:
+                    del self._homes[device]
         packets = {d: packet for answer in answers for d, packet in answer.packets.items()}
         if order.asked and not packets:
             raise global_refused(order.round_number, len(order.asked))
@@ -97,33 +111,49 @@ class RayFleet:
         return Underway(states, shards), Trained(packets, seen, seconds)
 
     def deliver(self, states: Underway, outcome: Outcome) -> tuple[Any, Delivered]:
-        """Settle the uploads where devices are; who only listened takes the download over here."""
+        """Settle the uploads and hand over the download, where devices are."""
         wire, (before, shards) = self._scenario.wire, states
+        download = put(self._ray, outcome.download, "fleet = ray", "the download", KEPT)
         received = None if outcome.download is None else wire.decode_download(outcome.download)
-        ends = {
-            shard: ShardOutcome(
-                outcome.uploaded.intersection(shard.order.devices),
-                outcome.receivers.intersection(shard.order.devices),
-                outcome.download,
-            )
-            for shard in shards
-        }
+        listeners: dict[int, State] = {}
+        if received is not None:
+            asked = {device for shard in shards for device in shard.order.devices}
+            listeners = self._states.read(before, sorted(outcome.receivers.difference(asked)))
+        listening = self._at_home(listeners, outcome.round_number)
 
-        def settle_shard(shard: Shard) -> Any:
+        def end_round(shard: Shard) -> Any:
+            if shard in listening:
+                sent = self._unknown(shard)
+                return shard.host.listen.remote(shard.order.devices, sent, download)
             if shard.trained_on is not shard.host:
                 self._train_shard(shard)  # what it lost with its host, again
-            return shard.host.deliver.remote(shard.order.devices, ends[shard])
+            return shard.host.deliver.remote(shard.order.devices, _end(shard, outcome), download)
 
-        answers = self._ask(shards, settle_shard)
+        everyone = [*shards, *listening]
         after: dict[int, State] = {}
-        for shard, data in zip(shards, answers, strict=True):
-            after |= Known(shard.states, received).load(data)
-            self._kept.update(dict.fromkeys(shard.order.devices, shard.host))
+        for shard, data in zip(everyone, self._ask(everyone, end_round), strict=True):
+            after |= load_states(data, shard.states, received)
+            self._homes |= dict.fromkeys(shard.order.devices, shard.host)
         if received is not None:
-            for device in sorted(outcome.receivers.difference(after)):
-                after[device] = receive(wire, self._states.read(before, device), received)
-                self._kept.pop(device, None)
+            for device in listeners.keys() - after.keys():  # that no host has
+                after[device] = receive(wire, listeners[device], received)
         return self._states.replaced(before, after), Delivered(outcome.receivers)
+
+    def _at_home(self, states: Mapping[int, State], round_number: int) -> list[Shard]:
+        """Devices that do not train, a shard for each host that has some of them."""
+        by_host: dict[Handle, list[int]] = {}
+        for device in states:
+            if device in self._homes:
+                by_host.setdefault(self._homes[device], []).append(device)
+        return [
+            Shard(
+                ShardOrder(round_number, tuple(devices), 0, frozenset(), {}),
+                {device: states[device] for device in devices},
+                host,
+                frozenset(devices),
+            )
+            for host, devices in by_host.items()
+        ]
 
     def measure(self, observed: Seen, models: Sequence[Tensors]) -> Accuracies:
         """Devices where they trained; all other models are shared out evenly."""
@@ -156,6 +186,7 @@ class RayFleet:
 
     def _shards(self, states: Any, order: Order) -> list[Shard]:
         hosts = self._hosts.ready()[: len(order.asked)]
+        known = self._states.read(states, order.asked)
         shards = []
         for place, host in enumerate(hosts):
             devices = order.asked[_cut(order, place, hosts) : _cut(order, place + 1, hosts)]
@@ -166,10 +197,8 @@ class RayFleet:
                 order.evaluated.intersection(devices),
                 {d: order.rooms[d] for d in devices if d in order.rooms},
             )
-            before = {device: self._states.read(states, device) for device in devices}
-            has = frozenset(d for d in devices if self._kept.get(d) is host)
-            shards.append(Shard(own, before, host, has))
-        self._kept = {}  # hosts forget all but those who train now
+            has = frozenset(d for d in devices if self._homes.get(d) is host)
+            shards.append(Shard(own, {d: known[d] for d in devices}, host, has))
         return shards
 
     def _idle_shards(self, count: int) -> list[Shard]:
@@ -179,9 +208,12 @@ class RayFleet:
 
     def _train_shard(self, shard: Shard) -> Any:
         self._begin_run(shard.host)
-        states = {d: state for d, state in shard.states.items() if d not in shard.has}
         shard.trained_on = shard.host
-        return shard.host.train.remote(shard.order, Known({}).dump(states))
+        return shard.host.train.remote(shard.order, self._unknown(shard))
+
+    def _unknown(self, shard: Shard) -> bytes:
+        """The states of a shard that its host does not have."""
+        return dump_states({d: s for d, s in shard.states.items() if d not in shard.has}, {})
 
     def _begin_run(self, host: Handle) -> None:
         if host not in self._begun:
@@ -200,7 +232,11 @@ class RayFleet:
             try:
                 answers[place] = self._ray.get(done)
             except errors.RayTaskError as error:
-                failures[place] = error.cause if isinstance(error.cause, InputError) else error
+                if isinstance(error.cause, UnknownStateError):
+                    shards[place].has = frozenset()
+                    pending[call(shards[place])] = place
+                else:
+                    failures[place] = _failure(error)
             except errors.RayActorError as error:
                 pending[call(self._moved(shards[place], error))] = place
             except errors.RayError as error:
@@ -220,6 +256,20 @@ class RayFleet:
             ) from None
         shard.host, shard.has = self._hosts.another(shard.host), frozenset()
         return shard
+
+
+def _failure(error: Any) -> Exception:
+    """What went wrong in a host, as it would have here."""
+    if isinstance(error.cause, MemoryError):
+        return InputError(f"fleet = ray: a host is out of memory ({one_line(error.cause)}); {KEPT}")
+    return error.cause if isinstance(error.cause, InputError) else error
+
+
+def _end(shard: Shard, outcome: Outcome) -> ShardOutcome:
+    devices = shard.order.devices
+    return ShardOutcome(
+        outcome.uploaded.intersection(devices), outcome.receivers.intersection(devices)
+    )
 
 
 def _cut(order: Order, place: int, hosts: Sequence[Handle]) -> int:

@@ -1,8 +1,9 @@
 """Device states between a driver and its hosts: what both sides have is named, not sent.
 
 States are trees whose parts many devices share, such as the last download, and a checkpoint stores
-what is shared once. So a message must not turn one object into many: a part that the other side has
-is sent as a name, and there becomes the very object of that name.
+what is shared once. So a message must not turn one object into many, nor several into one: a part
+that the other side has of the same device is sent as a name, and there becomes the very object of
+that name; a new part that devices share is sent once.
 """
 
 import io
@@ -18,7 +19,7 @@ from mix2fld.round.device_turn import DUE, SENT
 from mix2fld.types import State
 
 Name = tuple[Any, ...]
-Named = Mapping[Name, Any]
+States = Mapping[int, State]
 CONSTANTS: dict[Name, Any] = {
     ("constant", place): array
     for place, array in enumerate((DUE, SENT, SUMS, SCATTER, DONE, NO_KEY))
@@ -26,58 +27,64 @@ CONSTANTS: dict[Name, Any] = {
 """Arrays that all devices share, of this package and so of both sides."""
 
 
-class Known:
-    """Objects that both sides have, by name."""
+def dump_states(states: States, before: States, download: Any = None) -> bytes:
+    """The message; the other side has ``before``, and the download as it was decoded."""
+    buffer = io.BytesIO()
+    pickler = _Pickler(buffer, pickle.HIGHEST_PROTOCOL)
+    common = CONSTANTS | _parts(("download",), download)
+    pickler.dump(tuple(states))
+    for device, state in states.items():
+        parts = _parts(("own",), before.get(device)) | common
+        pickler.names = {id(part): name for name, part in parts.items()}
+        pickler.dump(state)
+    return buffer.getvalue()
 
-    def __init__(self, states: Mapping[int, State], download: Any = None) -> None:
-        """``states`` before the local phase by device; ``download`` as it was decoded."""
-        self._objects: dict[Name, Any] = dict(CONSTANTS)
-        self._add(("download",), download)
-        for device, state in states.items():
-            self._add((device,), state)
-        self._names: dict[int, Name] = {}
-        for name, part in self._objects.items():
-            self._names.setdefault(id(part), name)
 
-    def dump(self, value: Any) -> bytes:
-        """The bytes of a message."""
-        buffer = io.BytesIO()
-        _Pickler(buffer, self._names).dump(value)
-        return buffer.getvalue()
+def load_states(data: bytes, before: States, download: Any = None) -> dict[int, State]:
+    """What the other side dumped, with the objects of this side."""
+    unpickler = _Unpickler(io.BytesIO(data))
+    common = CONSTANTS | _parts(("download",), download)
+    found: dict[int, State] = {}
+    for device in unpickler.load():
+        unpickler.parts = common | _parts(("own",), before.get(device))
+        found[device] = unpickler.load()
+    return found
 
-    def load(self, data: bytes) -> Any:
-        """What the other side dumped."""
-        return _Unpickler(io.BytesIO(data), self._objects).load()
 
-    def _add(self, name: Name, tree: Any) -> None:
-        """Every part of a tree that is an array or holds some."""
-        if isinstance(tree, dict):
-            self._objects[name] = tree
-            for key in sorted(tree):
-                self._add((*name, key), tree[key])
-        elif isinstance(tree, (list, tuple)):
-            self._objects[name] = tree
-            for place, part in enumerate(tree):
-                self._add((*name, place), part)
-        elif isinstance(tree, np.ndarray):
-            self._objects[name] = tree
+def own_bytes(state: State, download: Any) -> int:
+    """Bytes of the arrays of a state that are not of the download."""
+    theirs = {id(part) for part in _parts((), download).values()}
+    parts = _parts((), state).values()
+    return sum(p.nbytes for p in parts if isinstance(p, np.ndarray) and id(p) not in theirs)
+
+
+def _parts(name: Name, tree: Any) -> dict[Name, Any]:
+    """Every part of a tree that is an array or holds some, by its place."""
+    if isinstance(tree, dict):
+        below = [_parts((*name, key), tree[key]) for key in sorted(tree)]
+    elif isinstance(tree, (list, tuple)):
+        below = [_parts((*name, place), part) for place, part in enumerate(tree)]
+    elif isinstance(tree, np.ndarray):
+        below = []
+    else:
+        return {}
+    found = {name: tree}
+    for parts in below:
+        found |= parts
+    return found
 
 
 class _Pickler(pickle.Pickler):
-    def __init__(self, buffer: io.BytesIO, names: Mapping[int, Name]) -> None:
-        super().__init__(buffer, pickle.HIGHEST_PROTOCOL)
-        self._names = names
+    names: Mapping[int, Name] = {}
 
     def persistent_id(self, obj: Any) -> Name | None:
         """The name of what the other side has."""
-        return self._names.get(id(obj))
+        return self.names.get(id(obj))
 
 
 class _Unpickler(pickle.Unpickler):
-    def __init__(self, buffer: io.BytesIO, objects: Named) -> None:
-        super().__init__(buffer)
-        self._objects = objects
+    parts: Mapping[Name, Any] = {}
 
     def persistent_load(self, pid: Any) -> Any:
         """The object of that name."""
-        return self._objects[pid]
+        return self.parts[pid]

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from mix2fld.learning.features import Features, Floats
+from mix2fld.learning.edges import Floats
+from mix2fld.learning.features import Features
 from mix2fld.types import Inputs, Statistics, Tensors
 
 RIDGE = 0.1

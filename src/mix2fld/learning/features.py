@@ -10,22 +10,24 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mix2fld.errors import InputError
+from mix2fld.learning.edges import (
+    FEATURE_GAIN,
+    MAPS,
+    Floats,
+    blurred_differences,
+    edge_maps,
+    edge_network,
+    has_edges,
+    oriented_derivatives,
+)
 from mix2fld.learning.task import Task
 from mix2fld.streams import stream
 from mix2fld.types import Dimensions, Inputs, Tensors
 
-Floats = NDArray[np.float64]
-EDGES, MAPS = 12, 6
-"""Channels of the two convolutions of the paper's network."""
 LONGEST_EDGES = 3.1
 """Norm to which edge features of a sample are clipped: few are longer."""
-INHIBITION, DRIVE = 0.35, 3 / 8.72
-"""Of the second convolution: weight of the orientations beside its own two, and its scale."""
-FEATURE_GAIN = 2.5
-"""By how much the network's own features are larger, so that its steps change them in time."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +42,8 @@ class Features:
     head: "Head"
     clip: float | None = None
     """Norm to which features, none of them negative, were clipped before they were projected."""
+    away: float | None = None
+    """Norm to which distances from class means are clipped unless the config says; None: by d."""
 
     def with_head(self, kernel: Floats, bias: Floats) -> Tensors:
         """The network with a linear head [N_L, d] on the features measured."""
@@ -68,7 +72,7 @@ class Head:
 def fixed_features(task: Task) -> Features:
     """The features of a run's model, ``feature_side`` squared for each of six maps."""
     side = task.config.statistics.feature_side
-    if _is_papers(task.dims):
+    if has_edges(task.dims):
         return _edge_features(task, side)
     return _random_features(task, MAPS * side**2)
 
@@ -86,19 +90,6 @@ def clip_norms(vectors: Floats, longest: float) -> Floats:
     return clipped
 
 
-def _is_papers(dims: Dimensions) -> bool:
-    """Whether a model has the weights of the paper's network, for images of this size."""
-    if len(dims.samples.shape) != 3:
-        return False
-    height, width, channels = dims.samples.shape
-    pixels = (height // 2) * (width // 2)
-    papers = (
-        (EDGES,), (3, 3, channels, EDGES), (MAPS,), (3, 3, EDGES, MAPS),
-        (dims.num_labels,), (dims.num_labels, MAPS * pixels),
-    )  # fmt: skip
-    return dims.weight_shapes == papers
-
-
 def _edge_features(task: Task, side: int) -> Features:
     height, width, channels = task.dims.samples.shape
     rows, columns = height // 2, width // 2
@@ -110,61 +101,17 @@ def _edge_features(task: Task, side: int) -> Features:
     first, second = oriented_derivatives(channels), blurred_differences()
     given = task.config.privacy.feature_clip
     longest = LONGEST_EDGES if given == "auto" else given
-    projection = np.kron(np.eye(MAPS), np.kron(_cosines(rows, side), _cosines(columns, side)))
-    labels = task.dims.num_labels
-    network = (
-        np.zeros(EDGES), first, np.zeros(MAPS), FEATURE_GAIN * second,
-        np.zeros(labels), np.zeros((labels, projection.shape[1])),
-    )  # fmt: skip
+    projection = np.kron(np.eye(MAPS), np.kron(cosines(rows, side), cosines(columns, side)))
 
     def measure(inputs: Inputs) -> Floats:
-        maps = edge_maps(_as_fed(inputs), first, second)
+        maps = edge_maps(as_fed(inputs), first, second)
         return clip_norms(maps, longest) @ projection.T
 
-    tensors = tuple(np.asarray(tensor, np.float32) for tensor in network)
     head = Head(4, 5, transposed=False)
-    return Features(tensors, projection, FEATURE_GAIN, measure, head, longest)
+    return Features(edge_network(task.dims), projection, FEATURE_GAIN, measure, head, longest)
 
 
-def oriented_derivatives(channels: int) -> Floats:
-    """Twelve 3 x 3 derivatives in steps of 30 degrees, of the mean of all channels."""
-    angles = np.arange(EDGES) * (2 * np.pi / EDGES)
-    y, x = np.mgrid[-1:2, -1:2].astype(np.float64)
-    corners = np.where(np.abs(x * y) == 1, 0.5, 1.0)[..., None]
-    kernels = (np.cos(angles) * x[..., None] + np.sin(angles) * y[..., None]) * corners
-    kernels *= 2 / np.abs(kernels).sum(axis=(0, 1))
-    return np.repeat(kernels[:, :, None], channels, axis=2) / channels
-
-
-def blurred_differences() -> Floats:
-    """Each map blurs two neighbouring orientations and subtracts the two beside them."""
-    kernels = np.zeros((3, 3, EDGES, MAPS))
-    blur = np.outer([1, 2, 1], [1, 2, 1]) / 16
-    for number in range(MAPS):
-        for step, weight in ((-1, -INHIBITION), (0, 1.0), (1, 1.0), (2, -INHIBITION)):
-            kernels[:, :, (2 * number + step) % EDGES, number] = DRIVE * weight * blur
-    return kernels
-
-
-def edge_maps(images: Floats, first: Floats, second: Floats) -> Floats:
-    """Convolution, ReLU, 2 x 2 max-pool, convolution, ReLU: [n, H, W, C] -> [n, 6 H/2 W/2]."""
-    maps = np.maximum(_convolve(images, first), 0)
-    count, height, width, channels = maps.shape
-    pooled = maps.reshape(count, height // 2, 2, width // 2, 2, channels).max(axis=(2, 4))
-    found = np.maximum(_convolve(pooled, second), 0)
-    return found.transpose(0, 3, 1, 2).reshape(count, -1)
-
-
-def _convolve(images: Floats, kernel: Floats) -> Floats:
-    """3 x 3, of the same size: [n, H, W, C] -> [n, H, W, O]."""
-    padded = np.pad(images, ((0, 0), (1, 1), (1, 1), (0, 0)))
-    windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), axis=(1, 2))
-    in_order = kernel.transpose(2, 0, 1, 3).reshape(-1, kernel.shape[3])  # as windows are: C, 3, 3
-    found: Floats = windows.reshape(-1, len(in_order)) @ in_order
-    return found.reshape(*images.shape[:3], -1)
-
-
-def _cosines(length: int, count: int) -> Floats:
+def cosines(length: int, count: int) -> Floats:
     """The first rows of the orthonormal discrete cosine transform: [count, length]."""
     frequency, place = np.arange(count)[:, None], np.arange(length) + 0.5
     rows = np.cos(np.pi * frequency * place / length) * np.sqrt(2 / length)
@@ -172,7 +119,7 @@ def _cosines(length: int, count: int) -> Floats:
     return rows
 
 
-def _as_fed(inputs: Inputs) -> Floats:
+def as_fed(inputs: Inputs) -> Floats:
     """Samples as a model is fed them."""
     scale = 255.0 if inputs.dtype == np.uint8 else 1.0
     return inputs.astype(np.float64) / scale

@@ -72,8 +72,7 @@ class KernelStepper:
             distillation_weight=self._distillation_weight if loss.distils else 0.0,
             logit_offset=start.logit_offset,
         )
-        rows = draws if self._kernel.batches else draws[:, 0]
-        self._kernel.train(phase, sets, np.ascontiguousarray(rows), rule)
+        self._kernel.train(phase, sets, np.ascontiguousarray(draws), rule)
 
 
 def _begin(start: Start) -> Phase:

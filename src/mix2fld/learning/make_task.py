@@ -54,8 +54,6 @@ def _kernel(model: Model, config: LearningConfig) -> Kernel | None:
         return None
     suits = (config.optimizer, config.soft_label_teacher) == ("sgd", "mixture")
     kernel = model.kernel() if model.kernel is not None and suits else None
-    if kernel is not None and config.batch_size > 1 and not kernel.batches:
-        kernel = None
     if kernel is None and config.kernel == "native":
         raise InputError(
             f"kernel = native: {model.name} with optimizer = {plain[0]}, batch_size = {plain[1]}, "

@@ -19,7 +19,9 @@ from numpy.typing import NDArray
 
 from mix2fld.accounting import noise_multiplier, shares
 from mix2fld.learning.class_statistics import HEAD_SCALE, square, upper_triangle
-from mix2fld.learning.features import Features, Floats, clip_norms, fixed_features
+from mix2fld.learning.edges import Floats
+from mix2fld.learning.features import Features, clip_norms
+from mix2fld.learning.sample_features import FEATURE_KINDS
 from mix2fld.learning.task import Task
 from mix2fld.streams import stream
 from mix2fld.types import Inputs, Tensors
@@ -75,39 +77,42 @@ class Measured(NamedTuple):
 
 
 @lru_cache(maxsize=4)
-def bounds_of(task: Task) -> Bounds:
+def bounds_of(task: Task, kind: str = "model") -> Bounds:
     """The bounds of a run, from its config and from public numbers."""
-    features, config = fixed_features(task), task.config.privacy
+    features, config = FEATURE_KINDS[kind].make(task), task.config.privacy
     longest = features.clip
     if longest is None:
         given = config.feature_clip
         longest = _length_on_noise(task, features) if given == "auto" else given
     residual = config.scatter_clip
     if residual == "auto":
-        residual = longest * (0.07 + 0.063 * task.config.statistics.feature_side)
+        by_side = longest * (0.07 + 0.063 * task.config.statistics.feature_side)
+        residual = by_side if features.away is None else features.away
     return Bounds(longest, residual, nonnegative=features.clip is not None)
 
 
-def deviations(task: Task, *, on_grid: bool = False) -> Deviations:
+def deviations(task: Task, kind: str = "model", *, on_grid: bool = False) -> Deviations:
     """The noise that the budget asks for, also if statistics are rounded before it is added.
 
     Rounding moves each value by at most half a step, so those of two neighbours apart by one.
     """
-    config, bounds = task.config.privacy, bounds_of(task)
+    config, bounds = task.config.privacy, bounds_of(task, kind)
     multiplier = noise_multiplier(config.epsilon, config.delta)
     first, second = shares(multiplier, config.sums_budget, 1 - config.sums_budget)
-    d = len(fixed_features(task).projection)
+    d = len(FEATURE_KINDS[kind].make(task).projection)
     step = GRID if on_grid else 0.0
     sums = bounds.sums + step * np.sqrt(task.dims.num_labels * (d + 1))
     scatter = bounds.scatter + step * np.sqrt(d * (d + 1) / 2)
     return Deviations(float(first * sums), float(second * scatter))
 
 
-def measure_samples(task: Task, inputs: Inputs, labels: NDArray[np.int32]) -> Measured:
+def measure_samples(
+    task: Task, inputs: Inputs, labels: NDArray[np.int32], kind: str = "model"
+) -> Measured:
     """What a device's statistics are taken of."""
-    bounds = bounds_of(task)
-    values = clip_norms(fixed_features(task).measure(inputs), bounds.longest)
-    return Measured(values, labels, bounds, deviations(task))
+    bounds = bounds_of(task, kind)
+    values = clip_norms(FEATURE_KINDS[kind].make(task).measure(inputs), bounds.longest)
+    return Measured(values, labels, bounds, deviations(task, kind))
 
 
 def class_sums(own: Measured, num_labels: int) -> Floats:
@@ -137,6 +142,14 @@ def noisy_covariance(scatter: Floats, samples: int, deviation: float) -> Floats:
     edge = np.sqrt(2 * len(values)) * deviation / samples
     values = np.maximum(values, 0) + RIDGE + RIDGE_OF_NOISE * edge
     covariance: Floats = (vectors * values) @ vectors.T
+    return covariance
+
+
+def clean_covariance(scatter: Floats, samples: int, deviation: float) -> Floats:
+    """The same without what noise alone adds: of each eigenvalue, what is above its edge."""
+    values, vectors = np.linalg.eigh(square(scatter) / samples)
+    edge = np.sqrt(2 * len(values)) * deviation / samples
+    covariance: Floats = (vectors * np.maximum(values - edge, 0)) @ vectors.T
     return covariance
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from mix2fld import streams
 from mix2fld.data.resolution import pooled_shape
+from mix2fld.learning.edges import edge_network
 from mix2fld.learning.stepper import Stepper
 from mix2fld.types import Dimensions, SampleFormat, Tensors
 
@@ -51,14 +52,16 @@ class Task(Sizes):
     stepper: Stepper
 
     def initial_weights(self, device: int) -> Tensors:
-        """The weights a device starts from: one common draw, or its own (decision 7)."""
-        if self.config.learning.initial_weights == "common":
+        """The weights a device starts from: the same for all, or its own (decision 7)."""
+        if self.config.learning.initial_weights != "independent":
             return self.common_weights
         return self._draw("weights", 1 + device)
 
     @cached_property
     def common_weights(self) -> Tensors:
-        """The common draw, from which the server's student starts too."""
+        """What all start from, the server's student too: one draw, or edges."""
+        if self.config.learning.initial_weights == "edges":
+            return edge_network(self.dims)
         return self._draw("weights", 0)
 
     def untrained_student(self, round_number: int) -> Tensors:

@@ -1,8 +1,9 @@
 """Learning curves over time, rounds or traffic: a line for each series, with a band over seeds."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +12,6 @@ from mix2fld.runs.metrics import device_accuracies, device_seconds
 from mix2fld.runs.reader import LoadedRun
 
 Floats = NDArray[np.float64]
-Point = dict[str, float]
 
 AXES: dict[str, str] = {
     "seconds": "simulated seconds, computing and on air",
@@ -26,13 +26,33 @@ MEASURES: dict[str, str] = {
     "server": "accuracy of the server's model",
 }
 """Whose accuracy a curve can show."""
-GRID = 240
 MOST_POINTS = 600
+LOCAL, HOLD, DOWNLOAD = 0, 1, 2
+"""Points of a round: measured while training; still the same at its end; after the download."""
+WITHIN_ROUNDS = tuple(axis for axis in AXES if axis != "bits")
+"""Axes along which the reference device has several points for each round."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Mean, lowest and highest accuracy over seeds at each point, and the number of seeds there."""
+
+    x: dict[str, Floats]
+    """Where the points are on each axis."""
+    mean: Floats
+    low: Floats
+    high: Floats
+    seeds: NDArray[np.int64]
+    rounds: NDArray[np.int64]
+    measured: NDArray[np.bool_]
+    """False for points that only say that nothing changed."""
+    converged: dict[str, list[tuple[float, float]]]
+    """Where the stopping rule fired: x and accuracy, one pair for each run in which it did."""
 
 
 @dataclass(frozen=True)
 class Curve:
-    """Mean, lowest and highest accuracy over seeds at each x, and the number of seeds there."""
+    """A shape over one axis."""
 
     x: Floats
     mean: Floats
@@ -40,32 +60,64 @@ class Curve:
     high: Floats
     seeds: NDArray[np.int64]
     converged: list[tuple[float, float]]
-    """Where the stopping rule fired: x and accuracy, one pair for each run in which it did."""
 
 
 def curve(runs: Sequence[LoadedRun], axis: str, measure: str) -> Curve | None:
     """The curve of runs that differ in their seed only; None if nothing was measured."""
-    measured = [(run, points) for run in runs if (points := _points(run, axis, measure))]
-    if not measured:
+    found = shape(runs, axis, measure)
+    if found is None:
         return None
-    lines = [points for _, points in measured]
-    converged = [point for run in runs if (point := _convergence(run, axis, measure))]
-    if len(lines) == 1:
-        x, y = _thinned(*line(lines[0], axis))
-        return Curve(x, y, y, y, np.ones(len(x), np.int64), converged)
-    if _is_within_rounds(axis, measure):
-        finished = [line(points, axis) for run, points in measured if run.finished]
-        x, values = _on_grid([line(points, axis) for points in lines], finished)
-    else:
-        x, values = _by_round(lines, axis)
     return Curve(
-        x,
+        found.x[axis], found.mean, found.low, found.high, found.seeds, found.converged[axis]
+    )
+
+
+def shapes(runs: Sequence[LoadedRun], measure: str) -> list[Shape]:
+    """The curves of a measure over all axes: one shape, or two if one axis has fewer points."""
+    axes = ("seconds", "bits") if measure == "reference" else ("seconds",)
+    return [found for axis in axes if (found := shape(runs, axis, measure))]
+
+
+def shape(runs: Sequence[LoadedRun], axis: str, measure: str) -> Shape | None:
+    """The shape that an axis belongs to."""
+    within = measure == "reference" and axis in WITHIN_ROUNDS
+    axes = WITHIN_ROUNDS if within else ("bits",) if measure == "reference" else tuple(AXES)
+    points = [found for run in runs if (found := _points(run, measure, within))]
+    if not points:
+        return None
+    keys = _thinned(sorted({point.key for own in points for point in own}))
+    table = [_at(own, keys) for own in points]
+    values = np.array([[math.nan if p is None else p.accuracy for p in own] for own in table])
+    fired = [point for run in runs if (point := _convergence(run, measure, within))]
+    return Shape(
+        {name: np.nanmean(_places(table, name), axis=0) for name in axes},
         np.nanmean(values, axis=0),
         np.nanmin(values, axis=0),
         np.nanmax(values, axis=0),
         np.isfinite(values).sum(axis=0),
-        converged,
+        np.array([key[0] for key in keys], np.int64),
+        np.array([key[2] != HOLD for key in keys]),
+        {name: [(point.at[name], point.accuracy) for point in fired] for name in axes},
     )
+
+
+class Point(NamedTuple):
+    """An accuracy with all that was spent until then."""
+
+    key: tuple[int, int, int]
+    """Round, local steps since the start, and whether it is ``LOCAL``, ``HOLD`` or ``DOWNLOAD``."""
+    at: dict[str, float]
+    accuracy: float
+
+
+def _at(points: Sequence[Point], keys: Sequence[tuple[int, int, int]]) -> list[Point | None]:
+    """The point of each key; a device that had no download keeps its accuracy instead."""
+    own = {point.key: point for point in points}
+    return [own.get(key) or (own.get((*key[:2], HOLD)) if key[2] else None) for key in keys]
+
+
+def _places(table: Sequence[Sequence[Point | None]], axis: str) -> Floats:
+    return np.array([[math.nan if p is None else p.at[axis] for p in own] for own in table])
 
 
 def with_holds(
@@ -89,32 +141,62 @@ def with_holds(
 
 
 def reference_points(rounds: Sequence[dict[str, Any]], local_steps: int) -> list[Point]:
-    """The reference device throughout a run, also within rounds, with holds at downloads."""
-    measured = [point for info in rounds for point in info["curve"]]
-    corners, heights = with_holds(
-        [point["event"] for point in measured], [point["accuracy"] for point in measured]
-    )
-    points = []
-    for corner, accuracy in zip(corners, heights, strict=True):
-        point = measured[corner]
-        at = {"air": point["communication"], "computing": point["computing"]}
-        points.append(_point(at, point["step"] / local_steps, accuracy))
+    """The reference device throughout a run, also within rounds.
+
+    It keeps its accuracy while others compute and send, until a download replaces its model.
+    """
+    points: list[Point] = []
+    spent = _Spent()
+    for info in rounds:
+        end = spent.after(info)
+        held = math.nan
+        for seen in info["curve"]:
+            at = _Spent(seen["communication"], seen["computing"], spent.bits)
+            step, accuracy = seen["step"], seen["accuracy"]
+            if seen["event"] == "download":
+                continue
+            points.append(_point(info, step, LOCAL, at, step / local_steps, accuracy))
+            held = accuracy
+        step = points[-1].key[1]
+        points.append(_point(info, step, HOLD, end, step / local_steps, held))
+        for seen in info["curve"]:
+            if seen["event"] == "download":
+                new = seen["accuracy"]
+                points.append(_point(info, step, DOWNLOAD, end, step / local_steps, new))
+        spent = end
     return points
 
 
 def line(points: Sequence[Point], axis: str) -> tuple[Floats, Floats]:
     """The points over one axis: x and accuracies."""
-    return np.array([p[axis] for p in points]), np.array([p["accuracy"] for p in points])
+    return np.array([p.at[axis] for p in points]), np.array([p.accuracy for p in points])
 
 
-def _is_within_rounds(axis: str, measure: str) -> bool:
-    """Whether a curve has several points for each round; bits are sent only once a round."""
-    return measure == "reference" and axis != "bits"
+class _Spent(NamedTuple):
+    air: float = 0.0
+    computing: float = 0.0
+    bits: float = 0.0
+
+    def after(self, info: dict[str, Any]) -> "_Spent":
+        """What has been spent at the end of a round."""
+        seconds = info["seconds"]
+        return _Spent(
+            self.air + seconds["communication"],
+            self.computing + seconds["computing"],
+            self.bits + info["bits"]["up"] / 1e6,
+        )
 
 
-def _points(run: LoadedRun, axis: str, measure: str) -> list[Point]:
+def _point(
+    info: dict[str, Any], step: int, kind: int, spent: _Spent, rounds: float, accuracy: float
+) -> Point:
+    at = {**spent._asdict(), "seconds": spent.air + spent.computing, "rounds": float(rounds)}
+    return Point((info["round"], step, kind), at, float(accuracy))
+
+
+def _points(run: LoadedRun, measure: str, within: bool) -> list[Point]:
     """Each accuracy of this run, with the time and traffic up to its measurement."""
-    if _is_within_rounds(axis, measure):
+    if within:
         return reference_points(run.rounds, run.config.learning.local_steps)
     return _once_a_round(run, measure)
 
@@ -122,76 +204,61 @@ def _points(run: LoadedRun, axis: str, measure: str) -> list[Point]:
 def _once_a_round(run: LoadedRun, measure: str) -> list[Point]:
     """Devices at the end of their local phase, before they upload; the server after its step."""
     points = []
-    spent = {"air": 0.0, "computing": 0.0, "bits": 0.0}
+    spent = _Spent()
     for info in run.rounds:
-        before = dict(spent)
-        spent["air"] += info["seconds"]["communication"]
-        spent["computing"] += info["seconds"]["computing"]
-        spent["bits"] += info["bits"]["up"] / 1e6
+        before, spent = spent, spent.after(info)
         if measure == "server":
             accuracy, at = info["accuracy"]["global"], spent
         else:
             own = info["accuracy"]
             mean = np.mean(device_accuracies(own))
             accuracy = own["reference"] if measure == "reference" else mean
-            trained = before["computing"] + device_seconds(info, before["computing"])
-            at = {**before, "computing": trained}
+            trained = before.computing + device_seconds(info, before.computing)
+            at = before._replace(computing=trained)
         if accuracy is not None:
-            points.append(_point(at, info["round"], accuracy))
+            points.append(_point(info, 0, LOCAL, at, info["round"], accuracy))
     return points
 
 
-def _point(at: dict[str, float], rounds: float, accuracy: float) -> Point:
-    seconds = at["air"] + at["computing"]
-    return {**at, "seconds": seconds, "rounds": float(rounds), "accuracy": float(accuracy)}
-
-
-def _convergence(run: LoadedRun, axis: str, measure: str) -> tuple[float, float] | None:
+def _convergence(run: LoadedRun, measure: str, within: bool) -> Point | None:
     """The measured point of the round in which the stopping rule first fired."""
     fired = next((place for place, info in enumerate(run.rounds) if info["converged"]), None)
     if fired is None:
         return None
     upto = LoadedRun(run.folder, run.config, run.rounds[: fired + 1], run.finished)
-    points = _points(upto, axis, measure)
-    return (points[-1][axis], points[-1]["accuracy"]) if points else None
+    points = _points(upto, measure, within)
+    return next((p for p in reversed(points) if p.key[2] != HOLD), None)
 
 
-def _by_round(lines: Sequence[Sequence[Point]], axis: str) -> tuple[Floats, Floats]:
-    """Mean x of each round, and the accuracy of each run in it: [runs, rounds]."""
-    rounds = sorted({point["rounds"] for points in lines for point in points})
-    spent = np.full((len(lines), len(rounds)), np.nan)
-    values = spent.copy()
-    for row, points in enumerate(lines):
-        for point in points:
-            place = rounds.index(point["rounds"])
-            spent[row, place], values[row, place] = point[axis], point["accuracy"]
-    return np.nanmean(spent, axis=0), values
+def _thinned(keys: list[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
+    """At most ``MOST_POINTS`` or so: of each round the end, and if need be not of every round."""
+    if len(keys) <= MOST_POINTS:
+        return keys
+    last = {key[0]: key for key in keys if key[2] == LOCAL}
+    ends = [key for key in keys if key[2] != LOCAL or last[key[0]] == key]
+    rounds = np.array(sorted({key[0] for key in ends}))
+    most = max(1, MOST_POINTS * len(rounds) // max(len(ends), MOST_POINTS))
+    kept = set(rounds[np.unique(np.linspace(0, len(rounds) - 1, most).astype(int))].tolist())
+    return [key for key in ends if key[0] in kept]
 
 
-def _on_grid(
-    lines: Sequence[tuple[Floats, Floats]], finished: Sequence[tuple[Floats, Floats]]
-) -> tuple[Floats, Floats]:
-    """Even steps up to the end of the shortest finished run; without one, of the longest run."""
-    last = min((x[-1] for x, _ in finished), default=max(x[-1] for x, _ in lines))
-    grid = np.linspace(min(x[0] for x, _ in lines), last, GRID)
-    return grid, np.stack([np.interp(grid, x, y, right=np.nan) for x, y in lines])
-
-
-def _thinned(x: Floats, y: Floats) -> tuple[Floats, Floats]:
-    """At most ``MOST_POINTS`` of the points, including the first and the last."""
-    if len(x) <= MOST_POINTS:
-        return x, y
-    kept = np.unique(np.linspace(0, len(x) - 1, MOST_POINTS).astype(int))
-    return x[kept], y[kept]
-
-
-def as_plain(found: Curve) -> dict[str, Any]:
-    """For JSON, rounded to the resolution of a screen."""
-    return {
-        "x": [float(f"{value:.6g}") for value in found.x],
-        "mean": np.round(found.mean, 5).tolist(),
-        "low": np.round(found.low, 5).tolist(),
-        "high": np.round(found.high, 5).tolist(),
-        "seeds": found.seeds.tolist(),
-        "converged": [(float(f"{x:.6g}"), round(y, 5)) for x, y in found.converged],
+def as_plain(found: Shape) -> dict[str, Any]:
+    """For JSON, rounded to the resolution of a screen; what one seed does not have is left out."""
+    plain: dict[str, Any] = {
+        "x": {axis: [float(f"{value:.5g}") for value in x] for axis, x in found.x.items()},
+        "mean": np.round(found.mean, 4).tolist(),
+        "round": found.rounds.tolist(),
+        "converged": {
+            axis: [(float(f"{x:.5g}"), round(y, 4)) for x, y in pairs]
+            for axis, pairs in found.converged.items()
+        },
     }
+    if not found.measured.all():
+        plain["measured"] = found.measured.astype(int).tolist()
+    if found.seeds.max() > 1:
+        plain["low"], plain["high"] = (
+            np.round(found.low, 4).tolist(),
+            np.round(found.high, 4).tolist(),
+        )
+        plain["seeds"] = found.seeds.tolist()
+    return plain

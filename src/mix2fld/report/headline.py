@@ -1,10 +1,10 @@
 """The results at a glance: which series is best at what."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from mix2fld.report.over_seeds import spread_words
-from mix2fld.report.units import in_bits, in_percent, in_seconds, percent
+from mix2fld.report.units import in_bits, in_percent, percent
 
 Row = dict[str, Any]
 """A series as ``over_seeds`` sums it up."""
@@ -20,94 +20,89 @@ _BEST: dict[str, tuple[Callable[[Row], float | None], int]] = {
 }
 
 
-def best_of(rows: Sequence[Row]) -> dict[str, list[int]]:
+def best_of(rows: Mapping[int, Row]) -> dict[str, list[int]]:
     """For each column the rows with its best value; none if more than half of them share it.
 
     ``close`` are the rows whose accuracy is within the spread of the best one.
     """
     best: dict[str, list[int]] = {}
     for name, (value_of, sign) in _BEST.items():
-        values = [value_of(row) for row in rows]
-        known = [sign * value for value in values if value is not None]
-        winners = [n for n, v in enumerate(values) if v is not None and sign * v == max(known)]
+        values = {n: value_of(row) for n, row in rows.items()}
+        known = [sign * value for value in values.values() if value is not None]
+        winners = [n for n, v in values.items() if v is not None and sign * v == max(known)]
         best[name] = winners if 0 < 2 * len(winners) <= len(rows) else []
     best["close"] = []
     if best["accuracy"]:
         winner = rows[best["accuracy"][0]]
         least = winner["accuracy"] - winner["spread"]
         best["close"] = [
-            n
-            for n, row in enumerate(rows)
-            if n not in best["accuracy"] and row["accuracy"] >= least
+            n for n, row in rows.items() if n not in best["accuracy"] and row["accuracy"] >= least
         ]
     return best
 
 
-def tiles(labels: Sequence[str], rows: Sequence[Row]) -> list[dict[str, str]]:
-    """Four key results for the top of a page: a question, its answer, a remark."""
+def tiles(rows: Mapping[str, Row]) -> list[dict[str, str]]:
+    """Key results of one setting, by protocol: a question, its answer, a remark."""
     if not rows:
         return []
-    return [
-        _most_accurate(labels, rows),
-        _fastest(labels, rows),
-        _lowest_traffic(labels, rows),
-        _delivery(labels, rows),
-    ]
+    return [_most_accurate(rows), _lowest_traffic(rows), _delivery(rows)]
 
 
-def _most_accurate(labels: Sequence[str], rows: Sequence[Row]) -> dict[str, str]:
-    first = max(range(len(rows)), key=lambda n: rows[n]["accuracy"])
+def _most_accurate(rows: Mapping[str, Row]) -> dict[str, str]:
+    first = max(rows, key=lambda who: rows[who]["accuracy"])
     row = rows[first]
-    close = [labels[n] for n in best_of(rows)["close"]]
+    equal = [who for who in rows if rows[who]["accuracy"] == row["accuracy"]]
+    least = row["accuracy"] - row["spread"]
+    close = [who for who in rows if who not in equal and rows[who]["accuracy"] >= least]
     remark = f"{percent(row['accuracy'])} on average over devices, ± {in_percent(row['spread'])} "
     remark += f"({spread_words([row])})"
     if close:
         remark += f"; within that spread: {', '.join(close)}"
-    return _tile("Most accurate devices", labels[first], remark)
+    return _tile("Most accurate devices", ", ".join(equal), remark)
 
 
-def _fastest(labels: Sequence[str], rows: Sequence[Row]) -> dict[str, str]:
-    timed = [n for n, row in enumerate(rows) if row["converged_seconds"] is not None]
-    if not timed:
-        remark = (
-            f"the stopping rule did not fire in any run, within up to "
-            f"{max(r['rounds'] for r in rows)} rounds"
-        )
-        return _tile("Fastest to converge", "None yet", remark)
-    first = min(timed, key=lambda n: rows[n]["converged_seconds"])
-    row = rows[first]
-    remark = f"{in_seconds(row['converged_seconds'])} simulated, round {row['converged_round']:g}"
-    if row["converged_runs"] < row["runs"]:
-        remark += f"; {row['converged_runs']} of {row['runs']} seeds converged"
-    return _tile("Fastest to converge", labels[first], remark)
-
-
-def _lowest_traffic(labels: Sequence[str], rows: Sequence[Row]) -> dict[str, str]:
-    sending = [n for n, row in enumerate(rows) if row["bits_up"]]
+def _lowest_traffic(rows: Mapping[str, Row]) -> dict[str, str]:
+    """Of protocols that gain something by what they send: a lost upload is no saving."""
+    sending = [who for who, row in rows.items() if row["delivered"]]
     if not sending:
-        return _tile("Lowest uplink traffic", "None", "no protocol uploads anything")
-    first = min(sending, key=lambda n: rows[n]["bits_up"])
-    most = max(sending, key=lambda n: rows[n]["bits_up"])
+        why = (
+            "no upload was delivered"
+            if any(r["bits_up"] for r in rows.values())
+            else ("no protocol uploads anything")
+        )
+        return _tile("Lowest uplink traffic", "None", why)
+    first = min(sending, key=lambda who: rows[who]["bits_up"])
+    most = max(rows, key=lambda who: rows[who]["bits_up"])
     remark = f"{in_bits(rows[first]['bits_up'])} in total over all devices"
     if most != first:
         times = rows[most]["bits_up"] / rows[first]["bits_up"]
-        remark += f"; {labels[most]} uses {times:.3g} times as much"
-    return _tile("Lowest uplink traffic", labels[first], remark)
+        remark += f"; {most} uses {times:.3g} times as much"
+    return _tile("Lowest uplink traffic", first, remark)
 
 
-def _delivery(labels: Sequence[str], rows: Sequence[Row]) -> dict[str, str]:
-    sending = [n for n, row in enumerate(rows) if row["attempted"]]
-    delivered, attempted = (
-        sum(rows[n][name] for n in sending) for name in ("delivered", "attempted")
-    )
-    if not attempted:
+def _delivery(rows: Mapping[str, Row]) -> dict[str, str]:
+    """Of each protocol by itself: shares of payloads that differ in size are not pooled."""
+    shares = {
+        who: row["delivered"] / row["attempted"] for who, row in rows.items() if row["attempted"]
+    }
+    if not shares:
         return _tile("Upload delivery", "No uploads", "no protocol uploads anything")
-    if delivered == attempted:
-        return _tile("Upload delivery", percent(1), f"all {attempted:,} uploads")
-    worst = min(sending, key=lambda n: rows[n]["delivered"] / rows[n]["attempted"])
-    row = rows[worst]
-    remark = f"lowest for {labels[worst]}: {row['delivered']:,} of {row['attempted']:,}"
-    return _tile("Upload delivery", percent(delivered / attempted), remark)
+    by_share: dict[str, list[str]] = {}
+    for who, share in sorted(shares.items(), key=lambda item: item[1]):
+        by_share.setdefault(percent(share), []).append(who)
+    if len(by_share) == 1:
+        (share,) = by_share
+        return _tile("Upload delivery", share, f"of every protocol: {', '.join(shares)}")
+    said = [f"{share} of {', '.join(who)}" for share, who in by_share.items()]
+    return _tile(
+        "Upload delivery",
+        f"{min(by_share, key=_as_number)} to {max(by_share, key=_as_number)}",
+        "; ".join(said),
+    )
+
+
+def _as_number(share: str) -> float:
+    return float(share.removesuffix(" %"))
 
 
 def _tile(question: str, answer: str, remark: str) -> dict[str, str]:

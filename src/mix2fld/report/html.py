@@ -14,7 +14,13 @@ from mix2fld.report.page_data import page_data
 from mix2fld.report.units import in_joules, in_percent
 from mix2fld.runs.reader import Found
 
-SCRIPTS = ("base.js", "charts.js", "samples.js", "page.js")
+SCRIPTS = (
+    "dom", "format", "state", "view", "scale", "export", "line_chart", "read_values", "bar_chart",
+    "strip_chart", "delivery_grid", "heat_map", "top", "pareto", "target", "table", "grid",
+    "curves", "breakdown", "link_budget", "what_if", "player", "timeline", "diagram", "devices",
+    "samples", "page",
+)  # fmt: skip
+"""One idea each, in the order in which they need each other; ``page`` starts the page."""
 MOST_BYTES = 6_000_000
 _POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; "
@@ -41,9 +47,9 @@ def _measured(row: dict[str, Any]) -> str:
     return f" ({row['measured']:,} of {row['devices']:,} measured)"
 
 
-def write_report(found: Found, path: Path) -> int:
-    """Write the report of ``found`` to ``path``; returns its size in bytes."""
-    page = report_page(page_data(found)).encode()
+def write_report(found: Found, path: Path, panels: str = "") -> int:
+    """Write the report of ``found`` to ``path``, with more sections; returns its size in bytes."""
+    page = report_page(page_data(found), panels).encode()
     with writing("out", path):
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.exists() and not path.is_file():  # a pipe, or standard output
@@ -53,11 +59,11 @@ def write_report(found: Found, path: Path) -> int:
     return len(page)
 
 
-def report_page(data: dict[str, Any]) -> str:
+def report_page(data: dict[str, Any], panels: str = "") -> str:
     """A page that needs no other file and no network."""
-    labels = [series["label"] for series in data["series"]]
-    table = plain_table(labels, [series["summary"] for series in data["series"]])
-    return _page(data["title"], as_json(data), table, live=False)
+    series = data["views"]["finished"]["series"]
+    table = plain_table([one["label"] for one in series], [one["summary"] for one in series])
+    return _page(data["title"], as_json(data), table, live=False, panels=panels)
 
 
 def live_page() -> str:
@@ -87,14 +93,15 @@ def plain_table(labels: Sequence[str], rows: Sequence[dict[str, Any]]) -> str:
     )
 
 
-def _page(title: str, data: str, table: str, *, live: bool) -> str:
+def _page(title: str, data: str, table: str, *, live: bool, panels: str = "") -> str:
     return Template(_part("page.html")).substitute(
         title=escape(title),
         policy=_POLICY + ("'self'" if live else "'none'"),
         css=_part("page.css"),
-        js="\n".join(_part(name) for name in SCRIPTS),
+        js="\n".join(_part(f"{name}.js") for name in SCRIPTS),
         data=data,
         table=table,
+        panels=panels,
         live=str(live).lower(),
     )
 

@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 
 from mix2fld.config import Config
 from mix2fld.learning.task import Sizes, dimensions
+from mix2fld.link.payloads import Payload, Weights
+from mix2fld.link.payloads.weights import FULL_PRECISION
 from mix2fld.protocol import PROTOCOLS, Protocol, Seeding, Summary
 from mix2fld.round.wire import Wire
 from mix2fld.types import Dataset, Inputs, Seeds
@@ -18,7 +20,7 @@ from mix2fld.types import Dataset, Inputs, Seeds
 
 def seeding_of(protocol: str) -> Seeding | None:
     """What becomes of seed samples; None for a protocol without, or one that is not known."""
-    row = _row(protocol)
+    row = row_of(protocol)
     return None if row is None or isinstance(row.seeds, Summary) else row.seeds
 
 
@@ -36,7 +38,7 @@ def could_charge(config: Config, dataset: Dataset, bits: float) -> bool:
     Weights are not counted, since nothing in a report depends on the model: an upload of weights
     may have any size.
     """
-    row = _row(config.protocols[0])
+    row = row_of(config.protocols[0])
     if row is None:
         return False
     wire = Wire(row, sizes_of(config, dataset))
@@ -46,15 +48,33 @@ def could_charge(config: Config, dataset: Dataset, bits: float) -> bool:
     return bits >= first.bits - knowledge.bits
 
 
+WORDS = {
+    "outputs": "mean outputs",
+    "rotated update": "compressed update",
+    "largest entries": "largest entries of the update",
+    "sparse ternary": "sparse ternary update",
+}
+"""Names of payloads that say too little by themselves."""
+
+
 def payload_names(protocol: str) -> tuple[str, str]:
-    """What an upload and a download carry."""
-    row = _row(protocol)
-    return ("?", "?") if row is None else (row.uplink.payload.name, row.downlink.payload.name)
+    """What an upload and a download carry, in words."""
+    row = row_of(protocol)
+    if row is None:
+        return ("unknown payload", "unknown payload")
+    return payload_words(row.uplink.payload), payload_words(row.downlink.payload)
+
+
+def payload_words(payload: Payload) -> str:
+    """What a payload carries."""
+    if isinstance(payload, Weights) and payload.bits_per_weight < FULL_PRECISION:
+        return f"weights in {payload.bits_per_weight} bits each"
+    return WORDS.get(payload.name, payload.name)
 
 
 def title_of(protocol: str) -> str:
     """A protocol's title; its name where the table does not have it."""
-    row = _row(protocol)
+    row = row_of(protocol)
     return protocol if row is None else row.title
 
 
@@ -65,7 +85,8 @@ def in_table_order(protocols: Iterable[str]) -> list[str]:
     return [*known, *sorted(names - set(known))]
 
 
-def _row(protocol: str) -> Protocol | None:
+def row_of(protocol: str) -> Protocol | None:
+    """The row of a protocol; None if the table does not have it."""
     return PROTOCOLS.get(protocol)
 
 

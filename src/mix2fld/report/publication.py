@@ -28,7 +28,7 @@ from mix2fld.report.deliveries import (
     deliveries,
     measured_devices,
 )
-from mix2fld.report.page_data import payload
+from mix2fld.report.page_series import payload
 from mix2fld.report.protocol_view import title_of
 from mix2fld.report.publication_samples import draw_gallery
 from mix2fld.report.series import Series, group
@@ -64,23 +64,24 @@ def draw_all(found: Found, folder: Path) -> list[Path]:
     settings, series = group(runs)
     written: list[Path] = []
     with mpl.rc_context(PAPER):
-        for chart in charts(series, len(settings)):
+        for chart in charts(series, [one.label for one in settings]):
             figure = chart.draw()
             if figure is not None:
                 written += _save(figure, folder, chart.name)
     return written
 
 
-def charts(series: Sequence[Series], settings: int) -> Iterator[Chart]:
-    """Every chart of ``series``; ``settings`` is how many settings they come from."""
+def charts(series: Sequence[Series], labels: Sequence[str]) -> Iterator[Chart]:
+    """Every chart of ``series``; ``labels`` are those of the settings they come from."""
+    settings = len(labels)
     for measure in MEASURES:
         for axis in AXES:
-            draw = partial(_curves, series, measure, axis, settings > 1)
+            draw = partial(_curves, series, measure, axis, labels if settings > 1 else [])
             yield Chart(f"curves-{measure}-{axis}", draw)
     yield Chart("time", partial(_time, series))
     yield Chart("payload", partial(_payload, series))
     for number in range(settings):
-        own = [one for one in series if one.setting == number]
+        own = [one for one in series if number in one.settings]
         mark = f"-setting{number + 1}" if settings > 1 else ""
         shown = [(one, one.runs[0]) for one in own]
         yield Chart(f"deliveries{mark}", partial(_deliveries, shown))
@@ -106,17 +107,22 @@ def _panel(height: float = 2.4) -> tuple[Figure, Axes]:
     return figure, figure.add_subplot()
 
 
-def _curves(series: Sequence[Series], measure: str, axis: str, several: bool) -> Figure | None:
+def _curves(
+    series: Sequence[Series], measure: str, axis: str, labels: Sequence[str]
+) -> Figure | None:
+    several = bool(labels)
     drawn = [(one, found) for one in series if (found := curve(one.runs, axis, measure))]
     if not drawn:
         return None
-    panels = list(dict.fromkeys(one.setting for one, _ in drawn)) if several else [None]
+    panels: list[int | None] = [None]
+    if several:
+        panels = [*sorted({n for one, _ in drawn for n in one.settings})]
     figure, grid = _panels(len(panels))
     for axes, setting in zip(grid, panels, strict=True):
-        own = [(one, found) for one, found in drawn if setting in (None, one.setting)]
+        own = [(one, found) for one, found in drawn if setting is None or setting in one.settings]
         _lines(axes, own)
-        if several:
-            axes.set_title(fill(_setting_of(own[0][0]), WRAPPED))
+        if setting is not None:
+            axes.set_title(fill(labels[setting], WRAPPED))
         if axis == "bits" and max(float(found.x[-1]) for _, found in own) > 0:
             axes.set_xscale("log")
     last = max(float(found.x[-1]) for _, found in drawn)
@@ -164,11 +170,6 @@ def _name_axes(figure: Figure, axes: Axes, x: str, y: str, several: bool) -> Non
         figure.supylabel(y, fontsize=8)
     else:
         axes.set(xlabel=x, ylabel=y)
-
-
-def _setting_of(one: Series) -> str:
-    """The setting in the label of a series."""
-    return one.label.removeprefix(title_of(one.protocol)).removeprefix(", ")
 
 
 def _time(series: Sequence[Series]) -> Figure:

@@ -7,6 +7,7 @@ from typing import Any
 from mix2fld.config import Config, field_names, setting
 from mix2fld.report.protocol_view import in_table_order, title_of
 from mix2fld.runs.config_file import dump_config
+from mix2fld.runs.metrics import device_accuracies
 from mix2fld.runs.reader import LoadedRun
 
 _NOT_SETTINGS = ("protocols", "seed")
@@ -17,9 +18,24 @@ class Series:
     """The runs of one protocol that differ in their seed only."""
 
     protocol: str
-    setting: int
+    settings: tuple[int, ...]
+    """Where it was run: several settings if none of them changes any of its numbers."""
     label: str
     runs: tuple[LoadedRun, ...]
+    """Those that count: the finished ones, or all of them."""
+    ranked: bool = True
+    """Whether it is compared with others: a series without a finished run is only shown."""
+
+    @property
+    def setting(self) -> int:
+        """The first setting."""
+        return self.settings[0]
+
+    @property
+    def uploads(self) -> tuple[int, int]:
+        """Uploads attempted and delivered."""
+        rounds = [info["uploads"] for run in self.runs for info in run.rounds]
+        return sum(i["attempted"] for i in rounds), sum(i["delivered"] for i in rounds)
 
 
 @dataclass(frozen=True)
@@ -32,29 +48,85 @@ class Setting:
 
     @property
     def label(self) -> str:
-        """The differing fields as text, e.g. ``partition iid, devices 20``."""
-        return ", ".join(
-            f"{name.replace('_', ' ')} {_shown(v)}" for name, v in self.differs.items()
-        )
+        """The differing fields as text, e.g. ``uplink power 40 dBm, devices 20``."""
+        return ", ".join(in_words(name, value) for name, value in self.differs.items())
 
 
-def group(runs: Sequence[LoadedRun]) -> tuple[list[Setting], list[Series]]:
-    """Settings and series of ``runs``; of equal runs in several folders only one is kept."""
+def group(
+    runs: Sequence[LoadedRun], *, unfinished: bool = True
+) -> tuple[list[Setting], list[Series]]:
+    """Settings and series of ``runs``; of equal runs in several folders only one is kept.
+
+    Without ``unfinished``, runs that are not finished count in no series that has a finished one.
+    """
     by_setting: dict[str, list[LoadedRun]] = {}
     for run in _distinct(runs):
         by_setting.setdefault(_setting_key(run.config), []).append(run)
     configs = [_joined(members) for members in by_setting.values()]
     names = _differing(configs)
     settings = [Setting(c, {name: setting(c, name) for name in names}) for c in configs]
-    series = []
-    for number, members in enumerate(by_setting.values()):
-        for protocol in in_table_order({run.protocol for run in members}):
-            chosen = tuple(run for run in members if run.protocol == protocol)
-            label = title_of(protocol)
-            if settings[number].label:
-                label += f", {settings[number].label}"
-            series.append(Series(protocol, number, label, chosen))
+    order = sorted(range(len(settings)), key=lambda n: _sortable(settings[n]))
+    places = list(by_setting.values())
+    alike: dict[Any, list[int]] = {}
+    counted: dict[Any, tuple[tuple[LoadedRun, ...], bool]] = {}
+    for number, place in enumerate(order):
+        for protocol in in_table_order({run.protocol for run in places[place]}):
+            own = [run for run in places[place] if run.protocol == protocol]
+            chosen, ranked = _that_count(own, unfinished)
+            key = (protocol, _numbers(chosen) if len(settings) > 1 else number)
+            alike.setdefault(key, []).append(number)
+            counted.setdefault(key, (chosen, ranked))
+    settings = [settings[place] for place in order]
+    series = [
+        Series(key[0], tuple(where), _label(key[0], where, settings), *counted[key])
+        for key, where in alike.items()
+    ]
     return settings, series
+
+
+def _that_count(runs: Sequence[LoadedRun], unfinished: bool) -> tuple[tuple[LoadedRun, ...], bool]:
+    finished = tuple(run for run in runs if run.finished)
+    if unfinished:
+        return tuple(runs), True
+    return finished or tuple(runs), bool(finished)
+
+
+def _numbers(runs: Sequence[LoadedRun]) -> tuple[Any, ...]:
+    """What two series must share to be one: seeds, accuracies, bits and seconds of every round."""
+    return tuple(
+        (run.seed, tuple(_key_numbers(info) for info in run.rounds))
+        for run in sorted(runs, key=lambda run: run.seed)
+    )
+
+
+def _key_numbers(info: dict[str, Any]) -> tuple[float, ...]:
+    accuracies = device_accuracies(info["accuracy"])
+    return (*info["bits"].values(), *info["seconds"].values(), float(accuracies.sum()))
+
+
+def _label(protocol: str, where: Sequence[int], settings: Sequence[Setting]) -> str:
+    title = title_of(protocol)
+    if len(where) > 1 or not settings[where[0]].label:
+        return title
+    return f"{title}, {settings[where[0]].label}"
+
+
+def _sortable(one: Setting) -> list[tuple[int, Any]]:
+    """Numbers before words, each in its order."""
+    values = one.differs.values()
+    return [(0, v) if isinstance(v, int | float) else (1, _shown(v)) for v in values]
+
+
+UNITS = {"dbm": "dBm", "hz": "Hz", "m": "m", "ms": "ms", "us": "µs", "db": "dB", "s": "s", "w": "W"}
+
+
+def in_words(name: str, value: Any) -> str:
+    """A field and its value as a reader would write it: ``uplink power 40 dBm``."""
+    words = name.split("_")
+    unit = UNITS.get(words[-1], "") if len(words) > 1 else ""
+    if isinstance(value, bool):
+        return " ".join(words) + (" on" if value else " off")
+    return " ".join([*(words[:-1] if unit else words), _shown(value), unit]).strip()
 
 
 def describe_setting(config: Config) -> str:
@@ -97,4 +169,6 @@ def _differing(configs: Sequence[Config]) -> list[str]:
 
 
 def _shown(value: Any) -> str:
-    return " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+    if isinstance(value, tuple):
+        return " ".join(map(_shown, value))
+    return f"{value:g}" if isinstance(value, float) else str(value)

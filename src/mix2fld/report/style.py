@@ -13,6 +13,8 @@ STYLES: dict[str, dict[str, Any]] = {
     "statistics": {"color": "#882255", "linestyle": "-"},
     "dp-statistics": {"color": "#882255", "linestyle": "--"},
     "dp-sum": {"color": "#882255", "linestyle": ":"},
+    "dp-seeds": {"color": "#6f5f00", "linestyle": "--"},
+    "dp-seeds-sum": {"color": "#6f5f00", "linestyle": ":"},
     "fl": {"color": "#0072b2", "linestyle": "-"},
     "fl8": {"color": "#56b4e9", "linestyle": "--"},
     "fl4": {"color": "#56b4e9", "linestyle": ":"},

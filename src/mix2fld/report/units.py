@@ -1,5 +1,12 @@
 """Numbers as text, the same in the terminal and on the page."""
 
+from collections.abc import Sequence
+
+
+def in_a_row(words: Sequence[str]) -> str:
+    """Words as a list in a sentence."""
+    return words[0] if len(words) == 1 else ", ".join(words[:-1]) + f" and {words[-1]}"
+
 
 def percent(share: float) -> str:
     """A share of 1 as a percentage with one decimal."""

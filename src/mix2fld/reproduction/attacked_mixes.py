@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mix2fld.audit.findings import LOW, Stages, mixing_ratios, pooled
-from mix2fld.audit.page import percent
+from mix2fld.audit.page_tables import percent
 from mix2fld.audit.records import load_audit
+from mix2fld.audit.sections import sections
 from mix2fld.privacy.rates import Share
 from mix2fld.report.markdown import markdown_table
 
@@ -26,12 +27,12 @@ class Found(NamedTuple):
 
 def audited_mixes(paths: Iterable[Path]) -> dict[str, Stages]:
     """The stages of all audits that attacked mixed-up samples, by dataset."""
-    found: dict[str, Stages] = {}
-    for path in paths:
-        record = load_audit(path)
-        if mixing_ratios(record["stages"]):
-            found[record["about"]["config"]["data"]["dataset"]] = record["stages"]
-    return found
+    records = {str(path): load_audit(path) for path in paths}
+    return {
+        section.dataset: section.stages
+        for section in sections(records)
+        if mixing_ratios(section.stages)
+    }
 
 
 def attacks_on_mixes(attacked: Mapping[str, Stages]) -> list[Found]:

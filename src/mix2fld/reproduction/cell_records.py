@@ -19,6 +19,8 @@ if TYPE_CHECKING:  # a record is read without the simulator
 
 FORMAT = 1
 CURVE = ("step", "accuracy", "event", "communication", "computing")
+Recorded = Mapping[str, Mapping[int, dict[str, Any]]]
+"""Records of runs, by the key of their cell and by seed."""
 
 
 @dataclass(frozen=True)
@@ -70,18 +72,37 @@ def shrink(result: "RunResult") -> dict[str, Any]:
     return record
 
 
+def recorded_runs(path: Path, experiment: Experiment, scale: Scale) -> Recorded:
+    """The runs in existing records whose cell has the same settings now, by key and seed."""
+    if not path.exists():
+        return {}
+    found, made_at = _read(path)
+    if made_at != scale.name:
+        raise InputError(
+            f"{path}: records of {made_at} runs, not of {scale.name} ones; choose another --results"
+        )
+    return {
+        cell.key: {run["seed"]: run for run in found[cell.key].runs}
+        for cell in experiment.cells
+        if cell.key in found and found[cell.key].changes == json.loads(json.dumps(cell.changes))
+    }
+
+
 def save_records(
     path: Path,
     experiment: Experiment,
     scale: Scale,
     results: "Mapping[str, Sequence[RunResult]]",
+    recorded: Recorded | None = None,
 ) -> None:
-    """Write the records of an experiment; a run is a line."""
+    """Write the records of an experiment, with those recorded before; a run is a line."""
     cells = []
     for cell in experiment.cells:
         about = {"label": cell.label, "protocol": cell.protocol, "changes": cell.changes}
         head = json.dumps(about, ensure_ascii=False)[:-1]
-        runs = ",\n".join(json.dumps(shrink(result)) for result in results[cell.key])
+        by_seed = dict((recorded or {}).get(cell.key, {}))
+        by_seed |= {result.config.seed[0]: shrink(result) for result in results[cell.key]}
+        runs = ",\n".join(json.dumps(by_seed[seed]) for seed in sorted(by_seed))
         cells.append(f'{json.dumps(cell.key)}: {head}, "runs": [\n{runs}\n]}}')
     head = json.dumps({"format": FORMAT, "experiment": experiment.name, "scale": scale.name})[:-1]
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -91,11 +112,16 @@ def save_records(
 
 def load_records(path: Path) -> dict[str, CellRecord]:
     """The cells of one experiment, by key."""
+    return _read(path)[0]
+
+
+def _read(path: Path) -> tuple[dict[str, CellRecord], str]:
+    """The cells of one experiment, and the name of the scale that they were run at."""
     try:
         tree = json.loads(path.read_text(encoding="utf-8"))
         if tree["format"] != FORMAT:
             raise InputError(f"{path}: format {tree['format']}, this version reads {FORMAT}")
-        return {key: CellRecord(**cell) for key, cell in tree["cells"].items()}
+        return {key: CellRecord(**cell) for key, cell in tree["cells"].items()}, tree["scale"]
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror})") from None
     except (ValueError, KeyError, TypeError, AttributeError) as error:

@@ -3,12 +3,16 @@
 from collections.abc import Iterable
 from pathlib import Path
 
+from mix2fld.config import Config
 from mix2fld.errors import InputError
+from mix2fld.reproduction.cell_records import Recorded
 from mix2fld.reproduction.experiments import Cell, Experiment, Scale
 from mix2fld.runs.folder import RunFolder
 from mix2fld.runs.results import RunResult
 from mix2fld.sweep.jobs import Job
 from mix2fld.sweep.schedule import Board, Place, run_jobs
+
+NOTHING: Recorded = {}
 
 
 def cells_of(experiments: Iterable[Experiment]) -> list[Cell]:
@@ -16,12 +20,14 @@ def cells_of(experiments: Iterable[Experiment]) -> list[Cell]:
     return list({cell.key: cell for each in experiments for cell in each.cells}.values())
 
 
-def jobs_of(experiments: Iterable[Experiment], scale: Scale, out: Path) -> list[Job]:
-    """The runs of their cells, each once."""
+def jobs_of(
+    experiments: Iterable[Experiment], scale: Scale, out: Path, recorded: Recorded = NOTHING
+) -> list[Job]:
+    """The runs of their cells, each once, without those that are recorded."""
     return [
         Job(out / cell.key / single.run_name, single, f"{cell.key} s{single.seed[0]}")
         for cell in cells_of(experiments)
-        for single in cell.config(scale).single_runs()
+        for single in _missing(cell, scale, recorded)
     ]
 
 
@@ -31,11 +37,13 @@ def run_experiments(
     out: Path,
     place: Place,
     *,
+    recorded: Recorded = NOTHING,
     retries: int = 1,
     board: Board | None = None,
 ) -> None:
-    """Run all of them into a folder; raises ``InputError`` if some run is missing at the end."""
-    progress = run_jobs(jobs_of(experiments, scale, out), place, retries=retries, board=board)
+    """Run all that is not recorded into a folder; raises ``InputError`` if some run is missing."""
+    jobs = jobs_of(experiments, scale, out, recorded)
+    progress = run_jobs(jobs, place, retries=retries, board=board)
     failed = progress.of("failed")
     if failed:
         first = failed[0]
@@ -45,15 +53,23 @@ def run_experiments(
         )
 
 
-def results_of(experiment: Experiment, scale: Scale, out: Path) -> dict[str, list[RunResult]]:
-    """The finished runs of every cell, by its key."""
+def results_of(
+    experiment: Experiment, scale: Scale, out: Path, recorded: Recorded = NOTHING
+) -> dict[str, list[RunResult]]:
+    """The finished runs of every cell, by its key, without those that are recorded."""
     return {
         cell.key: [
             _finished(out / cell.key / single.run_name)
-            for single in cell.config(scale).single_runs()
+            for single in _missing(cell, scale, recorded)
         ]
         for cell in experiment.cells
     }
+
+
+def _missing(cell: Cell, scale: Scale, recorded: Recorded) -> list[Config]:
+    """The runs of a cell that are not recorded."""
+    known = recorded.get(cell.key, {})
+    return [one for one in cell.config(scale).single_runs() if one.seed[0] not in known]
 
 
 def _finished(path: Path) -> RunResult:

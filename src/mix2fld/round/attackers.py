@@ -13,11 +13,12 @@ from mix2fld.device.uplinks import NoUplink, Turn
 from mix2fld.errors import InputError
 from mix2fld.learning.task import Task
 from mix2fld.link.payloads import flatten_tensors, unflatten_tensors
+from mix2fld.protocol import Protocol, Summary
 from mix2fld.round.fleet_interface import Trained
 from mix2fld.round.scenario import Scenario, attackers_of
 from mix2fld.round.wire import Packet
 from mix2fld.streams import stream
-from mix2fld.types import Local, Seeds, ServerState, State, Tensors, Update
+from mix2fld.types import Local, Seeds, ServerState, State, Statistics, Tensors, Update
 
 Floats = NDArray[np.float64]
 
@@ -26,14 +27,26 @@ def check_attack(scenario: Scenario) -> None:
     """Refuse an attack on uploads that the protocol does not have."""
     name, row = scenario.config.attack.attack, scenario.protocol
     attack = ATTACKS.get(name)
-    if attack is None or attack.upload is None:
+    if attack is None:
         return
-    other = row.uplink.labels_seeds or row.uplink.measures_samples
-    if isinstance(row.uplink, NoUplink) or other:
+    if attack.upload is not None and not meets(attack, row):
         raise InputError(
-            f"attack = {name}: replaces uploads of weights, updates or outputs; {row.title} has "
-            "none of them"
+            f"attack = {name}: replaces uploads of weights, updates, outputs or statistics; "
+            f"{row.title} has none of them"
         )
+    strength = scenario.config.attack.attack_strength
+    if attack.upload is None and strength is not None and not (attack.seeds and strength <= 1):
+        wanted = "a share of seeds, at most 1" if attack.seeds else "left out: it has no factor"
+        raise InputError(f"attack_strength = {strength:g}: with attack = {name} must be {wanted}")
+
+
+def meets(attack: Attack, row: Protocol) -> bool:
+    """Whether devices of this row have what the attack replaces."""
+    other = row.uplink.labels_seeds or row.uplink.measures_samples
+    uploads = not isinstance(row.uplink, NoUplink) and not other
+    if attack.upload is not None:
+        return uploads or isinstance(row.seeds, Summary)
+    return attack.seeds is None or row.seeds is not None
 
 
 def replace_uploads(
@@ -44,9 +57,12 @@ def replace_uploads(
     begun = config.attack.attack != "none" and round_number >= config.attack.attack_from
     if not begun or not scenario.wire.uploads_in(round_number):
         return trained
-    attackers = sorted(attackers_of(config) & packets.keys())
-    attack, stage = ATTACKS[config.attack.attack], _Stage(scenario, server, round_number)
-    others = [d for d in sorted(packets) if d not in attackers] if attack.upload else []
+    attack = ATTACKS[config.attack.attack]
+    by_statistics = isinstance(scenario.protocol.seeds, Summary)
+    stage = (_Statistics if by_statistics else _Stage)(scenario, server, round_number)
+    sending = {d: packet for d, packet in packets.items() if stage.sends(packet)}
+    attackers = sorted(attackers_of(config) & sending.keys())
+    others = [d for d in sorted(sending) if d not in attackers] if attack.upload else []
     learned = [stage.learned(d, packets[d]) for d in others]
     honest = np.stack(learned or [stage.last])
     for device in attackers:
@@ -65,7 +81,11 @@ class _Stage:
         uniform = np.full(labels * labels, 1.0 / labels)
         outputs = uniform if server.outputs is None else server.outputs.ravel().astype(np.float64)
         self.last: Floats = outputs if self._sends_outputs else self._flat(self._model)
-        self._strength = scenario.config.attack.attack_strength
+
+    def sends(self, packet: Packet) -> bool:
+        """Whether there is something to replace."""
+        del packet
+        return True
 
     def learned(self, device: int, packet: Packet) -> Floats:
         """What a device learned, as the server would read it."""
@@ -81,17 +101,24 @@ class _Stage:
         wire, dims = self._scenario.wire, self._scenario.task.dims
         knowledge, seeds = packet.knowledge, packet.seeds
         if attack.upload is not None:
-            rng = stream(self._scenario.task.seed, "attack", self._round, device)
-            strength = attack.strength if self._strength is None else self._strength
-            own = self.learned(device, packet)
-            sent = attack.upload(Known(own, honest, self.last, rng, strength))
+            sent = attack.upload(self._known(device, packet, attack, honest))
             turn = self._turn(device)._replace(room=packet.knowledge.bits)
             knowledge = wire.encode_knowledge(self._state(), self._local(sent), turn)
         if attack.seeds is not None and seeds is not None:
             own_seeds = wire.decode_seeds(seeds.data)
             if isinstance(own_seeds, Seeds):
-                seeds = wire.encode_seeds(attack.seeds(own_seeds, dims.num_labels))
+                seeds = wire.encode_seeds(
+                    attack.seeds(own_seeds, dims.num_labels, self._strength(attack))
+                )
         return Packet(knowledge, seeds, attack.samples or packet.samples)
+
+    def _known(self, device: int, packet: Packet, attack: Attack, honest: Floats) -> Known:
+        rng = stream(self._scenario.task.seed, "attack", self._round, device)
+        return Known(self.learned(device, packet), honest, self.last, rng, self._strength(attack))
+
+    def _strength(self, attack: Attack) -> float:
+        wanted = self._scenario.config.attack.attack_strength
+        return attack.strength if wanted is None else wanted
 
     def _local(self, sent: Floats) -> Local:
         """What a device would have learned that uploads this."""
@@ -110,6 +137,42 @@ class _Stage:
 
     def _turn(self, device: int) -> Turn:
         return Turn(self._scenario.task.seed, self._round, device)
+
+
+class _Statistics(_Stage):
+    """Statistics, in the round in which they are uploaded; what nobody knows yet is zero."""
+
+    def __init__(self, scenario: Scenario, server: ServerState, round_number: int) -> None:
+        super().__init__(scenario, server, round_number)
+        self.last = np.zeros(1)
+
+    def sends(self, packet: Packet) -> bool:
+        """Only once."""
+        return packet.seeds is not None
+
+    def learned(self, device: int, packet: Packet) -> Floats:
+        """Counts, sums and scatter, one after the other."""
+        del device
+        own = self._own(packet)
+        return np.concatenate([part.ravel() for part in own]).astype(np.float64)
+
+    def attacked(self, device: int, packet: Packet, attack: Attack, honest: Floats) -> Packet:
+        """The statistics that are sent in place of honest ones."""
+        if attack.upload is None:
+            return packet
+        own = self._own(packet)
+        sent = attack.upload(self._known(device, packet, attack, honest)).astype(np.float32)
+        ends = np.cumsum([part.size for part in own])[:-1]
+        parts = zip(np.split(sent, ends), own, strict=True)
+        false = Statistics(*(part.reshape(like.shape) for part, like in parts))
+        seeds = self._scenario.wire.encode_seeds(false)
+        return Packet(packet.knowledge, seeds, attack.samples or packet.samples)
+
+    def _own(self, packet: Packet) -> Statistics:
+        if packet.seeds is None:
+            raise ValueError("this device has sent its statistics before")
+        own: Statistics = self._scenario.wire.decode_seeds(packet.seeds.data)
+        return own
 
 
 def _last_model(task: Task, server: ServerState) -> Tensors:

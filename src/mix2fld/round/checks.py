@@ -135,6 +135,9 @@ def check_upload(upload: Upload, samples: SampleFormat) -> None:
             raise PayloadError(
                 f"statistics: {_largest(means):g} a sample; must be at most {LARGEST_WEIGHT:g}"
             )
+        fewest = float(upload.seeds.counts.min(initial=0))
+        if fewest < 0:
+            raise PayloadError(f"statistics: {fewest:g} samples of a label; must not be below 0")
     if isinstance(upload.seeds, Seeds) and upload.seeds.inputs.dtype == np.float32:
         low, high = samples.low, samples.high
         reach = VALUE_TOLERANCE * (high - low)

@@ -119,7 +119,7 @@ def prepare_upload(
         return silent, _with_weights(state, local.weights)
     if wire.uplink.labels_seeds:
         local = local._replace(on_seeds=wire.seed_outputs(state, local.weights))
-    if wire.uplink.measures_samples:
+    if wire.uplink.measures_now(state):
         local = local._replace(measured=wire.measure_samples(*own.read()))
     knowledge = wire.encode_knowledge(state, local, turn)
 

@@ -92,6 +92,8 @@ class RoundInfo:
     """Uploads needed and arrived, how often they were repeated, and whether it was met."""
     joules: dict[str, Any]
     """transmit, receive, computing and idle: of all devices; devices: those that are measured."""
+    timing: dict[str, list[float | None]]
+    """computing, up and down: seconds of each measured device; None if it was not asked."""
     suspects: list[dict[str, Any]] = field(default_factory=list)
     """Devices whose upload lies far from the rest, and how far."""
     left_out: list[int] = field(default_factory=list)
@@ -159,6 +161,7 @@ def record(seen: Observed, measured: Measured, scenario: Scenario) -> RoundInfo:
         },
         quorum={**quorum._asdict(), "met": quorum.met},
         joules=_joules(seen, scenario),
+        timing=_timing(seen, scenario),
         suspects=list(suspects),
         left_out=[] if seed_set is None else list(seed_set.left_out),
     )
@@ -174,6 +177,18 @@ def _joules(seen: Observed, scenario: Scenario) -> dict[str, Any]:
     spent = Power.from_config(scenario.config).spent(busy, passed)
     totals = {name: float(part.sum()) for name, part in spent._asdict().items()}
     return {**totals, "devices": spent.total[list(scenario.evaluated)].tolist()}
+
+
+def _timing(seen: Observed, scenario: Scenario) -> dict[str, list[float | None]]:
+    """How long each measured device computed, sent and listened."""
+    slot, asked = scenario.link.slot_seconds, seen.computing
+
+    def on_link(transfer: Transfer) -> list[float | None]:
+        slots = transfer.delivery.slots
+        return [float(slots[d]) * slot if transfer.bits[d] else None for d in scenario.evaluated]
+
+    computing = [asked.get(device) for device in scenario.evaluated]
+    return {"computing": computing, "up": on_link(seen.up), "down": on_link(seen.down)}
 
 
 def _known(accuracy: float) -> float | None:

@@ -5,14 +5,24 @@ from typing import Any
 
 from mix2fld.server.outliers import far_uploads, kind_of
 from mix2fld.server.seed_judge import Judgement
-from mix2fld.types import Upload
+from mix2fld.server.statistics_filter import far_statistics
+from mix2fld.types import Statistics, Upload
 
 
-def find_suspects(inbox: Mapping[int, Upload], judged: Judgement) -> list[dict[str, Any]]:
-    """Of the uploads of this round, and of the seeds if they were judged in it."""
+def find_suspects(
+    inbox: Mapping[int, Upload], judged: Judgement, held: Mapping[int, Any]
+) -> list[dict[str, Any]]:
+    """Of the uploads of this round; of the seeds if they were judged in it; of statistics that
+    came in it, among all that are ``held``."""
     far = [
         {"device": device, "upload": kind_of(inbox[device].value), "times": round(times, 1)}
         for device, times in far_uploads(inbox).items()
+    ]
+    new = {d for d, upload in inbox.items() if isinstance(upload.seeds, Statistics)}
+    far += [
+        {"device": device, "upload": "statistics", "times": round(times, 1)}
+        for device, times in (far_statistics(held) if new else {}).items()
+        if device in new
     ]
     refused = [
         {

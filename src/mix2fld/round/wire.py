@@ -175,7 +175,7 @@ class Wire:
         """What statistics of a device's own samples are taken of."""
         if not isinstance(self._sizes, Task):
             raise TypeError("features need the model of a run, not its sizes alone")
-        return measure_samples(self._sizes, inputs, labels)
+        return measure_samples(self._sizes, inputs, labels, self.uplink.kind)
 
     def _replayed(self, title: str) -> Replayed:
         if not isinstance(self._seeds, SeedSamples):

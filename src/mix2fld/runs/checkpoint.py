@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -68,8 +69,13 @@ def made_with(path: Path) -> dict[str, str]:
         return {}
 
 
-def load_checkpoint(path: Path, like: RunState) -> Checkpoint:
-    """What a file holds; ``DamagedError`` unless it is intact. ``like`` is the run's start."""
+def load_checkpoint(
+    path: Path, like: RunState, restored: Callable[[Any], Any] = lambda devices: devices
+) -> Checkpoint:
+    """What a file holds; ``DamagedError`` unless it is intact. ``like`` is the run's start.
+
+    ``restored`` looks whether the states of devices are all there.
+    """
     try:
         with safe_open(path, framework="numpy") as file:
             metadata = file.metadata() or {}
@@ -84,6 +90,7 @@ def load_checkpoint(path: Path, like: RunState) -> Checkpoint:
         else:
             refuse_newer("checkpoint", scalars["format"], FORMAT)
             tree = put_together(scalars["state"], tensors)
+        tree["devices"] = restored(tree["devices"])
         found = Checkpoint(tree, scalars.get("records"), scalars.get("made_with", {}))
         found.state(like)
         return found

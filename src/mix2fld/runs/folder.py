@@ -29,6 +29,7 @@ from mix2fld.data.files import (
     writing,
 )
 from mix2fld.errors import InputError
+from mix2fld.fleet.device_states import DeviceStates, StatesInMemory
 from mix2fld.round.info import RoundInfo
 from mix2fld.round.state import RunState
 from mix2fld.runs.checkpoint import Checkpoint, dump_checkpoint, load_checkpoint, made_with
@@ -78,6 +79,8 @@ class RunFolder:
         self._files = RunFiles(path)
         self._lock = FolderLock(path)
         self._sealed_by: str | None = None  # checksum of the last record
+        self.device_states: DeviceStates = StatesInMemory()
+        self._devices: Any = None  # their states as the checkpoint has them
 
     def __enter__(self) -> Self:
         return self
@@ -113,6 +116,8 @@ class RunFolder:
             self.check(config)
             for leftover in self._files.existing(PART):
                 remove(leftover)
+            if self._files.failure.exists():
+                remove(self._files.failure)
             if not self._files.config.exists():
                 write_whole(self._files.config, dump_sealed_config(config))
 
@@ -157,6 +162,8 @@ class RunFolder:
         with self._writing(KEPT), uninterrupted():
             append_whole(self._files.rounds, line)
             write_whole(self._files.checkpoint, checkpoint, keep_last_as=self._files.previous)
+            self.device_states.forget_others(self._devices, state.devices)
+        self._devices = state.devices
 
     def resume(self, like: RunState) -> tuple[RunState, list[dict[str, Any]]]:
         """The state to resume from, and the rounds before it; ``like`` is the state at the start.
@@ -170,7 +177,7 @@ class RunFolder:
             if records.fault or len(records.lines) > done:
                 remove(self._files.summary)
                 write_whole(self._files.rounds, b"".join(records.lines[:done]))
-        self._sealed_by = records.checksum(done)
+        self._sealed_by, self._devices = records.checksum(done), state.devices
         return state, records.rounds[:done]
 
     def take_back_round(self) -> None:
@@ -198,11 +205,17 @@ class RunFolder:
         if self._files.checkpoint.exists():
             self._compare(made_with(self._files.checkpoint))
 
+    def fail(self, reason: str) -> None:
+        """Keep why the run cannot continue, for whoever looks at the folder later."""
+        with suppress(InputError), self._writing():
+            write_whole(self._files.failure, (" ".join(reason.split()) + "\n").encode())
+
     def finish(self, summary: dict[str, Any]) -> None:
         """Write the summary; a folder that has one is a finished run."""
         text = plain_json(seal(summary, self._last_seal()), indent=2) + "\n"
         with self._writing(KEPT), uninterrupted():
             remove(self._files.previous)  # first: nobody looks after a run that has its summary
+            self.device_states.forget_others(self._devices)
             write_whole(self._files.summary, text.encode())
         self.close()
 
@@ -213,7 +226,8 @@ class RunFolder:
         for path in (self._files.checkpoint, self._files.previous):
             if path.exists():
                 try:
-                    found = _goes_with(load_checkpoint(path, like), records)
+                    restored = self.device_states.restored
+                    found = _goes_with(load_checkpoint(path, like, restored), records)
                     self._compare(found.made_with)
                     state = _with_accuracies(found.state(like), records)
                     break

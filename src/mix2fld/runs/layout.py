@@ -40,6 +40,11 @@ class RunFiles:
         return self.folder / "summary.json"
 
     @property
+    def failure(self) -> Path:
+        """Why the run ended before its last round, in one line; removed when it is resumed."""
+        return self.folder / "failure.txt"
+
+    @property
     def identity(self) -> Path:
         """What devices know a deployed run by; a simulated run has none."""
         return self.folder / "identity"
@@ -51,9 +56,19 @@ class RunFiles:
 
     def existing(self, ending: str = "") -> list[Path]:
         """The files of a run that exist, as they are or with an ending; config.toml last."""
-        files = (self.summary, self.checkpoint, self.previous, self.rounds, self.config)
+        files = (self.summary, self.failure, self.checkpoint, self.previous, self.rounds)
         ended = (file.with_name(file.name + ending) for file in files)
-        return [file for file in ended if file.exists()]
+        last = self.config.with_name(self.config.name + ending)
+        found = [file for file in ended if file.exists()] + self.all_states(ending)
+        return [*found, last] if last.exists() else found
+
+    def states(self, number: int) -> Path:
+        """States of devices that changed in one round, with ``device_states = disk``."""
+        return self.folder / f"states-{number:06d}.safetensors"
+
+    def all_states(self, ending: str = "") -> list[Path]:
+        """All such files that exist."""
+        return sorted(self.folder.glob(f"states-*.safetensors{ending}"))
 
     def hold_others(self) -> bool:
         """Whether the folder holds anything but the files of a simulated run."""

@@ -10,6 +10,7 @@ from mix2fld.round.fleet_interface import Fleet
 from mix2fld.round.info import RoundInfo
 from mix2fld.round.one_round import run_round, start_run
 from mix2fld.round.scenario import Scenario
+from mix2fld.round.state import RunState
 from mix2fld.round.suspects import in_words
 from mix2fld.runs.folder import RunFolder, warn
 from mix2fld.runs.interrupts import raise_if_remembered
@@ -45,6 +46,34 @@ def run_rounds(
         folder.prepare(config)
         state, rounds = folder.resume(like=state)
     watcher.begin(config, len(rounds))
+    try:
+        _run_missing(scenario, fleet, state, folder, watcher, rounds)
+    except InputError as error:
+        if folder is not None:
+            folder.fail(str(error))
+        raise
+    summary = summarise(config, rounds, scenario.reference, scenario.task.stepper.name)
+    result = RunResult(config, rounds, summary)
+    if folder is not None:
+        folder.finish(result.summary)
+    watcher.end(result)
+    labels, of_server = scenario.task.dims.num_labels, summary["accuracy"]["global"] or 0.0
+    best = max(summary["accuracy"]["mean"], of_server)  # many devices may not have had a turn yet
+    if warning := warn_if_chance_level(config, labels, best):
+        watcher.note(warning)
+    return result
+
+
+def _run_missing(
+    scenario: Scenario,
+    fleet: Fleet,
+    state: RunState,
+    folder: RunFolder | None,
+    watcher: Watcher,
+    rounds: list[dict[str, Any]],
+) -> None:
+    """Add the rounds that are missing to ``rounds``, and to the run's folder."""
+    config = scenario.config
     while len(rounds) < config.rounds and not (
         config.stop_when_converged and rounds and rounds[-1]["converged"]
     ):
@@ -57,16 +86,6 @@ def run_rounds(
         rounds.append(asdict(info))
         watcher.round_done(config, info)
         raise_if_remembered()
-    summary = summarise(config, rounds, scenario.reference, scenario.task.stepper.name)
-    result = RunResult(config, rounds, summary)
-    if folder is not None:
-        folder.finish(result.summary)
-    watcher.end(result)
-    labels, of_server = scenario.task.dims.num_labels, summary["accuracy"]["global"] or 0.0
-    best = max(summary["accuracy"]["mean"], of_server)  # many devices may not have had a turn yet
-    if warning := warn_if_chance_level(config, labels, best):
-        watcher.note(warning)
-    return result
 
 
 def _taken_back(

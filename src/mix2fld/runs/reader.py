@@ -59,6 +59,8 @@ class Found:
 
     runs: list[LoadedRun] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    planned: list[LoadedRun] = field(default_factory=list)
+    """Runs without a round, where they are listed apart."""
 
 
 def find_run_folders(paths: Sequence[Path]) -> list[Path]:
@@ -99,6 +101,7 @@ def require_runs(paths: Sequence[Path]) -> Found:
         if not path.exists():
             raise InputError(f"runs = {path}: there is no such folder")
     found = read_runs(paths)
+    found.planned = [run for run in found.runs if not run.rounds]
     found.runs = [run for run in found.runs if run.rounds]
     if not found.runs:
         where = ", ".join(map(str, paths))

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from mix2fld.config import Config
 from mix2fld.data import fingerprint, load_dataset
 from mix2fld.errors import InputError
+from mix2fld.fleet.device_states import DeviceStates, StatesInMemory
 from mix2fld.fleet.local import LocalFleet
 from mix2fld.learning.make_task import make_task
 from mix2fld.link import Link, make_link
@@ -25,16 +26,19 @@ from mix2fld.runs.layout import RunFiles
 from mix2fld.runs.loop import Watcher, run_rounds
 from mix2fld.runs.records import DamagedError
 from mix2fld.runs.results import Results, RunResult
+from mix2fld.runs.state_files import StatesInFiles
 from mix2fld.types import Dataset, Model
 
-MakeFleet = Callable[[Scenario, Dataset, Model | None], Fleet]
+MakeFleet = Callable[[Scenario, Dataset, Model | None, DeviceStates], Fleet]
 """Where the devices of a run live; the model is None where the config names it."""
 
 
-def in_this_process(scenario: Scenario, dataset: Dataset, model: Model | None) -> Fleet:
+def in_this_process(
+    scenario: Scenario, dataset: Dataset, model: Model | None, states: DeviceStates
+) -> Fleet:
     """All devices in this process."""
     del model
-    return LocalFleet(scenario, dataset)
+    return LocalFleet(scenario, dataset, states)
 
 
 class Own(NamedTuple):
@@ -139,7 +143,7 @@ def make_simulation(
 ) -> Simulation:
     """The simulation of a config with one protocol and one seed."""
     scenario = make_scenario(config, dataset, model, link)
-    return Simulation(scenario, LocalFleet(scenario, dataset))
+    return Simulation(scenario, LocalFleet(scenario, dataset, _device_states(config)))
 
 
 def make_scenario(
@@ -190,12 +194,21 @@ def _simulate(
         watcher.end(result)
         return result
     scenario = make_scenario(config, dataset, own.model, own.link)
-    fleet = own.fleet(scenario, dataset, own.model)
+    states = _device_states(config, folder)
+    fleet = own.fleet(scenario, dataset, own.model, states)
     if config.clock.computing_time == "measured":
         run_round(scenario, fleet, start_run(scenario, fleet))  # compiling is not computing
     if folder is not None:
         folder.made_with["kernel"] = scenario.task.stepper.name
+        folder.device_states = states
     return run_rounds(scenario, fleet, folder, watcher)
+
+
+def _device_states(config: Config, folder: RunFolder | None = None) -> DeviceStates:
+    """Where what each device has of its own is kept."""
+    if config.device_states == "memory":
+        return StatesInMemory()
+    return StatesInFiles(None if folder is None else folder.path)
 
 
 def _refuse_deployed(path: Path) -> None:

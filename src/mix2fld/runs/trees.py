@@ -6,6 +6,7 @@ such as the state of devices that keep the same. A list of dicts of one form bec
 each leaf.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -38,12 +39,24 @@ def put_together(skeleton: Skeleton, tensors: Tensors) -> Any:
             parts = [put_together(part, tensors) for part in content]
             return parts if kind == "list" else tuple(parts)
         case "rows":
-            return _rows(content, tensors)
+            return _rows(content, tensors, range(int(content["count"])))
         case "shared":
             members = put_together(content["members"], tensors)
             return [members[place] for place in tensors[content["places"]].tolist()]
         case _:
             raise TypeError(f"unknown node {kind!r:.20}")
+
+
+def pick(skeleton: Skeleton, tensors: Tensors, places: Sequence[int]) -> list[Any]:
+    """Some members of a list that was taken apart, without looking at the others."""
+    ((kind, content),) = skeleton.items()
+    match kind:
+        case "rows":
+            return _rows(content, tensors, places)
+        case "list":
+            return [put_together(content[place], tensors) for place in places]
+        case _:
+            raise TypeError(f"not a list: {kind!r:.20}")
 
 
 def difference(found: Any, like: Any, name: str = "") -> str | None:
@@ -59,11 +72,11 @@ def difference(found: Any, like: Any, name: str = "") -> str | None:
     return f"{name.removeprefix('.')} is {_form(found)}, not {_form(like)}"
 
 
-def _skeleton(tree: Any, name: str, tensors: Tensors, known: dict[int, str] | None) -> Skeleton:
+def _skeleton(tree: Any, name: str, tensors: Tensors, known: dict[Any, str] | None) -> Skeleton:
     """``known`` are the names of arrays stored before; without them, nothing is shared."""
     if isinstance(tree, (np.ndarray, np.generic)):
-        if known is not None and known.setdefault(id(tree), name) != name:
-            return {"array": known[id(tree)]}
+        if known is not None and (first := known.setdefault(sameness(tree), name)) != name:
+            return {"array": first}
         tensors[name] = np.ascontiguousarray(tree).reshape(np.shape(tree))
         return {"array": name}
     if type(tree) is dict and all(isinstance(key, str) for key in tree):
@@ -84,7 +97,7 @@ def _skeleton(tree: Any, name: str, tensors: Tensors, known: dict[int, str] | No
 
 
 def _in_short(
-    trees: list[Any], name: str, tensors: Tensors, known: dict[int, str]
+    trees: list[Any], name: str, tensors: Tensors, known: dict[Any, str]
 ) -> Skeleton | None:
     """A list of dicts with what several of them share stored once; None if they share no form."""
     different = {id(tree): tree for tree in trees}
@@ -124,19 +137,22 @@ def _columns(trees: list[Any], name: str, tensors: Tensors) -> Skeleton:
     return {"count": len(trees), "each": shape}
 
 
-def _rows(content: Skeleton, tensors: Tensors) -> list[Any]:
+def _rows(content: Skeleton, tensors: Tensors, chosen: Sequence[int]) -> list[Any]:
     count, paths = int(content["count"]), _paths(content["each"])
-    distinct = {path: [np.asarray(row) for row in tensors[path]] for path in paths}
-    whose = {path: tensors.get(f"{path}@", np.arange(len(distinct[path]))) for path in paths}
+    whose = {path: tensors.get(f"{path}@", np.arange(len(tensors[path]))) for path in paths}
     if not paths or any(len(column) != count for column in whose.values()):
         raise ValueError(f"rows: not {count} of them")
+    columns = {path: _members(tensors[path], whose[path][chosen]) for path in paths}
     return [
-        put_together(
-            content["each"],
-            {path: distinct[path][int(whose[path][row])] for path in paths},
-        )
-        for row in range(count)
+        put_together(content["each"], {path: columns[path][place] for path in paths})
+        for place in range(len(chosen))
     ]
+
+
+def _members(tensor: Array, places: Array) -> list[Array]:
+    """The rows of a tensor at some places; what stands at one place is one object."""
+    distinct = {place: np.asarray(tensor[place]) for place in sorted(set(places.tolist()))}
+    return [distinct[place] for place in places.tolist()]
 
 
 def _paths(skeleton: Skeleton) -> list[str]:

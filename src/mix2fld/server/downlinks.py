@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from mix2fld.learning.features import feature_count
 from mix2fld.learning.private_statistics import MEANS
+from mix2fld.learning.sample_features import FEATURE_KINDS
 from mix2fld.link.payloads import Nothing, Outputs, Payload, Weights, WeightsWithMeans
 from mix2fld.types import Dimensions, ServerState, State
 
@@ -78,10 +78,12 @@ class WeightsAndMeans(Downlink):
     """The global model, and the class means that the scatter of devices is counted from."""
 
     payload: WeightsWithMeans = field(default_factory=lambda: WeightsWithMeans(1))
+    kind: str = "model"
+    """What the means are of."""
 
     def configured(self, config: "Config", dims: Dimensions) -> Self:
         """With the number of features and the bits of a weight."""
-        features = feature_count(dims, config.statistics.feature_side)
+        features = FEATURE_KINDS[self.kind].count(dims, config.statistics.feature_side)
         weights = Weights(config.updates.downlink_bits)
         return replace(self, payload=WeightsWithMeans(features, weights))
 

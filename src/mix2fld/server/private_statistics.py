@@ -2,58 +2,111 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mix2fld.learning.features import Floats, fixed_features
+from mix2fld.learning.edges import Floats
+from mix2fld.learning.features import Features
+from mix2fld.learning.losses import label_loss, one_hot
 from mix2fld.learning.private_statistics import (
     GRID,
     MEANS,
     Deviations,
     bounds_of,
+    clean_covariance,
     deviations,
     means_of,
     network_of,
     noisy_covariance,
 )
+from mix2fld.learning.sample_features import FEATURE_KINDS, samples_of
+from mix2fld.learning.stepper import Start, draw_samples
 from mix2fld.learning.task import Task
 from mix2fld.server.steps import Inbox
-from mix2fld.streams import stream
-from mix2fld.types import SeedSet, ServerState, State, Upload
+from mix2fld.streams import integer, stream
+from mix2fld.types import Samples, SeedSet, ServerState, State, Tensors, Upload
 
+GENERATED = 300
+"""Samples of each label that are generated."""
 PARTS = ("sums", "scatter")
 
 
-def take_private_statistics(
-    state: ServerState, inbox: Inbox, seeds: SeedSet | None, task: Task, round_number: int
-) -> ServerState:
-    """A head from all noisy parts so far, on fixed features, whenever new ones are delivered."""
-    del seeds, round_number
-    memory = state.memory
-    for name, arrived in _by_part(inbox):
-        values = [upload.value.values for upload in arrived]
-        memory = {**memory, **_added(memory, name, np.sum(values, axis=0), arrived, len(arrived))}
-    return _with_network(state, memory, task, deviations(task))
+@dataclass(frozen=True)
+class TakeStatistics:
+    """A model from all noisy parts so far, whenever new ones are delivered.
 
-
-def take_trusted_sums(
-    state: ServerState, inbox: Inbox, seeds: SeedSet | None, task: Task, round_number: int
-) -> ServerState:
-    """The same where devices add no noise and trust whoever sums what they send.
-
-    This simulates that party: the server keeps of each round only the noisy sum of what arrived,
-    and no device is in two sums of the same part.
+    With ``summed`` devices add no noise and trust whoever sums what they send. This simulates that
+    party: the server keeps of each round only the noisy sum of what arrived, and no device is in
+    two sums of the same part.
     """
-    del seeds
-    memory, noise = state.memory, deviations(task, on_grid=True)
-    for name, arrived in _by_part(inbox):
-        rng = stream(task.seed, f"privacy-{name}", round_number)
-        values = [upload.value.values for upload in arrived]
-        total = trusted_sum(values, getattr(noise, name), rng)
-        memory = {**memory, **_added(memory, name, total, arrived, 1)}
-    return _with_network(state, memory, task, noise)
+
+    summed: bool = False
+    kind: str = "model"
+    """What statistics are of: a head on features of the model follows, or samples to train on."""
+
+    def __call__(
+        self, state: ServerState, inbox: Inbox, seeds: SeedSet | None, task: Task, round_number: int
+    ) -> ServerState:
+        """The server's step."""
+        del seeds
+        memory, noise = state.memory, deviations(task, self.kind, on_grid=self.summed)
+        for name, arrived in _by_part(inbox):
+            values = [upload.value.values for upload in arrived]
+            total, draws = np.sum(values, axis=0), len(arrived)
+            if self.summed:
+                rng = stream(task.seed, f"privacy-{name}", round_number)
+                total, draws = trusted_sum(values, getattr(noise, name), rng), 1
+            memory = {**memory, **_added(memory, name, total, arrived, draws)}
+        if memory is state.memory or "sums" not in memory:
+            return replace(state, memory=memory)
+        means, weights = self._model(memory, task, noise, round_number)
+        known = {**memory, MEANS: means.astype(np.float32)}
+        return replace(state, memory=known, weights=weights, updates=state.updates + 1)
+
+    def _model(
+        self, memory: State, task: Task, noise: Deviations, round_number: int
+    ) -> tuple[Floats, Tensors]:
+        """Class means, and the model that follows from all parts."""
+        bounds, features = bounds_of(task, self.kind), FEATURE_KINDS[self.kind].make(task)
+        means = means_of(memory["sums"], int(memory["sums_counts"][0]), bounds)
+        covariance = np.eye(means.shape[1]) * bounds.residual**2 / means.shape[1]
+        if "scatter" in memory:
+            samples, draws = memory["scatter_counts"].tolist()
+            clean = clean_covariance if self.kind == "samples" else noisy_covariance
+            covariance = clean(memory["scatter"], samples, noise.scatter * math.sqrt(draws))
+        if self.kind == "samples":
+            return means, train_on_generated(features, means, covariance, task, round_number)
+        return means, network_of(features, means, covariance)
+
+
+take_private_statistics = TakeStatistics()
+take_trusted_sums = TakeStatistics(summed=True)
+take_private_seeds = TakeStatistics(kind="samples")
+take_summed_seeds = TakeStatistics(summed=True, kind="samples")
+
+
+def train_on_generated(
+    features: Features, means: Floats, covariance: Floats, task: Task, round_number: int
+) -> Tensors:
+    """The untrained model after K_s steps on samples drawn from a Gaussian for each label."""
+    learning, labels = task.config.learning, np.arange(len(means)).repeat(GENERATED)
+    rng = stream(task.seed, "generated", round_number)
+    values, vectors = np.linalg.eigh(covariance)
+    spread = (vectors * np.sqrt(np.maximum(values, 0))) @ vectors.T
+    drawn = means[labels] + rng.normal(size=(len(labels), means.shape[1])) @ spread
+    inputs = samples_of(features, drawn, task.dims)
+    samples = Samples(inputs, one_hot(labels.astype(np.int32), len(means)))
+    draws = draw_samples(rng, len(labels), learning.server_steps, learning.batch_size)
+    no_teacher = np.zeros((len(means), len(means)), np.float32)
+    start = Start(
+        task.common_weights,
+        no_teacher,
+        randomness=partial(integer, task.seed, "student model", round_number),
+    )
+    return task.stepper.train_one(label_loss, samples, start, draws)
 
 
 def trusted_sum(
@@ -82,19 +135,3 @@ def _added(memory: State, name: str, total: Floats, arrived: Sequence[Upload], d
         name: memory.get(name, 0.0) + total.astype(np.float64),
         f"{name}_counts": memory.get(f"{name}_counts", 0) + counts,
     }
-
-
-def _with_network(state: ServerState, memory: State, task: Task, noise: Deviations) -> ServerState:
-    """The server with the network that follows from all parts, if there are new ones."""
-    if memory is state.memory or "sums" not in memory:
-        return replace(state, memory=memory)
-    bounds, features = bounds_of(task), fixed_features(task)
-    means = means_of(memory["sums"], int(memory["sums_counts"][0]), bounds)
-    covariance = np.eye(means.shape[1]) * bounds.residual**2 / means.shape[1]
-    if "scatter" in memory:
-        samples, draws = memory["scatter_counts"].tolist()
-        deviation = noise.scatter * math.sqrt(draws)
-        covariance = noisy_covariance(memory["scatter"], samples, deviation)
-    weights = network_of(features, means, covariance)
-    known = {**memory, MEANS: means.astype(np.float32)}
-    return replace(state, memory=known, weights=weights, updates=state.updates + 1)

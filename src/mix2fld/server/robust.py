@@ -84,16 +84,18 @@ def geometric_median(products: Floats, weights: Floats, bad: int) -> Floats:
 
 
 def filtered_median(products: Floats, weights: Floats, bad: int) -> Floats:
-    """The geometric median, and again without the rows that lie far from it."""
+    """The geometric median without the rows that lie far from it.
+
+    Who lies far is decided among devices that weigh the same: a claim of many samples has no say.
+    """
     kept = np.full(len(products), True)
     for _ in range(MOST_PASSES):
-        coefficients = geometric_median(products, np.where(kept, weights, 0.0), bad)
-        distances = _distances_from(products, coefficients)
+        distances = _distances_from(products, geometric_median(products, 1.0 * kept, bad))
         near = distances <= FAR * np.median(distances)
         if (near == kept).all():
             break
         kept = near
-    return coefficients
+    return geometric_median(products, np.where(kept, weights, 0.0), bad)
 
 
 BY_COORDINATE: dict[str, ByCoordinate] = {"trimmed-mean": trimmed_mean, "median": median}

@@ -3,10 +3,10 @@
 A device sends its seeds once, and the server's student learns from them to the end of the run. So
 some devices are drawn as judges: a model that learned from the seeds of one device alone labels the
 seeds of all others, as far as it knows their labels, and the median judge decides, which a minority
-that works together cannot sway. Where far fewer labels agree than is typical, the seeds are left
-out, and all are judged once more without these judges. The same seeds are always judged alike, so
-that a resumed run judges as the first did; when more seeds arrive, all are judged again, and what
-was accepted may be left out later.
+that works together cannot sway. Where fewer labels agree than honest ones would scatter to, the
+seeds are left out, and all are judged once more without these judges. The same seeds are always
+judged alike, so that a resumed run judges as the first did; when more seeds arrive, all are judged
+again, and what was accepted may be left out later.
 """
 
 from collections.abc import Collection, Mapping
@@ -28,6 +28,10 @@ FEWEST_SAMPLES = 5
 """A judge that knows the labels of fewer samples abstains."""
 SMALLEST_PART = 0.5
 """Seeds of honest devices reach this part of what is typical."""
+MOST_DEVIATIONS = 3.0
+"""And lie at most so many standard deviations below it (decision 32)."""
+NORMAL = 1.4826
+"""The standard deviation of normal values, as a multiple of their median distance."""
 MOST_PASSES = 3
 NO_LABEL = -1
 
@@ -72,7 +76,8 @@ def judge_seeds(seeds: Mapping[int, Seeds], task: Task) -> Judgement:
             if (share := _median_vote(device, own, judges, task)) is not None
         }
         steps = found.steps + len(judges) * task.config.learning.server_steps
-        last, found = found, Judgement(agreement, _far_below(agreement, found.left_out), steps)
+        least = _least(agreement, found.left_out, task.config.seeding.seed_samples)
+        last, found = found, Judgement(agreement, _below(agreement, least), steps)
         if found.left_out == last.left_out:
             break
     return found
@@ -111,9 +116,19 @@ def _median_vote(device: int, own: SeedSet, judges: Collection[Judge], task: Tas
     return sorted(votes)[(len(votes) - 1) // 2] if len(votes) >= FEWEST_VOTES else None
 
 
-def _far_below(agreement: Mapping[int, float], left_out: Collection[int]) -> tuple[int, ...]:
-    """Devices far below what is typical of those that are trusted; never half of all or more."""
-    least = SMALLEST_PART * _typical(agreement, left_out)
+def _least(agreement: Mapping[int, float], left_out: Collection[int], samples: int) -> float:
+    """The smallest agreement that is still believed, by those of devices that are trusted so far.
+
+    Their deviation is taken by the median, or as the largest that a share of so many labels has.
+    """
+    typical = _typical(agreement, left_out)
+    apart = [abs(share - typical) for d, share in agreement.items() if d not in left_out]
+    deviation = max(NORMAL * float(np.median(apart or [0.0])), 0.5 / np.sqrt(samples))
+    return max(SMALLEST_PART * typical, typical - MOST_DEVIATIONS * deviation)
+
+
+def _below(agreement: Mapping[int, float], least: float) -> tuple[int, ...]:
+    """Devices below the least, the lowest first to go; never half of all or more."""
     below = sorted((agreement[d], d) for d in agreement if agreement[d] < least)
     return tuple(sorted(d for _, d in below[: max(0, (len(agreement) - 1) // 2)]))
 

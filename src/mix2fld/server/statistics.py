@@ -5,6 +5,7 @@ from dataclasses import replace
 from mix2fld.learning.class_statistics import closed_form_network
 from mix2fld.learning.features import fixed_features
 from mix2fld.learning.task import Task
+from mix2fld.server.statistics_filter import trusted_statistics
 from mix2fld.server.steps import Inbox
 from mix2fld.types import SeedSet, ServerState, Statistics
 
@@ -16,7 +17,9 @@ def take_closed_form(
     del seeds, round_number
     if not any(isinstance(upload.seeds, Statistics) for upload in inbox.values()):
         return state
-    held = [state.seeds[device] for device in sorted(state.seeds)]
-    statistics = [own for own in held if isinstance(own, Statistics)]
-    weights = closed_form_network(fixed_features(task), statistics)
+    held = {d: own for d, own in state.seeds.items() if isinstance(own, Statistics)}
+    trusted = trusted_statistics(held, task.config.defence)
+    if not any(own.counts.any() for own in trusted.values()):
+        return state
+    weights = closed_form_network(fixed_features(task), [trusted[d] for d in sorted(trusted)])
     return replace(state, weights=weights, updates=state.updates + 1)

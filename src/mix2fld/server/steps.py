@@ -34,7 +34,7 @@ def take_mean_weights(
 
 def last_model(state: ServerState, task: Task) -> Tensors | None:
     """The model that devices started from, if it is one and the same."""
-    common = task.config.learning.initial_weights == "common"
+    common = task.config.learning.initial_weights != "independent"
     return task.common_weights if state.weights is None and common else state.weights
 
 

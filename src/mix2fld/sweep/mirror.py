@@ -39,15 +39,16 @@ class Sender:
 
     def changes(self) -> Pieces:
         """What is new; of a file that only grows, what was added."""
-        files = sorted(self._files(), key=_order)
+        files = sorted(self._files(), key=lambda file: (_order(file), file.name))
         changed = []
         for file in files:
             if file == RunFiles(self.folder).previous:
                 continue  # the other side keeps it itself
-            now, data = file.stat(), file.read_bytes()
+            now = file.stat()
             then, size = self._sent.get(file.name, (-1, 0))
-            if now.st_mtime_ns == then and len(data) == size:
+            if now.st_mtime_ns == then and now.st_size == size:
                 continue
+            data = file.read_bytes()
             grows = file.name == RunFiles(self.folder).rounds.name and len(data) >= size
             start = size if grows else 0
             changed.append(Piece(file.name, start, data[start:]))
@@ -77,6 +78,7 @@ def write_pieces(folder: Path, pieces: Pieces) -> None:
 
 
 def _order(file: Path) -> int:
-    """Settings first, a record before the checkpoint that includes it, the summary last."""
-    names = ["config.toml", "rounds.jsonl", "checkpoint.safetensors"]
-    return names.index(file.name) if file.name in names else len(names)
+    """Settings first, then what a checkpoint needs before the checkpoint, the summary last."""
+    names = ["config.toml", "states", "rounds.jsonl", "checkpoint.safetensors"]
+    name = "states" if file.name.startswith("states-") else file.name
+    return names.index(name) if name in names else len(names)

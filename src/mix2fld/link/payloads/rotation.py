@@ -19,23 +19,27 @@ class Rotation:
 
     def __init__(self, rng: np.random.Generator, size: int) -> None:
         self._places = rng.permutation(size)
-        self._signs = np.where(rng.integers(2, size=size, dtype=np.int8), np.float32(-1), 1)
-        self._signs = self._signs.astype(np.float32)
-        self._ends = np.cumsum(block_sizes(size))
+        self._signs = (1 - 2 * rng.integers(2, size=size, dtype=np.int8)).astype(np.float32)
 
     def forward(self, vector: Floats) -> Floats:
         """The rotated coordinates."""
-        return self._transformed((vector * self._signs)[self._places])
+        return _in_blocks((vector * self._signs).take(self._places))
 
     def backward(self, coordinates: Floats) -> Floats:
         """The vector that has these coordinates."""
         vector = np.empty_like(coordinates)
-        vector[self._places] = self._transformed(coordinates)
-        return vector * self._signs
+        vector[self._places] = _in_blocks(coordinates)
+        vector *= self._signs
+        return vector
 
-    def _transformed(self, row: Floats) -> Floats:
-        parts = np.split(row, self._ends[:-1])
-        return np.concatenate([np.zeros(0, np.float32), *(hadamard(part) for part in parts)])
+
+def _in_blocks(row: Floats) -> Floats:
+    """Each block of a power of two, transformed."""
+    found, start = np.empty_like(row), 0
+    for size in block_sizes(len(row)):
+        found[start : start + size] = hadamard(row[start : start + size])
+        start += size
+    return found
 
 
 def block_sizes(size: int) -> list[int]:

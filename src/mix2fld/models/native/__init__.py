@@ -1,8 +1,9 @@
-"""Two families of networks as machine code, compiled for this machine when it is first used.
+"""Two families of networks as machine code, compiled for this machine or brought by a wheel.
 
 The general path is XLA; this one computes the same numbers to rounding in less time, for small CNNs
 and for one hidden layer: with vectors of AVX-512, of AVX2, or of four floats, which any processor
-has or the compiler makes up for. Where there is no compiler there is no kernel.
+has or the compiler makes up for. Where there is neither a compiler nor a wheel with kernels for the
+platform there is none.
 """
 
 import ctypes
@@ -15,7 +16,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from mix2fld.models.native.library import PLAIN_LANES, load_library, vector_lanes
+from mix2fld.models.native.library import load_library, vector_lanes
+from mix2fld.models.native.recipe import PLAIN_LANES, cnn_sizes
 from mix2fld.types import Inputs, Phase, Samples, StepRule, Tensors
 
 SOURCE = Path(__file__).with_name("small_cnn.c")
@@ -46,18 +48,15 @@ class SmallCnn:
     Tensors are those of the model in payload order.
     """
 
-    batches = False
-    """Whether a step can take several samples."""
-
     def __init__(self, library: ctypes.CDLL) -> None:
         self._train, self._count = library.train, library.count_correct
-        self._train.restype = ctypes.c_int if self.batches else None
+        self._train.restype = ctypes.c_int
         self._count.restype = ctypes.c_int64
 
     def train(
         self, phase: Phase, sets: tuple[Samples, ...], draws: NDArray[np.int32], rule: StepRule
     ) -> None:
-        """One SGD step for each draw [K], or for each row of draws [K, B] if it takes batches.
+        """One SGD step for each row of draws [K, B].
 
         Changes weights, sums [N_L, N_L] and counts [N_L].
         """
@@ -82,7 +81,7 @@ class SmallCnn:
             _pointer(phase.label_counts),
         )
         if failed:
-            raise MemoryError("no memory for a batch")
+            raise MemoryError(f"no memory for a batch of {draws.shape[1]}")
 
     def count_correct(self, tensors: Tensors, inputs: Inputs, labels: NDArray[np.int32]) -> int:
         """How many ``inputs`` [n, H, W, C] get their label."""
@@ -98,9 +97,7 @@ class SmallCnn:
 
 
 class Mlp(SmallCnn):
-    """The same of a network of two linear layers, in batches of any size."""
-
-    batches = True
+    """The same of a network of two linear layers."""
 
 
 def kernel_of(model: str, sample_shape: tuple[int, ...], labels: int) -> SmallCnn | None:
@@ -113,15 +110,11 @@ def kernel_of(model: str, sample_shape: tuple[int, ...], labels: int) -> SmallCn
 @lru_cache(maxsize=16)
 def mlp(sample_shape: tuple[int, ...], hidden: int, labels: int) -> Mlp | None:
     """The kernel of a network with one hidden layer; None if it cannot be had."""
-    sizes = {
-        "INPUTS": prod(sample_shape),
-        "CHANNELS": sample_shape[-1],
-        "HIDDEN": hidden,
-        "LABELS": labels,
-        "LANES": vector_lanes() or PLAIN_LANES,
-    }
-    library = load_library(SOURCE.with_name("mlp.c"), sizes)
-    return None if library is None else Mlp(library)
+    library = load_library(SOURCE.with_name("mlp.c"), {"LANES": vector_lanes() or PLAIN_LANES})
+    if library is None:
+        return None
+    library.set_sizes(prod(sample_shape), sample_shape[-1], hidden, labels)
+    return Mlp(library)
 
 
 @lru_cache(maxsize=16)
@@ -133,15 +126,8 @@ def small_cnn(
     fits = height == width and height % 4 == 0 and height // 2 <= ROW and first % 2 == 0
     if not fits:
         return None
-    sizes = {
-        "SIDE": height,
-        "CHANNELS": channels,
-        "FIRST": first,
-        "SECOND": second,
-        "LABELS": labels,
-        "LANES": vector_lanes() or PLAIN_LANES,
-    }
-    library = load_library(SOURCE, sizes)
+    sizes = cnn_sizes(height, channels, first, second, labels)
+    library = load_library(SOURCE, {**sizes, "LANES": vector_lanes() or PLAIN_LANES})
     return None if library is None else SmallCnn(library)
 
 

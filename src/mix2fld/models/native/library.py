@@ -1,11 +1,12 @@
 """C sources as machine code: compiled for this machine at first use, then kept.
 
-Where there is no compiler there is no library.
+Where there is no compiler, what a wheel brought for processors of this kind is used.
 """
 
 import ctypes
 import hashlib
 import os
+import platform
 import shutil
 import subprocess
 import tempfile
@@ -18,20 +19,17 @@ from filelock import FileLock
 from mix2fld.data.cache import cache_folder
 from mix2fld.data.files import LOCK, write_whole
 from mix2fld.data.private_folder import private_folder
+from mix2fld.models.native.recipe import FLAGS, FOLDER, library_name
 from mix2fld.models.processor import cpu_flags
 
-FLAGS = (
-    *("-std=gnu11", "-O3", "-shared", "-fPIC", "-Wno-psabi", "-fno-math-errno"),
-    *("-fno-trapping-math", "-ffp-contract=fast"),
-)
 FOR_THIS_MACHINE: tuple[list[str], ...] = (["-march=native"], [])
 """What is tried one after the other: not every compiler knows the processor it runs on."""
-PLAIN_LANES = 4
-"""Floats in a vector of any other processor, such as an ARM with NEON."""
 
 
 def vector_lanes() -> int:
     """Floats in the widest vector of this processor; 0 without AVX2."""
+    if platform.machine() not in {"x86_64", "AMD64"}:  # an emulator shows its host's flags
+        return 0
     flags = cpu_flags().split()
     return 16 if "avx512f" in flags else 8 if "avx2" in flags and "fma" in flags else 0
 
@@ -42,13 +40,21 @@ def load_library(
     """The source compiled with these macros; None if it cannot be had here."""
     compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
     if compiler is None:
-        return None
+        return load_prebuilt(source.stem, sizes)
     headers = [] if include is None else ["-isystem", str(include)]
     rest = [*FLAGS, *headers, *(f"-D{name}={size}" for name, size in sizes.items())]
     for machine in FOR_THIS_MACHINE:
         with suppress(OSError, subprocess.CalledProcessError):
             return _load(source.stem, _compiled([compiler, *machine, *rest], source))
-    return None
+    return load_prebuilt(source.stem, sizes)
+
+
+def load_prebuilt(source: str, sizes: Mapping[str, int]) -> ctypes.CDLL | None:
+    """What the installed wheel has of a source with these macros; None if it has none."""
+    try:
+        return _load(source, (FOLDER / library_name(source, sizes)).read_bytes())
+    except OSError:
+        return None
 
 
 def _compiled(command: list[str], source: Path) -> bytes:

@@ -3,13 +3,15 @@
  * A step takes a batch: all samples are read with the weights before the step, which then moves by
  * the mean of their gradients. Sums over inputs are kept in vectors of LANES floats.
  *
- * Sizes come from the command line of the compiler: INPUTS, CHANNELS, HIDDEN, LABELS, LANES.
+ * LANES comes from the command line of the compiler. The other sizes are those of the one network for
+ * which a copy of the library is loaded.
  */
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
+static int INPUTS, CHANNELS, HIDDEN, LABELS;
 #define PLACES (INPUTS / CHANNELS)
 #define SUMS 4 /* that are added up side by side */
 
@@ -25,8 +27,19 @@ typedef struct {
 
 /* What a step keeps of one sample of its batch. */
 typedef struct {
-    float input[INPUTS], hidden[HIDDEN], by_hidden[HIDDEN], by_score[LABELS];
+    float *input, *hidden, *by_hidden, *by_score;
 } sample_t;
+
+void set_sizes(int inputs, int channels, int hidden, int labels) {
+    INPUTS = inputs, CHANNELS = channels, HIDDEN = hidden, LABELS = labels;
+}
+
+#define KEPT (INPUTS + 2 * HIDDEN + LABELS) /* floats of a sample */
+
+static inline sample_t sample_at(float *memory, int64_t which) {
+    float *input = memory + which * KEPT, *hidden = input + INPUTS;
+    return (sample_t){input, hidden, hidden + HIDDEN, hidden + 2 * HIDDEN};
+}
 
 static inline vec load(const float *from) { return *(const loose *)from; }
 
@@ -94,7 +107,7 @@ static void study(float *const tensors[4], sample_t *s, const float *label, cons
         softmax(scores, outputs);
     }
     for (int l = 0; l < LABELS; l++) mass += goal[l];
-    memset(s->by_hidden, 0, sizeof s->by_hidden);
+    memset(s->by_hidden, 0, HIDDEN * sizeof *s->by_hidden);
     for (int l = 0; l < LABELS; l++) {
         s->by_score[l] = mass * outputs[l] - goal[l];
         add(s->by_hidden, s->by_score[l], tensors[3] + l * HIDDEN, HIDDEN);
@@ -120,20 +133,24 @@ static void learn(float *const tensors[4], const sample_t *s, float rate) {
 int train(float *const tensors[4], const samples_t *sets, const float *teacher, const float *offset,
           const int32_t *draws, int64_t steps, int64_t batch, float rate, float beta, float *sums,
           float *counts) {
-    sample_t *samples = malloc(batch * sizeof *samples);
-    if (!samples) return 1;
+    float *memory = malloc(batch * KEPT * sizeof *memory);
+    if (!memory) return 1;
     for (int64_t step = 0; step < steps; step++) {
         for (int64_t b = 0; b < batch; b++) {
             const int64_t drawn = draws[step * batch + b];
             const samples_t *set = sets + (drawn >= sets->count);
             const int64_t which = drawn - (set == sets ? 0 : sets->count);
-            read_input(samples[b].input, set->inputs, set->floats, which);
-            study(tensors, samples + b, set->targets + which * LABELS, teacher, offset, beta, sums,
+            sample_t sample = sample_at(memory, b);
+            read_input(sample.input, set->inputs, set->floats, which);
+            study(tensors, &sample, set->targets + which * LABELS, teacher, offset, beta, sums,
                   counts);
         }
-        for (int64_t b = 0; b < batch; b++) learn(tensors, samples + b, rate / batch);
+        for (int64_t b = 0; b < batch; b++) {
+            const sample_t sample = sample_at(memory, b);
+            learn(tensors, &sample, rate / batch);
+        }
     }
-    free(samples);
+    free(memory);
     return 0;
 }
 

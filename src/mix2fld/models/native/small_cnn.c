@@ -1,4 +1,4 @@
-/* Batch-1 SGD and evaluation of the small-CNN family, one learner to a thread.
+/* SGD and evaluation of the small-CNN family, one learner to a thread.
  *
  * Network: 3x3 convolution, ReLU, 2x2 max-pool, 3x3 convolution, ReLU, linear. A vector holds
  * LANES neighbouring columns of one row of pooled pixels; rows are ROW floats, the last of which
@@ -25,6 +25,7 @@
 #define IMAGES 4 /* that are tested at a time */
 #define SCORED (LABELS % 5 == 0 ? 5 : LABELS % 4 == 0 ? 4 : LABELS % 3 == 0 ? 3 : LABELS % 2 == 0 ? 2 : 1)
 #define EACH _Pragma("GCC unroll 16")
+#define ALWAYS inline __attribute__((always_inline))
 
 typedef float vec __attribute__((vector_size(4 * LANES)));
 typedef float loose __attribute__((vector_size(4 * LANES), aligned(4)));
@@ -208,8 +209,10 @@ static inline void score(const weights_t *w, const int images, vec features[][VE
     }
 }
 
-/* Each step back updates its own layer as soon as nothing needs the old weights any more. */
-static void learn_linear(weights_t *w, memory_t *m, const float by_score[LABELS], float rate) {
+/* Each step back moves `to`, which is `w` itself if a step takes one sample: then a layer is updated
+ * as soon as nothing needs its old weights any more. */
+static ALWAYS void learn_linear(const weights_t *w, weights_t *to, memory_t *m, const float by_score[LABELS],
+                                float rate) {
     for (int o = 0; o < SECOND; o++)
         for (int i = 0; i < HALF; i++)
             for (int part = 0; part < PARTS; part++) {
@@ -218,11 +221,11 @@ static void learn_linear(weights_t *w, memory_t *m, const float by_score[LABELS]
                 EACH for (int l = 0; l < LABELS; l++) {
                     vec tap = w->linear[v][l];
                     by += by_score[l] * tap;
-                    w->linear[v][l] = tap - by_score[l] * scaled;
+                    to->linear[v][l] = (to == w ? tap : to->linear[v][l]) - by_score[l] * scaled;
                 }
                 store(&m->by_scores[o][i + 1][1 + part * LANES], where(a > 0, by));
             }
-    for (int l = 0; l < LABELS; l++) w->bias[l] -= rate * by_score[l];
+    for (int l = 0; l < LABELS; l++) to->bias[l] -= rate * by_score[l];
 }
 
 static void back_to_pooled(const weights_t *w, memory_t *m) {
@@ -252,7 +255,7 @@ static void back_to_pooled(const weights_t *w, memory_t *m) {
             }
 }
 
-static void learn_second(weights_t *w, memory_t *m, float rate) {
+static ALWAYS void learn_second(weights_t *to, const memory_t *m, float rate) {
     for (int c = 0; c < FIRST; c++)
         for (int dy = 0; dy < 3; dy++) {
             vec s[3][SECOND];
@@ -270,19 +273,19 @@ static void learn_second(weights_t *w, memory_t *m, float rate) {
                 }
             EACH for (int dx = 0; dx < 3; dx++)
                 EACH for (int o = 0; o < SECOND; o++) {
-                    float tap = w->conv2[c][dy][dx][o] - rate * total(s[dx][o]);
-                    w->conv2[c][dy][dx][o] = w->conv2_by_output[o][dy][dx][c] = tap;
+                    float tap = to->conv2[c][dy][dx][o] - rate * total(s[dx][o]);
+                    to->conv2[c][dy][dx][o] = to->conv2_by_output[o][dy][dx][c] = tap;
                 }
         }
     for (int o = 0; o < SECOND; o++) {
         vec s = {};
         for (int i = 0; i < HALF; i++)
             for (int at = 0; at < ROW; at += LANES) s += load(&m->by_scores[o][i + 1][1 + at]);
-        w->bias2[o] -= rate * total(s);
+        to->bias2[o] -= rate * total(s);
     }
 }
 
-static void learn_first(weights_t *w, memory_t *m, float rate) {
+static ALWAYS void learn_first(weights_t *to, const memory_t *m, float rate) {
     for (int o = 0; o < FIRST; o++) {
         vec by_bias = {};
         for (int channel = 0; channel < CHANNELS; channel++) {
@@ -304,9 +307,9 @@ static void learn_first(weights_t *w, memory_t *m, float rate) {
                     if (channel == 0) by_bias += (g0 + g1) + (g2 + g3);
                 }
             EACH for (int dy = 0; dy < 3; dy++)
-                EACH for (int dx = 0; dx < 3; dx++) w->conv1[channel][dy][dx][o] -= rate * total(s[dy][dx]);
+                EACH for (int dx = 0; dx < 3; dx++) to->conv1[channel][dy][dx][o] -= rate * total(s[dy][dx]);
         }
-        w->bias1[o] -= rate * total(by_bias);
+        to->bias1[o] -= rate * total(by_bias);
     }
 }
 
@@ -362,46 +365,76 @@ typedef struct {
     int32_t floats;
 } samples_t;
 
-/* SGD with distillation: one step for each draw; those from sets[0].count on are of sets[1]. The
- * loss adds offset [L], if not NULL, to the scores. sums [L,L] and counts [L] are added to. */
-void train(float *const tensors[6], const samples_t *sets, const float *teacher, const float *offset,
-           const int32_t *draws, int64_t steps, float rate, float beta,
-           float *sums, float *counts) {
+/* What all steps of a call have in common; sums [L,L] and counts [L] are added to. */
+typedef struct {
+    const samples_t *sets;
+    const float *teacher, *offset;
+    float beta, *sums, *counts;
+} lesson_t;
+
+/* Moves `to` by what one sample says of `w`. */
+static ALWAYS void learn_sample(weights_t *w, weights_t *to, memory_t *m, const lesson_t *lesson, int64_t drawn,
+                                float rate) {
+    const samples_t *sets = lesson->sets, *set = sets + (drawn >= sets->count);
+    const int64_t which = drawn - (set == sets ? 0 : sets->count);
+    const float *label = set->targets + which * LABELS;
+    float scores[LABELS], outputs[LABELS], goal[LABELS], by_score[LABELS], mass = 0;
+    read_image(m, set->images, set->floats, which);
+    convolve_and_pool(w, m, 1);
+    convolve(w, m, m->features);
+    score(w, 1, &m->features, &scores);
+    softmax(scores, outputs);
+    memcpy(goal, label, sizeof goal);
+    for (int l = 0; l < LABELS; l++) {
+        if (label[l] == 0) continue;
+        lesson->counts[l] += label[l];
+        for (int k = 0; k < LABELS; k++) {
+            goal[k] += lesson->beta * label[l] * lesson->teacher[l * LABELS + k];
+            lesson->sums[l * LABELS + k] += label[l] * outputs[k];
+        }
+    }
+    if (lesson->offset) {
+        for (int l = 0; l < LABELS; l++) scores[l] += lesson->offset[l];
+        softmax(scores, outputs);
+    }
+    for (int l = 0; l < LABELS; l++) mass += goal[l];
+    for (int l = 0; l < LABELS; l++) by_score[l] = mass * outputs[l] - goal[l];
+    learn_linear(w, to, m, by_score, rate);
+    back_to_pooled(w, m);
+    learn_second(to, m, rate);
+    learn_first(to, m, rate);
+}
+
+static void add_weights(weights_t *to, const weights_t *change) {
+    float *all = (float *)to;
+    const float *moves = (const float *)change;
+    for (size_t i = 0; i < sizeof *to / sizeof *all; i++) all[i] += moves[i];
+}
+
+/* SGD with distillation: a step for each row of draws [steps, batch]; those from sets[0].count on
+ * are of sets[1]. The loss is the mean over the batch and adds offset [L], if not NULL, to scores.
+ * Returns 0. */
+int train(float *const tensors[6], const samples_t *sets, const float *teacher, const float *offset,
+          const int32_t *draws, int64_t steps, int64_t batch, float rate, float beta,
+          float *sums, float *counts) {
+    const lesson_t lesson = {sets, teacher, offset, beta, sums, counts};
     weights_t w __attribute__((aligned(64)));
     memory_t m __attribute__((aligned(64)));
     unpack(&w, tensors);
     memset(&m, 0, sizeof m);
-    for (int64_t step = 0; step < steps; step++) {
-        const samples_t *set = sets + (draws[step] >= sets->count);
-        const int64_t which = draws[step] - (set == sets ? 0 : sets->count);
-        const float *label = set->targets + which * LABELS;
-        float scores[LABELS], outputs[LABELS], goal[LABELS], by_score[LABELS], mass = 0;
-        read_image(&m, set->images, set->floats, which);
-        convolve_and_pool(&w, &m, 1);
-        convolve(&w, &m, m.features);
-        score(&w, 1, &m.features, &scores);
-        softmax(scores, outputs);
-        memcpy(goal, label, sizeof goal);
-        for (int l = 0; l < LABELS; l++) {
-            if (label[l] == 0) continue;
-            counts[l] += label[l];
-            for (int k = 0; k < LABELS; k++) {
-                goal[k] += beta * label[l] * teacher[l * LABELS + k];
-                sums[l * LABELS + k] += label[l] * outputs[k];
-            }
+    if (batch == 1) {
+        for (int64_t step = 0; step < steps; step++) learn_sample(&w, &w, &m, &lesson, draws[step], rate);
+    } else {
+        weights_t change __attribute__((aligned(64)));
+        for (int64_t step = 0; step < steps; step++) {
+            memset(&change, 0, sizeof change);
+            for (int64_t b = 0; b < batch; b++)
+                learn_sample(&w, &change, &m, &lesson, draws[step * batch + b], rate / batch);
+            add_weights(&w, &change);
         }
-        if (offset) {
-            for (int l = 0; l < LABELS; l++) scores[l] += offset[l];
-            softmax(scores, outputs);
-        }
-        for (int l = 0; l < LABELS; l++) mass += goal[l];
-        for (int l = 0; l < LABELS; l++) by_score[l] = mass * outputs[l] - goal[l];
-        learn_linear(&w, &m, by_score, rate);
-        back_to_pooled(&w, &m);
-        learn_second(&w, &m, rate);
-        learn_first(&w, &m, rate);
     }
     pack(&w, tensors);
+    return 0;
 }
 
 /* How many of the images get the label that `labels` says. */

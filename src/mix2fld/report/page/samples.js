@@ -1,11 +1,11 @@
 // The samples at the server: raw, mixed-up and inverse-Mixup ones, with their privacy.
 
 function drawGallery() {
-  const { gallery, unavailable } = data.settings[chosen.setting];
+  const { gallery, unavailable } = setting();
   const say = (words) => $("sees-body").replaceChildren(element("p", { class: "muted" }, words));
   if (unavailable) return say(`Not available: ${unavailable}.`);
   if (!gallery) return say("None: these protocols upload weights or outputs only.");
-  if (!gallery.cards.length) return say(gallery.kind === "waiting" ? "The samples delivered so far contain no pair that inverse-Mixup can use." : "No samples have been delivered yet.");
+  if (!gallery.cards.length) return say(noSamples(gallery));
   const ratios = gallery.ratios.map(short).join(" : ");
   const words = {
     raw: "Devices upload raw samples: the server sees them as they are.",
@@ -21,6 +21,13 @@ function drawGallery() {
   return undefined;
 }
 
+// "Yet" is for runs that can still change it.
+function noSamples(gallery) {
+  const open = Object.values(data.runs).some((run) => run.protocol === gallery.protocol && run.state === "running");
+  if (gallery.kind === "waiting") return `The samples delivered${open ? " so far" : ""} contain no pair that inverse-Mixup can use.`;
+  return open ? "No samples have been delivered yet." : `None: no upload with samples was delivered (${gallery.protocol}, seed ${gallery.seed}).`;
+}
+
 function privacyTable(privacy) {
   const columns = [["min", "minimum"], ["q05", "5th percentile"], ["median", "median"], ["mean", "mean"], ["q95", "95th percentile"]];
   const names = { mixed: "mixed-up", inverse: "inverse-Mixup" };
@@ -28,14 +35,14 @@ function privacyTable(privacy) {
     element("thead", {}, element("tr", {}, element("th", { scope: "col" }, "sample privacy"), ...columns.map(([, words]) => element("th", { scope: "col" }, words)))),
     element("tbody", {}, ...Object.entries(privacy).map(([kind, values]) => element("tr", {}, element("th", { scope: "row" }, names[kind]),
       ...columns.map(([key]) => element("td", {}, values[key] === null ? "−∞" : values[key].toFixed(2)))))));
-  return element("div", { class: "scroll" }, table);
+  return element("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Sample privacy" }, table);
 }
 
 function sampleCard(card, gallery) {
   const parts = [];
   const named = (labels) => `label ${labels.map((label) => gallery.label_names[label] ?? label).join(" + ")}`;
   for (const mix of card.mixes) {
-    parts.push(element("h4", {}, mix.raw.length ? `device ${mix.device} mixes` : `device ${mix.device} uploads`));
+    parts.push(element("h3", {}, mix.raw.length ? `device ${mix.device} mixes` : `device ${mix.device} uploads`));
     const row = mix.raw.flatMap((tile, place) => [
       place ? element("span", { class: "sign", "aria-hidden": "true" }, "+") : null,
       picture(tile, false, `${short(gallery.ratios[place])} × ${named(tile.labels)}`)]);
@@ -44,7 +51,7 @@ function sampleCard(card, gallery) {
     parts.push(element("div", { class: "tiles-row" }, ...row.filter(Boolean)));
   }
   if (card.made.length)
-    parts.push(element("h4", {}, "the server generates"), element("div", { class: "tiles-row" },
+    parts.push(element("h3", {}, "the server generates"), element("div", { class: "tiles-row" },
       ...card.made.map((tile) => picture(tile, true, named(tile.labels)))));
   return element("div", { class: "sample-card" }, ...parts);
 }

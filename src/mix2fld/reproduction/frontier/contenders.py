@@ -4,7 +4,7 @@ Every contender with a family gets the same search: ``CANDIDATES_EACH`` settings
 judged by the mean accuracy of devices on a validation split. Those without one run as published.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from mix2fld.reproduction.frontier.settings import FrontierSetting
@@ -31,6 +31,9 @@ SEARCHED = {
 }
 """Families that search something else than ``WITHOUT_REPLAY``; all have as many candidates."""
 CANDIDATES_EACH = 6
+FROM_EDGES = "-edges"
+"""At the end of the names of families and contenders that start from fixed edges."""
+EDGES: dict[str, Any] = {"initial_weights": "edges"}
 OURS = ("murmur", "murmur-mix")
 """The protocols of this package."""
 PAPERS = ("fld", "mixfld", "mix2fld")
@@ -67,6 +70,11 @@ def _ours(bits: int, core: bool = False) -> Contender:
     return _tuned(f"murmur-{bits}", title, "murmur", core, update_bits=bits)
 
 
+def _every_other(bits: int) -> Contender:
+    title = f"Murmur, {bits:,} bits every other round"
+    return _tuned(f"murmur-{bits}", title, "murmur", update_bits=bits, upload_every=2)
+
+
 def _with_seeds(count: int, update_bits: int, core: bool = False) -> Contender:
     title = f"Murmur-Mix, {count} small seeds and {update_bits:,} bits a round"
     seeds = {"seed_samples": count, "seed_pooling": 2, "seed_bits": 4}
@@ -78,31 +86,51 @@ def _statistics(key: str, title: str, protocol: str, **changes: Any) -> Contende
     return Contender(key, title, protocol, changes, protocol, core=True, any_model=False)
 
 
+def _from_edges(one: Contender) -> Contender:
+    """The same, with a start that every device knows: fixed edges in place of random weights."""
+    return replace(
+        one,
+        key=f"{one.key}{FROM_EDGES}",
+        title=f"{one.title}, from edges",
+        changes={**one.changes, **EDGES},
+        family=f"{one.family}{FROM_EDGES}",
+        any_model=False,
+    )
+
+
 CONTENDERS: tuple[Contender, ...] = (
     _plain("isolated-plain", "isolated", "isolated"),
     _tuned("isolated", "isolated", "isolated", core=True),
+    _from_edges(_tuned("isolated", "isolated", "isolated", core=True)),
     _statistics("own-statistics", "own statistics", "own-statistics"),
     _statistics("statistics-4", "statistics, 96 features", "statistics", feature_side=4),
     _statistics("statistics-6", "statistics, 216 features", "statistics", feature_side=6),
-    _tuned(
-        "murmur-50", "Murmur, 50 bits every other round", "murmur", update_bits=50, upload_every=2
-    ),
+    _every_other(50),
     _ours(100),
     _ours(200, core=True),
     _ours(500),
     _ours(1400, core=True),
     _ours(4000),
+    _from_edges(_every_other(50)),
+    _from_edges(_ours(100)),
+    _from_edges(_ours(200, core=True)),
+    _from_edges(_ours(500)),
+    _from_edges(_ours(1400, core=True)),
     _with_seeds(20, update_bits=3_100, core=True),
     _with_seeds(100, update_bits=4_000),
+    _from_edges(_with_seeds(100, update_bits=4_000)),
     _plain("fd-plain", "FD", "fd"),
     _tuned("fd", "FD", "fd", core=True),
     _tuned("stc-1", "STC 1 %", "stc", kept_share=0.01),
     _tuned("stc-5", "STC 5 %", "stc", kept_share=0.05, core=True),
     _tuned("topk-1", "top-k 1 %", "topk", kept_share=0.01),
     _tuned("eden-0.1", "EDEN, 0.1 bit", "eden", bits_per_weight=0.1),
+    _from_edges(_tuned("stc-1", "STC 1 %", "stc", kept_share=0.01)),
+    _from_edges(_tuned("eden-0.1", "EDEN, 0.1 bit", "eden", bits_per_weight=0.1)),
     _tuned("sign", "sign, error feedback", "sign", core=True),
     _tuned("fl4", "FL 4-bit", "fl4"),
     _tuned("fl8", "FL 8-bit", "fl8", core=True),
+    _from_edges(_tuned("fl8", "FL 8-bit", "fl8", core=True)),
     _tuned("fl", "FL", "fl", core=True),
     _plain("fl-plain", "FL", "fl"),
     _tuned("cfd", "CFD, 50 small seeds", "cfd", seed_samples=50, seed_pooling=2, seed_bits=4),
@@ -141,11 +169,15 @@ def families(setting: FrontierSetting) -> list[str]:
 
 def candidates(family: str) -> dict[str, dict[str, Any]]:
     """The settings that a family chooses from, by name."""
+    protocol = family.removesuffix(FROM_EDGES)
+    start = EDGES if family.endswith(FROM_EDGES) else {}
     return {
         "-".join(f"{name}-{value:g}" for name, value in changes.items()): {
+            "protocols": protocol,
             **changes,
             "device_model": "mean",
-            **TUNED_AT.get(family, {}),
+            **TUNED_AT.get(protocol, {}),
+            **start,
         }
-        for changes in SEARCHED.get(family, WITHOUT_REPLAY)
+        for changes in SEARCHED.get(protocol, WITHOUT_REPLAY)
     }

@@ -10,6 +10,7 @@ from matplotlib.lines import Line2D
 
 from mix2fld.protocol import PROTOCOLS
 from mix2fld.report.style import style_of
+from mix2fld.reproduction.frontier.contenders import FROM_EDGES
 from mix2fld.reproduction.frontier.points import Point, frontier
 from mix2fld.reproduction.statistics import Spread
 
@@ -51,7 +52,8 @@ def draw_frontier(title: str, points: Sequence[Point], path: Path) -> None:
         for name in named
     ]
     figure.legend(handles=handles, loc="outside lower center", ncols=7, fontsize=8)
-    figure.suptitle(f"{title}; ± sample std over seeds; hollow: as published", fontsize=10)
+    legend = "± sample std over seeds; hollow: as published; black rim: from edges"
+    figure.suptitle(f"{title}; {legend}", fontsize=10)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=DPI)
     plt.close(figure)
@@ -64,6 +66,8 @@ def _draw_marks(axes: Axes, points: Sequence[Point], values: Sequence[Spread | N
         mark = _mark(point.contender.protocol)
         if point.contender.family is None:
             mark["mfc"] = "white"
+        if point.contender.key.endswith(FROM_EDGES):
+            mark |= {"mec": "black", "mew": 1.2}
         axes.errorbar(_place(point.bits), value.mean, value.std, capsize=2, **mark)
 
 

@@ -40,7 +40,7 @@ def search_experiment(key: str) -> Experiment:
         Cell(
             f"frontier-search/{key}/{family}/{name}",
             f"{family}, {name}",
-            {**setting.changes, **ON_VALIDATION, "protocols": family, **changes},
+            {**setting.changes, **ON_VALIDATION, **changes},
         )
         for family in families(setting)
         for name, changes in candidates(family).items()
@@ -52,10 +52,11 @@ def choose(records: Mapping[str, CellRecord]) -> Choices:
     """The candidate of each family whose devices are most accurate on the validation split."""
     best: dict[str, CellRecord] = {}
     tried: dict[str, int] = {}
-    for cell in records.values():
-        tried[cell.protocol] = tried.get(cell.protocol, 0) + 1
-        if cell.protocol not in best or _score(cell) > _score(best[cell.protocol]):
-            best[cell.protocol] = cell
+    for key, cell in records.items():
+        family = key.split("/")[-2]
+        tried[family] = tried.get(family, 0) + 1
+        if family not in best or _score(cell) > _score(best[family]):
+            best[family] = cell
     uneven = [family for family, count in tried.items() if count != CANDIDATES_EACH]
     if uneven:
         raise InputError(

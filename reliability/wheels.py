@@ -1,0 +1,156 @@
+"""Wheels with kernels for x86-64 and ARM: built, audited, and tried where there is no compiler.
+
+``make wheels``. The wheel for this machine is tried in a clean environment, the one for ARM in a
+Debian root file system under QEMU (root, mmdebstrap, qemu-user-static, gcc-aarch64-linux-gnu).
+"""
+
+import argparse
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+
+ROOT = Path(__file__).parents[1]
+CHECK = ROOT / "reliability" / "prebuilt_check.py"
+QEMU, CROSS = "qemu-aarch64-static", "aarch64-linux-gnu-gcc"
+NEEDED = (QEMU, CROSS, "mmdebstrap")
+DEVICE_NEEDS = ("numpy", "paho-mqtt", "filelock", "platformdirs", "safetensors")
+"""What a device has beside the wheel."""
+PIP = ("-q", "--disable-pip-version-check", "-c", str(ROOT / "constraints.txt"))
+DEBIAN = ("bookworm", "http://deb.debian.org/debian")
+TOLERANCE = 400 * 2.0**-24
+"""Between two processors after the 200 steps of the check."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, default=Path("dist"), help="folder for the wheels")
+    out = parser.parse_args().out
+    out.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as made:
+        scratch = Path(made)
+        here = audited(build_wheel("native", [], scratch), out)
+        ends = try_here(here, scratch)
+        lacking = missing_for_arm()
+        if lacking:
+            print(f"aarch64: not built, needs {lacking}")
+            return
+        wheel = audited(build_wheel("aarch64", [CROSS], scratch), out)
+        with arm_system(scratch / "arm64", wheel) as system:
+            theirs = try_there(system)
+    far = max(float(np.abs(ends[name] - theirs[name]).max()) for name in ends)
+    print(f"aarch64 against {platform.machine()}: weights differ by {far:.1e} at most")
+    if not far < TOLERANCE:
+        sys.exit(f"that is more than {TOLERANCE:.1e}")
+
+
+def build_wheel(machine: str, compiler: Sequence[str], folder: Path, shapes: str = "") -> Path:
+    """The wheel of a platform, with kernels made by this compiler, for more shapes if told."""
+    more = {"CC": " ".join(compiler)} if compiler else {}
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "wheel",
+        *PIP,
+        "--no-deps",
+        "-w",
+        str(folder),
+        str(ROOT),
+    ]
+    told = {"MIX2FLD_KERNELS": machine, "MIX2FLD_KERNEL_SHAPES": shapes}
+    environment = {**os.environ, **more, **told}
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=environment)
+    tag = platform.machine() if machine == "native" else machine
+    (wheel,) = folder.glob(f"*linux_{tag}.whl")
+    return wheel
+
+
+def audited(wheel: Path, folder: Path) -> Path:
+    """The wheel under the name of all systems that it fits, by the symbols that it needs."""
+    before = set(folder.glob("*.whl"))
+    command = [sys.executable, "-m", "auditwheel", "repair", "-w", str(folder), str(wheel)]
+    subprocess.run(command, check=True, capture_output=True)
+    machine = wheel.stem.rpartition("linux_")[2]
+    found = sorted(folder.glob(f"*manylinux*{machine}.whl"), key=lambda file: file.stat().st_mtime)
+    for old in before & set(found[:-1]):
+        old.unlink()
+    print(f"{found[-1].name}: {found[-1].stat().st_size / 2**20:.2f} MB")
+    return found[-1]
+
+
+def try_here(wheel: Path, scratch: Path) -> dict[str, np.ndarray]:
+    """What the kernels learn in a clean environment without a compiler on its path."""
+    env, kept = scratch / "env", scratch / "here.npz"
+    subprocess.run([sys.executable, "-m", "venv", str(env)], check=True)
+    install = [str(env / "bin" / "python"), "-m", "pip", "install", *PIP]
+    subprocess.run([*install, *DEVICE_NEEDS], check=True)
+    subprocess.run([*install, "--no-deps", str(wheel)], check=True)
+    bare = {"PATH": str(env / "bin"), "HOME": str(scratch)}
+    subprocess.run([env / "bin" / "python", CHECK, kept], check=True, env=bare, cwd=scratch)
+    subprocess.run(
+        [env / "bin" / "mix2fld-device", "--help"], check=True, env=bare, capture_output=True
+    )
+    return dict(np.load(kept))
+
+
+class ArmSystem:
+    """A root file system of Debian for arm64, whose programs QEMU runs."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def command(self, *words: str) -> list[str]:
+        """What runs its Python, with the device's packages."""
+        qemu = ["chroot", str(self.root), f"/usr/bin/{QEMU}", "-E", "PYTHONPATH=/opt/device"]
+        return [*qemu, "-E", "HOME=/tmp", "/usr/bin/python3", *words]
+
+    def inside(self, path: Path) -> str:
+        """The name that a file under its root has in it."""
+        return f"/{path.resolve().relative_to(self.root.resolve())}"
+
+
+def missing_for_arm() -> str:
+    """Programs and rights that an ARM system needs and that are not here; empty if all are."""
+    lacking = [name for name in NEEDED if shutil.which(name) is None]
+    return ", ".join([*lacking, *([] if os.geteuid() == 0 else ["root"])])
+
+
+@contextmanager
+def arm_system(root: Path, wheel: Path) -> Iterator[ArmSystem]:
+    """Debian's Python, and the packages of a device with this wheel; no compiler."""
+    suite, mirror = DEBIAN
+    packages = "--include=python3,libstdc++6"
+    command = ["mmdebstrap", "--quiet", "--arch=arm64", "--variant=extract", packages]
+    subprocess.run([*command, suite, str(root), mirror], check=True)
+    shutil.copy(str(shutil.which(QEMU)), root / "usr/bin")
+    kinds = ("manylinux_2_28", "manylinux_2_27", "manylinux_2_17", "manylinux2014", "linux")
+    install = [sys.executable, "-m", "pip", "install", *PIP, "--target", str(root / "opt/device")]
+    install += [word for kind in kinds for word in ("--platform", f"{kind}_aarch64")]
+    install += ["--python-version", "3.11", "--only-binary=:all:"]
+    subprocess.run([*install, *DEVICE_NEEDS], check=True)
+    subprocess.run([*install, "--no-deps", str(wheel)], check=True)
+    (root / "proc").mkdir(exist_ok=True)
+    subprocess.run(["mount", "--bind", "/proc", str(root / "proc")], check=True)
+    try:
+        yield ArmSystem(root)
+    finally:
+        subprocess.run(["umount", str(root / "proc")], check=True)
+
+
+def try_there(system: ArmSystem) -> dict[str, np.ndarray]:
+    """What the kernels learn on an emulated ARM."""
+    shutil.copy(CHECK, system.root / "opt")
+    subprocess.run(system.command("/opt/prebuilt_check.py", "/tmp/there.npz"), check=True)
+    return dict(np.load(system.root / "tmp/there.npz"))
+
+
+if __name__ == "__main__":
+    main()

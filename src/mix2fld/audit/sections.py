@@ -1,0 +1,114 @@
+"""Records of one dataset taken together, and what each protocol leaks, reaches and uploads."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from mix2fld.accounting import Guarantee
+from mix2fld.audit.findings import LOW, Stages, leak_of, matching, mean, pooled
+from mix2fld.config import Config
+from mix2fld.device.uplinks import NoUplink
+from mix2fld.errors import InputError
+from mix2fld.privacy.rates import Share
+from mix2fld.protocol import PROTOCOLS, get_protocol, guarantee_of
+
+Record = dict[str, Any]
+SAME = ("data", "learning")
+"""Parts of the config in which all records of a dataset must agree."""
+
+
+class Row(NamedTuple):
+    """What is known of one protocol."""
+
+    name: str
+    title: str
+    sends: bool
+    leaks: dict[str, Share]  # of a device's samples, by upload
+    guarantee: Guarantee | None
+    known_others: Share  # found by who knows all other samples
+    accuracy: float | None
+    uplink_bits: float | None  # of one device, all rounds
+    runs: int
+
+
+@dataclass(frozen=True)
+class Section:
+    """All records of one dataset."""
+
+    dataset: str
+    records: tuple[Record, ...]
+
+    @cached_property
+    def stages(self) -> Stages:
+        """The stages of all records; none is in two of them."""
+        found: dict[str, Any] = {}
+        for record in self.records:
+            for name, stage in record["stages"].items():
+                if name in found:
+                    raise InputError(
+                        f"records: two of {self.dataset} hold {name}; give one of them"
+                    )
+                found[name] = stage
+        return found
+
+    @cached_property
+    def protocols(self) -> list[str]:
+        """Those of all records, in the order of the table."""
+        named = {name for record in self.records for name in record["about"]["config"]["protocols"]}
+        return [name for name in PROTOCOLS if name in named]
+
+    def config_of(self, protocol: str) -> Config:
+        """The settings that the accuracy of a protocol was measured with, if it was."""
+        naming = [r for r in self.records if protocol in r["about"]["config"]["protocols"]]
+        measured = [r for r in naming if matching(r["stages"], rf"accuracy/{protocol}/s\d+")]
+        config = Config(**(measured or naming)[0]["about"]["config"])
+        return config.replace(protocols=(protocol,))
+
+    def rows(self) -> list[Row]:
+        """Every protocol of the records."""
+        return [self._row(name) for name in self.protocols]
+
+    def _row(self, name: str) -> Row:
+        protocol, stages, config = get_protocol(name), self.stages, self.config_of(name)
+        where = rf"accuracy/{name}/s\d+"
+        ratio = ",".join(f"{value:g}" for value in config.seeding.mixing_ratio)
+        return Row(
+            name,
+            protocol.title,
+            protocol.seeds is not None or not isinstance(protocol.uplink, NoUplink),
+            {kind: share for kind, share in leak_of(stages, name, ratio).items() if share.of},
+            guarantee_of(config),
+            pooled(stages, rf"noise/{name}/s\d+", LOW, "true"),
+            mean(stages, where, "accuracy"),
+            mean(stages, where, "uplink_bits"),
+            len(matching(stages, where)),
+        )
+
+
+def sections(records: Mapping[str, Record]) -> list[Section]:
+    """Records by dataset, in the order in which datasets are first named."""
+    by_dataset: dict[str, list[Record]] = {}
+    for path, record in records.items():
+        config = record["about"]["config"]
+        same = by_dataset.setdefault(config["data"]["dataset"], [])
+        if same:
+            _check_alike(path, same[0]["about"], record["about"])
+        same.append(record)
+    return [Section(name, tuple(found)) for name, found in by_dataset.items()]
+
+
+def _check_alike(path: str, first: Record, other: Record) -> None:
+    """Refuse records that are not about the same devices and models."""
+    differing = [part for part in SAME if first["config"][part] != other["config"][part]]
+    if first["data"] != other["data"]:
+        differing.append("the samples")
+    if differing:
+        raise InputError(
+            f"records: {path} differs from the record of the same dataset before it in "
+            f"{_listed(differing)}; make a page of its own for it"
+        )
+
+
+def _listed(values: Sequence[Any]) -> str:
+    return ", ".join(map(str, values))

@@ -1,0 +1,127 @@
+"""Everything that a reader must know before the results: what went wrong in the runs."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from mix2fld.report.plans import number_of_labels, plans_of
+from mix2fld.report.protocol_view import title_of
+from mix2fld.report.run_state import standing_of
+from mix2fld.report.series import Series, Setting
+from mix2fld.report.units import in_a_row, percent
+from mix2fld.round.checks import warn_if_chance_level
+from mix2fld.round.plan import PlannedTransfer
+from mix2fld.round.suspects import in_words
+from mix2fld.runs.reader import LoadedRun
+
+Finding = dict[str, Any]
+"""``title``, and ``lines`` of which each says one thing."""
+MOST_LINES = 12
+
+
+def findings(
+    settings: Sequence[Setting], series: Sequence[Series], planned: Sequence[LoadedRun]
+) -> list[Finding]:
+    """All warnings, the most serious first; each kind once, with all it concerns."""
+    runs = [run for one in series for run in one.runs]
+    named = _named(settings, series)
+    kinds = (
+        ("Runs that failed", _failures([*runs, *planned])),
+        ("Transfers that do not arrive", _never(series, named)),
+        ("No better than guessing", _guessing(runs)),
+        ("Rounds without a quorum", _quorums(series, named)),
+        ("Devices that differ from all others", _suspects(runs)),
+    )
+    return [
+        {"title": title, "lines": _shortened(lines)}
+        for title, found in kinds
+        if (lines := list(dict.fromkeys(found)))
+    ]
+
+
+def never_delivered(one: Series) -> bool:
+    """Whether a series uploads, and not one upload was delivered."""
+    attempted, arrived = one.uploads
+    return attempted > 0 and arrived == 0
+
+
+def _named(settings: Sequence[Setting], series: Sequence[Series]) -> dict[int, str]:
+    """How the setting of a series is told, after the sentence; nothing if there is one only."""
+    if len(settings) < 2:
+        return {}
+    return {
+        n: f" ({settings[one.setting].label})"
+        for n, one in enumerate(series)
+        if len(one.settings) == 1
+    }
+
+
+def _failures(runs: Iterable[LoadedRun]) -> Iterable[str]:
+    for run in runs:
+        reason = standing_of(run).reason
+        if reason:
+            done = f"after {len(run.rounds)} of {run.config.rounds} rounds"
+            yield f"{title_of(run.protocol)}, seed {run.seed}, {done}: {reason}"
+
+
+def _never(series: Sequence[Series], named: dict[int, str]) -> Iterable[str]:
+    """What the link never carries, by plan, and what it did not carry, by record."""
+    silent: dict[str, list[str]] = {}
+    for number, one in enumerate(series):
+        title, where = title_of(one.protocol), named.get(number, "")
+        plans = plans_of(one.runs[0])
+        problems = [plan.problem for plan in plans if plan.problem]
+        yield from (problem + where for problem in problems)
+        if never_delivered(one):
+            silent.setdefault(where, []).append(title)
+            if not problems:
+                yield f"{title}: none of {one.uploads[0]:,} uploads arrived{where}{_chance(plans)}"
+    for where, titles in silent.items():
+        same = "" if len(titles) == 1 else ", with the same results"
+        yield f"The devices of {in_a_row(titles)} therefore learn alone{same}{where}"
+
+
+def _chance(plans: Sequence[PlannedTransfer]) -> str:
+    """How likely the delivery of the largest upload was."""
+    budgets = [plan.budget for plan in plans if plan.budget.direction == "uplink"]
+    if not budgets:
+        return ""
+    largest = max(budgets, key=lambda budget: budget.bits)
+    return f"; the probability of one to arrive is {percent(largest.delivery_probability)}"
+
+
+def _guessing(runs: Iterable[LoadedRun]) -> Iterable[str]:
+    for run in runs:
+        labels = number_of_labels(run.config) if run.finished else None
+        accuracy = run.summary["accuracy"]
+        best = max(accuracy["mean"], accuracy["global"] or 0.0)
+        warning = labels and warn_if_chance_level(run.config, labels, best)
+        if warning:
+            yield warning
+
+
+def _quorums(series: Sequence[Series], named: dict[int, str]) -> Iterable[str]:
+    for number, one in enumerate(series):
+        rounds = [info for run in one.runs for info in run.rounds if "quorum" in info]
+        missed = sum(not info["quorum"]["met"] for info in rounds)
+        if missed:
+            share = percent(missed / len(rounds))
+            yield (
+                f"{title_of(one.protocol)}: {missed:,} of {len(rounds):,} rounds ({share}) made no "
+                f"update, because too few uploads arrived{named.get(number, '')}"
+            )
+
+
+def _suspects(runs: Iterable[LoadedRun]) -> Iterable[str]:
+    for run in runs:
+        for info in run.rounds:
+            for suspect in info.get("suspects", ()):
+                yield (
+                    f"{title_of(run.protocol)}, seed {run.seed}, round {info['round']}: "
+                    f"{in_words(suspect)}"
+                )
+
+
+def _shortened(lines: list[str]) -> list[str]:
+    if len(lines) <= MOST_LINES:
+        return lines
+    return [*lines[: MOST_LINES - 1], f"and {len(lines) - MOST_LINES + 1} more"]

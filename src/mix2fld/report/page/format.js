@@ -1,0 +1,30 @@
+// Numbers as text, as the terminal writes them.
+
+const inPercent = (share) => (100 * share).toFixed(1);
+const percent = (share) => `${inPercent(share)} %`;
+const short = (value) => Number(value.toPrecision(3)).toLocaleString("en", { maximumFractionDigits: 6 });
+const whole = (value) => Math.round(value).toLocaleString("en");
+const points = (difference) => `${difference < 0 ? "−" : "+"}${Math.abs(100 * difference).toFixed(1)}`;
+
+function seconds(value) {
+  if (value >= 1 || value === 0) return `${short(value)} s`;
+  return value >= 1e-3 ? `${short(1e3 * value)} ms` : `${short(1e6 * value)} µs`;
+}
+
+function bits(value) {
+  for (const [unit, size] of [["Gbit", 1e9], ["Mbit", 1e6], ["kbit", 1e3]])
+    if (value >= size) return `${short(value / size)} ${unit}`;
+  return `${short(value)} bit`;
+}
+
+function joules(value) {
+  for (const [unit, size] of [["MJ", 1e6], ["kJ", 1e3], ["J", 1], ["mJ", 1e-3]])
+    if (value >= size) return `${short(value / size)} ${unit}`;
+  return `${short(1e6 * value)} µJ`;
+}
+
+const listed = (words) => (words.length < 2 ? words.join("") : `${words.slice(0, -1).join(", ")} and ${words.at(-1)}`);
+const plural = (count, word) => `${count.toLocaleString("en")} ${word}${count === 1 ? "" : "s"}`;
+
+// An ISO time in UTC, to the minute.
+const moment = (iso) => (iso ? `${iso.slice(0, 10)} ${iso.slice(11, 16)} UTC` : null);

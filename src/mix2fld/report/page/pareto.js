@@ -1,0 +1,76 @@
+// Accuracy over uplink traffic: who is both more accurate and cheaper than all others.
+
+function drawPareto() {
+  const list = ranked(seriesHere());
+  const box = $("pareto-chart");
+  $("pareto").hidden = list.length < 2;
+  if (list.length < 2) return;
+  const dots = list.map((series) => ({ series, bits: series.summary.bits_up, accuracy: series.summary.accuracy,
+    spread: series.summary.spread, heard: series.summary.delivered > 0 || !series.summary.attempted }));
+  const best = frontOf(dots);
+  paretoChart(box, dots, best);
+  exportable("pareto-chart", "Accuracy and uplink traffic", () => [["protocol", "uplink bits", "accuracy", "spread", "pareto"],
+    ...dots.map((dot) => [dot.series.label, dot.bits, dot.accuracy, dot.spread, best.includes(dot)])]);
+}
+
+// Dots that no other one beats: from few bits to many, each more accurate than all before it.
+function frontOf(dots) {
+  const order = [...dots].sort((a, b) => a.bits - b.bits || b.accuracy - a.accuracy);
+  return order.filter((dot, n) => order.slice(0, n).every((before) => before.accuracy < dot.accuracy));
+}
+
+function paretoChart(box, dots, best) {
+  const width = widthOf(box);
+  const height = width < 520 ? 300 : 360;
+  const frame = { left: 74, right: width - 24, top: 14, bottom: height - 46 };
+  const sent = dots.map(({ bits: sum }) => sum).filter((sum) => sum > 0);
+  const none = dots.some(({ bits: sum }) => !sum);
+  const logged = sent.length ? scaleTo(Math.min(...sent) / 1.6, Math.max(...sent) * 2.2, frame.left + (none ? 56 : 0), frame.right, true) : null;
+  const x = (sum) => (sum > 0 ? logged(sum) : frame.left + 24);
+  const values = dots.flatMap(({ accuracy, spread }) => [accuracy - spread, accuracy + spread]);
+  const [low, high] = accuracyRange(values, true);
+  const y = scaleTo(low, high, frame.bottom, frame.top);
+  const svg = shape("svg", { viewBox: `0 0 ${width} ${height}`, height, role: "img", "aria-label": "Accuracy over uplink traffic. " +
+    dots.map((dot) => `${dot.series.label}: ${percent(dot.accuracy)} with ${dot.bits ? bits(dot.bits) : "no traffic"}`).join("; ") });
+  const marks = [...(none ? [0] : []), ...(logged ? logTicks(logged.low, logged.high, Math.floor(width / 90)) : [])];
+  drawAxes(svg, { x: Object.assign(x, { log: true }), y, frame, xTicks: marks, xFormat: (value) => (value ? bits(value) : "nothing sent"),
+    xTitle: "uplink traffic of all devices (logarithmic)", yTitle: "mean accuracy of devices" });
+  svg.append(shape("path", { class: "front", d: stairs(best, x, y, frame), fill: "none" }));
+  for (const dot of dots) drawDot(svg, dot, x, y);
+  placeLabels(svg, dots, x, y, frame);
+  box.replaceChildren(svg);
+}
+
+function stairs(best, x, y, frame) {
+  const [first, ...rest] = best;
+  return `M${x(first.bits)} ${y(first.accuracy)}` + rest.map((dot) => `H${x(dot.bits)}V${y(dot.accuracy)}`).join("") + `H${frame.right}`;
+}
+
+function drawDot(svg, { series, bits: sum, accuracy, spread, heard }, x, y) {
+  const [cx, cy] = [x(sum), y(accuracy)];
+  svg.append(shape("path", { d: `M${cx} ${y(accuracy - spread)}V${y(accuracy + spread)}`, "stroke-width": 1.4, style: { stroke: ink(series) } }));
+  svg.append(shape("circle", { class: "dot", cx, cy, r: 6, "stroke-width": 2.2,
+    style: { stroke: ink(series), fill: heard ? ink(series) : "var(--card)" } },
+  shape("title", {}, `${series.label}: ${percent(accuracy)} ± ${inPercent(spread)}, ${sum ? bits(sum) : "nothing sent"}` +
+    (heard ? "" : "; no upload arrived"))));
+}
+
+// A name goes to the first of eight places around its dot that nothing else takes.
+function placeLabels(svg, dots, x, y, frame) {
+  const taken = dots.map((dot) => ({ left: x(dot.bits) - 7, right: x(dot.bits) + 7, top: y(dot.accuracy) - 7, bottom: y(dot.accuracy) + 7 }));
+  for (const dot of dots) {
+    const words = dot.series.title + (dot.heard ? "" : " (no upload arrives)");
+    const wide = 6.7 * words.length;
+    const [cx, cy] = [x(dot.bits), y(dot.accuracy)];
+    const spots = [[11, -8], [11, 4], [-11 - wide, 4], [11, 18], [-11 - wide, -10], [-11 - wide, 18], [-wide / 2, -14], [-wide / 2, 24],
+      [11, 34], [11, -26], [11, 50], [11, -42], [11, 66]]
+      .map(([dx, dy]) => ({ left: cx + dx, right: cx + dx + wide, top: cy + dy - 11, bottom: cy + dy + 3 }));
+    const fits = (spot) => spot.left > frame.left && spot.right < frame.right + 22 && spot.top > 0 && spot.bottom < frame.bottom &&
+      taken.every((other) => spot.right < other.left || spot.left > other.right || spot.bottom < other.top || spot.top > other.bottom);
+    const spot = spots.find(fits) ?? spots[0];
+    taken.push(spot);
+    if (Math.abs(spot.bottom - 3 - cy) > 20)
+      svg.append(shape("path", { class: "leader", d: `M${cx} ${cy}L${spot.left} ${spot.bottom - 6}`, style: { stroke: ink(dot.series) } }));
+    svg.append(shape("text", { class: "dot-label", x: spot.left, y: spot.bottom - 3 }, words));
+  }
+}

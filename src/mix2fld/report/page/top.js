@@ -1,0 +1,75 @@
+// The top of the page: what went wrong, what the runs come to, and where each of them stands.
+
+function drawTop() {
+  $("title").textContent = data.title;
+  document.title = data.title;
+  $("subtitle").textContent = data.settings.length === 1 ? data.settings[0].description
+    : data.settings.length ? plural(data.settings.length, "setting") : "";
+  drawFindings();
+  $("conclusion").textContent = data.settings.length ? view().conclusion : "";
+  $("conclusion").hidden = !$("conclusion").textContent;
+  drawProgress();
+}
+
+function drawFindings() {
+  const found = [...data.findings, ...(data.notes.length ? [{ title: "Runs that are not, or not wholly, included", lines: data.notes }] : [])];
+  $("findings").hidden = !found.length;
+  const signature = JSON.stringify(found);
+  if ($("findings").dataset.shown === signature) return;
+  $("findings").dataset.shown = signature;
+  $("findings").replaceChildren(element("h2", {}, "Before you read the results"), ...found.flatMap(({ title, lines }) => [
+    element("h3", {}, title), element("ul", {}, ...lines.map((line) => element("li", {}, line)))]));
+}
+
+const STATES = { finished: "finished", running: "running", stopped: "stopped", failed: "failed", waiting: "waiting", "not started": "not started" };
+
+function drawProgress() {
+  const runs = [...Object.values(data.runs), ...data.waiting];
+  const open = runs.filter((run) => run.state !== "finished");
+  const box = $("progress");
+  box.hidden = !(open.length || (live && !runs.length));
+  if (box.hidden) return;
+  const counted = Object.keys(STATES).map((state) => [state, runs.filter((run) => run.state === state).length]).filter(([, n]) => n);
+  const head = runs.length ? `${runs.length - open.length} of ${runs.length} runs finished` : "Waiting for the first run";
+  const rest = counted.filter(([state]) => state !== "finished").map(([state, n]) => `${n} ${state}`).join(", ");
+  $("progress-h").textContent = head + (rest ? `: ${rest}` : "");
+  $("progress-note").textContent = !open.length ? "" : chosen.include
+    ? "Unfinished runs are included in rankings and means, as far as they are."
+    : "Unfinished runs are left out of rankings and means; a protocol without a finished run is marked with *.";
+  $("include").closest("label").hidden = !data.views.all;
+  $("include").checked = Boolean(chosen.include);
+  $("progress-runs").replaceChildren(...open.map((run) => {
+    const words = `${run.protocol}, seed ${run.seed}: round ${run.done} of ${run.planned}`;
+    const more = [STATES[run.state], run.updated ? `last update ${moment(run.updated)}` : null].filter(Boolean).join(", ");
+    return element("div", { class: `state-${run.state.replace(" ", "-")}` }, element("div", {}, words),
+      element("progress", { max: run.planned, value: run.done, "aria-label": words }), element("div", { class: "muted" }, more));
+  }));
+}
+
+function drawChoices() {
+  select("setting", data.settings.map((one, number) => [String(number), one.label]), String(settingNumber()),
+    (value) => { remember({ setting: value, seed: "", round: "" }); draw(); });
+  const all = [...new Map(view().series.filter((one) => one.ranked).map((one) => [one.protocol, one.title]))];
+  select("baseline", [["", "nothing"], ...all], chosen.baseline, (value) => { remember({ baseline: value }); draw(); });
+  $("baseline").hidden = all.length < 2;
+  $("choices").hidden = $("setting").hidden && $("baseline").hidden;
+}
+
+function drawTiles() {
+  $("tiles").replaceChildren(...view().settings[settingNumber()].tiles.map((tile) => element("div", { class: "tile" },
+    element("div", { class: "question" }, tile.question),
+    element("div", { class: tile.answer.length > 22 ? "answer long" : "answer" }, tile.answer),
+    element("div", { class: "remark" }, tile.remark))));
+  $("tiles").hidden = !$("tiles").children.length;
+}
+
+function drawFooter() {
+  const { date, version, machine } = data.made;
+  $("footer").textContent = `Generated ${date} by mix2fld ${version} on ${machine}. All times of runs are simulated, not wall-clock times.`;
+}
+
+// A lost server is said where nobody can miss it.
+function connection(lost) {
+  document.body.dataset.state = lost ? "lost" : "fresh";
+  $("lost").hidden = !lost;
+}

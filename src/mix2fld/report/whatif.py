@@ -1,0 +1,118 @@
+"""What the sliders of the page need: the link in numbers, and payload sizes as formulas.
+
+A payload has ``fixed + per_seed N_S`` bits; weights, ``b N_mod``, and ``ends`` if b is below 32. A
+size that follows no such formula stays as it is in the run.
+"""
+
+from typing import Any
+
+from mix2fld.config import Config
+from mix2fld.device.uplinks import TrainedWeights
+from mix2fld.errors import InputError
+from mix2fld.link.channels.rayleigh import watts
+from mix2fld.link.payloads.weights import FULL_PRECISION
+from mix2fld.report.plans import has_named_parts, payload_sizes
+from mix2fld.report.protocol_view import in_table_order, row_of, title_of
+from mix2fld.report.series import Series
+from mix2fld.round.wire import Wire
+
+Formula = dict[str, float]
+
+
+def what_if(config: Config, series: list[Series]) -> dict[str, Any] | None:
+    """The link and the payloads of one setting; None without a closed form."""
+    if config.channel.link != "rayleigh" or not all(
+        has_named_parts(run) for one in series for run in one.runs
+    ):
+        return None
+    protocols = [
+        {"protocol": name, "title": title_of(name), "transfers": found}
+        for name in in_table_order({one.protocol for one in series})
+        if (found := _transfers(name, config))
+    ]
+    return {"link": link_numbers(config), "protocols": protocols} if protocols else None
+
+
+def link_numbers(config: Config) -> dict[str, float]:
+    """The link of Sec. II-C as the closed form needs it."""
+    channel = config.channel
+    return {
+        "bandwidth_hz": channel.bandwidth_hz,
+        "uplink_channels": channel.uplink_channels,
+        "uplink_power_dbm": channel.uplink_power_dbm,
+        "downlink_power_dbm": channel.downlink_power_dbm,
+        "uplink_threshold": channel.uplink_snr_threshold,
+        "downlink_threshold": channel.downlink_snr_threshold,
+        "distance_m": channel.distance_m,
+        "path_loss_exponent": channel.path_loss_exponent,
+        "noise_w_per_hz": watts(channel.noise_dbm_per_hz),
+        "slot_seconds": channel.slot_ms / 1000,
+        "max_slots": channel.max_slots,
+        "devices": config.data.devices,
+        "transmitting": config.participants_per_round,
+        "seed_samples": config.seeding.seed_samples,
+    }
+
+
+def _transfers(protocol: str, config: Config) -> list[dict[str, Any]]:
+    """First upload, later uploads and download of a protocol, each with its formula."""
+    wanted: dict[str, tuple[str, str, bool]] = {
+        "first": ("first upload", "uplink", True),
+        "later": ("upload", "uplink", False),
+        "down": ("download", "downlink", False),
+    }
+    found = []
+    for kind, (name, direction, seeds) in wanted.items():
+        formula = _formula(protocol, config.replace(protocols=protocol), direction, seeds)
+        if formula is None:
+            return []
+        found.append({"kind": kind, "transfer": name, "direction": direction, **formula})
+    first, later, _ = found
+    if first["bits"] == later["bits"]:
+        found.remove(first)
+    elif later["bits"]:
+        later["transfer"] = "later uploads"
+    return [one for one in found if one["bits"]]
+
+
+def _formula(protocol: str, config: Config, direction: str, seeds: bool) -> dict[str, Any] | None:
+    """The size in this setting, and how it changes with N_S and bits per weight."""
+    row = row_of(protocol)
+    bits = _bits(config, direction, seeds)
+    if row is None or bits is None:
+        return None
+    if direction == "uplink" and row.uplink == TrainedWeights(FULL_PRECISION):
+        sizes = payload_sizes(config)
+        assert sizes is not None
+        arrays = len(sizes.dims.weight_shapes)
+        return {"bits": bits, "weights": sizes.dims.num_weights, "ends": 64 * arrays}
+    return {"bits": bits, **(_affine(config, direction, seeds, bits) or {"fixed": bits})}
+
+
+def _affine(config: Config, direction: str, seeds: bool, bits: int) -> Formula | None:
+    """Fitted to two sizes; None unless it gives a third too, with any number of devices."""
+    samples, devices = config.seeding.seed_samples, config.data.devices
+
+    def at(times: int, of_devices: int = 1) -> int | None:
+        fields = {"seed_samples": times * samples, "devices": of_devices * devices}
+        try:
+            return _bits(config.replace(**fields), direction, seeds)
+        except InputError:
+            return None
+
+    double = at(2)
+    if double is None or at(3) != 2 * double - bits or at(1, of_devices=2) != bits:
+        return None
+    return {"fixed": 2 * bits - double, "per_seed": (double - bits) / samples}
+
+
+def _bits(config: Config, direction: str, seeds: bool) -> int | None:
+    row, sizes = row_of(config.protocols[0]), payload_sizes(config)
+    if row is None or sizes is None:
+        return None
+    try:
+        wire = Wire(row, sizes)
+    except InputError:
+        return None
+    size = wire.upload_size(with_seeds=seeds) if direction == "uplink" else wire.download_size()
+    return size.bits
