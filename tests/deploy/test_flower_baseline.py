@@ -45,14 +45,14 @@ class Partitioned(InProcessGrid):
         return self.pull_messages(self.push_messages(messages))
 
 
-@pytest.mark.parametrize("protocol", ["fl", "mix2fld"])
+@pytest.mark.parametrize("protocol", ["fd", "mix2fld"])
 def test_the_baseline_has_the_numbers_of_the_simulator_also_where_uploads_are_lost(
     protocol: str, apps: Any, tmp_path: Path
 ) -> None:
     client_app, server_app = apps
     file = tmp_path / "toy.npz"
     save_dataset(file, toy_dataset())
-    weak = {"link": "rayleigh", "max_slots": 1, "uplink_power_dbm": 20.0}
+    weak = {"link": "rayleigh", "max_slots": 2, "uplink_power_dbm": 17.0}
     config = toy_config(dataset=str(file), protocols=protocol, **weak)
     run_config = {**CONFIG, "protocol": protocol, "out": str(tmp_path / "flower")}
     run_config |= _as_run_config(config)
