@@ -30,6 +30,7 @@ function drawRound() {
 
 function drawContents() {
   const shown = PANELS.filter(([id]) => !$(id).hidden);
+  if ($("privacy")) shown.splice(-1, 0, ["privacy", "Privacy"]); // written by report/privacy_panel.py
   $("contents").replaceChildren(...shown.map(([id, words]) => element("a", { href: `#${id}` }, words)));
   $("contents").hidden = !shown.length;
 }
