@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 BENCH := .venv-bench
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test search test-deploy test-cluster test-mqtt test-arm testbed check format reproduce frontier ledger bench bench-growth bench-many bench-cluster bench-wire sensors links clean report browser screenshots crash fuzz soak package wheels robustness bom docs
+.PHONY: help install run test search test-deploy test-cluster test-mqtt test-arm testbed check format reproduce frontier ledger bench bench-growth bench-many bench-cluster bench-wire sensors links clean report browser screenshots crash fuzz soak package wheels robustness bom lock docs
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -123,6 +123,12 @@ bom: $(VENV)/.installed-test ## Write the bill of materials, dist/bom.json, and 
 	.venv-bom/bin/cyclonedx-py environment $(BIN)/python --pyproject pyproject.toml \
 		--output-reproducible --of JSON -o dist/bom.json
 	$(BIN)/python -m reliability.licences dist/bom.json docs/licences.md
+
+lock: install ## Write containers/requirements.txt: the packages of a deployment with their hashes
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --dry-run --ignore-installed \
+		--report .lock.json -c constraints.txt '.[flower]'
+	$(BIN)/python -m reliability.lock .lock.json containers/requirements.txt
+	rm .lock.json
 
 sensors: install ## Run every protocol on the smartwatch dataset and write docs/sensors.md (ten minutes)
 	$(BIN)/python -m benchmarks.sensors

@@ -102,7 +102,7 @@ def main() -> None:
         chosen = (c for c in cases() if c.protocol in args.protocols and c.defence in args.defences)
         _run_grid(chosen)
     records = _recorded()
-    PAGE.write_text(render(list(records.values()), SETTINGS), encoding="utf-8")
+    PAGE.write_text(render(list(records.values()), SETTINGS, len(set(cases()))), encoding="utf-8")
 
 
 def _run_grid(chosen: Iterable[Case]) -> None:

@@ -1,8 +1,11 @@
 """The page of licences says what the bill of materials says, of the pinned packages."""
 
+import re
 from pathlib import Path
 
 from reliability.licences import licence_of, pinned, render
+
+from reliability import lock
 
 BILL = {
     "specVersion": "1.6",
@@ -29,3 +32,29 @@ def test_a_licence_is_named_once_and_in_one_line() -> None:
     approved = {"license": {"name": "License :: OSI Approved :: BSD License"}}
     assert licence_of({"licenses": [text, text, approved]}) == "Custom licence, BSD License"
     assert licence_of({"licenses": []}) == licence_of({}) == "not stated"
+
+
+def test_the_lock_has_a_hash_for_each_package_and_the_pinned_versions() -> None:
+    root = Path(__file__).parent.parent
+    pins = pinned(root / "constraints.txt")
+    lines = (root / "containers" / "requirements.txt").read_text().splitlines()
+    locked = [line for line in lines if not line.startswith("#")]
+    assert len(locked) > 20
+    for line in locked:
+        found = re.fullmatch(r"(\S+)==(\S+) --hash=sha256:[0-9a-f]{64}", line)
+        assert found, line
+        name, version = found.groups()
+        assert pins[re.sub(r"[-_.]+", "-", name).lower()] == version
+
+
+def test_a_report_of_pip_becomes_a_lock() -> None:
+    def package(name: str, digest: str) -> dict[str, object]:
+        archive = {"archive_info": {"hashes": {"sha256": digest}}, "url": "https://registry"}
+        return {"metadata": {"name": name, "version": "1.2"}, "download_info": archive}
+
+    where = {"python_version": "3.11", "sys_platform": "linux", "platform_machine": "x86_64"}
+    own = {"metadata": {"name": "mix2fld", "version": "0.2"}, "download_info": {}}
+    report = {"environment": where, "install": [own, package("b", "0b"), package("A", "0a")]}
+    text = lock.render(report)
+    assert text.splitlines()[2:] == ["A==1.2 --hash=sha256:0a", "b==1.2 --hash=sha256:0b"]
+    assert "registry" not in text

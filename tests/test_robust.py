@@ -173,6 +173,16 @@ def test_claims_of_many_samples_are_capped_or_ignored() -> None:
     assert means["ignored"] == pytest.approx(1.5)
 
 
+def test_a_claim_of_many_samples_does_not_make_others_look_far() -> None:
+    """Three of ten send zeros and claim all that a cap allows: nearly half of all samples."""
+    rows = 5.0 + 0.2 * rows_of(9, 10, 40)
+    rows[:3] = 0.0
+    inbox = inbox_of(rows, [1 << 31] * 3 + [100] * 7)
+    config = DefenceConfig(aggregation="filtered-median", sample_weights="capped")
+    found = flat(combine_weights(inbox, None, config))
+    assert np.linalg.norm(found - rows[3:].mean(axis=0)) < np.linalg.norm(rows[3] - rows[4])
+
+
 def distributions(seed: int, devices: int, labels: int) -> np.ndarray:
     rng = np.random.default_rng(seed)
     return rng.dirichlet(np.ones(labels), (devices, labels)).astype(np.float32)

@@ -63,6 +63,16 @@ def test_false_seeds_are_left_out_and_only_they(
         assert found.steps >= honest.steps + task.config.learning.server_steps
 
 
+def test_half_of_the_labels_being_false_is_enough_to_be_left_out() -> None:
+    """Far below what shares of so many labels scatter by, though above half of what is typical."""
+    task, seeds = seeds_of(config_of(seed_samples=48))
+    spoilt = {**seeds, 3: mislabel(seeds[3], BARS, 0.45)}
+    found = judge_seeds(spoilt, task)
+    assert found.agreement[3] > 0.5 * found.typical
+    assert found.left_out == (3,)
+    assert judge_seeds({**seeds, 3: mislabel(seeds[3], BARS, 0.05)}, task).left_out == ()
+
+
 def test_nothing_is_judged_unless_it_is_wanted_or_by_too_few() -> None:
     task, seeds = seeds_of(config_of(seed_check="none"))
     assert judge_seeds(seeds, task) == NOTHING_JUDGED

@@ -98,15 +98,25 @@ def check_server(
     )
 
 
-def warn_if_chance_level(config: "Config", num_labels: int, accuracy: float) -> str | None:
-    """What to tell of a run whose devices learned nothing, though all numbers are finite."""
+def warn_if_chance_level(
+    config: "Config", num_labels: int, accuracy: float, suspect: str | None = None
+) -> str | None:
+    """What to tell of a run whose devices learned nothing, though all numbers are finite.
+
+    ``suspect``: the first upload that lay far from the rest, in words.
+    """
     if accuracy > NEAR_CHANCE / num_labels:
         return None
     learning = config.learning
+    cause = (
+        f"learning_rate = {learning.learning_rate:g} may be too large or too small, or local_steps "
+        f"= {learning.local_steps} too few"
+    )
+    if suspect is not None:
+        cause = f"{suspect}: if it was not honest, preset = robust limits what it can do"
     return (
         f"{config.run_name}: with an accuracy of {100 * accuracy:.1f} % its devices are no better "
-        f"than guessing one of {num_labels} labels; learning_rate = {learning.learning_rate:g} may "
-        f"be too large or too small, or local_steps = {learning.local_steps} too few"
+        f"than guessing one of {num_labels} labels; {cause}"
     )
 
 

@@ -59,7 +59,8 @@ def run_rounds(
     watcher.end(result)
     labels, of_server = scenario.task.dims.num_labels, summary["accuracy"]["global"] or 0.0
     best = max(summary["accuracy"]["mean"], of_server)  # many devices may not have had a turn yet
-    if warning := warn_if_chance_level(config, labels, best):
+    suspect = next((words for info in rounds for words in _suspects(info)), None)
+    if warning := warn_if_chance_level(config, labels, best, suspect):
         watcher.note(warning)
     return result
 
@@ -94,10 +95,13 @@ def _taken_back(
     """Why the run stops; the round that made the refused model is no longer part of it."""
     reasons = [str(error)]
     if rounds:
-        reasons += [
-            f"in round {len(rounds)}, {in_words(s)}" for s in rounds[-1].get("suspects", ())
-        ]
+        reasons += _suspects(rounds[-1])
     if folder is not None and rounds:
         folder.take_back_round()
         reasons.append(f"the model before round {len(rounds)} is kept")
     return InputError("; ".join(reasons))
+
+
+def _suspects(info: dict[str, Any]) -> list[str]:
+    """Who sent what lies far from the rest in a round."""
+    return [f"in round {info['round']}, {in_words(s)}" for s in info.get("suspects", ())]

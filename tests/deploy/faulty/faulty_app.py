@@ -89,6 +89,8 @@ def spoilt(trained: Trained, fault: str) -> Trained:
     weights = np.frombuffer(upload[: len(upload) // 4 * 4], "<f4")
     others = {
         "flipped": {"upload": (-10 * weights).astype("<f4").tobytes()},
+        "enlarged": {"upload": (1e5 * weights).astype("<f4").tobytes()},
+        "equal": {"upload": np.full_like(weights, 9e5).tobytes()},
         "zeros": {"upload": bytes(len(upload)), "samples": 1 << 31},
         "more-bits": {"bits": trained.bits + 1},
         "fewer-bits": {"bits": 100},
