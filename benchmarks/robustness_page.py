@@ -67,7 +67,7 @@ stands for: a model with a backdoor takes them for that label.
 ## Few false seeds
 
 `seed-label-shift` by two of ten in Mix2FLD, where only a share of an attacker's labels is false (`--attack-strength`).
-The fewer they are, the less they harm, and the less they show; [decision 32](decisions/32-judging-seeds.md) has the
+The fewer they are, the less they harm, and the less they show; [decision 33](decisions/33-judging-seeds.md) has the
 rule by which seeds are left out.
 
 {_shares(subtle, records)}

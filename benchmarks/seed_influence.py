@@ -1,6 +1,6 @@
 """Two ways to judge seeds, and how well each tells false ones: agreement, and influence.
 
-``python -m benchmarks.seed_influence`` prints the table of decision 32. Two of ten devices shift
+``python -m benchmarks.seed_influence`` prints the table of decision 33. Two of ten devices shift
 the labels of a share of their seeds. Each device gets two scores: the share of its labels that
 models of other devices agree with (``server/seed_judge.py``), and how many held-out seeds of all
 others a student gets right more with its seeds than without them. What is shown is the chance that

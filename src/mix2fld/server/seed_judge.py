@@ -29,7 +29,7 @@ FEWEST_SAMPLES = 5
 SMALLEST_PART = 0.5
 """Seeds of honest devices reach this part of what is typical."""
 MOST_DEVIATIONS = 3.0
-"""And lie at most so many standard deviations below it (decision 32)."""
+"""And lie at most so many standard deviations below it (decision 33)."""
 NORMAL = 1.4826
 """The standard deviation of normal values, as a multiple of their median distance."""
 MOST_PASSES = 3
