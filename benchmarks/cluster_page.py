@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+from benchmarks.cluster_peers import LIMIT_S
 from benchmarks.cluster_sizes import fit
 from mix2fld.report.markdown import markdown_table
 
@@ -103,7 +104,7 @@ def _peers(rows: dict[str, Any]) -> str:
     heads = ("in this order", "taking part", "s until the first round", "s a round", "times FL here", "load before")  # fmt: skip
     return f"""Federated averaging of the same network over 100,000 devices with 20 local steps, without evaluation of devices, on
 two cores; each in its own environment, Flower with the Ray that it asks for. Every row is a process of its own, bounded
-to 300 s; the fastest round that was finished counts, and a framework is compared with the rows of this fleet just before
+to {LIMIT_S:.0f} s; the fastest round that was finished counts, and a framework is compared with the rows of this fleet just before
 and after it. Where no round was finished, what is given is a lower bound.
 
 {markdown_table(heads, table)}"""
@@ -187,7 +188,7 @@ Two sums are fitted to them, each cost at least 0, by least squares of relative 
 {markdown_table(heads, table)}
 
 - Driver: {_costs(found.driver, {"round": (1e3, "ms a round"), "host": (1e3, "ms a host"), "device": (1e6, "µs a device"), "byte": (1e9, "ns a byte"), "rounded": (1e6, "µs more for a device with 8 bits")})}.
-- Hosts: {_costs(found.hosts, {"host": (1e3, "ms a host"), "device": (1e6, "µs a device"), "step": (1e6, "µs a step")})}.
+- Hosts: {_costs(found.hosts, {"round": (1e3, "ms a round"), "host": (1e3, "ms a host"), "device": (1e6, "µs a device"), "step": (1e6, "µs a step")})}.
 
 With these costs, and 10 Gbit/s into the driver's machine, a round of FL (50,176 bytes an upload) and of FL 8-bit (12,544 bytes):
 
@@ -208,7 +209,9 @@ def _parts(found: Any, cores: int, devices: int, steps: int, size: int) -> dict[
     """Seconds of a round by what takes them, one host to a core."""
     driver, hosts = found.driver, found.hosts
     return {
-        "hosts": hosts["host"] + devices / cores * (hosts["device"] + steps * hosts["step"]),
+        "hosts": hosts["round"]
+        + hosts["host"]
+        + devices / cores * (hosts["device"] + steps * hosts["step"]),
         "network": devices * size / NETWORK_BYTES_PER_S,
         "driver": driver["round"]
         + cores * driver["host"]
@@ -231,12 +234,15 @@ def _conclusion(found: Any) -> str:
     """What breaks first as cores are added, computed from the fit."""
     devices, steps, size = 1_000_000, 6400, UPLOAD_BYTES["FL"]
     one = _parts(found, 1, devices, steps, size)
-    even = (one["hosts"] - found.hosts["host"]) / max(one["driver"], one["network"])
+    fixed = found.hosts["round"] + found.hosts["host"]
+    even = (one["hosts"] - fixed) / max(one["driver"], one["network"])
+    few = _parts(found, 1000, devices, steps, UPLOAD_BYTES["FL 8-bit"])
     parts = _parts(found, 1000, devices, steps, size)
     first = max(("driver", "network"), key=lambda name: parts[name])
     messages = 1000 * found.driver["host"] / parts["driver"]
     return f"""What breaks first is the {first}, through which all uploads go: with a million devices of 6,400 steps and full weights it takes
 longer than the hosts from {even:,.0f} cores on. Messages to 1,000 hosts are {100 * messages:.1f} % of the driver's time in that round. The driver
-holds the uploads of a round, {devices * size / 1e9:.0f} GB of them; payloads in few bits move both limits by their ratio, and a mean can be
-computed in a tree, which this fleet does not do. The model leaves out stragglers, several switches between machines, and memory
-bandwidth that cores share."""
+holds the uploads of a round, {devices * size / 1e9:.0f} GB of them. Eight bits a weight need {few["network"] / parts["network"]:.2f} times the network and
+{few["driver"] / parts["driver"]:.1f} times the driver, which turns them back into full weights, one upload after the other. What would move the limit: decoding on
+several cores, and a mean computed in a tree of hosts; this fleet does neither. The model leaves out stragglers, several
+switches between machines, and memory bandwidth that cores share."""

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 ROUNDS = 5
 TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 DRIVER_PARTS = ("round", "host", "device", "byte", "rounded")
-HOST_PARTS = ("host", "device", "step")
+HOST_PARTS = ("round", "host", "device", "step")
 
 
 class Size(NamedTuple):
@@ -127,7 +127,7 @@ def fit(rounds: list[dict[str, Any]]) -> Fit:
     own = [r for r in rounds if r["model"] == "paper-cnn"]
     hosts, hosts_s = _least_squares(
         HOST_PARTS,
-        [[r["hosts"], r["participants"], r["participants"] * r["steps"]] for r in own],
+        [[1, r["hosts"], r["participants"], r["participants"] * r["steps"]] for r in own],
         [r["hosts_s"] for r in own],
     )
     return Fit(driver, hosts, driver_s, hosts_s)

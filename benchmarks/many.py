@@ -126,14 +126,15 @@ def measure_engine(row: Row) -> dict[str, Any]:
             total = time.perf_counter() - started
         rounds.append(total - watch.seconds("evaluation"))
         shares.append(watch.seconds("local") / rounds[-1])
-    states = {id(own): own for own in state.devices}.values()
+    kept = simulation.fleet.states_of(state.devices)
+    states = {id(own) for own in kept.values()}
     return {
         **spread("seconds", rounds),
         **spread("share", shares),
         "prepared": prepared,
         "peak_gb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9,
         "states": len(states),
-        "state_bytes": sum(tensor.nbytes for tensor in state.devices[0]["weights"]),
+        "state_bytes": sum(tensor.nbytes for tensor in kept[0]["weights"]),
     }
 
 

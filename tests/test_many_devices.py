@@ -115,11 +115,12 @@ def test_records_summaries_and_tables_say_how_many_were_measured(tmp_path: Path)
     assert (row["measured"], row["devices"]) == (3, 12)
     assert spread_words([row]) == "std over the measured devices of the run"
     assert "3 of 12" in str(results_table([result]).columns[1].header)
-    shown = page_data(read_runs([tmp_path]))["series"][0]
-    assert shown["summary"]["measured"] == 3
-    assert shown["runs"][0]["devices"] == result.rounds[-1]["accuracy"]["measured"]
-    assert [len(row) for row in shown["runs"][0]["accuracy"]] == [4] * 3
-    assert [len(letters) for letters in shown["runs"][0]["up"]] == [4] * 3
+    data = page_data(read_runs([tmp_path]))
+    assert data["views"]["finished"]["series"][0]["summary"]["measured"] == 3
+    (shown,) = data["runs"].values()
+    assert shown["devices"] == result.rounds[-1]["accuracy"]["measured"]
+    assert [len(row) for row in shown["accuracy"]] == [4] * 3
+    assert [len(letters) for letters in shown["up"]] == [4] * 3
 
 
 def test_a_frame_has_the_devices_that_were_asked_or_measured(tmp_path: Path) -> None:

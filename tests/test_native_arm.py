@@ -24,7 +24,7 @@ if os.environ.get("MIX2FLD_NEEDS_QEMU") and None in CROSS:
 class Work:
     """A short local phase with distillation and logit adjustment, as arrays."""
 
-    def __init__(self) -> None:
+    def __init__(self, batch: int = 1) -> None:
         rng = np.random.default_rng(3)
         labels = np.arange(80, dtype=np.int32) % LABELS
         images = rng.integers(0, 90, (80, SIDE, SIDE, 1)).astype(np.uint8)
@@ -40,7 +40,7 @@ class Work:
         ]
         self.teacher = rng.dirichlet(np.ones(LABELS), LABELS).astype(np.float32)
         self.offset = np.log(rng.dirichlet(np.ones(LABELS))).astype(np.float32)
-        self.draws = rng.integers(0, 80, STEPS).astype(np.int32)
+        self.draws = rng.integers(0, 80, (STEPS, batch)).astype(np.int32)
 
     def here(self) -> list[np.ndarray]:
         """With the kernel of this process."""
@@ -67,8 +67,8 @@ class Work:
              "-static", "-o", str(program), "-lm"], check=True,
         )  # fmt: skip
         arrays = [
-            np.array([len(self.labels), STEPS], np.int64), *self.tensors, self.images, self.targets,
-            self.labels, self.teacher, self.offset, self.draws,
+            np.array([len(self.labels), *self.draws.shape], np.int64), *self.tensors, self.images,
+            self.targets, self.labels, self.teacher, self.offset, self.draws,
         ]  # fmt: skip
         given.write_bytes(b"".join(array.tobytes() for array in arrays))
         subprocess.run([*run, str(program), str(given), str(made)], check=True)
@@ -105,8 +105,9 @@ def test_four_lanes_compute_the_same_to_rounding(monkeypatch: pytest.MonkeyPatch
 
 @needs_compiler
 @pytest.mark.skipif(None in CROSS, reason="no cross compiler or QEMU (make test-arm)")
-def test_an_arm_computes_the_same_to_rounding(tmp_path: Path) -> None:
-    work = Work()
+@pytest.mark.parametrize("batch", [1, 4])
+def test_an_arm_computes_the_same_to_rounding(tmp_path: Path, batch: int) -> None:
+    work = Work(batch)
     theirs = work.elsewhere(tmp_path, [str(CROSS[0])], [str(CROSS[1])])
     same_to_rounding(work.here(), theirs)
 

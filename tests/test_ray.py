@@ -131,9 +131,11 @@ def is_busy(pid: int) -> bool:
         return False
 
 
-def test_a_folder_comes_home_in_pieces(tmp_path: Path) -> None:
-    config, data = toy_config(protocols="fl", rounds=3), toy_dataset()
-    away, home = tmp_path / "away" / "fl-s0", tmp_path / "home" / "fl-s0"
+@pytest.mark.parametrize("where", ["memory", "disk"])
+def test_a_folder_comes_home_in_pieces(tmp_path: Path, where: str) -> None:
+    config = toy_config(protocols="fd", rounds=4, participants=1, device_states=where)
+    data = toy_dataset()
+    away, home = tmp_path / "away" / "fd-s0", tmp_path / "home" / "fd-s0"
     sender = Sender(away)
 
     class Sending(Watcher):
@@ -187,6 +189,24 @@ def test_a_host_that_is_killed_changes_no_byte(tmp_path: Path, hosts: Hosts) -> 
     killer = Killer(hosts, after=1, seconds=0.1)
     compare(tmp_path, hosts, killer, protocols="fd", rounds=4, local_steps=2000)
     assert killer.killed
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_states_that_a_host_let_go_are_sent_again(tmp_path: Path, hosts: Hosts, told: bool) -> None:
+    """Either as a host does when it has no room, or without telling the driver."""
+
+    def forget(host: Any) -> None:
+        if told:
+            host._sizes = dict.fromkeys(host._sizes, 1 << 40)
+        else:
+            host._kept.clear()
+
+    class Forgetting(Watcher):
+        def round_done(self, config: Any, info: Any) -> None:
+            asked = [host.__ray_call__.remote(forget) for host in hosts.ready()]
+            hosts.ray.get(asked)
+
+    compare(tmp_path, hosts, Forgetting(), protocols="fd", rounds=4, device_states="disk")
 
 
 def test_a_device_that_diverges_is_named_as_in_this_process(tmp_path: Path, hosts: Hosts) -> None:

@@ -290,25 +290,28 @@ def test_a_stopped_sweep_resumes_and_a_damaged_run_is_repaired(tmp_path: Path) -
 # --- the search
 
 
-def searched(base: Config, out: Path, trials: int, **fields: object) -> Found:
+def searched(base: Config, out: Path, trials: int, at_once: int, **fields: object) -> Found:
     ranges = (read_range("learning_rate=0.001:0.2:log", base), read_range("rounds=1:3", base))
-    search = Search(base, ranges, ("accuracy", "bits"), trials)
+    search = Search(base, ranges, ("accuracy", "bits"), trials, at_once)
     board = fields.get("board")
     return run_search(search, out, lambda jobs: run_jobs(jobs, ThisProcess(), board=board))
 
 
-def test_a_search_that_is_stopped_tries_what_it_would_have_tried(tmp_path: Path) -> None:
+@pytest.mark.parametrize("at_once", [1, 2])
+def test_a_search_that_is_stopped_tries_what_it_would_have_tried(
+    tmp_path: Path, at_once: int
+) -> None:
     base = small_config(tmp_path)
-    whole = searched(base, tmp_path / "whole", 4)
+    whole = searched(base, tmp_path / "whole", 4, at_once)
 
     def stop(progress: Progress) -> None:
         if "trial-0002" in str(progress.tracks[0].job.folder):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        searched(base, tmp_path / "cut", 4, board=Rounds(stop))
-    searched(base, tmp_path / "cut", 3)
-    assert searched(base, tmp_path / "cut", 4) == whole
+        searched(base, tmp_path / "cut", 4, at_once, board=Rounds(stop))
+    searched(base, tmp_path / "cut", 3, at_once)
+    assert searched(base, tmp_path / "cut", 4, at_once) == whole
     runs = [p.relative_to(tmp_path / "whole") for p in (tmp_path / "whole").rglob("*.jsonl")]
     assert len(runs) == 4
     for run in runs:
@@ -322,7 +325,7 @@ def test_a_search_that_is_stopped_tries_what_it_would_have_tried(tmp_path: Path)
         ]
         assert not beaten
     with pytest.raises(InputError, match="holds another search"):
-        searched(base.replace(devices=3), tmp_path / "cut", 4)
+        searched(base.replace(devices=3), tmp_path / "cut", 4, at_once)
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ def test_it_follows_runs_that_come_grow_and_go(
     folder = tmp_path / "runs"
     replay = Replay(runs / "mix2fld-s0", folder / "mix2fld-s0")
     replay.begin()
-    expect(progress).to_contain_text("Mix2FLD, seed 0: round 0 of 3")
+    expect(progress).to_contain_text("Not started: Mix2FLD, seed 0.")
     replay.append(1)
     expect(progress).to_contain_text("round 1 of 3")
     line = page.locator("path.line")
@@ -79,5 +79,12 @@ def test_a_page_says_when_the_connection_is_lost(
     watched.page.goto(f"http://127.0.0.1:{server.server_port}/")
     expect(watched.page.locator("path.line")).to_have_count(1)
     watched.page.route("**/data.json", lambda route: route.abort())
-    expect(watched.page.locator("#footer")).to_contain_text("lost")
+    lost = watched.page.locator("#lost")
+    expect(lost).to_be_visible()
+    expect(lost).to_contain_text("Connection to mix2fld watch lost")
+    assert lost.bounding_box()["y"] < 5  # at the top, wherever the reader is
+    watched.page.evaluate("scrollTo(0, document.body.scrollHeight)")
+    assert lost.bounding_box()["y"] < 5
     assert watched.page.locator("path.line").count() == 1
+    watched.page.unroute("**/data.json")
+    expect(lost).to_be_hidden()

@@ -56,15 +56,17 @@ def test_data_follows_the_files_and_nothing_is_written(
     server: PageServer, runs: Path, tmp_path: Path
 ) -> None:
     folder = tmp_path / "runs"
-    assert json.loads(ask(server, "/data.json")[1])["series"] == []
+    assert json.loads(ask(server, "/data.json")[1])["views"]["finished"]["series"] == []
     shutil.copytree(runs / "fl-s0", folder / "fl-s0")
     before = {path: path.stat().st_mtime_ns for path in sorted(tmp_path.rglob("*"))}
     first = ask(server, "/data.json")[1]
-    assert [series["protocol"] for series in json.loads(first)["series"]] == ["fl"]
+    assert [series["protocol"] for series in json.loads(first)["views"]["finished"]["series"]] == [
+        "fl"
+    ]
     assert ask(server, "/data.json")[1] == first
     assert {path: path.stat().st_mtime_ns for path in sorted(tmp_path.rglob("*"))} == before
     shutil.rmtree(folder)
-    assert json.loads(ask(server, "/data.json")[1])["series"] == []
+    assert json.loads(ask(server, "/data.json")[1])["views"]["finished"]["series"] == []
 
 
 def test_idle_connections_are_closed(server: PageServer, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,7 +102,7 @@ def test_the_command_serves_until_interrupted(runs: Path) -> None:
         port = int(json.loads(said)["address"].rstrip("/").rsplit(":", 1)[1])
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
         connection.request("GET", "/data.json")
-        assert len(json.loads(connection.getresponse().read())["series"]) == 4
+        assert len(json.loads(connection.getresponse().read())["views"]["finished"]["series"]) == 4
         connection.close()
         watching.send_signal(signal.SIGINT)
         _, complaints = watching.communicate(timeout=120)

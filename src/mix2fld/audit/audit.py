@@ -1,12 +1,13 @@
 """The audit: a list of stages, each an attack with its null experiment, run once and recorded."""
 
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from functools import cached_property, partial
 from itertools import chain, product
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from mix2fld.audit.effort import Effort
 from mix2fld.audit.findings import KINDS, distinct_uplinks, noisy_statistics, uploads_samples
 from mix2fld.audit.ground import Ground
 from mix2fld.audit.records import AuditRecord
@@ -15,7 +16,6 @@ from mix2fld.audit.separators import PUBLIC_AT_MOST, Separators
 from mix2fld.config import Config
 from mix2fld.data import fingerprint
 from mix2fld.errors import InputError, did_you_mean
-from mix2fld.privacy.lira import LEAST_SHADOWS
 from mix2fld.privacy.rates import FALSE_POSITIVES, check_candidates
 from mix2fld.privacy.residual import Prior, fit_prior
 from mix2fld.protocol import Seeding, get_protocol, guarantee_of, mixed, raw
@@ -30,51 +30,6 @@ SECONDS_A_STEP, SECONDS_A_BATCH = 3e-5, 0.05
 SECONDS_A_TRIAL = 2e-3
 """Of one core: two uploads of statistics, made and read."""
 Note = Callable[[str], None]
-
-
-@dataclass(frozen=True)
-class Effort:
-    """How much an audit computes."""
-
-    outsiders: int = 10_000
-    """Samples outside of every upload, on which false positives are counted; at least 1,000."""
-    shadows: int = 64
-    """Shadow models for each device."""
-    devices: int = 10
-    """Devices attacked, the first of each run."""
-    separator_steps: int = 3000
-    """Steps that the separation network is trained for; 0: no separation."""
-    rounds: int = 5
-    """Rounds of the runs that accuracy and uplink bits are measured by, all delivered."""
-    attacked_rounds: int = 1
-    """Rounds whose uploads of weights and outputs are attacked together; 1: the first alone."""
-    foreign: str = ""
-    """Another dataset, whose samples train a second separation network; empty: none."""
-    ratios: tuple[float, ...] = ()
-    """More mixing ratios to attack, beside the config's."""
-    trials: int = 2000
-    """Uploads that are tried on who knows all other samples; three times so many are made."""
-    budgets: tuple[tuple[float, int], ...] = ()
-    """More runs of protocols that upload statistics with a budget: ε, and the feature side k."""
-
-    def check(self) -> None:
-        """Refuse what no rate can be measured with."""
-        for name, least in (
-            ("devices", 1),
-            ("rounds", 1),
-            ("attacked_rounds", 1),
-            ("separator_steps", 0),
-            ("trials", 1),
-        ):
-            if getattr(self, name) < least:
-                raise InputError(f"{name} = {getattr(self, name)}: must be at least {least}")
-        if self.shadows < LEAST_SHADOWS:
-            raise InputError(
-                f"shadows = {self.shadows}: must be at least {LEAST_SHADOWS}, better 64"
-            )
-
-
-QUICK = Effort(outsiders=2000, shadows=16, devices=2, separator_steps=200, rounds=1, trials=1000)
 
 
 class Stage(NamedTuple):

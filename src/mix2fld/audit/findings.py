@@ -102,10 +102,10 @@ def uploads_samples(seeds: Seeding | None) -> bool:
     return seeds is not None and not isinstance(seeds, Summary)
 
 
-def strongest(stages: Stages, ratio: str, rate: str) -> Share:
-    """The share of a device's samples that the better attack finds in its mixes."""
+def strongest(stages: Stages, ratio: str, rate: str, of: str = "device") -> Share:
+    """What the better attack finds in mixes: of a device's samples, or of one part of the mixes."""
     found = [
-        pooled(stages, rf"seeds/mixed/{re.escape(ratio)}/s\d+/{attack}", rate, "device")
+        pooled(stages, rf"seeds/mixed/{re.escape(ratio)}/s\d+/{attack}", rate, of)
         for attack in ("box", "residual")
     ]
     return max(found, key=lambda share: (share.of > 0, share.rate if share.of else 0.0))

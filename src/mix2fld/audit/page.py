@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mix2fld.audit import page_text as text
+from mix2fld.audit.effort import audit_command
 from mix2fld.audit.findings import KINDS, Stages, matching
 from mix2fld.audit.page_tables import (
     budget_table,
@@ -73,14 +74,21 @@ def _settings(section: Section) -> str:
         f"{data['partition']}, K = {first['learning']['local_steps']:,} local steps, "
         f"N_S = {seeding['seed_samples']}, {seeding['seed_bits']}-bit seeds."
     )
-    return "\n".join([devices, "", *(f"- {_effort(record)}" for record in section.records)])
+    made = [
+        f"- {_effort(record)}: `{audit_command(record, path)}`"
+        for path, record in zip(section.paths, section.records, strict=True)
+    ]
+    return "\n".join([devices, "", *made])
 
 
 def _effort(record: Record) -> str:
     config, effort = record["about"]["config"], record["about"]["effort"]
     begun = {name.split("/")[0] for name in record["stages"]}
     kinds = [what for kind, what in KINDS.items() if kind in begun]
-    said = f"{_listed(kinds)}: seeds of the runs {_listed(config['seed'])}"
+    seeds = {
+        int(part[1:]) for name in record["stages"] for part in name.split("/") if _is_seed(part)
+    }
+    said = f"{_listed(kinds)}: seeds of the runs {_listed(sorted(seeds))}"
     if begun & {"uploads", "rounds", "seeds"}:
         attacked = min(effort["devices"], config["data"]["devices"])
         said += f", {attacked} devices attacked, {effort['outsiders']:,} outsiders"
@@ -93,6 +101,11 @@ def _effort(record: Record) -> str:
     if config["updates"]["update_bits"] != "auto":
         said += f", Murmur with {config['updates']['update_bits']} bits an upload"
     return said
+
+
+def _is_seed(part: str) -> bool:
+    """Whether a part of a stage's name says which run it is of."""
+    return part[:1] == "s" and part[1:].isdigit()
 
 
 def _missing(stages: Stages) -> str:

@@ -50,9 +50,10 @@ def budget_table(section: Section) -> str:
         found.append((name, epsilon, side, rf"budget/{re.escape(name)}/{epsilon:g}:{side}/s\d+"))
     for name in dict.fromkeys(name for name, *_ in found):
         config, where = section.config_of(name), rf"accuracy/{re.escape(name)}/s\d+"
-        if matching(stages, where):
-            side = config.statistics.feature_side
-            found.append((name, config.privacy.epsilon, side, where))
+        own = (name, config.privacy.epsilon, config.statistics.feature_side)
+        if matching(stages, where):  # the same budget may have been asked for twice
+            found = [one for one in found if one[:3] != own]
+            found.append((*own, where))
     rows = []
     for name, epsilon, side, where in sorted(found, key=lambda one: (one[0], -one[1], -one[2])):
         accuracies = values(stages, where, "accuracy")

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from mix2fld.audit.findings import LOW, Stages, matching, mixing_ratios, pooled
+from mix2fld.audit.findings import LOW, Stages, matching, mixing_ratios, pooled, strongest
 from mix2fld.audit.sections import Section
 from mix2fld.protocol import get_protocol
 
@@ -42,8 +42,9 @@ SEEDS = """
 beyond rounding; the sum of squared violations is the score. It needs no training. *Residual*:
 what a candidate leaves of the mix must also be likely as a sample of the other label, taken as
 Gaussian with public means and one public covariance; this finds what the box cannot where few
-values are at the ends of their range. A mix touches two samples, so that mixed seeds touch nearly
-twice as many of a device's samples as raw ones do."""
+values are at the ends of their range. A sample of the device counts by its better part, so that
+where the box rules out no minor part at all it finds nothing. A mix touches two samples, so that
+mixed seeds touch nearly twice as many of a device's samples as raw ones do."""
 SEPARATION = """
 A small network, trained on mixes of public samples, is given the mix, both labels, λ and the
 interval that the range of values leaves for the minor part; it answers with the minor part inside
@@ -92,8 +93,10 @@ NOT_TRIED = """
 
 The gradients inside a model (only its outputs are used), LiRA on statistics without noise,
 DP-FedAvg with a trusted sum, secure aggregation in a deployment (its sum is simulated), and an
-active server that chooses what it sends down. LPIPS is not measured: its weights are not part of
-any dependency. What an attack here does not find may be found by a better one: the rates are lower
+active server that chooses what it sends down. The noise of a deployment comes from a generator
+(PCG64) with a secret key of 128 bits; that generator is not a cryptographic one, and predicting it
+from what is uploaded was not tried. LPIPS is not measured: its weights are not part of any
+dependency. What an attack here does not find may be found by a better one: the rates are lower
 bounds of what leaks."""
 
 
@@ -126,10 +129,7 @@ def _of_dataset(section: Section) -> list[str]:
 
 def _mixing(stages: Stages) -> str:
     least = [
-        max(
-            pooled(stages, rf"seeds/mixed/{re.escape(ratio)}/s\d+/{attack}", LOW, part).rate
-            for attack in ("box", "residual")
-        )
+        strongest(stages, ratio, LOW, part).rate
         for ratio in mixing_ratios(stages)
         for part in ("minor", "dominant")
     ]
@@ -175,15 +175,21 @@ def _rounds(stages: Stages) -> str:
 
 
 def _budget(section: Section) -> str:
-    rows = {row.name: row for row in section.rows()}
-    own = rows.get("own-statistics")
-    if own is None or own.accuracy is None:
-        return ""
-    gains = [
-        f"{row.title} at ε = {row.guarantee.epsilon:g} {100 * (row.accuracy - own.accuracy):+.1f}"
-        for row in rows.values()
-        if row.guarantee is not None and row.accuracy is not None
-    ]
+    """What rows with a budget gain over what needs none, on the runs that both have."""
+    own = _by_run(section.stages, "own-statistics")
+    gains = []
+    for row in section.rows():
+        accuracies = _by_run(section.stages, row.name)
+        common = own.keys() & accuracies.keys()
+        if row.guarantee is not None and common:
+            gain = sum(accuracies[run] - own[run] for run in common) / len(common)
+            gains.append(f"{row.title} at ε = {row.guarantee.epsilon:g} {100 * gain:+.1f}")
     if not gains:
         return ""
     return "points beyond own statistics, which upload nothing: " + ", ".join(gains)
+
+
+def _by_run(stages: Stages, name: str) -> dict[str, float]:
+    """The accuracy of a protocol in each run."""
+    found = matching(stages, rf"accuracy/{re.escape(name)}/s\d+")
+    return {stage.split("/")[-1]: stages[stage]["accuracy"] for stage in found}

@@ -1,22 +1,17 @@
 """What a separator recovers of a run's own seeds: re-identification and image quality."""
 
-from collections.abc import Callable
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 
 from mix2fld.audit.ground import Ground
+from mix2fld.audit.identify import identified, nearest, quality
 from mix2fld.audit.seeds import PARTS, upload_seeds
-from mix2fld.audit.separation import Query, Weights, nearest, separate
+from mix2fld.audit.separation import Query, Weights, separate
 from mix2fld.privacy.box import Floats
 from mix2fld.privacy.rates import Share
 from mix2fld.privacy.unmixing import as_mixes
 from mix2fld.protocol import Seeding
-
-CANDIDATES = 5000
-"""Among so many samples a recovered one is looked for: the constituents themselves, and others."""
-SMALLEST_ERROR = 1e-10
 
 
 def recovery(ground: Ground, seeding: Seeding, seed: int, separator: Weights) -> dict[str, Any]:
@@ -45,15 +40,6 @@ def recovery(ground: Ground, seeding: Seeding, seed: int, separator: Weights) ->
     return found
 
 
-def identified(ground: Ground, part: Floats, rows: Any) -> Share:
-    """Top-1 among the constituents and outsiders."""
-    own = np.unique(rows)
-    others = ground.outside[: max(0, CANDIDATES - len(own))]
-    candidates = np.concatenate([own, others])
-    chosen = candidates[nearest(part, ground.candidates(candidates).values)]
-    return Share(int((chosen == rows).sum()), len(rows))
-
-
 def _identified_among_own(ground: Ground, part: Floats, rows: Any, owners: Any, seed: int) -> Share:
     """Top-1 among the samples of the device that sent the mix."""
     share = Share(0, 0)
@@ -62,20 +48,3 @@ def _identified_among_own(ground: Ground, part: Floats, rows: Any, owners: Any, 
         chosen = held[nearest(part[its], ground.candidates(held).values)]
         share += Share(int((chosen == rows[its]).sum()), int(its.sum()))
     return share
-
-
-def quality(seen: Floats, true: Floats, shape: tuple[int, ...]) -> dict[str, float | None]:
-    """Mean PSNR in dB, and mean SSIM of images where scikit-image is installed."""
-    errors = ((seen.astype(np.float64) - true) ** 2).mean(axis=1)
-    psnr = float((-10 * np.log10(np.maximum(errors, SMALLEST_ERROR))).mean())
-    return {"psnr_db": psnr, "ssim": _ssim(seen, true, shape)}
-
-
-def _ssim(seen: Floats, true: Floats, shape: tuple[int, ...]) -> float | None:
-    if len(shape) != 3 or min(shape[:2]) < 7 or find_spec("skimage") is None:
-        return None
-    from skimage.metrics import structural_similarity
-
-    pairs = zip(seen.reshape(-1, *shape), true.reshape(-1, *shape), strict=True)
-    similar: Callable[..., float] = structural_similarity
-    return float(np.mean([similar(a, b, data_range=1.0, channel_axis=-1) for a, b in pairs]))

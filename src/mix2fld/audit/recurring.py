@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mix2fld.audit.ground import Ground, Rows
-from mix2fld.audit.recovery import identified, quality
+from mix2fld.audit.identify import identified, quality
 from mix2fld.audit.seeds import upload_seeds
 from mix2fld.privacy.box import Candidates, Floats
 from mix2fld.privacy.rates import Share

@@ -38,6 +38,7 @@ class Section:
 
     dataset: str
     records: tuple[Record, ...]
+    paths: tuple[str, ...]
 
     @cached_property
     def stages(self) -> Stages:
@@ -88,14 +89,16 @@ class Section:
 
 def sections(records: Mapping[str, Record]) -> list[Section]:
     """Records by dataset, in the order in which datasets are first named."""
-    by_dataset: dict[str, list[Record]] = {}
+    by_dataset: dict[str, dict[str, Record]] = {}
     for path, record in records.items():
         config = record["about"]["config"]
-        same = by_dataset.setdefault(config["data"]["dataset"], [])
-        if same:
-            _check_alike(path, same[0]["about"], record["about"])
-        same.append(record)
-    return [Section(name, tuple(found)) for name, found in by_dataset.items()]
+        same = by_dataset.setdefault(config["data"]["dataset"], {})
+        for first in list(same.values())[:1]:
+            _check_alike(path, first["about"], record["about"])
+        same[path] = record
+    return [
+        Section(name, tuple(found.values()), tuple(found)) for name, found in by_dataset.items()
+    ]
 
 
 def _check_alike(path: str, first: Record, other: Record) -> None:

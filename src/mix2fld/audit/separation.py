@@ -12,7 +12,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from numpy.typing import NDArray
 
 from mix2fld.privacy.box import Candidates, Floats
 from mix2fld.streams import integer, stream
@@ -113,9 +112,3 @@ def _minor_part(weights: Weights, query: Query, num_labels: int) -> Any:
     for layer in inner:
         hidden = hidden + jax.nn.relu(hidden @ layer["w"] + layer["b"])
     return low + (high - low) * jax.nn.sigmoid(hidden @ last["w"] + last["b"])
-
-
-def nearest(parts: Floats, candidates: Floats) -> NDArray[np.int64]:
-    """Which candidate is closest to each part."""
-    squares = (candidates**2).sum(axis=1)
-    return np.argmin(squares[None, :] - 2 * parts @ candidates.T, axis=1)

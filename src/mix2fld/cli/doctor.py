@@ -85,7 +85,7 @@ def _kernel() -> Finding:
         name,
         fine=False,
         cost="the paper's network trains with XLA, several times slower (docs/benchmarks.md); "
-        "install gcc, on a processor with AVX2",
+        "install gcc, or the wheel of this platform (docs/operations.md)",
     )
 
 

@@ -11,7 +11,7 @@ from mix2fld.config import Config
 from mix2fld.errors import InputError
 
 if TYPE_CHECKING:
-    from mix2fld.audit.audit import Effort
+    from mix2fld.audit.effort import Effort
     from mix2fld.types import Dataset
 
 
@@ -80,7 +80,7 @@ class PrivacyAudit:
         self.output.print_json({"record": out, "about": record.about, "stages": record.stages})
 
     def _effort(self) -> "Effort":
-        from mix2fld.audit.audit import QUICK, Effort
+        from mix2fld.audit.effort import QUICK, Effort
 
         given = {
             "outsiders": self.outsiders,

@@ -67,3 +67,5 @@ class Searching:
     """What is best: accuracy, bits (uplink), seconds; of several, all that nothing beats."""
     trials: int = 20
     """Settings that are tried; each is one run for every protocol and seed."""
+    at_once: int = 1
+    """Trials that are run side by side; they learn only from those before them."""

@@ -13,6 +13,8 @@ from mix2fld.config import Config
 from mix2fld.errors import InputError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from rich.console import Console
 
     from mix2fld.sweep.jobs import Job
@@ -20,6 +22,12 @@ if TYPE_CHECKING:
     from mix2fld.sweep.schedule import Place, Progress
 
 SOME_MISSING = 3
+SHOWN: "dict[str, Callable[[float], str]]" = {
+    "accuracy": lambda value: f"{100 * value:.1f} %",
+    "bits": lambda value: f"{value:,.0f}",
+    "seconds": lambda value: f"{value:.2f}",
+}
+"""How objectives of a search are printed."""
 
 
 @dataclass(frozen=True)
@@ -108,8 +116,8 @@ class SweepCommand:
             )
         base = self.settings
         ranges = tuple(read_range(text, base) for text in given.range)
-        search = Search(base, ranges, given.objective, given.trials)
-        each = len(base.protocols) * len(base.seed)
+        search = Search(base, ranges, given.objective, given.trials, given.at_once)
+        each = len(base.protocols) * len(base.seed) * given.at_once
         try:
             with self.running.place(each) as place, TableBoard(console) as board:
                 found = run_search(
@@ -123,7 +131,7 @@ class SweepCommand:
         except KeyboardInterrupt:
             raise KeyboardInterrupt(self.out) from None
         for number, best in found.items():
-            values = ", ".join(f"{name} {best[name]:g}" for name in given.objective)
+            values = ", ".join(f"{name} {SHOWN[name](best[name])}" for name in given.objective)
             tried = ", ".join(f"{name} {value:g}" for name, value in best["settings"].items())
             console.print(f"trial {number}: {values} with {tried}", highlight=False)
         console.print(f"{given.trials} trials in {bold(self.out)}")

@@ -42,7 +42,7 @@ class Broker:
     """What a Mosquitto configuration is made of."""
 
     keys: Path
-    """Folder with ca.crt and broker.crt, and with the access list."""
+    """Folder with ca.crt and broker.crt."""
     state: Path
     """Folder for sessions, queues and retained messages."""
     largest_message: int
@@ -50,26 +50,27 @@ class Broker:
     devices: int
     listen: str = str(PORT)
     """Port, or port and address."""
-    key: Path | None = None
-    """The broker's key, if it is not beside its certificate."""
+    private: Path | None = None
+    """Folder with the broker's key and the access list, if they are not beside its certificate."""
     user: str | None = None
     """Who it becomes if root starts it."""
 
     def config(self) -> str:
         """A whole configuration file, for ``mosquitto -c``."""
         user = f"user {self.user}\n" if self.user else ""
+        private = self.private or self.keys
         return f"""\
 # The broker of a fleet of mix2fld: TLS on both sides, and a device is whoever its certificate says.
 {user}listener {self.listen}
 cafile {self.keys}/ca.crt
 certfile {self.keys}/broker.crt
-keyfile {self.key or self.keys / "broker.key"}
+keyfile {private}/broker.key
 require_certificate true
 use_identity_as_username true
 # Or a device could connect under another's name, end its session and read what is queued in it.
 use_username_as_clientid true
 allow_anonymous false
-acl_file {self.keys}/access.acl
+acl_file {private}/access.acl
 
 max_packet_size {self.largest_message}
 max_connections {self.devices + SPARE_CONNECTIONS}
@@ -88,11 +89,11 @@ log_type warning
 log_type notice
 """
 
-    def write(self, folder: Path) -> Path:
-        """``mosquitto.conf`` and ``access.acl`` in a folder; returns the former."""
+    def write(self, folder: Path, name: str = "mosquitto.conf") -> Path:
+        """The configuration and ``access.acl`` in a folder; returns the former."""
         (folder / "access.acl").write_text(ACCESS, encoding="utf-8")
-        (folder / "access.acl").chmod(0o700)
-        file = folder / "mosquitto.conf"
+        (folder / "access.acl").chmod(0o600)
+        file = folder / name
         file.write_text(self.config(), encoding="utf-8")
         return file
 

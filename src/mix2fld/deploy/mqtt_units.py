@@ -1,9 +1,13 @@
 """Units for systemd: the broker, the server, and a device."""
 
+import os
 from pathlib import Path
 
 from mix2fld.deploy.broker import PORT, Broker
 from mix2fld.deploy.units import BIN, HARDENING, KEYS
+
+CONFIG = "mix2fld-broker.conf"
+"""The broker's configuration with the paths of its unit; ``mosquitto.conf`` has those of here."""
 
 
 def broker_unit() -> str:
@@ -14,8 +18,9 @@ Description=mix2fld: MQTT broker
 After=network.target
 
 [Service]
-ExecStart=/usr/sbin/mosquitto -c {KEYS}/mosquitto.conf
+ExecStart=/usr/sbin/mosquitto -c {KEYS}/{CONFIG}
 LoadCredential=broker.key:{KEYS}/broker.key
+LoadCredential=access.acl:{KEYS}/access.acl
 StateDirectory=mix2fld-broker
 MemoryDenyWriteExecute=yes
 {HARDENING}
@@ -72,15 +77,20 @@ WantedBy=multi-user.target
 
 
 def write_mqtt_units(folder: Path, host: str, largest: int, devices: int) -> None:
-    """The broker's configuration, and a unit for each part of a deployment at this host."""
+    """The broker's configurations, and a unit for each part of a deployment at this host."""
+    here = folder.resolve()
+    state = here / "broker"
+    state.mkdir()
+    user = "root" if os.geteuid() == 0 else None  # the one who owns key and folder
+    Broker(here, state, largest, devices, user=user).write(folder)
     broker = Broker(
         keys=KEYS,
         state=Path("/var/lib/mix2fld-broker"),
         largest_message=largest,
         devices=devices,
-        key=Path("/run/credentials/mix2fld-broker.service/broker.key"),
+        private=Path("/run/credentials/mix2fld-broker.service"),
     )
-    broker.write(folder)
+    broker.write(folder, CONFIG)
     named = f"[{host}]" if ":" in host else host
     for name, text in {
         "mix2fld-broker.service": broker_unit(),

@@ -1,5 +1,6 @@
 """The one way to a Ray cluster: the one that this machine belongs to, or a new one on it."""
 
+import logging
 import os
 import platform
 import socket
@@ -25,6 +26,8 @@ STARTS = 4
 """How often Ray is started before it is given up."""
 FORKS = r"os\.fork\(\) was called"
 """What JAX warns of when Ray starts its processes; each of them runs another program at once."""
+ANNOUNCES = "ray._private.authentication"
+"""Says in each run that tokens are on by default."""
 SAME = ("mix2fld", "python", "numpy", "jax")
 """What must be the same everywhere."""
 
@@ -109,6 +112,7 @@ def one_line(error: BaseException) -> str:
 def start_here(ray: Any, field: str, cores: int, store_bytes: int = LOCAL_STORE_BYTES) -> None:
     """Start a cluster on this machine; on a busy one, Ray gives up too soon, and is asked again."""
     os.environ.setdefault("RAY_worker_niceness", "0")  # they do the work, not something beside it
+    logging.getLogger(ANNOUNCES).setLevel(logging.ERROR)
     for left in reversed(range(STARTS)):
         try:
             with warnings.catch_warnings():
@@ -142,14 +146,14 @@ def _connect(ray: Any, address: str, field: str, cores: int | None) -> None:
             else f"{one_line(error)}; this machine must be a node of the cluster (ray start "
             "--address=HOST:PORT --num-cpus=0) and have its token (RAY_AUTH_TOKEN)"
         )
-        raise InputError(f"{field} = {address}: {hint}") from None
+        raise InputError(f"{_shown(field, address)}: {hint}") from None
 
 
 def _check_answers(address: str, field: str) -> None:
     host, _, port = address.rpartition(":")
     if not host or not port.isdecimal() or "/" in host:
         raise InputError(
-            f"{field} = {address}: must be auto, or HOST:PORT of the head node, such as "
+            f"{_shown(field, address)}: must be auto, or HOST:PORT of the head node, such as "
             "192.168.0.1:6379"
         )
     try:
@@ -157,9 +161,14 @@ def _check_answers(address: str, field: str) -> None:
     except (OSError, OverflowError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise InputError(
-            f"{field} = {address}: does not answer ({reason}); start its head with: ray start "
+            f"{_shown(field, address)}: does not answer ({reason}); start its head with: ray start "
             "--head, and name its HOST:PORT"
         ) from None
+
+
+def _shown(field: str, address: str) -> str:
+    """The setting as it was given."""
+    return f"{field} = {'ray:' if field == 'fleet' else ''}{address}"
 
 
 def _version(name: str) -> str:

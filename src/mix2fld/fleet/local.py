@@ -111,6 +111,10 @@ class LocalFleet:
             len(self.parts), lambda device: start_device(wire, task, device), alike=alike
         )
 
+    def states_of(self, states: States) -> dict[int, State]:
+        """The state of every device."""
+        return self._states.read(states, self.available())
+
     def available(self) -> Sequence[int]:
         """All devices, always."""
         return range(len(self.parts))

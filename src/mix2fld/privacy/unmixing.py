@@ -33,22 +33,30 @@ def _rounding(coding: Coding) -> float:
 def class_means(samples: Candidates, num_labels: int) -> Floats:
     """The mean sample of each label; of all samples for a label without any."""
     overall = samples.values.mean(axis=0)
-    return np.stack([
-        samples.values[samples.labels == label].mean(axis=0)
-        if (samples.labels == label).any() else overall
-        for label in range(num_labels)
-    ])  # fmt: skip
+    own = [samples.values[samples.labels == label] for label in range(num_labels)]
+    return np.stack([values.mean(axis=0) if len(values) else overall for values in own])
 
 
 def link_dominants(mixes: Mixes) -> NDArray[np.int64]:
-    """Which mixes seem to share their dominant sample: the number of its group, for each mix."""
-    most = mixes.ratios[MINOR] + 2 * mixes.rounding
-    groups = np.arange(len(mixes.values))
-    for number, value in enumerate(mixes.values):
-        alike = mixes.labels[:, DOMINANT] == mixes.labels[number, DOMINANT]
-        alike &= np.abs(mixes.values - value).max(axis=1) <= most
-        groups[alike] = groups[alike].min()
-    return np.unique(groups, return_inverse=True)[1].astype(np.int64)
+    """Which mixes seem to share their dominant sample: the number of its group, for each mix.
+
+    A mix joins the first group, of the same label, with which some sample is possible in all.
+    """
+    most = np.float32(mixes.ratios[MINOR] + 2 * mixes.rounding)
+    found: list[tuple[int, Floats, Floats]] = []  # label, smallest and largest values of a group
+    groups = np.zeros(len(mixes.values), np.int64)
+    for number, (value, label) in enumerate(
+        zip(mixes.values, mixes.labels[:, DOMINANT].tolist(), strict=True)
+    ):
+        for group, (own, low, high) in enumerate(found):
+            wider = np.minimum(low, value), np.maximum(high, value)
+            if own == label and (wider[1] - wider[0]).max() <= most:
+                found[group], groups[number] = (label, *wider), group
+                break
+        else:
+            groups[number] = len(found)
+            found.append((label, value, value))
+    return groups
 
 
 def dominants(mixes: Mixes, groups: NDArray[np.int64], means: Floats) -> Floats:

@@ -23,7 +23,8 @@ def conclusion(settings: Sequence[Setting], series: Sequence[Series], rows: Sequ
     if len(settings) > 1:
         return _over_settings(settings, series, rows, ranked)
     statements = [*_losses([series[n] for n in ranked]), _gain(series, rows, ranked)]
-    return "; ".join(statement for statement in statements if statement) + "."
+    sentence = "; ".join(statement for statement in statements if statement)
+    return sentence[:1].upper() + sentence[1:] + "."
 
 
 def points(difference: float) -> str:
@@ -55,6 +56,8 @@ def _reason(one: Series) -> str:
     largest = max(uploads, key=lambda budget: budget.bits, default=None)
     if largest is None or largest.slots_needed is None:
         return f"{{who}}: {share}"
+    if not largest.fits:
+        return f"{{who}} {{need}} more than the {largest.max_slots:,} slots allowed: {share}"
     return f"{{who}} {{need}} {largest.slots_needed:,} of {largest.max_slots:,} slots: {share}"
 
 
@@ -69,17 +72,14 @@ def _gain(series: Sequence[Series], rows: Sequence[Row], ranked: Sequence[int]) 
     if len(order) == 1:
         return reached
     alone = next((n for n in order if series[n].protocol == ALONE), None)
-    if alone == first:
-        second = rows[order[1]]["accuracy"]
-        if second == row["accuracy"]:
-            return "no protocol gains over devices that learn alone"
+    if alone is not None and rows[alone]["accuracy"] >= row["accuracy"]:
         return f"no protocol gains over devices that learn alone, with {percent(row['accuracy'])}"
     other = order[1] if alone is None else alone
     gain = row["accuracy"] - rows[other]["accuracy"]
     over = title_of(series[other].protocol) if alone is None else "devices that learn alone"
     within = " (less than the spread)" if 0 < gain < row["spread"] else ""
     if gain == 0:
-        return f"{reached}, no more than {over}"
+        return f"{reached}, as much as {over}"
     return f"{reached} and gains {points(gain)} over {over}{within}"
 
 
@@ -100,6 +100,9 @@ def _over_settings(
         return f"{series[best].label} is the most accurate, with {reached}."
     if len(winners) == 1:
         (who,) = winners
-        return f"{who} is the most accurate in every setting."
+        all_of_it = [rows[n]["accuracy"] for n in ranked if title_of(series[n].protocol) == who]
+        low, high = percent(min(all_of_it)), percent(max(all_of_it))
+        span = low if low == high else f"{low} to {high}"
+        return f"{who} is the most accurate in every setting, with {span}."
     said = sorted(winners.items(), key=lambda item: -len(item[1]))
     return "Most accurate: " + "; ".join(f"{who} at {in_a_row(at)}" for who, at in said) + "."

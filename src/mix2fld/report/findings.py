@@ -26,7 +26,7 @@ def findings(
     named = _named(settings, series)
     kinds = (
         ("Runs that failed", _failures([*runs, *planned])),
-        ("Transfers that do not arrive", _never(series, named)),
+        ("Transfers that do not arrive", _never(series, named, planned)),
         ("No better than guessing", _guessing(runs)),
         ("Rounds without a quorum", _quorums(series, named)),
         ("Devices that differ from all others", _suspects(runs)),
@@ -49,9 +49,9 @@ def _named(settings: Sequence[Setting], series: Sequence[Series]) -> dict[int, s
     if len(settings) < 2:
         return {}
     return {
-        n: f" ({settings[one.setting].label})"
+        n: f" ({in_a_row([settings[where].label for where in one.settings])})"
         for n, one in enumerate(series)
-        if len(one.settings) == 1
+        if len(one.settings) < len(settings)
     }
 
 
@@ -63,7 +63,9 @@ def _failures(runs: Iterable[LoadedRun]) -> Iterable[str]:
             yield f"{title_of(run.protocol)}, seed {run.seed}, {done}: {reason}"
 
 
-def _never(series: Sequence[Series], named: dict[int, str]) -> Iterable[str]:
+def _never(
+    series: Sequence[Series], named: dict[int, str], planned: Sequence[LoadedRun]
+) -> Iterable[str]:
     """What the link never carries, by plan, and what it did not carry, by record."""
     silent: dict[str, list[str]] = {}
     for number, one in enumerate(series):
@@ -74,7 +76,9 @@ def _never(series: Sequence[Series], named: dict[int, str]) -> Iterable[str]:
         if never_delivered(one):
             silent.setdefault(where, []).append(title)
             if not problems:
-                yield f"{title}: none of {one.uploads[0]:,} uploads arrived{where}{_chance(plans)}"
+                chance = _chance(plans) if len(one.settings) == 1 else ""
+                yield f"{title}: none of {one.uploads[0]:,} uploads arrived{where}{chance}"
+    yield from (plan.problem for run in planned for plan in plans_of(run) if plan.problem)
     for where, titles in silent.items():
         same = "" if len(titles) == 1 else ", with the same results"
         yield f"The devices of {in_a_row(titles)} therefore learn alone{same}{where}"

@@ -12,7 +12,6 @@ Row = dict[str, Any]
 _BEST: dict[str, tuple[Callable[[Row], float | None], int]] = {
     "accuracy": (lambda row: row["accuracy"], 1),
     "server": (lambda row: row["server"], 1),
-    "converged_seconds": (lambda row: row["converged_seconds"], -1),
     "bits_up": (lambda row: row["bits_up"] or None, -1),
     "bits_down": (lambda row: row["bits_down"] or None, -1),
     "joules": (lambda row: row.get("joules"), -1),

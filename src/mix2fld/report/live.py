@@ -6,6 +6,7 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+from mix2fld.data.files import is_locked
 from mix2fld.errors import InputError
 from mix2fld.report.html import as_json, live_page
 from mix2fld.report.page_data import page_data
@@ -35,12 +36,14 @@ class Feed:
                 self._seen = now
             return self._text
 
-    def _signature(self) -> tuple[tuple[str, int, int], ...]:
-        """Name, modification time and size of every file of every run."""
-        found = []
+    def _signature(self) -> tuple[tuple[object, ...], ...]:
+        """Name, time and size of every file of every run, and whether a process writes it."""
+        found: list[tuple[object, ...]] = []
         for folder in find_run_folders([self._folder]):
             files = RunFiles(folder)
-            for file in (files.config, files.rounds, files.summary):
+            if not files.summary.exists():
+                found.append((str(folder), is_locked(folder)))
+            for file in (files.config, files.rounds, files.summary, files.failure):
                 try:
                     state = file.stat()
                 except OSError:

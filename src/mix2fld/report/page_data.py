@@ -18,7 +18,7 @@ from mix2fld.report.page_run import MOST_DEVICES, rounds_kept, run_record
 from mix2fld.report.page_series import series_record
 from mix2fld.report.protocol_view import in_table_order, seeding_of, title_of
 from mix2fld.report.run_state import state_record
-from mix2fld.report.series import Series, Setting, describe_setting, group
+from mix2fld.report.series import Series, Setting, describe_setting, distinct, group
 from mix2fld.report.style import PART_COLOURS, on_screen
 from mix2fld.report.whatif import what_if
 from mix2fld.runs.config_file import dump_config
@@ -50,7 +50,7 @@ def page_data(found: Found) -> dict[str, Any]:
         ],
         "views": views,
         "runs": {_run_id(run): run_record(run, kept) for run in shown},
-        "waiting": [state_record(run) for run in planned],
+        "states": [state_record(run) for run in (*distinct(runs), *planned)],
         "findings": findings(settings, series, planned),
         "notes": found.notes,
     }

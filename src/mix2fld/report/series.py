@@ -1,7 +1,7 @@
 """Runs grouped for display: a series is one protocol in one setting, over all its seeds."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from mix2fld.config import Config, field_names, setting
@@ -60,28 +60,44 @@ def group(
     Without ``unfinished``, runs that are not finished count in no series that has a finished one.
     """
     by_setting: dict[str, list[LoadedRun]] = {}
-    for run in _distinct(runs):
+    for run in distinct(runs):
         by_setting.setdefault(_setting_key(run.config), []).append(run)
     configs = [_joined(members) for members in by_setting.values()]
     names = _differing(configs)
     settings = [Setting(c, {name: setting(c, name) for name in names}) for c in configs]
     order = sorted(range(len(settings)), key=lambda n: _sortable(settings[n]))
     places = list(by_setting.values())
-    alike: dict[Any, list[int]] = {}
-    counted: dict[Any, tuple[tuple[LoadedRun, ...], bool]] = {}
+    found: list[Series] = []
     for number, place in enumerate(order):
         for protocol in in_table_order({run.protocol for run in places[place]}):
             own = [run for run in places[place] if run.protocol == protocol]
             chosen, ranked = _that_count(own, unfinished)
-            key = (protocol, _numbers(chosen) if len(settings) > 1 else number)
-            alike.setdefault(key, []).append(number)
-            counted.setdefault(key, (chosen, ranked))
+            found.append(Series(protocol, (number,), "", chosen, ranked))
     settings = [settings[place] for place in order]
-    series = [
-        Series(key[0], tuple(where), _label(key[0], where, settings), *counted[key])
-        for key, where in alike.items()
-    ]
-    return settings, series
+    series = _merged(found) if len(settings) > 1 else found
+    rows = in_table_order({one.protocol for one in series})
+    series.sort(key=lambda one: rows.index(one.protocol))
+    return settings, [replace(one, label=_label(one, settings)) for one in series]
+
+
+def _merged(found: Sequence[Series]) -> list[Series]:
+    """Series of one protocol that have the same numbers wherever both have a seed, as one."""
+    kept: list[Series] = []
+    numbers: list[dict[int, Any]] = []
+    for one in found:
+        own = _numbers(one.runs)
+        for place, other in enumerate(kept):
+            common = own.keys() & numbers[place].keys()
+            alike = common and all(own[seed] == numbers[place][seed] for seed in common)
+            if other.protocol == one.protocol and other.ranked == one.ranked and alike:
+                longer = one if len(own) > len(numbers[place]) else other
+                kept[place] = replace(longer, settings=other.settings + one.settings)
+                numbers[place] |= own
+                break
+        else:
+            kept.append(one)
+            numbers.append(own)
+    return kept
 
 
 def _that_count(runs: Sequence[LoadedRun], unfinished: bool) -> tuple[tuple[LoadedRun, ...], bool]:
@@ -91,12 +107,9 @@ def _that_count(runs: Sequence[LoadedRun], unfinished: bool) -> tuple[tuple[Load
     return finished or tuple(runs), bool(finished)
 
 
-def _numbers(runs: Sequence[LoadedRun]) -> tuple[Any, ...]:
-    """What two series must share to be one: seeds, accuracies, bits and seconds of every round."""
-    return tuple(
-        (run.seed, tuple(_key_numbers(info) for info in run.rounds))
-        for run in sorted(runs, key=lambda run: run.seed)
-    )
+def _numbers(runs: Sequence[LoadedRun]) -> dict[int, Any]:
+    """What two series must share to be one, by seed: accuracies, bits, seconds of every round."""
+    return {run.seed: [_key_numbers(info) for info in run.rounds] for run in runs}
 
 
 def _key_numbers(info: dict[str, Any]) -> tuple[float, ...]:
@@ -104,11 +117,9 @@ def _key_numbers(info: dict[str, Any]) -> tuple[float, ...]:
     return (*info["bits"].values(), *info["seconds"].values(), float(accuracies.sum()))
 
 
-def _label(protocol: str, where: Sequence[int], settings: Sequence[Setting]) -> str:
-    title = title_of(protocol)
-    if len(where) > 1 or not settings[where[0]].label:
-        return title
-    return f"{title}, {settings[where[0]].label}"
+def _label(one: Series, settings: Sequence[Setting]) -> str:
+    title, where = title_of(one.protocol), settings[one.setting].label
+    return title if len(one.settings) > 1 or not where else f"{title}, {where}"
 
 
 def _sortable(one: Setting) -> list[tuple[int, Any]]:
@@ -140,7 +151,7 @@ def describe_setting(config: Config) -> str:
     return f"{data.dataset}, {data.partition}, {data.devices} devices, {link}"
 
 
-def _distinct(runs: Iterable[LoadedRun]) -> list[LoadedRun]:
+def distinct(runs: Iterable[LoadedRun]) -> list[LoadedRun]:
     """The longest record of each config, so that a copied folder does not count twice."""
     kept: dict[str, LoadedRun] = {}
     for run in runs:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from mix2fld.audit.findings import LOW, Stages, mixing_ratios, pooled
+from mix2fld.audit.findings import LOW, Stages, mixing_ratios, pooled, strongest
 from mix2fld.audit.page_tables import percent
 from mix2fld.audit.records import load_audit
 from mix2fld.audit.sections import sections
@@ -49,7 +49,7 @@ def _found(dataset: str, ratio: str, stages: Stages) -> Found:
     return Found(
         dataset,
         ratio,
-        {part: pooled(stages, f"{where}/box", LOW, part) for part in PARTS},
+        {part: strongest(stages, ratio, LOW, part) for part in PARTS},
         pooled(stages, f"{where}/inversion"),
         {
             part: pooled(stages, rf"recovery/{re.escape(ratio)}/s\d+", part, "among_all")

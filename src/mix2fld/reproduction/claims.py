@@ -289,7 +289,7 @@ def _c10(evidence: Evidence) -> list[Part]:
     least = min((s.rate for one in found for s in one.members.values()), default=0.0)
     attacks = [
         Part("a mix hides the samples in it from the server", "yes",
-             f"a box test finds at least {100 * least:.1f} % of them at 0.1 % false positives",
+             f"attacks find at least {100 * least:.1f} % of them at 0.1 % false positives",
              in_how_many(hidden))
     ]  # fmt: skip
     return [

@@ -35,9 +35,9 @@ ATTACKS = (
     "processing: the last cannot tell more than the mixes do. For λ < 0.5 it does not tell less: the "
     "matrix of Eq. 8 has an inverse, which gives the uploads back byte for byte. Inverse-Mixup adds "
     "no privacy against the server; Table III grows with 1 / (1 − 2λ) because its samples do. "
-    "*Found*: constituents of mixes that a box test takes for members at 0.1 % false positives, with "
-    "95 % intervals. *Re-identified*: nearest of 5,000 candidates to what a network trained on "
-    "public samples separates. [Attacks and their null experiments](../docs/privacy.md), "
+    "*Found*: constituents of mixes that the better of two tests (box, residual) takes for members at "
+    "0.1 % false positives, with 95 % intervals. *Re-identified*: nearest of 5,000 candidates to what "
+    "a network trained on public samples separates. [Attacks and their null experiments](../docs/privacy.md), "
     "`mix2fld privacy audit`"
 )
 

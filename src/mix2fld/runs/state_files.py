@@ -24,10 +24,11 @@ from mix2fld.data.files import remove, write_whole, writing
 from mix2fld.fleet.device_states import MakeState, entries_of
 from mix2fld.runs.folder import KEPT
 from mix2fld.runs.layout import RunFiles
-from mix2fld.runs.records import DamagedError
+from mix2fld.runs.records import DamagedError, refuse_newer
 from mix2fld.runs.trees import Skeleton, Tensors, pick, take_apart
 from mix2fld.types import State
 
+FORMAT = 1
 FILES = 64
 """How many are in use at most."""
 AS_STARTED = -1
@@ -134,7 +135,8 @@ class StatesInFiles:
 
     def _write(self, number: int, members: list[State]) -> bytes:
         skeleton, tensors = take_apart(members, "states")
-        data = bytes(save(tensors, metadata={"states": json.dumps(skeleton)}))
+        content = json.dumps({"format": FORMAT, "states": skeleton})
+        data = bytes(save(tensors, metadata={"states": content}))
         path = self._files.states(number)
         self._mapped.pop(number, None)
         if self._temporary:
@@ -163,9 +165,10 @@ def _map(path: Path) -> Mapped:
         pages = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     begin = 8 + int.from_bytes(pages[:8], "little")
     header = json.loads(pages[8:begin])
-    skeleton = json.loads(header.pop("__metadata__")["states"])
+    content = json.loads(header.pop("__metadata__")["states"])
+    refuse_newer(path.name, content["format"], FORMAT)
     tensors = {name: _tensor(pages, begin, entry) for name, entry in header.items()}
-    return Mapped(skeleton, tensors, pages)
+    return Mapped(content["states"], tensors, pages)
 
 
 DTYPES: dict[str, np.dtype[Any]] = {

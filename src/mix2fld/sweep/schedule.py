@@ -154,7 +154,8 @@ class _Loop:
         track.tries += 1
         track.rounds = event.job.rounds_done()
         for line in event.done.notes:
-            self._board.note(f"{event.job.name}: {line}")
+            said = line.removeprefix(f"{event.job.config.run_name}: ")
+            self._board.note(f"{event.job.name}: {said}")
         if event.done.failure is None:
             track.status = "finished"
         else:

@@ -8,7 +8,7 @@ summaries; of several objectives, all trials that no other beats in everything a
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -30,6 +30,8 @@ OBJECTIVES: dict[str, tuple[str, Callable[[Summary], float]]] = {
     "seconds": ("minimize", lambda summary: float(sum(summary["seconds"].values()))),
 }
 """What is searched for: the direction, and its value in a summary."""
+Batch = dict[int, Mapping[str, Any]]
+"""What is tried, by the number of the trial."""
 RunAll = Callable[[Sequence[Job]], Progress]
 
 
@@ -58,6 +60,8 @@ class Search:
     ranges: tuple[Range, ...]
     objectives: tuple[str, ...]
     trials: int
+    at_once: int = 1
+    """Trials that are decided on and run together."""
 
     def __post_init__(self) -> None:
         for name in self.objectives:
@@ -66,8 +70,9 @@ class Search:
                 raise InputError(f"objective = {name}: no such objective; {hint}")
         if not self.objectives or not self.ranges:
             raise InputError("search: needs at least one objective and one --range FIELD=LOW:HIGH")
-        if self.trials < 1:
-            raise InputError(f"trials = {self.trials}: must be 1 or more")
+        for name in ("trials", "at_once"):
+            if getattr(self, name) < 1:
+                raise InputError(f"{name} = {getattr(self, name)}: must be 1 or more")
 
 
 class Found(dict[int, dict[str, Any]]):
@@ -112,14 +117,8 @@ def run_search(search: Search, out: Path, run_all: RunAll) -> Found:
         directions=[OBJECTIVES[name][0] for name in search.objectives],
         load_if_exists=True,
     )
-    waiting = [trial for trial in study.trials if trial.state.name == "RUNNING"]
-    for old in waiting:  # interrupted: its runs resume, under the same settings
-        _finish(study, search, out, run_all, (old.number, old.params))
-    while len(study.get_trials(states=_over(optuna))) < search.trials:
-        study.sampler = _sampler(optuna, search, len(study.trials))
-        trial = study.ask()
-        tried = {one.name: one.suggest(trial) for one in search.ranges}
-        _finish(study, search, out, run_all, (trial.number, tried))
+    while batch := _next_batch(optuna, study, search):
+        _finish(study, search, out, run_all, batch)
     return Found(
         {
             best.number: {
@@ -131,22 +130,44 @@ def run_search(search: Search, out: Path, run_all: RunAll) -> Found:
     )
 
 
-def _finish(
-    study: Any, search: Search, out: Path, run_all: RunAll, trial: tuple[int, Mapping[str, Any]]
-) -> None:
-    """Run the runs of a trial, and tell what it is worth; one whose runs fail is worth nothing."""
-    number, tried = trial
-    if set(tried) != {one.name for one in search.ranges}:
-        study.tell(number, state=_failed())  # interrupted before it was decided what to try
-        return
-    jobs = Plan(search.base.replace(**tried), ()).jobs(out / f"trial-{number:04d}")
-    if run_all(jobs).of("failed"):
-        study.tell(number, state=_failed())
-        return
-    results = [RunFolder(job.folder).finished() for job in jobs]
-    summaries = [result.summary for result in results if result is not None]
-    values = [fmean(OBJECTIVES[name][1](one) for one in summaries) for name in search.objectives]
-    study.tell(number, values)
+def _next_batch(optuna: Any, study: Any, search: Search) -> Batch:
+    """The trials to run now: those that were interrupted, and new ones until a batch is full."""
+    batch: Batch = {}
+    for old in study.get_trials(states=(optuna.trial.TrialState.RUNNING,)):
+        if set(old.params) == {one.name for one in search.ranges}:
+            batch[old.number] = old.params
+        else:  # interrupted before it was decided what to try
+            study.tell(old.number, state=optuna.trial.TrialState.FAIL)
+    over = len(study.get_trials(states=_over(optuna)))
+    while over + len(batch) < search.trials and (not batch or len(study.trials) % search.at_once):
+        study.sampler = _sampler(optuna, search, len(study.trials))
+        trial = study.ask()
+        batch[trial.number] = {one.name: one.suggest(trial) for one in search.ranges}
+    return batch
+
+
+def _jobs(search: Search, out: Path, number: int, tried: Mapping[str, Any]) -> list[Job]:
+    """The runs of a trial."""
+    name = f"trial-{number:04d}"
+    plan = Plan(search.base.replace(**tried), ())
+    return [replace(job, name=f"{name}/{job.name}") for job in plan.jobs(out / name)]
+
+
+def _finish(study: Any, search: Search, out: Path, run_all: RunAll, batch: Batch) -> None:
+    """Run the runs of some trials and tell what each is worth; nothing if one of its runs fails."""
+    jobs = {number: _jobs(search, out, number, tried) for number, tried in batch.items()}
+    progress = run_all([job for of_trial in jobs.values() for job in of_trial])
+    failed = {id(track.job) for track in progress.of("failed")}
+    for number, of_trial in jobs.items():
+        if any(id(job) in failed for job in of_trial):
+            study.tell(number, state=_failed())
+            continue
+        results = [RunFolder(job.folder).finished() for job in of_trial]
+        summaries = [result.summary for result in results if result is not None]
+        study.tell(
+            number,
+            [fmean(OBJECTIVES[name][1](one) for one in summaries) for name in search.objectives],
+        )
 
 
 def _name(search: Search) -> str:

@@ -45,7 +45,9 @@ def make_kernels(
 ) -> list[Path]:
     """Compile all kernels of a platform into a folder; ``more`` shapes beside the datasets'."""
     here, made = Path(__file__).parent, []
-    shapes = [cnn_sizes(*shape[:2], 12, 6, shape[2]) for shape in (*CNN_SHAPES, *more)]
+    shapes = [
+        cnn_sizes(side, channels, 12, 6, labels) for side, channels, labels in (*CNN_SHAPES, *more)
+    ]
     for lanes, flags in WIDTHS[machine].items():
         wanted = [("mlp", {"LANES": lanes})]
         wanted += [("small_cnn", {**shape, "LANES": lanes}) for shape in shapes]

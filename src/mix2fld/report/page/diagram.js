@@ -31,11 +31,13 @@ function paintDiagram(series, at, part) {
   const narrow = width < 560;
   const height = narrow ? 350 : 300;
   const [deviceX, serverX] = [narrow ? 44 : 96, width - (narrow ? 52 : 110)];
-  const ys = Array.from({ length: DRAWN_DEVICES }, (_, n) => 56 + (n * (height - 112)) / (DRAWN_DEVICES - 1));
+  const count = Math.min(DRAWN_DEVICES, setting().devices);
+  const ys = Array.from({ length: count }, (_, n) => 56 + (n * (height - 112)) / Math.max(1, count - 1));
   const middle = height / 2;
   const svg = shape("svg", { viewBox: `0 0 ${width} ${height}`, height, role: "img", "aria-label": series.steps[step] });
   ys.forEach((y) => svg.append(shape("line", { class: "gridline", x1: deviceX + 34, y1: y, x2: serverX - 40, y2: middle })));
-  ys.forEach((y, n) => drawNode(svg, deviceX, y, `device ${n === DRAWN_DEVICES - 1 ? setting().devices - 1 : n}`, step === "device", 30));
+  const names = drawnDevices(series);
+  ys.forEach((y, n) => drawNode(svg, deviceX, y, `device ${names[n]}`, step === "device", 30));
   drawNode(svg, serverX, middle, "server", step === "server", 38);
   if (step === "device") drawTraining(svg, series, deviceX, ys, part, narrow);
   if (step === "server") drawServerStep(svg, series, serverX, middle, narrow);
@@ -50,6 +52,13 @@ function drawNode(svg, x, y, words, active, size) {
 }
 
 const galleryOf = (series) => (setting().gallery?.protocol === series.title && setting().gallery.cards.length ? setting().gallery : null);
+
+// Those whose samples are shown, then the first others.
+function drawnDevices(series) {
+  const shown = galleryOf(series)?.cards[0].mixes.map((mix) => mix.device) ?? [];
+  const others = Array.from({ length: setting().devices }, (_, n) => n).filter((n) => !shown.includes(n));
+  return [...shown, ...others].slice(0, DRAWN_DEVICES);
+}
 
 // Samples of the run beside a device: what is mixed, and what the mix looks like.
 function drawTraining(svg, series, x, ys, part, narrow) {

@@ -6,10 +6,10 @@ const COPIED = ["fill", "fill-opacity", "stroke", "stroke-width", "stroke-dashar
 // Buttons below a chart; rows() gives the table behind it, its heading first.
 function exportable(id, name, rows) {
   const box = $(id);
-  let bar = box.nextElementSibling;
-  if (!bar?.classList.contains("export")) {
-    bar = element("div", { class: "export", role: "group", "aria-label": `Download: ${name}` });
-    box.after(bar);
+  let bar = $(`${id}-export`);
+  if (!bar) {
+    bar = element("div", { class: "export", id: `${id}-export`, role: "group", "aria-label": `Download: ${name}` });
+    (box.closest(".scroll-frame") ?? box).after(bar);
     const file = name.toLowerCase().replace(/[^a-z0-9]+/g, "-");
     const made = { PNG: () => pngOf(box), SVG: async () => new Blob([svgOf(box)], { type: "image/svg+xml" }),
       CSV: async () => new Blob([csvOf(bar.rows())], { type: "text/csv" }) };

@@ -48,7 +48,7 @@ function drawOverSetting(protocols, cellOf, words, value, format) {
   const only = names.length === 1 && new Set(data.settings.map((one) => one.differs[names[0]])).size === data.settings.length;
   const box = $("grid-chart");
   box.hidden = !only;
-  if (!only) { if (box.nextElementSibling?.classList.contains("export")) box.nextElementSibling.hidden = true; return; }
+  if (!only) return;
   const lines = protocols.map(([protocol, one]) => {
     const found = data.settings.map((s, number) => ({ x: s.differs[names[0]], one: cellOf(protocol, number) }))
       .filter((p) => p.one && value(p.one.summary) !== null);

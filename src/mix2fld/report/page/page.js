@@ -28,8 +28,11 @@ function drawRound() {
   drawDiagram();
 }
 
+// Sections that come ready with the page, such as that of privacy, need no drawing.
+const READY = [["privacy", "Privacy"]];
+
 function drawContents() {
-  const shown = PANELS.filter(([id]) => !$(id).hidden);
+  const shown = [...PANELS.slice(0, -1), ...READY, PANELS.at(-1)].filter(([id]) => $(id) && !$(id).hidden);
   $("contents").replaceChildren(...shown.map(([id, words]) => element("a", { href: `#${id}` }, words)));
   $("contents").hidden = !shown.length;
 }

@@ -25,7 +25,7 @@ function paretoChart(box, dots, best) {
   const frame = { left: 74, right: width - 24, top: 14, bottom: height - 46 };
   const sent = dots.map(({ bits: sum }) => sum).filter((sum) => sum > 0);
   const none = dots.some(({ bits: sum }) => !sum);
-  const logged = sent.length ? scaleTo(Math.min(...sent) / 1.6, Math.max(...sent) * 2.2, frame.left + (none ? 56 : 0), frame.right, true) : null;
+  const logged = sent.length ? scaleTo(Math.min(...sent) / 1.6, Math.max(...sent) * 2.2, frame.left + (none ? 92 : 0), frame.right, true) : null;
   const x = (sum) => (sum > 0 ? logged(sum) : frame.left + 24);
   const values = dots.flatMap(({ accuracy, spread }) => [accuracy - spread, accuracy + spread]);
   const [low, high] = accuracyRange(values, true);
@@ -55,22 +55,28 @@ function drawDot(svg, { series, bits: sum, accuracy, spread, heard }, x, y) {
     (heard ? "" : "; no upload arrived"))));
 }
 
-// A name goes to the first of eight places around its dot that nothing else takes.
+// A name goes to the first of some places around its dot that nothing else takes; dots in one place share a name.
 function placeLabels(svg, dots, x, y, frame) {
-  const taken = dots.map((dot) => ({ left: x(dot.bits) - 7, right: x(dot.bits) + 7, top: y(dot.accuracy) - 7, bottom: y(dot.accuracy) + 7 }));
+  const spots = [];
   for (const dot of dots) {
-    const words = dot.series.title + (dot.heard ? "" : " (no upload arrives)");
-    const wide = 6.7 * words.length;
     const [cx, cy] = [x(dot.bits), y(dot.accuracy)];
-    const spots = [[11, -8], [11, 4], [-11 - wide, 4], [11, 18], [-11 - wide, -10], [-11 - wide, 18], [-wide / 2, -14], [-wide / 2, 24],
-      [11, 34], [11, -26], [11, 50], [11, -42], [11, 66]]
+    const same = spots.find((one) => Math.hypot(one.cx - cx, one.cy - cy) < 9);
+    if (same) same.titles.push(dot.series.title);
+    else spots.push({ cx, cy, titles: [dot.series.title], series: dot.series });
+  }
+  const taken = spots.map(({ cx, cy }) => ({ left: cx - 7, right: cx + 7, top: cy - 7, bottom: cy + 7 }));
+  for (const { cx, cy, titles, series } of spots) {
+    const words = titles.join(", ");
+    const wide = 6.7 * words.length;
+    const places = [[11, -8], [11, 4], [-11 - wide, 4], [-11 - wide, -8], [11, 18], [-11 - wide, 18], [-wide / 2, -14], [-wide / 2, 24],
+      [11, -26], [-11 - wide, -26], [11, 34], [-11 - wide, 34], [11, -42], [-11 - wide, -42], [11, 50]]
       .map(([dx, dy]) => ({ left: cx + dx, right: cx + dx + wide, top: cy + dy - 11, bottom: cy + dy + 3 }));
-    const fits = (spot) => spot.left > frame.left && spot.right < frame.right + 22 && spot.top > 0 && spot.bottom < frame.bottom &&
-      taken.every((other) => spot.right < other.left || spot.left > other.right || spot.bottom < other.top || spot.top > other.bottom);
-    const spot = spots.find(fits) ?? spots[0];
-    taken.push(spot);
-    if (Math.abs(spot.bottom - 3 - cy) > 20)
-      svg.append(shape("path", { class: "leader", d: `M${cx} ${cy}L${spot.left} ${spot.bottom - 6}`, style: { stroke: ink(dot.series) } }));
-    svg.append(shape("text", { class: "dot-label", x: spot.left, y: spot.bottom - 3 }, words));
+    const fits = (place) => place.left > frame.left && place.right < frame.right + 22 && place.top > 0 && place.bottom < frame.bottom &&
+      taken.every((other) => place.right < other.left || place.left > other.right || place.bottom < other.top || place.top > other.bottom);
+    const place = places.find(fits) ?? places[2];
+    taken.push(place);
+    if (Math.abs(place.bottom - 3 - cy) > 20)
+      svg.append(shape("path", { class: "leader", d: `M${cx} ${cy}L${Math.max(place.left, Math.min(cx, place.right))} ${place.bottom - 6}`, style: { stroke: ink(series) } }));
+    svg.append(shape("text", { class: "dot-label", x: place.left, y: place.bottom - 3 }, words));
   }
 }

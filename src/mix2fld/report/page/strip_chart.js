@@ -4,7 +4,7 @@ function stripChart(box, rows) {
   const wide = width > 560;
   const left = wide ? 130 : 10;
   const rowHeight = wide ? 40 : 52;
-  const height = rows.length * rowHeight + 40;
+  const height = rows.length * rowHeight + 54;
   const values = rows.flatMap((row) => row.dots.map(({ value }) => value));
   if (!values.length) return box.replaceChildren(element("p", { class: "empty" }, "No round with this seed."));
   const spread = Math.max(...values) - Math.min(...values);
@@ -15,8 +15,8 @@ function stripChart(box, rows) {
     rows.map(({ series, dots }) => ({ series, own: dots.map(({ value }) => value) })).map(({ series, own }) =>
       `${series.label}: devices from ${percent(Math.min(...own))} to ${percent(Math.max(...own))}`).join("; ") });
   for (const value of ticks(low, high, wide ? 8 : 4)) {
-    svg.append(shape("line", { class: "gridline", x1: x(value), x2: x(value), y1: 4, y2: height - 32 }));
-    svg.append(shape("text", { class: "tick", x: x(value), y: height - 14, "text-anchor": "middle" }, percent(value)));
+    svg.append(shape("line", { class: "gridline", x1: x(value), x2: x(value), y1: 4, y2: height - 46 }));
+    svg.append(shape("text", { class: "tick", x: x(value), y: height - 28, "text-anchor": "middle" }, percent(value)));
   }
   rows.forEach((row, number) => {
     const y = number * rowHeight + rowHeight / 2 + (wide ? 0 : 8);
@@ -32,5 +32,6 @@ function stripChart(box, rows) {
     svg.append(shape("line", { x1: x(mean), x2: x(mean), y1: y - 13, y2: y + 13, "stroke-width": 3,
       style: { stroke: ink(row.series) } }, shape("title", {}, `mean: ${percent(mean)}`)));
   });
+  svg.append(shape("text", { class: "axis", x: (left + width) / 2, y: height - 2, "text-anchor": "middle" }, "accuracy"));
   return box.replaceChildren(svg);
 }

@@ -20,7 +20,7 @@ function drawTarget() {
     parts: [{ value: found?.[key] ?? 0, colour: ink(series), title: series.label }],
     words: found ? words(found) : `not reached (at most ${percent(peak)})` }));
   barChart($("target-time"), bar("seconds", (found) => `${seconds(found.seconds)}, round ${found.round}`), { label: `Time to ${goal} %` });
-  barChart($("target-bits"), bar("bits", (found) => (found.bits ? bits(found.bits) : "nothing sent yet")), { label: `Uplink traffic to ${goal} %` });
+  barChart($("target-bits"), bar("bits", (found) => (found.bits ? bits(found.bits) : "no uplink traffic")), { label: `Uplink traffic to ${goal} %` });
   const table = () => [["protocol", "target", "seconds", "uplink bits", "round"],
     ...rows.map(({ series, found }) => [series.label, goal / 100, found?.seconds, found?.bits, found?.round])];
   exportable("target-time", "Time to target", table);

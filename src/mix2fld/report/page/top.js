@@ -24,7 +24,7 @@ function drawFindings() {
 const STATES = { finished: "finished", running: "running", stopped: "stopped", failed: "failed", waiting: "waiting", "not started": "not started" };
 
 function drawProgress() {
-  const runs = [...Object.values(data.runs), ...data.waiting];
+  const runs = data.states;
   const open = runs.filter((run) => run.state !== "finished");
   const box = $("progress");
   box.hidden = !(open.length || (live && !runs.length));
@@ -38,12 +38,24 @@ function drawProgress() {
     : "Unfinished runs are left out of rankings and means; a protocol without a finished run is marked with *.";
   $("include").closest("label").hidden = !data.views.all;
   $("include").checked = Boolean(chosen.include);
-  $("progress-runs").replaceChildren(...open.map((run) => {
+  const begun = open.filter((run) => run.done || run.state === "failed");
+  const ahead = ["waiting", "not started"].map((state) => [state, open.filter((run) => !begun.includes(run) && run.state === state)]).filter(([, list]) => list.length);
+  $("progress-ahead").replaceChildren(...ahead.map(([state, list]) => element("p", { class: "muted" },
+    `${state === "waiting" ? "Waiting" : "Not started"}: ${namesOf(list)}.`)));
+  $("progress-runs").replaceChildren(...begun.map((run) => {
     const words = `${run.protocol}, seed ${run.seed}: round ${run.done} of ${run.planned}`;
     const more = [STATES[run.state], run.updated ? `last update ${moment(run.updated)}` : null].filter(Boolean).join(", ");
     return element("div", { class: `state-${run.state.replace(" ", "-")}` }, element("div", {}, words),
       element("progress", { max: run.planned, value: run.done, "aria-label": words }), element("div", { class: "muted" }, more));
   }));
+}
+
+// Runs by protocol and seed; of several settings, how many of each protocol.
+function namesOf(runs) {
+  if (!several()) return runs.map((run) => `${run.protocol}, seed ${run.seed}`).join("; ");
+  const count = new Map();
+  for (const run of runs) count.set(run.protocol, (count.get(run.protocol) ?? 0) + 1);
+  return [...count].map(([protocol, n]) => `${protocol} (${plural(n, "run")})`).join(", ");
 }
 
 function drawChoices() {

@@ -1,0 +1,80 @@
+"""What ``mix2fld deploy keys --transport mqtt`` writes is what Mosquitto and systemd take."""
+
+import getpass
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from deploy.mqtt_lab import needs_mosquitto, wait_until
+from mix2fld.cli import main
+from mix2fld.deploy.broker import find_mosquitto
+from mix2fld.deploy.processes import HOST, free_port
+from mix2fld.edge.__main__ import broker_address
+from mix2fld.edge.line import Line
+from mix2fld.edge.mqtt_line import MqttLine
+
+CREDENTIALS = "/run/credentials/mix2fld-broker.service"
+
+
+class Heard:
+    """Counts connections."""
+
+    count = 0
+
+    def connected(self, line: Line, resumed: bool) -> None:
+        self.count += 1
+
+    def hear(self, line: Line, topic: str, payload: bytes) -> None:
+        """Nothing is said to it."""
+
+
+@pytest.fixture(scope="module")
+def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("made") / "keys"
+    words = ["--transport", "mqtt", "--devices", "2", "--protocols", "fd", "--out", str(folder)]
+    main(["deploy", "keys", HOST, *words])
+    return folder
+
+
+def test_units_are_ones_that_systemd_takes(keys: Path) -> None:
+    units = {part: keys / f"mix2fld-{part}.service" for part in ("broker", "server", "device@")}
+    for unit in units.values():
+        assert "DynamicUser=yes" in unit.read_text()
+    assert f"--broker {HOST}:8883" in units["device@"].read_text()
+    for name in ("broker.key", "access.acl"):  # which only root can read
+        assert (keys / name).stat().st_mode & 0o077 == 0
+        assert f"LoadCredential={name}:/etc/mix2fld/{name}" in units["broker"].read_text()
+        assert f"{CREDENTIALS}/{name}" in (keys / "mix2fld-broker.conf").read_text()
+    if shutil.which("systemd-analyze"):
+        command = ["systemd-analyze", "verify", units["broker"], units["server"]]
+        said = subprocess.run(command, capture_output=True, text=True, check=False).stderr
+        faults = [line for line in said.splitlines() if "is not executable" not in line]
+        assert faults == []
+
+
+@needs_mosquitto
+@pytest.mark.parametrize("config", ["mosquitto.conf", "mix2fld-broker.conf"])
+def test_a_broker_starts_with_them(keys: Path, tmp_path: Path, config: str) -> None:
+    """The first as it stands but for the port; the second with the unit's folders put here."""
+    port, text = free_port(), (keys / config).read_text()
+    for there, here in (
+        (CREDENTIALS, keys),
+        ("/var/lib/mix2fld-broker", tmp_path),
+        ("/etc/mix2fld", keys),
+        ("listener 8883", f"listener {port} {HOST}"),
+    ):
+        text = text.replace(there, str(here))
+    own = "" if "\nuser " in text else f"user {getpass.getuser()}\n"
+    (tmp_path / config).write_text(own + text)
+    broker = subprocess.Popen([find_mosquitto(), "-c", str(tmp_path / config)])
+    heard = Heard()
+    line = MqttLine("server", broker_address(f"{HOST}:{port}", keys, "server"), heard)
+    line.start()
+    try:
+        wait_until(lambda: line.run(0.1) and heard.count == 1, "a connection")
+    finally:
+        line.stop()
+        broker.terminate()
+        broker.wait()

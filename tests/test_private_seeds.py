@@ -1,0 +1,114 @@
+"""Generated seeds: features of samples, what is generated from them, and their budget."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mix2fld.audit.known_others import attack_statistics, far_neighbours
+from mix2fld.device.noise import NOISE_KEY, with_secret_noise
+from mix2fld.errors import InputError
+from mix2fld.learning.private_statistics import bounds_of, clean_covariance, measure_samples
+from mix2fld.learning.sample_features import UNIT, sample_feature_count, sample_features, samples_of
+from mix2fld.link.payloads.statistics import LARGEST_WHOLE
+from mix2fld.protocol import PROTOCOLS
+from mix2fld.round.device_turn import start_device
+from mix2fld.runs.simulation import Simulation, make_simulation
+from mix2fld.server.private_statistics import train_on_generated
+from toys import toy_config, toy_dataset
+
+LABELS = toy_dataset().num_labels
+
+
+def simulation_of(name: str, **fields: Any) -> Simulation:
+    chosen = {"model": "paper-cnn", "feature_side": 2, "epsilon": 50.0, **fields}
+    return make_simulation(toy_config(protocols=name, **chosen), toy_dataset())
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.integers(0, 2**32 - 1))
+def test_no_two_samples_are_farther_apart_than_the_bound(seed: int) -> None:
+    task = simulation_of("dp-seeds").scenario.task
+    rng = np.random.default_rng(seed)
+    inputs = rng.integers(0, 256, (6, *task.dims.samples.shape)).astype(np.uint8)
+    inputs[:3][rng.random(inputs[:3].shape) < 0.8] = 0
+    values = sample_features(task).measure(inputs)
+    bounds = bounds_of(task, "samples")
+    assert bounds.nonnegative
+    assert np.linalg.norm(values, axis=1).max() <= UNIT * (1 + 1e-9)
+    apart = np.linalg.norm(values[:, None] - values[None], axis=-1)
+    assert apart.max() <= np.sqrt(2) * UNIT * (1 + 1e-9) <= bounds.sums * (1 + 1e-9)
+
+
+def test_samples_of_low_frequencies_come_back() -> None:
+    task = simulation_of("dp-seeds", feature_side=8, feature_clip=100.0).scenario.task
+    features, inputs = sample_features(task), toy_dataset().train_inputs[:5]
+    assert sample_feature_count(task.dims, 8) == len(features.projection) == inputs[0].size
+    again = samples_of(features, features.measure(inputs), task.dims)
+    np.testing.assert_allclose(again, inputs / 255, atol=1e-5)
+    few = sample_features(simulation_of("dp-seeds", feature_side=1).scenario.task)
+    assert len(few.projection) == 4
+    np.testing.assert_allclose(few.projection @ few.projection.T, np.eye(4), atol=1e-12)
+
+
+def test_a_student_learns_from_seeds_of_known_classes() -> None:
+    simulation = simulation_of("dp-seeds", server_steps=400, feature_side=4)
+    task, data = simulation.scenario.task, toy_dataset()
+    features = sample_features(task)
+    values = features.measure(data.train_inputs)
+    means = np.stack([values[data.train_labels == n].mean(axis=0) for n in range(LABELS)])
+    off = values - means[data.train_labels]
+    weights = train_on_generated(features, means, off.T @ off / len(off), task, 1)
+    before, after = simulation.fleet.measure_models([task.common_weights, weights])
+    assert after > before + 0.2
+
+
+def test_noise_alone_leaves_no_covariance() -> None:
+    from mix2fld.learning.class_statistics import upper_triangle
+
+    noise = np.random.default_rng(0).normal(size=(60, 60))
+    scatter = upper_triangle((noise + noise.T) / 2)
+    clean = clean_covariance(3.0 * scatter / scatter.std(), 100, 3.0)
+    assert np.trace(clean) < 0.05 * 60 * 3.0 / 100
+    real = upper_triangle(np.diag([100.0, 0, 0]))
+    np.testing.assert_allclose(clean_covariance(real, 10, 0.0), np.diag([10.0, 0, 0]), atol=1e-9)
+
+
+def test_who_knows_all_other_samples_stays_within_the_budget_of_seeds() -> None:
+    simulation = simulation_of("dp-seeds", epsilon=4.0, feature_side=1)
+    scenario = simulation.scenario
+    own = measure_samples(scenario.task, *simulation.fleet.own(0), "samples")
+    sides = far_neighbours(own, LABELS)
+    found = attack_statistics(scenario.task, scenario.wire, sides, trials=1000)
+    assert 0.5 < found["part_of_bound"] <= 1
+    for rate in ("0.001", "0.01"):
+        assert found[rate]["gaussian_epsilon"] <= 4.0
+    assert found["0.01"]["gaussian_epsilon"] > 1.0
+
+
+@pytest.mark.parametrize("name", [n for n, row in PROTOCOLS.items() if row.promise is not None])
+def test_every_row_with_a_promise_has_noise_that_a_deployment_keeps_secret(name: str) -> None:
+    """A device draws a key of its own; what has no noise of the device's cannot be deployed."""
+    simulation = simulation_of(name)
+    state = start_device(simulation.scenario.wire, simulation.scenario.task, 0)
+    keys = [with_secret_noise(state)[NOISE_KEY].tolist() for _ in range(2)]
+    assert keys[0] != keys[1]
+    assert not state[NOISE_KEY].any()
+    summed = simulation.scenario.wire.uplink.needs_trusted_sum
+    assert ("simulated" in PROTOCOLS[name].promise(simulation.scenario.config).noise_by) == summed  # type: ignore[misc]
+
+
+def test_sums_of_many_samples_fit_whole_numbers() -> None:
+    simulation = simulation_of("dp-seeds-sum", epsilon=8.0)
+    state, _ = simulation.run_round(simulation.start())
+    assert state.server.memory["sums"].max() < LARGEST_WHOLE / 2**10
+
+
+def test_seeds_of_samples_that_are_no_images_or_series_are_refused() -> None:
+    from mix2fld.types import Dimensions, SampleFormat
+
+    flat = Dimensions(((3,), (3, 4)), 3, SampleFormat((4,)), 5, 3, (4,))
+    with pytest.raises(InputError, match=r"samples are \[4\]: seeds are generated for images"):
+        sample_feature_count(flat, 2)
