@@ -140,7 +140,8 @@ def diagram(name: str, row: Protocol) -> str:
     if row.seeds is not None:
         up += f", once {row.seeds.payload(_sizes(name)).name}"
     down = wire.downlink.payload.name if wire.download_size().bits else "nothing"
-    step = row.server_step.__name__.replace("_", " ")
+    named = vars(importlib.import_module("mix2fld.protocol"))
+    step = next(name for name, value in named.items() if value is row.server_step).replace("_", " ")
     box = 'fill="none" stroke="currentColor" rx="6"'
     text = 'fill="currentColor" text-anchor="middle" font-size="14"'
     return f"""<svg viewBox="0 0 640 110" role="img" aria-label="{up} up, {down} down" width="100%">
