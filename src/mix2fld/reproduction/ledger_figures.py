@@ -49,7 +49,8 @@ def draw_panel(name: str, cells: Cells, path: Path) -> None:
     shown = [key for key in short if key != "isolated" and not key.endswith("literal")]
     rows = -(-len(shown) // COLUMNS)
     figure = plt.figure(figsize=(9.6, 2.0 * rows + 3.4), layout="constrained")
-    above, below = figure.subfigures(2, 1, height_ratios=(2.0 * rows + 0.4, 3.0))
+    parts: Any = figure.subfigures(2, 1, height_ratios=(2.0 * rows + 0.4, 3.0))
+    above, below = parts
     grid = above.subplots(rows, COLUMNS, sharex=True, sharey=True, squeeze=False).ravel()
     for unused in grid[len(shown) :]:
         unused.set_axis_off()
