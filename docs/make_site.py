@@ -28,7 +28,14 @@ SITE = ROOT / "docs" / "site"
 BUILD = ROOT / "build" / "site"
 PAGES = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
 FOLDERS = ("docs", "results", "examples", "baselines", "src")
-LINKED = ("tests/reference.py", "LICENSE")
+LINKED = (
+    "tests/reference.py",
+    "LICENSE",
+    "containers/ray-up.yaml",
+    "containers/ray.slurm",
+    "containers/kuberay.yaml",
+    "containers/Dockerfile.cluster",
+)
 IN_THE_SITE = (".md", ".png", ".svg", ".py", ".json", ".jsonl", ".ipynb")
 PICTURES = ("results/figures", "docs/images")
 NOT_PUBLIC = ("cli", "deploy", "__main__", "fleet.mqtt")

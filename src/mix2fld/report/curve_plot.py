@@ -35,7 +35,7 @@ def draw_curves(results: Sequence[RunResult], target: Path | BinaryIO) -> None:
     )
     for unused in grid.ravel()[len(systems) :]:
         unused.set_axis_off()
-    draw_systems(figure, grid.ravel()[: len(systems)], systems, alone)
+    draw_systems(figure, list(grid.ravel()[: len(systems)]), systems, alone)
     seeds = len({result.config.seed[0] for result in results})
     words = "one seed" if seeds == 1 else f"{seeds} seeds"
     figure.suptitle(f"{describe_setting(results[0].config)}; {words}", fontsize=10)

@@ -158,9 +158,14 @@ def _lines(axes: Axes, drawn: Sequence[tuple[Series, Curve]]) -> None:
     """
     for one, found in drawn:
         style = style_of(one.protocol)
-        drawn_as = {"label": title_of(one.protocol), "drawstyle": "steps-post", **style}
+        drawn_as: dict[str, Any] = {
+            "label": title_of(one.protocol),
+            "drawstyle": "steps-post",
+            **style,
+        }
         axes.plot(found.x, 100 * found.mean, **drawn_as)
-        band = {"color": style["color"], "alpha": 0.15, "linewidth": 0, "step": "post"}
+        band: dict[str, Any] = {"color": style["color"], "alpha": 0.15, "linewidth": 0}
+        band["step"] = "post"
         axes.fill_between(found.x, 100 * found.low, 100 * found.high, **band)
         marks = {"s": 14, "facecolor": "white", "edgecolor": style["color"], "zorder": 3}
         if found.converged:
