@@ -105,7 +105,8 @@ def _peers(rows: dict[str, Any]) -> str:
     return f"""Federated averaging of the same network over 100,000 devices with 20 local steps, without evaluation of devices, on
 two cores; each in its own environment, Flower with the Ray that it asks for. Every row is a process of its own, bounded
 to {LIMIT_S:.0f} s; the fastest round that was finished counts, and a framework is compared with the rows of this fleet just before
-and after it. Where no round was finished, what is given is a lower bound.
+and after it. Where no round was finished, what is given is a lower bound,
+of a first round, in which Flower also starts its workers; of the other rows the first round is not counted.
 
 {markdown_table(heads, table)}"""
 

@@ -42,15 +42,23 @@ fields, acknowledgements, both directions.
 
 3 devices with 500 MNIST samples each and the paper's network, a process each; medians of the rounds after the first,
 which also brings initial weights. Predicted is what `mix2fld link --transport mqtt` or `flower` says: payload and
-stated overhead at the rate of the link. Rounds over Flower are those of `mix2fld deploy testbed` on the same link.
+stated overhead at the rate of the link. The narrow link was measured while two cores had a load of {_loads(found["narrow"])}.
 
-| link, kbit/s up / down | transport | protocol | s beside computing | predicted | difference, % | s of computing |
-|---|---|---|---|---|---|---|
+| link, kbit/s up / down | protocol | s beside computing | predicted | difference, % | s of computing |
+|---|---|---|---|---|---|
 {_rounds(found)}
 
 The bucket of `tc tbf` must hold a packet and lets {burst_bytes(NARROW_BIT_S):,} bytes pass at once on the narrow link,
 so that a message that is a single packet, such as FD's with ten labels, is there before the stated rate would allow it;
 its prediction can be compared with nothing here. With 100 labels the same message is {FD_100_BYTES:,} bytes long.
+
+Over Flower on the same narrow link, as `mix2fld deploy testbed` measures it, with Flower's own node program, which starts
+a process for every message, and a load of {_loads(found["flower"])} on two cores, which the seconds of a whole round
+show. What a node asks its server for while it transfers is among the bytes.
+
+| protocol | transfer | bytes on the wire | s | predicted | s of a round |
+|---|---|---|---|---|---|
+{_flower_rounds(found["flower"])}
 
 A device has at most {memory:.0f} MB while it trains ({lean:.0f} MB where no SciPy is needed), in one process without
 JAX. From starting that process to the end of its first round of FD, training included, it spends {spent} s of processor
@@ -86,22 +94,33 @@ def _runs(part: dict[str, Any]) -> dict[str, Any]:
     return {name: part[name] for name in TITLES if name in part}
 
 
+def _loads(part: dict[str, Any]) -> str:
+    loads = [run["load"] for run in _runs(part).values()]
+    return f"{min(loads):.0f} to {max(loads):.0f}"
+
+
 def _rounds(found: dict[str, Any]) -> str:
     rows = []
-    for kind, transport in (("fast", "MQTT"), ("narrow", "MQTT"), ("flower", "Flower")):
+    for kind in ("fast", "narrow"):
         rates = found[kind]["kbit_s"]
         for name, run in _runs(found[kind]).items():
-            computing = median(run["computing_s"]) if transport == "MQTT" else run["computing_s"]
-            seconds = (
-                median(run["communication_s"])
-                if transport == "MQTT"
-                else run["round_s"] - computing
-            )
-            predicted = sum(run["predicted"].values())
+            seconds, predicted = median(run["communication_s"]), sum(run["predicted"].values())
             rows.append(
-                f"| {rates['up']:,.0f} / {rates['down']:,.0f} | {transport} | {TITLES[name]} | "
-                f"{seconds:.2f} | {predicted:.2f} | {_off(kind, name, seconds, predicted)} | "
-                f"{computing:.2f} |"
+                f"| {rates['up']:,.0f} / {rates['down']:,.0f} | {TITLES[name]} | {seconds:.2f} | "
+                f"{predicted:.2f} | {_off(kind, name, seconds, predicted)} | "
+                f"{median(run['computing_s']):.2f} |"
+            )
+    return "\n".join(rows)
+
+
+def _flower_rounds(flower: dict[str, Any]) -> str:
+    rows = []
+    for name, run in _runs(flower).items():
+        for transfer, way in (("upload", "uplink"), ("download", "downlink")):
+            moved = run["transfers"][transfer]
+            rows.append(
+                f"| {TITLES[name]} | {transfer} | {moved['wire_bytes']:,.0f} | "
+                f"{moved['measured_s']:.2f} | {run['predicted'][way]:.2f} | {run['round_s']:.0f} |"
             )
     return "\n".join(rows)
 

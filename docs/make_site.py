@@ -28,7 +28,14 @@ SITE = ROOT / "docs" / "site"
 BUILD = ROOT / "build" / "site"
 PAGES = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
 FOLDERS = ("docs", "results", "examples", "baselines", "src")
-LINKED = ("tests/reference.py", "LICENSE")
+LINKED = (
+    "tests/reference.py",
+    "LICENSE",
+    "containers/ray-up.yaml",
+    "containers/ray.slurm",
+    "containers/kuberay.yaml",
+    "containers/Dockerfile.cluster",
+)
 IN_THE_SITE = (".md", ".png", ".svg", ".py", ".json", ".jsonl", ".ipynb")
 PICTURES = ("results/figures", "docs/images")
 NOT_PUBLIC = ("cli", "deploy", "__main__", "fleet.mqtt")
@@ -140,7 +147,8 @@ def diagram(name: str, row: Protocol) -> str:
     if row.seeds is not None:
         up += f", once {row.seeds.payload(_sizes(name)).name}"
     down = wire.downlink.payload.name if wire.download_size().bits else "nothing"
-    step = row.server_step.__name__.replace("_", " ")
+    named = vars(importlib.import_module("mix2fld.protocol"))
+    step = next(name for name, value in named.items() if value is row.server_step).replace("_", " ")
     box = 'fill="none" stroke="currentColor" rx="6"'
     text = 'fill="currentColor" text-anchor="middle" font-size="14"'
     return f"""<svg viewBox="0 0 640 110" role="img" aria-label="{up} up, {down} down" width="100%">

@@ -58,7 +58,7 @@ def install_and_run(number: str, package: Path, scratch: Path) -> dict[str, obje
     kind = "wheel" if package.suffix == ".whl" else "sdist"
     env, empty = scratch / f"env-{number}-{kind}", scratch / f"empty-{number}-{kind}"
     empty.mkdir()
-    quiet = ("-q", "--disable-pip-version-check")
+    quiet = ("-q", "--disable-pip-version-check", "--no-compile")
     subprocess.run([python, "-m", "venv", str(env)], check=True)
     command = [env / "bin" / "python", "-m", "pip", "install", *quiet, "-c", "constraints.txt"]
     subprocess.run([*command, str(package)], check=True)

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mix2fld.cli import main
-from mix2fld.cli.commands import _kinds
+from mix2fld.cli.commands import _kinds, overview
 from mix2fld.cli.help_text import tidy, tidy_text
 from mix2fld.cli.suggestions import flags_of, split_commas
 from stored_runs import save_toy_dataset
@@ -230,6 +230,10 @@ def test_a_process_exits_with_2_and_no_traceback() -> None:
     assert done.returncode == 2
     assert "learning_rate = -1" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_the_overview_fits_80_columns() -> None:
+    assert max(map(len, overview().splitlines())) <= 80
 
 
 def test_help_needs_no_jax() -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from mix2fld.cli.commands import COMMANDS
 from mix2fld.data import PARTITIONS
+from mix2fld.protocol import PROTOCOLS
 
 ROOT = Path(__file__).parent.parent
 MAP = (ROOT / "docs" / "paper_map.md").read_text()
@@ -94,6 +95,19 @@ def test_the_python_of_the_readme_runs() -> None:
     )
     assert done.returncode == 0, done.stderr
     assert "mix2fld" in done.stdout
+
+
+def test_the_table_of_the_readme_has_every_protocol() -> None:
+    text = (ROOT / "README.md").read_text()
+    table = text.split("## The protocols")[1].split("\n## ")[0]
+    rows = re.findall(r"^\| (`[^|]+`) \|", table, re.MULTILINE)
+    assert set(re.findall(r"`([\w-]+)`", " ".join(rows))) == set(PROTOCOLS)
+
+
+def test_every_page_is_in_the_site() -> None:
+    index = (ROOT / "docs" / "site" / "index.md").read_text()
+    for page in sorted((ROOT / "docs").glob("*.md")):
+        assert f"docs/{page.stem}\n" in index, page.name
 
 
 def test_contributing_shows_the_picture_that_imports_are_checked_with() -> None:

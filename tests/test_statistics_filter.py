@@ -15,6 +15,7 @@ from mix2fld.round.suspects import in_words
 from mix2fld.runs.simulation import make_simulation
 from mix2fld.server.statistics_filter import far_statistics, trusted_statistics
 from mix2fld.types import SampleFormat, Statistics, Upload
+from test_seed_judge import bars
 from test_statistics import some_features, statistics_of
 from toys import toy_config, toy_dataset
 
@@ -94,16 +95,18 @@ def test_counts_below_zero_are_refused() -> None:
 @pytest.mark.parametrize("attack", ["label-shift", "random", "scaling", "sign-flip"])
 def test_an_attacked_run_is_nearly_that_without_the_attacker(attack: str) -> None:
     fields = {"protocols": "statistics", "model": "paper-cnn", "feature_side": 2, "devices": 6}
-    config = toy_config(**fields, attack=attack, attackers=1, **PRESETS["robust"])
-    simulation = make_simulation(config, toy_dataset())
+    config = toy_config(
+        **fields, samples_per_device=96, attack=attack, attackers=1, **PRESETS["robust"]
+    )
+    simulation = make_simulation(config, bars())
     _, info = simulation.run_round(simulation.start())
-    if attack == "sign-flip":  # refused before anybody looks at it
+    if attack in ("random", "sign-flip"):  # counts below zero are refused
         assert len(info.uploads["devices"]) == 5
     else:
         (suspect,) = info.suspects
         assert suspect["upload"] == "statistics"
         assert f"the statistics of device {suspect['device']} lie" in in_words(suspect)
-    plain = make_simulation(config.replace(attack="none"), toy_dataset())
+    plain = make_simulation(config.replace(attack="none"), bars())
     _, without = plain.run_round(plain.start())
     assert without.suspects == []
     assert info.accuracy["global"] > without.accuracy["global"] - 0.1

@@ -175,7 +175,7 @@ class Config(Section):
     )
     """Devices whose accuracy is measured: all, or so many, drawn once; auto: all, at most 100."""
     device_states: Literal["memory", "disk"] = "memory"
-    """Where a simulation keeps what each device has of its own; disk: files of the run."""
+    """Where a simulation keeps the state of each device; disk: files of the run."""
     tolerance: PositiveFloat = 0.05
     """Relative change below which the stopping rule holds, epsilon."""
     stop_when_converged: bool = False

@@ -165,10 +165,10 @@ def test_sorting_orders_the_table_by_its_numbers(watched: Watched, report: Path)
     data = json.loads(page.locator("#data").text_content() or "")
     rows = data["views"]["finished"]["series"]
     by_bits = sorted(rows, key=lambda series: series["summary"]["bits_up"])
-    page.get_by_role("button", name="uplink traffic").click()
+    page.locator("[data-column=bits_up]").click()
     names = page.locator("#summary-table tbody .name").all_text_contents()
     assert names == [series["title"] for series in by_bits]
-    page.get_by_role("button", name="uplink traffic").click()
+    page.locator("[data-column=bits_up]").click()
     assert page.locator("#summary-table tbody .name").all_text_contents() == names[::-1]
 
 

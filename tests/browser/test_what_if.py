@@ -36,7 +36,7 @@ def planned(page_file: Path, capsys: pytest.CaptureFixture[str], **fields: float
     file = page_file.parent / "link.toml"
     file.write_text(dump_config(own))
     main(["link", "--config", str(file), "--json"])
-    return json.loads(capsys.readouterr().out)["transfers"]
+    return json.loads(capsys.readouterr().out)
 
 
 def shown(page: Page) -> list[dict]:

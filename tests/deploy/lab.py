@@ -179,7 +179,7 @@ class Known(NamedTuple):
 
 def comparable(info: dict[str, Any], known: Known) -> dict[str, Any]:
     """A round without what only a simulator knows; seconds are stated there and measured here."""
-    timed = {"seconds", "slots", "slowest", "joules"}
+    timed = {"seconds", "slots", "slowest", "joules", "timing"}
     kept = {name: value for name, value in info.items() if name not in timed}
     accuracies = enumerate(info["accuracy"]["devices"])
     kept["accuracy"] = {

@@ -89,7 +89,7 @@ def test_the_apps_own_run_config_is_one() -> None:
         ({"settings": "devises=3"}, "did you mean 'devices'"),
         ({"settings": "devices=none"}, "devices = 'none'"),
         ({"settings": "dataset='a"}, "No closing quotation"),
-        ({"settings": "seed=3"}, "seed has a key of its own"),
+        ({"settings": "seed=3"}, "seed must be set by its own key"),
         ({"timeout-s": 0}, "timeout-s = 0: must be a number above 0"),
         ({"wait-s": "long"}, "wait-s = 'long'"),
         ({"wait-s": float("inf")}, "wait-s = inf: must be a number above 0"),

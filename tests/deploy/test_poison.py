@@ -12,6 +12,7 @@ from deploy.lab import FAULTY, Lab, deployed_config, diary, rounds_of, run_in_pr
 from mix2fld.config import PRESETS, Config
 from mix2fld.deploy.messages import Refused, TrainOrder
 from mix2fld.errors import InputError
+from mix2fld.report.tables import results_table
 from mix2fld.runs.folder import RunFolder
 from mix2fld.runs.simulation import run
 from test_seed_judge import bars
@@ -106,8 +107,11 @@ def test_a_device_that_never_trained_does_not_count(tmp_path: Path) -> None:
     result = RunFolder(path).finished()
     assert result is not None
     for info in result.rounds:
-        assert info["accuracy"]["measured"] == [0, 2]
-    assert result.summary["accuracy"]["mean"] == np.mean(result.rounds[-1]["accuracy"]["devices"])
+        first, never, last = info["accuracy"]["devices"]
+        assert never is None
+    assert result.summary["accuracy"]["mean"] == np.mean([first, last])
+    assert result.summary["devices"] == {"all": 3, "measured": 2}
+    assert "2 of 3" in str(results_table([result]).columns[1].header)
 
 
 @pytest.mark.deployment

@@ -41,7 +41,7 @@ COMMANDS: dict[str, Command] = {
     ),
     "sweep": Command(
         "Run",
-        "run a grid of settings, protocols and seeds, or search for the best",
+        "run a grid of settings, or search for the best",
         {"": "sweep:SweepCommand"},
         resumes=True,
         computes=True,
@@ -76,7 +76,7 @@ COMMANDS: dict[str, Command] = {
     ),
     "link": Command(
         "Plan",
-        "what fits a link: chance of delivery, seconds and joules of every transfer",
+        "what fits a link: delivery, seconds and joules of every transfer",
         {"": "link:LinkCommand"},
     ),
     "advise": Command(
@@ -96,7 +96,7 @@ COMMANDS: dict[str, Command] = {
     ),
     "privacy": Command(
         "Inspect",
-        "attack what devices upload, and write the page of what was found",
+        "attack what devices upload, and report what was found",
         {"audit": "privacy:PrivacyAudit", "page": "privacy:PrivacyPage"},
         computes=True,
     ),
@@ -118,17 +118,18 @@ COMMANDS: dict[str, Command] = {
 }
 
 EXAMPLES = """Examples:
-  mix2fld run                                   the paper's head-to-head on MNIST
+  mix2fld run                                    the paper's head-to-head
   mix2fld run --protocols fl8 mix2fld --preset symmetric --seed 0 1 2
-  mix2fld sweep --mixing-ratio 0.1 0.3 --protocols mixfld mix2fld --seed 0..4 --out runs/lambda
+  mix2fld sweep --mixing-ratio 0.1 0.3 --seed 0..4 --out runs/lambda
+  mix2fld reproduce fig2c --quick                a figure, scaled down
+  mix2fld resume runs/mine                       resume interrupted runs
   mix2fld report runs/head-to-head -o report.html
-  mix2fld reproduce fig2c --quick               a figure of the paper, scaled down
-  mix2fld resume runs/mine                      resume interrupted runs
-  mix2fld link --devices 50 --seed-samples 10   what fits, and how often it is delivered
-  mix2fld advise --devices 20 --out map.png     which protocol suits a link and its devices
-  mix2fld link --preset nb-iot                  the same over a standard's link
-  mix2fld data show --partition dirichlet       label distribution of every device
-  mix2fld deploy local --protocols mix2fld --devices 4   over Flower, with real processes"""
+  mix2fld link --preset nb-iot                   what fits, how often, how long
+  mix2fld advise --devices 20 --out map.png      which protocol to use
+  mix2fld data show --partition dirichlet        labels of every device
+  mix2fld privacy audit --quick                  what uploads give away
+  mix2fld deploy local --protocols mix2fld --devices 4      over Flower
+  mix2fld deploy mqtt --protocols murmur --devices 4        over MQTT"""
 
 
 def overview() -> str:

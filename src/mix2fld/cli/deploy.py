@@ -134,7 +134,7 @@ class DeployKeys:
         largest = largest_message(self.settings)
         make_fleet_certificates(self.out, self.hosts, devices)
         write_mqtt_units(self.out, self.hosts[0], largest, devices)
-        print(f"certificates of broker, server and {devices} devices, and units in {self.out}")
+        print(f"certificates of broker, server and devices ({devices}), and units in {self.out}")
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ def tidy_help() -> Iterator[None]:
     """Tidy what is printed meanwhile, if it is help."""
     before = sys.stdout
     held = _Held(before)
-    sys.stdout = held  # type: ignore[assignment]
+    sys.stdout = held
     try:
         yield
     finally:

@@ -56,7 +56,7 @@ def check_address(address: str, authority: Path | None = None) -> list[Finding]:
     host, port = _parsed(address)
     door = _Door(host, port, authority)
     if not door.speaks_tls():
-        return [Finding("TLS", "not spoken: everything can be read and changed on the way", False)]
+        return [Finding("TLS", "not used: traffic can be read and changed in transit", False)]
     return [
         door.certificate(),
         door.refused("control API", CONTROL, (*REFUSED, 401)),
@@ -97,7 +97,7 @@ class _Door:
         left = ends - datetime.datetime.now(datetime.UTC)
         words = f"valid until {ends:%Y-%m-%d}"
         if self._authority is None:
-            return Finding("certificate", f"{words}; by whom was not checked", left > SOON)
+            return Finding("certificate", f"{words}; its issuer was not checked", left > SOON)
         trusting = _trusting(self._authority)
         try:
             name = self._host
@@ -131,7 +131,9 @@ class _Door:
         status = self._ask(FLEET, headers, PATIENCE)
         if status == 413:
             return Finding("size of a request", "limited", closed=True)
-        return Finding("size of a request", "open: a terabyte would be received", closed=False)
+        return Finding(
+            "size of a request", "open: a request of 1 TB would be accepted", closed=False
+        )
 
     def _post(self, path: str) -> int | None:
         return self._ask(path, {"Content-Length": "0"}, SECONDS)

@@ -177,7 +177,7 @@ def follow_run(federation: Federation, settings: Settings, watcher: Watcher) -> 
             asked = time.monotonic()
             ended = federation.status(run).startswith("finished")
             if ended and finished_run(path, config, identity) is None:
-                raise InputError(f"the run ended before its time; see {federation.logs}")
+                raise InputError(f"the run ended early; see {federation.logs}")
     _tell(path, told, config, watcher)
     watcher.end(result)
     return result

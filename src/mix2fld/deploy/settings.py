@@ -53,7 +53,7 @@ def read_settings(run_config: Mapping[str, Any]) -> Settings:
         raise InputError(f"settings = {run_config['settings']!r}: {error}") from None
     for name in ("protocols", "seed"):
         if name in fields:
-            raise InputError(f"settings: {name} has a key of its own in the run config")
+            raise InputError(f"settings: {name} must be set by its own key of the run config")
     config = DEFAULTS.replace(
         **fields,
         protocols=run_config["protocol"],

@@ -60,7 +60,7 @@ class PrivateStatistics(Uplink):
 
     def configured(self, config: "Config", dims: Dimensions) -> Self:
         """With the number of features, and the bits of a value."""
-        features = FEATURE_KINDS[self.kind].count(dims, config.statistics.feature_side)
+        features = FEATURE_KINDS[self.kind].features(dims, config.statistics.feature_side)
         bits = config.statistics.statistics_bits
         return replace(self, payload=PartOfStatistics(features, bits, self.summed))
 

@@ -5,6 +5,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mix2fld.errors import InputError
 from mix2fld.learning.edges import Floats
@@ -34,7 +35,7 @@ class FeatureKind(NamedTuple):
     """What statistics can be taken of."""
 
     make: Callable[[Task], Features]
-    count: Callable[[Dimensions, int], int]
+    features: Callable[[Dimensions, int], int]
 
 
 def sample_feature_count(dims: Dimensions, side: int) -> int:
@@ -48,10 +49,10 @@ def sample_features(task: Task) -> Features:
     """The low frequencies of samples, counted from the lower end of their range."""
     samples, side = task.dims.samples, task.config.statistics.feature_side
     *sides, channels = _sides(samples.shape)
-    projection = np.ones((1, 1))
+    projection: NDArray[np.floating] = np.ones((1, 1))
     for length in sides:
         projection = np.kron(projection, cosines(length, min(PER_SIDE * side, length)))
-    projection = np.kron(projection, np.eye(channels))
+    directions: Floats = np.kron(projection, np.eye(channels)).astype(np.float64)
     given, span = task.config.privacy.feature_clip, samples.high - samples.low
     usual = TYPICAL_VALUE * span * float(np.sqrt(np.prod(samples.shape)))
     longest = usual if given == "auto" else given
@@ -60,10 +61,10 @@ def sample_features(task: Task) -> Features:
 
     def measure(inputs: Inputs) -> Floats:
         flat = (as_fed(inputs).reshape(len(inputs), -1) - samples.low) / gain
-        return clip_norms(flat, UNIT) @ projection.T
+        return clip_norms(flat, UNIT) @ directions.T
 
     nowhere = Head(0, 0, transposed=False)
-    return Features((), projection, gain, measure, nowhere, UNIT, TYPICAL_DISTANCE * UNIT)
+    return Features((), directions, gain, measure, nowhere, UNIT, TYPICAL_DISTANCE * UNIT)
 
 
 def samples_of(features: Features, values: Floats, dims: Dimensions) -> Inputs:

@@ -86,6 +86,6 @@ LOCAL: dict[str, Standard] = {
         "home cable (DOCSIS 3.0)",
         _CABLE,
         "single-board",
-        "Homes of one segment share these rates; here every device is on a segment of its own.",
+        "Homes of one segment share these rates; here every device has its own segment.",
     ),
 }

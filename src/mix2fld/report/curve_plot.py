@@ -25,6 +25,8 @@ def draw_curves(results: Sequence[RunResult], target: Path | BinaryIO) -> None:
         _system(protocol, [run for run in results if run.config.protocols[0] == protocol])
         for protocol in dict.fromkeys(result.config.protocols[0] for result in results)
     ]
+    alone = next((system for system in systems if system.title == title_of("isolated")), None)
+    systems = [system for system in systems if system is not alone] or systems
     columns = min(COLUMNS, len(systems))
     rows = -(-len(systems) // columns)
     size = (max(5.2, PANEL[0] * columns), 1.1 + PANEL[1] * rows)
@@ -33,8 +35,7 @@ def draw_curves(results: Sequence[RunResult], target: Path | BinaryIO) -> None:
     )
     for unused in grid.ravel()[len(systems) :]:
         unused.set_axis_off()
-    alone = next((system for system in systems if system.title == title_of("isolated")), None)
-    draw_systems(figure, grid.ravel()[: len(systems)], systems, alone)
+    draw_systems(figure, list(grid.ravel()[: len(systems)]), systems, alone)
     seeds = len({result.config.seed[0] for result in results})
     words = "one seed" if seeds == 1 else f"{seeds} seeds"
     figure.suptitle(f"{describe_setting(results[0].config)}; {words}", fontsize=10)

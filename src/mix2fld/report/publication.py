@@ -152,11 +152,20 @@ def _panels(count: int) -> tuple[Figure, list[Axes]]:
 
 
 def _lines(axes: Axes, drawn: Sequence[tuple[Series, Curve]]) -> None:
-    """The curves of one setting, each in the colour of its protocol."""
+    """The curves of one setting, each in the colour of its protocol.
+
+    They are steps: an accuracy holds until the next one is measured.
+    """
     for one, found in drawn:
         style = style_of(one.protocol)
-        axes.plot(found.x, 100 * found.mean, label=title_of(one.protocol), **style)
-        band = {"color": style["color"], "alpha": 0.15, "linewidth": 0}
+        drawn_as: dict[str, Any] = {
+            "label": title_of(one.protocol),
+            "drawstyle": "steps-post",
+            **style,
+        }
+        axes.plot(found.x, 100 * found.mean, **drawn_as)
+        band: dict[str, Any] = {"color": style["color"], "alpha": 0.15, "linewidth": 0}
+        band["step"] = "post"
         axes.fill_between(found.x, 100 * found.low, 100 * found.high, **band)
         marks = {"s": 14, "facecolor": "white", "edgecolor": style["color"], "zorder": 3}
         if found.converged:

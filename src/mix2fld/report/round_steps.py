@@ -35,7 +35,7 @@ def round_steps(protocol: str, config: Config) -> dict[str, str]:
     return {
         "device": f"Each device takes {steps} on its own samples{_seeds_made(protocol, config)}.",
         "uplink": _sent("Devices upload", up, protocol, config),
-        "server": SERVER.get(row.server_step.__name__, "The server takes its step.")
+        "server": SERVER.get(getattr(row.server_step, "__name__", ""), "The server takes its step.")
         + _seeds_used(protocol),
         "downlink": "Nothing is sent down." if down == "nothing" else _multicast(down),
     }

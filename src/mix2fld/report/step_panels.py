@@ -120,9 +120,14 @@ def _draw_system(axes: Axes, system: System, limits: tuple[float, float]) -> Non
         axes.plot(x, y, "o", ms=7, mfc="white", mec=colour, mew=1.4, zorder=4)
     last = float(np.mean([each.devices[-1] for each in system.traces]))
     end = max(float(each.seconds[-1]) for each in system.traces)
-    place = {"textcoords": "offset points", "fontsize": 8, "color": colour, "ha": "right"}
+    place: dict[str, Any] = {
+        "textcoords": "offset points",
+        "fontsize": 8,
+        "color": colour,
+        "ha": "right",
+    }
     above = last < limits[0] + 0.85 * (limits[1] - limits[0])
-    box = {"facecolor": "white", "edgecolor": "none", "alpha": 0.7, "pad": 0.5}
+    box: dict[str, Any] = {"facecolor": "white", "edgecolor": "none", "alpha": 0.7, "pad": 0.5}
     axes.annotate(f"{last:.1f} %", (end, last), (0, 9 if above else -13), bbox=box, **place)
 
 
@@ -180,13 +185,13 @@ def _legend(figure: Figure, systems: Sequence[System], alone: System | None) -> 
     if any(len(system.traces) > 1 for system in systems):
         handles.append(Patch(color=dark, alpha=0.18, linewidth=0, label="lowest to highest seed"))
     if any(each.converged is not None for system in systems for each in system.traces):
-        mark = {"marker": "o", "linestyle": "none", "mfc": "white", "mec": dark}
+        mark: dict[str, Any] = {"marker": "o", "linestyle": "none", "mfc": "white", "mec": dark}
         handles.append(Line2D([], [], label="stopping rule holds", **mark))
     if any(before - after >= DROP for each in systems for t in each.traces
            for _, before, after in t.downloads):  # fmt: skip
-        drop = {"marker": "v", "linestyle": "none", "color": dark}
+        drop: dict[str, Any] = {"marker": "v", "linestyle": "none", "color": dark}
         handles.append(Line2D([], [], label=f"download costs {DROP:g} point or more", **drop))
     if alone is not None:
-        line = {"color": ALONE, "linestyle": (0, (1, 1))}
+        line: dict[str, Any] = {"color": ALONE, "linestyle": (0, (1, 1))}
         handles.append(Line2D([], [], label=alone.title, **line))
     figure.legend(handles=handles, loc="outside lower center", ncols=3, fontsize=8, frameon=False)

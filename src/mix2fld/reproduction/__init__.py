@@ -1,1 +1,1 @@
-"""The paper's figures, tables and claims, measured again and judged."""
+"""The paper's figures, tables and claims, reproduced and judged."""

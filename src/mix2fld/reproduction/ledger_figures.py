@@ -49,7 +49,8 @@ def draw_panel(name: str, cells: Cells, path: Path) -> None:
     shown = [key for key in short if key != "isolated" and not key.endswith("literal")]
     rows = -(-len(shown) // COLUMNS)
     figure = plt.figure(figsize=(9.6, 2.0 * rows + 3.4), layout="constrained")
-    above, below = figure.subfigures(2, 1, height_ratios=(2.0 * rows + 0.4, 3.0))
+    parts: Any = figure.subfigures(2, 1, height_ratios=(2.0 * rows + 0.4, 3.0))
+    above, below = parts
     grid = above.subplots(rows, COLUMNS, sharex=True, sharey=True, squeeze=False).ravel()
     for unused in grid[len(shown) :]:
         unused.set_axis_off()
@@ -176,7 +177,7 @@ def draw_privacy_accuracy(cells: Cells, privacy: PrivacyRecords, path: Path) -> 
 
 
 def _point_to_more_privacy(axes: Axes) -> None:
-    place = {"xycoords": "axes fraction", "textcoords": "axes fraction"}
+    place: dict[str, Any] = {"xycoords": "axes fraction", "textcoords": "axes fraction"}
     axes.annotate("", (0.99, -0.27), (0.62, -0.27), arrowprops={"arrowstyle": "->"}, **place)
     text = "samples resemble private ones less: more private"
     axes.annotate(text, (0.61, -0.27), fontsize=8, ha="right", va="center", **place)
@@ -224,7 +225,12 @@ def draw_inverse_counts(cells: Cells, path: Path) -> None:
             exhausted = distinct_per_device(of_sent[-1])
             if exhausted < INVERSE_COUNTS[-1]:
                 axes.axvline(exhausted, color=colour, linestyle=":", linewidth=1)
-                text = {"rotation": 90, "fontsize": 7, "color": colour, "va": "bottom"}
+                text: dict[str, Any] = {
+                    "rotation": 90,
+                    "fontsize": 7,
+                    "color": colour,
+                    "va": "bottom",
+                }
                 axes.annotate(f" N_S = {sent}", (exhausted, axes.get_ylim()[0]), **text)
         axes.set(title=title, xlabel="N_I, inverse-Mixup samples per device", xscale="log")
         axes.set_xticks(INVERSE_COUNTS, [str(made) for made in INVERSE_COUNTS])

@@ -83,7 +83,7 @@ class WeightsAndMeans(Downlink):
 
     def configured(self, config: "Config", dims: Dimensions) -> Self:
         """With the number of features and the bits of a weight."""
-        features = FEATURE_KINDS[self.kind].count(dims, config.statistics.feature_side)
+        features = FEATURE_KINDS[self.kind].features(dims, config.statistics.feature_side)
         weights = Weights(config.updates.downlink_bits)
         return replace(self, payload=WeightsWithMeans(features, weights))
 

@@ -13,15 +13,18 @@ function drawDiagram() {
   drawDiagram.player?.pause();
   drawDiagram.player = player({ box: $("diagram-play"), steps: STEPS.length, seconds: 2.2, frame: (part) => paintDiagram(series, drawDiagram.now, part),
     step: (by) => { goTo(series, (drawDiagram.now + by + STEPS.length) % STEPS.length); return by < 0 || drawDiagram.now !== 0; } });
-  paintDiagram(series, at, 1);
+  paintDiagram(series, at, still(STEPS[at][0]));
   exportable("diagram-chart", `A round of ${series.title}`, () => [["step", "words"], ...STEPS.map(([name]) => [name, series.steps[name]])]);
 }
+
+// How far a step has come while nothing plays: packets are on their way.
+const still = (step) => (step === "uplink" || step === "downlink" ? 0.7 : 1);
 
 function goTo(series, n) {
   drawDiagram.now = n;
   remember({ step: STEPS[n][0] });
   for (const one of $("diagram-steps").children) one.setAttribute("aria-pressed", String(one.dataset.step === STEPS[n][0]));
-  paintDiagram(series, n, 1);
+  paintDiagram(series, n, still(STEPS[n][0]));
 }
 
 function paintDiagram(series, at, part) {

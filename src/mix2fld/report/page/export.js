@@ -41,7 +41,7 @@ function svgOf(box) {
   const frame = box.getBoundingClientRect();
   const [width, height] = [Math.ceil(frame.width), Math.ceil(box.scrollHeight)];
   const out = shape("svg", { width, height, viewBox: `0 0 ${width} ${height}` });
-  out.append(shape("rect", { width, height, fill: getComputedStyle(document.body).getPropertyValue("background-color") }));
+  out.append(shape("rect", { width, height, fill: getComputedStyle(box.closest("section")).backgroundColor }));
   for (const svg of box.querySelectorAll("svg")) {
     const at = svg.getBoundingClientRect();
     if (svg.parentElement.closest("svg, .tip") || !at.width) continue;

@@ -56,4 +56,4 @@ function lastMeasured(line, x) {
 }
 
 const valueWords = (line, i, options) => options.yFormat(line.mean[i]) +
-  (line.seeds && line.seeds[i] > 1 ? ` (${options.yFormat(line.low[i])} to ${options.yFormat(line.high[i])})` : "");
+  (line.seeds && line.seeds[i] > 1 ? ` (${inPercent(line.low[i])} to ${inPercent(line.high[i])})` : "");

@@ -65,7 +65,7 @@ function paintTimeline(series, run, place, part) {
     if (!(time > 0) || end <= from) return;
     svg.append(shape("rect", { class: "span", x: x(from), y: 6 + row * tall, width: Math.max(0.8, x(end) - x(from)), height: tall - 3, rx: 1.5,
       "fill-opacity": lost ? 0.35 : 1, style: { fill: colour } }, shape("title", {}, title)));
-    if (lost && end >= from + time) svg.append(shape("path", { class: "lost", d: DELIVERIES.l.draw(x(end) - tall + 3, 6 + row * tall, tall - 4, tall - 4),
+    if (lost && end >= 0.999 * (from + time)) svg.append(shape("path", { class: "lost", d: DELIVERIES.l.draw(x(end) - tall + 3, 6 + row * tall, tall - 4, tall - 4),
       "stroke-width": 1.8, style: { stroke: "var(--lost)", fill: "none" } }));
   };
   names.forEach((name, n) => {

@@ -14,19 +14,18 @@ function drawWhatIf() {
   $("whatif").hidden = !found;
   if (!found) return;
   const used = (name) => name !== "weight" || found.protocols.some((one) => one.transfers.some((t) => t.weights));
-  $("whatif-knobs").replaceChildren(...keepFocus($("whatif-knobs"), KNOBS.filter(([name]) => used(name)).map((knob) => knobOf(knob, found.link))));
+  showKnobs($("whatif-knobs"), KNOBS.filter(([name]) => used(name)).map((knob) => knobOf(knob, found.link)));
   $("whatif-reset").onclick = () => { remember({ power: "", devices: "", slots: "", samples: "", weight: "" }); $("whatif-knobs").replaceChildren(); drawWhatIf(); };
   drawWhatIfChart(found);
 }
 
 const knobValue = ([name, , , , , , own], link) => (chosen[name] === "" ? own(link) : Number(chosen[name]));
 
-// Sliders stay while they are dragged: they are made once, and only their words change.
-function keepFocus(box, made) {
-  return box.children.length === made.length ? [...box.children].map((old, n) => {
-    old.querySelector("output").textContent = made[n].querySelector("output").textContent;
-    return old;
-  }) : made;
+// Sliders stay while they are dragged: only their words change.
+function showKnobs(box, made) {
+  if (box.children.length !== made.length || box.dataset.setting !== String(settingNumber())) box.replaceChildren(...made);
+  else made.forEach((knob, n) => { box.children[n].querySelector("output").textContent = knob.querySelector("output").textContent; });
+  box.dataset.setting = String(settingNumber());
 }
 
 function knobOf(knob, link) {
