@@ -15,6 +15,11 @@ CASES: dict[str, Callable[[str], list[dict[str, Any]]]] = {
     "mnist": mnist_numbers,
 }
 CHANGES_WITH_PROCESSOR = ("accuracy", "curve", "change", "converged")
+ROUNDING = 1e-6
+"""Of ``change``, a distance of float32 weights: another version's kernel may add in another order.
+
+Version 0.2.0 does so on processors without AVX-512, where GCC vectorises its loss differently.
+"""
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -25,6 +30,8 @@ def test_numbers_are_kept_to_the_digit(case: str, protocol: str) -> None:
     assert len(found) == len(kept)
     for mine, before in zip(found, kept, strict=True):
         if processor() == MADE["processor"]:
+            change = before.pop("change")
+            assert mine.pop("change") == pytest.approx(change, rel=ROUNDING, nan_ok=True)
             assert mine == before
             continue
         for name in before:
