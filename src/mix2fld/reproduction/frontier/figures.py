@@ -72,13 +72,16 @@ def _draw_marks(axes: Axes, points: Sequence[Point], values: Sequence[Spread | N
 
 
 def _mark_below(axes: Axes, points: Sequence[Point], low: float) -> None:
-    """An arrow and the number, for models that are less accurate than all devices."""
+    """An arrow and the numbers, for models that are less accurate than all devices."""
+    below: dict[float, list[Point]] = {}
     for point in points:
         if point.server is not None and point.server.mean < low:
-            at = (_place(point.bits), low)
-            style = {"color": style_of(point.contender.protocol)["color"], "fontsize": 8}
-            text = f"▼ {point.server.mean:.1f}"
-            axes.annotate(text, at, (0, 4), textcoords="offset points", ha="center", **style)
+            below.setdefault(_place(point.bits), []).append(point)
+    for place, each in below.items():
+        numbers = ", ".join(f"{point.server.mean:.1f}" for point in each if point.server)
+        style = {"color": style_of(each[0].contender.protocol)["color"], "fontsize": 8}
+        at, offset = (place, low), (0, 4)
+        axes.annotate(f"▼ {numbers}", at, offset, textcoords="offset points", ha="center", **style)
 
 
 def _mark(protocol: str) -> dict[str, Any]:

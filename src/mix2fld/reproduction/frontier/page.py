@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from mix2fld.protocol import PROTOCOLS
 from mix2fld.reproduction.cell_records import CellRecord
 from mix2fld.reproduction.experiments import FULL
 from mix2fld.reproduction.frontier.contenders import CANDIDATES_EACH, OURS, PAPERS, contenders
@@ -59,7 +60,7 @@ def write_page(records: Records, choices: Mapping[str, Choices]) -> str:
     points = {key: points_of(cells) for key, cells in records.items()}
     parts = [INTRODUCTION, "## Findings", _winners(points)]
     parts += [
-        paragraph(f"**{SETTINGS[key].title}.** {findings(each)} {_refused(key, each)}")
+        paragraph(f"**{SETTINGS[key].title}.** {findings(each)} {_absent(key, each)}")
         for key, each in points.items()
     ]
     fewer = [SETTINGS[key].title for key, each in points.items() if _seeds(each) < len(FULL.seeds)]
@@ -110,11 +111,19 @@ def findings(points: Sequence[Point]) -> str:
     return " ".join(sentence for sentence in sentences if sentence)
 
 
-def _refused(key: str, points: Sequence[Point]) -> str:
-    """Who is not there: refused, since the server would find no mixes to unmix."""
+def _absent(key: str, points: Sequence[Point]) -> str:
+    """Who has no record: refused, since the server would find no mixes to unmix; or not run yet."""
     there = {point.contender.key for point in points}
-    absent = [one.title for one in contenders(SETTINGS[key]) if one.key not in there]
-    return f"Refused before the run: {'; '.join(absent)}." if absent else ""
+    absent = [one for one in contenders(SETTINGS[key]) if one.key not in there]
+    refused = [one.title for one in absent if _unmixes(one.protocol)]
+    missing = [one.title for one in absent if not _unmixes(one.protocol)]
+    found = {"Refused before the run": refused, "Not run yet": missing}
+    return " ".join(f"{words}: {'; '.join(each)}." for words, each in found.items() if each)
+
+
+def _unmixes(protocol: str) -> bool:
+    seeding = PROTOCOLS[protocol].seeds
+    return seeding is not None and seeding.unmixed
 
 
 def _where_ours_loses(points: Sequence[Point], top: Point) -> str:
