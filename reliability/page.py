@@ -233,6 +233,7 @@ The checksum of a line is the first 16 hexadecimal digits of the SHA-256 of the 
 (nothing for the first line), followed by the line without its own, as `json.dumps` writes it.
 `checkpoint.previous.safetensors` is the checkpoint before the last, kept until the run is finished;
 `states-*.safetensors`, with `device_states = disk`, are states of devices that either checkpoint refers to;
+`failure.txt` says in one line why a run ended before its last round, and is removed when it is resumed;
 `.part` is a file that is being written, `.lock` marks a run in progress, and `.damaged` is a damaged file
 that was set aside. All but the last are removed by the next start.
 """

@@ -284,6 +284,7 @@ def _state(number: int) -> RunState:
 def _info(number: int) -> RoundInfo:
     counts = {"attempted": 2, "delivered": 1, "devices": [0]}
     return RoundInfo(
+        timing={"computing": [0.1, None], "up": [0.2, None], "down": [0.3, 0.3]},
         round=number,
         accuracy={
             "devices": [number / 9, 0.5],

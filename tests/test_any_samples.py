@@ -22,6 +22,7 @@ from toys import toy_config, toy_dataset, toy_signals
 
 SUMMARISED = [name for name, row in PROTOCOLS.items() if row.first_model is not None]
 SEEDED = [name for name, row in PROTOCOLS.items() if row.seeds and name not in SUMMARISED]
+GENERATED = ["dp-seeds", "dp-seeds-sum"]
 
 
 def signal_config(**fields) -> mix2fld.Config:
@@ -105,12 +106,19 @@ BAG_OF_WORDS = Model(
 
 
 @pytest.mark.parametrize(
-    "protocol", [name for name in PROTOCOLS if name not in (*SEEDED, *SUMMARISED)]
+    "protocol", [name for name in PROTOCOLS if name not in (*SEEDED, *SUMMARISED, *GENERATED)]
 )
 def test_token_ids_work_where_no_seeds_are_sent(protocol: str) -> None:
     config = toy_config(protocols=protocol, rounds=1, devices=3, local_steps=200)
     (result,) = run(config, dataset=tokens(), model=BAG_OF_WORDS)
     assert result.summary["accuracy"]["mean"] > 0.8
+
+
+@pytest.mark.parametrize("protocol", GENERATED)
+def test_token_ids_are_refused_where_seeds_are_generated(protocol: str, tmp_path: Path) -> None:
+    config = toy_config(protocols=protocol, devices=3)
+    with pytest.raises(InputError, match=r"samples are \[4\]: seeds are generated for images"):
+        run(config, tmp_path / "out", dataset=tokens(), model=BAG_OF_WORDS)
 
 
 @pytest.mark.parametrize("protocol", SEEDED)

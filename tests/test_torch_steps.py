@@ -79,7 +79,7 @@ def test_the_same_weights_as_jax_after_100_steps(network: str, optimizer: str) -
     make_jax, make_torch, to_torch = NETWORKS[network]
     rate = {"sgd": 0.1, "momentum": 0.02, "adam": 0.003}[optimizer]
     config = LearningConfig(
-        optimizer=optimizer, learning_rate=rate, distillation_weight=0.5, batch_size=4
+        optimizer=optimizer, learning_rate=rate, distillation_weight=0.5, batch_size=4, kernel="xla"
     )
     samples, start, draws = case(batch_size=4)
     by_jax = choose_stepper(make_jax(), config)
