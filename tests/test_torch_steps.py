@@ -79,10 +79,10 @@ def test_the_same_weights_as_jax_after_100_steps(network: str, optimizer: str) -
     make_jax, make_torch, to_torch = NETWORKS[network]
     rate = {"sgd": 0.1, "momentum": 0.02, "adam": 0.003}[optimizer]
     config = LearningConfig(
-        optimizer=optimizer, learning_rate=rate, distillation_weight=0.5, batch_size=4, kernel="xla"
+        optimizer=optimizer, learning_rate=rate, distillation_weight=0.5, batch_size=4
     )
     samples, start, draws = case(batch_size=4)
-    by_jax = choose_stepper(make_jax(), config)
+    by_jax = choose_stepper(make_jax(), config.model_copy(update={"kernel": "xla"}))
     by_torch = choose_stepper(from_torch(make_torch), config)
     assert (by_jax.name, by_torch.name) == ("xla", "pytorch")
     begun = by_jax.draw_weights(1)
