@@ -24,7 +24,7 @@ NEEDED = (QEMU, CROSS, "mmdebstrap")
 DEVICE_NEEDS = ("numpy", "paho-mqtt", "filelock", "platformdirs", "safetensors")
 """What a device has beside the wheel."""
 PIP = ("-q", "--disable-pip-version-check", "-c", str(ROOT / "constraints.txt"))
-DEBIAN = ("bookworm", "http://deb.debian.org/debian")
+DEBIAN = "bookworm"
 TOLERANCE = 400 * 2.0**-24
 """Between two processors after the 200 steps of the check."""
 
@@ -127,10 +127,9 @@ def missing_for_arm() -> str:
 @contextmanager
 def arm_system(root: Path, wheel: Path) -> Iterator[ArmSystem]:
     """Debian's Python, and the packages of a device with this wheel; no compiler."""
-    suite, mirror = DEBIAN
     packages = "--include=python3,libstdc++6"
     command = ["mmdebstrap", "--quiet", "--arch=arm64", "--variant=extract", packages]
-    subprocess.run([*command, suite, str(root), mirror], check=True)
+    subprocess.run([*command, DEBIAN, str(root)], check=True)
     shutil.copy(str(shutil.which(QEMU)), root / "usr/bin")
     kinds = ("manylinux_2_28", "manylinux_2_27", "manylinux_2_17", "manylinux2014", "linux")
     install = [sys.executable, "-m", "pip", "install", *PIP, "--target", str(root / "opt/device")]
