@@ -22,7 +22,7 @@ class Replayed(Downlink):
     """Another downlink, and ahead of it seeds that someone who listens does not have yet.
 
     The server knows from acknowledgements who has whose seeds. It sends those that most listeners
-    lack, as many as still arrive with the rest, and goes on in the next round; at least one
+    lack, as many as still arrive with the rest, and continues in the next round; at least one
     device's, or devices with a weak downlink would never replay.
     """
 

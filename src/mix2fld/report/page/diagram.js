@@ -17,7 +17,7 @@ function drawDiagram() {
   exportable("diagram-chart", `A round of ${series.title}`, () => [["step", "words"], ...STEPS.map(([name]) => [name, series.steps[name]])]);
 }
 
-// How far a step has come while nothing plays: packets are on their way.
+// How far a step has come while the animation is paused: packets are on their way.
 const still = (step) => (step === "uplink" || step === "downlink" ? 0.7 : 1);
 
 function goTo(series, n) {

@@ -79,7 +79,7 @@ function sortBy(name) {
   $("summary-table").querySelector(`[data-column="${name}"]`).focus();
 }
 
-// A shade and a line of words where a table goes on beyond the edge.
+// A shade and a line of words where a table continues beyond the edge.
 function markOverflow(box) {
   const mark = () => {
     const over = box.scrollWidth > box.clientWidth + 1;
