@@ -34,7 +34,10 @@ SMALL = replace(
     QUICK, outsiders=1300, devices=4, separator_steps=3, attacked_rounds=2, budgets=((2.0, 1),)
 )
 TRAIN = 3800
-PROTOCOLS = ("isolated", "fl", "fl8", "fd", "fld", "mixfld", "mix2fld", "dp-statistics", "dp-sum")
+PROTOCOLS = (
+    "isolated", "statistics", "fl", "fl8", "fd", "fld", "mixfld", "mix2fld",
+    "dp-statistics", "dp-sum",
+)  # fmt: skip
 
 
 def toy_audit(**fields: object) -> Audit:
@@ -70,8 +73,11 @@ def test_null_experiments_come_out_at_the_stated_rate(record_path: Path) -> None
     for rate in (0.001, 0.01):
         share = pooled(stages, r"seeds/.*/(box|residual)", f"{rate:g}", "null")
         low, _ = share.interval()
-        assert share.of == 3 * 4 * 260
+        assert share.of == 3 * 4 * 4 * 260
         assert low <= rate
+        share = pooled(stages, r"averages/\w+/s0", f"{rate:g}", "null")
+        assert share.of == 2 * 4 * 4 * 260
+        assert share.interval()[0] <= rate
         share = pooled(stages, "uploads/s0", "fl", f"{rate:g}", "null")
         assert share.of == 4 * 8 * 520
         assert share.rate < 2 * rate
@@ -100,11 +106,12 @@ def test_the_page_is_made_from_records(record_path: Path) -> None:
     assert "| isolated | nothing is sent |" in page
     assert "| DP statistics | guaranteed: ε = 8, δ = 1e-05; knowing all other samples" in page
     assert "| DP sum | guaranteed: ε = 8, δ = 1e-05 |" in page
+    assert "| Statistics | statistics " in page
     assert "| DP sum | 2 | 1 |" in page
     assert "### Who knows all other samples" in page
     another = "separation with public samples of another domain"
     assert f"Not in these records: {another}." in page
-    assert page.count("### ") == len(set(re.findall("### .*", page))) == 8
+    assert page.count("### ") == len(set(re.findall("### .*", page))) == 9
     assert "points beyond own statistics" not in page  # which this record does not hold
     without = {name: found for name, found in record["stages"].items() if name != "uploads/s0"}
     page = privacy_page({"toy.json": {**record, "stages": without}})
@@ -116,9 +123,9 @@ def test_the_page_is_made_from_records(record_path: Path) -> None:
 def test_a_record_says_by_which_command_it_is_made(record_path: Path) -> None:
     record = json.loads(record_path.read_text())
     said = audit_command(record, "toy.json")
-    assert said.startswith("mix2fld privacy audit --protocols isolated fl fl8")
+    assert said.startswith("mix2fld privacy audit --protocols isolated statistics fl fl8")
     assert "--attacked-devices 4" in said
-    assert "--budgets 2:1 --stages seeds recurring recovery noise uploads rounds" in said
+    assert "--budgets 2:1 --stages seeds recurring recovery averages noise" in said
     assert said.endswith("--out toy.json")
 
 
@@ -140,7 +147,11 @@ def test_records_of_one_dataset_are_one_section(record_path: Path) -> None:
         privacy_page({"a": record, "b": halves[0]})
     other = json.loads(json.dumps(halves[1]))
     other["about"]["config"]["learning"]["local_steps"] = 31
-    with pytest.raises(InputError, match=r"records: b differs .* in learning"):
+    first, second = sections({"a": halves[0], "b": other})
+    assert second.dataset == f"{first.dataset}, local steps 31"
+    assert privacy_page({"a": halves[0], "b": other}).count(f"\n## {first.dataset}") == 2
+    other["about"]["data"] = {"changed": True}
+    with pytest.raises(InputError, match=r"records: b and a name .* samples differ"):
         privacy_page({"a": halves[0], "b": other})
 
 

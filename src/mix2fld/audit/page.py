@@ -7,6 +7,7 @@ from mix2fld.audit import page_text as text
 from mix2fld.audit.effort import audit_command
 from mix2fld.audit.findings import KINDS, Stages, matching
 from mix2fld.audit.page_tables import (
+    averages_table,
     budget_table,
     inversion_table,
     known_others_table,
@@ -26,6 +27,7 @@ ATTACKS = {
     "seeds/.*": ("Membership in seeds", text.SEEDS, membership_table),
     "(recovery|foreign)/.*": ("Separation", text.SEPARATION, separation_table),
     "recurring/.*": ("Samples that recur", text.RECURRING, recurring_table),
+    "averages/.*": ("Averages without noise", text.AVERAGES, averages_table),
     "uploads/.*": ("Membership in weights and outputs", text.LIRA, lira_table),
     "rounds/.*": ("Several rounds together", text.ROUNDS, rounds_table),
     "noise/.*": ("Who knows all other samples", text.NOISE, known_others_table),

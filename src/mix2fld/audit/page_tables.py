@@ -20,6 +20,10 @@ from mix2fld.protocol import get_protocol
 from mix2fld.report.markdown import markdown_table
 
 PARTS = ("minor", "dominant")
+AVERAGES = {
+    "statistics": "statistics of a device",
+    "ten": "means of ten samples of a label",
+}
 LEARNED_ON = {"recovery": "samples of the same kind", "foreign": "another dataset"}
 
 
@@ -153,6 +157,18 @@ def rounds_table(stages: Stages) -> str:
             rows.append((get_protocol(name).title, count, *map(percent, cells)))
     heads = ("uploads of", "rounds", "found at 0.1 %", "null", "found at 1 %", "null")
     return markdown_table(heads, rows)
+
+
+def averages_table(stages: Stages) -> str:
+    """Members found in averages without noise."""
+    rows = []
+    for name, shown in AVERAGES.items():
+        where = rf"averages/{name}/s\d+"
+        cells = [
+            pooled(stages, where, rate, kind) for rate in (LOW, HIGH) for kind in ("device", "null")
+        ]
+        rows.append((shown, *map(percent, cells)))
+    return markdown_table(("of", "found at 0.1 %", "null", "found at 1 %", "null"), rows)
 
 
 def lira_table(stages: Stages) -> str:

@@ -42,9 +42,9 @@ SEEDS = """
 beyond rounding; the sum of squared violations is the score. It needs no training. *Residual*:
 what a candidate leaves of the mix must also be likely as a sample of the other label, taken as
 Gaussian with public means and one public covariance; this finds what the box cannot where few
-values are at the ends of their range. A sample of the device counts by its better part, so that
-where the box rules out no minor part at all it finds nothing. A mix touches two samples, so that
-mixed seeds touch nearly twice as many of a device's samples as raw ones do."""
+values are at the ends of their range. A sample of the device counts as found if either part finds
+it, each at half of the false-positive rate. A mix touches two samples, so that mixed seeds touch
+nearly twice as many of a device's samples as raw ones do."""
 SEPARATION = """
 A small network, trained on mixes of public samples, is given the mix, both labels, λ and the
 interval that the range of values leaves for the minor part; it answers with the minor part inside
@@ -58,6 +58,14 @@ for its dominant sample; those of linked mixes are intersected, and within what 
 is what the mixes say if their minor parts are the mean of their label. The minor parts follow by
 subtraction. *Determined*: constituents that linear equations alone would give, if it were known
 which samples recur where. Figures are of the mixes that are linked to another one."""
+AVERAGES = """
+Class sums, and a scatter about class means, are likelier with a member in them than without:
+samples of a label are taken as Gaussian with public means and one public covariance, sums then have
+so many means and covariances, and the scatter is a Wishart matrix. *Statistics*: what the row
+statistics uploads, of fixed features, as the server decodes it. *Means of ten*: the pictures that
+the samples of a label give in groups of ten, in 8 bits a value; no protocol here uploads them, they
+say what averages without noise are worth. Every sample of a device is in them, so that shares are
+of all its samples."""
 LIRA = """
 LiRA: shadow models, each trained like the device on a quarter of the candidates and as many public
 samples, say how large the margin of a candidate is for models that saw it and for models that did
@@ -91,7 +99,7 @@ sums the uploads, which is simulated."""
 NOT_TRIED = """
 ## Not tried
 
-The gradients inside a model (only its outputs are used), LiRA on statistics without noise,
+The gradients inside a model (only its outputs are used),
 DP-FedAvg with a trusted sum, secure aggregation in a deployment (its sum is simulated), and an
 active server that chooses what it sends down. The noise of a deployment comes from a generator
 (PCG64) with a secret key of 128 bits; that generator is not a cryptographic one, and predicting it
