@@ -1,7 +1,5 @@
 """Attacks against plain oracles: rates, inversion, box and residual tests, LiRA."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -201,10 +199,11 @@ def test_members_of_sums_and_scatters_are_likelier_than_others() -> None:
     rest = own.values - means[own.labels]
     scatter = Scatter(rest.T @ rest, means, counts, 0.0)
     sums = Sums(totals, counts, np.array([0, 1]), np.full(2, 1e-6))
-    for by in (sum_scores, scatter_scores):
-        held: Any = sums if by is sum_scores else scatter
-        its, others = by(own, held, prior), by(outside, held, prior)
-        assert above(its, threshold(others, 0.01)).rate > 0.1
+    found = above(sum_scores(own, sums, prior), threshold(sum_scores(outside, sums, prior), 0.01))
+    low, high = found.interval()  # ratios of members lie sqrt(d / n) deviations above others
+    assert low <= norm.cdf(np.sqrt(60 / 50) + norm.ppf(0.01)) <= high
+    by_scatter = [scatter_scores(group, scatter, prior) for group in (own, outside)]
+    assert above(by_scatter[0], threshold(by_scatter[1], 0.01)).interval()[0] > 0.05
     ones = Sums(own.values, np.ones(100, int), own.labels, np.full(100, 1e-6))
     assert (
         above(sum_scores(own, ones, prior), threshold(sum_scores(outside, ones, prior), 0.001)).rate

@@ -64,7 +64,8 @@ class Audit:
         """Refuse in advance what leaves too few outsiders for the smallest rate."""
         own = [part for seed in self.config.seed for part in self.ground.parts(seed)]
         outside = sum(len(self.ground.outsiders_like(own[device])) for device in self.devices)
-        parts = len(self.config.seeding.ratios)  # each of which has its share of the rate
+        # each part of a mix has its share of the rate
+        parts = len(self.config.seeding.ratios) if "mixed" in self._seedings else 1
         check_candidates(outside, min(FALSE_POSITIVES) / parts)
         if distinct_uplinks(self.config.protocols):  # LiRA: as many outsiders as own samples
             attacked = sum(len(own[device]) for device in self.devices)
@@ -179,8 +180,7 @@ class Audit:
     def _budgets(self) -> Iterator[Stage]:
         learning = self.config.learning
         steps = self.effort.rounds * learning.local_steps * self.config.data.devices
-        rows = {name: get_protocol(name) for name in self.config.protocols}
-        named = [name for name, row in rows.items() if row.promise and row.uplink.measures_samples]
+        named = [name for name in self.config.protocols if get_protocol(name).promise]
         for epsilon, side in self.effort.budgets:
             for seed, name in product(self.config.seed, named):
                 changes = {"epsilon": epsilon, "feature_side": side}

@@ -101,7 +101,9 @@ def _statistics_scores(
     of_sums = _rounding(arrived.sums, bits)
     sums = Sums(arrived.sums[held], counts[held], held, np.full(len(held), of_sums))
     means = arrived.sums / np.maximum(counts, 1)[:, None]
-    scatter = Scatter(square(arrived.scatter), means, counts, _rounding(arrived.scatter, bits))
+    scatter = Scatter(
+        square(arrived.scatter.astype(np.float64)), means, counts, _rounding(arrived.scatter, bits)
+    )
     by_scatter = scatter_scores(candidates, scatter, prior)
     return sum_scores(candidates, sums, prior) + by_scatter
 

@@ -64,8 +64,9 @@ def budget_table(section: Section) -> str:
         bits = mean(stages, where, "uplink_bits")
         spread = f"{100 * min(accuracies):.1f} to {100 * max(accuracies):.1f}"
         figures = (number(mean(stages, where, "accuracy"), 100), spread, number(bits, 1e-3))
-        runs = str(len(accuracies))
-        rows.append((get_protocol(name).title, f"{epsilon:g}", str(side), *figures, runs))
+        runs, row = str(len(accuracies)), get_protocol(name)
+        frequencies = str(side) if row.uplink.measures_samples else "–"
+        rows.append((row.title, f"{epsilon:g}", frequencies, *figures, runs))
     heads = (
         "protocol", "ε", "k", "mean device accuracy, %", "runs from", "uplink of a device, kbit",
         "runs",

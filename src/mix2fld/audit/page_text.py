@@ -3,7 +3,16 @@
 import re
 from collections.abc import Sequence
 
-from mix2fld.audit.findings import LOW, Stages, matching, mixing_ratios, pooled, strongest
+from mix2fld.audit.findings import (
+    LOW,
+    Stages,
+    budgets,
+    matching,
+    mean,
+    mixing_ratios,
+    pooled,
+    strongest,
+)
 from mix2fld.audit.sections import Section
 from mix2fld.protocol import get_protocol
 
@@ -49,8 +58,10 @@ SEPARATION = """
 A small network, trained on mixes of public samples, is given the mix, both labels, λ and the
 interval that the range of values leaves for the minor part; it answers with the minor part inside
 that interval, and the dominant one follows by subtraction. *Among 5,000*: how often the nearest
-of 5,000 candidates is the true constituent. *Another dataset*: the network never saw a sample of
-this kind, and labels mean other things there."""
+of 5,000 candidates, the constituents of that kind and outsiders, is the true one. *Among the
+device's own*: the nearest of all its samples, the other part of the mix among them, for which a
+poor estimate is easily taken. *Another dataset*: the network never saw a sample of this kind, and
+labels mean other things there."""
 RECURRING = """
 No network, only what is uploaded and the mean public sample of each label. Two mixes with the same
 dominant sample differ by at most λ in every value, which links them. Each mix leaves an interval
@@ -95,7 +106,10 @@ Statistics with noise in two uploads: of k squared low frequencies of each of si
 seeds are generated, of the low frequencies of the sample itself. δ, clipping and everything else as
 in the record. The same start from a device's own statistics, with nothing uploaded, is in the first
 table (own statistics): a protocol that needs a budget must beat it. A row with a sum trusts whoever
-sums the uploads, which is simulated."""
+sums the uploads, which is simulated. DP-FL and DP-Murmur protect everything that a device holds,
+not one sample, and add noise to each of thousands of weights: whatever the clip is, at a small ε
+that noise is far longer than the update, also in the mean of ten, so the server takes no step that
+is longer than updates are clipped to. What is left is about what devices reach alone."""
 NOT_TRIED = """
 ## Not tried
 
@@ -131,6 +145,7 @@ def _of_dataset(section: Section) -> list[str]:
         _worst(section),
         _rounds(section.stages),
         _budget(section),
+        _updates(section),
     )
     return [f"{section.dataset}: {sentence}" for sentence in sentences if sentence]
 
@@ -195,6 +210,45 @@ def _budget(section: Section) -> str:
     if not gains:
         return ""
     return "points beyond own statistics, which upload nothing: " + ", ".join(gains)
+
+
+def _updates(section: Section) -> str:
+    """What noise on updates costs, beside devices that upload nothing."""
+    alone = mean(section.stages, r"accuracy/isolated/s\d+", "accuracy")
+    said = []
+    for name in section.protocols:
+        row = get_protocol(name)
+        if row.promise is None or row.uplink.measures_samples:
+            continue
+        by_budget = {
+            epsilon: mean(section.stages, where, "accuracy")
+            for epsilon, where in _budgets_of(section, name)
+        }
+        figures = [
+            f"{100 * found:.1f} % at ε = {epsilon:g}"
+            for epsilon, found in sorted(by_budget.items())
+            if found is not None
+        ]
+        if figures:
+            said.append(f"{row.title} {_listed(figures)}")
+    if not said:
+        return ""
+    compared = "" if alone is None else f"; isolated devices reach {100 * alone:.1f} %"
+    return f"noise on updates: {'; '.join(said)}{compared}"
+
+
+def _budgets_of(section: Section, name: str) -> list[tuple[float, str]]:
+    """Every ε that a protocol was run with, and the stages of these runs."""
+    own = section.config_of(name).privacy.epsilon
+    others = [(epsilon, side) for known, epsilon, side in budgets(section.stages) if known == name]
+    return [
+        (own, rf"accuracy/{re.escape(name)}/s\d+"),
+        *((e, rf"budget/{re.escape(name)}/{e:g}:{side}/s\d+") for e, side in others),
+    ]
+
+
+def _listed(values: Sequence[str]) -> str:
+    return ", ".join(values)
 
 
 def _by_run(stages: Stages, name: str) -> dict[str, float]:
