@@ -115,6 +115,22 @@ def test_every_attack_on_every_protocol_is_carried(protocol: str, attack: str) -
     assert changed == expected
 
 
+@pytest.mark.parametrize("protocol", ["fl", "fd", "statistics"])
+def test_attackers_may_be_the_only_ones_who_send(protocol: str) -> None:
+    """As statistics that were refused are, in the next round."""
+    simulation = make_simulation(
+        toy_config(protocols=protocol, attack="little-is-enough", attackers=2), toy_dataset()
+    )
+    scenario, fleet = simulation
+    state, bad = simulation.start(), tuple(sorted(attackers_of(simulation.scenario.config)))
+    evaluated = frozenset(scenario.evaluated)
+    order = Order(1, bad, scenario.reference, evaluated, state.roster, lambda: None, {})
+    _, trained = fleet.train(state.devices, order)
+    sent = replace_uploads(scenario, state.server, 1, trained)
+    for device in bad:
+        scenario.wire.check_bits(sent.packets[device], 1)
+
+
 def test_a_lie_about_samples_is_sent() -> None:
     simulation, _, sent = simulate(protocols="fl", attack="sample-count")
     (liar,) = attackers_of(simulation.scenario.config)

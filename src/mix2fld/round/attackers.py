@@ -62,8 +62,8 @@ def replace_uploads(
     stage = (_Statistics if by_statistics else _Stage)(scenario, server, round_number)
     sending = {d: packet for d, packet in packets.items() if stage.sends(packet)}
     attackers = sorted(attackers_of(config) & sending.keys())
-    others = [d for d in sorted(sending) if d not in attackers] if attack.upload else []
-    learned = [stage.learned(d, packets[d]) for d in others]
+    others = [d for d in sorted(sending) if d not in attackers] or attackers
+    learned = [stage.learned(d, packets[d]) for d in others] if attack.upload else []
     honest = np.stack(learned or [stage.last])
     for device in attackers:
         packets[device] = stage.attacked(device, packets[device], attack, honest)
