@@ -1,7 +1,9 @@
 """A deployment that is closed as shipped: proxy, units, and what a stranger finds at the port."""
 
+import datetime
 import http.server
 import shutil
+import socket
 import ssl
 import subprocess
 import sys
@@ -23,6 +25,7 @@ from deploy.lab import (
 )
 from mix2fld.cli import main
 from mix2fld.config import PRESETS, Config
+from mix2fld.deploy import check
 from mix2fld.deploy.check import CONTROL, FLEET, RUNTIME, check_address
 from mix2fld.deploy.federation import CONNECTION
 from mix2fld.deploy.keys import make_certificates
@@ -88,6 +91,7 @@ def test_a_closed_door_is_called_closed(
         ({"/v1//control": 200}, {"paths in disguise"}),
         ({FLEET: 200}, {"fleet API"}),
         ({FLEET: 403}, {"fleet API"}),
+        ({FLEET: 502}, {"fleet API"}),
     ],
 )
 def test_every_open_door_is_named(
@@ -126,6 +130,29 @@ def test_an_address_without_tls_is_open() -> None:
     server.server_close()
     with pytest.raises(InputError, match="cannot be reached"):
         check_address(f"127.0.0.1:{server.server_port}")
+
+
+def _hang_up(server: socket.socket) -> None:
+    server.accept()[0].close()
+
+
+@pytest.mark.parametrize(("answers", "why"), [(False, "no answer"), (True, "closed before TLS")])
+def test_something_else_that_listens_is_not_called_open(
+    answers: bool, why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(check, "SECONDS", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        if answers:
+            threading.Thread(target=_hang_up, args=(silent,), daemon=True).start()
+        with pytest.raises(InputError, match=f"cannot be reached .*{why}"):
+            check_address(f"127.0.0.1:{silent.getsockname()[1]}")
+
+
+def test_a_certificate_that_ends_soon_says_so(door: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(check, "SOON", datetime.timedelta(days=400))
+    (found,) = [one for one in check_address(door) if not one.closed]
+    assert found.tried == "certificate"
+    assert "renew it, less than 400 days are left" in found.found
 
 
 def test_a_request_is_as_large_as_the_largest_upload() -> None:
