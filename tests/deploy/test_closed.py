@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import ClassVar
 
 import pytest
+import yaml
 
 from deploy.lab import (
     FAULTY,
@@ -29,7 +30,8 @@ from mix2fld.deploy import check
 from mix2fld.deploy.check import CONTROL, FLEET, RUNTIME, check_address
 from mix2fld.deploy.federation import CONNECTION
 from mix2fld.deploy.keys import make_certificates
-from mix2fld.deploy.proxy import MESSAGE_BYTES, largest_request
+from mix2fld.deploy.proxy import MESSAGE_BYTES, PROXY_PORT, SUPERLINK_PORT, largest_request
+from mix2fld.deploy.units import KEYS, node_unit, superlink_unit
 from mix2fld.errors import InputError
 from mix2fld.runs.folder import RunFolder
 
@@ -192,6 +194,26 @@ def test_written_files_are_ones_that_nginx_and_systemd_take(tmp_path: Path) -> N
         ).stderr
         faults = [line for line in said.splitlines() if "is not executable" not in line]
         assert faults == []
+
+
+def test_containers_start_what_the_units_start() -> None:
+    """No builder runs here: at least both forms agree on commands, ports and places of files."""
+    text = (Path(__file__).parents[2] / "containers" / "compose.yaml").read_text()
+    services = yaml.safe_load(text)["services"]
+    superlink, proxy, node = (services[name] for name in ("superlink", "proxy", "node"))
+    unit = superlink_unit().replace("\\\n", " ").replace("=", " ").split()
+    flags = [word.partition("=")[0] for word in superlink["command"] if word.startswith("--")]
+    assert flags == [word for word in unit if word.startswith("--")]
+    assert {"--host=127.0.0.1", f"--port={SUPERLINK_PORT}"} <= set(superlink["command"])
+    assert superlink["ports"] == [f"{PROXY_PORT}:{PROXY_PORT}"]
+    assert proxy["network_mode"] == "service:superlink"
+    assert f"./keys:{KEYS}:ro" in proxy["volumes"]
+    unit = node_unit("a:1").replace("\\\n", " ").replace("=", " ").split()
+    flags = [word.partition("=")[0] for word in node["command"] if word.startswith("--")]
+    assert flags == [word for word in unit if word.startswith("--")]
+    for service in services.values():
+        assert service["read_only"]
+        assert service["cap_drop"] == ["ALL"]
 
 
 @pytest.mark.parametrize("fault", ["flipped", "zeros"])
