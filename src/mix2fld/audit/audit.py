@@ -8,7 +8,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mix2fld.audit.effort import Effort
-from mix2fld.audit.findings import KINDS, distinct_uplinks, noisy_statistics, uploads_samples
+from mix2fld.audit.findings import (
+    KINDS,
+    distinct_uplinks,
+    noisy_statistics,
+    outdated,
+    uploads_samples,
+)
 from mix2fld.audit.ground import Ground
 from mix2fld.audit.records import AuditRecord
 from mix2fld.audit.seeds import inversion, membership
@@ -91,7 +97,7 @@ class Audit:
         record = AuditRecord(out, self.about(), _with_defaults)
         stages = self.stages()
         for number, stage in enumerate(stages):
-            if stage.name in record.stages:
+            if stage.name in record.stages and not outdated(record.stages, stage.name):
                 continue
             note(f"{number + 1}/{len(stages)} {stage.name}")
             record.add(stage.name, stage.find())

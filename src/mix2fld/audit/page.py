@@ -20,6 +20,7 @@ from mix2fld.audit.page_tables import (
     separation_table,
 )
 from mix2fld.audit.sections import Record, Row, Section, sections
+from mix2fld.privacy.guarantees import EVERYTHING
 from mix2fld.report.markdown import markdown_table
 
 ATTACKS = {
@@ -147,7 +148,9 @@ def leak_words(row: Row) -> str:
         return "nothing is sent"
     said = [f"{kind} {percent(share)}" for kind, share in row.leaks.items()]
     if row.guarantee is not None:
-        said.insert(0, f"guaranteed: ε = {row.guarantee.epsilon:g}, δ = {row.guarantee.delta:g}")
+        budget = f"ε = {row.guarantee.epsilon:g}, δ = {row.guarantee.delta:g}"
+        whole = " for a whole device" if row.guarantee.protects == EVERYTHING else ""
+        said.insert(0, f"guaranteed: {budget}{whole}")
     if row.known_others.of:
         said.append(f"knowing all other samples {percent(row.known_others)}")
     return "; ".join(said) or "not attacked"

@@ -109,12 +109,11 @@ table (own statistics): a protocol that needs a budget must beat it. A row with 
 sums the uploads, which is simulated. DP-FL and DP-Murmur protect everything that a device holds,
 not one sample, and add noise to each of thousands of weights: whatever the clip is, at a small ε
 that noise is far longer than the update, also in the mean of ten, so the server takes no step that
-is longer than updates are clipped to. What is left is about what devices reach alone."""
+is longer than updates are clipped to."""
 NOT_TRIED = """
 ## Not tried
 
-The gradients inside a model (only its outputs are used),
-DP-FedAvg with a trusted sum, secure aggregation in a deployment (its sum is simulated), and an
+The gradients inside a model (only its outputs are used), DP-FedAvg with a trusted sum, secure aggregation in a deployment (its sum is simulated), and an
 active server that chooses what it sends down. The noise of a deployment comes from a generator
 (PCG64) with a secret key of 128 bits; that generator is not a cryptographic one, and predicting it
 from what is uploaded was not tried. LPIPS is not measured: its weights are not part of any
