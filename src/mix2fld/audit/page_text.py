@@ -113,8 +113,9 @@ is longer than updates are clipped to."""
 NOT_TRIED = """
 ## Not tried
 
-The gradients inside a model (only its outputs are used), DP-FedAvg with a trusted sum, secure aggregation in a deployment (its sum is simulated), and an
-active server that chooses what it sends down. The noise of a deployment comes from a generator
+The gradients inside a model (only its outputs are used), DP-FedAvg with a trusted sum, secure
+aggregation in a deployment (its sum is simulated), and an active server that chooses what it sends
+down. The noise of a deployment comes from a generator
 (PCG64) with a secret key of 128 bits; that generator is not a cryptographic one, and predicting it
 from what is uploaded was not tried. LPIPS is not measured: its weights are not part of any
 dependency. What an attack here does not find may be found by a better one: the rates are lower
