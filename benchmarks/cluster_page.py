@@ -26,7 +26,8 @@ def render(record: dict[str, Any]) -> str:
 
 Made by `make bench-cluster` from `results/bench/cluster.json`; do not edit it. Machine: {machine.get("cpu", "?")},
 {cores} cores, {memory} GB, driver and hosts on the same cores. "Busy before" is the share of all cores that other work used
-in the three seconds before a measurement; what is compared was measured in turn, in one session.
+in the three seconds before a measurement (in older rows, the load average); what is compared was measured in turn, in one
+session.
 
 ## Overhead on the paper's work
 
@@ -62,7 +63,7 @@ def _timed(row: dict[str, Any], name: str) -> str:
 
 
 def _busy(row: dict[str, Any]) -> str:
-    return f"{row['busy_before']} %"
+    return f"{row['busy_before']} %" if "busy_before" in row else f"load {row['load_before']}"
 
 
 def _overhead(rows: dict[str, Any]) -> str:

@@ -252,6 +252,10 @@ def test_what_both_sides_have_is_named_not_sent() -> None:
 # --- connecting
 
 
+def no_cluster(address: str) -> str:
+    raise ConnectionError(address)
+
+
 @pytest.mark.parametrize(
     ("address", "words"),
     [
@@ -269,6 +273,23 @@ def test_an_address_that_does_not_answer_is_one_message(
         pass
     assert words in str(raised.value)
     assert time.monotonic() - started < 2 * cluster.ANSWER_S
+
+
+@pytest.mark.parametrize(
+    ("found", "words"),
+    [
+        (lambda _: "127.0.0.1:1", "cluster = 127.0.0.1:1: does not answer (Connection refused)"),
+        (no_cluster, "cluster = auto: this machine belongs to no Ray cluster; start one"),
+    ],
+)
+def test_a_cluster_of_this_machine_that_is_gone_is_one_message(
+    monkeypatch: pytest.MonkeyPatch, found: Any, words: str
+) -> None:
+    monkeypatch.setattr(cluster.import_ray("test"), "is_initialized", lambda: False)
+    monkeypatch.setattr("ray._private.services.canonicalize_bootstrap_address", found)
+    with pytest.raises(InputError) as raised, cluster.connected("auto", "cluster"):
+        pass
+    assert words in str(raised.value)
 
 
 def test_a_node_that_does_not_answer_is_one_message(

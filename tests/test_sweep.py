@@ -333,11 +333,11 @@ def test_a_search_that_is_stopped_tries_what_it_would_have_tried(
     assert len(runs) == 4
     for run in runs:
         assert (tmp_path / "cut" / run).read_bytes() == (tmp_path / "whole" / run).read_bytes()
-    for best in whole.values():
+    for best in whole.best.values():
         assert 0 < best["accuracy"] <= 1
         beaten = [
             o
-            for o in whole.values()
+            for o in whole.best.values()
             if o["accuracy"] > best["accuracy"] and o["bits"] < best["bits"]
         ]
         assert not beaten

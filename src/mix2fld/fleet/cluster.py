@@ -149,20 +149,30 @@ def _connect(ray: Any, address: str, field: str, cores: int | None) -> None:
     if not address:
         start_here(ray, field, cores or usable_cores())
         return
-    if address != "auto":
-        _check_answers(address, field)
+    head = _own_head(field) if address == "auto" else address
+    _check_answers(head, field)
     try:
         with _silenced():
-            ray.init(address=address, **QUIET)
+            ray.init(address=head, **QUIET)
     except Exception as error:  # Ray raises many kinds
-        hint = (
-            "this machine belongs to no Ray cluster; start one with: ray start --head"
-            if address == "auto" and isinstance(error, ConnectionError)
-            else f"{one_line(error)}; this machine must be a node of the cluster (ray start "
-            "--address=HOST:PORT --num-cpus=0) and have its token (~/.ray/auth_token, or "
-            "RAY_AUTH_TOKEN)"
-        )
-        raise InputError(f"{_shown(field, address)}: {hint}") from None
+        raise InputError(
+            f"{_shown(field, address)}: {one_line(error)}; this machine must be a node of the "
+            "cluster (ray start --address=HOST:PORT --num-cpus=0) and have its token "
+            "(~/.ray/auth_token, or RAY_AUTH_TOKEN)"
+        ) from None
+
+
+def _own_head(field: str) -> str:
+    """The head of the cluster that this machine belongs to, or belonged to last."""
+    from ray._private.services import canonicalize_bootstrap_address
+
+    try:
+        return str(canonicalize_bootstrap_address("auto"))
+    except ConnectionError:
+        raise InputError(
+            f"{_shown(field, 'auto')}: this machine belongs to no Ray cluster; start one with: "
+            "ray start --head"
+        ) from None
 
 
 def _check_answers(address: str, field: str) -> None:
