@@ -40,7 +40,7 @@ class Running:
             from mix2fld.sweep.ray_place import Cluster
 
             return Cluster(stack.enter_context(connected(self.cluster, "cluster")), self.cores or 1)
-        from mix2fld.models.processor import usable_cores
+        from mix2fld.native.processor import usable_cores
         from mix2fld.sweep.places import Processes, ThisProcess
 
         workers = min(jobs, self.workers or max(1, usable_cores() // (self.cores or 1)))
