@@ -1,7 +1,7 @@
 """Where and how many runs are run at a time: the options of commands that run many."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -27,20 +27,24 @@ class Running:
 
     @contextmanager
     def place(self, jobs: int) -> "Iterator[Place]":
-        """The place for so many jobs, within the block."""
+        """The place for so many jobs, within the block; it is stopped at the end."""
         self._check()
+        with ExitStack() as stack:
+            place = self._make_place(jobs, stack)
+            stack.callback(place.stop)
+            yield place
+
+    def _make_place(self, jobs: int, stack: ExitStack) -> "Place":
         if self.cluster is not None:
             from mix2fld.fleet.cluster import connected
             from mix2fld.sweep.ray_place import Cluster
 
-            with connected(self.cluster, "cluster") as ray:
-                yield Cluster(ray, self.cores or 1)
-            return
+            return Cluster(stack.enter_context(connected(self.cluster, "cluster")), self.cores or 1)
         from mix2fld.native.processor import usable_cores
         from mix2fld.sweep.places import Processes, ThisProcess
 
         workers = min(jobs, self.workers or max(1, usable_cores() // (self.cores or 1)))
-        yield ThisProcess() if workers <= 1 else Processes(workers, self.cores)
+        return ThisProcess() if workers <= 1 else Processes(workers, self.cores)
 
     def _check(self) -> None:
         for name in ("workers", "cores"):

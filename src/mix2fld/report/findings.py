@@ -55,12 +55,15 @@ def _named(settings: Sequence[Setting], series: Sequence[Series]) -> dict[int, s
     }
 
 
-def _failures(runs: Iterable[LoadedRun]) -> Iterable[str]:
+def _failures(runs: Sequence[LoadedRun]) -> Iterable[str]:
+    """Each with the folder that it is in, if there are several."""
+    several = len({run.folder.parent for run in runs}) > 1
     for run in runs:
         reason = standing_of(run).reason
         if reason:
+            where = f" in {run.folder.parent.name}" if several else ""
             done = f"after {len(run.rounds)} of {run.config.rounds} rounds"
-            yield f"{title_of(run.protocol)}, seed {run.seed}, {done}: {reason}"
+            yield f"{title_of(run.protocol)}, seed {run.seed}{where}, {done}: {reason}"
 
 
 def _never(

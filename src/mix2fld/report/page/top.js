@@ -42,8 +42,10 @@ function drawProgress() {
   const ahead = ["waiting", "not started"].map((state) => [state, open.filter((run) => !begun.includes(run) && run.state === state)]).filter(([, list]) => list.length);
   $("progress-ahead").replaceChildren(...ahead.map(([state, list]) => element("p", { class: "muted" },
     `${state === "waiting" ? "Waiting" : "Not started"}: ${namesOf(list)}.`)));
+  const places = new Set(runs.map((run) => run.place)).size;
   $("progress-runs").replaceChildren(...begun.map((run) => {
-    const words = `${run.protocol}, seed ${run.seed}: round ${run.done} of ${run.planned}`;
+    const where = places > 1 ? ` in ${run.place}` : "";
+    const words = `${run.protocol}, seed ${run.seed}${where}: round ${run.done} of ${run.planned}`;
     const more = [STATES[run.state], run.updated ? `last update ${moment(run.updated)}` : null].filter(Boolean).join(", ");
     return element("div", { class: `state-${run.state.replace(" ", "-")}` }, element("div", {}, words),
       element("progress", { max: run.planned, value: run.done, "aria-label": words }), element("div", { class: "muted" }, more));
