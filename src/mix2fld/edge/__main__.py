@@ -1,6 +1,7 @@
 """The program of a device: ``python -m mix2fld.edge``, or ``mix2fld-device``."""
 
 import argparse
+import re
 import signal
 import sys
 from importlib.metadata import PackageNotFoundError, version
@@ -109,16 +110,17 @@ def _check_range(name: str, value: int, least: int, most: int) -> None:
 
 def broker_address(broker: str, keys: Path, name: str) -> Address:
     """Where the broker is, and the files with which ``name`` proves itself to it."""
-    host, colon, port = broker.rpartition(":")
-    if not colon:
-        host, port = broker, str(PORT)
-    if not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
-        raise InputError(f"broker = {broker!r}: must be host:port, such as broker.example.org:8883")
+    found = re.fullmatch(r"(\[[0-9A-Fa-f:]+\]|[^\s:\[\]/]+)(?::(\d{1,5}))?", broker)
+    port = int(found[2] or PORT) if found else 0
+    if not found or not 0 < port < 1 << 16:
+        raise InputError(
+            f"broker = {broker!r}: must be host:port, such as broker.example.org:8883 or [::1]:8883"
+        )
     for file in ("ca.crt", f"{name}.crt", f"{name}.key"):
         if not (keys / file).is_file():
             raise InputError(f"keys = {keys}: has no {file}; mix2fld deploy keys makes them")
     files = (keys / "ca.crt", keys / f"{name}.crt", keys / f"{name}.key")
-    return Address(host.strip("[]"), int(port), *files)
+    return Address(found[1].strip("[]"), port, *files)
 
 
 if __name__ == "__main__":
