@@ -19,7 +19,7 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-NATIVE = Path(__file__).parent / "src" / "mix2fld" / "models" / "native"
+NATIVE = Path(__file__).parent / "src" / "mix2fld" / "native"
 
 
 class WheelHook(BuildHookInterface):
@@ -42,7 +42,7 @@ class WheelHook(BuildHookInterface):
         self._scratch = tempfile.TemporaryDirectory()
         made = recipe["make_kernels"](Path(self._scratch.name), compiler, machine, more_shapes())
         for library in made:
-            inside = f"mix2fld/models/native/prebuilt/{library.name}"
+            inside = f"mix2fld/native/prebuilt/{library.name}"
             build_data["force_include"][str(library)] = inside
         build_data["pure_python"] = False
         build_data["tag"] = f"py3-none-linux_{machine}"

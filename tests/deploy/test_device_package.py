@@ -19,7 +19,7 @@ from mix2fld.edge import __main__ as program
 from mix2fld.edge.messages import Order, Trained, unpack
 from mix2fld.edge.small import small_task
 from mix2fld.errors import InputError
-from mix2fld.models.native import small_cnn
+from mix2fld.native import small_cnn
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = runpy.run_path(str(ROOT / "device" / "contents.py"))

@@ -17,8 +17,8 @@ from pathlib import Path
 from mix2fld.data.files import LOCK, write_whole
 from mix2fld.data.folders import cache_folder
 from mix2fld.data.private_folder import private_folder
-from mix2fld.models.native.recipe import FLAGS, FOLDER, library_name
-from mix2fld.models.processor import cpu_flags
+from mix2fld.native.processor import cpu_flags
+from mix2fld.native.recipe import FLAGS, FOLDER, library_name
 
 FOR_THIS_MACHINE: tuple[list[str], ...] = (["-march=native"], [])
 """What is tried one after the other: not every compiler knows the processor it runs on."""
