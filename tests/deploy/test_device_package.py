@@ -150,21 +150,22 @@ def test_levels_of_updates_need_no_scipy(site: Path) -> None:
 @pytest.mark.parametrize(
     ("found", "refused"),
     [
-        ({"mix2fld": "1.0", "mix2fld-device": "1.0"}, False),
-        ({"mix2fld-device": "1.0"}, False),
-        ({}, False),
-        ({"mix2fld": "1.0", "mix2fld-device": "1.1"}, True),
+        (["mix2fld-1.0", "mix2fld_device-1.0"], False),
+        (["mix2fld_device-1.0"], False),
+        ([], False),
+        (["mix2fld-1.0", "mix2fld_device-1.1"], True),
     ],
 )
 def test_two_versions_in_one_folder_are_refused(
-    monkeypatch: pytest.MonkeyPatch, found: dict[str, str], refused: bool
+    tmp_path: Path, found: list[str], refused: bool
 ) -> None:
-    monkeypatch.setattr(program, "_version_of", found.get)
+    for name in found:
+        (tmp_path / f"{name}.dist-info").mkdir()
     if not refused:
-        program.check_distributions()
+        program.check_distributions(tmp_path)
         return
-    with pytest.raises(InputError, match=r"mix2fld 1\.0 and mix2fld-device 1\.1 are installed"):
-        program.check_distributions()
+    with pytest.raises(InputError, match=r"mix2fld-1\.0 and mix2fld_device-1\.1 are installed"):
+        program.check_distributions(tmp_path)
 
 
 def test_both_distributions_have_the_same_version_and_command() -> None:

@@ -102,5 +102,5 @@ def test_with_another_version_it_refuses(installed: Installed) -> None:
     words = ["--device", "0", "--broker", "b", "--keys", ".", "--data", ".", "--state", "."]
     done = installed.run("mix2fld-device", *words)
     assert done.returncode == 1
-    assert done.stderr.startswith("mix2fld-device: mix2fld 9.9 and mix2fld-device")
+    assert done.stderr.startswith("mix2fld-device: mix2fld-9.9 and mix2fld_device-")
     assert len(done.stderr.splitlines()) == 1
