@@ -255,10 +255,8 @@ def _signs(config: UpdateConfig, _: int) -> RotatedUpdate:
 MURMUR = PROTOCOLS["murmur"]
 VARIANTS: dict[str, Protocol] = {
     "Murmur": MURMUR,
-    "momentum 0.3": replace(MURMUR, server_step=with_momentum(0.3)),
-    "momentum 0.6": replace(MURMUR, server_step=with_momentum(0.6)),
-    "mean of the last 2 models": replace(MURMUR, server_step=with_averages(2)),
-    "mean of the last 3 models": replace(MURMUR, server_step=with_averages(3)),
+    "server momentum 0.5": replace(MURMUR, server_step=with_momentum(0.5)),
+    "mean of the last two models": replace(MURMUR, server_step=with_averages(2)),
     "shared groups": replace(MURMUR, uplink=SharedUpdates(picked_coordinates)),
     "shared signs, mean": replace(MURMUR, uplink=SharedUpdates(_signs)),
     "shared signs, majority": replace(

@@ -22,6 +22,7 @@ RECORD = Path(__file__).parent.parent / "results" / "bench" / "uplink_trials.jso
 SETTINGS: dict[str, Any] = {
     "link": "ideal",
     "rounds": 5,
+    "local_steps": 1600,
     "curve_points": 1,
     "measured_on": "validation",
     "test_samples": 5000,
@@ -56,11 +57,11 @@ class Case(NamedTuple):
 
 
 def cases() -> Iterator[Case]:
-    """All runs of a seed before the next seed."""
+    """All runs of a seed before the next seed, first those with enough bits to learn from."""
     for seed in SEEDS:
-        for name, (_, bits) in EXTREMES.items():
+        for bits, name in product(sorted(BUDGETS, key=(500, 2500, 100, 1000).index), VARIANTS):
             yield Case(name, bits, seed)
-        for bits, name in product(BUDGETS, VARIANTS):
+        for name, (_, bits) in EXTREMES.items():
             yield Case(name, bits, seed)
 
 
