@@ -244,6 +244,11 @@ def test_more_bits_than_the_weights_have_is_one_message() -> None:
         check(config, toy_dataset())
 
 
+def test_uploads_less_often_than_there_are_rounds_is_one_message() -> None:
+    with pytest.raises(InputError, match=r"^upload_every = 6: nothing would be uploaded; must be"):
+        toy_config(rounds=5, upload_every=6)
+
+
 @pytest.mark.parametrize("name", [*WITH_FEEDBACK, *WITHOUT])
 def test_many_bits_come_close_to_fl(name: str) -> None:
     """With all entries, or 16 bits a weight, the server's model is that of FL."""
