@@ -25,31 +25,36 @@ class DefenceConfig(Section):
     sample_weights: Literal["claimed", "capped", "ignored"] = "claimed"
     """Weight of an upload: the claimed samples, at most twice the median of them, or all equal."""
     seed_check: Literal["none", "agreement"] = "none"
-    """Whether seeds of a device that others' seeds contradict are left out."""
+    """Whether seeds that others' contradict are left out, and labels that contradict the seeds."""
+
+
+AttackName = Literal[
+    "none",
+    "sign-flip",
+    "scaling",
+    "update-flip",
+    "random",
+    "little-is-enough",
+    "sample-count",
+    "label-shift",
+    "seed-label-shift",
+    "seed-backdoor",
+]
+NEEDS_ATTACK = ("attackers", "attack_from", "attack_strength")
+"""Settings that have no effect without an attack."""
 
 
 class AttackConfig(Section):
     """Devices of a simulation that attack it, so that a defence can be measured."""
 
-    attack: Literal[
-        "none",
-        "sign-flip",
-        "scaling",
-        "update-flip",
-        "random",
-        "little-is-enough",
-        "sample-count",
-        "label-shift",
-        "seed-label-shift",
-        "seed-backdoor",
-    ] = "none"
+    attack: AttackName = "none"
     """What attackers do (docs/robustness.md)."""
     attackers: Count = 1
     """Number of attackers, drawn from all devices but the reference device."""
     attack_from: Positive = 1
     """First round of the attack."""
     attack_strength: PositiveFloat | None = None
-    """Factor of the attack, or share of seeds that it falsifies; default: docs/robustness.md."""
+    """Factor of the attack, or share of seeds that it falsifies; default: that of the attack."""
 
 
 class PrivacyConfig(Section):
