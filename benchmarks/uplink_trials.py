@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import mix2fld
 from benchmarks.page_tables import PAGE, replace_table
-from benchmarks.uplink_ideas import ALONE, ONE_BIT, VARIANTS
+from benchmarks.uplink_ideas import ALONE, CHANGES, ONE_BIT, VARIANTS
 from mix2fld.data import load_dataset
 from mix2fld.protocol import PROTOCOLS
 
@@ -57,12 +57,12 @@ class Case(NamedTuple):
 
 
 def cases() -> Iterator[Case]:
-    """All runs of a seed before the next seed, first those with enough bits to learn from."""
-    for seed in SEEDS:
-        for bits, name in product(sorted(BUDGETS, key=(500, 2500, 100, 1000).index), VARIANTS):
+    """Seed by seed; the budgets that tell most come first."""
+    for budgets, seed in product(((500, 2500, 100), (1000,)), SEEDS):
+        for bits, name in product(budgets, VARIANTS):
             yield Case(name, bits, seed)
-        for name, (_, bits) in EXTREMES.items():
-            yield Case(name, bits, seed)
+    for (name, (_, bits)), seed in product(EXTREMES.items(), SEEDS):
+        yield Case(name, bits, seed)
 
 
 def run_missing(most: int) -> None:
@@ -76,7 +76,8 @@ def run_missing(most: int) -> None:
         if case in done or not left:
             continue
         left -= 1
-        one = config.replace(protocols=case.variant, seed=case.seed, **BUDGETS.get(case.bits, {}))
+        changes = {**BUDGETS.get(case.bits, {}), **CHANGES.get(case.variant, {})}
+        one = config.replace(protocols=case.variant, seed=case.seed, **changes)
         (result,) = mix2fld.run(one, dataset=dataset)
         reached = result.summary["accuracy"]
         found = {"devices": reached["mean"], "server": reached["global"]}

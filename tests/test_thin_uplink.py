@@ -1,12 +1,16 @@
 """The statements of docs/thin_uplink.md, against simulation and against brute force."""
 
+import json
 import math
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from benchmarks import codec_speed, uplink_trials
+from benchmarks.page_tables import PAGE
 from benchmarks.thin_uplink import bound, captured, error_of_mean, main, share_of_signs
+from benchmarks.uplink_ideas import VARIANTS
 
 from mix2fld.config import LearningConfig
 from mix2fld.learning.training import LocalTraining, logit_offset
@@ -14,8 +18,12 @@ from mix2fld.link.payloads import RotatedUpdate
 from mix2fld.link.payloads.gaussian import mean_largest
 from mix2fld.link.payloads.positions import encode_positions
 from mix2fld.link.payloads.rotated_plan import make_plan
+from mix2fld.protocol import PROTOCOLS
 from mix2fld.reproduction.frontier.points import points_of
 from mix2fld.reproduction.results_folder import ResultsFolder
+from mix2fld.runs.simulation import run
+from mix2fld.types import Dataset
+from toys import toy_config
 
 WEIGHTS = 12_544
 
@@ -134,6 +142,18 @@ def test_in_a_direction_given_beforehand_there_is_one_nth_of_the_error() -> None
     assert np.mean(parts) == pytest.approx(1, abs=0.35)
 
 
+def test_with_shared_coordinates_devices_do_not_replace_precision() -> None:
+    """Signs of the same coordinates from all devices: what they leave out, all leave out."""
+    updates, codec = updates_of(10, alike=1.0), RotatedUpdate(picks=False, bits=1000)
+    apart = relative_error(restored(updates, 1000, picks=False), updates)
+    found = []
+    for update in updates:
+        codes = codec.compress(update, np.random.default_rng(3), None)
+        again = codec.restore(codes, np.random.default_rng(3), WEIGHTS)
+        found.append(again.update.astype(np.float64))
+    assert relative_error(np.stack(found), updates) > 7 * apart
+
+
 def test_with_few_groups_the_error_is_a_little_more_than_expected() -> None:
     """E 1/c > 1/E c: the largest of one group of Gaussians, as an upload of 20 bits has it."""
     (part,) = make_plan(20, WEIGHTS, True).parts
@@ -212,3 +232,28 @@ def test_the_command_prints_what_the_page_says(capsys: pytest.CaptureFixture[str
     printed = capsys.readouterr().out
     assert "| 200 |" in printed
     assert printed.count("\n|") >= 8
+
+
+def test_tables_of_the_page_follow_from_their_records() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    speed = codec_speed.table(json.loads(codec_speed.RECORD.read_text(encoding="utf-8")))
+    trials = uplink_trials.table(uplink_trials.recorded())
+    for name, text in {"speed": speed, "trials": trials}.items():
+        assert f"<!-- {name} -->\n{text}\n<!-- end -->" in page
+
+
+@pytest.mark.parametrize("name", list(VARIANTS))
+def test_what_was_tried_is_carried_in_its_bits(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every idea goes over the link as bits that the other end reads."""
+    monkeypatch.setitem(PROTOCOLS, name, VARIANTS[name])
+    rng = np.random.default_rng(0)
+    images = rng.integers(0, 256, (80, 28, 28, 1)).astype(np.uint8)
+    labels = (np.arange(80) % 10).astype(np.int32)
+    noise = Dataset("noise", images[:60], labels[:60], images[60:], labels[60:], 10)
+    fields: dict[str, Any] = {"devices": 3, "samples_per_device": 20, "partition": "iid"}
+    fields |= {"model": "paper-cnn", "local_steps": 2, "rounds": 3, "update_bits": 60}
+    fields |= {"learning_rate": 1e-4, "final_learning_rate": 1e-4}
+    (result,) = run(toy_config(protocols=name, **fields), dataset=noise)
+    assert result.summary["bits"]["up"] == 3 * 3 * 60
+    moved = result.rounds[-1]["change"]
+    assert moved is None or np.isfinite(moved)
