@@ -94,20 +94,19 @@ def recorded() -> dict[Case, dict[str, float]]:
 
 
 def table(done: Mapping[Case, Mapping[str, float]]) -> str:
-    """Accuracies of devices and server, and how far the mean of both is from Murmur's."""
-    heads = [f"{bits:,} bits" for bits in BUDGETS]
+    """Accuracies of devices and server, and how far they are from Murmur's with the same seed."""
+    budgets = [bits for bits in BUDGETS if any(case.bits == bits for case in done)]
+    heads = [f"{bits:,} bits" for bits in budgets]
     lines = [f"| devices / server, % | {' | '.join(heads)} |", "|---" * (len(heads) + 1) + "|"]
     for name in VARIANTS:
-        cells = [_cell(done, name, bits) for bits in BUDGETS]
+        cells = [_cell(done, name, bits) for bits in budgets]
         lines.append(f"| {name} | {' | '.join(cells)} |")
-    alone = [f"{name}: {_cell(done, name, bits)}" for name, (_, bits) in EXTREMES.items()]
-    count = min(
-        len(_values(done, name, bits, "devices")) for name, bits in product(VARIANTS, BUDGETS)
-    )
+    alone = [f"{name} {_cell(done, name, bits)}" for name, (_, bits) in EXTREMES.items()]
+    seeds = sorted({case.seed for case in done})
     note = (
-        f"Means over {count} seeds on the validation split; in brackets, of devices and server, "
-        "the mean difference from Murmur with the same seed, ± its standard deviation. "
-        f"Without a budget: {'; '.join(alone)}."
+        f"Validation split, seeds {', '.join(map(str, seeds))}, {len(done)} of "
+        f"{len(list(cases()))} runs so far. In brackets the difference from Murmur with the same "
+        f"seed, with several seeds ± its standard deviation. Without a budget: {'; '.join(alone)}."
     )
     return "\n".join(lines) + "\n\n" + note
 
