@@ -210,6 +210,12 @@ class Config(Section):
             count = getattr(self, name)
             if isinstance(count, int) and count > self.data.devices:
                 raise InputError(f"{name} = {count}: must be at most devices = {self.data.devices}")
+        every = self.updates.upload_every
+        if every > self.rounds:
+            raise InputError(
+                f"upload_every = {every}: nothing would be uploaded; must be at most rounds = "
+                f"{self.rounds}"
+            )
         needed, asked = self.availability.min_uploads, self.participants_per_round
         if needed > asked:
             raise InputError(
