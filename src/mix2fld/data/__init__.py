@@ -4,12 +4,14 @@
 ``measured_samples`` the samples that accuracy is measured on.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from mix2fld.lazy import names_of
 
 if TYPE_CHECKING:
-    from mix2fld.data.cache import cache_file, cache_folder, cached
+    from mix2fld.data.cache import cache_file, cached
     from mix2fld.data.catalogue import DATASETS, DatasetInfo, Place
+    from mix2fld.data.folders import cache_folder
     from mix2fld.data.measured import measured_samples
     from mix2fld.data.partition import (
         PARTITIONS,
@@ -46,7 +48,7 @@ _HOMES = {
     "PARTITIONS": "partition",
     "Place": "catalogue",
     "cache_file": "cache",
-    "cache_folder": "cache",
+    "cache_folder": "folders",
     "cached": "cache",
     "check_labels_covered": "partition",
     "dataset_from_table": "tables",
@@ -58,10 +60,4 @@ _HOMES = {
     "measured_samples": "measured",
     "sample_counts": "partition",
 }
-
-
-def __getattr__(name: str) -> Any:
-    """Import what is asked for."""
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+__getattr__ = names_of(__name__, _HOMES)
