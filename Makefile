@@ -110,7 +110,7 @@ package: install ## Build wheel and sdist, try both in clean environments of eve
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt build
 	$(BIN)/python -m reliability.packages $(ARGS)
 
-robustness: install ## Measure what attackers cost, without and with a defence; writes docs/robustness.md (20 minutes)
+robustness: install ## Measure what attackers cost, without and with a defence; writes docs/robustness.md (an hour; resumes)
 	$(BIN)/python -m benchmarks.robustness $(ARGS)
 
 docs: $(VENV)/.installed-docs ## Build the documentation site, build/site/html (two minutes)
@@ -125,10 +125,10 @@ bom: $(VENV)/.installed-test ## Write the bill of materials, dist/bom.json, and 
 	$(BIN)/python -m reliability.licences dist/bom.json docs/licences.md
 
 lock: install ## Write containers/requirements.txt: the packages of a deployment with their hashes
+	mkdir -p dist
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --dry-run --ignore-installed \
-		--report .lock.json -c constraints.txt '.[flower]'
-	$(BIN)/python -m reliability.lock .lock.json containers/requirements.txt
-	rm .lock.json
+		--report dist/lock.json -c constraints.txt '.[flower]'
+	$(BIN)/python -m reliability.lock dist/lock.json containers/requirements.txt
 
 sensors: install ## Run every protocol on the smartwatch dataset and write docs/sensors.md (ten minutes)
 	$(BIN)/python -m benchmarks.sensors

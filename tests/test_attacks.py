@@ -8,6 +8,7 @@ import pytest
 
 import mix2fld
 from mix2fld.cli import main
+from mix2fld.cli.run import attackers
 from mix2fld.config import PRESETS, Config
 from mix2fld.device.attacks import ATTACKS, CLAIM, TARGET, Known, with_pattern
 from mix2fld.errors import InputError
@@ -98,6 +99,15 @@ def test_a_flag_of_an_attack_needs_one(flag: str, capsys: pytest.CaptureFixture[
         main(["run", flag, "1"])
     name = flag[2:].replace("-", "_")
     assert f"{name}: has no effect with attack = none; must go with" in capsys.readouterr().err
+
+
+def test_attackers_are_listed_below_the_table() -> None:
+    config = toy_config(attack="scaling", attackers=2, seed=[3, 4])
+    three, four = attackers(config)
+    one, other = sorted(attackers_of(config.replace(seed=3)))
+    assert three == f"seed 3: attackers (scaling), not measured: devices {one}, {other}"
+    assert four.startswith("seed 4: ")
+    assert attackers(toy_config()) == []
 
 
 def simulate(**fields: object) -> tuple[Simulation, dict[int, object], dict[int, object]]:

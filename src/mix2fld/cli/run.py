@@ -71,7 +71,7 @@ class RunCommand:
 
         figure = self._draw(results, out / "curves.png")
         console.print(results_table(results), soft_wrap=False)
-        for line in guarantees(self.settings):
+        for line in [*guarantees(self.settings), *attackers(self.settings)]:
             console.print(line, markup=False, highlight=False)
         console.print(f"runs in {bold(out)}{figure}")
         if self.report:
@@ -163,6 +163,19 @@ def default_folder(config: Config) -> Path:
     digest = hashlib.sha256(settings.encode()).hexdigest()[:8]
     name = Path(config.data.dataset).stem
     return Path("runs") / f"{name}-{config.data.partition}-{digest}"
+
+
+def attackers(config: Config) -> list[str]:
+    """Who attacks with each seed, in words."""
+    from mix2fld.round.scenario import attackers_of
+
+    found = {seed: sorted(attackers_of(config.replace(seed=seed))) for seed in config.seed}
+    return [
+        f"seed {seed}: attackers ({config.attack.attack}), not measured: devices "
+        f"{', '.join(map(str, devices))}"
+        for seed, devices in found.items()
+        if devices
+    ]
 
 
 def guarantees(config: Config) -> list[str]:
