@@ -161,8 +161,9 @@ class Config(Section):
     """Everything that determines the result of a run; one run for each protocol and seed."""
 
     protocols: Annotated[tuple[str, ...], Listed] = ("fl", "fd", "mixfld", "mix2fld")
-    """Protocols to compare: fl, fl8, fl4, topk, stc, sign, eden, murmur, murmur-mix, fd, cfd, fld,
-    mixfld, mix2fld, statistics, own-statistics, dp-statistics, dp-sum, dp-seeds, dp-seeds-sum,
+    """Protocols to compare: fl, fl8, fl4, topk, stc, sign, eden, murmur,
+    murmur-mix, fd, cfd, fld, mixfld, mix2fld, statistics,
+    own-statistics, dp-statistics, dp-sum, dp-seeds, dp-seeds-sum,
     dp-fl, dp-murmur, isolated."""
     seed: Annotated[tuple[Count, ...], Listed] = (0,)
     """Random seeds; one run of every protocol for each."""

@@ -39,7 +39,7 @@ class DataGet:
     names: tyro.conf.Positional[tuple[str, ...]]
     """Datasets to download: mnist, fashion-mnist, cifar10, cifar100, smartwatch."""
     data_folder: Path | None = None
-    """Folder that already holds the files; nothing is downloaded then."""
+    """Folder with the files; nothing is downloaded."""
 
     def run(self) -> None:
         """Download each of them."""
