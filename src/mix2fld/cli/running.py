@@ -51,7 +51,7 @@ class Running:
             raise InputError(f"retries = {self.retries}: must be 0 or more")
         if self.cluster is not None and self.workers is not None:
             raise InputError(
-                f"workers = {self.workers}: is of this machine; with --cluster, leave it out"
+                f"workers = {self.workers}: applies to this machine only; omit it with --cluster"
             )
 
 
