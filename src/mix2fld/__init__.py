@@ -4,7 +4,9 @@ import mix2fld
 results = mix2fld.run(mix2fld.Config.of(protocols=("fl", "mix2fld"), rounds=3))
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from mix2fld.lazy import names_of
 
 if TYPE_CHECKING:
     from mix2fld.config import Config
@@ -47,12 +49,4 @@ _HOMES = {
     "Delivery": "types",
     "Model": "types",
 }
-
-
-def __getattr__(name: str) -> Any:
-    """Import slow modules on first use."""
-    if name not in _HOMES:
-        raise AttributeError(f"module 'mix2fld' has no attribute {name!r}")
-    from importlib import import_module
-
-    return getattr(import_module(f"mix2fld.{_HOMES[name]}"), name)
+__getattr__ = names_of(__name__, _HOMES)

@@ -4,8 +4,9 @@
 ``measured_samples`` the samples that accuracy is measured on.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from mix2fld.lazy import names_of
 
 if TYPE_CHECKING:
     from mix2fld.data.cache import cache_file, cache_folder, cached
@@ -58,10 +59,4 @@ _HOMES = {
     "measured_samples": "measured",
     "sample_counts": "partition",
 }
-
-
-def __getattr__(name: str) -> Any:
-    """Import what is asked for."""
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+__getattr__ = names_of(__name__, _HOMES)

@@ -1,7 +1,8 @@
 """What is sent, what of it arrives, and when."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from mix2fld.lazy import names_of
 
 if TYPE_CHECKING:
     from mix2fld.link.budget import Budget, Direction, Forecast
@@ -78,10 +79,4 @@ _HOMES = {
     "check_delivery": "channels",
     "make_link": "channels",
 }
-
-
-def __getattr__(name: str) -> Any:
-    """Import what is asked for."""
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+__getattr__ = names_of(__name__, _HOMES)

@@ -3,8 +3,9 @@
 What needs JAX is imported on first use: the processes that train PyTorch modules do without.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from mix2fld.lazy import names_of
 
 if TYPE_CHECKING:
     from mix2fld.models.adapters import from_equinox, from_flax, from_nnx
@@ -44,10 +45,4 @@ _HOMES = {
     "from_nnx": "adapters",
     "from_torch": "pytorch",
 }
-
-
-def __getattr__(name: str) -> Any:
-    """Import what is asked for."""
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+__getattr__ = names_of(__name__, _HOMES)
