@@ -14,8 +14,8 @@ SERVER = {
     "take_mean_outputs": "The server averages the outputs that arrived, label by label.",
     "convert_mean_outputs": "The server averages the outputs and trains a model on the samples it"
     " has collected, with these outputs as a teacher: outputs become weights.",
-    "convert_seed_labels": "The server averages the labels that devices assign to shared samples and"
-    " trains a model on them.",
+    "convert_seed_labels": "The server averages the labels that devices assign to shared samples"
+    " and trains a model on them.",
 }
 """By the name of the row's server step."""
 
