@@ -230,6 +230,8 @@ def write_reference(folder: Path) -> None:
         raise SystemExit(f"public names without a docstring: {', '.join(bare)}")
     for page, modules in pages.items():
         parts = [f"# {page}"]
+        if page == "mix2fld":
+            parts.append(public_names())
         parts += [f"```{{eval-rst}}\n.. automodule:: {each}\n```" for each in modules]
         (folder / f"{page}.md").write_text("\n\n".join(parts) + "\n", encoding="utf-8")
     names = "\n".join(pages)
@@ -237,6 +239,18 @@ def write_reference(folder: Path) -> None:
         f"{API}\n```{{toctree}}\n:maxdepth: 1\n\n{names}\n```\n",
         encoding="utf-8",
     )
+
+
+def public_names() -> str:
+    """What ``import mix2fld`` offers, with links to where each name is documented."""
+    rows = []
+    for name in mix2fld.__all__:
+        value = getattr(mix2fld, name)
+        home = getattr(value, "__module__", "mix2fld.protocol")
+        first = (inspect.getdoc(value) or "").splitlines()[0]
+        about = "All protocols by their names." if name == "PROTOCOLS" else first
+        rows.append(f"| {{py:obj}}`mix2fld.{name} <{home}.{name}>` | {about} |")
+    return "\n".join(["| name | what it is |", "|---|---|", *rows])
 
 
 def public_modules() -> list[str]:
