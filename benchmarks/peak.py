@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from benchmarks.work import CORES
-from mix2fld.models.native.library import load_library, vector_lanes
+from mix2fld.native.library import load_library, vector_lanes
 
 SOURCE = Path(__file__).with_name("peak.c")
 CHAINS = 12

@@ -37,7 +37,7 @@ and has to end with the same weights."""
 MEANING = """\
 ## What the numbers mean
 - **The limit** is a C kernel written by hand for this network
-  (`src/mix2fld/models/native/small_cnn.c`), compiled for the current machine and called with
+  (`src/mix2fld/native/small_cnn.c`), compiled for the current machine and called with
   nothing around it. The simulator calls the same code where a C compiler is available, so its ratio
   is the simulator's overhead; any other model, and this one without a compiler, takes the path of
   the row below.

@@ -13,6 +13,13 @@ from mix2fld.report.markdown import markdown_table
 PAGE = Path(__file__).parent.parent / "docs" / "robustness.md"
 MOST_COST = 2.0
 """Points that an attack may cost."""
+MOST_WITHOUT = 1.0
+"""Points that the preset may cost without an attack."""
+COMPARED = ("mean", "robust")
+"""The defences that face every attack with every number of attackers."""
+SUBTLE = "seed-label-shift"
+"""The attack of which only a share of the seeds may be false."""
+SEEDS = 5
 Records = list[dict[str, Any]]
 
 
@@ -24,7 +31,7 @@ def render(records: Records, settings: dict[str, Any], runs: int) -> str:
     subtle = [r for r in records if r.get("strength") is not None]
     records = [r for r in records if r.get("strength") is None]
     flags = " ".join(f"--{name.replace('_', '-')} {value}" for name, value in settings.items())
-    seeds = [_seeds(records, number) for number in (1, 2, 3)]
+    missing = ", or has not been run yet" if done < runs else ""
     tables = "\n\n".join(_section(records, number) for number in (1, 2, 3))
     return f"""# Robustness: what attackers cost
 
@@ -38,12 +45,20 @@ mix2fld run {flags} \\
 ```
 
 Accuracy in % of the server's model and, after the slash, of the honest devices (mean over them); FD has no
-server's model. Means over the seeds that are recorded: {seeds[0]} with one attacker, {seeds[1]} with two, {seeds[2]} with
-three. *Mean* trusts every upload; *robust* is `--preset robust`, the default of a deployment. In brackets the
-points that the attack costs the server's model (in FD, the devices) with the defence, against no attack
-without a defence, over the seeds that both have; **bold** above {MOST_COST:g}. Attackers are not measured, so that the
-devices of a run with attackers are fewer. Statistics face two attackers only, on features of 4 x 4 places. What `seed-backdoor` does on samples with the pattern is
-[below](#the-backdoor). Empty cells are not run yet.
+server's model. Means over {SEEDS} seeds, or over as many as a cell says. *Mean* trusts every upload; *robust* is
+`--preset robust`, the default of a deployment. In brackets the points that the server's model (in FD, the devices)
+loses with the defence, against no attack without a defence, over the seeds that both have; **bold** above
+{MOST_COST:g}. Attackers are not measured, so that the devices of a run with attackers are fewer. Statistics face two
+attackers only, on features of 4 x 4 places. What `seed-backdoor` does on samples with the pattern is
+[below](#the-backdoor). A cell is empty where a protocol has nothing that the attack replaces{missing}.
+
+## What it shows
+
+{_findings(records)}
+- The cost of an attack on seeds is that of the seeds that are left out, and nearly the same for all of them: with two of
+  ten devices, a fifth of all seeds. It depends on whose seeds these are: a label that few of the others hold is then in
+  few seeds.
+- With the mean, FD hardly suffers: a device learns mostly from its own samples.
 
 ## The attacks
 
@@ -71,14 +86,6 @@ The fewer they are, the less they harm, and the less they show; [decision 33](de
 rule by which seeds are left out.
 
 {_shares(subtle, records)}
-
-## What it shows
-
-{_findings(records)}
-- The cost of an attack on seeds is that of the seeds that are left out, and nearly the same for all of them: with two of
-  ten devices, a fifth of all seeds. In Mix2FLD it depends on whose seeds these are, since a label that few of the
-  others hold is then in few of the groups that are unmixed. More seeds a device (`--seed-samples`) make up for it.
-- With the mean, FD hardly suffers: a device learns mostly from its own samples.
 """
 
 
@@ -96,9 +103,9 @@ def _section(records: Records, attackers: int) -> str:
     header = ("protocol", "defence", "no attack", *(f"`{name}`" for name in names))
     rows = []
     for protocol in dict.fromkeys(r["protocol"] for r in _with(records, attackers)):
-        for defence in ("mean", "robust"):
+        for defence in COMPARED:
+            honest = _cell(records, protocol, defence, "none", 0)
             cells = [_cell(records, protocol, defence, name, attackers) for name in names]
-            honest = _shown(_of(records, protocol, defence, "none", 0))
             rows.append((PROTOCOLS[protocol].title, defence, honest, *cells))
     return f"{title}\n\n{markdown_table(header, rows)}"
 
@@ -142,7 +149,7 @@ def _backdoor(records: Records) -> str:
         return "Not run yet."
     rows = []
     for protocol in dict.fromkeys(r["protocol"] for r in records):
-        for defence in ("mean", "robust"):
+        for defence in COMPARED:
             own = [r for r in records if (r["protocol"], r["defence"]) == (protocol, defence)]
             cells = [_server(_with(own, number)) for number in numbers]
             rows.append((PROTOCOLS[protocol].title, defence, *cells))
@@ -155,28 +162,19 @@ def _shares(subtle: Records, records: Records) -> str:
         return "Not run yet."
     shares = sorted({r["strength"] for r in subtle})
     rows = []
-    for defence in ("mean", "robust"):
-        of_none = _of(records, "mix2fld", defence, "none", 0)
-        of_all = _of(records, "mix2fld", defence, "seed-label-shift", 2)
-        some = [
-            _server(
-                _of(
-                    [r for r in subtle if r["strength"] == share],
-                    "mix2fld",
-                    defence,
-                    "seed-label-shift",
-                    2,
-                )
-            )
-            for share in shares
-        ]
-        rows.append((defence, _server(of_none), *some, _server(of_all)))
+    for defence in COMPARED:
+        found = [_of(records, "mix2fld", defence, "none", 0)]
+        for share in shares:
+            false = [r for r in subtle if r["strength"] == share]
+            found.append(_of(false, "mix2fld", defence, SUBTLE, 2))
+        found.append(_of(records, "mix2fld", defence, SUBTLE, 2))
+        rows.append((defence, *map(_server, found)))
     header = ("defence", "none", *(f"{100 * share:.0f} %" for share in shares), "all")
     return markdown_table(header, rows)
 
 
 def _findings(records: Records) -> str:
-    lines = []
+    lines = [_without_attack(records)]
     for attackers in (1, 2, 3):
         costs = {
             (protocol, attack): cost
@@ -195,6 +193,24 @@ def _findings(records: Records) -> str:
             + (f"; more do: {named}." if above else ".")
         )
     return "\n".join(lines)
+
+
+def _without_attack(records: Records) -> str:
+    """What the defence costs if nobody attacks."""
+    costs = {
+        PROTOCOLS[protocol].title: cost
+        for protocol in dict.fromkeys(r["protocol"] for r in records)
+        if (cost := cost_of(records, protocol, "none", 0)) is not None
+    }
+    if not costs:
+        return "- Without an attack: not run yet."
+    most = max(costs, key=lambda title: costs[title])
+    above = [f"{title} {cost:.1f}" for title, cost in costs.items() if cost > MOST_WITHOUT]
+    words = f"; more than {MOST_WITHOUT:g}: {', '.join(above)}" if above else ""
+    return (
+        f"- Without an attack the preset costs {costs[most]:.1f} points at most ({most}), and "
+        f"{np.mean(list(costs.values())):.1f} in the mean over protocols{words}."
+    )
 
 
 def _by_seed(records: Records, pairs: list[tuple[str, str]], attackers: int) -> str:
@@ -225,19 +241,6 @@ def _with(records: Records, attackers: int) -> Records:
     return [r for r in records if r["attackers"] == attackers]
 
 
-def _seeds(records: Records, attackers: int) -> str:
-    """From how many to how many seeds the cells have."""
-    counts: dict[tuple[Any, ...], int] = {}
-    for r in _with(records, attackers):
-        if r["defence"] in ("mean", "robust"):
-            key = (r["protocol"], r["defence"], r["attack"])
-            counts[key] = counts.get(key, 0) + 1
-    if not counts:
-        return "none"
-    fewest, most = min(counts.values()), max(counts.values())
-    return str(most) if fewest == most else f"{fewest} to {most}"
-
-
 def _main(record: dict[str, Any]) -> float | None:
     """The accuracy that counts: of the server's model, where there is one."""
     of_server = PROTOCOLS[record["protocol"]].downlink.payload.name == "weights"
@@ -252,13 +255,18 @@ def _shown(found: Records) -> str:
         return f"stops, {stopped} of {len(found)}"
     devices = _percent([r["devices"] for r in found])
     models = [r["server"] for r in found if r["server"] is not None]
-    return f"{_percent(models)} / {devices}" if models else f"– / {devices}"
+    return f"{_percent(models) or '–'} / {devices}{_fewer(found)}"
 
 
 def _server(found: Records) -> str:
     models = [r["server"] for r in found if r["server"] is not None]
     stopped = sum("stopped" in r for r in found)
-    return f"stops, {stopped} of {len(found)}" if stopped else _percent(models)
+    return f"stops, {stopped} of {len(found)}" if stopped else _percent(models) + _fewer(found)
+
+
+def _fewer(found: Records) -> str:
+    """How many seeds a cell has, if not all are recorded."""
+    return f" ({len(found)} of {SEEDS} seeds)" if 0 < len(found) < SEEDS else ""
 
 
 def _percent(values: Sequence[float]) -> str:

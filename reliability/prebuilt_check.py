@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
-from mix2fld.models.native import Mlp, SmallCnn
-from mix2fld.models.native.library import load_prebuilt, vector_lanes
-from mix2fld.models.native.recipe import FOLDER, PLAIN_LANES, cnn_sizes
+from mix2fld.native import Mlp, SmallCnn
+from mix2fld.native.library import load_prebuilt, vector_lanes
+from mix2fld.native.recipe import FOLDER, PLAIN_LANES, cnn_sizes
 from mix2fld.types import Phase, Samples, StepRule
 
 SIDE, LABELS, STEPS, COUNT = 28, 10, 200, 80

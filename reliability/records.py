@@ -5,7 +5,7 @@ import platform
 from pathlib import Path
 from typing import Any
 
-from mix2fld.models.processor import usable_cores
+from mix2fld.native.processor import usable_cores
 
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "results" / "reliability"

@@ -24,7 +24,8 @@ from safetensors.numpy import save as save_tensors
 from mix2fld.config import Config
 from mix2fld.data.archives import ARCHIVE_ERRORS, read_tar, read_zip
 from mix2fld.data.own_file import read_own_file
-from mix2fld.data.readers import LAYOUTS, PlaceError, decode
+from mix2fld.data.place_errors import PlaceError
+from mix2fld.data.readers import LAYOUTS, decode
 from mix2fld.errors import InputError
 from mix2fld.link.channels.synthetic_trace import write_synthetic_trace
 from mix2fld.link.channels.trace_files import read_traces

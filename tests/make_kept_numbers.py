@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 sys.path.insert(0, str(Path(__file__).parent))
 
 import mix2fld
-from mix2fld.models.processor import cpu_flags
+from mix2fld.native.processor import cpu_flags
 from toys import toy_config, toy_dataset
 
 KEPT = Path(__file__).parent / "records" / "kept_numbers.json"

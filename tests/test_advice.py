@@ -20,7 +20,7 @@ from mix2fld.advice.measured import (
     read_measured,
 )
 from mix2fld.advice.ranking import Option, best_by_protocol, rank
-from mix2fld.advice.regime_map import draw_regime_map, winner
+from mix2fld.advice.regime_map import _stretches, draw_regime_map, winner
 from mix2fld.cli import main
 from mix2fld.config import Config
 from mix2fld.learning.task import Sizes, dimensions
@@ -38,7 +38,7 @@ MURMUR = MeasuredPoint(
 )
 
 
-def setting(key: str = "a", **changes: Any) -> MeasuredSetting:
+def setting(key: str = "mnist-non-iid", **changes: Any) -> MeasuredSetting:
     fields: dict[str, Any] = {
         "key": key, "title": key, "kind": "labels", "skew": 0.2, "devices": 10, "taking_part": 10,
         "samples": 500, "weights": 12_544, "rounds": 5, "points": (ALONE, FL, MURMUR),
@@ -88,7 +88,7 @@ def test_costs_are_those_of_the_link() -> None:
     least = min(up.delivery_probability, down.delivery_probability)
     assert options["murmur"].chance == pytest.approx(least)
     assert not options["fl"].suits
-    assert "delivered with 0.6 %" in options["fl"].reasons[0]
+    assert "upload of 401 kbit delivered with 0.6 %, asked: 95.0 %" in options["fl"].reasons[0]
     assert [one.point.protocol for one in rank(asked, setting())] == ["murmur", "isolated", "fl"]
 
 
@@ -135,15 +135,43 @@ def test_each_protocol_appears_once() -> None:
 
 
 def test_the_nearest_setting_and_what_lies_outside() -> None:
-    near, far = setting("near"), setting("far", skew=0.8)
+    near, far = setting(), setting("mnist-shards", skew=0.8)
     assert nearest(case(), {"far": far, "near": near})[0] is near
     assert case().outside(near) == []
     assert case(weights=10**6).outside(near) == ["weights: 1,000,000, measured: 12,544"]
     assert case(skew=0.4).outside(near) == ["label skew: 0.40, measured: 0.20"]
+    assert case(devices=100, participants=5).outside(setting(devices=100, taking_part=20)) == [
+        "devices of a round: 5, measured: 20"
+    ]
+
+
+def test_settings_with_the_same_data_are_nearer() -> None:
+    both = {key: setting(key) for key in ("mnist-non-iid", "cifar10-non-iid")}
+    assert nearest(case(dataset="cifar10"), both)[0].key == "cifar10-non-iid"
+    (outside,) = case(dataset="fashion-mnist").outside(both["cifar10-non-iid"])
+    assert outside == "data: fashion-mnist, measured: cifar10"
+
+
+def test_what_was_measured_over_a_lossy_link_is_no_reference() -> None:
+    """Its FL lost uploads; what the user's link loses is worked out."""
+    lossy = setting("mnist-non-iid-paper-link")
+    found = nearest(case(skew=0.2), {"lossy": lossy, "ideal": setting("mnist-iid", skew=0.5)})
+    assert [one.key for one in found] == ["mnist-iid"]
+
+
+def test_one_device_has_nobody_to_learn_from() -> None:
+    suits = [one.point.protocol for one in rank(case(devices=1), setting()) if one.suits]
+    assert suits == ["isolated"]
+
+
+def test_the_reason_names_the_transfer_that_fails() -> None:
+    options = {one.point.protocol: one for one in rank(case(weights=5_000_000), setting())}
+    (reason,) = options["murmur"].reasons
+    assert reason.startswith("download of 160 Mbit delivered with 0.0 %")
 
 
 def test_the_table_survives_its_text() -> None:
-    settings = {"a": setting("a"), "b": setting("b", kind="sources")}
+    settings = {"mnist-non-iid": setting(), "smartwatch": setting("smartwatch", kind="sources")}
     assert read_measured(dump_measured(settings)) == settings
 
 
@@ -151,8 +179,14 @@ def test_the_winner_has_the_bits(tmp_path: Path) -> None:
     assert winner(setting(), 0) is ALONE
     assert winner(setting(), 200) is MURMUR
     assert winner(setting(), 10**6) is FL
-    draw_regime_map({"a": setting(), "b": setting("b", skew=0.5)}, case(), tmp_path / "map.png")
+    draw_regime_map(
+        {"a": setting(), "b": setting("mnist-shards", skew=0.5)}, case(), tmp_path / "map.png"
+    )
     assert (tmp_path / "map.png").stat().st_size > 10_000
+
+
+def test_a_winner_of_several_budgets_is_drawn_once() -> None:
+    assert _stretches([ALONE, MURMUR, MURMUR, FL]) == [(0, 1, ALONE), (1, 2, MURMUR), (3, 1, FL)]
 
 
 def test_the_shipped_table_follows_from_the_records() -> None:
@@ -190,13 +224,35 @@ def test_a_pilot_runs_the_best_three(capsys: pytest.CaptureFixture[str], tmp_pat
     assert all(0 <= run["accuracy"]["mean"] <= 1 for run in told["pilot"])
 
 
+def test_what_to_run_names_the_preset_and_not_its_values(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    main(["advise", "--preset", "nb-iot", "--weights", "12544", "--deadline-s", "0.001"])
+    (to_check,) = [row for row in capsys.readouterr().out.splitlines() if "to check" in row]
+    assert "(with your own --dataset and --model): mix2fld run --preset nb-iot --pro" in to_check
+    assert "--bandwidth-hz" not in to_check
+
+
+def test_those_who_are_excluded_for_the_same_reason_share_a_line(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    main(["advise", "--devices", "1"])
+    told = [row for row in capsys.readouterr().out.splitlines() if "does not suit" in row]
+    (alike,) = [row for row in told if row.endswith(": there is no other device to learn from")]
+    assert "Murmur" in alike
+    assert "FD" in alike
+
+
 @pytest.mark.parametrize(
     ("given", "told"),
     [
         (["--weights", "500", "--out", "map.xyz"], "out = map.xyz: must end in .png, .svg, .pdf"),
         (["--weights", "0"], "weights = 0: must be 1 or more"),
         (["--deadline-s", "-1"], "deadline_s = -1: must be above 0"),
-        (["--label-counts", "missing.csv"], "label_counts = missing.csv: cannot be read"),
+        (
+            ["--label-counts", "missing.csv"],
+            "label_counts = missing.csv: cannot be read (no such file)",
+        ),
     ],
 )
 def test_bad_input(given: list[str], told: str, capsys: pytest.CaptureFixture[str]) -> None:

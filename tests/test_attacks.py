@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import mix2fld
+from mix2fld.cli import main
 from mix2fld.config import PRESETS, Config
 from mix2fld.device.attacks import ATTACKS, CLAIM, TARGET, Known, with_pattern
 from mix2fld.errors import InputError
@@ -86,6 +87,19 @@ def test_somebody_is_honest(attackers: int) -> None:
         toy_config(attack="scaling", attackers=attackers)
 
 
+def test_an_attack_begins_before_the_run_ends() -> None:
+    with pytest.raises(InputError, match="attack_from = 4: must be at most rounds = 3"):
+        toy_config(attack="scaling", attack_from=4, rounds=3)
+
+
+@pytest.mark.parametrize("flag", ["--attackers", "--attack-from", "--attack-strength"])
+def test_a_flag_of_an_attack_needs_one(flag: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["run", flag, "1"])
+    name = flag[2:].replace("-", "_")
+    assert f"{name}: has no effect with attack = none; must go with" in capsys.readouterr().err
+
+
 def simulate(**fields: object) -> tuple[Simulation, dict[int, object], dict[int, object]]:
     """The uploads of a first round, as learned and as sent, decoded."""
     simulation = make_simulation(toy_config(**fields), toy_dataset())
@@ -101,8 +115,13 @@ def simulate(**fields: object) -> tuple[Simulation, dict[int, object], dict[int,
 
 @pytest.mark.parametrize("attack", ATTACKS)
 @pytest.mark.parametrize("protocol", [name for name in PROTOCOLS if name not in NO_WEIGHTS])
-def test_every_attack_on_every_protocol_is_carried(protocol: str, attack: str) -> None:
+def test_every_attack_on_every_protocol_is_carried_or_refused(protocol: str, attack: str) -> None:
     """Bits charged are bits carried; all others send what they learned."""
+    row = PROTOCOLS[protocol]
+    if ATTACKS[attack].seeds and (row.seeds is None or isinstance(row.seeds, Summary)):
+        with pytest.raises(InputError, match=f"replaces seeds; {row.title} has none"):
+            simulate(protocols=protocol, attack=attack, attackers=2)
+        return
     simulation, learned, sent = simulate(protocols=protocol, attack=attack, attackers=2)
     wire, bad = simulation.scenario.wire, attackers_of(simulation.scenario.config)
     for device, packet in sent.items():
@@ -110,9 +129,24 @@ def test_every_attack_on_every_protocol_is_carried(protocol: str, attack: str) -
         if device not in bad:
             assert packet == learned[device]
     changed = {device for device in sent if sent[device] != learned[device]}
-    seeds = wire.seeding is not None and not isinstance(wire.seeding, Summary)
-    expected = bad if ATTACKS[attack].upload or (ATTACKS[attack].seeds and seeds) else set()
+    expected = bad if ATTACKS[attack].upload or ATTACKS[attack].seeds else set()
     assert changed == expected
+
+
+@pytest.mark.parametrize("protocol", ["fl", "fd", "statistics"])
+def test_attackers_may_be_the_only_ones_who_send(protocol: str) -> None:
+    """As statistics that were refused are, in the next round."""
+    simulation = make_simulation(
+        toy_config(protocols=protocol, attack="little-is-enough", attackers=2), toy_dataset()
+    )
+    scenario, fleet = simulation
+    state, bad = simulation.start(), tuple(sorted(attackers_of(simulation.scenario.config)))
+    evaluated = frozenset(scenario.evaluated)
+    order = Order(1, bad, scenario.reference, evaluated, state.roster, lambda: None, {})
+    _, trained = fleet.train(state.devices, order)
+    sent = replace_uploads(scenario, state.server, 1, trained)
+    for device in bad:
+        scenario.wire.check_bits(sent.packets[device], 1)
 
 
 def test_a_lie_about_samples_is_sent() -> None:
@@ -194,7 +228,7 @@ def test_a_model_that_all_refuse_is_taken_back(
     (liar,) = attackers_of(config)
     words = (
         rf"round 3: all 4 devices that were asked diverge from the global model; in round 2, the "
-        rf"weights of device {liar} lie \d.* times as far .*; the model before round 2 is kept"
+        rf"device {liar} uploaded weights \d.* times as far .*; the model before round 2 is kept"
     )
     with pytest.raises(InputError, match=words):
         mix2fld.run(config, tmp_path / "out", dataset=toy_dataset())

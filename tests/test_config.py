@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mix2fld.bounds import mixing_condition
 from mix2fld.config import Config, DataConfig, Section, field_names
-from mix2fld.config_uploads import mixing_condition
 from mix2fld.data import DATASETS, PARTITIONS
 from mix2fld.errors import InputError
 from mix2fld.runs.config_file import dump_config, load_config

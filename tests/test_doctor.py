@@ -40,7 +40,7 @@ def test_without_what_a_run_needs_it_fails(
 
 
 def test_without_a_compiler_it_says_what_that_costs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mix2fld.models.native.small_cnn", lambda *_: None)
+    monkeypatch.setattr("mix2fld.native.small_cnn", lambda *_: None)
     monkeypatch.setattr("shutil.which", lambda _: None)
     finding = doctor._kernel()
     assert (finding.found, finding.fine) == ("none", False)

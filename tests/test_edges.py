@@ -13,7 +13,7 @@ from mix2fld.errors import InputError
 from mix2fld.learning.edges import FEATURE_GAIN, edge_maps, edge_network, has_edges
 from mix2fld.learning.make_task import make_task
 from mix2fld.learning.task import Task
-from mix2fld.models.native import small_cnn
+from mix2fld.native import small_cnn
 from mix2fld.runs.simulation import make_simulation
 from toys import toy_config, toy_dataset
 

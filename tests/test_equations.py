@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+from mix2fld.bounds import mixing_condition
 from mix2fld.config import ChannelConfig, Config, LearningConfig
-from mix2fld.config_uploads import mixing_condition
 from mix2fld.data.samples import Coding, mix
 from mix2fld.device.seeds import mixed_samples
 from mix2fld.learning.losses import Loss, distillation_loss, label_loss

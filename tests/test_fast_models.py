@@ -20,7 +20,7 @@ from mix2fld.learning.make_task import choose_stepper
 from mix2fld.learning.stepper import Start, TestSet, Watch
 from mix2fld.models import fast, from_equinox, from_flax, from_nnx
 from mix2fld.models.fast import FastApply, kernels
-from mix2fld.models.native import library
+from mix2fld.native import library
 from mix2fld.types import Model, Samples
 
 FORMS = pytest.mark.parametrize("machine_code", [True, False])

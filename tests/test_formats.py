@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dataset_files import FORMATS, LABELS, WATCH, make_info
-from mix2fld.data.readers import LAYOUTS, PlaceError, decode
+from mix2fld.data.place_errors import PlaceError
+from mix2fld.data.readers import LAYOUTS, decode
 from mix2fld.data.unpickle import load_plain_pickle
 
 

@@ -25,6 +25,7 @@ from mix2fld.reproduction.frontier.contenders import (
     families,
 )
 from mix2fld.reproduction.frontier.figures import draw_frontier
+from mix2fld.reproduction.frontier.overview import short_title, summary
 from mix2fld.reproduction.frontier.page import findings, headline_table, write_page
 from mix2fld.reproduction.frontier.points import Point, best, cheapest_near, frontier, points_of
 from mix2fld.reproduction.frontier.search import (
@@ -204,10 +205,40 @@ def test_the_page_names_what_is_missing(tmp_path: Path) -> None:
     cells = {"frontier/mnist-iid/fl": invented(0.9, 2e6, **changes)}
     page = write_page({"mnist-iid": cells}, {"mnist-iid": some_choices()})
     assert "| FL | 2,000,000 | 90.00 ± 0.16 |" in page
-    assert "Not measured yet: MNIST, the paper's non-IID split;" in page
+    assert "| MNIST, the paper's non-IID split | – | 0 / " in page
+    assert "| [MNIST, IID](#mnist-iid) | 5 | 1 / " in page
     path = tmp_path / "f.png"
     draw_frontier("title", points_of(cells), path)
     assert path.stat().st_size > 10_000
+
+
+def test_short_titles_tell_contenders_apart() -> None:
+    short = [short_title(one) for one in CONTENDERS]
+    assert len(set(short)) == len(short)
+    assert short_title(BY_KEY["murmur-200-edges"]) == "Murmur 200†"
+    assert short_title(BY_KEY["murmur-1400"]) == "Murmur 1,400"
+    assert short_title(BY_KEY["mix2fld-plain"]) == "Mix2FLD°"
+
+
+def test_the_overview_counts_who_wins() -> None:
+    ours = [point("murmur-200", 0.95, 1000), point("mix2fld", 0.9, 3e5)]
+    theirs = [point("murmur-200", 0.9, 1000), point("mix2fld", 0.95, 3e5)]
+    told = summary({"mnist-iid": ours, "mnist-shards": theirs}).replace("\n", " ")
+    assert "most accurate in 1 of 2 settings" in told
+    assert "behind in: MNIST, two shards a device (5.0 points, Mix2FLD)." in told
+    assert "relative is on the frontier in: MNIST, two shards a device (Mix2FLD)." in told
+    assert summary({"mnist-iid": ours}).endswith("nowhere.")
+
+
+def test_who_was_not_run_yet_is_counted() -> None:
+    cells = {f"frontier/mnist-iid/{one.key}": invented(0.5, 10) for one in CONTENDERS}
+    no_edges = {key: cell for key, cell in cells.items() if not key.endswith("-edges")}
+    no_fd = {key: cell for key, cell in no_edges.items() if not key.endswith("/fd")}
+    pages = [write_page({"mnist-iid": some}, {}) for some in (cells, no_edges, no_fd)]
+    assert "Not run yet" not in pages[0]
+    assert "Not run yet: all that start from edges." in pages[1]
+    edges = len(cells) - len(no_edges)
+    assert f"Not run yet: {edges + 1} contenders." in pages[2]
 
 
 def test_the_readme_shows_the_records() -> None:

@@ -72,6 +72,21 @@ def test_every_group_is_drawn_equally_often() -> None:
     )
 
 
+def test_label_tuples_take_turns_where_seeds_are_checked() -> None:
+    """Of labels that few devices hold there are as many groups as there can be."""
+    pool = every_label_pair()
+    rare = (pool.labels == 3).any(axis=1) & (pool.device > 1)
+    pool = Pool(pool.inputs[~rare], pool.labels[~rare], pool.device[~rare])
+    for evenly in (False, True):
+        groups = find_groups(pool, 24, stream(0, "pairs"), evenly)
+        counts = Counter(tuple(sorted(labels)) for labels in groups.labels.tolist())
+        assert (sorted(counts.values()) == [4] * 6) == evenly
+    everything = find_groups(pool, 10_000, stream(0, "pairs"), True).members.tolist()
+    assert sorted(everything) == sorted(
+        find_groups(pool, 10_000, stream(0, "pairs")).members.tolist()
+    )
+
+
 def test_all_groups_of_different_devices_are_found_once() -> None:
     pool = every_label_pair()
     found = drawn(pool, 10_000, seed=1)

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mix2fld.models import native
-from mix2fld.models.native import small_cnn
-from mix2fld.models.native.recipe import FLAGS, PLAIN_LANES, cnn_sizes
+from mix2fld import native
+from mix2fld.native import small_cnn
+from mix2fld.native.recipe import FLAGS, PLAIN_LANES, cnn_sizes
 from mix2fld.types import Phase, Samples, StepRule
 
 SIDE, LABELS, STEPS = 28, 10, 300

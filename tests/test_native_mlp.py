@@ -13,7 +13,7 @@ from mix2fld.learning.native import NativeStepper
 from mix2fld.learning.stepper import Start, Watch, draw_samples
 from mix2fld.learning.xla import XlaStepper
 from mix2fld.models import mlp
-from mix2fld.models.native import mlp as mlp_kernel
+from mix2fld.native import mlp as mlp_kernel
 from mix2fld.types import Samples
 
 STEPS, LABELS = 200, 4

@@ -1,5 +1,6 @@
 """Kernels that a wheel brings, where there is no compiler."""
 
+import ctypes
 import platform
 import shutil
 from collections.abc import Iterator
@@ -8,8 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mix2fld.models import native
-from mix2fld.models.native import library, recipe
+from mix2fld import native
+from mix2fld.link.payloads.rotation import Rotation
+from mix2fld.native import library, recipe
+from mix2fld.native.rotation import RotationKernel
 from mix2fld.types import Phase, Samples, StepRule
 
 SHAPE, LABELS, STEPS = (8, 8, 1), 4, 50
@@ -88,6 +91,21 @@ def test_networks_of_two_sizes_do_not_disturb_each_other(
     assert other is not None
     for mine, before in zip(learned("mlp", kernel), compiled["mlp"], strict=True):
         np.testing.assert_allclose(mine, before, rtol=0, atol=2 * STEPS * 2.0**-24)
+
+
+@pytest.mark.parametrize("lanes", list(recipe.WIDTHS.get(platform.machine(), ())))
+def test_every_width_rotates_to_the_same_bits(made: Path, lanes: int) -> None:
+    if lanes > (native.vector_lanes() or recipe.PLAIN_LANES):
+        pytest.skip(f"this processor has no vectors of {lanes} floats")
+    code = ctypes.CDLL(str(made / recipe.library_name("rotation", {"LANES": lanes})))
+    rotation = Rotation(np.random.default_rng(5), 1000, plain=True)
+    vector = np.random.default_rng(6).normal(size=1000).astype(np.float32)
+    places, signs, dealt = RotationKernel(code).draw(np.random.default_rng(5), 1000)
+    assert np.array_equal(dealt, rotation.choices.dealt)
+    turned = RotationKernel(code).forward(vector, places, signs)
+    assert turned.tobytes() == rotation.forward(vector).tobytes()
+    back = RotationKernel(code).backward(turned, places, signs)
+    assert back.tobytes() == rotation.backward(turned).tobytes()
 
 
 def test_shapes_that_were_not_made_have_no_kernel(no_compiler: None) -> None:

@@ -12,7 +12,7 @@ import pytest
 import reference_networks
 from mix2fld.config import Config
 from mix2fld.learning.losses import one_hot
-from mix2fld.models.native import small_cnn
+from mix2fld.native import small_cnn
 from mix2fld.protocol import PROTOCOLS
 from mix2fld.round.info import RoundInfo
 from mix2fld.round.state import RunState

@@ -9,16 +9,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deploy.lab import assert_same_as_engine, deployed_config, run_in_process
-from mix2fld.config import Config
+from mix2fld.config import PRESETS, Config
 from mix2fld.errors import InputError
 from mix2fld.learning.losses import label_loss
 from mix2fld.learning.replay import REPLAY
 from mix2fld.learning.stepper import Start, draw_samples
 from mix2fld.link import PayloadError
 from mix2fld.link.payloads import SeedLabels
+from mix2fld.round.suspects import find_suspects, in_words
 from mix2fld.runs.loop import Watcher
 from mix2fld.runs.simulation import Simulation, make_simulation, run
 from mix2fld.server.aggregate import combine_labels
+from mix2fld.server.label_judge import judge_labels, labels_of_seeds
+from mix2fld.server.seed_judge import NOTHING_JUDGED
 from mix2fld.server.steps import convert_seed_labels
 from mix2fld.streams import integer, stream
 from mix2fld.types import Dimensions, SampleFormat, Samples, Upload
@@ -171,6 +174,40 @@ def test_labels_of_a_liar_are_outvoted() -> None:
     )
     np.testing.assert_allclose(mean[:, 3], 0.25)
     np.testing.assert_allclose(defended, honest, atol=1e-6)
+
+
+def test_few_who_know_a_label_keep_their_say() -> None:
+    """Seed by seed, two of five that recognise a label would always be outvoted."""
+    rng, true = np.random.default_rng(0), np.arange(200) % LABELS
+    given = []
+    for device in range(5):
+        said = np.where((true == 0) & (device > 1), 1, true)
+        errs = rng.random(200) < 0.2
+        given.append(np.eye(LABELS)[np.where(errs, rng.integers(0, LABELS, 200), said)])
+    combined = combine_labels(given, Config.of(**PRESETS["robust"]).defence)
+    assert combined[true == 0, 0].mean() > 0.25
+    np.testing.assert_allclose(combined.sum(axis=1), 1.0)
+
+
+def test_labels_that_contradict_the_seeds_do_not_count_and_are_named() -> None:
+    simulation = simulation_of(seed_check="agreement")
+    state, _ = simulation.run_round(simulation.start())
+    task, server = simulation.scenario.task, state.server
+    came_with = labels_of_seeds(server, server.seed_set)
+    shifted = {owner: np.roll(labels, 1, axis=1) for owner, labels in came_with.items()}
+    honest = {d: Upload(came_with, 40) for d in range(3)}
+    inbox = {**honest, 3: Upload(shifted, 40)}
+    judged = judge_labels(inbox, came_with)
+    assert judged.left_out == (3,)
+    with_liar, without = (
+        convert_seed_labels(server, box, server.seed_set, task, 2) for box in (inbox, honest)
+    )
+    for one, other in zip(with_liar.weights, without.weights, strict=True):
+        np.testing.assert_array_equal(one, other)
+    (suspect,) = find_suspects(inbox, NOTHING_JUDGED, judged, {})
+    assert in_words(suspect) == (
+        "device 3 assigns 0.0 % of the seeds their own labels, typically 100.0 %"
+    )
 
 
 def test_seeds_that_are_judged_bad_are_not_labelled_either() -> None:

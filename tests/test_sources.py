@@ -18,6 +18,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
+import platformdirs
 import pytest
 from rich.console import Console
 
@@ -35,10 +36,19 @@ from dataset_files import (
 )
 from mix2fld.cli.data import data_get, data_list
 from mix2fld.config import DataConfig
-from mix2fld.data import DATASETS, Place, cache_file, cached, dataset_sizes, load_dataset
+from mix2fld.data import (
+    DATASETS,
+    Place,
+    cache_file,
+    cache_folder,
+    cached,
+    dataset_sizes,
+    load_dataset,
+)
 from mix2fld.data.cache import read_cache, write_cache
+from mix2fld.data.place_errors import PlaceError
 from mix2fld.data.places import read_place
-from mix2fld.data.readers import LAYOUTS, PlaceError, idx_header
+from mix2fld.data.readers import LAYOUTS, idx_header
 from mix2fld.dataset import SampleFormat
 from mix2fld.errors import InputError
 
@@ -392,13 +402,21 @@ def test_a_cache_without_a_home_folder_is_reported(monkeypatch):
         cache_file("mnist")
     monkeypatch.delenv("MIX2FLD_CACHE")
 
-    def no_home(*names, **options):
-        raise RuntimeError("could not determine the home directory")
+    monkeypatch.setenv("XDG_CACHE_HOME", "relative")
+    with pytest.raises(InputError, match="MIX2FLD_CACHE: no home folder"):
+        cache_file("mnist")
+    monkeypatch.setenv("XDG_CACHE_HOME", " ")
+    monkeypatch.setattr("os.path.expanduser", lambda path: path)
+    with pytest.raises(InputError, match="MIX2FLD_CACHE: no home folder"):
+        cache_file("mnist")
 
-    for user_cache_path in (no_home, lambda *names, **options: Path("~/.cache/mix2fld")):
-        monkeypatch.setattr("platformdirs.user_cache_path", user_cache_path)
-        with pytest.raises(InputError, match="MIX2FLD_CACHE: no home folder"):
-            cache_file("mnist")
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the rule of other systems is another")
+@pytest.mark.parametrize("named", ["", "/srv/cache"])
+def test_the_cache_is_where_the_system_keeps_caches(monkeypatch, named):
+    monkeypatch.delenv("MIX2FLD_CACHE", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", named)
+    assert cache_folder() == platformdirs.user_cache_path("mix2fld", appauthor=False)
 
 
 def test_unknown_name():

@@ -10,6 +10,8 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from mix2fld.normal import log_below
+
 SMALLEST, LARGEST = 1e-6, 1e9
 """Between which noise multipliers are looked for."""
 PRECISION = 1e-12
@@ -46,10 +48,8 @@ class Guarantee:
 
 def delta_of(epsilon: float, multiplier: float) -> float:
     """δ of Gaussian noise with deviation ``multiplier`` times the sensitivity, at this ε."""
-    from scipy.special import log_ndtr
-
     half, far = 1 / (2 * multiplier), epsilon * multiplier
-    inside, outside = log_ndtr(half - far), epsilon + log_ndtr(-half - far)
+    inside, outside = log_below(half - far), epsilon + log_below(-half - far)
     return float(math.exp(inside) * -math.expm1(min(0.0, outside - inside)))
 
 

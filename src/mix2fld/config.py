@@ -226,6 +226,10 @@ class Config(Section):
             raise InputError(
                 f"attackers = {self.attack.attackers}: must be below devices = {self.data.devices}"
             )
+        if self.attack.attack != "none" and self.attack.attack_from > self.rounds:
+            raise InputError(
+                f"attack_from = {self.attack.attack_from}: must be at most rounds = {self.rounds}"
+            )
         return self
 
     @property

@@ -25,31 +25,36 @@ class DefenceConfig(Section):
     sample_weights: Literal["claimed", "capped", "ignored"] = "claimed"
     """Weight of an upload: claimed samples, these capped at twice their median, or all equal."""
     seed_check: Literal["none", "agreement"] = "none"
-    """Whether to leave out a device's seeds if the seeds of others contradict their labels."""
+    """Whether to leave out seeds that others contradict, and labels that contradict the seeds."""
+
+
+AttackName = Literal[
+    "none",
+    "sign-flip",
+    "scaling",
+    "update-flip",
+    "random",
+    "little-is-enough",
+    "sample-count",
+    "label-shift",
+    "seed-label-shift",
+    "seed-backdoor",
+]
+NEEDS_ATTACK = ("attackers", "attack_from", "attack_strength")
+"""Settings that have no effect without an attack."""
 
 
 class AttackConfig(Section):
     """Simulated attackers, to measure a defence."""
 
-    attack: Literal[
-        "none",
-        "sign-flip",
-        "scaling",
-        "update-flip",
-        "random",
-        "little-is-enough",
-        "sample-count",
-        "label-shift",
-        "seed-label-shift",
-        "seed-backdoor",
-    ] = "none"
+    attack: AttackName = "none"
     """What attackers do (docs/robustness.md)."""
     attackers: Count = 1
     """Number of attackers, drawn from all devices but the reference device."""
     attack_from: Positive = 1
     """First round of the attack."""
     attack_strength: PositiveFloat | None = None
-    """Factor of the attack, or share of falsified seeds; defaults: docs/robustness.md."""
+    """Factor of the attack, or share of falsified seeds; default: that of the attack."""
 
 
 class PrivacyConfig(Section):

@@ -4,6 +4,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
+from mix2fld.bounds import mixing_condition
 from mix2fld.config_base import (
     AutoOrShare,
     Listed,
@@ -14,17 +15,6 @@ from mix2fld.config_base import (
     as_update_bits,
 )
 from mix2fld.errors import InputError
-
-
-def mixing_condition(ratios: tuple[float, ...]) -> float:
-    """Condition number of the circulant mixing matrix of Eq. 8, from its eigenvalues."""
-    if len(ratios) == 2:  # the default: avoids NumPy, so that help is instant
-        spectrum = [abs(sum(ratios)), abs(ratios[0] - ratios[1])]
-    else:
-        import numpy as np
-
-        spectrum = np.abs(np.fft.fft(ratios)).tolist()
-    return max(spectrum) / min(spectrum) if min(spectrum) > 0 else float("inf")
 
 
 class SeedingConfig(Section):

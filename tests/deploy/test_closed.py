@@ -1,7 +1,9 @@
 """A deployment that is closed as shipped: proxy, units, and what a stranger finds at the port."""
 
+import datetime
 import http.server
 import shutil
+import socket
 import ssl
 import subprocess
 import sys
@@ -11,6 +13,7 @@ from pathlib import Path
 from typing import ClassVar
 
 import pytest
+import yaml
 
 from deploy.lab import (
     FAULTY,
@@ -23,10 +26,12 @@ from deploy.lab import (
 )
 from mix2fld.cli import main
 from mix2fld.config import PRESETS, Config
+from mix2fld.deploy import check
 from mix2fld.deploy.check import CONTROL, FLEET, RUNTIME, check_address
 from mix2fld.deploy.federation import CONNECTION
 from mix2fld.deploy.keys import make_certificates
-from mix2fld.deploy.proxy import MESSAGE_BYTES, largest_request
+from mix2fld.deploy.proxy import MESSAGE_BYTES, PROXY_PORT, SUPERLINK_PORT, largest_request
+from mix2fld.deploy.units import KEYS, node_unit, superlink_unit
 from mix2fld.errors import InputError
 from mix2fld.runs.folder import RunFolder
 
@@ -88,6 +93,7 @@ def test_a_closed_door_is_called_closed(
         ({"/v1//control": 200}, {"paths in disguise"}),
         ({FLEET: 200}, {"fleet API"}),
         ({FLEET: 403}, {"fleet API"}),
+        ({FLEET: 502}, {"fleet API"}),
     ],
 )
 def test_every_open_door_is_named(
@@ -128,6 +134,29 @@ def test_an_address_without_tls_is_open() -> None:
         check_address(f"127.0.0.1:{server.server_port}")
 
 
+def _hang_up(server: socket.socket) -> None:
+    server.accept()[0].close()
+
+
+@pytest.mark.parametrize(("answers", "why"), [(False, "no answer"), (True, "closed before TLS")])
+def test_something_else_that_listens_is_not_called_open(
+    answers: bool, why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(check, "SECONDS", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        if answers:
+            threading.Thread(target=_hang_up, args=(silent,), daemon=True).start()
+        with pytest.raises(InputError, match=f"cannot be reached .*{why}"):
+            check_address(f"127.0.0.1:{silent.getsockname()[1]}")
+
+
+def test_a_certificate_that_ends_soon_says_so(door: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(check, "SOON", datetime.timedelta(days=400))
+    (found,) = [one for one in check_address(door) if not one.closed]
+    assert found.tried == "certificate"
+    assert "renew it, less than 400 days are left" in found.found
+
+
 def test_a_request_is_as_large_as_the_largest_upload() -> None:
     """FL of the paper's network: 12,544 weights of 4 bytes."""
     fl, fd = (largest_request(Config.of(protocols=name)) for name in ("fl", "fd"))
@@ -165,6 +194,26 @@ def test_written_files_are_ones_that_nginx_and_systemd_take(tmp_path: Path) -> N
         ).stderr
         faults = [line for line in said.splitlines() if "is not executable" not in line]
         assert faults == []
+
+
+def test_containers_start_what_the_units_start() -> None:
+    """No builder runs here: at least both forms agree on commands, ports and places of files."""
+    text = (Path(__file__).parents[2] / "containers" / "compose.yaml").read_text()
+    services = yaml.safe_load(text)["services"]
+    superlink, proxy, node = (services[name] for name in ("superlink", "proxy", "node"))
+    unit = superlink_unit().replace("\\\n", " ").replace("=", " ").split()
+    flags = [word.partition("=")[0] for word in superlink["command"] if word.startswith("--")]
+    assert flags == [word for word in unit if word.startswith("--")]
+    assert {"--host=127.0.0.1", f"--port={SUPERLINK_PORT}"} <= set(superlink["command"])
+    assert superlink["ports"] == [f"{PROXY_PORT}:{PROXY_PORT}"]
+    assert proxy["network_mode"] == "service:superlink"
+    assert f"./keys:{KEYS}:ro" in proxy["volumes"]
+    unit = node_unit("a:1").replace("\\\n", " ").replace("=", " ").split()
+    flags = [word.partition("=")[0] for word in node["command"] if word.startswith("--")]
+    assert flags == [word for word in unit if word.startswith("--")]
+    for service in services.values():
+        assert service["read_only"]
+        assert service["cap_drop"] == ["ALL"]
 
 
 @pytest.mark.parametrize("fault", ["flipped", "zeros"])

@@ -15,7 +15,7 @@ from flwr.app import ConfigRecord, RecordDict
 from deploy.lab import assert_same_trees
 from mix2fld.cli import main
 from mix2fld.config import PRESETS, Config
-from mix2fld.data.files import FolderLock
+from mix2fld.data.locks import FolderLock
 from mix2fld.deploy import testbed
 from mix2fld.deploy.federation import Federation, app_folder
 from mix2fld.deploy.identity import claim, finished_run

@@ -16,7 +16,7 @@ from mix2fld.edge.small import plain_config, small_task
 from mix2fld.edge.tasks import make_task
 from mix2fld.errors import InputError
 from mix2fld.learning.make_task import make_task as full_task
-from mix2fld.models.native import small_cnn
+from mix2fld.native import small_cnn
 from toys import toy_dataset
 
 HAS_KERNEL = small_cnn((8, 8, 1), 12, 6, 4) is not None
@@ -99,7 +99,7 @@ def test_other_runs_need_jax(change: dict, monkeypatch: pytest.MonkeyPatch) -> N
     told = device_config(config)
     assert small_task(told, data.samples, data.num_labels) is None
     monkeypatch.setattr("mix2fld.edge.tasks.find_spec", lambda name: None)
-    with pytest.raises(InputError, match="install JAX on it"):
+    with pytest.raises(InputError, match="install the whole package on the device"):
         make_task(told, data.samples, data.num_labels)
 
 

@@ -90,7 +90,7 @@ def test_a_read_only_folder(tmp_path) -> None:
 def test_two_processes_in_one_folder(tmp_path) -> None:
     play(tmp_path, stop_after=1)
     hold = (
-        "import sys; from pathlib import Path; from mix2fld.data.files import FolderLock\n"
+        "import sys; from pathlib import Path; from mix2fld.data.locks import FolderLock\n"
         "lock = FolderLock(Path(sys.argv[1]))\n"
         "assert lock.take(); print('has it', flush=True); input()"
     )

@@ -132,7 +132,7 @@ def test_the_state_of_a_run_follows_the_process_that_writes_it(runs: Path, tmp_p
     assert loaded is not None
     assert standing_of(loaded).state == "stopped"
     code = (
-        "import sys; from pathlib import Path; from mix2fld.data.files import FolderLock; "
+        "import sys; from pathlib import Path; from mix2fld.data.locks import FolderLock; "
         "lock = FolderLock(Path(sys.argv[1])); print(lock.take(), flush=True); sys.stdin.read()"
     )
     command = [sys.executable, "-c", code, str(folder)]

@@ -13,6 +13,9 @@ FAR_SKEW = 0.15
 FAR_FACTOR = 3.0
 """A ratio of weights, devices or samples beyond which nothing close was measured."""
 
+OTHER_DATA = 1.5
+"""How far a setting with other data is."""
+
 
 @dataclass(frozen=True)
 class Case:
@@ -35,15 +38,18 @@ class Case:
 
     def outside(self, setting: MeasuredSetting) -> list[str]:
         """In what the case lies further from a measured setting than what counts as close."""
+        data = self.config.data
         found = {name for name, part in self._parts(setting).items() if part > 1}
         mine = {
+            "data": f"{data.dataset}, measured: {setting.dataset}",
             "how devices differ": f"{self.kind}, measured: {setting.kind}",
             "label skew": f"{self.skew:.2f}, measured: {setting.skew:.2f}",
             "weights": f"{self.sizes.dims.num_weights:,}, measured: {setting.weights:,}",
-            "devices": f"{self.config.data.devices:,}, measured: {setting.devices:,}",
-            "samples of a device": (
-                f"{self.config.data.samples_per_device:,}, measured: {setting.samples:,}"
+            "devices": f"{data.devices:,}, measured: {setting.devices:,}",
+            "devices of a round": (
+                f"{self.config.participants_per_round:,}, measured: {setting.taking_part:,}"
             ),
+            "samples of a device": f"{data.samples_per_device:,}, measured: {setting.samples:,}",
         }
         return [f"{name}: {text}" for name, text in mine.items() if name in found]
 
@@ -53,16 +59,24 @@ class Case:
 
         data = self.config.data
         parts = {
+            "data": 0.0 if data.dataset == setting.dataset else OTHER_DATA,
             "how devices differ": 0.0 if self.kind == setting.kind else 10.0,
             "label skew": abs(self.skew - setting.skew) / FAR_SKEW,
             "weights": factor(self.sizes.dims.num_weights, setting.weights),
             "devices": factor(data.devices, setting.devices),
         }
+        asked = self.config.participants_per_round
+        if (asked, setting.taking_part) != (data.devices, setting.devices):
+            parts["devices of a round"] = factor(asked, setting.taking_part)
         if self.kind == "labels":
             parts["samples of a device"] = factor(data.samples_per_device, setting.samples)
         return parts
 
 
 def nearest(case: Case, measured: Mapping[str, MeasuredSetting]) -> list[MeasuredSetting]:
-    """All measured settings, the nearest first."""
-    return sorted(measured.values(), key=case.distance)
+    """All settings that were measured over an ideal link, the nearest first.
+
+    What a link loses is worked out for the user's own.
+    """
+    ideal = [setting for setting in measured.values() if setting.ideal_link]
+    return sorted(ideal, key=case.distance)

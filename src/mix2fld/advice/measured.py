@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mix2fld.errors import InputError
+from mix2fld.reproduction.frontier.settings import SETTINGS
 
 FORMAT = 1
 Kind = Literal["labels", "sources"]
@@ -52,6 +53,21 @@ class MeasuredSetting:
     def point(self, contender: str) -> MeasuredPoint | None:
         """The contender of that key, if it was measured here."""
         return next((point for point in self.points if point.contender == contender), None)
+
+    @property
+    def dataset(self) -> str:
+        """The data's name."""
+        return SETTINGS[self.key].dataset
+
+    @property
+    def ideal_link(self) -> bool:
+        """Whether every transfer was delivered."""
+        return bool(SETTINGS[self.key].changes["link"] == "ideal")
+
+    @property
+    def seeds(self) -> int:
+        """Over how many seeds it was measured."""
+        return min(len(point.devices) for point in self.points)
 
     @property
     def alone(self) -> MeasuredPoint:

@@ -15,12 +15,15 @@ from mix2fld.learning.edges import has_edges
 from mix2fld.learning.task import Sizes, dimensions
 from mix2fld.link import Link, make_link
 from mix2fld.protocol import Summary, get_protocol
+from mix2fld.report.units import in_bits, in_time, percent
 from mix2fld.reproduction.frontier.link_costs import times_in_a_run
 from mix2fld.reproduction.statistics import Spread, spread
 from mix2fld.round.energy import Power
-from mix2fld.round.plan import plan_transfers
+from mix2fld.round.plan import PlannedTransfer, plan_transfers
 
 IDEAL_FL = "fl"
+ALONE = ("isolated", "own-statistics")
+"""Rows that upload nothing."""
 
 
 @dataclass(frozen=True)
@@ -100,8 +103,13 @@ def _option(
         power.rounds_of_battery(joules + power.computing * _computing_seconds(config)),
         _points_above(point, setting.alone),
         None if fl is None else _points_above(point, fl),
-        (*_too_few_samples(config), *_reasons(case, chance, seconds)),
+        (*_nobody_else(config), *_too_few_samples(config), *_reasons(case, plans, seconds)),
     )
+
+
+def _nobody_else(config: Config) -> list[str]:
+    uploads = config.protocols[0] not in ALONE
+    return ["there is no other device to learn from"] if uploads and config.data.devices < 2 else []
 
 
 def _computing_seconds(config: Config) -> float:
@@ -119,13 +127,19 @@ def _too_few_samples(config: Config) -> list[str]:
     return [f"needs {needed} samples on each device, and there are {held}"]
 
 
-def _reasons(case: Case, chance: float, seconds: float) -> list[str]:
+def _reasons(case: Case, plans: Sequence[PlannedTransfer], seconds: float) -> list[str]:
     target = case.config.updates.delivery_target
     found = []
-    if chance < target:
-        found.append(f"delivered with {100 * chance:.1f} %, asked: {100 * target:g} %")
+    unlikely = [plan for plan in plans if plan.worst < target]
+    if unlikely:
+        least = min(unlikely, key=lambda plan: plan.worst)
+        transfer = "download" if least.budget.direction == "downlink" else "upload"
+        found.append(
+            f"{transfer} of {in_bits(least.size.bits)} delivered with {percent(least.worst)}, "
+            f"asked: {percent(target)}"
+        )
     if case.deadline_s is not None and seconds > case.deadline_s:
-        found.append(f"a round takes {seconds:.3g} s, asked: {case.deadline_s:g} s")
+        found.append(f"a round takes {in_time(seconds)}, asked: {in_time(case.deadline_s)}")
     return found
 
 

@@ -1,6 +1,7 @@
 """The regime map: who was measured best, by uplink bits and by how much devices differ."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import groupby
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -8,7 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
-from mix2fld.advice.case import Case
+from mix2fld.advice.case import Case, nearest
 from mix2fld.advice.measured import MeasuredPoint, MeasuredSetting
 from mix2fld.data.files import writing
 from mix2fld.report.protocol_view import title_of
@@ -31,9 +32,9 @@ def draw_regime_map(measured: Mapping[str, MeasuredSetting], case: Case | None, 
     height = 1.4 + 0.42 * len(rows)
     figure, axes = plt.subplots(figsize=(10.4, height), layout="constrained")
     for y, setting in enumerate(rows):
-        for x, budget in enumerate(PER_ROUND):
-            _draw_cell(axes, (x, y), winner(setting, budget))
-    near = min(rows, key=case.distance) if case else None
+        for x, width, point in _stretches([winner(setting, budget) for budget in PER_ROUND]):
+            _draw_stretch(axes, (x, y), width, point)
+    near = nearest(case, measured)[0] if case else None
     labels = [
         f"{'► ' if setting is near else ''}{setting.title} ({_differs(setting)})"
         for setting in rows
@@ -46,7 +47,7 @@ def draw_regime_map(measured: Mapping[str, MeasuredSetting], case: Case | None, 
     )
     axes.tick_params(length=0)
     axes.set_title(
-        "most accurate with so many uplink bits; % is the mean of devices"
+        "who is most accurate with so many uplink bits; mean accuracy of devices"
         + ("; ► nearest to your case" if case else ""),
         fontsize=10,
     )
@@ -60,8 +61,20 @@ def _differs(setting: MeasuredSetting) -> str:
     return "people differ" if setting.kind == "sources" else f"label skew {setting.skew:.2f}"
 
 
-def _draw_cell(axes: Axes, corner: tuple[int, int], point: MeasuredPoint) -> None:
+def _stretches(winners: Sequence[MeasuredPoint]) -> list[tuple[int, int, MeasuredPoint]]:
+    """Where each winner begins, over how many budgets it wins, and who it is."""
+    found, start = [], 0
+    for point, same in groupby(winners):
+        width = len(list(same))
+        found.append((start, width, point))
+        start += width
+    return found
+
+
+def _draw_stretch(axes: Axes, corner: tuple[int, int], width: int, point: MeasuredPoint) -> None:
     colour = style_of(point.protocol)["color"]
-    axes.add_patch(Rectangle(corner, 1, 1, facecolor=colour, alpha=0.28, edgecolor="white", lw=2))
+    box = Rectangle(corner, width, 1, facecolor=colour, alpha=0.28, edgecolor="white", lw=2)
+    axes.add_patch(box)
     text = f"{title_of(point.protocol)}\n{100 * float(np.mean(point.devices)):.1f} %"
-    axes.text(corner[0] + 0.5, corner[1] + 0.5, text, ha="center", va="center", fontsize=7.5)
+    middle = corner[0] + width / 2, corner[1] + 0.5
+    axes.text(*middle, text, ha="center", va="center", fontsize=7.5)

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 PILOT: dict[str, Any] = {"rounds": 3, "local_steps": 800, "server_steps": 400, "curve_points": 1}
 """Enough to see an order, not the final accuracy."""
 PILOT_OPTIONS = 3
+MORE_SETTINGS = 2
+"""Settings that are named beside the nearest one, if they are close too."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,7 @@ class AdviseCommand:
             check_format(self.out)
         measured = load_measured()
         case = self._case()
-        near = nearest(case, measured)[0]
+        near, *others = nearest(case, measured)
         options = best_by_protocol(rank(case, near))
         pilot = self._pilot(options) if self.pilot else None
         if self.out is not None:
@@ -80,7 +82,7 @@ class AdviseCommand:
             return
         console = PipedConsole(soft_wrap=True, highlight=False)
         console.print(_table(options), soft_wrap=False)
-        for line in _remarks(case, near, options):
+        for line in [*_remarks(case, near, others, options), self._to_check(case, options)]:
             console.print(line, markup=False)
         if pilot is not None:
             from mix2fld.report.tables import results_table
@@ -118,6 +120,18 @@ class AdviseCommand:
             deadline_s=self.deadline_s,
         )
 
+    def _to_check(self, case: "Case", options: "Sequence[Option]") -> str:
+        """What runs the best option on the user's link and data."""
+        from mix2fld.report.command import command
+
+        best = next((option for option in options if option.suits), None)
+        if best is None:
+            return "nothing suits: send fewer bits, or raise max_slots, power or the deadline"
+        config = case.config.replace(protocols=best.point.protocol, **best.point.changes)
+        described = self.label_counts is not None or self.weights is not None
+        own = " (with your own --dataset and --model)" if described else ""
+        return f"to check{own}: {command(config, self.preset)}"
+
     def _pilot(self, options: "Sequence[Option]") -> "Results":
         from mix2fld.data import load_dataset
         from mix2fld.errors import InputError
@@ -146,7 +160,8 @@ def _read_counts(path: Path) -> Any:
     try:
         counts = np.atleast_2d(np.loadtxt(path, delimiter=",", dtype=np.int64))
     except OSError as error:
-        raise InputError(f"label_counts = {path}: cannot be read ({error.strerror})") from None
+        reason = error.strerror or "no such file"
+        raise InputError(f"label_counts = {path}: cannot be read ({reason})") from None
     except ValueError as error:
         raise InputError(
             f"label_counts = {path}: must be whole numbers, one row of equal length for each "
@@ -197,7 +212,7 @@ def _table(options: "Sequence[Option]") -> "Table":
     for option in options:
         table.add_row(
             title_of(option.point.protocol),
-            f"{option.bits_per_round / 1e3:.3g}",
+            _kilobits(option.bits_per_round),
             percent(option.chance) if option.bits_per_round else "-",
             in_time(option.seconds),
             in_joules(option.joules),
@@ -216,38 +231,49 @@ def _gain(spread: Any) -> str:
     return f"{mean} ± {(spread.high - spread.low) / 2:.1f}"
 
 
-def _seeds(near: "MeasuredSetting") -> str:
-    seeds = min(len(point.devices) for point in near.points)
-    return "one seed" if seeds == 1 else f"{seeds} seeds"
+def _kilobits(bits: float) -> str:
+    return f"{bits / 1e3:,.0f}" if bits >= 1e5 else f"{bits / 1e3:.3g}"
 
 
-def _remarks(case: "Case", near: "MeasuredSetting", options: "Sequence[Option]") -> list[str]:
+def _described(setting: "MeasuredSetting") -> str:
+    seeds = "one seed" if setting.seeds == 1 else f"{setting.seeds} seeds"
+    return (
+        f"{setting.title} ({setting.devices} devices, {setting.weights:,} weights, "
+        f"{setting.rounds} rounds, {seeds})"
+    )
+
+
+def _remarks(
+    case: "Case",
+    near: "MeasuredSetting",
+    others: "Sequence[MeasuredSetting]",
+    options: "Sequence[Option]",
+) -> list[str]:
     skew = f"label skew {case.skew:.2f}" if case.kind == "labels" else "devices are sources"
     lines = [f"your case: {skew}, {case.sizes.dims.num_weights:,} weights"]
-    lines.append(
-        f"nearest measured setting: {near.title} ({near.devices} devices, {near.weights:,} "
-        f"weights, {near.rounds} rounds, {_seeds(near)})"
-    )
-    lines += [
-        f"outside what was measured: {each}; a pilot tells more" for each in case.outside(near)
-    ]
-    lines += [
-        f"{option.point.title} does not suit: {'; '.join(option.reasons)}"
-        for option in options
-        if not option.suits
-    ]
-    best = next((option for option in options if option.suits), None)
-    if best is None:
-        return [*lines, "nothing suits this link; raise max_slots or power, or send fewer bits"]
-    return [*lines, f"to check: {_check_command(case, best)}"]
+    lines.append(f"nearest measured setting: {_described(near)}")
+    close = [setting for setting in others if not case.outside(setting)]
+    if close:
+        lines.append(f"also close: {'; '.join(map(_described, close[:MORE_SETTINGS]))}")
+    outside = case.outside(near)
+    if outside:
+        lines.append(f"outside what was measured: {'; '.join(outside)}; a pilot tells more")
+    return lines + _exclusions(options)
 
 
-def _check_command(case: "Case", option: "Option") -> str:
-    """What runs an option on the user's link and data."""
-    from mix2fld.report.command import command
+def _exclusions(options: "Sequence[Option]") -> list[str]:
+    """Who does not suit; those with the same reasons in one line."""
+    from mix2fld.report.protocol_view import title_of
 
-    point = option.point
-    return command(case.config.replace(protocols=point.protocol, **point.changes))
+    by_reason: dict[str, list[str]] = {}
+    for option in options:
+        if not option.suits:
+            who = title_of(option.point.protocol)
+            by_reason.setdefault("; ".join(option.reasons), []).append(who)
+    lines = [f"does not suit: {', '.join(who)}: {why}" for why, who in by_reason.items()]
+    if lines and not any(option.suits and option.bits_per_round for option in options):
+        lines.append("no protocol that uploads suits: devices are left to train alone")
+    return lines
 
 
 def _as_dict(

@@ -5,7 +5,7 @@ import time
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import tyro
 
@@ -145,7 +145,7 @@ class DeployCheck:
     this machine, without any key. Nothing is changed there.
     """
 
-    address: tyro.conf.Positional[str]
+    address: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="HOST:PORT")]
     """Host and port that nodes use, such as link.example.org:8443."""
     root_certificates: Path | None = None
     """The ca.crt that nodes trust; without it, the certificate's signature is not checked."""

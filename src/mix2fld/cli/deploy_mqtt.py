@@ -85,6 +85,8 @@ class DeployServer:
     """Named settings: symmetric, literal, ideal, iid, robust; nb-iot and others; phone, sensor."""
     out: Path = Path("runs/deployment")
     """Folder for the runs."""
+    overwrite: bool = False
+    """Replace runs that already exist in the folder."""
     timeout_s: float = 600.0
     """Seconds after which a round continues without the missing replies."""
     wait_s: float = 120.0
@@ -100,6 +102,7 @@ class DeployServer:
                 raise InputError(f"{name} = {getattr(self, name):g}: must be above 0")
         from mix2fld.cli.progress import RichWatcher
         from mix2fld.data import load_dataset
+        from mix2fld.deploy.local_trial import forget
         from mix2fld.deploy.mqtt_server import NAME, serve_mqtt
         from mix2fld.deploy.settings import Settings
         from mix2fld.edge.__main__ import broker_address
@@ -111,12 +114,15 @@ class DeployServer:
         console = self.output.console()
         settings = self.settings.replace(link="ideal", computing_time="measured")
         check(settings, load_dataset(settings.data, console=console))
+        devices = settings.data.devices
+        console.print(f"waiting up to {self.wait_s:g} s for {devices} devices at {address}")
         with RichWatcher(console, settings) as watcher:
-            served = [
-                Settings(single, self.out, self.timeout_s, self.wait_s)
-                for single in settings.single_runs()
-            ]
-            results = [serve_mqtt(each, address, watcher) for each in served]
+            results = []
+            for single in settings.single_runs():
+                if self.overwrite:
+                    forget(self.out / single.run_name)
+                each = Settings(single, self.out, self.timeout_s, self.wait_s)
+                results.append(serve_mqtt(each, address, watcher))
         console.print(results_table(results), soft_wrap=False)
         self.output.print_json([result.summary for result in results])
 

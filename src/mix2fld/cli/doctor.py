@@ -59,13 +59,13 @@ def _program() -> Finding:
 
 
 def _cores() -> Finding:
-    from mix2fld.models.processor import usable_cores
+    from mix2fld.native.processor import usable_cores
 
     return Finding("cores", f"{usable_cores()} usable")
 
 
 def _vectors() -> Finding:
-    from mix2fld.models.processor import cpu_flags
+    from mix2fld.native.processor import cpu_flags
 
     flags = cpu_flags().split()
     known = {"avx512f": "AVX-512", "avx2": "AVX2", "asimd": "NEON"}
@@ -74,7 +74,7 @@ def _vectors() -> Finding:
 
 
 def _kernel() -> Finding:
-    from mix2fld.models.native import small_cnn
+    from mix2fld.native import small_cnn
 
     compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
     name = "none" if compiler is None else _first_line(compiler, "--version")

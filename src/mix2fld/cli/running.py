@@ -36,7 +36,7 @@ class Running:
             with connected(self.cluster, "cluster") as ray:
                 yield Cluster(ray, self.cores or 1)
             return
-        from mix2fld.models.processor import usable_cores
+        from mix2fld.native.processor import usable_cores
         from mix2fld.sweep.places import Processes, ThisProcess
 
         workers = min(jobs, self.workers or max(1, usable_cores() // (self.cores or 1)))

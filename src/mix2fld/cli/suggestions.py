@@ -74,8 +74,9 @@ def check_flags(given: Sequence[str], kind: Any) -> None:
 
 
 def check_effects(given: Sequence[str], settings: "Config") -> None:
-    """Refuse a flag of a link that has no effect with the other settings."""
+    """Refuse a flag of a link or an attack that has no effect with the other settings."""
     from mix2fld.config_radio import NEEDS_LINK, NEEDS_PIECE
+    from mix2fld.config_trust import NEEDS_ATTACK
 
     has = {
         name: value
@@ -84,6 +85,11 @@ def check_effects(given: Sequence[str], settings: "Config") -> None:
     }
     words = (word.split("=")[0] for word in given if word.startswith("--"))
     for name in (word[2:].replace("-", "_") for word in words):
+        if name in NEEDS_ATTACK and settings.attack.attack == "none":
+            raise InputError(
+                f"{name}: has no effect with attack = none; must go with an attack, such as "
+                "--attack sign-flip"
+            )
         for needs in (NEEDS_LINK, NEEDS_PIECE):
             other, value = needs.get(name, ("", ""))
             if other and has[other] != value:

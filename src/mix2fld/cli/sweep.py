@@ -139,7 +139,7 @@ class SweepCommand:
 
     def _forecast(self, console: "Console", plan: "Plan", jobs: "list[Job]", cores: int) -> None:
         from mix2fld.cli.board import clock
-        from mix2fld.models.processor import usable_cores
+        from mix2fld.native.processor import usable_cores
         from mix2fld.sweep.forecast import measure
 
         varied = {name: values for name, values in plan.describe().items() if len(values) > 1}

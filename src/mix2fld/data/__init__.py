@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 from mix2fld.lazy import names_of
 
 if TYPE_CHECKING:
-    from mix2fld.data.cache import cache_file, cache_folder, cached
+    from mix2fld.data.cache import cache_file, cached
     from mix2fld.data.catalogue import DATASETS, DatasetInfo, Place
+    from mix2fld.data.folders import cache_folder
     from mix2fld.data.measured import measured_samples
     from mix2fld.data.partition import (
         PARTITIONS,
@@ -47,7 +48,7 @@ _HOMES = {
     "PARTITIONS": "partition",
     "Place": "catalogue",
     "cache_file": "cache",
-    "cache_folder": "cache",
+    "cache_folder": "folders",
     "cached": "cache",
     "check_labels_covered": "partition",
     "dataset_from_table": "tables",

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path, PureWindowsPath
 from typing import BinaryIO, Protocol
 
-from mix2fld.data.readers import PlaceError, one_line
+from mix2fld.data.place_errors import PlaceError, one_line
 
 Members = Mapping[str, int]
 """Names of files within a place, and the largest size in bytes allowed for each."""

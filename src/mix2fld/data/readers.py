@@ -14,18 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mix2fld.data.catalogue import DatasetInfo, LayoutName
+from mix2fld.data.place_errors import PlaceError, one_line
 from mix2fld.data.unpickle import array_of, load_plain_pickle
 from mix2fld.data.watch import WATCH_FILE, read_recordings, windows_of, worn_arm
 
 Bytes = NDArray[np.uint8]
-
-
-class PlaceError(Exception):
-    """A place does not have a usable dataset; the message says why, in one line."""
-
-
-class MissingFileError(PlaceError):
-    """A file of the layout is missing."""
 
 
 class Arrays(NamedTuple):
@@ -100,11 +93,6 @@ def sha256_of(array: NDArray[Any]) -> str:
 def md5_of(content: bytes) -> str:
     """MD5, which the official CIFAR files are published with; no defence against forgery."""
     return hashlib.md5(content, usedforsecurity=False).hexdigest()
-
-
-def one_line(error: BaseException) -> str:
-    """Return an exception as a short line."""
-    return " ".join(f"{type(error).__name__}: {error}".split())[:200]
 
 
 # --- IDX: a header of big-endian sizes, then the bytes -------------------------------------------

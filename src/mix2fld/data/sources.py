@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mix2fld.config import DataConfig
-from mix2fld.data.cache import expand_home, read_cache, write_cache
+from mix2fld.data.cache import read_cache, write_cache
 from mix2fld.data.catalogue import DatasetInfo, Place, dataset_info
 from mix2fld.data.download_progress import print_line
+from mix2fld.data.folders import expand_home
 from mix2fld.errors import InputError
 
 TABLE_ENDINGS = (".csv", ".parquet", ".feather", ".arrow")
@@ -126,8 +127,8 @@ def _named_arrays(
 
 
 def _from_folder(info: DatasetInfo, folder: Path, console: "Console | None") -> "Arrays":
+    from mix2fld.data.place_errors import MissingFileError, PlaceError
     from mix2fld.data.places import read_place
-    from mix2fld.data.readers import MissingFileError, PlaceError
 
     if not folder.is_dir():
         raise InputError(f"data_folder = {folder}: there is no such folder")
@@ -163,8 +164,8 @@ def _looked_for(info: DatasetInfo) -> str:
 
 
 def _fetch(info: DatasetInfo, console: "Console | None") -> "Arrays":
+    from mix2fld.data.place_errors import PlaceError
     from mix2fld.data.places import read_place
-    from mix2fld.data.readers import PlaceError
 
     faults: list[tuple[Place, str]] = []
     for place in info.places:

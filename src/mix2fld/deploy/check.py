@@ -86,8 +86,12 @@ class _Door:
         try:
             with self._plain() as plain, self._anyone.wrap_socket(plain):
                 return True
+        except (ssl.SSLEOFError, ConnectionError):
+            raise self._unreached("the connection is closed before TLS begins") from None
         except ssl.SSLError:
             return False
+        except TimeoutError:
+            raise self._unreached(f"no answer within {SECONDS:g} s") from None
 
     def certificate(self) -> Finding:
         """Whether nodes that trust the authority accept it, and how long."""
@@ -96,6 +100,8 @@ class _Door:
         ends = x509.load_der_x509_certificate(shown).not_valid_after_utc
         left = ends - datetime.datetime.now(datetime.UTC)
         words = f"valid until {ends:%Y-%m-%d}"
+        if left <= SOON:
+            words += f": renew it, less than {SOON.days} days are left"
         if self._authority is None:
             return Finding("certificate", f"{words}; its issuer was not checked", left > SOON)
         trusting = _trusting(self._authority)
@@ -121,6 +127,9 @@ class _Door:
         status = self._post(FLEET)
         if status is None or status in REFUSED:
             return Finding("fleet API", f"not reached by nodes (status {status})", closed=False)
+        if status >= 500:
+            words = f"not reached by nodes: no SuperLink behind the proxy (status {status})"
+            return Finding("fleet API", words, closed=False)
         if status < 400:
             return Finding("fleet API", "open: no key is asked for", closed=False)
         return Finding("fleet API", f"reached; without a key refused (status {status})", True)
@@ -152,14 +161,14 @@ class _Door:
         except (OSError, http.client.HTTPException):
             return None
 
-    def _plain(self, patience: float = SECONDS) -> socket.socket:
+    def _plain(self, patience: float | None = None) -> socket.socket:
         try:
-            return socket.create_connection((self._host, self._port), timeout=patience)
+            return socket.create_connection((self._host, self._port), timeout=patience or SECONDS)
         except OSError as error:
-            reason = error.strerror or str(error)
-            raise InputError(
-                f"address = {self._host}:{self._port}: cannot be reached ({reason})"
-            ) from None
+            raise self._unreached(error.strerror or str(error)) from None
+
+    def _unreached(self, reason: str) -> InputError:
+        return InputError(f"address = {self._host}:{self._port}: cannot be reached ({reason})")
 
 
 def _trusting(authority: Path) -> ssl.SSLContext:

@@ -11,7 +11,8 @@ import numpy as np
 
 from mix2fld.config import Config
 from mix2fld.data import device_parts, measured_samples
-from mix2fld.data.files import FolderLock, writing
+from mix2fld.data.files import writing
+from mix2fld.data.locks import FolderLock
 from mix2fld.deploy.diary import last_words
 from mix2fld.deploy.federation import Federation
 from mix2fld.deploy.identity import claim, finished_run

@@ -22,6 +22,8 @@ from mix2fld.streams import integer
 
 NAME = "server"
 """Of the server's certificate, which the broker's access list knows."""
+CONNECT_S = 20.0
+"""Seconds that the broker may take to be reached at first."""
 PARTS = ("protocols", "seed", "rounds", "curve_points", "learning", "seeding", "updates", "privacy")
 
 
@@ -33,10 +35,11 @@ def serve_mqtt(settings: Settings, address: Address, watcher: Watcher | None = N
     def connect(scenario: Scenario, run: str, say: Say) -> MqttNodes:
         starts = initial_weights(scenario)
         nodes = MqttNodes(scenario.devices, settings.timeout_s, run, say, starts)
-        line = MqttLine(NAME, address, nodes)
+        line = MqttLine(NAME, address, nodes, say=say)
         lines.append(line)
         line.start()
         path = settings.out / settings.config.run_name
+        line.wait(min(CONNECT_S, settings.wait_s))
         nodes.begin(line, run_settings(scenario, run), first=not RunFiles(path).rounds.exists())
         threading.Thread(target=_listen, args=(line, nodes), daemon=True).start()
         return nodes

@@ -91,7 +91,7 @@ class RemoteFleet:
         online = self._nodes.wait_for(1, self._nodes.timeout_s)
         if not online:
             raise InputError(
-                "no device is connected; start some nodes, and the same command resumes the run"
+                "no device is connected; start some, and the same command resumes the run"
             )
         return sorted(online)
 

@@ -69,7 +69,7 @@ def _wait_for_devices(nodes: Nodes, settings: Settings, say: Say) -> None:
     found = nodes.wait_for(devices, settings.wait_s)
     say(f"{len(found)} of {devices} devices are connected")
     if not found:
-        raise InputError(f"wait-s = {settings.wait_s:g}: no device is connected; start some nodes")
+        raise InputError(f"wait-s = {settings.wait_s:g}: no device is connected; start some")
 
 
 class Teller(Watcher):

@@ -29,7 +29,7 @@ from mix2fld.deploy.local_trial import (
 from mix2fld.deploy.processes import START_SECONDS
 from mix2fld.deploy.settings import Settings
 from mix2fld.errors import InputError
-from mix2fld.models.processor import usable_cores
+from mix2fld.native.processor import usable_cores
 from mix2fld.round.info import RoundInfo
 from mix2fld.runs.link_plan import plan_link
 from mix2fld.runs.loop import Watcher

@@ -82,7 +82,8 @@ class Updates(Uplink):
         """The update that the codes stand for."""
         dims = self._dims
         found = self.payload.restore(value, _codec_stream(turn), dims.num_weights)
-        length = float(np.linalg.norm(found.update.astype(np.float64)))
+        # not np.linalg.norm, which shares out so short a sum to threads, in any order
+        length = math.sqrt(float(np.sum(np.square(found.update, dtype=np.float64))))
         tensors = unflatten_tensors(found.update, dims)
         return Update(tensors, math.sqrt(found.captured) * length, found.captured)
 

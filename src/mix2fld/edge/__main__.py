@@ -3,8 +3,10 @@
 import argparse
 import signal
 import sys
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from mix2fld import __version__
 from mix2fld.edge.device import Device
 from mix2fld.edge.mqtt_line import KEEP_ALIVE_S, Address, MqttLine
 from mix2fld.edge.sources import make_source
@@ -17,10 +19,16 @@ MOST_DEVICES, LONGEST_KEEP_ALIVE_S = 10**9, 3600
 """The latter is the broker's limit (``max_keepalive``)."""
 
 
+DISTRIBUTIONS = ("mix2fld", "mix2fld-device")
+"""The whole package, and the small one: both install into the same folder."""
+
+
 def main() -> None:
     """Connect, answer orders, and never end by oneself."""
     try:
-        _run(_arguments())
+        chosen = _arguments()
+        check_distributions()
+        _run(chosen)
     except InputError as error:
         sys.exit(f"mix2fld-device: {error}")
     except KeyboardInterrupt:
@@ -31,22 +39,26 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="mix2fld-device", description="Take part in federated runs over an MQTT broker."
     )
-    for name, kind, words in (
-        ("--device", int, "number of this device"),
-        ("--broker", str, f"host or host:port of the broker; the port is {PORT} by default"),
-        ("--keys", Path, "folder with ca.crt, device-<n>.crt and device-<n>.key"),
-        ("--state", Path, "folder for what the device keeps"),
-    ):
-        parser.add_argument(name, type=kind, required=True, help=words)
+    add = parser.add_argument
+    add("--version", action="version", version=f"mix2fld-device {__version__}")
+    add("--device", type=int, required=True, metavar="N", help="number of this device")
+    words = f"host or host:port of the broker; the port is {PORT} by default"
+    add("--broker", required=True, metavar="ADDRESS", help=words)
+    words = "folder with ca.crt, device-N.crt and device-N.key"
+    add("--keys", type=Path, required=True, metavar="FOLDER", help=words)
+    words = "folder that the device stores its weights in between rounds"
+    add("--state", type=Path, required=True, metavar="FOLDER", help=words)
     data = parser.add_mutually_exclusive_group(required=True)
-    data.add_argument("--data", type=Path, help=".npz file with the samples, or a growing folder")
-    data.add_argument("--source", help="package.module:function that returns inputs and labels")
-    words = "of a growing folder: the newest so many samples are used"
-    parser.add_argument("--newest", type=int, default=500, help=words)
-    words = ".npz file with test samples, for a growing folder or a function"
-    parser.add_argument("--tests", type=Path, help=words)
-    words = "seconds of silence after which the connection is checked"
-    parser.add_argument("--keep-alive-s", type=int, default=KEEP_ALIVE_S, help=words)
+    words = ".npz file with the samples, or a folder that grows"
+    data.add_argument("--data", type=Path, metavar="PATH", help=words)
+    words = "package.module:function that returns inputs and labels"
+    data.add_argument("--source", metavar="FUNCTION", help=words)
+    words = "samples that are used of a folder that grows, the newest (default: %(default)s)"
+    add("--newest", type=int, default=500, metavar="N", help=words)
+    words = ".npz file with test samples, for a folder that grows or a function"
+    add("--tests", type=Path, metavar="FILE", help=words)
+    words = "seconds of silence after which the connection is checked (default: %(default)s)"
+    add("--keep-alive-s", type=int, default=KEEP_ALIVE_S, metavar="S", help=words)
     return parser.parse_args()
 
 
@@ -54,19 +66,40 @@ def _run(chosen: argparse.Namespace) -> None:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     _check_range("device", chosen.device, 0, MOST_DEVICES)
     _check_range("keep_alive_s", chosen.keep_alive_s, 1, LONGEST_KEEP_ALIVE_S)
-    source = make_source(chosen.data, chosen.source, chosen.newest, chosen.tests)
-    device = Device(chosen.device, source, chosen.state, make_task)
     name = f"device-{chosen.device}"
     address = broker_address(chosen.broker, chosen.keys, name)
-    line = MqttLine(
-        str(chosen.device), address, device, presence(chosen.device), chosen.keep_alive_s
-    )
+    source = make_source(chosen.data, chosen.source, chosen.newest, chosen.tests)
+
+    def say(line: str) -> None:
+        print(f"{name}: {line}", file=sys.stderr, flush=True)
+
+    device = Device(chosen.device, source, chosen.state, make_task, say)
+    will = presence(chosen.device)
+    line = MqttLine(str(chosen.device), address, device, will, chosen.keep_alive_s, say)
     line.start()
     try:
         while True:
             line.run()
     finally:
         line.stop()
+
+
+def check_distributions() -> None:
+    """Refuse to run a mixture of two versions."""
+    found = {name: known for name in DISTRIBUTIONS if (known := _version_of(name))}
+    if len(set(found.values())) > 1:
+        held = " and ".join(f"{name} {known}" for name, known in found.items())
+        raise InputError(
+            f"{held} are installed in one folder; remove both with pip uninstall "
+            f"{' '.join(found)}, and install one of them"
+        )
+
+
+def _version_of(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
 
 
 def _check_range(name: str, value: int, least: int, most: int) -> None:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from mix2fld.dataset import SampleFormat
 from mix2fld.edge import topics
-from mix2fld.edge.line import Line
+from mix2fld.edge.line import Line, Say, say_nothing
 from mix2fld.edge.messages import (
     Behind,
     Download,
@@ -58,8 +58,11 @@ class Answered(NamedTuple):
 class Device:
     """One device of a fleet."""
 
-    def __init__(self, number: int, source: Source, states: Path, make_task: MakeTask) -> None:
-        self.number = number
+    def __init__(
+        self, number: int, source: Source, states: Path, make_task: MakeTask,
+        say: Say = say_nothing,
+    ) -> None:  # fmt: skip
+        self.number, self._say = number, say
         self._source, self._states, self._make_task = source, states, make_task
         self._run: Run | None = None
         self._task: Task | None = None
@@ -83,7 +86,8 @@ class Device:
                 self._hear_settings(line, payload)
                 return
             message = unpack(payload)
-        except MessageError:
+        except MessageError as error:
+            self._say(f"a message is left alone: {error}")
             return
         if isinstance(message, Order):
             self._hear_order(line, message)
@@ -100,6 +104,7 @@ class Device:
         run = Run(fields["run"], fields["config"], format_, fields["num_labels"])
         if run != self._run:
             self._run, self._task, self._last = run, None, None
+            self._say(f"run {run.identity}: {run.config['protocols'][0]}")
         if self._waiting is not None:
             order, self._waiting = self._waiting, None
             self._hear_order(line, order)
@@ -115,11 +120,12 @@ class Device:
             if (order.epoch, order.round) < asked_before:
                 return
             if order._replace(epoch=0) == last.order._replace(epoch=0):
-                self._say(line, _without_seconds(last.answer))
+                self._send(line, _without_seconds(last.answer))
                 return
         answer = self._answer(order, self._run)
         self._last = Answered(order, answer)
-        self._say(line, answer)
+        self._say(f"round {order.round}: {_in_words(answer)}")
+        self._send(line, answer)
 
     def _hear_download(self, line: Line, download: Download) -> None:
         if self._run is None or download.run != self._run.identity:
@@ -133,9 +139,9 @@ class Device:
         except (InputError, OSError):
             return  # the server sees that it is missing
         if took_part:
-            self._say(line, Taken(download.run, download.round))
+            self._send(line, Taken(download.run, download.round))
 
-    def _answer(self, order: Order, run: Run) -> Message:
+    def _answer(self, order: Order, run: Run) -> Trained | Behind | Refused:
         """The upload; if the device cannot do what it was asked, why."""
         try:
             return self._train(order, run)
@@ -188,11 +194,22 @@ class Device:
         except InputError as error:
             raise InputError(str(error).replace("dataset = ", "data = ", 1)) from None
 
-    def _say(self, line: Line, answer: Message) -> None:
+    def _send(self, line: Line, answer: Message) -> None:
         line.publish(topics.uploads(self.number), pack(answer), qos=1)
 
     def _store(self, run: Run) -> Store:
         return Store(self._states, run.identity, self.number)
+
+
+def _in_words(answer: Trained | Behind | Refused) -> str:
+    match answer:
+        case Trained():
+            return f"trained for {answer.seconds:.1f} s, uploads {len(pack(answer))} bytes"
+        case Behind():
+            wanted = "initial weights" if answer.needs_start else "the last global state"
+            return f"asks for {wanted}"
+        case Refused():
+            return f"cannot take part: {answer.reason}"
 
 
 def _without_seconds(answer: Message) -> Message:

@@ -1,6 +1,10 @@
 """The one interface behind which messages are carried: MQTT, or the memory of a test."""
 
+from collections.abc import Callable
 from typing import Protocol
+
+Say = Callable[[str], None]
+"""Tells whoever operates this end what happens, a line at a time."""
 
 
 class Line(Protocol):
@@ -14,6 +18,10 @@ class Line(Protocol):
 
     def subscribe(self, topic: str, *, qos: int, again: bool = False) -> None:
         """Hear a topic; its retained message comes if the subscription is new, or ``again``."""
+
+
+def say_nothing(line: str) -> None:
+    """Nobody wants to know."""
 
 
 class Listener(Protocol):

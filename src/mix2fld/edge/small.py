@@ -11,7 +11,7 @@ from mix2fld.learning.kernel_steps import KernelStepper
 from mix2fld.learning.known_shapes import known_shapes, suitable_model
 from mix2fld.learning.losses import signed_weight
 from mix2fld.learning.task import Task, dimensions
-from mix2fld.models.native import kernel_of
+from mix2fld.native import kernel_of
 from mix2fld.protocol import get_protocol
 from mix2fld.types import Dimensions, Inputs, Kernel, Tensors
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from mix2fld.data.npz import MissingArrayError, read_npz
 from mix2fld.data.own_file import device_dataset, read_device_file
-from mix2fld.data.readers import PlaceError
+from mix2fld.data.place_errors import PlaceError
 from mix2fld.dataset import Dataset, SampleFormat
 from mix2fld.errors import InputError
 

@@ -6,25 +6,28 @@ that it took part in are kept: a server that was restarted may ask for a round o
 """
 
 import hashlib
+import io
 import json
 import re
 import shutil
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, NamedTuple
+from zipfile import BadZipFile
 
-from safetensors import SafetensorError
-from safetensors.numpy import load, save
+import numpy as np
 
 from mix2fld.data.files import write_whole, writing
 from mix2fld.runs.records import DamagedError
-from mix2fld.runs.trees import put_together, take_apart
+from mix2fld.runs.trees import Skeleton, Tensors, put_together, take_apart
 from mix2fld.types import State
 
 RUNS_KEPT = 4
 RUN_NAME = re.compile(r"[0-9a-f]{16}")
 DEVICE_NAME = re.compile(r"device-\d+")
 DIGEST_BYTES = 32
+SKELETON = "skeleton"
+"""The one array without ``state`` in its name."""
 
 
 class Own(NamedTuple):
@@ -55,8 +58,7 @@ class Store:
         with self._writing():
             self._make_room()
             self._download(round_number).unlink(missing_ok=True)
-            data = save(tensors, metadata={"state": json.dumps(skeleton)})
-            _write_sealed(self._state(round_number), data)
+            _write_sealed(self._state(round_number), _pack(skeleton, tensors))
             self._forget_before(round_number)
 
     def keep_download(self, round_number: int, data: bytes) -> None:
@@ -85,8 +87,8 @@ class Store:
         try:
             data = _read_sealed(self._state(done))
             download = _read_sealed(came) if came.exists() else None
-            state = put_together(_skeleton_in(data), load(data))
-        except (OSError, DamagedError, SafetensorError, LookupError, ValueError, TypeError):
+            state = put_together(*_unpack(data))
+        except (OSError, DamagedError, BadZipFile, LookupError, ValueError, TypeError):
             return None
         return Own(done, state, download)
 
@@ -128,12 +130,19 @@ def _is_run(folder: Path) -> bool:
     return all(DEVICE_NAME.fullmatch(inner.name) and inner.is_dir() for inner in folder.iterdir())
 
 
-def _skeleton_in(data: bytes) -> dict[str, Any]:
-    """The metadata of a safetensors file: eight bytes of length, then JSON."""
-    length = int.from_bytes(data[:8], "little")
-    header = json.loads(data[8 : 8 + length])
-    skeleton: dict[str, Any] = json.loads(header["__metadata__"]["state"])
-    return skeleton
+def _pack(skeleton: Skeleton, tensors: Tensors) -> bytes:
+    """An .npz file: the arrays by their names, and the skeleton as JSON."""
+    file = io.BytesIO()
+    arrays: dict[str, Any] = {SKELETON: np.array(json.dumps(skeleton)), **tensors}
+    np.savez(file, **arrays)
+    return file.getvalue()
+
+
+def _unpack(data: bytes) -> tuple[Skeleton, Tensors]:
+    with np.load(io.BytesIO(data), allow_pickle=False) as file:
+        tensors = {name: file[name] for name in file.files}
+    skeleton: Skeleton = json.loads(tensors.pop(SKELETON).item())
+    return skeleton, tensors
 
 
 def _write_sealed(path: Path, data: bytes) -> None:

@@ -14,12 +14,13 @@ def make_task(config: dict[str, Any], samples: SampleFormat, num_labels: int) ->
     task = small_task(config, samples, num_labels)
     if task is not None:
         return task
-    if find_spec("jax") is None:
+    if find_spec("mix2fld.edge.full") is None or find_spec("jax") is None:
         learning = config["learning"]
         raise InputError(
             f"model = {learning['model']}: has no compiled kernel on this device for optimizer = "
             f"{learning['optimizer']}, batch_size = {learning['batch_size']}, protocol = "
-            f"{config['protocols'][0]}; install JAX on it, or choose paper-cnn or mlp with sgd"
+            f"{config['protocols'][0]}; choose paper-cnn or mlp with sgd, or install the whole "
+            "package on the device: pip install 'mix2fld[device]'"
         )
     from mix2fld.edge.full import full_task
 

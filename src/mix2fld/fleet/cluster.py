@@ -11,7 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from mix2fld.errors import InputError
-from mix2fld.models.processor import cpu_flags, usable_cores
+from mix2fld.native.processor import cpu_flags, usable_cores
 
 ANSWER_S = 5.0
 """How long an address has to answer."""

@@ -17,7 +17,7 @@ from mix2fld.fleet.replay_pool import ReplayPool
 from mix2fld.learning.losses import one_hot
 from mix2fld.learning.stepper import Draws, Start, TestSet, Watch, local_results, snapshot_steps
 from mix2fld.learning.training import model_in_use
-from mix2fld.models.processor import usable_cores
+from mix2fld.native.processor import usable_cores
 from mix2fld.round.checks import (
     check_countable,
     check_devices,

@@ -10,7 +10,7 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from mix2fld.models.processor import CORES
+from mix2fld.native.processor import CORES
 
 if TYPE_CHECKING:
     from mix2fld.config import Config

@@ -7,7 +7,7 @@ from pathlib import Path
 import jax
 
 from mix2fld.data.private_folder import private_folder
-from mix2fld.models.processor import cpu_flags
+from mix2fld.native.processor import cpu_flags
 
 COMPILING = (
     "/jax/core/compile/jaxpr_to_mlir_module_duration",

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from mix2fld.learning.losses import Loss
 from mix2fld.learning.stepper import Draws, Learned, Start, Watch
-from mix2fld.models.processor import usable_cores
+from mix2fld.native.processor import usable_cores
 from mix2fld.types import Inputs, Kernel, Phase, Samples, StepRule, Tensors
 
 Item = TypeVar("Item")

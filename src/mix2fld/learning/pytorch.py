@@ -26,7 +26,7 @@ from mix2fld.learning.torch_steps import (
     train,
 )
 from mix2fld.learning.workers import Held, in_workers
-from mix2fld.models.processor import usable_cores
+from mix2fld.native.processor import usable_cores
 from mix2fld.types import Inputs, Model, Samples, Tensors, TorchModule
 
 

@@ -22,7 +22,7 @@ from weakref import finalize
 
 from mix2fld.errors import InputError
 from mix2fld.learning.worker import Answer, Call, Drop, Keep, Request
-from mix2fld.models.processor import usable_cores
+from mix2fld.native.processor import usable_cores
 
 _BEGIN = (
     "import pickle, sys; sys.path[:] = pickle.load(sys.stdin.buffer); "

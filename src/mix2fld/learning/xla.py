@@ -28,7 +28,7 @@ from mix2fld.learning.sgd import (
     unit_pixels,
 )
 from mix2fld.learning.stepper import Draws, Learned, Start, Watch
-from mix2fld.models.processor import usable_cores
+from mix2fld.native.processor import usable_cores
 from mix2fld.types import Inputs, Model, Samples, Tensors, Weights
 
 TEST_BATCH = 32  # the fastest for the networks of the package on a CPU

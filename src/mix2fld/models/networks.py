@@ -21,8 +21,8 @@ from mix2fld.models.layers import (
     linear,
     max_pool_signal,
 )
-from mix2fld.models.native import mlp as mlp_kernel
-from mix2fld.models.native import small_cnn
+from mix2fld.native import mlp as mlp_kernel
+from mix2fld.native import small_cnn
 from mix2fld.types import Model, Weights
 
 SampleShape = tuple[int, ...]

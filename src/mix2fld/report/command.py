@@ -1,14 +1,16 @@
 """The command that repeats a run."""
 
 import shlex
+from collections.abc import Sequence
 
-from mix2fld.config import Config, field_names, setting
+from mix2fld.config import PRESETS, Config, field_names, setting
 
 
-def command(config: Config) -> str:
-    """``mix2fld run`` with a flag for every field that is not at its default, shell-quoted."""
-    default = Config()
-    words = ["mix2fld", "run"]
+def command(config: Config, presets: Sequence[str] = ()) -> str:
+    """``mix2fld run`` with a flag for every field that presets and defaults leave, shell-quoted."""
+    told = {name: value for preset in presets for name, value in PRESETS[preset].items()}
+    default = Config.of(**told)
+    words = ["mix2fld", "run", *(["--preset", *presets] if presets else [])]
     for name in field_names():
         value = setting(config, name)
         if value == setting(default, name):

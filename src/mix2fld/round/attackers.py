@@ -29,11 +29,9 @@ def check_attack(scenario: Scenario) -> None:
     attack = ATTACKS.get(name)
     if attack is None:
         return
-    if attack.upload is not None and not meets(attack, row):
-        raise InputError(
-            f"attack = {name}: replaces uploads of weights, updates, outputs or statistics; "
-            f"{row.title} has none of them"
-        )
+    if not meets(attack, row):
+        kinds = "uploads of weights, updates, outputs or statistics" if attack.upload else "seeds"
+        raise InputError(f"attack = {name}: replaces {kinds}; {row.title} has none")
     strength = scenario.config.attack.attack_strength
     if attack.upload is None and strength is not None and not (attack.seeds and strength <= 1):
         wanted = "a share of seeds, at most 1" if attack.seeds else "left out: it has no factor"
@@ -44,9 +42,10 @@ def meets(attack: Attack, row: Protocol) -> bool:
     """Whether devices of this row have what the attack replaces."""
     other = row.uplink.labels_seeds or row.uplink.measures_samples
     uploads = not isinstance(row.uplink, NoUplink) and not other
+    statistics = isinstance(row.seeds, Summary)
     if attack.upload is not None:
-        return uploads or isinstance(row.seeds, Summary)
-    return attack.seeds is None or row.seeds is not None
+        return uploads or statistics
+    return attack.seeds is None or not (row.seeds is None or statistics)
 
 
 def replace_uploads(
@@ -62,8 +61,8 @@ def replace_uploads(
     stage = (_Statistics if by_statistics else _Stage)(scenario, server, round_number)
     sending = {d: packet for d, packet in packets.items() if stage.sends(packet)}
     attackers = sorted(attackers_of(config) & sending.keys())
-    others = [d for d in sorted(sending) if d not in attackers] if attack.upload else []
-    learned = [stage.learned(d, packets[d]) for d in others]
+    others = [d for d in sorted(sending) if d not in attackers] or attackers
+    learned = [stage.learned(d, packets[d]) for d in others] if attack.upload else []
     honest = np.stack(learned or [stage.last])
     for device in attackers:
         packets[device] = stage.attacked(device, packets[device], attack, honest)

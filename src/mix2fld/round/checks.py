@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mix2fld.bounds import mixing_condition
 from mix2fld.errors import InputError
 from mix2fld.link.payloads import PayloadError
 from mix2fld.types import (
@@ -82,8 +83,6 @@ def check_server(
     """Stop if the server's model diverged; ``unmixes`` if it learns from unmixed samples."""
     if not _exceeds(weights or ()):
         return
-    from mix2fld.config_uploads import mixing_condition
-
     causes = [_smaller_rate(config)]
     condition = mixing_condition(config.seeding.ratios)
     if unmixes and condition > WORTH_A_WORD:

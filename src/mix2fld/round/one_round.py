@@ -73,7 +73,7 @@ def run_round(scenario: Scenario, fleet: Fleet, state: RunState) -> tuple[RunSta
     roster = _update(state.roster, order, available, outcome, known)
     after = RunState(order.round_number, devices, server, clock, roster, link)
     change = relative_change(state.server, server)
-    suspects = find_suspects(inbox, turn.judged, server.seeds)
+    suspects = find_suspects(inbox, turn.judged, turn.labels, server.seeds)
     seen = Observed(state, computing, slowest, up, down, quorum, after, change, suspects)
     return after, record(seen, measured, scenario)
 

@@ -10,6 +10,7 @@ from mix2fld.protocol import Summary
 from mix2fld.round.checks import check_server
 from mix2fld.round.clock import computing_seconds
 from mix2fld.round.scenario import Scenario
+from mix2fld.server.label_judge import judge_labels, labels_of_seeds
 from mix2fld.server.seed_judge import NOTHING_JUDGED, Judgement, judge_seeds
 from mix2fld.types import SeedSet, ServerState, Upload
 
@@ -22,6 +23,8 @@ class ServerTurn(NamedTuple):
     """As stated or as measured."""
     judged: Judgement
     """Of the seeds, if new ones arrived."""
+    labels: Judgement
+    """Of the labels that devices gave to seeds."""
 
 
 def server_turn(
@@ -39,7 +42,7 @@ def server_turn(
     converted &= after.updates > before.updates
     steps = judged.steps + (config.learning.server_steps if converted else 0)
     seconds = computing_seconds(config.clock, config.clock.server_step_us, steps, measured)
-    return ServerTurn(after, seconds, judged)
+    return ServerTurn(after, seconds, judged, _judged_labels(scenario, after, inbox))
 
 
 def global_update(
@@ -57,6 +60,14 @@ def global_update(
         state = replace(state, seed_set=_prepared(scenario, state, found.left_out))
     step = scenario.protocol.server_step
     return step(state, inbox, state.seed_set, scenario.task, round_number), judged
+
+
+def _judged_labels(
+    scenario: Scenario, server: ServerState, inbox: Mapping[int, Upload]
+) -> Judgement:
+    if not scenario.wire.uplink.labels_seeds or server.seed_set is None:
+        return NOTHING_JUDGED
+    return judge_labels(inbox, labels_of_seeds(server, server.seed_set))
 
 
 def _prepared(scenario: Scenario, state: ServerState, left_out: tuple[int, ...]) -> SeedSet | None:

@@ -10,7 +10,7 @@ from mix2fld.types import Statistics, Upload
 
 
 def find_suspects(
-    inbox: Mapping[int, Upload], judged: Judgement, held: Mapping[int, Any]
+    inbox: Mapping[int, Upload], seeds: Judgement, labels: Judgement, held: Mapping[int, Any]
 ) -> list[dict[str, Any]]:
     """Of the uploads of this round; of the seeds if they were judged in it; of statistics that
     came in it, among all that are ``held``."""
@@ -24,16 +24,17 @@ def find_suspects(
         for device, times in (far_statistics(held) if new else {}).items()
         if device in new
     ]
-    refused = [
+    contradicted = [
         {
             "device": device,
-            "upload": "seeds",
+            "upload": name,
             "agreement": round(judged.agreement[device], 3),
             "typical": round(judged.typical, 3),
         }
+        for name, judged in (("seeds", seeds), ("labels", labels))
         for device in judged.left_out
     ]
-    return [*far, *refused]
+    return [*far, *contradicted]
 
 
 def in_words(suspect: Mapping[str, Any]) -> str:
@@ -44,6 +45,11 @@ def in_words(suspect: Mapping[str, Any]) -> str:
             f"the seeds of {who} are left out: models of other devices agree with "
             f"{100 * suspect['agreement']:.1f} % of their labels, typically with "
             f"{100 * suspect['typical']:.1f} %"
+        )
+    if suspect["upload"] == "labels":
+        return (
+            f"{who} assigns {100 * suspect['agreement']:.1f} % of the seeds their own labels, "
+            f"typically {100 * suspect['typical']:.1f} %"
         )
     what = "an update" if suspect["upload"] == "update" else suspect["upload"]
     return f"{who} uploaded {what} {suspect['times']:g} times as far from the median as is typical"

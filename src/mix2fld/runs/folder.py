@@ -20,7 +20,6 @@ from mix2fld.config import Config, field_names, setting
 from mix2fld.data.files import (
     LOCK,
     PART,
-    FolderLock,
     append_whole,
     remove,
     rename,
@@ -28,6 +27,7 @@ from mix2fld.data.files import (
     write_whole,
     writing,
 )
+from mix2fld.data.locks import FolderLock
 from mix2fld.errors import InputError
 from mix2fld.fleet.device_states import DeviceStates, StatesInMemory
 from mix2fld.round.info import RoundInfo

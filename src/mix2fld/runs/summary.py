@@ -4,8 +4,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from mix2fld.bounds import mixing_condition
 from mix2fld.config import Config
-from mix2fld.config_uploads import mixing_condition
 from mix2fld.learning.training import Training, resolve
 from mix2fld.protocol import PROTOCOLS, guarantee_of
 from mix2fld.round.energy import Power

@@ -86,11 +86,20 @@ def combine_outputs(
 def combine_labels(
     given: Sequence[NDArray[np.float64]], config: "DefenceConfig"
 ) -> NDArray[np.float64]:
-    """The labels that devices gave to the same seeds [N_S, N_L] as one for each seed."""
+    """The labels that devices gave to the same seeds [N_S, N_L] as one for each seed.
+
+    A robust aggregation takes all labels of a device as one upload. Seed by seed it would be a
+    vote of the majority, and the few devices that know a label would have no say (decision 33).
+    """
     labels = np.stack(given)
     if config.aggregation == "mean":
         return np.asarray(labels.mean(axis=0))
-    return np.stack([_robust_row(labels[:, seed], config) for seed in range(labels.shape[1])])
+    rows = labels.reshape(len(labels), -1)
+    middle, equal = np.median(rows, axis=0), np.ones(len(rows))
+    row = middle + aggregate_rows(rows - middle, equal, config.aggregation, config.bad_share)
+    combined = np.maximum(row, 0.0).reshape(labels.shape[1:])
+    totals = combined.sum(axis=1, keepdims=True)
+    return np.divide(combined, totals, out=labels.mean(axis=0), where=totals > 0)
 
 
 def average_outputs(

@@ -95,9 +95,14 @@ def groups_wanted(config: "Config") -> int:
 
 
 def inverse_groups(seeds: Mapping[int, Seeds], config: "Config") -> tuple[Pool, Groups]:
-    """The delivered seeds as a pool, and its distinct groups, at most as many as are wanted."""
-    pool = pool_seeds(seeds)
-    return pool, find_groups(pool, groups_wanted(config), stream(config.seed[0], "pairs"))
+    """The delivered seeds as a pool, and its distinct groups, at most as many as are wanted.
+
+    Where seeds are checked, label tuples take turns: devices that are left out may be most of
+    those with a label, which then would be in few groups (decision 33).
+    """
+    pool, rng = pool_seeds(seeds), stream(config.seed[0], "pairs")
+    evenly = config.defence.seed_check != "none"
+    return pool, find_groups(pool, groups_wanted(config), rng, evenly)
 
 
 def inverse_samples(pool: Pool, groups: Groups, sizes: Sizes) -> NDArray[np.float32]:
@@ -111,8 +116,11 @@ def inverse_samples(pool: Pool, groups: Groups, sizes: Sizes) -> NDArray[np.floa
     return clip_to_real(samples, coding.samples) if config.inverse_clip else samples
 
 
-def find_groups(pool: Pool, wanted: int, rng: np.random.Generator) -> Groups:
-    """Up to ``wanted`` distinct groups of samples from different devices, in random order."""
+def find_groups(pool: Pool, wanted: int, rng: np.random.Generator, evenly: bool = False) -> Groups:
+    """Up to ``wanted`` distinct groups of samples from different devices, in random order.
+
+    All groups are equally likely, or with ``evenly`` all label tuples, as far as they have groups.
+    """
     rows = _rows_by_labels(pool.labels)
     orbits = [
         [rows[shifted] for shifted in _rotations(labels)]
@@ -128,8 +136,20 @@ def find_groups(pool: Pool, wanted: int, rng: np.random.Generator) -> Groups:
     tried = rng.choice(total, size=min(total, _candidates(wanted)), replace=False)
     members = _members_of(tried, orbits, shapes, ends)
     devices = np.sort(pool.device[members], axis=1)
-    across = members[(np.diff(devices, axis=1) > 0).all(axis=1)][:wanted]
+    across = members[(np.diff(devices, axis=1) > 0).all(axis=1)]
+    if evenly:
+        across = across[_in_turns(pool.labels[across[:, 0]])]
+    across = across[:wanted]
     return Groups(members=across, labels=pool.labels[across[:, 0]])
+
+
+def _in_turns(labels: NDArray[np.int32]) -> NDArray[np.int64]:
+    """An order of label tuples [n, N] in which each comes once before any comes again."""
+    kinds = np.unique(labels, axis=0, return_inverse=True)[1].ravel()
+    order = np.argsort(kinds, kind="stable")
+    turns = np.empty(len(kinds), np.int64)
+    turns[order] = np.arange(len(kinds)) - np.searchsorted(kinds[order], kinds[order])
+    return np.argsort(turns, kind="stable")
 
 
 def _candidates(wanted: int) -> int:

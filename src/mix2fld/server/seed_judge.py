@@ -76,8 +76,8 @@ def judge_seeds(seeds: Mapping[int, Seeds], task: Task) -> Judgement:
             if (share := _median_vote(device, own, judges, task)) is not None
         }
         steps = found.steps + len(judges) * task.config.learning.server_steps
-        least = _least(agreement, found.left_out, task.config.seeding.seed_samples)
-        last, found = found, Judgement(agreement, _below(agreement, least), steps)
+        least = least_agreement(agreement, found.left_out, task.config.seeding.seed_samples)
+        last, found = found, Judgement(agreement, below(agreement, least), steps)
         if found.left_out == last.left_out:
             break
     return found
@@ -116,7 +116,9 @@ def _median_vote(device: int, own: SeedSet, judges: Collection[Judge], task: Tas
     return sorted(votes)[(len(votes) - 1) // 2] if len(votes) >= FEWEST_VOTES else None
 
 
-def _least(agreement: Mapping[int, float], left_out: Collection[int], samples: int) -> float:
+def least_agreement(
+    agreement: Mapping[int, float], left_out: Collection[int], samples: int
+) -> float:
     """The smallest agreement that is still believed, by those of devices that are trusted so far.
 
     Their deviation is taken by the median, or as the largest that a share of so many labels has.
@@ -127,7 +129,7 @@ def _least(agreement: Mapping[int, float], left_out: Collection[int], samples: i
     return max(SMALLEST_PART * typical, typical - MOST_DEVIATIONS * deviation)
 
 
-def _below(agreement: Mapping[int, float], least: float) -> tuple[int, ...]:
+def below(agreement: Mapping[int, float], least: float) -> tuple[int, ...]:
     """Devices below the least, the lowest first to go; never half of all or more."""
     below = sorted((agreement[d], d) for d in agreement if agreement[d] < least)
     return tuple(sorted(d for _, d in below[: max(0, (len(agreement) - 1) // 2)]))

@@ -8,6 +8,7 @@ import numpy as np
 from mix2fld.learning.task import Task
 from mix2fld.server.aggregate import combine_labels, combine_outputs, combine_weights
 from mix2fld.server.conversion import convert
+from mix2fld.server.label_judge import judge_labels, labels_of_seeds
 from mix2fld.types import SeedSet, ServerState, Tensors, Upload
 
 Inbox = Mapping[int, Upload]
@@ -74,15 +75,19 @@ def convert_seed_labels(
     """CFD: a global model learns the mean of the labels that devices give to the seeds.
 
     A seed that nobody has labelled, as in the first round, keeps the label that it came with.
+    Where seeds are checked, so are labels: those of devices that contradict the seeds do not count.
     """
     if not inbox or seeds is None:
         return state
-    used = [device for device in sorted(state.seeds) if device not in seeds.left_out]
-    targets = np.split(seeds.targets, len(used))
+    came_with, defence = labels_of_seeds(state, seeds), task.config.defence
+    trusted = dict(inbox)
+    if defence.seed_check == "agreement":
+        left_out = judge_labels(inbox, came_with).left_out
+        trusted = {d: upload for d, upload in inbox.items() if d not in left_out}
     labels = []
-    for device, own in zip(used, targets, strict=True):
-        given = [inbox[d].value[device] for d in sorted(inbox) if device in inbox[d].value]
-        labels.append(combine_labels(given, task.config.defence) if given else own)
+    for device, own in came_with.items():
+        given = [trusted[d].value[device] for d in sorted(trusted) if device in trusted[d].value]
+        labels.append(combine_labels(given, defence) if given else own)
     labelled = replace(seeds, targets=np.concatenate(labels).astype(np.float32))
     no_teacher = np.zeros((task.dims.num_labels,) * 2, np.float32)
     weights = convert(state.weights, no_teacher, labelled, task, round_number)

@@ -9,7 +9,7 @@ from threading import Lock
 from mix2fld.config import Config
 from mix2fld.errors import InputError
 from mix2fld.learning.workers import Worker
-from mix2fld.models.processor import usable_cores
+from mix2fld.native.processor import usable_cores
 from mix2fld.round.info import RoundInfo
 from mix2fld.sweep.jobs import Job, dataset_of
 from mix2fld.sweep.schedule import Event

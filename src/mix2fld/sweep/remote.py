@@ -8,7 +8,7 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
-from mix2fld.models.processor import CORES
+from mix2fld.native.processor import CORES
 
 if TYPE_CHECKING:
     from mix2fld.config import Config

@@ -7,6 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from mix2fld.normal import above, quantile
+
 Floats = NDArray[np.float64]
 LLOYD_BITS, LLOYD_PASSES = 8, 500
 """With more bits, the levels that Lloyd's passes begin with are good enough."""
@@ -17,11 +19,14 @@ TAIL, STEPS = 12.0, 24_000
 @lru_cache(maxsize=64)
 def mean_largest(count: int) -> float:
     """E max |z_i| of ``count`` independent standard Gaussians, the integral of P(max > x)."""
-    from scipy import special
-
-    edges = np.linspace(0, TAIL, STEPS + 1)[1:]
-    beyond = -np.expm1(count * np.log1p(-special.erfc(edges / math.sqrt(2))))
+    beyond = -np.expm1(count * np.log1p(-2 * _tail()))
     return float(np.trapezoid([1.0, *beyond], dx=TAIL / STEPS))
+
+
+@lru_cache(maxsize=1)
+def _tail() -> Floats:
+    """P(z > x) at the steps of the integral."""
+    return _above(np.linspace(0, TAIL, STEPS + 1)[1:])
 
 
 class Levels(NamedTuple):
@@ -40,11 +45,11 @@ class Levels(NamedTuple):
 @lru_cache(maxsize=16)
 def lloyd_max(bits: int) -> Levels:
     """The levels of least squared error, one of the bits being the sign (Lloyd, Max)."""
-    from scipy import special
-
     count = 1 << (bits - 1)
     ranks = 0.5 + (np.arange(count) + 0.5) / (2 * count)
-    means = math.sqrt(3) * special.ndtri(ranks)  # optimal as the cells get small (Panter, Dite)
+    means = math.sqrt(3) * np.array(
+        [quantile(rank) for rank in ranks]
+    )  # optimal as the cells get small (Panter, Dite)
     for _ in range(LLOYD_PASSES if bits <= LLOYD_BITS else 1):
         edges = (means[1:] + means[:-1]) / 2
         bounds = _bounds(edges)
@@ -60,11 +65,13 @@ class _Bounds(NamedTuple):
 
 
 def _bounds(edges: Floats) -> _Bounds:
-    from scipy import special
-
     density = np.exp(-(edges**2) / 2) / math.sqrt(2 * math.pi)
     first, last = 1 / math.sqrt(2 * math.pi), 0.0
     return _Bounds(
         np.concatenate([[first], density, [last]]),
-        np.concatenate([[0.5], special.ndtr(-edges), [0.0]]),
+        np.concatenate([[0.5], _above(edges), [0.0]]),
     )
+
+
+def _above(edges: Floats) -> Floats:
+    return np.array([above(edge) for edge in edges])

@@ -19,7 +19,7 @@ from mix2fld.link.payloads.bits import from_bits, to_bits
 from mix2fld.link.payloads.codec import Encoded, PayloadError, Size, check_size
 from mix2fld.link.payloads.gaussian import lloyd_max, mean_largest
 from mix2fld.link.payloads.rotated_plan import Part, Plan, make_plan, most_bits
-from mix2fld.link.payloads.rotation import Rotation
+from mix2fld.link.payloads.rotation import Places, Rotation
 from mix2fld.link.payloads.update_codec import Floats, Restored
 from mix2fld.types import Dimensions
 
@@ -58,10 +58,11 @@ class RotatedUpdate:
         plan = make_plan(bits, size, self.picks)
         squared = float(np.sum(update.astype(np.float64) ** 2))
         deviation = math.sqrt(squared / size) or 1.0
-        turned = Rotation(rng, size).forward(update) / np.float32(deviation)
+        rotation = Rotation(rng, size)
+        turned = rotation.forward(update) / np.float32(deviation)
         codes, product = [], 0.0
-        for part, places in _dealt(plan, rng, size):
-            code, found = _find(turned[places], part)
+        for part, places in _dealt(plan, rotation):
+            code, found = _find(rotation, turned, places, part)
             codes.append(code)
             product += float(np.sum(found * _levels(code, part), dtype=np.float64))
         norm = math.sqrt(squared) * plan.captured / product if squared and product > 0 else 0.0
@@ -72,7 +73,7 @@ class RotatedUpdate:
         plan = make_plan(codes.bits, size, self.picks)
         rotation = Rotation(rng, size)
         turned = np.zeros(size, np.float32)
-        for (part, places), code in zip(_dealt(plan, rng, size), codes.parts, strict=True):
+        for (part, places), code in zip(_dealt(plan, rotation), codes.parts, strict=True):
             within = code >> 1 if part.index_bits else np.zeros_like(code)
             turned[places[np.arange(part.groups), within]] = _levels(code, part)
         captured = plan.captured / size
@@ -121,23 +122,23 @@ class RotatedUpdate:
         )
 
 
-def _dealt(
-    plan: Plan, rng: np.random.Generator, size: int
-) -> Iterator[tuple[Part, NDArray[np.int64]]]:
+def _dealt(plan: Plan, rotation: Rotation) -> Iterator[tuple[Part, Places]]:
     """The coordinates of each group [groups, n], all at random."""
-    places, start = rng.permutation(size), 0
+    places, start = rotation.choices.dealt, 0
     for part in plan.parts:
         yield part, places[start : start + part.coordinates].reshape(part.groups, -1)
         start += part.coordinates
 
 
-def _find(groups: Floats, part: Part) -> tuple[NDArray[np.uint32], Floats]:
+def _find(
+    rotation: Rotation, turned: Floats, places: Places, part: Part
+) -> tuple[NDArray[np.uint32], Floats]:
     """The code of each group of coordinates [groups, n], and the coordinate that it stands for."""
     if part.index_bits:
-        upper = np.argmax(np.abs(groups), axis=1)
-        found = groups[np.arange(part.groups), upper]
+        upper = rotation.largest(turned, places)
+        found = turned[places[np.arange(part.groups), upper]]
     else:
-        found = groups[:, 0]
+        found = turned[places[:, 0]]
         upper = np.searchsorted(lloyd_max(part.level_bits).edges, np.abs(found))
     return (2 * upper + (found < 0)).astype(np.uint32), found
 
@@ -145,10 +146,10 @@ def _find(groups: Floats, part: Part) -> tuple[NDArray[np.uint32], Floats]:
 def _levels(code: NDArray[np.uint32], part: Part) -> Floats:
     """What the coordinates are taken for, in units of their standard deviation."""
     if part.index_bits:
-        size = np.full(len(code), mean_largest(1 << part.index_bits))
-    else:
-        size = lloyd_max(part.level_bits).means[code >> 1]
-    return np.where(code & 1, -size, size).astype(np.float32)
+        size = np.float32(mean_largest(1 << part.index_bits))
+        return np.where(code & 1, -size, size)
+    means = lloyd_max(part.level_bits).means[code >> 1]
+    return np.where(code & 1, -means, means).astype(np.float32)
 
 
 def _norm_code(norm: float, plan: Plan) -> int:

@@ -3,43 +3,72 @@
 Whatever a vector was, its rotated coordinates look like draws of one Gaussian: each tells as much
 as any other. Entries are permuted and get random signs, then each block of a power of two goes
 through an orthonormal Hadamard transform, which takes additions and subtractions alone: every
-machine gets the same bits.
+machine gets the same bits, with the compiled kernel or without it.
 """
 
 import math
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mix2fld.native.rotation import RotationKernel, rotation_kernel
+from mix2fld.streams import stream
+
 Floats = NDArray[np.float32]
+Places = NDArray[np.signedinteger[Any]]
+TRIAL_SIZE = 421
+"""Of the rotation that a kernel is tried with: blocks of 256, 128, 32, 4 and 1."""
+
+
+class Choices(NamedTuple):
+    """Everything that is random in an upload."""
+
+    places: Places
+    signs: Floats
+    dealt: Places
+    """Rotated coordinates in the order in which they are dealt into groups."""
 
 
 class Rotation:
-    """One rotation of vectors of a size, drawn from a generator."""
+    """One rotation of vectors of a size, drawn from a new generator, which nobody else uses."""
 
-    def __init__(self, rng: np.random.Generator, size: int) -> None:
-        self._places = rng.permutation(size)
-        self._signs = (1 - 2 * rng.integers(2, size=size, dtype=np.int8)).astype(np.float32)
+    def __init__(self, rng: np.random.Generator, size: int, plain: bool = False) -> None:
+        """``plain`` computes with NumPy alone."""
+        self._kernel = None if plain or not _has_no_half(rng) else usable_kernel()
+        drawn = draw_choices(rng, size) if self._kernel is None else self._kernel.draw(rng, size)
+        self.choices = Choices(*drawn)
 
     def forward(self, vector: Floats) -> Floats:
         """The rotated coordinates."""
-        return _in_blocks((vector * self._signs).take(self._places))
+        places, signs, _ = self.choices
+        if self._kernel is not None:
+            return self._kernel.forward(vector, places, signs)
+        return _in_blocks((vector * signs).take(places))
 
     def backward(self, coordinates: Floats) -> Floats:
         """The vector that has these coordinates."""
+        places, signs, _ = self.choices
+        if self._kernel is not None:
+            return self._kernel.backward(coordinates, places, signs)
         vector = np.empty_like(coordinates)
-        vector[self._places] = _in_blocks(coordinates)
-        vector *= self._signs
+        vector[places] = _in_blocks(coordinates)
+        vector *= signs
         return vector
 
+    def largest(self, coordinates: Floats, groups: Places) -> NDArray[np.int64]:
+        """Which of the places in each group [m, n] has the largest magnitude; the first of them."""
+        if self._kernel is not None:
+            return self._kernel.largest(coordinates, groups)
+        return np.argmax(np.abs(coordinates[groups]), axis=1)
 
-def _in_blocks(row: Floats) -> Floats:
-    """Each block of a power of two, transformed."""
-    found, start = np.empty_like(row), 0
-    for size in block_sizes(len(row)):
-        found[start : start + size] = hadamard(row[start : start + size])
-        start += size
-    return found
+
+def draw_choices(rng: np.random.Generator, size: int) -> Choices:
+    """What both ends draw, by NumPy."""
+    places = rng.permutation(size)
+    signs = (1 - 2 * rng.integers(2, size=size, dtype=np.int8)).astype(np.float32)
+    return Choices(places, signs, rng.permutation(size))
 
 
 def block_sizes(size: int) -> list[int]:
@@ -61,3 +90,30 @@ def hadamard(row: Floats) -> Floats:
         np.subtract(low, high, out=then[..., 1::2])
         now, then = then, (np.empty_like(row) if now is row else now)
     return now * np.float32(1 / math.sqrt(size))
+
+
+def _in_blocks(row: Floats) -> Floats:
+    """Each block of a power of two, transformed."""
+    found, start = np.empty_like(row), 0
+    for size in block_sizes(len(row)):
+        found[start : start + size] = hadamard(row[start : start + size])
+        start += size
+    return found
+
+
+def _has_no_half(rng: np.random.Generator) -> bool:
+    """Whether it draws from a PCG64 that keeps no half of a draw, as the kernel needs it."""
+    bits = rng.bit_generator
+    return isinstance(bits, np.random.PCG64) and not bits.state["has_uint32"]
+
+
+@lru_cache(maxsize=1)
+def usable_kernel() -> RotationKernel | None:
+    """The kernel, if it draws and adds as this version of NumPy does: other ends may have none."""
+    kernel = rotation_kernel()
+    if kernel is None:
+        return None
+    drawn = kernel.draw(stream(0, "trial"), TRIAL_SIZE)
+    expected = draw_choices(stream(0, "trial"), TRIAL_SIZE)
+    same = all(map(np.array_equal, drawn, expected))
+    return kernel if same else None

@@ -11,9 +11,9 @@ import jax
 import numpy as np
 from jax import Array
 
-from mix2fld.models import native
+from mix2fld import native
 from mix2fld.models.fast.plan import Plan
-from mix2fld.models.native.library import load_library, vector_lanes
+from mix2fld.native.library import load_library, vector_lanes
 
 SOURCE = Path(native.__file__).with_name("convolution.c")
 Kernel = Callable[[Plan, tuple[int, ...], Array, Array], Array]

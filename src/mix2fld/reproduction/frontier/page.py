@@ -4,11 +4,10 @@ from collections.abc import Mapping, Sequence
 
 from mix2fld.protocol import PROTOCOLS
 from mix2fld.reproduction.cell_records import CellRecord
-from mix2fld.reproduction.experiments import FULL
 from mix2fld.reproduction.frontier.contenders import CANDIDATES_EACH, OURS, PAPERS, contenders
 from mix2fld.reproduction.frontier.link_costs import link_cost
+from mix2fld.reproduction.frontier.overview import NEAR, overview, row, seed_count, summary, winners
 from mix2fld.reproduction.frontier.points import (
-    BUDGETS,
     Point,
     best,
     cheapest_near,
@@ -33,8 +32,6 @@ HEADLINE = (
     "fl-plain",
 )
 """The contenders in the README's table."""
-NEAR = 1.0
-"""Points of accuracy that count as close."""
 Records = Mapping[str, Mapping[str, CellRecord]]
 """The cells of every setting that was measured."""
 
@@ -58,24 +55,15 @@ leave a device with a single label are passed over, since it would have nothing 
 def write_page(records: Records, choices: Mapping[str, Choices]) -> str:
     """The whole page; settings without records are named as missing."""
     points = {key: points_of(cells) for key, cells in records.items()}
-    parts = [INTRODUCTION, "## Findings", _winners(points)]
-    parts += [
-        paragraph(f"**{SETTINGS[key].title}.** {findings(each)} {_absent(key, each)}")
-        for key, each in points.items()
-    ]
-    fewer = [SETTINGS[key].title for key, each in points.items() if _seeds(each) < len(FULL.seeds)]
-    if fewer:
-        named = "; ".join(fewer)
-        parts.append(paragraph(f"With fewer than {len(FULL.seeds)} seeds so far: {named}."))
-    missing = [SETTINGS[key].title for key in SETTINGS if key not in records]
-    if missing:
-        parts.append(paragraph(f"Not measured yet: {'; '.join(missing)}."))
+    parts = [INTRODUCTION, "## Overview", summary(points), overview(points)]
+    parts += ["## Best within a budget", winners(points)]
     for key, each in points.items():
         parts += [
             f"## {SETTINGS[key].title}",
+            paragraph(f"{findings(each)} {_absent(key, each)}"),
             f"![accuracy against bits](figures/frontier-{key}.png)",
+            _table(each),
         ]
-        parts += [_table(each)]
     parts += ["## What was chosen", _chosen(choices)]
     return "\n\n".join(parts) + "\n"
 
@@ -84,15 +72,15 @@ def headline_table(points: Sequence[Point]) -> str:
     """The table of the README: ours beside what the paper compares, and FL at its best."""
     by_key = {point.contender.key: point for point in points}
     lines = [
-        _row("protocol", "uplink bits of a device", "devices, %", "server's model, %", "delivered"),
-        _row("---", *["---:"] * 4),
+        row("protocol", "uplink bits of a device", "devices, %", "server's model, %", "delivered"),
+        row("---", *["---:"] * 4),
     ]
     for key in HEADLINE:
         point = by_key[key]
         server = f"{point.server.mean:.1f}" if point.server else "–"
         chance = f"{100 * link_cost(point.cell).chance:.1f} %" if point.bits else "–"
         cells = f"{point.bits:,.0f}", f"{point.devices.mean:.1f}", server, chance
-        lines.append(_row(point.contender.title, *cells))
+        lines.append(row(point.contender.title, *cells))
     return "\n".join(lines)
 
 
@@ -117,8 +105,12 @@ def _absent(key: str, points: Sequence[Point]) -> str:
     absent = [one for one in contenders(SETTINGS[key]) if one.key not in there]
     refused = [one.title for one in absent if _unmixes(one.protocol)]
     missing = [one.title for one in absent if not _unmixes(one.protocol)]
-    found = {"Refused before the run": refused, "Not run yet": missing}
-    return " ".join(f"{words}: {'; '.join(each)}." for words, each in found.items() if each)
+    sentences = [f"Refused before the run: {'; '.join(refused)}."] if refused else []
+    if missing:
+        edges = all(title.endswith("from edges") for title in missing)
+        who = "all that start from edges" if edges else f"{len(missing)} contenders"
+        sentences.append(f"Not run yet: {who}.")
+    return " ".join(sentences)
 
 
 def _unmixes(protocol: str) -> bool:
@@ -158,32 +150,14 @@ def _named(point: Point) -> str:
     return f"{point.contender.title} ({point.devices.mean:.1f} %, {point.bits:,.0f} bits)"
 
 
-def _winners(points: Mapping[str, Sequence[Point]]) -> str:
-    heads = [f"≤ {budget:,}" for budget in BUDGETS[1:]]
-    lines = [_row("uplink bits of a device", "0", *heads), _row("---", *["---"] * len(BUDGETS))]
-    for key, each in points.items():
-        cells, last = [], None
-        for budget in BUDGETS:
-            found = best(each, budget)
-            same = found is last
-            cells.append("″" if same or found is None else _short(found))
-            last = found
-        lines.append(_row(SETTINGS[key].title, *cells))
-    return "\n".join(lines)
-
-
-def _short(point: Point) -> str:
-    return f"{point.contender.title}: {point.devices.mean:.1f}"
-
-
 def _table(points: Sequence[Point]) -> str:
     heads = ("contender", "bits", "devices, %", "server, %", "frontier", "delivered", "s", "J")
-    lines = [_row(*heads), _row("---", *["---:"] * (len(heads) - 1))]
+    lines = [row(*heads), row("---", *["---:"] * (len(heads) - 1))]
     on_it = frontier(points)
     for point in points:
         cost = link_cost(point.cell)
         lines.append(
-            _row(
+            row(
                 point.contender.title,
                 f"{point.bits:,.0f}",
                 str(point.devices),
@@ -203,8 +177,8 @@ def _table(points: Sequence[Point]) -> str:
 
 
 def _over_seeds(points: Sequence[Point]) -> str:
-    seeds = _seeds(points)
-    return "One seed." if seeds == 1 else f"± sample std over {seeds} seeds."
+    seeds = seed_count(points)
+    return "One seed." if seeds == "1" else f"± sample std over {seeds} seeds."
 
 
 def _seeds(points: Sequence[Point]) -> int:
@@ -214,9 +188,9 @@ def _seeds(points: Sequence[Point]) -> int:
 def _chosen(choices: Mapping[str, Choices]) -> str:
     names = list(choices)
     families = list(dict.fromkeys(family for each in choices.values() for family in each))
-    lines = [_row("family", *names), _row("---", *["---"] * len(names))]
+    lines = [row("family", *names), row("---", *["---"] * len(names))]
     lines += [
-        _row(family, *(_training(choices[name].get(family)) for name in names))
+        row(family, *(_training(choices[name].get(family)) for name in names))
         for family in families
     ]
     note = "Weight τ of the logit adjustment, and the learning rates of the first and last round."
@@ -229,7 +203,3 @@ def _training(chosen: Mapping[str, object] | None) -> str:
     rates = f"{chosen['learning_rate']} → {chosen['final_learning_rate']}"
     replay = f", replay {chosen['replay']}" if "replay" in chosen else ""
     return f"τ = {chosen['logit_adjustment']:g}, {rates}{replay}"
-
-
-def _row(*cells: str) -> str:
-    return f"| {' | '.join(cells)} |"

@@ -1,4 +1,4 @@
-"""Two families of networks as machine code, compiled for this machine or brought by a wheel.
+"""Machine code, compiled for this machine or brought by a wheel: two families of networks.
 
 The general path is XLA; this one computes the same numbers to rounding in less time, for small CNNs
 and for one hidden layer: with vectors of AVX-512, of AVX2, or of four floats, which any processor
@@ -16,8 +16,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from mix2fld.models.native.library import load_library, vector_lanes
-from mix2fld.models.native.recipe import PLAIN_LANES, cnn_sizes
+from mix2fld.native.library import load_library, vector_lanes
+from mix2fld.native.recipe import PLAIN_LANES, cnn_sizes
 from mix2fld.types import Inputs, Phase, Samples, StepRule, Tensors
 
 SOURCE = Path(__file__).with_name("small_cnn.c")

@@ -10,17 +10,15 @@ import platform
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from filelock import FileLock
-
-from mix2fld.data.cache import cache_folder
 from mix2fld.data.files import LOCK, write_whole
+from mix2fld.data.folders import cache_folder
 from mix2fld.data.private_folder import private_folder
-from mix2fld.models.native.recipe import FLAGS, FOLDER, library_name
-from mix2fld.models.processor import cpu_flags
+from mix2fld.native.processor import cpu_flags
+from mix2fld.native.recipe import FLAGS, FOLDER, library_name
 
 FOR_THIS_MACHINE: tuple[list[str], ...] = (["-march=native"], [])
 """What is tried one after the other: not every compiler knows the processor it runs on."""
@@ -68,9 +66,19 @@ def _compiled(command: list[str], source: Path) -> bytes:
             return _compile(command, source, Path(scratch) / name)
     code = _read_whole(folder / name)
     if code is None:
-        with FileLock(folder / LOCK):
+        with _alone_in(folder):
             code = _read_whole(folder / name) or _compile(command, source, folder / name)
     return code
+
+
+@contextmanager
+def _alone_in(folder: Path) -> Iterator[None]:
+    """One process compiles; others wait, and read what it made."""
+    import fcntl
+
+    with (folder / LOCK).open("ab") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def _compile(command: list[str], source: Path, library: Path) -> bytes:

@@ -1,0 +1,96 @@
+"""How long uploads of 100 devices take to encode and decode, beside a round of the paper.
+
+``python -m benchmarks.codec_speed`` measures, keeps a record and writes the table of
+docs/thin_uplink.md; ``--page`` only writes it.
+"""
+
+import argparse
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import numpy as np
+
+from benchmarks import machine
+from benchmarks.contenders import engine
+from benchmarks.page_tables import PAGE, replace_table
+from benchmarks.passes import spread
+from mix2fld.config import Config
+from mix2fld.device.uplinks import Turn
+from mix2fld.learning.make_task import make_task
+from mix2fld.link.payloads import rotation
+from mix2fld.protocol import get_protocol
+from mix2fld.round.wire import Wire
+from mix2fld.types import Local, SampleFormat
+
+RECORD = Path(__file__).parent.parent / "results" / "bench" / "codec.json"
+UPLOADS, DEVICES, STEPS, PASSES = 100, 10, 6400, 7
+BITS = 200
+PATHS: dict[str, Callable[[], Any]] = {
+    "machine code": rotation.usable_kernel,
+    "NumPy alone": lambda: None,
+}
+
+
+def one_pass(steps: int, uploads: int) -> dict[str, Any]:
+    """Seconds of a local phase, and of encoding and decoding what it moved weights by."""
+    config = Config.of(protocols="murmur", update_bits=BITS)
+    task = make_task(config, SampleFormat((28, 28, 1)), 10)
+    wire = Wire(get_protocol("murmur"), task)
+    trained = engine.measure(DEVICES, steps)
+    local = Local(tuple(trained["weights"]), np.zeros((10, 10), np.float32), np.zeros(10))
+    state = {"base": task.common_weights}
+    found: dict[str, Any] = {"local phase": trained["seconds"]}
+    for name, kernel in PATHS.items():
+        with mock.patch.object(rotation, "usable_kernel", kernel):
+            turns = [Turn(0, 1, device) for device in range(uploads)]
+            wire.decode_knowledge(wire.encode_knowledge(state, local, turns[0]).data, turns[0])
+            begun = time.perf_counter()
+            sent = [wire.encode_knowledge(state, local, turn).data for turn in turns]
+            between = time.perf_counter()
+            for data, turn in zip(sent, turns, strict=True):
+                wire.decode_knowledge(data, turn)
+            found[name] = {"encode": between - begun, "decode": time.perf_counter() - between}
+    return found
+
+
+def table(record: Mapping[str, Any]) -> str:
+    """Milliseconds, and both together as a share of the local phase in the same pass."""
+    passes: Sequence[Mapping[str, Any]] = record["passes"]
+    lines = [
+        f"| {UPLOADS} uploads of {BITS} bits | encode, ms | decode, ms | % of a round |",
+        "|---" * 4 + "|",
+    ]
+    for name in PATHS:
+        columns = [
+            spread([1e3 * one[name][part] for one in passes]) for part in ("encode", "decode")
+        ]
+        shares = [100 * sum(one[name].values()) / one["local phase"] for one in passes]
+        lines.append(f"| {name} | {' | '.join(columns)} | {spread(shares)} |")
+    seconds = spread([one["local phase"] for one in passes], 2)
+    found = record["machine"]
+    note = (
+        f"A round of the paper is the local phase of {DEVICES} devices of {STEPS:,} steps: "
+        f"{seconds} s. Median of {len(passes)} passes, least and most in brackets; shares are "
+        f"taken within a pass. {found['cpu']}, {found['cores']} cores; uploads are encoded and "
+        "decoded on one of them."
+    )
+    return "\n".join(lines) + "\n\n" + note
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure unless told otherwise, then write the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--page", action="store_true", help="measure nothing")
+    if not parser.parse_args(arguments).page:
+        passes = [one_pass(STEPS, UPLOADS) for _ in range(PASSES)]
+        record = {"machine": machine.describe(), "passes": passes}
+        RECORD.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    replace_table(PAGE, "speed", table(json.loads(RECORD.read_text(encoding="utf-8"))))
+
+
+if __name__ == "__main__":
+    main()

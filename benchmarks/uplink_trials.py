@@ -1,0 +1,151 @@
+"""What was tried beyond Murmur, on a validation split: the table of docs/thin_uplink.md.
+
+``python -m benchmarks.uplink_trials`` runs what is not recorded yet, each run in a few seconds, and
+writes the table; ``--page`` only writes it.
+"""
+
+import argparse
+import json
+import statistics
+from collections.abc import Iterator, Mapping
+from itertools import product
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import mix2fld
+from benchmarks.page_tables import PAGE, replace_table
+from benchmarks.uplink_ideas import ALONE, ONE_BIT, VARIANTS
+from mix2fld.data import load_dataset
+from mix2fld.protocol import PROTOCOLS
+
+RECORD = Path(__file__).parent.parent / "results" / "bench" / "uplink_trials.jsonl"
+SETTINGS: dict[str, Any] = {
+    "link": "ideal",
+    "rounds": 5,
+    "curve_points": 1,
+    "measured_on": "validation",
+    "test_samples": 5000,
+    "initial_weights": "edges",
+}
+TRAINING = {
+    "logit_adjustment": 2.0,
+    "learning_rate": 0.02,
+    "final_learning_rate": 0.005,
+    "device_model": "mean",
+}
+"""Murmur's, also for devices alone."""
+SEEDS = (100, 101, 102)
+"""Not among those that are reported on the test set."""
+BUDGETS: dict[int, dict[str, int]] = {
+    100: {"update_bits": 50, "upload_every": 2},
+    500: {"update_bits": 100},
+    1000: {"update_bits": 200},
+    2500: {"update_bits": 500},
+}
+"""Bits in all, and how they are spent; of 100, two uploads are better than five."""
+EXTREMES = {"devices alone": (ALONE, 0), "one bit a round": (ONE_BIT, 5)}
+BASE = "Murmur"
+
+
+class Case(NamedTuple):
+    """One run."""
+
+    variant: str
+    bits: int
+    seed: int
+
+
+def cases() -> Iterator[Case]:
+    """All runs of a seed before the next seed."""
+    for seed in SEEDS:
+        for name, (_, bits) in EXTREMES.items():
+            yield Case(name, bits, seed)
+        for bits, name in product(BUDGETS, VARIANTS):
+            yield Case(name, bits, seed)
+
+
+def run_missing(most: int) -> None:
+    """Run and record."""
+    done, left = recorded(), most
+    config = mix2fld.Config.of(**SETTINGS, **TRAINING)
+    dataset = load_dataset(config.data)
+    rows = {**VARIANTS, **{name: row for name, (row, _) in EXTREMES.items()}}
+    PROTOCOLS.update(rows)
+    for case in cases():
+        if case in done or not left:
+            continue
+        left -= 1
+        one = config.replace(protocols=case.variant, seed=case.seed, **BUDGETS.get(case.bits, {}))
+        (result,) = mix2fld.run(one, dataset=dataset)
+        reached = result.summary["accuracy"]
+        found = {"devices": reached["mean"], "server": reached["global"]}
+        RECORD.parent.mkdir(parents=True, exist_ok=True)
+        with RECORD.open("a", encoding="utf-8") as file:
+            file.write(json.dumps({**case._asdict(), **found}) + "\n")
+
+
+def recorded() -> dict[Case, dict[str, float]]:
+    """What is known so far."""
+    lines = RECORD.read_text(encoding="utf-8").splitlines() if RECORD.exists() else []
+    rows = [json.loads(line) for line in lines]
+    return {Case(**{key: row[key] for key in Case._fields}): row for row in rows}
+
+
+def table(done: Mapping[Case, Mapping[str, float]]) -> str:
+    """Accuracies of devices and server, and how far the mean of both is from Murmur's."""
+    heads = [f"{bits:,} bits" for bits in BUDGETS]
+    lines = [f"| devices / server, % | {' | '.join(heads)} |", "|---" * (len(heads) + 1) + "|"]
+    for name in VARIANTS:
+        cells = [_cell(done, name, bits) for bits in BUDGETS]
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    alone = [f"{name}: {_cell(done, name, bits)}" for name, (_, bits) in EXTREMES.items()]
+    count = min(
+        len(_values(done, name, bits, "devices")) for name, bits in product(VARIANTS, BUDGETS)
+    )
+    note = (
+        f"Means over {count} seeds on the validation split; in brackets, of devices and server, "
+        "the mean difference from Murmur with the same seed, ± its standard deviation. "
+        f"Without a budget: {'; '.join(alone)}."
+    )
+    return "\n".join(lines) + "\n\n" + note
+
+
+def _values(
+    done: Mapping[Case, Mapping[str, float]], name: str, bits: int, field: str
+) -> dict[int, float]:
+    cases = {seed: done.get(Case(name, bits, seed)) for seed in SEEDS}
+    return {seed: row[field] for seed, row in cases.items() if row and row[field] is not None}
+
+
+def _cell(done: Mapping[Case, Mapping[str, float]], name: str, bits: int) -> str:
+    both = [_values(done, name, bits, field) for field in ("devices", "server")]
+    shown = [f"{100 * statistics.mean(found.values()):.1f}" if found else "–" for found in both]
+    text = " / ".join(shown)
+    if name in (BASE, *EXTREMES) or not all(both):
+        return text
+    gaps = [
+        _spread(found, _values(done, BASE, bits, field))
+        for found, field in zip(both, ("devices", "server"), strict=True)
+    ]
+    return f"{text} ({' / '.join(gaps)})"
+
+
+def _spread(found: Mapping[int, float], base: Mapping[int, float]) -> str:
+    gaps = [100 * (found[seed] - base[seed]) for seed in found if seed in base]
+    spread = f" ± {statistics.stdev(gaps):.1f}" if len(gaps) > 1 else ""
+    return f"{statistics.mean(gaps):+.1f}{spread}"
+
+
+def main() -> None:
+    """Run what is missing, then write the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--page", action="store_true", help="run nothing")
+    parser.add_argument("--most", type=int, default=-1, help="runs, to stop after")
+    options = parser.parse_args()
+    if not options.page:
+        run_missing(options.most)
+    replace_table(PAGE, "trials", table(recorded()))
+
+
+if __name__ == "__main__":
+    main()

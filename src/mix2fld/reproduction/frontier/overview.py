@@ -1,0 +1,123 @@
+"""All settings at a glance: who is best in each, and what that says of Murmur and of Mix2FLD."""
+
+import re
+from collections.abc import Mapping, Sequence
+
+from mix2fld.reproduction.frontier.contenders import OURS, PAPERS, Contender, contenders
+from mix2fld.reproduction.frontier.points import BUDGETS, Point, best, cheapest_near, frontier
+from mix2fld.reproduction.frontier.settings import SETTINGS
+from mix2fld.reproduction.number_text import paragraph
+
+NEAR = 1.0
+"""Points of accuracy that count as close."""
+EDGES_MARK, PUBLISHED_MARK = "†", "°"
+LEGEND = (
+    f"{EDGES_MARK} from edges, {PUBLISHED_MARK} as published. The number after a name says how "
+    "much is sent: bits of an upload (Murmur), seeds (Murmur-Mix, CFD), features (statistics), "
+    "bits of a weight (EDEN)."
+)
+Points = Mapping[str, Sequence[Point]]
+"""The contenders of every setting that was measured."""
+
+
+def short_title(contender: Contender) -> str:
+    """A name for a table: what it is, how much it sends, where it starts."""
+    name, *rest = contender.title.split(", ")
+    number = next((found[0] for part in rest if (found := re.match(r"[\d.,]+", part))), "")
+    marks = {"from edges": EDGES_MARK, "as published": PUBLISHED_MARK}
+    return f"{name} {number}".rstrip() + "".join(marks.get(part, "") for part in rest)
+
+
+def seed_count(points: Sequence[Point]) -> str:
+    """Over how many seeds a setting was measured; contenders may differ."""
+    counts = [len(point.cell.runs) for point in points]
+    return f"{min(counts)}" if min(counts) == max(counts) else f"{min(counts)}–{max(counts)}"
+
+
+def overview(points: Points) -> str:
+    """A line for every setting, measured or not."""
+    heads = ("setting", "seeds", "run", "most accurate", f"within {NEAR:g} point, fewest bits")
+    lines = [row(*heads, "Mix2FLD's family"), row("---", "---:", "---:", "---", "---", "---")]
+    for key, setting in SETTINGS.items():
+        all_of_them = len(contenders(setting))
+        if key not in points:
+            lines.append(row(setting.title, "–", f"0 / {all_of_them}", "", "", ""))
+            continue
+        each = points[key]
+        top = best(each)
+        assert top is not None
+        relative = best(_of(each, PAPERS))
+        lines.append(
+            row(
+                f"[{setting.title}](#{anchor(setting.title)})",
+                seed_count(each),
+                f"{len(each)} / {all_of_them}",
+                _cell(top),
+                _cell(cheapest_near(each, top, NEAR)),
+                "–" if relative is None else _cell(relative),
+            )
+        )
+    return "\n".join(lines) + "\n\n" + paragraph(f"Accuracy of devices in %, uplink bits. {LEGEND}")
+
+
+def winners(points: Points) -> str:
+    """Who is most accurate within each budget."""
+    heads = [f"≤ {budget:,}" for budget in BUDGETS[1:]]
+    lines = [row("uplink bits of a device", "0", *heads), row("---", *["---"] * len(BUDGETS))]
+    for key, each in points.items():
+        cells, last = [], None
+        for budget in BUDGETS:
+            found = best(each, budget)
+            if found is None or found is last:
+                cells.append("″")
+            else:
+                cells.append(f"{short_title(found.contender)}: {_accuracy(found)}")
+            last = found
+        lines.append(row(SETTINGS[key].title, *cells))
+    return "\n".join(lines)
+
+
+def summary(points: Points) -> str:
+    """What all settings together say of Murmur, and of Mix2FLD and its relatives."""
+    tops = {key: top for key, each in points.items() if (top := best(each))}
+    ours = [key for key, top in tops.items() if top.contender.protocol in OURS]
+    sentences = [f"Murmur or Murmur-Mix is most accurate in {len(ours)} of {len(points)} settings."]
+    behind = []
+    for key, top in tops.items():
+        rival = best(_of(points[key], OURS))
+        if key not in ours and rival is not None:
+            gap = top.devices.mean - rival.devices.mean
+            behind.append(f"{SETTINGS[key].title} ({gap:.1f} points, {short_title(top.contender)})")
+    if behind:
+        sentences.append(f"It is behind in: {'; '.join(behind)}.")
+    relatives = [
+        f"{SETTINGS[key].title} ({short_title(point.contender)})"
+        for key, each in points.items()
+        for point in frontier(each)
+        if point.contender.protocol in PAPERS
+    ]
+    where = f"in: {'; '.join(relatives)}" if relatives else "nowhere"
+    sentences.append(f"Mix2FLD or a relative is on the frontier {where}.")
+    return paragraph(" ".join(sentences))
+
+
+def anchor(title: str) -> str:
+    """Of a heading, as GitHub and the site make it."""
+    return re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
+
+
+def row(*cells: str) -> str:
+    """Of a table."""
+    return f"| {' | '.join(cells)} |"
+
+
+def _of(points: Sequence[Point], protocols: Sequence[str]) -> list[Point]:
+    return [point for point in points if point.contender.protocol in protocols]
+
+
+def _cell(point: Point) -> str:
+    return f"{short_title(point.contender)}: {_accuracy(point)}, {point.bits:,.0f} bits"
+
+
+def _accuracy(point: Point) -> str:
+    return f"{point.devices.mean:.1f}"

@@ -1,0 +1,179 @@
+"""The small distribution of a device: its files are enough, and there are no others."""
+
+import json
+import runpy
+import shutil
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import grimp
+import numpy as np
+import pytest
+
+from deploy.lab import deployed_config
+from deploy.memory_line import MemoryBroker, run_in_memory
+from mix2fld.edge import __main__ as program
+from mix2fld.edge.messages import Order, Trained, unpack
+from mix2fld.edge.small import small_task
+from mix2fld.errors import InputError
+from mix2fld.native import small_cnn
+
+ROOT = Path(__file__).parents[2]
+SCRIPT = runpy.run_path(str(ROOT / "device" / "contents.py"))
+NEEDED = ("numpy", "paho")
+REPLAY = """
+import json, sys
+from importlib.util import find_spec
+from pathlib import Path
+from mix2fld.edge.device import Device
+from mix2fld.edge.sources import make_source
+from mix2fld.edge.tasks import make_task
+
+assert not any(map(find_spec, ["jax", "scipy", "pydantic", "safetensors", "mix2fld.cli"]))
+
+class Line:
+    said = []
+    def publish(self, topic, payload, **options):
+        self.said.append([topic, payload.hex()])
+    def subscribe(self, topic, **options):
+        pass
+
+heard, data, state = sys.argv[1:]
+device = Device(0, make_source(Path(data), None, 1, None), Path(state), make_task)
+line = Line()
+for topic, payload in json.loads(Path(heard).read_text()):
+    device.hear(line, topic, bytes.fromhex(payload))
+print(json.dumps(line.said))
+"""
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the files of the distribution and what it depends on, and nothing else."""
+    folder = tmp_path_factory.mktemp("site")
+    for file, name in SCRIPT["contents"]().items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(file, folder / name)
+    packages = Path(str(find_spec("numpy").origin)).parents[1]  # type: ignore[union-attr]
+    for name in (*NEEDED, "numpy.libs"):
+        if (packages / name).exists():
+            (folder / name).symlink_to(packages / name)
+    return folder
+
+
+def run_alone(site: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """Python with that folder alone: no site-packages, and no package of the project."""
+    command = [sys.executable, "-S", "-P", *words]
+    return subprocess.run(
+        command, env={"PYTHONPATH": str(site)}, capture_output=True, text=True, check=False
+    )
+
+
+def test_the_files_are_those_that_the_import_contract_reaches() -> None:
+    contract = SCRIPT["read_contract"]()
+    graph = grimp.build_graph("mix2fld", exclude_type_checking_imports=True)
+    for ignored in contract["ignore_imports"]:
+        importer, imported = ignored.split(" -> ")
+        if imported in graph.modules:
+            graph.remove_import(importer=importer, imported=imported)
+    reached = graph.find_upstream_modules("mix2fld.edge.__main__") | {"mix2fld.edge.__main__"}
+    files = {name for name in SCRIPT["contents"]().values() if name.endswith(".py")}
+    named = {name.removesuffix(".py").removesuffix("/__init__").replace("/", ".") for name in files}
+    assert reached <= named
+    assert all(any(name.startswith(one) for name in reached) for one in named - reached)
+    assert "mix2fld.edge.full" not in named
+
+
+def test_the_program_starts_with_nothing_else(site: Path) -> None:
+    done = run_alone(site, "-m", "mix2fld.edge", "--help")
+    assert done.returncode == 0, done.stderr
+    assert "--broker" in done.stdout
+    wrong = ["--device", "0", "--broker", "b", "--keys", ".", "--data", ".", "--state", "."]
+    done = run_alone(site, "-m", "mix2fld.edge", *wrong)
+    assert done.stderr.startswith("mix2fld-device: keys = .: has no ca.crt")
+
+
+class Recorder(MemoryBroker):
+    """Keeps what device 0 hears, in order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.heard: list[tuple[str, str]] = []
+
+    def deliveries(self, line, topic, payload):
+        if line.name == "0":
+            self.heard.append((topic, payload.hex()))
+        return super().deliveries(line, topic, payload)
+
+
+@pytest.mark.skipif(small_cnn((8, 8, 1), 12, 6, 4) is None, reason="no compiler for the kernel")
+@pytest.mark.parametrize("name", ["murmur", "mix2fld", "statistics"])
+def test_it_answers_as_the_whole_package_does(site: Path, tmp_path: Path, name: str) -> None:
+    """What a device heard in a run is told to one that has nothing else installed."""
+    config = deployed_config(tmp_path, protocols=name, rounds=2, kernel="native", feature_side=4)
+    broker = Recorder()
+    run_in_memory(tmp_path, config, broker, make_task=small_task)
+    heard, data = tmp_path / "heard.json", tmp_path / "device-0" / "samples.npz"
+    heard.write_text(json.dumps(broker.heard))
+    (tmp_path / "replay.py").write_text(REPLAY)
+    words = [str(tmp_path / "replay.py"), str(heard), str(data), str(tmp_path / "state")]
+    done = run_alone(site, *words)
+    assert done.returncode == 0, done.stderr
+    theirs = [timeless(bytes.fromhex(payload)) for _, payload in json.loads(done.stdout)]
+    ours = [timeless(payload) for topic, payload, _ in broker.sent if topic == "u/0"]
+    assert theirs == ours
+    assert sum(isinstance(answer, Trained) for answer in ours) == 2
+    orders = [unpack(bytes.fromhex(payload)) for topic, payload in broker.heard if topic == "o/0"]
+    assert all(isinstance(order, Order) for order in orders)
+
+
+def timeless(payload: bytes) -> object:
+    """An answer, without the seconds that it took."""
+    answer = unpack(payload)
+    return answer._replace(seconds=0.0) if isinstance(answer, Trained) else answer
+
+
+def test_levels_of_updates_need_no_scipy(site: Path) -> None:
+    code = (
+        "from mix2fld.link.payloads.gaussian import lloyd_max; print(lloyd_max(2).means.tolist())"
+    )
+    done = run_alone(site, "-c", code)
+    assert done.returncode == 0, done.stderr
+    np.testing.assert_allclose(json.loads(done.stdout), [0.4528, 1.5104], atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("found", "refused"),
+    [
+        ({"mix2fld": "1.0", "mix2fld-device": "1.0"}, False),
+        ({"mix2fld-device": "1.0"}, False),
+        ({}, False),
+        ({"mix2fld": "1.0", "mix2fld-device": "1.1"}, True),
+    ],
+)
+def test_two_versions_in_one_folder_are_refused(
+    monkeypatch: pytest.MonkeyPatch, found: dict[str, str], refused: bool
+) -> None:
+    monkeypatch.setattr(program, "_version_of", found.get)
+    if not refused:
+        program.check_distributions()
+        return
+    with pytest.raises(InputError, match=r"mix2fld 1\.0 and mix2fld-device 1\.1 are installed"):
+        program.check_distributions()
+
+
+def test_both_distributions_have_the_same_version_and_command() -> None:
+    import tomllib
+
+    read = [
+        tomllib.loads((ROOT / name).read_text())
+        for name in ("pyproject.toml", "device/pyproject.toml")
+    ]
+    from mix2fld import __version__
+
+    assert read[0]["project"]["version"] == __version__
+    assert read[1]["tool"]["hatch"]["version"]["path"] == "../src/mix2fld/__init__.py"
+    commands = [each["project"]["scripts"]["mix2fld-device"] for each in read]
+    assert commands[0] == commands[1]
