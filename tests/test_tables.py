@@ -131,7 +131,7 @@ def with_value(column: str, row: int, value: object) -> pd.DataFrame:
         (a_frame().assign(count=4), FIELDS, "column 'count': is 4 in every training sample"),
         (a_frame()[["label", "who"]], FIELDS, "has no column of numbers beside the label"),
         (a_frame()[:0], FIELDS, "table: has no rows"),
-        (a_frame()[:3], FIELDS, "test_fraction = 0.2: leaves no row of 3"),
+        (a_frame()[:3], FIELDS, "test_fraction = 0.2: leaves none of 3 rows for testing"),
         (a_frame(), {**FIELDS, "split_column": "on"}, "must be train or test in every row"),
         (a_frame(), {**FIELDS, "value_range": (1, 0)}, r"value_range = \(1.0, 0.0\): must be two"),
         ([1, 2], {}, "table: list; must be a frame"),
