@@ -237,8 +237,8 @@ def test_a_model_that_all_refuse_is_taken_back(
     monkeypatch.setattr(local_fleet, "without_diverged", above_a_thousand)
     (liar,) = attackers_of(config)
     words = (
-        rf"round 3: all 4 devices that were asked diverge from the global model; in round 2, the "
-        rf"weights of device {liar} lie \d.* times as far .*; the model before round 2 is kept"
+        rf"round 3: all 4 devices that were asked diverge from the global model; in round 2, "
+        rf"device {liar} uploaded weights \d.* times as far .*; the model before round 2 is kept"
     )
     with pytest.raises(InputError, match=words):
         mix2fld.run(config, tmp_path / "out", dataset=toy_dataset())

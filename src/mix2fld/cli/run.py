@@ -47,9 +47,9 @@ class RunCommand:
     track: Literal["tensorboard", "mlflow", "wandb"] | None = None
     """Also log every round to this tracker; wandb runs offline unless WANDB_MODE is set."""
     fleet: str = "local"
-    """Where devices live: local (this process), ray, or ray:auto and ray:HOST:PORT (a cluster)."""
+    """Where devices run: local (this process), ray, or ray:auto and ray:HOST:PORT (a cluster)."""
     hosts: int | None = None
-    """Fleet ray: processes that share out the devices; by default one to a core of the cluster."""
+    """Fleet ray: processes that hold the devices; default: one per core of the cluster."""
     output: tyro.conf.OmitArgPrefixes[Output] = field(default_factory=Output)
     settings: tyro.conf.OmitArgPrefixes[Config] = field(default_factory=Config)
 
