@@ -45,7 +45,7 @@ def test_the_parts_of_a_mix_add_up_to_what_was_uploaded(runs: Path) -> None:
 def test_the_panel_shows_both_and_escapes_what_it_is_given(runs: Path) -> None:
     panel = privacy_panel(require_runs([runs]), POINTS)
     assert panel.count("<img") == 5 * panel.count('<th scope="row">device ') > 0
-    assert "mixes taken apart" in panel
+    assert "separating the mixes" in panel
     assert "A &amp; B" in panel
     assert panel.count('class="bound"') == 2  # one in each chart
     assert panel.count('class="found"') == 3  # what uploads nothing has no bits to show

@@ -15,9 +15,9 @@ MOST_ATTACKED = 3
 WIDTH, HEIGHT, LEFT, BOTTOM, RIGHT, ABOVE = 520, 300, 64, 44, 40, 14
 HEADS = {
     "upload": "what the server receives",
-    "minor": "minor part, as attacked",
+    "minor": "minor part, recovered",
     "true minor": "minor part, true",
-    "dominant": "dominant part, as attacked",
+    "dominant": "dominant part, recovered",
     "true dominant": "dominant part, true",
 }
 STYLE = """<style>
@@ -98,14 +98,14 @@ def _taken_apart(one: dict[str, Any]) -> str:
     head = "".join(f'<th scope="col">{escape(words)}</th>' for words in HEADS.values())
     body = "".join(_row(card) for card in one["cards"])
     return (
-        f"<h3>{escape(one['protocol'])}, λ = {one['ratio']:g}: mixes taken apart</h3>"
+        f"<h3>{escape(one['protocol'])}, λ = {one['ratio']:g}: separating the mixes</h3>"
         '<p class="muted">Estimated from the uploads alone, without a trained network or other '
-        "data: values must stay within their range, mixes that share a sample give it away, and "
+        "data: values must stay within their range, mixes that share a sample reveal it, and "
         "the mean of each label is taken from the mixes themselves. Nearest of "
         f"{one['candidates']:,} samples is the true one for {in_percent(minor)} % of the minor and "
         f"{in_percent(dominant)} % of the dominant parts of {one['mixes']:,} mixes. A network "
         "trained on public samples of the same kind finds more (docs/privacy.md).</p>"
-        '<div class="scroll" tabindex="0" role="region" aria-label="Mixes taken apart">'
+        '<div class="scroll" tabindex="0" role="region" aria-label="Separated mixes">'
         f'<table class="seen"><thead><tr><th scope="col">device and labels</th>{head}</tr></thead>'
         f"<tbody>{body}</tbody></table></div>"
     )
