@@ -6,6 +6,7 @@ docs/thin_uplink.md; ``--page`` only writes it.
 
 import argparse
 import json
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -75,8 +76,8 @@ def table(record: Mapping[str, Any]) -> str:
     note = (
         f"A round of the paper is the local phase of {DEVICES} devices of {STEPS:,} steps: "
         f"{seconds} s. Median of {len(passes)} passes, least and most in brackets; shares are "
-        f"taken within a pass. {found['cpu']}, {found['cores']} cores; uploads are encoded and "
-        "decoded on one of them."
+        f"taken within a pass. {found['cpu']}, {found['cores']} cores, load average "
+        f"{record['load']:.1f}; uploads are encoded and decoded on one core."
     )
     return "\n".join(lines) + "\n\n" + note
 
@@ -87,7 +88,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--page", action="store_true", help="measure nothing")
     if not parser.parse_args(arguments).page:
         passes = [one_pass(STEPS, UPLOADS) for _ in range(PASSES)]
-        record = {"machine": machine.describe(), "passes": passes}
+        record = {"machine": machine.describe(), "load": os.getloadavg()[0], "passes": passes}
         RECORD.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     replace_table(PAGE, "speed", table(json.loads(RECORD.read_text(encoding="utf-8"))))
 

@@ -255,10 +255,9 @@ def _signs(config: UpdateConfig, _: int) -> RotatedUpdate:
 MURMUR = PROTOCOLS["murmur"]
 VARIANTS: dict[str, Protocol] = {
     "Murmur": MURMUR,
-    "momentum 0.3": replace(MURMUR, server_step=with_momentum(0.3)),
-    "momentum 0.6": replace(MURMUR, server_step=with_momentum(0.6)),
-    "mean of the last 2 models": replace(MURMUR, server_step=with_averages(2)),
-    "mean of the last 3 models": replace(MURMUR, server_step=with_averages(3)),
+    "a third of the step": MURMUR,
+    "server momentum 0.5": replace(MURMUR, server_step=with_momentum(0.5)),
+    "mean of the last two models": replace(MURMUR, server_step=with_averages(2)),
     "shared groups": replace(MURMUR, uplink=SharedUpdates(picked_coordinates)),
     "shared signs, mean": replace(MURMUR, uplink=SharedUpdates(_signs)),
     "shared signs, majority": replace(
@@ -269,5 +268,7 @@ VARIANTS: dict[str, Protocol] = {
     "half of the bits for convolutions": replace(MURMUR, uplink=_by_layer(0.5)),
 }
 """By the words of the page."""
+CHANGES: dict[str, dict[str, Any]] = {"a third of the step": {"step_limit": 0.5}}
+"""Variants that are settings of Murmur."""
 ONE_BIT = replace(MURMUR, uplink=Updates(lambda *_: OneBit()))
 ALONE = PROTOCOLS["isolated"]

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import mix2fld
 from benchmarks.page_tables import PAGE, replace_table
-from benchmarks.uplink_ideas import ALONE, ONE_BIT, VARIANTS
+from benchmarks.uplink_ideas import ALONE, CHANGES, ONE_BIT, VARIANTS
 from mix2fld.data import load_dataset
 from mix2fld.protocol import PROTOCOLS
 
@@ -22,6 +22,7 @@ RECORD = Path(__file__).parent.parent / "results" / "bench" / "uplink_trials.jso
 SETTINGS: dict[str, Any] = {
     "link": "ideal",
     "rounds": 5,
+    "local_steps": 1600,
     "curve_points": 1,
     "measured_on": "validation",
     "test_samples": 5000,
@@ -56,12 +57,12 @@ class Case(NamedTuple):
 
 
 def cases() -> Iterator[Case]:
-    """All runs of a seed before the next seed."""
-    for seed in SEEDS:
-        for name, (_, bits) in EXTREMES.items():
+    """Seed by seed; the budgets that tell most come first."""
+    for budgets, seed in product(((500, 2500, 100), (1000,)), SEEDS):
+        for bits, name in product(budgets, VARIANTS):
             yield Case(name, bits, seed)
-        for bits, name in product(BUDGETS, VARIANTS):
-            yield Case(name, bits, seed)
+    for (name, (_, bits)), seed in product(EXTREMES.items(), SEEDS):
+        yield Case(name, bits, seed)
 
 
 def run_missing(most: int) -> None:
@@ -75,7 +76,8 @@ def run_missing(most: int) -> None:
         if case in done or not left:
             continue
         left -= 1
-        one = config.replace(protocols=case.variant, seed=case.seed, **BUDGETS.get(case.bits, {}))
+        changes = {**BUDGETS.get(case.bits, {}), **CHANGES.get(case.variant, {})}
+        one = config.replace(protocols=case.variant, seed=case.seed, **changes)
         (result,) = mix2fld.run(one, dataset=dataset)
         reached = result.summary["accuracy"]
         found = {"devices": reached["mean"], "server": reached["global"]}
@@ -92,20 +94,19 @@ def recorded() -> dict[Case, dict[str, float]]:
 
 
 def table(done: Mapping[Case, Mapping[str, float]]) -> str:
-    """Accuracies of devices and server, and how far the mean of both is from Murmur's."""
-    heads = [f"{bits:,} bits" for bits in BUDGETS]
+    """Accuracies of devices and server, and how far they are from Murmur's with the same seed."""
+    budgets = [bits for bits in BUDGETS if any(case.bits == bits for case in done)]
+    heads = [f"{bits:,} bits" for bits in budgets]
     lines = [f"| devices / server, % | {' | '.join(heads)} |", "|---" * (len(heads) + 1) + "|"]
     for name in VARIANTS:
-        cells = [_cell(done, name, bits) for bits in BUDGETS]
+        cells = [_cell(done, name, bits) for bits in budgets]
         lines.append(f"| {name} | {' | '.join(cells)} |")
-    alone = [f"{name}: {_cell(done, name, bits)}" for name, (_, bits) in EXTREMES.items()]
-    count = min(
-        len(_values(done, name, bits, "devices")) for name, bits in product(VARIANTS, BUDGETS)
-    )
+    alone = [f"{name} {_cell(done, name, bits)}" for name, (_, bits) in EXTREMES.items()]
+    seeds = sorted({case.seed for case in done})
     note = (
-        f"Means over {count} seeds on the validation split; in brackets, of devices and server, "
-        "the mean difference from Murmur with the same seed, ± its standard deviation. "
-        f"Without a budget: {'; '.join(alone)}."
+        f"Validation split, seeds {', '.join(map(str, seeds))}, {len(done)} of "
+        f"{len(list(cases()))} runs so far. In brackets the difference from Murmur with the same "
+        f"seed, with several seeds ± its standard deviation. Without a budget: {'; '.join(alone)}."
     )
     return "\n".join(lines) + "\n\n" + note
 

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from mix2fld import native
 from mix2fld.config import LearningConfig
 from mix2fld.errors import InputError
 from mix2fld.learning.losses import Loss, distillation_loss, label_loss
@@ -19,7 +20,7 @@ from mix2fld.learning.native import NativeStepper
 from mix2fld.learning.sgd import Learner, Run, begin_steps, correct_predictions, sgd_steps
 from mix2fld.learning.stepper import Start, Watch, draw_samples
 from mix2fld.learning.xla import XlaStepper, tensors_of
-from mix2fld.models import mlp, native, paper_cnn
+from mix2fld.models import mlp, paper_cnn
 from mix2fld.types import Model, Phase, Samples
 
 SHAPES = [(28, 28, 1), (32, 32, 3), (8, 8, 2)]

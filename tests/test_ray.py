@@ -360,7 +360,7 @@ def test_versions_that_differ_are_one_message(
     [
         ("run --fleet moon", "fleet = moon: no such fleet"),
         ("run --hosts 2", "hosts = 2: must be 1 or more, with --fleet ray"),
-        ("sweep --devices 2 3 --cluster auto --workers 2", "workers = 2: is of this machine"),
+        ("sweep --devices 2 3 --cluster auto --workers 2", "workers = 2: applies to this machine"),
     ],
 )
 def test_bad_flags_are_one_line(

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mix2fld.errors import InputError
 from mix2fld.link.payloads import RotatedUpdate, rotation
 from mix2fld.link.payloads.rotation import Rotation, draw_choices
 from mix2fld.native.rotation import rotation_kernel
@@ -19,9 +20,17 @@ SIZES = [1, 2, 3, 4, 5, 31, 421, 4095, 12_544]
 
 @pytest.fixture
 def tried_anew() -> Iterator[None]:
-    rotation.usable_kernel.cache_clear()
+    for tried in (rotation.usable_kernel, rotation.check_draws):
+        tried.cache_clear()
     yield
-    rotation.usable_kernel.cache_clear()
+    for tried in (rotation.usable_kernel, rotation.check_draws):
+        tried.cache_clear()
+
+
+def draws_one_more(rng: np.random.Generator, size: int) -> rotation.Choices:
+    """NumPy may change what a generator draws from version to version."""
+    rng.random()
+    return draw_choices(rng, size)
 
 
 def both(size: int, seed: int) -> tuple[Rotation, Rotation]:
@@ -76,14 +85,17 @@ def test_a_payload_is_the_same_without_a_kernel(
 def test_a_kernel_that_draws_otherwise_than_numpy_is_not_used(
     tried_anew: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """NumPy may change what a generator draws from version to version."""
-
-    def draws_one_more(rng: np.random.Generator, size: int) -> rotation.Choices:
-        rng.random()
-        return draw_choices(rng, size)
-
     monkeypatch.setattr(rotation, "draw_choices", draws_one_more)
-    assert Rotation(np.random.default_rng(0), 8)._kernel is None
+    assert rotation.usable_kernel() is None
+
+
+def test_a_numpy_that_draws_otherwise_is_refused_with_one_message(
+    tried_anew: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or the server would add noise to its model, and nobody would notice."""
+    monkeypatch.setattr(rotation, "draw_choices", draws_one_more)
+    with pytest.raises(InputError, match=r"^numpy = [\d.]+: draws other random numbers than"):
+        Rotation(np.random.default_rng(0), 8)
 
 
 def test_a_generator_that_keeps_half_of_a_draw_is_left_to_numpy() -> None:

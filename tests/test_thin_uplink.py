@@ -1,16 +1,29 @@
 """The statements of docs/thin_uplink.md, against simulation and against brute force."""
 
+import json
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from benchmarks import codec_speed, uplink_trials
+from benchmarks.page_tables import PAGE
 from benchmarks.thin_uplink import bound, captured, error_of_mean, main, share_of_signs
+from benchmarks.uplink_ideas import VARIANTS
 
 from mix2fld.config import LearningConfig
 from mix2fld.learning.training import LocalTraining, logit_offset
 from mix2fld.link.payloads import RotatedUpdate
 from mix2fld.link.payloads.gaussian import mean_largest
+from mix2fld.link.payloads.positions import encode_positions
+from mix2fld.link.payloads.rotated_plan import make_plan
+from mix2fld.protocol import PROTOCOLS
+from mix2fld.reproduction.frontier.points import points_of
+from mix2fld.reproduction.results_folder import ResultsFolder
+from mix2fld.runs.simulation import run
+from mix2fld.types import Dataset
+from toys import toy_config
 
 WEIGHTS = 12_544
 
@@ -117,6 +130,77 @@ def test_in_any_given_direction_the_error_is_small() -> None:
     assert np.mean(along) < 20 * expected / WEIGHTS
 
 
+def test_in_a_direction_given_beforehand_there_is_one_nth_of_the_error() -> None:
+    """Mean over 30 directions of the square, in units of the whole error divided by N."""
+    (update,) = updates_of(1)
+    directions = np.random.default_rng(7).normal(size=(30, WEIGHTS))
+    directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+    parts = []
+    for seed in range(6):
+        error = restored([update], 200, seed=seed)[0] - update
+        parts.append(WEIGHTS * (directions @ error) ** 2 / np.sum(error**2))
+    assert np.mean(parts) == pytest.approx(1, abs=0.35)
+
+
+def test_with_shared_coordinates_devices_do_not_replace_precision() -> None:
+    """Signs of the same coordinates from all devices: what they leave out, all leave out."""
+    updates, codec = updates_of(10, alike=1.0), RotatedUpdate(picks=False, bits=1000)
+    apart = relative_error(restored(updates, 1000, picks=False), updates)
+    found = []
+    for update in updates:
+        codes = codec.compress(update, np.random.default_rng(3), None)
+        again = codec.restore(codes, np.random.default_rng(3), WEIGHTS)
+        found.append(again.update.astype(np.float64))
+    assert relative_error(np.stack(found), updates) > 7 * apart
+
+
+def test_with_few_groups_the_error_is_a_little_more_than_expected() -> None:
+    """E 1/c > 1/E c: the largest of one group of Gaussians, as an upload of 20 bits has it."""
+    (part,) = make_plan(20, WEIGHTS, True).parts
+    assert part.groups == 1
+    groups = np.abs(np.random.default_rng(0).normal(size=(3000, 1 << part.index_bits)))
+    largest = groups.max(axis=1)
+    inverse = np.mean(WEIGHTS / largest**2) * captured(20, WEIGHTS, picks=True)
+    assert 1.005 < inverse < 1.1
+
+
+def test_noise_that_is_spread_does_little_to_a_loss_with_few_curved_directions() -> None:
+    """A quadratic with 40 curved directions of 4,096, noise of six times the update's square."""
+    rng = np.random.default_rng(0)
+    curvature = np.zeros(4096)
+    curvature[:40] = 1.0
+    far = np.where(curvature > 0, rng.normal(size=4096), 0)
+    update = -0.9 * far
+    noise = rng.normal(size=4096) * math.sqrt(6 * np.sum(update**2) / 4096)
+
+    def loss(weights: np.ndarray) -> float:
+        return float(np.sum(curvature * weights**2) / 2)
+
+    noisy = far + update + noise
+    assert loss(noisy) < 0.2 * loss(far)
+    for _ in range(20):
+        noisy = noisy - 0.2 * curvature * noisy
+    assert loss(noisy) < 1e-3 * loss(far)
+    assert np.sum(noisy**2) > 5 * np.sum(update**2)
+
+
+def test_a_start_from_edges_helps_those_with_few_bits_most() -> None:
+    cells = ResultsFolder(Path(__file__).parent.parent / "results").frontier_records()
+    points = {point.contender.key: point for point in points_of(cells["mnist-non-iid"])}
+    pairs = [key for key in points if f"{key}-edges" in points]
+    gains = {key: points[f"{key}-edges"].above(points[key]).mean for key in pairs}
+    assert len(gains) >= 8
+    assert min(gains.values()) > 0
+    ours = [gains[f"murmur-{bits}"] for bits in (50, 100, 200, 500, 1400)]
+    assert ours == sorted(ours, reverse=True)
+
+
+def test_positions_cost_most_of_the_bits_of_a_sparse_update() -> None:
+    count = round(0.01 * WEIGHTS)
+    places = np.sort(np.random.default_rng(0).choice(WEIGHTS, count, replace=False))
+    assert 7 < len(encode_positions(places, WEIGHTS)) / count < 9
+
+
 @pytest.mark.parametrize("tau", [0.0, 1.0, 2.0])
 def test_logit_adjustment_removes_the_prior_from_what_is_learned(tau: float) -> None:
     """Of discrete x with known P(x | y), full gradient descent on two devices' label priors.
@@ -148,3 +232,28 @@ def test_the_command_prints_what_the_page_says(capsys: pytest.CaptureFixture[str
     printed = capsys.readouterr().out
     assert "| 200 |" in printed
     assert printed.count("\n|") >= 8
+
+
+def test_tables_of_the_page_follow_from_their_records() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    speed = codec_speed.table(json.loads(codec_speed.RECORD.read_text(encoding="utf-8")))
+    trials = uplink_trials.table(uplink_trials.recorded())
+    for name, text in {"speed": speed, "trials": trials}.items():
+        assert f"<!-- {name} -->\n{text}\n<!-- end -->" in page
+
+
+@pytest.mark.parametrize("name", list(VARIANTS))
+def test_what_was_tried_is_carried_in_its_bits(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every idea goes over the link as bits that the other end reads."""
+    monkeypatch.setitem(PROTOCOLS, name, VARIANTS[name])
+    rng = np.random.default_rng(0)
+    images = rng.integers(0, 256, (80, 28, 28, 1)).astype(np.uint8)
+    labels = (np.arange(80) % 10).astype(np.int32)
+    noise = Dataset("noise", images[:60], labels[:60], images[60:], labels[60:], 10)
+    fields: dict[str, Any] = {"devices": 3, "samples_per_device": 20, "partition": "iid"}
+    fields |= {"model": "paper-cnn", "local_steps": 2, "rounds": 3, "update_bits": 60}
+    fields |= {"learning_rate": 1e-4, "final_learning_rate": 1e-4}
+    (result,) = run(toy_config(protocols=name, **fields), dataset=noise)
+    assert result.summary["bits"]["up"] == 3 * 3 * 60
+    moved = result.rounds[-1]["change"]
+    assert moved is None or np.isfinite(moved)

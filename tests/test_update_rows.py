@@ -29,6 +29,17 @@ FEW_BITS: dict[str, dict[str, Any]] = {
 }
 
 
+FADING: dict[str, Any] = {
+    "link": "cell",
+    "distances_m": (500, 1000, 2000, 3000),
+    "uplink_power_dbm": 4.0,
+    "uplink_channels": 0.01,
+    "max_slots": 20,
+}
+"""A cell whose distant devices lose half of their uploads and downloads."""
+LOSSY: dict[str, tuple[Any, dict[str, Any]]] = {"coin": (CoinLink(), {}), "fading": (None, FADING)}
+
+
 def simulation_of(name: str, over: Any = None, **fields: Any) -> Simulation:
     config = toy_config(protocols=name, **{**FEW_BITS.get(name, {}), **fields})
     return make_simulation(config, toy_dataset(), link=over)
@@ -74,10 +85,12 @@ class Recorder:
         return states, delivered
 
 
+@pytest.mark.parametrize("lossy", LOSSY)
 @pytest.mark.parametrize("name", WITH_FEEDBACK)
-def test_error_feedback_loses_nothing_whatever_the_link_loses(name: str) -> None:
+def test_error_feedback_loses_nothing_whatever_the_link_loses(name: str, lossy: str) -> None:
     """All that a device learned was read by the server, or waits in its residual or weights."""
-    simulation = simulation_of(name, CoinLink(), rounds=6, participants=3)
+    link, fields = LOSSY[lossy]
+    simulation = simulation_of(name, link, rounds=6, participants=3, **fields)
     fleet, state, lost = Recorder(simulation), simulation.start(), 0
     for _ in range(6):
         state, info = run_round(simulation.scenario, fleet, state)
@@ -90,14 +103,19 @@ def test_error_feedback_loses_nothing_whatever_the_link_loses(name: str) -> None
         )
 
 
+@pytest.mark.parametrize("lossy", LOSSY)
 @pytest.mark.parametrize("name", WITHOUT)
-def test_an_update_is_counted_from_the_last_download_that_this_device_received(name: str) -> None:
+def test_an_update_is_counted_from_the_last_download_that_this_device_received(
+    name: str, lossy: str
+) -> None:
     """Over a link that loses uploads and downloads, with devices that skip rounds."""
-    simulation = simulation_of(name, CoinLink(), rounds=8, participants=3)
-    fleet, state, stale = Recorder(simulation), simulation.start(), 0
+    link, fields = LOSSY[lossy]
+    simulation = simulation_of(name, link, rounds=8, participants=3, **fields)
+    fleet, state, stale, lost = Recorder(simulation), simulation.start(), 0, 0
     for _ in range(8):
         state, info = run_round(simulation.scenario, fleet, state)
         stale += len(set(info.asked) - set(info.downloads["devices"]))
+        lost += len(info.asked) - info.uploads["delivered"]
         for device, kept in enumerate(state.devices):
             assert "residual" not in kept
             np.testing.assert_array_equal(row_of(kept["base"]), row_of(fleet.downloads[device]))
@@ -110,6 +128,7 @@ def test_an_update_is_counted_from_the_last_download_that_this_device_received(n
             assert product == pytest.approx(1, abs=0.05)
             assert read.norm == pytest.approx(np.linalg.norm(wanted), rel=0.3)
     assert stale > 3
+    assert lost > 3
 
 
 def test_without_downloads_updates_get_longer() -> None:
@@ -225,6 +244,11 @@ def test_more_bits_than_the_weights_have_is_one_message() -> None:
         check(config, toy_dataset())
 
 
+def test_uploads_less_often_than_there_are_rounds_is_one_message() -> None:
+    with pytest.raises(InputError, match=r"^upload_every = 6: nothing would be uploaded; must be"):
+        toy_config(rounds=5, upload_every=6)
+
+
 @pytest.mark.parametrize("name", [*WITH_FEEDBACK, *WITHOUT])
 def test_many_bits_come_close_to_fl(name: str) -> None:
     """With all entries, or 16 bits a weight, the server's model is that of FL."""
@@ -296,6 +320,27 @@ def test_devices_choose_their_own_number_of_bits() -> None:
         shares.append(upload.value.captured)
     assert shares == sorted(shares)
     assert shares[2] > 2 * shares[0]
+
+
+def test_automatic_bits_differ_between_devices_and_rounds_of_a_fading_cell() -> None:
+    """They follow distance and shadowing, and arrive about as often as they should."""
+    radio = {**FADING, "uplink_power_dbm": 23.0, "uplink_channels": 1.0, "slot_ms": 0.02}
+    radio |= {"shadowing_db": 8.0, "shadowing_memory": 0.5, "delivery_target": 0.9}
+    simulation = simulation_of(
+        "murmur", **radio, update_bits="auto", rounds=8, participants=3, local_steps=1
+    )
+    fleet, state, sent, arrived = Recorder(simulation), simulation.start(), [], 0
+    for _ in range(8):
+        state, info = run_round(simulation.scenario, fleet, state)
+        bits = {device: fleet.packets[device].bits for device in info.asked}
+        sent += list(bits.items())
+        arrived += sum(bits[device] > 24 for device in info.uploads["devices"])
+    able = sum(bits > 24 for _, bits in sent)
+    assert able >= 12
+    assert arrived >= 0.8 * able
+    of_device = [[bits for device, bits in sent if device == d] for d in range(4)]
+    assert all(len(set(of_device[near])) > 1 for near in (0, 1))
+    assert np.mean(of_device[0]) > 2 * np.mean(of_device[3])
 
 
 def test_a_number_of_bits_that_is_fixed_asks_nothing_of_the_link() -> None:

@@ -37,7 +37,7 @@ class SweepCommand:
     """Run a grid: every setting that has several values is an axis, and all axes are crossed.
 
     Each combination has a folder in --out, with a run for each protocol and seed. Finished runs are
-    not run again, interrupted ones resume; the exit code is 3 if runs are missing at the end.
+    not repeated, interrupted ones resume; the exit code is 3 if runs are missing at the end.
 
     Examples:
       mix2fld sweep --protocols fl8 mix2fld --mixing-ratio 0.1 0.3 --seed 0..4 --out runs/lambda
@@ -51,15 +51,15 @@ class SweepCommand:
     config: Path | None = None
     """TOML file with settings that all runs share; flags override it."""
     preset: tuple[str, ...] = ()
-    """Named settings, as of mix2fld run."""
+    """Named settings, as in mix2fld run."""
     zip: tuple[str, ...] = ()
     """Settings whose values advance together instead of being crossed."""
     out: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
     """Folder for the runs; by default one under runs/ named after the plan."""
     dry_run: bool = False
-    """Print how many runs there are and how long they will take, from a first measured round."""
+    """Print the number of runs and an estimate of their time, from one measured round."""
     max_runs: int = 1000
-    """Ask back before more runs than that."""
+    """Ask for confirmation above this number of runs."""
     report: bool = False
     """Also write report.html, as mix2fld report does."""
     searching: tyro.conf.OmitArgPrefixes[Searching] = field(default_factory=Searching)

@@ -26,8 +26,9 @@ def pooled_shape(shape: tuple[int, ...], pooling: int) -> tuple[int, ...]:
         )
     sides = [shape[axis] for axis in pooled]
     if any(side % pooling for side in sides):
-        both = " and ".join(str(side) for side in dict.fromkeys(sides))
-        raise InputError(f"{what}; must divide {both}: 1, or at most {math.gcd(*sides)}")
+        both, most = " and ".join(str(side) for side in dict.fromkeys(sides)), math.gcd(*sides)
+        able = ", ".join(str(one) for one in range(1, most + 1) if most % one == 0)
+        raise InputError(f"{what}; must divide {both}: {able}")
     return tuple(side // pooling if axis in pooled else side for axis, side in enumerate(shape))
 
 

@@ -7,19 +7,21 @@ machine gets the same bits, with the compiled kernel or without it.
 """
 
 import math
+import zlib
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mix2fld.errors import InputError
 from mix2fld.native.rotation import RotationKernel, rotation_kernel
 from mix2fld.streams import stream
 
 Floats = NDArray[np.float32]
 Places = NDArray[np.signedinteger[Any]]
-TRIAL_SIZE = 421
-"""Of the rotation that a kernel is tried with: blocks of 256, 128, 32, 4 and 1."""
+TRIAL_SIZE, TRIAL_CHECKSUM = 421, 0x3F932BC9
+"""Of choices that all versions of NumPy must draw alike: both ends of a link rely on it."""
 
 
 class Choices(NamedTuple):
@@ -36,6 +38,7 @@ class Rotation:
 
     def __init__(self, rng: np.random.Generator, size: int, plain: bool = False) -> None:
         """``plain`` computes with NumPy alone."""
+        check_draws()
         self._kernel = None if plain or not _has_no_half(rng) else usable_kernel()
         drawn = draw_choices(rng, size) if self._kernel is None else self._kernel.draw(rng, size)
         self.choices = Choices(*drawn)
@@ -69,6 +72,18 @@ def draw_choices(rng: np.random.Generator, size: int) -> Choices:
     places = rng.permutation(size)
     signs = (1 - 2 * rng.integers(2, size=size, dtype=np.int8)).astype(np.float32)
     return Choices(places, signs, rng.permutation(size))
+
+
+@lru_cache(maxsize=1)
+def check_draws() -> None:
+    """Refuse a NumPy that draws other choices: the other end would read noise, and not know it."""
+    drawn = draw_choices(stream(0, "trial"), TRIAL_SIZE)
+    found = zlib.crc32(b"".join(part.astype("<i4").tobytes() for part in drawn))
+    if found != TRIAL_CHECKSUM:
+        raise InputError(
+            f"numpy = {np.__version__}: draws other random numbers than the other end of the link "
+            "expects; must be a version that mix2fld was tested with, such as 2.4"
+        )
 
 
 def block_sizes(size: int) -> list[int]:

@@ -12,7 +12,7 @@ function drawTop() {
 }
 
 function drawFindings() {
-  const found = [...data.findings, ...(data.notes.length ? [{ title: "Runs that are not, or not wholly, included", lines: data.notes }] : [])];
+  const found = [...data.findings, ...(data.notes.length ? [{ title: "Runs left out, entirely or in part", lines: data.notes }] : [])];
   $("findings").hidden = !found.length;
   const signature = JSON.stringify(found);
   if ($("findings").dataset.shown === signature) return;
@@ -34,7 +34,7 @@ function drawProgress() {
   const rest = counted.filter(([state]) => state !== "finished").map(([state, n]) => `${n} ${state}`).join(", ");
   $("progress-h").textContent = head + (rest ? `: ${rest}` : "");
   $("progress-note").textContent = !open.length ? "" : chosen.include
-    ? "Unfinished runs are included in rankings and means, as far as they are."
+    ? "Unfinished runs are included in rankings and means, with the rounds they have."
     : "Unfinished runs are left out of rankings and means; a protocol without a finished run is marked with *.";
   $("include").closest("label").hidden = !data.views.all;
   $("include").checked = Boolean(chosen.include);
