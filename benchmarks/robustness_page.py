@@ -207,10 +207,7 @@ def _without_attack(records: Records) -> str:
     most = max(costs, key=lambda title: costs[title])
     above = [f"{title} {cost:.1f}" for title, cost in costs.items() if cost > MOST_WITHOUT]
     words = f"; more than {MOST_WITHOUT:g}: {', '.join(above)}" if above else ""
-    return (
-        f"- Without an attack the preset costs {costs[most]:.1f} points at most ({most}), and "
-        f"{np.mean(list(costs.values())):.1f} in the mean over protocols{words}."
-    )
+    return f"- Without an attack the preset costs {costs[most]:.1f} points at most ({most}){words}."
 
 
 def _by_seed(records: Records, pairs: list[tuple[str, str]], attackers: int) -> str:

@@ -16,10 +16,7 @@ def render(found: dict[str, Any]) -> str:
     idle = (messages["idle"]["up"] + messages["idle"]["down"]) / messages["idle_s"]
     connection = messages["connection"]
     total = connection["up"] + connection["down"]
-    memory = max(
-        run["device_mb"] for kind in ("fast", "narrow") for run in _runs(found[kind]).values()
-    )
-    lean = max(found[kind]["fd"]["device_mb"] for kind in ("fast", "narrow"))
+    memory = max(run["device_mb"] for run in _runs(found["fast"]).values())
     start = found["start"]
     starts = ", ".join(f"{seconds:.1f}" for seconds in start["s"])
     spent = ", ".join(f"{seconds:.1f}" for seconds in start["processor_s"])
@@ -42,7 +39,8 @@ fields, acknowledgements, both directions.
 
 3 devices with 500 MNIST samples each and the paper's network, a process each; medians of the rounds after the first,
 which also brings initial weights. Predicted is what `mix2fld link --transport mqtt` or `flower` says: payload and
-stated overhead at the rate of the link. The narrow link was measured while two cores had a load of {_loads(found["narrow"])}.
+stated overhead at the rate of the link. The load of the machine's two cores was {_loads(found["fast"])} on the fast link and
+{_loads(found["narrow"])} on the narrow one.
 
 | link, kbit/s up / down | protocol | s beside computing | predicted | difference, % | s of computing |
 |---|---|---|---|---|---|
@@ -60,8 +58,7 @@ show. What a node asks its server for while it transfers is among the bytes.
 |---|---|---|---|---|---|
 {_flower_rounds(found["flower"])}
 
-A device has at most {memory:.0f} MB while it trains ({lean:.0f} MB where no SciPy is needed), in one process without
-JAX. From starting that process to the end of its first round of FD, training included, it spends {spent} s of processor
+A device has at most {memory:.0f} MB while it trains, in one process without JAX and SciPy. From starting that process to the end of its first round of FD, training included, it spends {spent} s of processor
 time; {starts} s pass on this machine, which then had a load of {start["load"]:.1f} on two cores.
 
 ## {many["clients"]:,} clients on one broker
@@ -96,7 +93,7 @@ def _runs(part: dict[str, Any]) -> dict[str, Any]:
 
 def _loads(part: dict[str, Any]) -> str:
     loads = [run["load"] for run in _runs(part).values()]
-    return f"{min(loads):.0f} to {max(loads):.0f}"
+    return f"{min(loads):.1f} to {max(loads):.1f}"
 
 
 def _rounds(found: dict[str, Any]) -> str:

@@ -14,8 +14,8 @@ LOOKS = {
     "report-phone": {"viewport": {"width": 390, "height": 844}, "device_scale_factor": 2},
 }
 """Name of the picture, and how the page is opened."""
-PARTS = {"report-light": "body", "report-phone": "#curves"}
-"""What of the page stands at the top of the picture."""
+PARTS = {"report-light": "body", "report-phone": "#conclusion"}
+"""The element at the top of the picture."""
 
 
 def main(report: str, folder: str) -> None:

@@ -15,6 +15,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from make_settings import settings_page
+
 import mix2fld
 from mix2fld.advice.measured import MeasuredSetting, load_measured
 from mix2fld.config import Config
@@ -40,6 +42,12 @@ IN_THE_SITE = (".md", ".png", ".svg", ".py", ".json", ".jsonl", ".ipynb")
 PICTURES = ("results/figures", "docs/images")
 NOT_PUBLIC = ("cli", "deploy", "__main__", "fleet.mqtt")
 """Commands, and what needs an extra to be imported."""
+INTRODUCTION = """Each protocol is a row of one table: local loss, uplink, seed samples, server step
+and downlink. Each has a page with its idea, equation, bits, measured accuracy and code."""
+API = """# API
+
+Every public module, from its docstrings. Most users need `mix2fld` itself and `mix2fld.config`.
+"""
 Words = dict[str, dict[str, str]]
 
 
@@ -52,6 +60,7 @@ def main() -> int:
     copy_pages(source)
     write_protocols(source / "protocols")
     write_reference(source / "api")
+    (source / "settings.md").write_text(settings_page(), encoding="utf-8")
     write_gallery(source)
     trees = ["-d", str(BUILD / "trees")]
     options = ["-q", "-W", "--keep-going", "-b", "html", *trees, str(source), str(BUILD / "html")]
@@ -66,8 +75,11 @@ def copy_pages(source: Path) -> None:
                 _copy(path, source / path.relative_to(ROOT))
     for name in (*PAGES, *LINKED):
         _copy(ROOT / name, source / name)
+    _copy(SITE / "site.css", source / "_static" / "site.css")
     _copy(SITE / "index.md", source / "index.md")
     _copy(SITE / "conf.py", source / "conf.py")
+    with (source / "docs" / "decisions" / "README.md").open("a", encoding="utf-8") as index:
+        index.write("\n```{toctree}\n:hidden:\n:glob:\n\n[0-9]*\n```\n")
 
 
 def write_protocols(folder: Path) -> None:
@@ -87,7 +99,9 @@ def write_protocols(folder: Path) -> None:
         f"| [{row.title}]({name}.md) | {words[name]['when']} |" for name, row in PROTOCOLS.items()
     ]
     names = "\n".join(PROTOCOLS)
-    index = "\n".join(["# Protocols", "", "| protocol | when |", "|---|---|", *lines])
+    index = "\n".join(
+        ["# Protocols", "", INTRODUCTION, "", "| protocol | when to use it |", "|---|---|", *lines]
+    )
     (folder / "index.md").write_text(
         f"{index}\n\n```{{toctree}}\n:hidden:\n\n{names}\n```\n", encoding="utf-8"
     )
@@ -96,20 +110,22 @@ def write_protocols(folder: Path) -> None:
 def protocol_page(
     name: str, row: Protocol, words: dict[str, str], settings: tuple[MeasuredSetting, ...]
 ) -> str:
-    """Idea, picture, equation, bits, when to use it, how it fares, and its row."""
+    """Idea, picture, equation, bits, when to use it, measured accuracy, and its row."""
     return f"""# {row.title}
 
 {words["idea"]}
 
-{diagram(name, row)}
+{diagram(words)}
 
 {equation(words["equation"])}
 
+{words["where"]}
+
 **When to use it.** {words["when"]}
 
-**Bits of a device** with the default settings, on MNIST: {bits(name, row)}.
+**Bits of a device** with the default settings on MNIST: {bits(name, row)}.
 
-## How it fares
+## Measured accuracy
 
 {fares(name, settings)}
 
@@ -119,7 +135,7 @@ def protocol_page(
 mix2fld run --protocols {name}
 ```
 
-Its row in [the table of protocols](../src/mix2fld/protocol.py):
+Its row of [the protocol table](../src/mix2fld/protocol.py):
 
 ```python
 {source_of(name)}
@@ -133,31 +149,26 @@ def bits(name: str, row: Protocol) -> str:
     first, later = wire.upload_size(with_seeds=True), wire.upload_size(with_seeds=False)
     down = wire.download_size()
     ups = (
-        f"{later.bits:,} up"
+        f"{later.bits:,} on the uplink"
         if first == later
-        else f"{first.bits:,} up at first, then {later.bits:,}"
+        else f"{first.bits:,} on the uplink in the first round, then {later.bits:,}"
     )
-    return f"{ups}; {down.bits:,} down"
+    return f"{ups}; {down.bits:,} on the downlink"
 
 
-def diagram(name: str, row: Protocol) -> str:
+def diagram(words: dict[str, str]) -> str:
     """Device and server, and what goes between them."""
-    wire = _wire(name, row)
-    up = wire.uplink.payload.name if wire.upload_size(with_seeds=False).bits else "nothing"
-    if row.seeds is not None:
-        up += f", once {row.seeds.payload(_sizes(name)).name}"
-    down = wire.downlink.payload.name if wire.download_size().bits else "nothing"
-    named = vars(importlib.import_module("mix2fld.protocol"))
-    step = next(name for name, value in named.items() if value is row.server_step).replace("_", " ")
+    up, down, step = (html.escape(words[key]) for key in ("up", "down", "server"))
     box = 'fill="none" stroke="currentColor" rx="6"'
-    text = 'fill="currentColor" text-anchor="middle" font-size="14"'
-    return f"""<svg viewBox="0 0 640 110" role="img" aria-label="{up} up, {down} down" width="100%">
-<rect x="5" y="25" width="130" height="60" {box}/><text x="70" y="60" {text}>device</text>
-<rect x="505" y="25" width="130" height="60" {box}/><text x="570" y="51" {text}>server</text>
-<text x="570" y="70" fill="currentColor" text-anchor="middle" font-size="10">{step}</text>
-<path d="M140 42H495M487 36l8 6l-8 6" fill="none" stroke="currentColor"/>
-<path d="M500 72H145M153 66l-8 6l8 6" fill="none" stroke="currentColor"/>
-<text x="320" y="34" {text}>{up}</text><text x="320" y="92" {text}>{down}</text>
+    text = 'fill="currentColor" text-anchor="middle" font-size="13"'
+    return f"""<svg class="exchange" viewBox="0 0 440 130" role="img"
+aria-label="up: {up}; down: {down}">
+<rect x="2" y="30" width="70" height="64" {box}/><text x="37" y="67" {text}>device</text>
+<rect x="368" y="30" width="70" height="64" {box}/><text x="403" y="67" {text}>server</text>
+<path d="M78 47H360M352 41l8 6l-8 6" fill="none" stroke="currentColor"/>
+<path d="M362 78H80M88 72l-8 6l8 6" fill="none" stroke="currentColor"/>
+<text x="220" y="36" {text}>{up}</text><text x="220" y="98" {text}>{down}</text>
+<text x="438" y="118" fill="currentColor" text-anchor="end" font-size="13">{step}</text>
 </svg>"""
 
 
@@ -190,7 +201,7 @@ def fares(name: str, settings: tuple[MeasuredSetting, ...]) -> str:
         if point.protocol == name
     ]
     if not lines:
-        return "Not measured in [the comparison](../results/FRONTIER.md) so far."
+        return "Not part of [the comparison](../results/FRONTIER.md) so far."
     head = "| setting | contender | uplink bits of a device | devices, % | server, % |"
     source = "From [the comparison](../results/FRONTIER.md), `make frontier`."
     return "\n".join([source, "", head, "|---|---|---:|---:|---:|", *lines])
@@ -219,13 +230,27 @@ def write_reference(folder: Path) -> None:
         raise SystemExit(f"public names without a docstring: {', '.join(bare)}")
     for page, modules in pages.items():
         parts = [f"# {page}"]
+        if page == "mix2fld":
+            parts.append(public_names())
         parts += [f"```{{eval-rst}}\n.. automodule:: {each}\n```" for each in modules]
         (folder / f"{page}.md").write_text("\n\n".join(parts) + "\n", encoding="utf-8")
     names = "\n".join(pages)
     (folder / "index.md").write_text(
-        f"# Reference of the package\n\n```{{toctree}}\n:maxdepth: 1\n\n{names}\n```\n",
+        f"{API}\n```{{toctree}}\n:maxdepth: 1\n\n{names}\n```\n",
         encoding="utf-8",
     )
+
+
+def public_names() -> str:
+    """What ``import mix2fld`` offers, with links to where each name is documented."""
+    rows = []
+    for name in mix2fld.__all__:
+        value = getattr(mix2fld, name)
+        home = getattr(value, "__module__", "mix2fld.protocol")
+        first = (inspect.getdoc(value) or "").splitlines()[0]
+        about = "All protocols by their names." if name == "PROTOCOLS" else first
+        rows.append(f"| {{py:obj}}`mix2fld.{name} <{home}.{name}>` | {about} |")
+    return "\n".join(["| name | what it is |", "|---|---|", *rows])
 
 
 def public_modules() -> list[str]:

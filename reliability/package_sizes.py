@@ -11,6 +11,8 @@ from typing import NamedTuple
 from pip._vendor.packaging.requirements import Requirement  # in every environment
 
 MEGABYTE = 2**20
+DEVICE = "## A small device"
+"""The heading of the last part of the page, which ``make wheels`` writes."""
 PAGE = Path(__file__).parent.parent / "docs" / "packages.md"
 WHAT_FOR = {
     "jax": "trains models without native code, and evaluates all",
@@ -124,13 +126,42 @@ def render(record: dict[str, object], tried: list[str]) -> str:
     )
 
 
+def device_part(page: Path = PAGE) -> str:
+    """What the page says of a small device."""
+    head, found, tail = page.read_text(encoding="utf-8").partition(f"\n{DEVICE}")
+    del head
+    return found + tail
+
+
+def keep_device_size(python: Path, page: Path = PAGE) -> None:
+    """Weigh the environment of a device and write its part of the page."""
+    size = measured(python)["sizes"]
+    assert isinstance(size, dict)
+    heaviest_first = sorted(size, key=lambda name: -size[name])
+    lines = [
+        DEVICE,
+        "",
+        f"`pip install mix2fld-device` (x86-64, with kernels): {sum(size.values()):.0f} MB in {len(size)} packages,",
+        "weighed by `make wheels` in a clean environment.",
+        "",
+        "| package | MB |",
+        "|---|---:|",
+        *(f"| {name} | {size[name]:.1f} |" for name in heaviest_first),
+        "",
+    ]
+    head = page.read_text(encoding="utf-8").partition(f"\n{DEVICE}")[0]
+    page.write_text(head + "\n" + "\n".join(lines), encoding="utf-8")
+    print(f"what a device has installed: {sum(size.values()):.0f} MB")
+
+
 def main() -> None:
     """Print the weights of this environment as JSON."""
     size = {name: value for name, value in sizes().items() if name not in ("pip", "setuptools")}
     needs = {_key(one.metadata["Name"]): _required(one) for one in distributions()}
     jax = sum(size.get(name, 0.0) for name in _closure(["jax"], needs))
-    found = weights("mix2fld")
-    record = {"total": sum(size.values()), "packages": len(size), "jax": jax, "weights": found}
+    found = weights("mix2fld") if "mix2fld" in needs else []
+    total = sum(size.values())
+    record = {"total": total, "packages": len(size), "jax": jax, "weights": found, "sizes": size}
     json.dump(record, sys.stdout)
 
 

@@ -11,7 +11,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from reliability.package_sizes import MEGABYTE, PAGE, measured, render
+from reliability.package_sizes import MEGABYTE, PAGE, device_part, measured, render
 
 PYTHONS = ("3.11", "3.12", "3.13")
 FIRST_RUN = (
@@ -38,7 +38,8 @@ def main() -> None:
                     tried[number] = record
     if not tried:
         sys.exit(f"none of Python {', '.join(given.python)} was found")
-    given.page.write_text(render(next(iter(tried.values())), list(tried)), encoding="utf-8")
+    page = render(next(iter(tried.values())), list(tried)) + device_part()
+    given.page.write_text(page, encoding="utf-8")
     print(f"sizes in {given.page}")
 
 

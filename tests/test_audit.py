@@ -14,7 +14,7 @@ from mix2fld.audit.findings import distinct_uplinks, pooled
 from mix2fld.audit.identify import nearest
 from mix2fld.audit.page import privacy_page, summary_table
 from mix2fld.audit.panel import leak_points
-from mix2fld.audit.records import load_audit
+from mix2fld.audit.records import dump_audit, load_audit
 from mix2fld.audit.sections import sections
 from mix2fld.audit.separation import Query, separate, train_separator
 from mix2fld.audit.separators import foreign_samples
@@ -34,7 +34,10 @@ SMALL = replace(
     QUICK, outsiders=1300, devices=4, separator_steps=3, attacked_rounds=2, budgets=((2.0, 1),)
 )
 TRAIN = 3800
-PROTOCOLS = ("isolated", "fl", "fl8", "fd", "fld", "mixfld", "mix2fld", "dp-statistics", "dp-sum")
+PROTOCOLS = (
+    "isolated", "statistics", "fl", "fl8", "fd", "fld", "mixfld", "mix2fld",
+    "dp-statistics", "dp-sum",
+)  # fmt: skip
 
 
 def toy_audit(**fields: object) -> Audit:
@@ -70,8 +73,11 @@ def test_null_experiments_come_out_at_the_stated_rate(record_path: Path) -> None
     for rate in (0.001, 0.01):
         share = pooled(stages, r"seeds/.*/(box|residual)", f"{rate:g}", "null")
         low, _ = share.interval()
-        assert share.of == 3 * 4 * 260
+        assert share.of == 3 * 4 * 4 * 260
         assert low <= rate
+        share = pooled(stages, r"averages/\w+/s0", f"{rate:g}", "null")
+        assert share.of == 2 * 4 * 4 * 260
+        assert share.interval()[0] <= rate
         share = pooled(stages, "uploads/s0", "fl", f"{rate:g}", "null")
         assert share.of == 4 * 8 * 520
         assert share.rate < 2 * rate
@@ -84,6 +90,25 @@ def test_a_finished_audit_computes_nothing_again(record_path: Path) -> None:
     toy_audit().run(record_path, told.append)
     assert not told
     assert record_path.read_bytes() == before
+
+
+def test_stages_of_an_older_rule_are_marked_and_computed_again(
+    record_path: Path, tmp_path: Path
+) -> None:
+    record = json.loads(record_path.read_text())
+    name = "seeds/mixed/0.1/s0/box"
+    now = record["stages"][name]
+    older = json.loads(json.dumps(now))
+    for rates in older.values():
+        rates["null"] = rates["device"]
+    path = tmp_path / "older.json"
+    path.write_bytes(dump_audit(record["about"], {**record["stages"], name: older}))
+    assert privacy_page({"a": load_audit(path)}).count("† By an older rule") == 1
+    told: list[str] = []
+    toy_audit().run(path, told.append)
+    assert [line.split()[-1] for line in told] == [name]
+    assert load_audit(path)["stages"][name] == now
+    assert "†" not in privacy_page({"a": load_audit(path)})
 
 
 def test_a_record_of_another_audit_is_refused(record_path: Path) -> None:
@@ -100,11 +125,12 @@ def test_the_page_is_made_from_records(record_path: Path) -> None:
     assert "| isolated | nothing is sent |" in page
     assert "| DP statistics | guaranteed: ε = 8, δ = 1e-05; knowing all other samples" in page
     assert "| DP sum | guaranteed: ε = 8, δ = 1e-05 |" in page
+    assert "| Statistics | statistics " in page
     assert "| DP sum | 2 | 1 |" in page
     assert "### Who knows all other samples" in page
     another = "separation with public samples of another domain"
     assert f"Not in these records: {another}." in page
-    assert page.count("### ") == len(set(re.findall("### .*", page))) == 8
+    assert page.count("### ") == len(set(re.findall("### .*", page))) == 9
     assert "points beyond own statistics" not in page  # which this record does not hold
     without = {name: found for name, found in record["stages"].items() if name != "uploads/s0"}
     page = privacy_page({"toy.json": {**record, "stages": without}})
@@ -116,9 +142,9 @@ def test_the_page_is_made_from_records(record_path: Path) -> None:
 def test_a_record_says_by_which_command_it_is_made(record_path: Path) -> None:
     record = json.loads(record_path.read_text())
     said = audit_command(record, "toy.json")
-    assert said.startswith("mix2fld privacy audit --protocols isolated fl fl8")
+    assert said.startswith("mix2fld privacy audit --protocols isolated statistics fl fl8")
     assert "--attacked-devices 4" in said
-    assert "--budgets 2:1 --stages seeds recurring recovery noise uploads rounds" in said
+    assert "--budgets 2:1 --stages seeds recurring recovery averages noise" in said
     assert said.endswith("--out toy.json")
 
 
@@ -140,7 +166,11 @@ def test_records_of_one_dataset_are_one_section(record_path: Path) -> None:
         privacy_page({"a": record, "b": halves[0]})
     other = json.loads(json.dumps(halves[1]))
     other["about"]["config"]["learning"]["local_steps"] = 31
-    with pytest.raises(InputError, match=r"records: b differs .* in learning"):
+    first, second = sections({"a": halves[0], "b": other})
+    assert second.dataset == f"{first.dataset}, local steps 31"
+    assert privacy_page({"a": halves[0], "b": other}).count(f"\n## {first.dataset}") == 2
+    other["about"]["data"] = {"changed": True}
+    with pytest.raises(InputError, match=r"records: b and a name .* samples differ"):
         privacy_page({"a": halves[0], "b": other})
 
 

@@ -4,6 +4,8 @@ import json
 import re
 import subprocess
 import sys
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
 
 import numpy as np
@@ -269,8 +271,32 @@ def test_help_has_no_empty_words_and_the_same_frame(line: str, tidied: str) -> N
 def test_a_missing_default_leaves_no_line_behind_however_it_was_wrapped() -> None:
     wrapped = "│       Flags override it. (default: │\n│       None)                        │\n╰─╯"
     assert tidy_text(wrapped, 80) == "│       Flags override it.           │\n╰─╯"
+    nothing = "│       Host names. (default: │\n│       )                     │\n╰─╯"
+    assert tidy_text(nothing, 80) == "│       Host names.           │\n╰─╯"
     long = "Which protocol suits a link, a fleet and its data."
     assert tidy_text(long, 30) == "Which protocol suits a link, a\nfleet and its data."
+
+
+class Terminal(StringIO):
+    """Output on a terminal."""
+
+    def isatty(self) -> bool:
+        """As a terminal says."""
+        return True
+
+
+def test_help_on_a_terminal_is_as_tidy_as_in_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    screen, pipe = Terminal(), StringIO()
+    for stream in (screen, pipe):
+        with redirect_stdout(stream), pytest.raises(SystemExit):
+            main(["link", "--help"])
+    shown = screen.getvalue()
+    assert "\x1b[1m--preset" in shown
+    assert re.sub(r"\x1b\[[0-9;]*m", "", shown) == pipe.getvalue()
+    assert "(default: None)" not in " ".join(shown.split())
+    assert "╭─ settings [cell] ─" in shown
 
 
 @pytest.mark.parametrize(

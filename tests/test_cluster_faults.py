@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -62,9 +61,30 @@ class Doing(Watcher):
             self.deeds[info.round]()
 
 
-@pytest.mark.parametrize("seconds", [0.0, 0.2])
-def test_a_node_killed_and_a_node_added_change_no_byte(
-    tmp_path: Path, nodes: Any, seconds: float
+class Disturbed(RayFleet):
+    """In round 2, something happens once: as shards begin to train, or after they have."""
+
+    when, deed = "train", staticmethod(lambda: None)
+    done = False
+
+    def _train_shard(self, shard: Any) -> Any:
+        answer = super()._train_shard(shard)
+        self._disturb("train", shard.order.round_number)
+        return answer
+
+    def deliver(self, states: Any, outcome: Any) -> Any:
+        self._disturb("deliver", outcome.round_number)
+        return super().deliver(states, outcome)
+
+    def _disturb(self, now: str, round_number: int) -> None:
+        if round_number == 2 and now == self.when and not self.done:
+            self.done = True
+            self.deed()
+
+
+@pytest.mark.parametrize("when", ["train", "deliver"])
+def test_a_node_killed_in_a_round_and_a_node_added_change_no_byte(
+    tmp_path: Path, nodes: Any, when: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ray = cluster.import_ray("test")
     config = toy_config(protocols="fd", rounds=5, participants=3, local_steps=2000)
@@ -72,16 +92,23 @@ def test_a_node_killed_and_a_node_added_change_no_byte(
     mix2fld.run(config, tmp_path / "here", dataset=data, link=CoinLink())
     worker = nodes.list_all_nodes()[-1]
     assert worker is not nodes.head_node
-    kill = partial(nodes.remove_node, worker, allow_graceful=False)
-    deeds = {
-        1: lambda: threading.Timer(seconds, kill).start() if seconds else kill(),
-        3: lambda: nodes.add_node(num_cpus=1),
-    }
-    doing, hosts = Doing(deeds), Hosts(ray)
-    assert len(hosts.ready()) == 2
-    there = {"fleet": partial(RayFleet, hosts), "watcher": doing, "link": CoinLink()}
+    killed: list[str] = []
+
+    def kill() -> None:
+        nodes.remove_node(worker, allow_graceful=False)
+        killed.append(when)
+
+    monkeypatch.setattr(Disturbed, "when", when)
+    monkeypatch.setattr(Disturbed, "deed", staticmethod(kill))
+    doing, hosts = Doing({3: lambda: nodes.add_node(num_cpus=1)}), Hosts(ray)
+    deadline = time.monotonic() + PATIENCE_S
+    while len(hosts.ready()) < 2:
+        assert time.monotonic() < deadline, "a node has no host"
+        time.sleep(1)
+    there = {"fleet": partial(Disturbed, hosts), "watcher": doing, "link": CoinLink()}
     mix2fld.run(config, tmp_path / "there", dataset=data, **there)
-    assert doing.done == [1, 3]
+    assert killed == [when]
+    assert doing.done == [3]
     assert contents(tmp_path / "there") == contents(tmp_path / "here")
     deadline = time.monotonic() + PATIENCE_S
     while len(hosts.ready()) < 2:

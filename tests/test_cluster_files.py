@@ -4,6 +4,7 @@ import os
 import re
 import shlex
 import subprocess
+import tomllib
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -79,6 +80,17 @@ def test_the_manifest_has_what_it_names() -> None:
     images = {container["image"] for group in groups for container in group["containers"]}
     (image,) = images
     assert f"-t {image} " in (FOLDER / "Dockerfile.cluster").read_text().splitlines()[0] + " "
+
+
+@pytest.mark.parametrize("name", ["Dockerfile", "Dockerfile.cluster"])
+def test_an_image_copies_what_the_package_is_built_from(name: str) -> None:
+    project = tomllib.loads((FOLDER.parent / "pyproject.toml").read_text())
+    wheel = project["tool"]["hatch"]["build"]["targets"]["wheel"]
+    needed = {"pyproject.toml", "src", project["project"]["readme"], *wheel["force-include"]}
+    needed |= {"hatch_build.py"} if "custom" in wheel["hooks"] else set()
+    lines = (FOLDER / name).read_text().splitlines()
+    copied = {word for line in lines if line.startswith("COPY ") for word in line.split()[1:-1]}
+    assert needed <= copied
 
 
 def test_the_slurm_job_starts_a_head_workers_and_the_sweep(tmp_path: Path) -> None:

@@ -16,8 +16,7 @@ PAGES = [
     ROOT / "README.md",
     ROOT / "examples" / "README.md",
     ROOT / "baselines" / "flower" / "README.md",
-    *sorted((ROOT / "docs").glob("*.md")),
-    *sorted((ROOT / "docs" / "decisions").glob("*.md")),
+    *sorted((ROOT / "docs").rglob("*.md")),
 ]
 
 

@@ -15,7 +15,11 @@ from mix2fld.data import PARTITIONS
 from mix2fld.protocol import PROTOCOLS
 
 ROOT = Path(__file__).parent.parent
-MAP = (ROOT / "docs" / "paper_map.md").read_text()
+PAGES = [
+    ROOT / "README.md",
+    *(page for page in sorted((ROOT / "docs").rglob("*.md")) if page.parent.name != "site"),
+]
+MAP = (ROOT / "docs" / "reference" / "paper_map.md").read_text()
 ROWS = re.findall(r"^\| ([^|]+) \| [^|]+ \| `(mix2fld[\w.]+)` \|$", MAP, re.MULTILINE)
 
 
@@ -46,7 +50,7 @@ def test_every_equation_is_on_the_map() -> None:
     assert {place for place, _ in ROWS} >= {f"Eq. {number}" for number in range(1, 9)}
 
 
-@pytest.mark.parametrize("page", [*sorted(ROOT.rglob("docs/**/*.md")), ROOT / "README.md"])
+@pytest.mark.parametrize("page", PAGES)
 def test_links_between_pages_are_valid(page: Path) -> None:
     for target in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text()):
         assert (page.parent / target).exists(), f"{page.name} links to {target}"
@@ -64,12 +68,13 @@ def test_the_index_of_decisions_has_the_titles_of_its_pages() -> None:
         assert (folder / page).read_text().splitlines()[0] == f"# {number}. {title}"
 
 
-def test_the_guide_lists_every_command_and_partition() -> None:
-    guide = (ROOT / "docs" / "guide.md").read_text()
+def test_the_reference_lists_every_command_and_the_data_page_every_partition() -> None:
+    commands = (ROOT / "docs" / "reference" / "commands.md").read_text()
     for name, command in COMMANDS.items():
         for subcommand in command.homes:
-            assert f"| `mix2fld {name} {subcommand}".rstrip() in guide
-    table = guide.split("| partition |")[1].split("\n\n")[0]
+            assert f"| `mix2fld {name} {subcommand}".rstrip() in commands
+    data = (ROOT / "docs" / "howto" / "data.md").read_text()
+    table = data.split("| partition |")[1].split("\n\n")[0]
     assert set(re.findall(r"^\| `([\w-]+)`", table, re.MULTILINE)) == set(PARTITIONS)
 
 
@@ -106,8 +111,10 @@ def test_the_table_of_the_readme_has_every_protocol() -> None:
 
 def test_every_page_is_in_the_site() -> None:
     index = (ROOT / "docs" / "site" / "index.md").read_text()
-    for page in sorted((ROOT / "docs").glob("*.md")):
-        assert f"docs/{page.stem}\n" in index, page.name
+    for page in sorted((ROOT / "docs").rglob("*.md")):
+        if page.parent.name not in ("decisions", "site"):
+            name = re.escape(str(page.relative_to(ROOT).with_suffix("")))
+            assert re.search(rf"^(.* <)?{name}>?$", index, re.MULTILINE), page.name
 
 
 def test_contributing_shows_the_picture_that_imports_are_checked_with() -> None:
@@ -118,7 +125,7 @@ def test_contributing_shows_the_picture_that_imports_are_checked_with() -> None:
     assert [line.strip() for line in picture.splitlines()] == layers
 
 
-@pytest.mark.parametrize("page", ["CONTRIBUTING.md", "docs/extending.md"])
+@pytest.mark.parametrize("page", ["CONTRIBUTING.md", "docs/howto/extending.md"])
 def test_files_that_pages_name_exist(page: str) -> None:
     for name in re.findall(r"`((?:\w+/)+\w+\.py)`", (ROOT / page).read_text()):
         assert (ROOT / "src" / "mix2fld" / name).exists() or (ROOT / name).exists(), name

@@ -1,4 +1,4 @@
-"""The skeletons of ``docs/extending.md`` run as they stand."""
+"""The skeletons of ``docs/howto/extending.md`` run as they stand."""
 
 import re
 from pathlib import Path
@@ -9,7 +9,7 @@ from mix2fld.data import PARTITIONS
 from mix2fld.link import LINKS
 from mix2fld.protocol import PROTOCOLS
 
-PAGE = (Path(__file__).parent.parent / "docs" / "extending.md").read_text()
+PAGE = (Path(__file__).parent.parent / "docs" / "howto" / "extending.md").read_text()
 COMMON, *SECTIONS = re.split(r"^## ", PAGE, flags=re.MULTILINE)
 SKELETONS = {section.splitlines()[0]: section for section in SECTIONS}
 

@@ -85,7 +85,7 @@ def test_link_says_what_fits_one_device_and_the_slowest(capsys):
     assert "100.0" not in rows["FL", "up"]
     assert {"h", "min"} & set(rows["FD", "up"])
     assert "standard error" in printed
-    assert "rounds of" in printed
+    assert "rounds per" in printed
     assert "FL: upload of 401,408 bits did not arrive in any of 100 simulated" in printed
 
 

@@ -4,9 +4,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import norm
 
+from mix2fld.audit.seeds import Scored, rates_at
 from mix2fld.data.samples import Coding, mix
 from mix2fld.errors import InputError
+from mix2fld.privacy.averages import Scatter, Sums, scatter_scores, sum_scores
 from mix2fld.privacy.box import Candidates, Mixes, box_scores, violations
 from mix2fld.privacy.inversion import recover_uploads
 from mix2fld.privacy.lira import likelihood_ratios, margin
@@ -157,3 +160,67 @@ def test_shadow_models_that_all_saw_a_candidate_are_refused() -> None:
         likelihood_ratios(
             np.zeros((2, 1)), np.zeros((4, 2, 1)), np.ones((4, 2), bool), np.zeros(2, int)
         )
+
+
+def test_a_part_that_tells_nothing_spoils_no_other() -> None:
+    rng = np.random.default_rng(0)
+    tells_nothing = np.zeros(300), np.zeros(4000)
+    own, outside = rng.normal(size=300) + 20.0 * (np.arange(300) < 60), rng.normal(size=4000)
+    null = rng.normal(size=3000)
+    tested = Scored(
+        [tells_nothing[0], own],
+        [tells_nothing[1], outside],
+        [np.zeros(3000), null],
+        [tells_nothing[1], outside],
+        [np.arange(300) >= 240, np.arange(300) < 60],
+    )
+    found = rates_at(0.01, [tested])
+    assert found["dominant"]["rate"] == 1
+    assert found["minor"]["found"] == 0
+    assert 60 <= found["device"]["found"] <= 66
+    low, high = found["null"]["interval"]
+    assert low <= 0.005 <= high  # of the part that tells something: half of the rate
+
+
+def gaussian(rng: np.random.Generator, count: int, spread: np.ndarray) -> Candidates:
+    labels = np.arange(count, dtype=np.int32) % 2
+    values = rng.normal(size=(count, len(spread))) * spread + labels[:, None]
+    return Candidates(values.astype(np.float32), labels)
+
+
+def test_members_of_sums_and_scatters_are_likelier_than_others() -> None:
+    rng = np.random.default_rng(0)
+    spread = np.linspace(0.3, 1.5, 60)
+    prior = fit_prior(gaussian(rng, 8000, spread), 2)
+    own, outside = gaussian(rng, 100, spread), gaussian(rng, 1000, spread)
+    counts = np.array([50, 50])
+    totals = np.stack([own.values[own.labels == label].sum(axis=0) for label in (0, 1)])
+    means = totals / 50
+    rest = own.values - means[own.labels]
+    scatter = Scatter(rest.T @ rest, means, counts, 0.0)
+    sums = Sums(totals, counts, np.array([0, 1]), np.full(2, 1e-6))
+    found = above(sum_scores(own, sums, prior), threshold(sum_scores(outside, sums, prior), 0.01))
+    low, high = found.interval()  # ratios of members lie sqrt(d / n) deviations above others
+    assert low <= norm.cdf(np.sqrt(60 / 50) + norm.ppf(0.01)) <= high
+    by_scatter = [scatter_scores(group, scatter, prior) for group in (own, outside)]
+    assert above(by_scatter[0], threshold(by_scatter[1], 0.01)).interval()[0] > 0.05
+    ones = Sums(own.values, np.ones(100, int), own.labels, np.full(100, 1e-6))
+    assert (
+        above(sum_scores(own, ones, prior), threshold(sum_scores(outside, ones, prior), 0.001)).rate
+        == 1
+    )
+
+
+def test_the_ratio_of_a_sum_is_that_of_two_gaussians() -> None:
+    rng = np.random.default_rng(1)
+    prior = fit_prior(gaussian(rng, 5000, np.array([0.5, 2.0])), 2)
+    one = gaussian(rng, 2, np.array([0.5, 2.0]))
+    total, noise, n = np.array([[1.0, 2.0]]), 0.01, 5
+    along, seen = one.values[0] @ prior.axes, total[0] @ prior.axes
+    mean, variances = prior.means[0], prior.variances
+    given = norm.logpdf(seen - along, (n - 1) * mean, np.sqrt((n - 1) * variances + noise)).sum()
+    without = norm.logpdf(seen, n * mean, np.sqrt(n * variances + noise)).sum()
+    sums = Sums(total, np.array([n]), np.array([0]), np.array([noise]))
+    found = sum_scores(one, sums, prior)
+    assert found[0] == pytest.approx(given - without, rel=1e-6)
+    assert found[1] == -np.inf

@@ -313,6 +313,17 @@ def test_updates_are_clipped_and_have_noise_before_any_codec(name: str) -> None:
     assert np.linalg.norm(seen[0]) == pytest.approx(expected, rel=0.1)
 
 
+@pytest.mark.parametrize("name", ["dp-fl", "dp-murmur"])
+def test_no_step_is_longer_than_what_was_clipped(name: str) -> None:
+    simulation = simulation_of(name, update_clip=0.3, epsilon=1.0, step_limit=1.5)
+    before = simulation.start()
+    after, _ = simulation.run_round(before)
+    common = simulation.scenario.task.common_weights
+    moved = [a - b for a, b in zip(after.server.weights, common, strict=True)]
+    length = np.sqrt(sum(float((part**2).sum()) for part in moved))
+    assert length == pytest.approx(1.5 * 0.3, rel=1e-4)
+
+
 def test_records_say_what_is_promised() -> None:
     config = toy_config(protocols="dp-statistics", epsilon=3.0, delta=1e-4)
     (result,) = run(config, dataset=toy_dataset())

@@ -3,11 +3,13 @@
 import gc
 import os
 import signal
+import socket
 import threading
 import time
 import warnings
 from collections.abc import Iterator
 from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -250,6 +252,10 @@ def test_what_both_sides_have_is_named_not_sent() -> None:
 # --- connecting
 
 
+def no_cluster(address: str) -> str:
+    raise ConnectionError(address)
+
+
 @pytest.mark.parametrize(
     ("address", "words"),
     [
@@ -269,6 +275,74 @@ def test_an_address_that_does_not_answer_is_one_message(
     assert time.monotonic() - started < 2 * cluster.ANSWER_S
 
 
+@pytest.mark.parametrize(
+    ("found", "words"),
+    [
+        (lambda _: "127.0.0.1:1", "cluster = 127.0.0.1:1: does not answer (Connection refused)"),
+        (no_cluster, "cluster = auto: this machine belongs to no Ray cluster; start one"),
+    ],
+)
+def test_a_cluster_of_this_machine_that_is_gone_is_one_message(
+    monkeypatch: pytest.MonkeyPatch, found: Any, words: str
+) -> None:
+    monkeypatch.setattr(cluster.import_ray("test"), "is_initialized", lambda: False)
+    monkeypatch.setattr("ray._private.services.canonicalize_bootstrap_address", found)
+    with pytest.raises(InputError) as raised, cluster.connected("auto", "cluster"):
+        pass
+    assert words in str(raised.value)
+
+
+def test_a_node_that_does_not_answer_is_one_message(
+    ray: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mix2fld.sweep.ray_place.NODE_S", 0.1)
+    monkeypatch.setattr("mix2fld.sweep.ray_place.node_versions", lambda: time.sleep(5))
+    with pytest.raises(InputError, match="did not answer in 0 s; look at: ray status"):
+        Cluster(ray)
+
+
+def test_a_token_that_is_there_is_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"):
+        monkeypatch.setenv(name, "")  # so that it is restored
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    cluster.import_ray("test")
+    assert "RAY_AUTH_MODE" not in os.environ
+    (tmp_path / ".ray").mkdir()
+    (tmp_path / ".ray" / "auth_token").write_text("secret")
+    cluster.import_ray("test")
+    assert os.environ["RAY_AUTH_MODE"] == "token"
+
+
+def test_the_head_of_a_cluster_is_told_from_something_else(ray: Any) -> None:
+    cluster._check_answers(ray.get_runtime_context().gcs_address, "cluster")
+
+
+def test_an_address_at_which_something_else_answers_is_one_message(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(cluster.import_ray("test"), "is_initialized", lambda: False)
+    monkeypatch.setattr(cluster, "ANSWER_S", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        with (
+            pytest.raises(InputError, match="does not answer"),
+            cluster.connected(address, "cluster"),
+        ):
+            pass
+    with ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as website:
+        monkeypatch.setattr(BaseHTTPRequestHandler, "log_message", lambda *_: None)
+        threading.Thread(target=website.serve_forever, daemon=True).start()
+        monkeypatch.setattr(cluster, "ANSWER_S", 30.0)
+        address = f"127.0.0.1:{website.server_address[1]}"
+        with (
+            pytest.raises(InputError, match="something else than Ray listens there"),
+            cluster.connected(address, "cluster"),
+        ):
+            pass
+        website.shutdown()
+
+
 def test_versions_that_differ_are_one_message(
     ray: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -286,7 +360,7 @@ def test_versions_that_differ_are_one_message(
     [
         ("run --fleet moon", "fleet = moon: no such fleet"),
         ("run --hosts 2", "hosts = 2: must be 1 or more, with --fleet ray"),
-        ("sweep --devices 2 3 --cluster auto --workers 2", "workers = 2: is of this machine"),
+        ("sweep --devices 2 3 --cluster auto --workers 2", "workers = 2: applies to this machine"),
     ],
 )
 def test_bad_flags_are_one_line(

@@ -206,7 +206,7 @@ def test_labels_that_contradict_the_seeds_do_not_count_and_are_named() -> None:
         np.testing.assert_array_equal(one, other)
     (suspect,) = find_suspects(inbox, NOTHING_JUDGED, judged, {})
     assert in_words(suspect) == (
-        "device 3 gives 0.0 % of the seeds the label that they came with, typically 100.0 % are"
+        "device 3 assigns 0.0 % of the seeds their own labels, typically 100.0 %"
     )
 
 

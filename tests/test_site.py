@@ -1,12 +1,14 @@
 """The documentation site: what it is generated from is complete."""
 
 import importlib
+import re
 import sys
 import tomllib
 from pathlib import Path
 
 import pytest
 
+from mix2fld.config import PRESETS, field_names
 from mix2fld.protocol import PROTOCOLS
 
 DOCS = Path(__file__).parent.parent / "docs"
@@ -31,14 +33,23 @@ def test_the_page_of_a_protocol(name: str, make_site: object) -> None:
     page = make_site.protocol_page(name, PROTOCOLS[name], WORDS[name], ())  # type: ignore[attr-defined]
     assert page.startswith(f"# {PROTOCOLS[name].title}\n")
     assert page.count("<svg") == page.count("</svg>") == 2
+    assert WORDS[name]["where"] in page
     assert f'"{name}": Protocol(' in page
+
+
+def test_the_page_of_settings_has_every_setting_and_preset(make_site: object) -> None:
+    page = make_site.settings_page()  # type: ignore[attr-defined]
+    for name in (*field_names(), *PRESETS):
+        assert f"| `{name}` |" in page, name
+    assert "| `max_slots` | 105 |" in page
 
 
 def test_every_page_of_the_index_exists() -> None:
     index = (DOCS / "site" / "index.md").read_text(encoding="utf-8")
-    listed = [line for line in index.splitlines() if line.startswith(("docs/", "results/"))]
+    listed = re.findall(r"^(?:.* <)?((?:docs|results|baselines)/[^>\s]+)>?$", index, re.MULTILINE)
+    assert len(listed) > 30
     for page in listed:
-        assert page.endswith("*") or (DOCS.parent / f"{page}.md").exists(), page
+        assert (DOCS.parent / f"{page}.md").exists(), page
 
 
 def test_a_name_without_a_docstring_is_found(make_site: object) -> None:

@@ -105,7 +105,7 @@ def test_an_attacked_run_is_nearly_that_without_the_attacker(attack: str) -> Non
     else:
         (suspect,) = info.suspects
         assert suspect["upload"] == "statistics"
-        assert f"the statistics of device {suspect['device']} lie" in in_words(suspect)
+        assert in_words(suspect).startswith(f"device {suspect['device']} uploaded statistics ")
     plain = make_simulation(config.replace(attack="none"), bars())
     _, without = plain.run_round(plain.start())
     assert without.suspects == []

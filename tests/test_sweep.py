@@ -2,25 +2,32 @@
 
 import json
 import os
+import re
 import signal
 import time
 from collections.abc import Callable
+from io import StringIO
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.console import Console
 
 from mix2fld.cli import main
+from mix2fld.cli.board import running_table
+from mix2fld.cli.sweep import missing_runs
 from mix2fld.cli.sweep_flags import take_axes
 from mix2fld.config import Config
 from mix2fld.errors import InputError
+from mix2fld.report.page_data import page_data
 from mix2fld.runs.folder import RunFolder
+from mix2fld.runs.reader import require_runs
 from mix2fld.sweep.jobs import Job
 from mix2fld.sweep.places import Processes, ThisProcess
 from mix2fld.sweep.plan import Plan, expand, make_plan
 from mix2fld.sweep.plan_file import claim_folder, read_plan
-from mix2fld.sweep.schedule import Board, Event, Progress, run_jobs
+from mix2fld.sweep.schedule import Board, Event, Progress, Track, run_jobs
 from mix2fld.sweep.search import Found, Search, read_range, run_search
 from mix2fld.sweep.work import Done
 from toys import save_dataset, toy_config, toy_dataset
@@ -184,10 +191,11 @@ def test_a_folder_belongs_to_one_sweep_which_may_grow(tmp_path: Path) -> None:
 class Scripted:
     """A place that does what a script says: how often each job fails."""
 
+    note = "a note"
+
     def __init__(self, failures: dict[str, int]) -> None:
         self.failures, self.begun = failures, list[str]()
         self._events: list[Event] = []
-        self.stopped = False
 
     def slots(self) -> int:
         return 2
@@ -199,7 +207,7 @@ class Scripted:
         self.begun.append(job.name)
         left = self.failures.get(job.name, 0)
         self.failures[job.name] = left - 1
-        done = Done("lost its node" if left > 0 else None, ("a note",))
+        done = Done("lost its node" if left > 0 else None, (self.note,))
         self._events += [Event(job, "there"), Event(job, done=done)]
 
     def events(self, seconds: float, tick: Callable[[], None]) -> list[Event]:
@@ -207,7 +215,7 @@ class Scripted:
         return found
 
     def stop(self) -> None:
-        self.stopped = True
+        """Nothing outlives a call."""
 
 
 def test_what_fails_is_tried_again_and_then_reported_while_others_go_on(tmp_path: Path) -> None:
@@ -218,7 +226,6 @@ def test_what_fails_is_tried_again_and_then_reported_while_others_go_on(tmp_path
     assert progress.of("failed")[0].reason == "lost its node"
     assert len(progress.of("finished")) == 3
     assert sorted(place.begun) == ["fl-s0", "fl-s1", "fl-s1", *["fl-s2"] * 3, "fl-s3"]
-    assert place.stopped
 
 
 class Rounds(Board):
@@ -255,7 +262,10 @@ def test_processes_have_the_bytes_of_this_process_also_if_one_is_killed(tmp_path
             os.kill(killed[0], signal.SIGKILL)
 
     board = Rounds(kill)
-    progress = run_jobs(plan.jobs(tmp_path / "there"), place, board=board)
+    try:
+        progress = run_jobs(plan.jobs(tmp_path / "there"), place, board=board)
+    finally:
+        place.stop()
     assert len(progress.of("finished")) == 4
     assert killed
     assert any("exit code -9" in note and "tried again" in note for note in board.notes)
@@ -269,6 +279,13 @@ def test_a_run_that_diverges_leaves_the_others_alone(tmp_path: Path) -> None:
     assert bad.tries == 2
     assert "the weights of device" in bad.reason
     assert [track.job.config.learning.learning_rate for track in progress.of("finished")] == [0.05]
+    page = page_data(require_runs([tmp_path / "out"]))
+    (failures,) = (one for one in page["findings"] if one["title"] == "Runs that failed")
+    assert failures["lines"][0].startswith("FL, seed 0 in learning_rate=1000000.0, after 0 of 2")
+    assert {one["place"] for one in page["states"]} == {
+        "learning_rate=0.05",
+        "learning_rate=1000000.0",
+    }
 
 
 def test_a_stopped_sweep_resumes_and_a_damaged_run_is_repaired(tmp_path: Path) -> None:
@@ -316,11 +333,11 @@ def test_a_search_that_is_stopped_tries_what_it_would_have_tried(
     assert len(runs) == 4
     for run in runs:
         assert (tmp_path / "cut" / run).read_bytes() == (tmp_path / "whole" / run).read_bytes()
-    for best in whole.values():
+    for best in whole.best.values():
         assert 0 < best["accuracy"] <= 1
         beaten = [
             o
-            for o in whole.values()
+            for o in whole.best.values()
             if o["accuracy"] > best["accuracy"] and o["bits"] < best["bits"]
         ]
         assert not beaten
@@ -380,6 +397,53 @@ def test_missing_runs_have_their_own_exit_code(
     shown = capsys.readouterr()
     assert "1 finished, 1 failed of 2 runs" in shown.out
     assert "missing: learning_rate=1000000.0/fl-s0: learning_rate = 1e+06" in shown.err
+    failed = [line for line in shown.out.splitlines() if "failed: learning_rate" in line]
+    assert len(failed) == 1  # said once
+
+
+def test_missing_runs_are_named_by_their_reason(tmp_path: Path) -> None:
+    jobs = make_plan(small_config(tmp_path, seed=tuple(range(11))), {}).jobs(tmp_path / "out")
+    tracks = [Track(job, "failed", reason="lost") for job in jobs]
+    tracks[3].reason = "diverged"
+    lost, diverged = missing_runs(tracks)
+    assert lost == ("missing: fl-s0 fl-s1 fl-s2 fl-s4 fl-s5 fl-s6 fl-s7 fl-s8 and 2 more: lost")
+    assert diverged == "missing: fl-s3: diverged"
+
+
+def test_the_table_fits_and_keeps_the_ends_of_names(tmp_path: Path) -> None:
+    jobs = make_plan(small_config(tmp_path), {"devices": [2], "test_samples": [10]}).jobs(tmp_path)
+    progress = Progress([Track(job, "running", where="worker 0", tries=1) for job in jobs])
+    console = Console(width=40, file=StringIO())
+    console.print(running_table(progress, console.width))
+    headings, row = console.file.getvalue().splitlines()
+    assert headings.split() == ["running", "where", "round", "try"]
+    assert re.fullmatch(r"…\S*=10/fl-s0 worker 0 0/2 +2 *", row)
+
+
+def test_notes_name_a_run_once(tmp_path: Path) -> None:
+    (job,) = make_plan(small_config(tmp_path), {"devices": [2]}).jobs(tmp_path / "out")
+    place, board = Scripted({}), Rounds()
+    place.note = f"{job.folder}: rounds.jsonl cannot be read"
+    run_jobs([job], place, board=board)
+    assert board.notes == ["devices=2/fl-s0: rounds.jsonl cannot be read"]
+
+
+def test_what_advances_together_is_described_together() -> None:
+    varied = {"devices": [5, 10], "samples_per_device": [50, 25]}
+    plan = make_plan(Config(), varied, [tuple(varied)])
+    assert plan.describe()["devices + samples_per_device"] == ["5 + 50", "10 + 25"]
+
+
+def test_a_search_without_a_single_result_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = ["--out", str(tmp_path / "out"), "--workers", "1", "--retries", "0", "--json"]
+    ranges = ["--search", "optuna", "--range", "learning_rate=1e6:1e7", "--trials", "2"]
+    with pytest.raises(SystemExit) as stopped:
+        main(["sweep", *small_flags(tmp_path), *ranges, *out])
+    assert stopped.value.code == 3
+    said = json.loads(capsys.readouterr().out)
+    assert (said["best"], said["failed"]) == ({}, [0, 1])
 
 
 def test_a_dry_run_measures_and_writes_nothing(
@@ -405,7 +469,10 @@ def test_a_dry_run_measures_and_writes_nothing(
         ("--devices 2 3 --zip devices rounds", "zip = rounds: no values"),
         ("--plan nowhere.toml", "plan = nowhere.toml: cannot be read"),
         ("--protocols nope --devices 2 3", "no such protocol"),
-        ("--range learning_rate=0.1:1", "search: needs --search optuna, --range and --out"),
+        ("--range learning_rate=0.1:1", "range = learning_rate=0.1:1: is of a search; add"),
+        ("--search optuna --devices 2 3", "devices: has several values, but a search has no axes"),
+        ("--search optuna --range rounds=1:3 --dry-run", "dry_run: a search has no fixed runs"),
+        ("--seed 0..1000000", "0..1000000: a range of 1,000,001 values; must be at most"),
         ("--search optuna --range rounds=1:3 --objective luck", "luck: no such objective"),
     ],
 )

@@ -37,15 +37,15 @@ class DataConfig(Section):
     dataset: str = "mnist"
     """mnist, fashion-mnist, cifar10, cifar100, smartwatch, or a .npz, .csv or .parquet file."""
     data_folder: Path | None = None
-    """Folder that already holds the dataset's files; nothing is downloaded then."""
+    """Folder with the dataset's files; nothing is downloaded."""
     partition: str = "non-iid"
     """non-iid (the paper's: some labels rare on each device), iid, dirichlet, shards, by-source."""
     devices: Positive = 10
     """Number of devices, |D|."""
     samples_per_device: Positive = 500
-    """Training samples of each device, |S_d|; by-source: all that its source recorded."""
+    """Training samples of each device, |S_d|; by-source: everything its source recorded."""
     samples_spread: Spread = 0
-    """Devices with different sample counts: sigma of a log-normal factor, median 1, drawn once."""
+    """Spread of sample counts: sigma of a log-normal factor, median 1, one for each device."""
     rare_labels: Count = 2
     """Partition non-iid: number of rare labels, drawn independently for each device."""
     rare_samples: Count = 2
@@ -55,40 +55,40 @@ class DataConfig(Section):
     shards_per_device: Positive = 2
     """Partition shards: label-sorted shards per device."""
     reuse_samples: bool = False
-    """Allow devices to share samples, if they need more than the dataset has."""
+    """Allow devices to share samples if the dataset has too few."""
     test_samples: Count = 0
-    """Measure accuracy on this many samples, the first of the test set; 0: on all."""
+    """Number of test samples to use, from the start of the test set; 0: all."""
     measured_on: Literal["test", "validation"] = "test"
-    """Measure accuracy on the test set, or on training samples that no device holds, to tune."""
+    """Measure on the test set, or (for tuning) on training samples that no device holds."""
     standardise: Literal["auto", "always", "never"] = "auto"
-    """Give float samples mean 0 and deviation 1 in every channel; auto: tables and smartwatch."""
+    """Scale channels of float samples to mean 0, deviation 1; auto: tables and smartwatch."""
     value_range: tuple[float, float] | None = None
-    """Range that an n-bit upload of float samples spans; by default that of training samples."""
+    """Range that n-bit uploads of float samples span; default: that of the training samples."""
     label_column: str = "label"
-    """Tables: the column of labels, texts or whole numbers."""
+    """Tables: column of labels, strings or integers."""
     source_column: str | None = None
-    """Tables: the column that says who recorded a row, for partition by-source."""
+    """Tables: column that names the source of a row, for partition by-source."""
     split_column: str | None = None
-    """Tables: a column that says train or test; without it, test_fraction is drawn."""
+    """Tables: column with train or test in every row; without it, test_fraction is drawn."""
     test_fraction: Annotated[float, Field(gt=0, lt=1)] = 0.2
-    """Tables: the part of the rows of every label that is tested with."""
+    """Tables: share of the rows of every label that is held out for testing."""
 
 
 class LearningConfig(Section):
     """Model and training: Eqs. 1, 2, 3 and 5."""
 
     model: str = "auto"
-    """paper-cnn, cifar-cnn, mlp, or a custom package.module:function; auto: by the image size."""
+    """paper-cnn, cifar-cnn, signal-cnn, mlp or package.module:function; auto: by sample shape."""
     initial_weights: Literal["common", "independent", "edges"] = "common"
-    """Devices start from one common draw, from a draw each, or (paper-cnn) from fixed edges."""
+    """One random draw for all devices, one for each, or fixed edge filters (paper-cnn)."""
     kernel: Literal["auto", "xla", "native"] = "auto"
-    """Train with XLA, or with native code for models that have it; auto: the faster one."""
+    """Train with XLA, or with a native kernel if the model has one; auto: the faster."""
     optimizer: str = "sgd"
     """sgd, momentum or adam; its state is reset in every local phase and every conversion."""
     learning_rate: PositiveFloat = 0.01
     """Step size, eta."""
     final_learning_rate: AutoOrPositive = "auto"
-    """Step size of the last round, reached geometrically; auto: as the protocol recommends."""
+    """Step size of the last round, reached geometrically; auto: the protocol's value."""
     batch_size: Positive = 1
     """Samples per SGD step."""
     local_steps: Positive = 6400
@@ -98,17 +98,17 @@ class LearningConfig(Section):
     distillation_weight: Annotated[float, Field(ge=0)] = 0.01
     """Weight of the distillation term, beta."""
     distillation_loss: Literal["cross-entropy", "printed"] = "cross-entropy"
-    """Sign of psi: as a cross-entropy, or as printed, without the minus."""
+    """Sign of psi: as in a cross-entropy, or as printed, without the minus."""
     soft_label_teacher: Literal["mixture", "dominant"] = "mixture"
     """Teacher of a soft label: the mixture of its labels' outputs, or its dominant label's."""
     unseen_labels: Literal["skip", "zero"] = "skip"
     """A label that a device never drew: skipped in the mean, or averaged in as zeros."""
     logit_adjustment: AutoOrNotNegative = "auto"
-    """Weight tau of log label frequencies in the local loss; 0: off; auto: as the protocol's."""
+    """Weight tau of log label frequencies in the local loss; 0: off; auto: the protocol's."""
     prior_floor: Annotated[float, Field(gt=0, le=1)] = 1e-4
-    """Logit adjustment: frequency that a rarer label of a device counts as."""
+    """Logit adjustment: lowest frequency assumed for a label."""
     device_model: Literal["auto", "trained", "mean"] = "auto"
-    """Model that a device uses: trained, or mean of before and after; auto: as the protocol's."""
+    """Model that a device uses: trained, or the mean with its start; auto: the protocol's."""
     student_start: Literal["continue", "fresh"] = "continue"
     """The server's student continues from the last global model, or starts untrained each round."""
 
@@ -117,7 +117,7 @@ class ChannelConfig(Section):
     """The radio link of Sec. II-C."""
 
     link: str = "rayleigh"
-    """rayleigh (the paper's), cell (as [cell] and [radio] describe it), trace, or ideal."""
+    """rayleigh (the paper's), cell (described by [cell] and [radio]), trace, or ideal."""
     bandwidth_hz: PositiveFloat = 10e6
     """Bandwidth of a channel, W."""
     uplink_channels: PositiveFloat = 2
@@ -152,7 +152,7 @@ class ClockConfig(Section):
     device_step_us: Annotated[float | tuple[float, ...], BeforeValidator(as_step_us)] = 100.0
     """Stated time of one SGD step on a device: one value, or one for each device."""
     device_step_spread: Spread = 0
-    """Devices of different speed: sigma of a log-normal factor on device_step_us, drawn once."""
+    """Spread of device speeds: sigma of a log-normal factor on device_step_us, median 1."""
     server_step_us: Annotated[float, Field(ge=0)] = 100
     """Stated time of one SGD step at the server."""
 
@@ -161,8 +161,9 @@ class Config(Section):
     """Everything that determines the result of a run; one run for each protocol and seed."""
 
     protocols: Annotated[tuple[str, ...], Listed] = ("fl", "fd", "mixfld", "mix2fld")
-    """Compared: fl, fl8, fl4, topk, stc, sign, eden, murmur, murmur-mix, fd, cfd, fld, mixfld,
-    mix2fld, statistics, own-statistics, dp-statistics, dp-sum, dp-seeds, dp-seeds-sum,
+    """Protocols to compare: fl, fl8, fl4, topk, stc, sign, eden, murmur,
+    murmur-mix, fd, cfd, fld, mixfld, mix2fld, statistics,
+    own-statistics, dp-statistics, dp-sum, dp-seeds, dp-seeds-sum,
     dp-fl, dp-murmur, isolated."""
     seed: Annotated[tuple[Count, ...], Listed] = (0,)
     """Random seeds; one run of every protocol for each."""
@@ -173,9 +174,9 @@ class Config(Section):
     evaluated_devices: Annotated[Literal["auto", "all"] | int, BeforeValidator(as_evaluated)] = (
         "auto"
     )
-    """Devices whose accuracy is measured: all, or so many, drawn once; auto: all, at most 100."""
+    """Devices whose accuracy is measured: all, or a number, drawn once; auto: at most 100."""
     device_states: Literal["memory", "disk"] = "memory"
-    """Where a simulation keeps the state of each device; disk: files of the run."""
+    """Where a simulation keeps device states: in memory, or in files of the run."""
     tolerance: PositiveFloat = 0.05
     """Relative change below which the stopping rule holds, epsilon."""
     stop_when_converged: bool = False
@@ -300,7 +301,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     **NAMED,
 }
 """Named changes to the default config; ``literal`` is T_max as the paper prints it, ``robust`` the
-recommended defence, which a deployment has by default."""
+recommended defence and the default of a deployment."""
 
 
 def field_names() -> dict[str, str]:

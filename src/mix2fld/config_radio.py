@@ -17,28 +17,28 @@ NotNegative = Annotated[float, Field(ge=0)]
 
 
 class CellConfig(Section):
-    """Link cell: where devices are, and how much of a signal reaches them."""
+    """Link cell: positions of devices, path loss and shadowing."""
 
     ring_m: Annotated[tuple[float, ...], Listed] = ()
-    """Two distances: devices are uniform in the ring between them; none: all at distance_m."""
+    """Radii of a ring in which devices are placed uniformly; default: all at distance_m."""
     distances_m: Annotated[tuple[PositiveFloat, ...], Listed] = ()
-    """The distance of each device, where it is known."""
+    """Distance of each device, if known."""
     path_loss: str = "power-law"
     """power-law (the paper's), free-space, umi, uma, rma, inh (3GPP TR 38.901) or none (a line)."""
     carrier_ghz: PositiveFloat = 2.0
-    """Carrier frequency; the power law has none."""
+    """Carrier frequency; not used by power-law."""
     base_height_m: PositiveFloat | None = None
-    """Height of the base station; by default that of the path loss model."""
+    """Height of the base station; default: the path loss model's."""
     device_height_m: PositiveFloat | None = None
-    """Height of the devices; by default that of the path loss model."""
+    """Height of the devices; default: the path loss model's."""
     line_of_sight: Literal["drawn", "always", "never"] = "drawn"
-    """Whether a device sees the base station: drawn with the model's probability, or for all."""
+    """Whether devices have a line of sight: drawn with the model's probability, always, never."""
     shadowing_db: NotNegative | None = None
-    """Standard deviation of log-normal shadowing; by default that of the path loss model."""
+    """Standard deviation of log-normal shadowing; default: the path loss model's."""
     shadowing_memory: Probability = 0.9
-    """Correlation of a device's shadowing from a round to the next."""
+    """Correlation of a device's shadowing between successive rounds."""
     extra_loss_db: float = 0.0
-    """Loss on top, through walls or cables; antenna gains count against it."""
+    """Additional loss, such as walls and cables, minus antenna gains."""
     uplink_noise_figure_db: NotNegative = 0.0
     """Noise figure of the base station."""
     downlink_noise_figure_db: NotNegative = 0.0
@@ -68,7 +68,7 @@ class RadioConfig(Section):
     rate: Literal["target", "optimal", "given", "amc"] = "target"
     """The target SNRs of [channel], the best target for a payload, given rates, or MCS tables."""
     uplink_bps: PositiveFloat = 1e6
-    """Rate given: bits per second over all of the uplink's bandwidth."""
+    """Rate given: bits per second over the whole bandwidth of the uplink."""
     downlink_bps: PositiveFloat = 1e7
     """Rate given: bits per second of the downlink."""
     uplink_mcs: Literal["64qam", "256qam", "low", "16qam", "repeated"] = "64qam"
@@ -76,65 +76,65 @@ class RadioConfig(Section):
     downlink_mcs: Literal["64qam", "256qam", "low", "16qam", "repeated"] = "64qam"
     """Rate amc: schemes of the downlink, one chosen for all listeners."""
     uplink_block_bits: Count = 0
-    """Rate amc: largest transport block of a slot of the uplink; 0: no limit."""
+    """Rate amc: largest transport block of an uplink slot; 0: no limit."""
     downlink_block_bits: Count = 0
-    """Rate amc: largest transport block of a slot of the downlink; 0: no limit."""
+    """Rate amc: largest transport block of a downlink slot; 0: no limit."""
     harq: Count = 3
-    """Rate amc: retransmissions of a block, combined with what was received of it before."""
+    """Rate amc: retransmissions of a block, combined with its earlier receptions."""
     sharing: Literal["fdma", "tdma", "round-robin", "proportional-fair", "aloha", "dedicated"] = (
         "fdma"
     )
-    """How those who transmit share the uplink; aloha: without a grant, dedicated: not at all."""
+    """How devices share the uplink; aloha: without a grant; dedicated: a channel each."""
     resource_blocks: Positive = 50
     """Sharing round-robin: blocks of the bandwidth that are assigned in each slot."""
     uplink_duty_cycle: Share = 1.0
-    """Share of time in which a device may transmit."""
+    """Share of the time in which a device may transmit."""
     downlink_duty_cycle: Share = 1.0
-    """Share of time in which the server may transmit."""
+    """Share of the time in which the server may transmit."""
     packet_bytes: Count = 0
-    """Largest payload of a packet; 0: an upload is one packet."""
+    """Largest payload of a packet; 0: every upload is one packet."""
     header_bytes: Count = 0
     """Header of a packet."""
     retransmissions: Count | None = None
-    """How often a lost block of an upload is sent again; by default until T_max."""
+    """Retransmissions of a lost block of an upload; default: until T_max."""
     delay_ms: NotNegative = 0.0
-    """Propagation and waiting time that every transfer takes on top."""
+    """Propagation and waiting time added to every transfer."""
     trace: Path | None = None
     """Link trace: CSV or Parquet file of rates over time, or a folder with a file per device."""
     trace_layout: Literal["auto", "rates", "raca", "lumos5g"] = "auto"
-    """Columns of the trace: this package's, or those of a public data set; auto: by the header."""
+    """Columns of the trace: this package's, or a public dataset's; auto: by the header."""
     trace_uplink_share: Share = 0.1
-    """Uplink rate over downlink rate, for a data set that has downlink rates only."""
+    """Uplink rate divided by downlink rate, for a dataset with downlink rates only."""
 
 
 class AvailabilityConfig(Section):
     """Devices that come and go, and how many uploads a round needs."""
 
     leave_probability: Probability = 0.0
-    """Chance that an available device is away in the next round."""
+    """Probability that an available device is absent in the next round."""
     return_probability: Share = 1.0
-    """Chance that a device that is away is back in the next round."""
+    """Probability that an absent device is back in the next round."""
     min_uploads: Count = 0
-    """Uploads without which the server makes no update: the quorum."""
+    """Quorum: with fewer uploads, the server makes no update."""
     missed_quorum: Literal["skip", "repeat"] = "skip"
-    """If fewer arrive: skip the update, or let those who failed upload again."""
+    """If the quorum is missed: skip the update, or repeat the lost uploads."""
     upload_repeats: Positive = 3
-    """Missed quorum repeat: how often at most in a round."""
+    """Missed quorum repeat: largest number of repetitions in a round."""
 
 
 class EnergyConfig(Section):
     """Energy of a device; the defaults are those of the preset phone."""
 
     amplifier_efficiency: Share = 0.35
-    """Transmit power over the power that the amplifier draws."""
+    """Transmit power divided by the power that the amplifier draws."""
     transmit_circuit_w: NotNegative = 1.288
-    """Power of the rest of the radio while it transmits."""
+    """Power of the rest of the radio while transmitting."""
     receive_w: NotNegative = 1.288
-    """Power of the radio while it receives."""
+    """Power of the radio while receiving."""
     idle_w: NotNegative = 0.031
-    """Power while a device waits for others."""
+    """Power while waiting for other devices."""
     computing_w: NotNegative = 2.5
-    """Power while it computes; times the time of an SGD step, its energy."""
+    """Power while computing; times the time of an SGD step, the energy of that step."""
     battery_wh: PositiveFloat = 15.0
     """Energy of a full battery."""
 

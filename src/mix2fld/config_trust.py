@@ -19,13 +19,13 @@ class DefenceConfig(Section):
         "geometric-median",
         "filtered-median",
     ] = "mean"
-    """How uploads become one: their mean, or a value that a minority of devices cannot move far."""
+    """How uploads are combined: their mean, or a value that a minority cannot move far."""
     bad_share: Annotated[float, Field(gt=0, lt=0.5)] = 0.2
-    """Share of devices that may be bad: what trimmed-mean drops at each end, and krum in all."""
+    """Assumed share of attackers: trimmed-mean drops it at each end, krum in total."""
     sample_weights: Literal["claimed", "capped", "ignored"] = "claimed"
-    """Weight of an upload: the claimed samples, at most twice the median of them, or all equal."""
+    """Weight of an upload: claimed samples, these capped at twice their median, or all equal."""
     seed_check: Literal["none", "agreement"] = "none"
-    """Whether seeds that others' contradict are left out, and labels that contradict the seeds."""
+    """Whether to leave out seeds that others contradict, and labels that contradict the seeds."""
 
 
 AttackName = Literal[
@@ -45,7 +45,7 @@ NEEDS_ATTACK = ("attackers", "attack_from", "attack_strength")
 
 
 class AttackConfig(Section):
-    """Devices of a simulation that attack it, so that a defence can be measured."""
+    """Simulated attackers, to measure a defence."""
 
     attack: AttackName = "none"
     """What attackers do (docs/robustness.md)."""
@@ -54,7 +54,7 @@ class AttackConfig(Section):
     attack_from: Positive = 1
     """First round of the attack."""
     attack_strength: PositiveFloat | None = None
-    """Factor of the attack, or share of seeds that it falsifies; default: that of the attack."""
+    """Factor of the attack, or share of falsified seeds; default: that of the attack."""
 
 
 class PrivacyConfig(Section):
@@ -65,10 +65,10 @@ class PrivacyConfig(Section):
     delta: Annotated[float, Field(gt=0, lt=1)] = 1e-5
     """Probability with which the budget may be exceeded, delta."""
     feature_clip: AutoOrPositive = "auto"
-    """Norm that the features of a sample are clipped to; auto: chosen without looking at data."""
+    """Norm to which the features of a sample are clipped; auto: chosen without the data."""
     scatter_clip: AutoOrPositive = "auto"
-    """Norm that a sample's distance from its class mean is clipped to; auto: by feature_clip."""
+    """Norm to which a sample's distance from its class mean is clipped; auto: feature_clip's."""
     sums_budget: Annotated[float, Field(gt=0, lt=1)] = 0.4
-    """Part of the budget that goes to class sums and counts; the rest goes to the scatter."""
+    """Share of the budget for class sums and counts; the rest is for the scatter."""
     update_clip: PositiveFloat = 1.0
-    """Norm that an update is clipped to before noise is added."""
+    """Norm to which an update is clipped before noise is added."""

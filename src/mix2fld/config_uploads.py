@@ -37,13 +37,13 @@ class SeedingConfig(Section):
     inverse_clip: bool = False
     """Clip values of inverse-Mixup samples to the range of real ones."""
     seed_bits: Annotated[int, BeforeValidator(as_seed_bits)] = 8
-    """Bits per value (pixel) of a seed sample: 1 to 16 round it to even steps, 32 sends floats."""
+    """Bits per value (pixel) of a seed sample: 1 to 16 (uniform quantisation), or 32 (floats)."""
     label_bits: Annotated[int, Field(ge=1, le=16)] = 1
-    """CFD: bits of each share of a label that a device gives to a seed; 1: only the likeliest."""
+    """CFD: bits of each label probability of a seed; 1: only the most probable label is sent."""
     replay: AutoOrShare = "auto"
-    """Share of local steps that devices take on seeds of all devices, multicast to all of them."""
+    """Share of local steps on the seeds of all devices, which are multicast to everyone."""
     seed_pooling: Positive = 1
-    """Side of the squares of pixels (or length of time) that a seed carries as one mean value."""
+    """Side of the pixel squares (or number of time steps) averaged to one value of a seed."""
     lost_seeds: Literal["resend", "drop"] = "resend"
     """Seeds lost in an outage: retransmitted, and charged, with the next upload; or dropped."""
 
@@ -74,18 +74,18 @@ class SeedingConfig(Section):
 
 
 class UpdateConfig(Section):
-    """Updates in few bits: how much is sent, how often, and how far the server follows."""
+    """Updates in few bits: their size, how often they are sent, and the server's step."""
 
     update_bits: Annotated[Literal["auto"] | int, BeforeValidator(as_update_bits)] = "auto"
-    """Murmur: bits of an upload, from 20 up; auto: what a device's link delivers reliably."""
+    """Murmur: bits of an upload, at least 20; auto: what a device's link delivers reliably."""
     delivery_target: Annotated[float, Field(gt=0, lt=1)] = 0.95
-    """Automatic bits, replayed seeds: probability with which a transfer should be delivered."""
+    """Delivery probability that automatic update bits and replayed seeds aim for."""
     bits_per_weight: Annotated[float, Field(ge=0.001, le=16)] = 1.0
-    """EDEN: bits of an upload for each weight; below 1, a random share of the signs is sent."""
+    """EDEN: bits per weight of an upload; below 1, a random share of the signs is sent."""
     kept_share: Annotated[float, Field(gt=0, le=1)] = 0.05
     """STC and top-k: share of the entries of an update that are sent."""
     upload_every: Positive = 1
-    """Devices upload in every so many rounds; in the others they train on."""
+    """Upload in every n-th round only; in the others, devices continue training."""
     step_limit: PositiveFloat = 1.5
     """Longest step of the server, as a multiple of the updates' typical norm."""
     downlink_bits: Annotated[int, Field(ge=2, le=32)] = 32
@@ -99,10 +99,10 @@ class UpdateConfig(Section):
 
 
 class StatisticsConfig(Section):
-    """Statistics of fixed features, from which a network follows in closed form."""
+    """Statistics of fixed features, which determine a network in closed form."""
 
     feature_side: Positive = 6
-    """Side k of the square of low frequencies that counts of each of six maps of edges."""
+    """Side k of the square of low frequencies taken from each of six edge maps."""
     statistics_bits: Annotated[int, Field(ge=2, le=32)] = 8
     """Bits of a value in an upload of statistics: 32, or from 2 to 16."""
 

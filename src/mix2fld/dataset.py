@@ -47,8 +47,8 @@ class Dataset:
     Samples of any shape are uint8, float32 or int32 (token ids); float64 and other integers are
     converted. ``value_range`` is what an n-bit upload of float32 samples spans, by default the
     range of the training samples. ``mean`` and ``std`` (per channel, the last axis) say how float32
-    samples were standardised before they got here. ``train_sources`` says who recorded each
-    training sample, for the partition by source.
+    samples were standardised beforehand. ``train_sources`` names the source of each training
+    sample, for the partition by-source.
     """
 
     name: str

@@ -1,7 +1,6 @@
 """The standard normal distribution, by what Python itself computes: a small device has no SciPy."""
 
 import math
-from statistics import NormalDist
 
 SERIES_FROM = -30.0
 """Below, where ``erfc`` comes close to underflow, terms of the series soon vanish."""
@@ -27,4 +26,6 @@ def log_below(x: float) -> float:
 
 def quantile(probability: float) -> float:
     """The x with P(z <= x) = ``probability``, between 0 and 1."""
+    from statistics import NormalDist  # slow to import, and seldom used
+
     return NormalDist().inv_cdf(probability)

@@ -119,7 +119,7 @@ class Model:
 
     ``init(key) -> weights`` and ``apply(weights, inputs[B, ...]) -> logits[B, N_L]``, where inputs
     are float32: in [0, 1] for samples stored as uint8, as stored for others; token ids are int32.
-    ``kernel``, if there is one, does the same in machine code, where it can be had. With ``torch``
+    ``kernel``, if there is one, does the same in native code, where it is available. With ``torch``
     the model is a PyTorch module: the two functions take an integer and NumPy arrays, and return
     NumPy arrays.
     """

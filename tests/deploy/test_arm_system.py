@@ -35,7 +35,7 @@ STEPS = 40
 @pytest.fixture(scope="module")
 def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ArmSystem]:
     folder = tmp_path_factory.mktemp("arm")
-    wheel = build_wheel("aarch64", [CROSS], folder, shapes="8x1:4")
+    wheel = build_wheel("mix2fld_device", "aarch64", [CROSS], folder, shapes="8x1:4")
     with arm_system(folder / "arm64", wheel) as made:
         yield made
 

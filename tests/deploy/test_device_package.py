@@ -1,6 +1,7 @@
 """The small distribution of a device: its files are enough, and there are no others."""
 
 import json
+import os
 import runpy
 import shutil
 import subprocess
@@ -22,6 +23,7 @@ from mix2fld.native import small_cnn
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = runpy.run_path(str(ROOT / "device" / "contents.py"))
+CACHE = "MIX2FLD_CACHE"
 NEEDED = ("numpy", "paho")
 REPLAY = """
 import json, sys
@@ -66,9 +68,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run_alone(site: Path, *words: str) -> subprocess.CompletedProcess[str]:
     """Python with that folder alone: no site-packages, and no package of the project."""
     command = [sys.executable, "-S", "-P", *words]
-    return subprocess.run(
-        command, env={"PYTHONPATH": str(site)}, capture_output=True, text=True, check=False
-    )
+    kept = {name: os.environ[name] for name in ("PATH", "HOME", CACHE) if name in os.environ}
+    bare = {**kept, "PYTHONPATH": str(site)}
+    return subprocess.run(command, env=bare, capture_output=True, text=True, check=False)
 
 
 def test_the_files_are_those_that_the_import_contract_reaches() -> None:
@@ -112,7 +114,8 @@ class Recorder(MemoryBroker):
 @pytest.mark.parametrize("name", ["murmur", "mix2fld", "statistics"])
 def test_it_answers_as_the_whole_package_does(site: Path, tmp_path: Path, name: str) -> None:
     """What a device heard in a run is told to one that has nothing else installed."""
-    config = deployed_config(tmp_path, protocols=name, rounds=2, kernel="native", feature_side=4)
+    fields = {"model": "paper-cnn", "kernel": "native", "feature_side": 4, "rounds": 2}
+    config = deployed_config(tmp_path, protocols=name, **fields)
     broker = Recorder()
     run_in_memory(tmp_path, config, broker, make_task=small_task)
     heard, data = tmp_path / "heard.json", tmp_path / "device-0" / "samples.npz"
@@ -147,21 +150,22 @@ def test_levels_of_updates_need_no_scipy(site: Path) -> None:
 @pytest.mark.parametrize(
     ("found", "refused"),
     [
-        ({"mix2fld": "1.0", "mix2fld-device": "1.0"}, False),
-        ({"mix2fld-device": "1.0"}, False),
-        ({}, False),
-        ({"mix2fld": "1.0", "mix2fld-device": "1.1"}, True),
+        (["mix2fld-1.0", "mix2fld_device-1.0"], False),
+        (["mix2fld_device-1.0"], False),
+        ([], False),
+        (["mix2fld-1.0", "mix2fld_device-1.1"], True),
     ],
 )
 def test_two_versions_in_one_folder_are_refused(
-    monkeypatch: pytest.MonkeyPatch, found: dict[str, str], refused: bool
+    tmp_path: Path, found: list[str], refused: bool
 ) -> None:
-    monkeypatch.setattr(program, "_version_of", found.get)
+    for name in found:
+        (tmp_path / f"{name}.dist-info").mkdir()
     if not refused:
-        program.check_distributions()
+        program.check_distributions(tmp_path)
         return
-    with pytest.raises(InputError, match=r"mix2fld 1\.0 and mix2fld-device 1\.1 are installed"):
-        program.check_distributions()
+    with pytest.raises(InputError, match=r"mix2fld-1\.0 and mix2fld_device-1\.1 are installed"):
+        program.check_distributions(tmp_path)
 
 
 def test_both_distributions_have_the_same_version_and_command() -> None:

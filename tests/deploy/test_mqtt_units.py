@@ -14,6 +14,7 @@ from mix2fld.deploy.processes import HOST, free_port
 from mix2fld.edge.__main__ import broker_address
 from mix2fld.edge.line import Line
 from mix2fld.edge.mqtt_line import MqttLine
+from mix2fld.errors import InputError
 
 CREDENTIALS = "/run/credentials/mix2fld-broker.service"
 
@@ -78,3 +79,17 @@ def test_a_broker_starts_with_them(keys: Path, tmp_path: Path, config: str) -> N
         line.stop()
         broker.terminate()
         broker.wait()
+
+
+@pytest.mark.parametrize(
+    ("broker", "found"),
+    [("b.org", ("b.org", 8883)), ("b.org:1883", ("b.org", 1883)), ("[::1]:99", ("::1", 99))],
+)
+def test_addresses_of_brokers(keys: Path, broker: str, found: tuple[str, int]) -> None:
+    assert broker_address(broker, keys, "server")[:2] == found
+
+
+@pytest.mark.parametrize("broker", ["", ":8883", "b.org:0", "b.org:99999", "::1", "mqtts://b.org"])
+def test_bad_addresses_of_brokers(keys: Path, broker: str) -> None:
+    with pytest.raises(InputError, match="must be host:port"):
+        broker_address(broker, keys, "server")

@@ -2,6 +2,7 @@
 
 import sys
 import types
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -101,3 +102,10 @@ def test_other_samples_are_refused(tmp_path: Path) -> None:
         FunctionSource(lambda: recorded(range(3)), "x", recorded(range(3)))(
             SampleFormat((2, 2, 1)), 3
         )
+
+
+@pytest.mark.parametrize("bad", [lambda: 1 / 0, lambda: None, lambda: (1, 2, 3)])
+def test_a_function_that_fails_is_named(bad: Callable[[], object]) -> None:
+    source = FunctionSource(bad, "camera:frames", recorded(range(3)))  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="source = camera:frames: must return inputs and labels"):
+        source(SampleFormat((4, 4, 1), "uint8"), 3)

@@ -1,5 +1,6 @@
 """The privacy panel: the run's own mixes taken apart, and members found beside accuracy."""
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ from mix2fld.report.gallery import received_samples
 from mix2fld.report.html import live_page, write_report
 from mix2fld.report.privacy_panel import LeakPoint, privacy_panel
 from mix2fld.report.seed_attack import attack_seeds, take_apart
-from mix2fld.runs.reader import read_run, require_runs
+from mix2fld.runs.reader import Found, read_run, require_runs
 
 POINTS = (
     LeakPoint("mnist", "A & B", "mixed seeds 17.8 %", 0.178, False, 0.853, 330_000.0),
@@ -44,7 +45,7 @@ def test_the_parts_of_a_mix_add_up_to_what_was_uploaded(runs: Path) -> None:
 def test_the_panel_shows_both_and_escapes_what_it_is_given(runs: Path) -> None:
     panel = privacy_panel(require_runs([runs]), POINTS)
     assert panel.count("<img") == 5 * panel.count('<th scope="row">device ') > 0
-    assert "mixes taken apart" in panel
+    assert "separating the mixes" in panel
     assert "A &amp; B" in panel
     assert panel.count('class="bound"') == 2  # one in each chart
     assert panel.count('class="found"') == 3  # what uploads nothing has no bits to show
@@ -69,3 +70,15 @@ def test_a_report_has_the_panel(
     with pytest.raises(SystemExit):
         main(["report", str(runs), "-o", str(out), "--audits", str(tmp_path / "none.json")])
     assert "cannot be read" in capsys.readouterr().err
+
+
+def test_dots_that_overlap_do_not_hide_their_numbers() -> None:
+    def point(share: float, accuracy: float) -> LeakPoint:
+        return LeakPoint("toy", "Row", "words", share, False, accuracy, None)
+
+    page = privacy_panel(Found(), [point(0.1, 0.9), point(0.1, 0.901), point(0.0, 0.5)])
+    assert page.count("<circle") == 3
+    assert ">1, 2</text>" in page
+    assert re.findall(r'class="on found"[^>]*>(\d+)<', page) == ["3"]
+    ticks = [float(t) for t in re.findall(r'text-anchor="end">([\d.]+)<', page)]
+    assert ticks == [50, 60, 70, 80, 90, 100]

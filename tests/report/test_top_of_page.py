@@ -12,7 +12,7 @@ import pytest
 from mix2fld.config import Config
 from mix2fld.errors import InputError
 from mix2fld.report.curves import HOLD, reference_points, shapes
-from mix2fld.report.headline import tiles
+from mix2fld.report.headline import best_of, tiles
 from mix2fld.report.html import report_page
 from mix2fld.report.page_data import page_data
 from mix2fld.report.plans import plans_of
@@ -60,8 +60,35 @@ def test_transfers_that_never_arrive_are_said_with_their_consequence(tmp_path: P
     )
     said = data["views"]["finished"]["conclusion"]
     assert said.startswith("FL and FL 8-bit need more than the 1 slots allowed")
-    assert "no protocol gains over devices that learn alone" in said
+    assert "no protocol is more accurate than devices that learn alone (" in said
     assert "yet" not in json.dumps([data["findings"], data["views"]])
+
+
+def test_a_protocol_whose_uploads_never_arrive_is_not_the_best(tmp_path: Path) -> None:
+    folder = stored(tmp_path, protocols=("fl", "fd"), max_slots=2, link="rayleigh")
+    data = page_data(require_runs([folder]))
+    view = data["views"]["finished"]
+    fl, fd = (one["summary"] for one in view["series"])
+    assert (fl["delivered"], fd["delivered"] > 0) == (0, True)
+    assert view["conclusion"].startswith("FL needs more than the 2 slots allowed")
+    assert "over FD" not in view["conclusion"]
+    assert "devices that learn alone" in view["conclusion"]
+    assert view["settings"][0]["tiles"][0]["answer"] == "FD"
+    rows = {0: {**fl, "accuracy": fd["accuracy"] + 0.1}, 1: fd}
+    assert best_of(rows)["accuracy"] == [1]
+    assert tiles({"FL": rows[0], "FD": fd})[0]["answer"] == "FD"
+
+
+def test_a_suspicious_device_is_named_once_with_its_rounds(runs: Path) -> None:
+    found = require_runs([runs / "fl-s0"])
+    (loaded,) = found.runs
+    for info, times in zip(loaded.rounds, (4.5, 9.1), strict=False):
+        info["suspects"] = [{"device": 1, "upload": "update", "times": times}]
+    (finding,) = page_data(found)["findings"]
+    assert finding["lines"] == [
+        "FL, seed 0, rounds 1 and 2: device 1 uploaded an update 9.1 times as far from the median "
+        "as is typical"
+    ]
 
 
 def test_uploads_that_were_lost_are_counted_where_the_link_is_not_known(tmp_path: Path) -> None:

@@ -8,7 +8,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mix2fld.audit.effort import Effort
-from mix2fld.audit.findings import KINDS, distinct_uplinks, noisy_statistics, uploads_samples
+from mix2fld.audit.findings import (
+    KINDS,
+    distinct_uplinks,
+    noisy_statistics,
+    outdated,
+    uploads_samples,
+)
 from mix2fld.audit.ground import Ground
 from mix2fld.audit.records import AuditRecord
 from mix2fld.audit.seeds import inversion, membership
@@ -18,7 +24,7 @@ from mix2fld.data import fingerprint
 from mix2fld.errors import InputError, did_you_mean
 from mix2fld.privacy.rates import FALSE_POSITIVES, check_candidates
 from mix2fld.privacy.residual import Prior, fit_prior
-from mix2fld.protocol import Seeding, get_protocol, guarantee_of, mixed, raw
+from mix2fld.protocol import Seeding, Summary, get_protocol, guarantee_of, mixed, raw
 from mix2fld.round.wire import Wire, check_mixable
 from mix2fld.runs.interrupts import raise_if_remembered
 from mix2fld.types import Dataset
@@ -63,8 +69,10 @@ class Audit:
     def _check_candidates(self) -> None:
         """Refuse in advance what leaves too few outsiders for the smallest rate."""
         own = [part for seed in self.config.seed for part in self.ground.parts(seed)]
-        for part in own:
-            check_candidates(len(self.ground.outsiders_like(part)), min(FALSE_POSITIVES))
+        outside = sum(len(self.ground.outsiders_like(own[device])) for device in self.devices)
+        # each part of a mix has its share of the rate
+        parts = len(self.config.seeding.ratios) if "mixed" in self._seedings else 1
+        check_candidates(outside, min(FALSE_POSITIVES) / parts)
         if distinct_uplinks(self.config.protocols):  # LiRA: as many outsiders as own samples
             attacked = sum(len(own[device]) for device in self.devices)
             check_candidates(attacked, min(FALSE_POSITIVES))
@@ -79,8 +87,9 @@ class Audit:
 
     def stages(self) -> list[Stage]:
         """Everything that is to be done, in order."""
-        attacks = (self._on_seeds(), self._recovery(), self._on_noise(), self._on_uploads())
-        every = chain(*attacks, self._accuracy(), self._budgets())
+        seeds = (self._on_seeds(), self._recovery(), self._on_averages())
+        rest = (self._on_noise(), self._on_uploads(), self._accuracy(), self._budgets())
+        every = chain(*seeds, *rest)
         return [stage for stage in every if stage.name.split("/")[0] in self.kinds]
 
     def run(self, out: Path | None, note: Note = lambda _: None) -> AuditRecord:
@@ -88,7 +97,7 @@ class Audit:
         record = AuditRecord(out, self.about(), _with_defaults)
         stages = self.stages()
         for number, stage in enumerate(stages):
-            if stage.name in record.stages:
+            if stage.name in record.stages and not outdated(record.stages, stage.name):
                 continue
             note(f"{number + 1}/{len(stages)} {stage.name}")
             record.add(stage.name, stage.find())
@@ -133,13 +142,28 @@ class Audit:
     def _by_residual(self, ground: Ground, seeding: Seeding, seed: int) -> dict[str, Any]:
         return membership(ground, seeding, seed, self.devices, self._prior)
 
+    def _on_averages(self) -> Iterator[Stage]:
+        """Statistics without noise, and beside them means of ten samples."""
+        from mix2fld.audit.averages import attack_device_statistics, attack_means_of_ten
+
+        if not any(isinstance(get_protocol(n).seeds, Summary) for n in self.config.protocols):
+            return
+        for seed in self.config.seed:
+            for name, attack in (
+                ("statistics", attack_device_statistics),
+                ("ten", attack_means_of_ten),
+            ):
+                find = partial(attack, self.ground, seed, self.devices)
+                yield Stage(f"averages/{name}/s{seed}", 2.0 * len(self.devices), find)
+
     def _on_uploads(self) -> Iterator[Stage]:
         """LiRA on first uploads, which some protocols share, and on those of several rounds."""
         from mix2fld.audit.learners import STRANGERS
         from mix2fld.audit.shadows import Watched, attack_rounds, attack_uploads
 
         names = list(dict.fromkeys(distinct_uplinks(self.config.protocols).values()))
-        models = self.effort.shadows + 1 + STRANGERS
+        recipes = len({get_protocol(name).training for name in names})
+        models = recipes * (self.effort.shadows + 1 + STRANGERS)
         seconds = self.config.learning.local_steps * models * len(self.devices) * SECONDS_A_STEP
         for seed in self.config.seed if names else ():
             config = self.config.replace(rounds=self.effort.rounds)
@@ -162,8 +186,7 @@ class Audit:
     def _budgets(self) -> Iterator[Stage]:
         learning = self.config.learning
         steps = self.effort.rounds * learning.local_steps * self.config.data.devices
-        rows = {name: get_protocol(name) for name in self.config.protocols}
-        named = [name for name, row in rows.items() if row.promise and row.uplink.measures_samples]
+        named = [name for name in self.config.protocols if get_protocol(name).promise]
         for epsilon, side in self.effort.budgets:
             for seed, name in product(self.config.seed, named):
                 changes = {"epsilon": epsilon, "feature_side": side}

@@ -18,6 +18,7 @@ KINDS = {
     "recurring": "samples that recur in several mixes",
     "recovery": "separation",
     "foreign": "separation with public samples of another domain",
+    "averages": "averages without noise",
     "noise": "who knows all other samples",
     "uploads": "LiRA on weights and outputs",
     "rounds": "LiRA on several rounds together",
@@ -55,6 +56,15 @@ def _at(stages: Stages, pattern: str, path: tuple[str, ...]) -> list[Any]:
     for step in path:
         chosen = [None if found is None else found.get(step) for found in chosen]
     return chosen
+
+
+def outdated(stages: Stages, name: str) -> bool:
+    """Whether a stage was found by an older rule: a sample counted by its better part alone.
+
+    Such stages have one null experiment for each device.
+    """
+    found = stages[name].get(LOW, {}) if name.startswith("seeds/mixed/") else {}
+    return "null" in found and found["null"]["of"] == found["device"]["of"]
 
 
 def mixing_ratios(stages: Stages, kind: str = "seeds/mixed") -> list[str]:
@@ -98,7 +108,7 @@ def _budget(shown: str) -> tuple[float, int]:
 
 
 def uploads_samples(seeds: Seeding | None) -> bool:
-    """Whether a protocol uploads samples, raw or mixed: statistics are not attacked here."""
+    """Whether a protocol uploads samples, raw or mixed, and not statistics of them."""
     return seeds is not None and not isinstance(seeds, Summary)
 
 
@@ -114,6 +124,8 @@ def strongest(stages: Stages, ratio: str, rate: str, of: str = "device") -> Shar
 def leak_of(stages: Stages, name: str, ratio: str) -> dict[str, Share]:
     """What each upload of a protocol gives away: share of a device's samples found at 0.1 %."""
     row, leaks = get_protocol(name), {}
+    if isinstance(row.seeds, Summary):
+        leaks["statistics"] = pooled(stages, r"averages/statistics/s\d+", LOW, "device")
     if row.seeds is not None and uploads_samples(row.seeds):
         if row.seeds.mixed:
             leaks["mixed seeds"] = strongest(stages, ratio, LOW)

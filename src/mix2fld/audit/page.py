@@ -7,6 +7,7 @@ from mix2fld.audit import page_text as text
 from mix2fld.audit.effort import audit_command
 from mix2fld.audit.findings import KINDS, Stages, matching
 from mix2fld.audit.page_tables import (
+    averages_table,
     budget_table,
     inversion_table,
     known_others_table,
@@ -19,6 +20,7 @@ from mix2fld.audit.page_tables import (
     separation_table,
 )
 from mix2fld.audit.sections import Record, Row, Section, sections
+from mix2fld.privacy.guarantees import EVERYTHING
 from mix2fld.report.markdown import markdown_table
 
 ATTACKS = {
@@ -26,6 +28,7 @@ ATTACKS = {
     "seeds/.*": ("Membership in seeds", text.SEEDS, membership_table),
     "(recovery|foreign)/.*": ("Separation", text.SEPARATION, separation_table),
     "recurring/.*": ("Samples that recur", text.RECURRING, recurring_table),
+    "averages/.*": ("Averages without noise", text.AVERAGES, averages_table),
     "uploads/.*": ("Membership in weights and outputs", text.LIRA, lira_table),
     "rounds/.*": ("Several rounds together", text.ROUNDS, rounds_table),
     "noise/.*": ("Who knows all other samples", text.NOISE, known_others_table),
@@ -145,7 +148,9 @@ def leak_words(row: Row) -> str:
         return "nothing is sent"
     said = [f"{kind} {percent(share)}" for kind, share in row.leaks.items()]
     if row.guarantee is not None:
-        said.insert(0, f"guaranteed: ε = {row.guarantee.epsilon:g}, δ = {row.guarantee.delta:g}")
+        budget = f"ε = {row.guarantee.epsilon:g}, δ = {row.guarantee.delta:g}"
+        whole = " for a whole device" if row.guarantee.protects == EVERYTHING else ""
+        said.insert(0, f"guaranteed: {budget}{whole}")
     if row.known_others.of:
         said.append(f"knowing all other samples {percent(row.known_others)}")
     return "; ".join(said) or "not attacked"

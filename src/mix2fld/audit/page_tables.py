@@ -11,6 +11,7 @@ from mix2fld.audit.findings import (
     matching,
     mean,
     mixing_ratios,
+    outdated,
     pooled,
     values,
 )
@@ -20,6 +21,15 @@ from mix2fld.protocol import get_protocol
 from mix2fld.report.markdown import markdown_table
 
 PARTS = ("minor", "dominant")
+OLDER_RULE = (
+    "† By an older rule, which took a sample's better part at the whole rate, with one null\n"
+    "experiment for each device; where one part tells nothing it finds too little. The command\n"
+    "above computes it again."
+)
+AVERAGES = {
+    "statistics": "statistics of a device",
+    "ten": "means of ten samples of a label",
+}
 LEARNED_ON = {"recovery": "samples of the same kind", "foreign": "another dataset"}
 
 
@@ -60,8 +70,9 @@ def budget_table(section: Section) -> str:
         bits = mean(stages, where, "uplink_bits")
         spread = f"{100 * min(accuracies):.1f} to {100 * max(accuracies):.1f}"
         figures = (number(mean(stages, where, "accuracy"), 100), spread, number(bits, 1e-3))
-        runs = str(len(accuracies))
-        rows.append((get_protocol(name).title, f"{epsilon:g}", str(side), *figures, runs))
+        runs, row = str(len(accuracies)), get_protocol(name)
+        frequencies = str(side) if row.uplink.measures_samples else "–"
+        rows.append((row.title, f"{epsilon:g}", frequencies, *figures, runs))
     heads = (
         "protocol", "ε", "k", "mean device accuracy, %", "runs from", "uplink of a device, kbit",
         "runs",
@@ -86,7 +97,10 @@ def membership_table(stages: Stages) -> str:
             where = rf"seeds/mixed/{re.escape(ratio)}/s\d+/{attack}"
             shares = [pooled(stages, where, LOW, name) for name in (*PARTS, "device")]
             null = [pooled(stages, where, rate, "null") for rate in (LOW, HIGH)]
-            rows.append((f"mixed, λ = {ratio}", attack, *map(percent, (*shares, *null))))
+            cells = list(map(percent, (*shares, *null)))
+            if any(outdated(stages, name) for name in matching(stages, where)):
+                cells[2] += " †"
+            rows.append((f"mixed, λ = {ratio}", attack, *cells))
     share = pooled(stages, r"seeds/raw/1/s\d+/box", LOW, "device")
     if share.of:
         kept = pooled(stages, r"seeds/raw/1/s\d+/box", LOW, "seed")
@@ -96,7 +110,8 @@ def membership_table(stages: Stages) -> str:
         "seeds", "attack", "minor part found", "dominant part found",
         "share of the device's samples", "null at 0.1 %", "null at 1 %",
     )  # fmt: skip
-    return markdown_table(heads, rows)
+    table = markdown_table(heads, rows)
+    return f"{table}\n\n{OLDER_RULE}" if "†" in table else table
 
 
 def separation_table(stages: Stages) -> str:
@@ -153,6 +168,18 @@ def rounds_table(stages: Stages) -> str:
             rows.append((get_protocol(name).title, count, *map(percent, cells)))
     heads = ("uploads of", "rounds", "found at 0.1 %", "null", "found at 1 %", "null")
     return markdown_table(heads, rows)
+
+
+def averages_table(stages: Stages) -> str:
+    """Members found in averages without noise."""
+    rows = []
+    for name, shown in AVERAGES.items():
+        where = rf"averages/{name}/s\d+"
+        cells = [
+            pooled(stages, where, rate, kind) for rate in (LOW, HIGH) for kind in ("device", "null")
+        ]
+        rows.append((shown, *map(percent, cells)))
+    return markdown_table(("of", "found at 0.1 %", "null", "found at 1 %", "null"), rows)
 
 
 def lira_table(stages: Stages) -> str:

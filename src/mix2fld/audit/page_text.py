@@ -3,7 +3,16 @@
 import re
 from collections.abc import Sequence
 
-from mix2fld.audit.findings import LOW, Stages, matching, mixing_ratios, pooled, strongest
+from mix2fld.audit.findings import (
+    LOW,
+    Stages,
+    budgets,
+    matching,
+    mean,
+    mixing_ratios,
+    pooled,
+    strongest,
+)
 from mix2fld.audit.sections import Section
 from mix2fld.protocol import get_protocol
 
@@ -42,15 +51,17 @@ SEEDS = """
 beyond rounding; the sum of squared violations is the score. It needs no training. *Residual*:
 what a candidate leaves of the mix must also be likely as a sample of the other label, taken as
 Gaussian with public means and one public covariance; this finds what the box cannot where few
-values are at the ends of their range. A sample of the device counts by its better part, so that
-where the box rules out no minor part at all it finds nothing. A mix touches two samples, so that
-mixed seeds touch nearly twice as many of a device's samples as raw ones do."""
+values are at the ends of their range. A sample of the device counts as found if either part finds
+it, each at half of the false-positive rate. A mix touches two samples, so that mixed seeds touch
+nearly twice as many of a device's samples as raw ones do."""
 SEPARATION = """
 A small network, trained on mixes of public samples, is given the mix, both labels, λ and the
 interval that the range of values leaves for the minor part; it answers with the minor part inside
 that interval, and the dominant one follows by subtraction. *Among 5,000*: how often the nearest
-of 5,000 candidates is the true constituent. *Another dataset*: the network never saw a sample of
-this kind, and labels mean other things there."""
+of 5,000 candidates, the constituents of that kind and outsiders, is the true one. *Among the
+device's own*: the nearest of all its samples, the other part of the mix among them, for which a
+poor estimate is easily taken. *Another dataset*: the network never saw a sample of this kind, and
+labels mean other things there."""
 RECURRING = """
 No network, only what is uploaded and the mean public sample of each label. Two mixes with the same
 dominant sample differ by at most λ in every value, which links them. Each mix leaves an interval
@@ -58,6 +69,14 @@ for its dominant sample; those of linked mixes are intersected, and within what 
 is what the mixes say if their minor parts are the mean of their label. The minor parts follow by
 subtraction. *Determined*: constituents that linear equations alone would give, if it were known
 which samples recur where. Figures are of the mixes that are linked to another one."""
+AVERAGES = """
+Class sums, and a scatter about class means, are likelier with a member in them than without:
+samples of a label are taken as Gaussian with public means and one public covariance, sums then have
+so many means and covariances, and the scatter is a Wishart matrix. *Statistics*: what the row
+statistics uploads, of fixed features, as the server decodes it. *Means of ten*: the pictures that
+the samples of a label give in groups of ten, in 8 bits a value; no protocol here uploads them, they
+say what averages without noise are worth. Every sample of a device is in them, so that shares are
+of all its samples."""
 LIRA = """
 LiRA: shadow models, each trained like the device on a quarter of the candidates and as many public
 samples, say how large the margin of a candidate is for models that saw it and for models that did
@@ -87,13 +106,16 @@ Statistics with noise in two uploads: of k squared low frequencies of each of si
 seeds are generated, of the low frequencies of the sample itself. δ, clipping and everything else as
 in the record. The same start from a device's own statistics, with nothing uploaded, is in the first
 table (own statistics): a protocol that needs a budget must beat it. A row with a sum trusts whoever
-sums the uploads, which is simulated."""
+sums the uploads, which is simulated. DP-FL and DP-Murmur protect everything that a device holds,
+not one sample, and add noise to each of thousands of weights: whatever the clip is, at a small ε
+that noise is far longer than the update, also in the mean of ten, so the server takes no step that
+is longer than updates are clipped to."""
 NOT_TRIED = """
 ## Not tried
 
-The gradients inside a model (only its outputs are used), LiRA on statistics without noise,
-DP-FedAvg with a trusted sum, secure aggregation in a deployment (its sum is simulated), and an
-active server that chooses what it sends down. The noise of a deployment comes from a generator
+The gradients inside a model (only its outputs are used), DP-FedAvg with a trusted sum, secure
+aggregation in a deployment (its sum is simulated), and an active server that chooses what it sends
+down. The noise of a deployment comes from a generator
 (PCG64) with a secret key of 128 bits; that generator is not a cryptographic one, and predicting it
 from what is uploaded was not tried. LPIPS is not measured: its weights are not part of any
 dependency. What an attack here does not find may be found by a better one: the rates are lower
@@ -123,6 +145,7 @@ def _of_dataset(section: Section) -> list[str]:
         _worst(section),
         _rounds(section.stages),
         _budget(section),
+        _updates(section),
     )
     return [f"{section.dataset}: {sentence}" for sentence in sentences if sentence]
 
@@ -187,6 +210,45 @@ def _budget(section: Section) -> str:
     if not gains:
         return ""
     return "points beyond own statistics, which upload nothing: " + ", ".join(gains)
+
+
+def _updates(section: Section) -> str:
+    """What noise on updates costs, beside devices that upload nothing."""
+    alone = mean(section.stages, r"accuracy/isolated/s\d+", "accuracy")
+    said = []
+    for name in section.protocols:
+        row = get_protocol(name)
+        if row.promise is None or row.uplink.measures_samples:
+            continue
+        by_budget = {
+            epsilon: mean(section.stages, where, "accuracy")
+            for epsilon, where in _budgets_of(section, name)
+        }
+        figures = [
+            f"{100 * found:.1f} % at ε = {epsilon:g}"
+            for epsilon, found in sorted(by_budget.items())
+            if found is not None
+        ]
+        if figures:
+            said.append(f"{row.title} {_listed(figures)}")
+    if not said:
+        return ""
+    compared = "" if alone is None else f"; isolated devices reach {100 * alone:.1f} %"
+    return f"noise on updates: {'; '.join(said)}{compared}"
+
+
+def _budgets_of(section: Section, name: str) -> list[tuple[float, str]]:
+    """Every ε that a protocol was run with, and the stages of these runs."""
+    own = section.config_of(name).privacy.epsilon
+    others = [(epsilon, side) for known, epsilon, side in budgets(section.stages) if known == name]
+    return [
+        (own, rf"accuracy/{re.escape(name)}/s\d+"),
+        *((e, rf"budget/{re.escape(name)}/{e:g}:{side}/s\d+") for e, side in others),
+    ]
+
+
+def _listed(values: Sequence[str]) -> str:
+    return ", ".join(values)
 
 
 def _by_run(stages: Stages, name: str) -> dict[str, float]:

@@ -1,6 +1,6 @@
 """Records of one dataset taken together, and what each protocol leaks, reaches and uploads."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -15,7 +15,7 @@ from mix2fld.protocol import PROTOCOLS, get_protocol, guarantee_of
 
 Record = dict[str, Any]
 SAME = ("data", "learning")
-"""Parts of the config in which all records of a dataset must agree."""
+"""Parts of the config in which all records of a section agree."""
 
 
 class Row(NamedTuple):
@@ -34,7 +34,7 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True)
 class Section:
-    """All records of one dataset."""
+    """All records of one dataset, with the same devices and training."""
 
     dataset: str
     records: tuple[Record, ...]
@@ -88,30 +88,28 @@ class Section:
 
 
 def sections(records: Mapping[str, Record]) -> list[Section]:
-    """Records by dataset, in the order in which datasets are first named."""
-    by_dataset: dict[str, dict[str, Record]] = {}
+    """Records by dataset and by what devices hold and train, in the order of their first ones."""
+    groups: dict[str, dict[str, Record]] = {}
+    first: dict[str, tuple[str, Record]] = {}
     for path, record in records.items():
-        config = record["about"]["config"]
-        same = by_dataset.setdefault(config["data"]["dataset"], {})
-        for first in list(same.values())[:1]:
-            _check_alike(path, first["about"], record["about"])
-        same[path] = record
-    return [
-        Section(name, tuple(found.values()), tuple(found)) for name, found in by_dataset.items()
+        about = record["about"]
+        dataset = about["config"]["data"]["dataset"]
+        known_path, known = first.setdefault(dataset, (path, about))
+        if known["data"] != about["data"]:
+            raise InputError(
+                f"records: {path} and {known_path} name {dataset}, but their samples differ; make "
+                "a page of its own for one of them"
+            )
+        groups.setdefault(_title(dataset, known["config"], about["config"]), {})[path] = record
+    return [Section(name, tuple(found.values()), tuple(found)) for name, found in groups.items()]
+
+
+def _title(dataset: str, first: Record, other: Record) -> str:
+    """The dataset, and by which settings its devices are not those of its first record."""
+    differing = [
+        f"{name.replace('_', ' ')} {value}"
+        for part in SAME
+        for name, value in other[part].items()
+        if value != first[part].get(name)
     ]
-
-
-def _check_alike(path: str, first: Record, other: Record) -> None:
-    """Refuse records that are not about the same devices and models."""
-    differing = [part for part in SAME if first["config"][part] != other["config"][part]]
-    if first["data"] != other["data"]:
-        differing.append("the samples")
-    if differing:
-        raise InputError(
-            f"records: {path} differs from the record of the same dataset before it in "
-            f"{_listed(differing)}; make a page of its own for it"
-        )
-
-
-def _listed(values: Sequence[Any]) -> str:
-    return ", ".join(map(str, values))
+    return ", ".join([dataset, *differing])

@@ -21,6 +21,8 @@ from mix2fld.streams import stream
 from mix2fld.types import Seeds
 
 PARTS = ("minor", "dominant")
+NULLS = 4
+"""Null experiments on each device, each with an upload of other samples."""
 
 
 class Upload(NamedTuple):
@@ -45,8 +47,8 @@ def upload_seeds(ground: Ground, seeding: Seeding, sizes: Sizes, device: int, ow
     return Upload(arrived, own[chosen])
 
 
-class Tested(NamedTuple):
-    """Scores against the upload of one device and against a null one, by part of a mix."""
+class Scored(NamedTuple):
+    """Scores against the upload of one device and against null ones, by part of a mix."""
 
     own: list[Scores]
     outside: list[Scores]
@@ -71,39 +73,67 @@ def membership(
     found = []
     for device in devices:
         own = parts[device]
-        outside = ground.candidates(ground.outsiders_like(own))
-        strangers = ground.like(own, ground.public, stream(seed, "audit-null", device))
-        groups = (ground.candidates(own), outside)
-        uploads = [upload_seeds(ground, seeding, sizes, device, held) for held in (own, strangers)]
-        (its, outsiders), (null_its, null_outsiders) = (
+        groups = (ground.candidates(own), ground.candidates(ground.outsiders_like(own)))
+        upload, *others = (
+            upload_seeds(ground, seeding, sizes, device, held)
+            for held in (own, *strangers(ground, own, seed, device))
+        )
+        (its, outsiders), *null = (
             [
-                score(candidates, as_mixes(upload.seeds, sizes, mixed=seeding.mixed), prior)
+                score(candidates, as_mixes(each.seeds, sizes, mixed=seeding.mixed), prior)
                 for candidates in groups
             ]
-            for upload in uploads
+            for each in (upload, *others)
         )
-        members = [np.isin(own, column) for column in uploads[0].sources.T]
-        found.append(Tested(its, outsiders, null_its, null_outsiders, members))
-    return {f"{rate:g}": _at(rate, found) for rate in FALSE_POSITIVES}
+        null_its, null_outsiders = (_joined(each) for each in zip(*null, strict=True))
+        members = [np.isin(own, column) for column in upload.sources.T]
+        found.append(Scored(its, outsiders, null_its, null_outsiders, members))
+    return {f"{rate:g}": rates_at(rate, found) for rate in FALSE_POSITIVES}
 
 
-def _at(rate: float, found: Sequence[Tested]) -> dict[str, Any]:
-    """Every share at one false-positive rate; each upload has its own threshold."""
+def strangers(ground: Ground, own: Rows, seed: int, device: int) -> list[Rows]:
+    """Other samples in place of a device's own, with its label frequencies: null experiments."""
+    return [
+        ground.like(own, ground.public, stream(seed, "audit-null", device, number))
+        for number in range(NULLS)
+    ]
+
+
+def _joined(uploads: Sequence[list[Scores]]) -> list[Scores]:
+    """Scores against several uploads as if against one, by part."""
+    return [np.concatenate(parts) for parts in zip(*uploads, strict=True)]
+
+
+def rates_at(rate: float, found: Sequence[Scored]) -> dict[str, Any]:
+    """Every share at one false-positive rate, with thresholds common to all uploads.
+
+    A sample of the device is found if any part finds it, each at its share of the rate: so a part
+    that tells nothing spoils no other. Parts that some samples are not in are counted alone too.
+    """
+    count = len(found[0].own)
+    limits = _limits([each.outside for each in found], rate / count)
+    null_limits = _limits([each.null_outside for each in found], rate / count)
     nothing = Share(0, 0)
-    best = [[np.max(scores, axis=0) for scores in each[:4]] for each in found]
     result = {
-        "device": sum((above(own, threshold(out, rate)) for own, out, *_ in best), nothing),
-        "null": sum((above(own, threshold(out, rate)) for *_, own, out in best), nothing),
+        "device": sum((_found_by_any(each.own, limits) for each in found), nothing),
+        "null": sum((_found_by_any(each.null_own, null_limits) for each in found), nothing),
     }
-    count = len(found[0].members)
-    for part in range(count):
+    alone = _limits([each.outside for each in found], rate)[: len(found[0].members)]
+    for part, limit in enumerate(alone):
         name = PARTS[part] if count == 2 else "seed" if count == 1 else f"part {part + 1}"
-        shares = [
-            above(each.own[part][each.members[part]], threshold(each.outside[part], rate))
-            for each in found
-        ]
+        shares = [above(each.own[part][each.members[part]], limit) for each in found]
         result[name] = sum(shares, nothing)
     return {name: share.as_record() for name, share in result.items()}
+
+
+def _limits(outsiders: Sequence[list[Scores]], rate: float) -> list[float]:
+    """For each part, the threshold that outsiders of all uploads decide."""
+    return [threshold(part, rate) for part in _joined(outsiders)]
+
+
+def _found_by_any(parts: list[Scores], limits: Sequence[float]) -> Share:
+    hits = [scores > limit for scores, limit in zip(parts, limits, strict=True)]
+    return Share(int(np.any(hits, axis=0).sum()), len(parts[0]))
 
 
 def inversion(ground: Ground, seeding: Seeding, seed: int) -> dict[str, Any]:

@@ -26,9 +26,9 @@ MORE_SETTINGS = 2
 
 @dataclass(frozen=True)
 class AdviseCommand:
-    """Which protocol suits a link, a fleet and its data: what fits, what it costs, what it gains.
+    """Recommend a protocol for a link, a fleet and its data, with its costs and its gain.
 
-    Costs are worked out for your link; gains are those of the nearest measured setting of the
+    Costs are computed for your link; gains are those of the nearest measured setting of the
     frontier experiment, which is named. Where nothing close was measured, it says so.
 
     Examples:
@@ -46,13 +46,13 @@ class AdviseCommand:
     label_counts: Path | None = None
     """CSV without header: a row for each device, its number of samples of each label."""
     deadline_s: float | None = None
-    """Longest time on the air that a round may take."""
+    """Longest time on air that a round may take."""
     pilot: bool = False
     """Simulate the best three on your data, scaled down and measured on a validation split."""
     json: bool = False
     """Print JSON instead of a table."""
     out: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
-    """Write the regime map to this picture."""
+    """Also draw the regime map to this file."""
     settings: tyro.conf.OmitArgPrefixes[Config] = field(default_factory=Config)
 
     def run(self) -> None:

@@ -13,6 +13,7 @@ from mix2fld.report.tables import PLAIN
 from mix2fld.sweep.schedule import Board, Progress, Track
 
 MOST_ROWS = 16
+HEADINGS = ("running", "where", "round", "try")
 
 
 class TableBoard(Board):
@@ -40,16 +41,18 @@ class TableBoard(Board):
     def show(self, progress: Progress) -> None:
         """Redraw the table."""
         if self._shows:
-            self._live.update(Group(_table(progress), Text(counts(progress))))
+            table = running_table(progress, self._console.width)
+            self._live.update(Group(table, Text(counts(progress))))
 
     def ended(self, track: Track, progress: Progress) -> None:
         """Print a line, except for a run that succeeds on a terminal."""
-        if track.status == "failed":
-            self.note(f"{track.job.name}: failed: {track.reason}")
-        if not self._shows:
-            self._console.print(
-                f"{escape(track.job.name)}: {track.status}; {counts(progress)}", highlight=False
-            )
+        reason = f"failed: {track.reason}" if track.status == "failed" else ""
+        if self._shows:
+            if reason:
+                self.note(f"{track.job.name}: {reason}")
+            return
+        line = f"{track.job.name}: {reason or track.status}; {counts(progress)}"
+        self._console.print(escape(line), highlight=False)
 
     def note(self, line: str) -> None:
         """Print above the table."""
@@ -75,15 +78,25 @@ def clock(seconds: float) -> str:
     return f"{whole // 3600}:{whole // 60 % 60:02d}:{whole % 60:02d}"
 
 
-def _table(progress: Progress) -> Table:
+def running_table(progress: Progress, width: int) -> Table:
+    """The runs in progress, within a width."""
     table = Table(**PLAIN)
-    for heading in ("running", "where", "round", "tries"):
-        table.add_column(heading, no_wrap=True)
     running = progress.of("running")
-    for track in running[:MOST_ROWS]:
-        rounds = f"{track.rounds}/{track.job.config.rounds}"
-        tries = str(track.tries + 1) if track.tries else ""
-        table.add_row(escape(track.job.name), track.where, rounds, tries)
+    rows = [
+        (t.where, f"{t.rounds}/{t.job.config.rounds}", str(t.tries + 1) if t.tries else "")
+        for t in running[:MOST_ROWS]
+    ]
+    for heading in HEADINGS:
+        table.add_column(heading, no_wrap=True)
+    columns = zip(HEADINGS[1:], *rows, strict=True)
+    left = width - sum(max(map(len, column)) + 1 for column in columns) - 1
+    for track, row in zip(running, rows, strict=False):
+        table.add_row(escape(_end_of(track.job.name, left)), *map(escape, row))
     if len(running) > MOST_ROWS:
         table.add_row(f"and {len(running) - MOST_ROWS} more")
     return table
+
+
+def _end_of(name: str, width: int) -> str:
+    """A name that fits; its end, with protocol and seed, tells most."""
+    return name if len(name) <= width else f"…{name[-max(1, width - 1) :]}"

@@ -76,12 +76,12 @@ COMMANDS: dict[str, Command] = {
     ),
     "link": Command(
         "Plan",
-        "what fits a link: delivery, seconds and joules of every transfer",
+        "compute delivery, time and energy of every transfer over a link",
         {"": "link:LinkCommand"},
     ),
     "advise": Command(
         "Plan",
-        "which protocol suits a link, a fleet and its data",
+        "recommend a protocol for a link, a fleet and its data",
         {"": "advise:AdviseCommand"},
     ),
     "data": Command(
@@ -124,10 +124,10 @@ EXAMPLES = """Examples:
   mix2fld reproduce fig2c --quick                a figure, scaled down
   mix2fld resume runs/mine                       resume interrupted runs
   mix2fld report runs/head-to-head -o report.html
-  mix2fld link --preset nb-iot                   what fits, how often, how long
+  mix2fld link --preset nb-iot                   delivery, time and energy
   mix2fld advise --devices 20 --out map.png      which protocol to use
-  mix2fld data show --partition dirichlet        labels of every device
-  mix2fld privacy audit --quick                  what uploads give away
+  mix2fld data show --partition dirichlet        label distribution
+  mix2fld privacy audit --quick                  what uploads reveal
   mix2fld deploy local --protocols mix2fld --devices 4      over Flower
   mix2fld deploy mqtt --protocols murmur --devices 4        over MQTT"""
 

@@ -8,7 +8,7 @@ import tyro
 
 @dataclass(frozen=True)
 class CompletionCommand:
-    """Print the script with which a shell completes commands, options and choices.
+    """Print the completion script of a shell, for commands, options and choices.
 
     Examples:
       eval "$(mix2fld completion bash)"                                      in ~/.bashrc

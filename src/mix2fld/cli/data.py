@@ -39,7 +39,7 @@ class DataGet:
     names: tyro.conf.Positional[tuple[str, ...]]
     """Datasets to download: mnist, fashion-mnist, cifar10, cifar100, smartwatch."""
     data_folder: Path | None = None
-    """Folder that already holds the files; nothing is downloaded then."""
+    """Folder with the files; nothing is downloaded."""
 
     def run(self) -> None:
         """Download each of them."""
@@ -184,7 +184,7 @@ def _print_counts(dataset: "Dataset", counts: "NDArray[np.integer]") -> None:
 def _described(dataset: "Dataset", parts: "list[NDArray[np.integer]]") -> list[str]:
     """What samples are, and the names behind the numbers of labels and devices."""
     samples = dataset.samples
-    lines = [f"samples: {samples}; {len(dataset.test_labels):,} to test with"]
+    lines = [f"samples: {samples}; {len(dataset.test_labels):,} test samples"]
     if samples.mean:
         lines.append(f"mean of each channel: {_listed(samples.mean)}; std: {_listed(samples.std)}")
     if dataset.label_names:

@@ -32,7 +32,7 @@ class DeployLocal:
     overwrite: bool = False
     """Replace runs that already exist in the folder."""
     proxy: bool = False
-    """Put nginx in front of the SuperLink, as a deployment that is closed has it."""
+    """Put nginx in front of the SuperLink, as in a closed deployment."""
     timeout_s: float = 600.0
     """Seconds after which a round continues without the missing replies."""
     output: tyro.conf.OmitArgPrefixes[Output] = field(default_factory=Output)
@@ -84,9 +84,9 @@ class DeployKeys:
     """
 
     hosts: tyro.conf.Positional[tuple[str, ...]] = ()
-    """Host names and addresses by which nodes reach the proxy, or devices the broker."""
+    """Host names and addresses at which nodes reach the proxy, or devices the broker."""
     transport: Literal["flower", "mqtt"] = "flower"
-    """What the devices are reached over."""
+    """Transport between server and devices."""
     config: Path | None = None
     """TOML file with any of the fields below; flags override it."""
     preset: tuple[str, ...] = ()
@@ -139,7 +139,7 @@ class DeployKeys:
 
 @dataclass(frozen=True)
 class DeployCheck:
-    """Try what a stranger could do at the address of a deployment; fails if anything is open.
+    """Check what a stranger could do at the address of a deployment; fails if anything is open.
 
     Control API, runtime API, certificate, size of a request, and paths in disguise are tried from
     this machine, without any key. Nothing is changed there.
@@ -148,7 +148,7 @@ class DeployCheck:
     address: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="HOST:PORT")]
     """Host and port that nodes use, such as link.example.org:8443."""
     root_certificates: Path | None = None
-    """The ca.crt that nodes trust; without it, nobody's signature is checked."""
+    """The ca.crt that nodes trust; without it, the certificate's signature is not checked."""
 
     def run(self) -> None:
         """Print what was tried and found."""

@@ -72,7 +72,7 @@ class DeployServer:
     """Serve runs to devices on other machines, over an MQTT broker.
 
     A run that already exists in the output folder is resumed. Devices are started with
-    ``mix2fld-device`` on their machines.
+    mix2fld-device on their machines.
     """
 
     broker: tyro.conf.Positional[str] = "localhost:8883"

@@ -79,7 +79,7 @@ def _kernel() -> Finding:
     compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
     name = "none" if compiler is None else _first_line(compiler, "--version")
     if small_cnn((28, 28, 1), 12, 6, 10) is not None:
-        return Finding("C compiler", f"{name}: the paper's network runs as machine code")
+        return Finding("C compiler", f"{name}: the paper's network trains with native code")
     return Finding(
         "C compiler",
         name,
@@ -187,7 +187,7 @@ CHECKS: tuple[Callable[[], Finding], ...] = (
     _mosquitto,
     _extra("Ray", "ray", "cluster", "no runs on a cluster"),
     _extra("Optuna", "optuna", "cluster", "no search for the best settings"),
-    _extra("scikit-image", "scikit-image", "privacy", "no similarity of attacked pictures"),
+    _extra("scikit-image", "scikit-image", "privacy", "no image similarity in privacy audits"),
     _extra("pandas", "pandas", "frames", "no Parquet and no data frames"),
 )
 """Everything that is looked at, in the order of the list."""

@@ -1,5 +1,6 @@
 """Help without what says nothing: ``{None}|PATH`` is a path, and no default is not shown as one."""
 
+import os
 import re
 import shutil
 import sys
@@ -9,20 +10,21 @@ from contextlib import contextmanager
 from io import StringIO
 from typing import Any
 
-_CODES = r"(?:\x1b\[[0-9;]*m)*"
-NOTHING = "\0" * 5
-"""Stands where a default was, as wide."""
+NOTHING = "\0"
+"""Stands where a default was."""
 _SIMPLER = (
     (re.compile(r"\{None\}\|(?:\{([^}]*)\}|([A-Z]+))"), r"\1\2"),
     (re.compile(r"\{None,"), "{"),
     (re.compile(r"\[\[([A-Z]+) \[\1 \.\.\.\]\]\]|\[([A-Z]+) \[\2 \.\.\.\]\]"), r"\1\2 ..."),
     (re.compile("``"), ""),
-    (re.compile(re.escape(NOTHING)), ""),
+    (re.compile(f"{NOTHING}+"), ""),
     (re.compile(r"\(default: (?:None)?\)"), ""),
 )
 """What is shown, and what says the same in fewer words."""
-_WRAPPED_DEFAULT = re.compile(rf"\(default:(?P<end>{_CODES} *│?\n│? *{_CODES} *)None\)")
-_EMPTY = re.compile(rf"{_CODES}│{_CODES} *{_CODES}│{_CODES}")
+_WRAPPED_DEFAULT = re.compile(r"\(default:(?P<end> *│?\n│? *)(?P<value>(?:None)?\))")
+_EMPTY = re.compile(r"│ *│")
+_SECTION = re.compile(r"^╭─ (settings(?:\.(\w+))? options) ─", re.MULTILINE)
+_OPTION = re.compile(r"^(│ )(-.+?)(?=  | *│$)", re.MULTILINE)
 FRAME = "│╭╰"
 
 
@@ -36,12 +38,14 @@ def tidy_help() -> Iterator[None]:
         yield
     finally:
         sys.stdout = before
-        before.write(tidy_text(held.getvalue(), shutil.get_terminal_size().columns))
+        text = tidy_text(held.getvalue(), shutil.get_terminal_size().columns)
+        coloured = before.isatty() and not os.environ.get("NO_COLOR")
+        before.write(_OPTION.sub("\\1\x1b[1m\\2\x1b[0m", text) if coloured else text)
         before.flush()
 
 
 class _Held(StringIO):
-    """Keeps what is written; to whoever asks, a terminal stays one."""
+    """Keeps what is written, as plain text."""
 
     def __init__(self, stream: Any) -> None:
         super().__init__()
@@ -52,10 +56,6 @@ class _Held(StringIO):
         """Decides about frames."""
         return str(getattr(self._stream, "encoding", None) or "utf-8")
 
-    def isatty(self) -> bool:
-        """Whether the help will be shown on a terminal."""
-        return bool(self._stream.isatty())
-
     def fileno(self) -> int:
         """The terminal's, to ask for its width."""
         return int(self._stream.fileno())
@@ -63,7 +63,8 @@ class _Held(StringIO):
 
 def tidy_text(text: str, columns: int) -> str:
     """The whole help: no line that was only about a missing default, no line beyond the edge."""
-    text = _WRAPPED_DEFAULT.sub(lambda found: f"{9 * ' '}{found['end']}{NOTHING}", text)
+    text = _WRAPPED_DEFAULT.sub(_without_default, text)
+    text = _SECTION.sub(_named_as_in_toml, text)
     lines: list[str] = []
     for line in text.split("\n"):
         tidied = tidy(line)
@@ -75,6 +76,16 @@ def tidy_text(text: str, columns: int) -> str:
         kept = tidied if framed else tidied.rstrip()
         lines += textwrap.wrap(kept, columns) if wraps else [kept]
     return "\n".join(lines)
+
+
+def _without_default(found: re.Match[str]) -> str:
+    return f"{' ' * len('(default:')}{found['end']}{NOTHING * len(found['value'])}"
+
+
+def _named_as_in_toml(found: re.Match[str]) -> str:
+    """``settings.data options`` are the settings of ``[data]``."""
+    title = f"settings [{found[2]}]" if found[2] else "settings"
+    return f"╭─ {title} ─" + "─" * (len(found[1]) - len(title))
 
 
 def tidy(line: str) -> str:
@@ -101,4 +112,4 @@ def _shortened(body: str, found: re.Match[str], simpler: str) -> str:
 
 def _follows_option(lines: list[str]) -> bool:
     """Whether the last line is the text of an option, whose missing default was wrapped."""
-    return bool(lines) and re.match(rf"{_CODES}│ {{7,}}\S", lines[-1]) is not None
+    return bool(lines) and re.match(r"│ {7,}\S", lines[-1]) is not None

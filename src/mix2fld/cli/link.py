@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class LinkCommand:
-    """What fits a link: bits, chance of delivery, seconds and joules of every transfer.
+    """Compute what fits a link: bits, delivery probability, time and energy of every transfer.
 
     Examples:
       mix2fld link --preset nb-iot --protocols fl fd mix2fld
@@ -26,9 +26,9 @@ class LinkCommand:
     preset: tuple[str, ...] = ()
     """Named settings: symmetric, literal, ideal, iid, robust; nb-iot and others; phone, sensor."""
     out: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
-    """Also draw the cell, with each device's chance of delivery, to this PNG, SVG or PDF file."""
+    """Also draw the cell, with the delivery probability of each device (PNG, SVG or PDF)."""
     transport: Literal["none", "mqtt", "flower"] = "none"
-    """Add what this transport sends along with each payload: headers, encryption, envelopes."""
+    """Add the overhead of this transport to each payload: headers, encryption, envelopes."""
     json: bool = False
     """Print JSON instead of tables."""
     settings: tyro.conf.OmitArgPrefixes[Config] = field(default_factory=Config)

@@ -49,7 +49,8 @@ class PrivacyAudit:
     budgets: tuple[str, ...] = ()
     """More runs of protocols with a privacy budget, each as epsilon:feature_side, such as 4:4."""
     stages: tuple[str, ...] = ()
-    """Only these: seeds, recurring, recovery, foreign, noise, uploads, rounds, accuracy, budget."""
+    """Only these: seeds, recurring, recovery, foreign, averages, noise, uploads, rounds, accuracy,
+    budget."""
     out: Path | None = None
     """Record to write, or to resume; by default runs/privacy/<dataset>.json, or -quick.json."""
     output: tyro.conf.OmitArgPrefixes[Output] = field(default_factory=Output)

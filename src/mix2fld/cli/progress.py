@@ -1,9 +1,9 @@
 """Progress of runs: a bar for each run on a terminal, a line for each round elsewhere."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from rich.console import Console
 from rich.markup import escape
@@ -110,10 +110,7 @@ class RichWatcher(Bars, Watcher):
 
     def round_done(self, config: Config, info: RoundInfo) -> None:
         """Advance a run's bar."""
-        news = (
-            f"mean accuracy {percent(device_accuracies(info.accuracy).mean())}, "
-            f"uploads {info.uploads['delivered']}/{info.uploads['attempted']}"
-        )
+        news = _news(device_accuracies(info.accuracy).mean(), info.uploads)
         self._progress.update(self._bars[config.run_name], completed=info.round, news=news)
         self._rounds_done += 1
         self._rounds_left -= 1
@@ -126,10 +123,7 @@ class RichWatcher(Bars, Watcher):
 
     def end(self, result: RunResult) -> None:
         """Show the result of a run."""
-        mean = result.summary["accuracy"]["mean"]
-        delivered = result.summary["uploads"]["delivered"]
-        attempted = result.summary["uploads"]["attempted"]
-        news = f"mean accuracy {percent(mean)}, uploads {delivered}/{attempted}"
+        news = _news(result.summary["accuracy"]["mean"], result.summary["uploads"])
         self._progress.update(self._bars[result.config.run_name], news=news)
 
     def _time_left(self) -> str:
@@ -141,3 +135,8 @@ class RichWatcher(Bars, Watcher):
     def _title(self, config: Config) -> str:
         title = escape(get_protocol(config.protocols[0]).title)
         return f"{title} s{config.seed[0]}" if self._several_seeds else title
+
+
+def _news(accuracy: float, uploads: Mapping[str, Any]) -> str:
+    delivered = f"{uploads['delivered']}/{uploads['attempted']}" if uploads["attempted"] else "none"
+    return f"mean accuracy {percent(accuracy)}, uploads {delivered}"

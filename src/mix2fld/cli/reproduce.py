@@ -42,7 +42,7 @@ class ReproduceCommand:
     results: Path | None = None
     """Folder for records, figures and REPORT.md; by default results/ in the folder of the runs."""
     seeds: int | None = None
-    """Run only so many of the five seeds, the first ones."""
+    """Run only this many of the five seeds."""
     extend: bool = False
     """Keep the runs in the records of the results folder, and run only those that are missing."""
     from_records: bool = False

@@ -47,9 +47,9 @@ class RunCommand:
     track: Literal["tensorboard", "mlflow", "wandb"] | None = None
     """Also log every round to this tracker; wandb runs offline unless WANDB_MODE is set."""
     fleet: str = "local"
-    """Where devices live: local (this process), ray, or ray:auto and ray:HOST:PORT (a cluster)."""
+    """Where devices run: local (this process), ray, or ray:auto and ray:HOST:PORT (a cluster)."""
     hosts: int | None = None
-    """Fleet ray: processes that share out the devices; by default one to a core of the cluster."""
+    """Fleet ray: processes that hold the devices; default: one per core of the cluster."""
     output: tyro.conf.OmitArgPrefixes[Output] = field(default_factory=Output)
     settings: tyro.conf.OmitArgPrefixes[Config] = field(default_factory=Config)
 
@@ -71,7 +71,7 @@ class RunCommand:
 
         figure = self._draw(results, out / "curves.png")
         console.print(results_table(results), soft_wrap=False)
-        for line in guarantees(self.settings):
+        for line in [*guarantees(self.settings), *attackers(self.settings)]:
             console.print(line, markup=False, highlight=False)
         console.print(f"runs in {bold(out)}{figure}")
         if self.report:
@@ -163,6 +163,19 @@ def default_folder(config: Config) -> Path:
     digest = hashlib.sha256(settings.encode()).hexdigest()[:8]
     name = Path(config.data.dataset).stem
     return Path("runs") / f"{name}-{config.data.partition}-{digest}"
+
+
+def attackers(config: Config) -> list[str]:
+    """Who attacks with each seed, in words."""
+    from mix2fld.round.scenario import attackers_of
+
+    found = {seed: sorted(attackers_of(config.replace(seed=seed))) for seed in config.seed}
+    return [
+        f"seed {seed}: attackers ({config.attack.attack}), not measured: devices "
+        f"{', '.join(map(str, devices))}"
+        for seed, devices in found.items()
+        if devices
+    ]
 
 
 def guarantees(config: Config) -> list[str]:

@@ -1,7 +1,7 @@
 """Where and how many runs are run at a time: the options of commands that run many."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -13,34 +13,38 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Running:
-    """Where runs are run."""
+    """Where the runs are executed."""
 
     workers: int | None = None
-    """Runs at a time on this machine, in processes that share its cores; default: one to a core."""
+    """Runs at a time, in processes that share the cores of this machine; default: one per core."""
     cores: int | None = None
-    """Cores of each run; by default an equal share of this machine, or one of a cluster."""
+    """Cores of each run; default: an equal share of this machine, or one on a cluster."""
     retries: int = 1
-    """How often a run that fails is tried again; the others continue."""
+    """Retries of a failed run; the others continue."""
 
     cluster: str | None = None
-    """Run on a Ray cluster: auto (the one of this machine) or HOST:PORT; folders come home."""
+    """Run on a Ray cluster: auto (this machine's) or HOST:PORT; run folders are copied back."""
 
     @contextmanager
     def place(self, jobs: int) -> "Iterator[Place]":
-        """The place for so many jobs, within the block."""
+        """The place for so many jobs, within the block; it is stopped at the end."""
         self._check()
+        with ExitStack() as stack:
+            place = self._make_place(jobs, stack)
+            stack.callback(place.stop)
+            yield place
+
+    def _make_place(self, jobs: int, stack: ExitStack) -> "Place":
         if self.cluster is not None:
             from mix2fld.fleet.cluster import connected
             from mix2fld.sweep.ray_place import Cluster
 
-            with connected(self.cluster, "cluster") as ray:
-                yield Cluster(ray, self.cores or 1)
-            return
+            return Cluster(stack.enter_context(connected(self.cluster, "cluster")), self.cores or 1)
         from mix2fld.native.processor import usable_cores
         from mix2fld.sweep.places import Processes, ThisProcess
 
         workers = min(jobs, self.workers or max(1, usable_cores() // (self.cores or 1)))
-        yield ThisProcess() if workers <= 1 else Processes(workers, self.cores)
+        return ThisProcess() if workers <= 1 else Processes(workers, self.cores)
 
     def _check(self) -> None:
         for name in ("workers", "cores"):
@@ -51,7 +55,7 @@ class Running:
             raise InputError(f"retries = {self.retries}: must be 0 or more")
         if self.cluster is not None and self.workers is not None:
             raise InputError(
-                f"workers = {self.workers}: is of this machine; with --cluster, leave it out"
+                f"workers = {self.workers}: applies to this machine only; omit it with --cluster"
             )
 
 
@@ -60,12 +64,12 @@ class Searching:
     """Search for the best settings instead of running a grid."""
 
     search: Literal["optuna"] | None = None
-    """Try settings within ranges and learn from the results; kept in the folder, and resumed."""
+    """Sample settings from ranges and learn from the results; the same command resumes."""
     range: tuple[str, ...] = ()
-    """Where to search: FIELD=LOW:HIGH or FIELD=LOW:HIGH:log, for each field."""
+    """Ranges to search: FIELD=LOW:HIGH or FIELD=LOW:HIGH:log for each field."""
     objective: tuple[str, ...] = ("accuracy",)
-    """What is best: accuracy, bits (uplink), seconds; of several, all that nothing beats."""
+    """What to optimise: accuracy, bits (uplink), seconds; several: their Pareto front."""
     trials: int = 20
-    """Settings that are tried; each is one run for every protocol and seed."""
+    """Number of settings to try; each is one run for every protocol and seed."""
     at_once: int = 1
-    """Trials that are run side by side; they learn only from those before them."""
+    """Trials to run side by side; they learn only from earlier ones."""

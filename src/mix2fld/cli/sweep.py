@@ -13,15 +13,17 @@ from mix2fld.config import Config
 from mix2fld.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from rich.console import Console
 
     from mix2fld.sweep.jobs import Job
     from mix2fld.sweep.plan import Plan
-    from mix2fld.sweep.schedule import Place, Progress
+    from mix2fld.sweep.schedule import Place, Progress, Track
 
 SOME_MISSING = 3
+MOST_NAMES = 8
+"""Of runs that are named for a reason."""
 SHOWN: "dict[str, Callable[[float], str]]" = {
     "accuracy": lambda value: f"{100 * value:.1f} %",
     "bits": lambda value: f"{value:,.0f}",
@@ -35,7 +37,7 @@ class SweepCommand:
     """Run a grid: every setting that has several values is an axis, and all axes are crossed.
 
     Each combination has a folder in --out, with a run for each protocol and seed. Finished runs are
-    not run again, interrupted ones resume; the exit code is 3 if runs are missing at the end.
+    not repeated, interrupted ones resume; the exit code is 3 if runs are missing at the end.
 
     Examples:
       mix2fld sweep --protocols fl8 mix2fld --mixing-ratio 0.1 0.3 --seed 0..4 --out runs/lambda
@@ -49,15 +51,15 @@ class SweepCommand:
     config: Path | None = None
     """TOML file with settings that all runs share; flags override it."""
     preset: tuple[str, ...] = ()
-    """Named settings, as of mix2fld run."""
+    """Named settings, as in mix2fld run."""
     zip: tuple[str, ...] = ()
     """Settings whose values advance together instead of being crossed."""
     out: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
     """Folder for the runs; by default one under runs/ named after the plan."""
     dry_run: bool = False
-    """Print how many runs there are and how long they will take, from a first measured round."""
+    """Print the number of runs and an estimate of their time, from one measured round."""
     max_runs: int = 1000
-    """Ask back before more runs than that."""
+    """Ask for confirmation above this number of runs."""
     report: bool = False
     """Also write report.html, as mix2fld report does."""
     searching: tyro.conf.OmitArgPrefixes[Searching] = field(default_factory=Searching)
@@ -110,10 +112,18 @@ class SweepCommand:
         from mix2fld.sweep.search import Search, read_range, run_search
 
         given = self.searching
-        if given.search is None or self.varied or self.dry_run or self.out is None:
+        if given.search is None:
+            raise InputError(f"range = {given.range[0]}: is of a search; add --search optuna")
+        if self.varied:
+            name = next(iter(self.varied))
             raise InputError(
-                "search: needs --search optuna, --range and --out, and no axes and no --dry-run"
+                f"{name}: has several values, but a search has no axes; give one, or --range "
+                f"{name}=LOW:HIGH"
             )
+        if self.dry_run:
+            raise InputError("dry_run: a search has no fixed runs; leave --dry-run out")
+        if self.out is None:
+            raise InputError("out: a search needs a folder; give --out FOLDER")
         base = self.settings
         ranges = tuple(read_range(text, base) for text in given.range)
         search = Search(base, ranges, given.objective, given.trials, given.at_once)
@@ -123,19 +133,19 @@ class SweepCommand:
                 found = run_search(
                     search,
                     self.out,
-                    lambda jobs: run_jobs(
-                        jobs, place, retries=self.running.retries, board=board, last=False
-                    ),
+                    lambda jobs: run_jobs(jobs, place, retries=self.running.retries, board=board),
                 )
-                place.stop()
         except KeyboardInterrupt:
             raise KeyboardInterrupt(self.out) from None
-        for number, best in found.items():
+        for number, best in found.best.items():
             values = ", ".join(f"{name} {SHOWN[name](best[name])}" for name in given.objective)
             tried = ", ".join(f"{name} {value:g}" for name, value in best["settings"].items())
             console.print(f"trial {number}: {values} with {tried}", highlight=False)
-        console.print(f"{given.trials} trials in {bold(self.out)}")
-        self.output.print_json({"out": self.out, "best": found})
+        failed = f", {len(found.failed)} of them failed" if found.failed else ""
+        console.print(f"{given.trials} trials in {bold(self.out)}{failed}")
+        self.output.print_json({"out": self.out, "best": found.best, "failed": found.failed})
+        if not found.best:
+            sys.exit(SOME_MISSING)
 
     def _forecast(self, console: "Console", plan: "Plan", jobs: "list[Job]", cores: int) -> None:
         from mix2fld.cli.board import clock
@@ -149,9 +159,9 @@ class SweepCommand:
             found = measure(jobs, usable_cores())
         seconds = found.seconds(cores)
         console.print(
-            f"{len(jobs)} runs, {found.steps:,} SGD steps missing; at "
-            f"{1e6 * found.seconds_per_step:.1f} µs of a core each: {clock(seconds)} on {cores} "
-            f"core{'s' if cores > 1 else ''}",
+            f"{len(jobs)} runs, {found.steps:,} SGD steps missing: about {clock(seconds)} on "
+            f"{cores} core{'s' if cores > 1 else ''}; a round of {jobs[0].name} with "
+            f"{found.round_steps:,} steps took {found.round_seconds:.2f} s on {found.cores}",
             highlight=False,
         )
         self.output.print_json({"runs": len(jobs), "steps": found.steps, "seconds": seconds})
@@ -169,8 +179,8 @@ class SweepCommand:
                 write_report(require_runs([out]), out / "report.html")
             console.print(f"report in {bold(out / 'report.html')}")
         console.print(f"{counts(progress)} of {len(progress.tracks)} runs in {bold(out)}")
-        for track in failed:
-            self.output.warn(f"missing: {track.job.name}: {track.reason}")
+        for line in missing_runs(failed):
+            self.output.warn(line)
         self.output.print_json(
             {
                 "out": out,
@@ -180,6 +190,22 @@ class SweepCommand:
         )
         if failed:
             sys.exit(SOME_MISSING)
+
+
+def missing_runs(failed: "Sequence[Track]") -> list[str]:
+    """A line for each reason, with the runs that failed for it."""
+    by_reason: dict[str, list[str]] = {}
+    for track in failed:
+        by_reason.setdefault(track.reason, []).append(track.job.name)
+    return [
+        f"missing: {' '.join(names[:MOST_NAMES])}{more(len(names) - MOST_NAMES)}: {reason}"
+        for reason, names in by_reason.items()
+    ]
+
+
+def more(count: int) -> str:
+    """What a shortened list ends with."""
+    return f" and {count} more" if count > 0 else ""
 
 
 def default_folder(plan: "Plan") -> Path:

@@ -159,12 +159,14 @@ def _classes(field: str, name: str, columns: Columns) -> tuple[NDArray[np.int32]
         column = np.array(texts, object) if any(texts) else _numbers(name, column)
     missing = [row for row, value in enumerate(column.tolist()) if value is None or _is_nan(value)]
     if missing:
-        raise InputError(f"{field} = {name!r}: row {missing[0]} has no value, or not a text")
+        raise InputError(
+            f"{field} = {name!r}: row {missing[0]} has no value, or one that is not a string"
+        )
     if column.dtype.kind == "f":
         if not np.array_equal(column, np.rint(column)):
             fraction = column[column != np.rint(column)][0]
             raise InputError(
-                f"{field} = {name!r}: has the value {fraction:g}; must be texts or whole numbers"
+                f"{field} = {name!r}: has the value {fraction:g}; must be strings or integers"
             )
         column = column.astype(np.int64)
     kinds, numbers = np.unique(column, return_inverse=True)
@@ -237,7 +239,7 @@ def _drawn_split(
     test = rng.permutation(np.concatenate(tested))
     if not len(test):
         raise InputError(
-            f"test_fraction = {fraction:g}: leaves no row of {len(labels)} to test with"
+            f"test_fraction = {fraction:g}: leaves none of {len(labels)} rows for testing"
         )
     return np.setdiff1d(np.arange(len(labels)), test), test
 
@@ -247,4 +249,4 @@ def _check_trained(
 ) -> None:
     missing = np.setdiff1d(np.arange(len(names)), labels[train])
     if len(missing):
-        raise InputError(f"label {names[missing[0]]!r}: has no row to train with")
+        raise InputError(f"label {names[missing[0]]!r}: has no row left for training")

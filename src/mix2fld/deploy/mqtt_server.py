@@ -24,7 +24,11 @@ NAME = "server"
 """Of the server's certificate, which the broker's access list knows."""
 CONNECT_S = 20.0
 """Seconds that the broker may take to be reached at first."""
-PARTS = ("protocols", "seed", "rounds", "curve_points", "learning", "seeding", "updates", "privacy")
+PARTS = (
+    *("protocols", "seed", "rounds", "curve_points", "learning", "seeding", "updates", "privacy"),
+    *("statistics", "defence"),
+)
+"""Of a config: what devices read."""
 
 
 def serve_mqtt(settings: Settings, address: Address, watcher: Watcher | None = None) -> RunResult:
@@ -77,7 +81,7 @@ def run_settings(scenario: Scenario, run: str) -> bytes:
 def device_config(config: Config) -> dict[str, Any]:
     """The part of a config that decides what devices do."""
     whole = config.model_dump(mode="json")
-    parts = {name: whole[name] for name in (*PARTS, "statistics")}
+    parts = {name: whole[name] for name in PARTS}
     return {**parts, "data": {"devices": config.data.devices}}
 
 

@@ -1,12 +1,12 @@
 """The program of a device: ``python -m mix2fld.edge``, or ``mix2fld-device``."""
 
 import argparse
+import re
 import signal
 import sys
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from mix2fld import __version__
+import mix2fld
 from mix2fld.edge.device import Device
 from mix2fld.edge.mqtt_line import KEEP_ALIVE_S, Address, MqttLine
 from mix2fld.edge.sources import make_source
@@ -17,10 +17,6 @@ from mix2fld.errors import InputError
 PORT = 8883
 MOST_DEVICES, LONGEST_KEEP_ALIVE_S = 10**9, 3600
 """The latter is the broker's limit (``max_keepalive``)."""
-
-
-DISTRIBUTIONS = ("mix2fld", "mix2fld-device")
-"""The whole package, and the small one: both install into the same folder."""
 
 
 def main() -> None:
@@ -40,7 +36,7 @@ def _arguments() -> argparse.Namespace:
         prog="mix2fld-device", description="Take part in federated runs over an MQTT broker."
     )
     add = parser.add_argument
-    add("--version", action="version", version=f"mix2fld-device {__version__}")
+    add("--version", action="version", version=f"mix2fld-device {mix2fld.__version__}")
     add("--device", type=int, required=True, metavar="N", help="number of this device")
     words = f"host or host:port of the broker; the port is {PORT} by default"
     add("--broker", required=True, metavar="ADDRESS", help=words)
@@ -84,22 +80,14 @@ def _run(chosen: argparse.Namespace) -> None:
         line.stop()
 
 
-def check_distributions() -> None:
-    """Refuse to run a mixture of two versions."""
-    found = {name: known for name in DISTRIBUTIONS if (known := _version_of(name))}
-    if len(set(found.values())) > 1:
-        held = " and ".join(f"{name} {known}" for name, known in found.items())
+def check_distributions(folder: Path = Path(mix2fld.__file__).parents[1]) -> None:
+    """Refuse to run a mixture: the whole package and the small one install into one folder."""
+    installed = sorted(found.stem for found in folder.glob("mix2fld*-*.dist-info"))
+    if len({name.rpartition("-")[2] for name in installed}) > 1:
         raise InputError(
-            f"{held} are installed in one folder; remove both with pip uninstall "
-            f"{' '.join(found)}, and install one of them"
+            f"{' and '.join(installed)} are installed in one folder; remove both with pip "
+            "uninstall mix2fld mix2fld-device, and install one of them"
         )
-
-
-def _version_of(name: str) -> str | None:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return None
 
 
 def _check_range(name: str, value: int, least: int, most: int) -> None:
@@ -109,16 +97,17 @@ def _check_range(name: str, value: int, least: int, most: int) -> None:
 
 def broker_address(broker: str, keys: Path, name: str) -> Address:
     """Where the broker is, and the files with which ``name`` proves itself to it."""
-    host, colon, port = broker.rpartition(":")
-    if not colon:
-        host, port = broker, str(PORT)
-    if not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
-        raise InputError(f"broker = {broker!r}: must be host:port, such as broker.example.org:8883")
+    found = re.fullmatch(r"(\[[0-9A-Fa-f:]+\]|[^\s:\[\]/]+)(?::(\d{1,5}))?", broker)
+    port = int(found[2] or PORT) if found else 0
+    if not found or not 0 < port < 1 << 16:
+        raise InputError(
+            f"broker = {broker!r}: must be host:port, such as broker.example.org:8883 or [::1]:8883"
+        )
     for file in ("ca.crt", f"{name}.crt", f"{name}.key"):
         if not (keys / file).is_file():
             raise InputError(f"keys = {keys}: has no {file}; mix2fld deploy keys makes them")
     files = (keys / "ca.crt", keys / f"{name}.crt", keys / f"{name}.key")
-    return Address(host.strip("[]"), int(port), *files)
+    return Address(found[1].strip("[]"), port, *files)
 
 
 if __name__ == "__main__":

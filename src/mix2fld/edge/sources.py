@@ -86,8 +86,14 @@ class FunctionSource:
 
     def __call__(self, samples: SampleFormat, num_labels: int) -> Dataset:
         """What the function returns now."""
-        inputs, labels = self._function()
-        own = np.asarray(inputs), np.asarray(labels)
+        try:
+            inputs, labels = self._function()
+            own = np.asarray(inputs), np.asarray(labels)
+        except Exception as error:  # of somebody else's code
+            reason = f"{type(error).__name__}: {error}"
+            raise InputError(
+                f"source = {self._name}: must return inputs and labels; it raised {reason}"
+            ) from None
         return _dataset(Path(self._name), own, self._tests, samples, num_labels)
 
 

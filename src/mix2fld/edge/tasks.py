@@ -17,10 +17,12 @@ def make_task(config: dict[str, Any], samples: SampleFormat, num_labels: int) ->
     if find_spec("mix2fld.edge.full") is None or find_spec("jax") is None:
         learning = config["learning"]
         raise InputError(
-            f"model = {learning['model']}: has no compiled kernel on this device for optimizer = "
-            f"{learning['optimizer']}, batch_size = {learning['batch_size']}, protocol = "
-            f"{config['protocols'][0]}; choose paper-cnn or mlp with sgd, or install the whole "
-            "package on the device: pip install 'mix2fld[device]'"
+            f"model = {learning['model']}, optimizer = {learning['optimizer']}, protocol = "
+            f"{config['protocols'][0]}, samples {list(samples.shape)}, {num_labels} labels: this "
+            "device has no compiled kernel for it. Kernels are of paper-cnn and mlp with sgd; for "
+            "other samples the device needs a C compiler or a wheel made with "
+            "MIX2FLD_KERNEL_SHAPES, for other models the whole package: pip install "
+            "'mix2fld[device]'"
         )
     from mix2fld.edge.full import full_task
 

@@ -4,10 +4,12 @@ import logging
 import os
 import platform
 import socket
+import sys
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Any
 
 from mix2fld.errors import InputError
@@ -15,6 +17,10 @@ from mix2fld.native.processor import cpu_flags, usable_cores
 
 ANSWER_S = 5.0
 """How long an address has to answer."""
+HELLO = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))
+"""How a client of HTTP/2, over which Ray talks, begins: the preface and empty settings."""
+SETTINGS_FRAME = 4
+"""Kind of the frame that its server begins with."""
 LOCAL_STORE_BYTES = 512 << 20
 """Object store of a cluster that is started here."""
 QUIET: dict[str, Any] = {
@@ -35,6 +41,8 @@ SAME = ("mix2fld", "python", "numpy", "jax")
 def import_ray(field: str) -> Any:
     """Ray, if it is installed."""
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # else it warns of the future
+    if has_token():  # a cluster that asks for none takes it, too
+        os.environ.setdefault("RAY_AUTH_MODE", "token")
     try:
         import ray
     except ImportError:
@@ -42,6 +50,12 @@ def import_ray(field: str) -> Any:
             f"{field}: needs Ray; install it with: pip install 'mix2fld[cluster]'"
         ) from None
     return ray
+
+
+def has_token() -> bool:
+    """Whether this machine has the token of a cluster, where Ray looks for it."""
+    named = any(os.environ.get(name) for name in ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"))
+    return named or (Path.home() / ".ray" / "auth_token").is_file()
 
 
 @contextmanager
@@ -135,18 +149,30 @@ def _connect(ray: Any, address: str, field: str, cores: int | None) -> None:
     if not address:
         start_here(ray, field, cores or usable_cores())
         return
-    if address != "auto":
-        _check_answers(address, field)
+    head = _own_head(field) if address == "auto" else address
+    _check_answers(head, field)
     try:
-        ray.init(address=address, **QUIET)
+        with _silenced():
+            ray.init(address=head, **QUIET)
     except Exception as error:  # Ray raises many kinds
-        hint = (
-            "this machine belongs to no Ray cluster; start one with: ray start --head"
-            if address == "auto" and isinstance(error, ConnectionError)
-            else f"{one_line(error)}; this machine must be a node of the cluster (ray start "
-            "--address=HOST:PORT --num-cpus=0) and have its token (RAY_AUTH_TOKEN)"
-        )
-        raise InputError(f"{_shown(field, address)}: {hint}") from None
+        raise InputError(
+            f"{_shown(field, address)}: {one_line(error)}; this machine must be a node of the "
+            "cluster (ray start --address=HOST:PORT --num-cpus=0) and have its token "
+            "(~/.ray/auth_token, or RAY_AUTH_TOKEN)"
+        ) from None
+
+
+def _own_head(field: str) -> str:
+    """The head of the cluster that this machine belongs to, or belonged to last."""
+    from ray._private.services import canonicalize_bootstrap_address
+
+    try:
+        return str(canonicalize_bootstrap_address("auto"))
+    except ConnectionError:
+        raise InputError(
+            f"{_shown(field, 'auto')}: this machine belongs to no Ray cluster; start one with: "
+            "ray start --head"
+        ) from None
 
 
 def _check_answers(address: str, field: str) -> None:
@@ -157,13 +183,40 @@ def _check_answers(address: str, field: str) -> None:
             "192.168.0.1:6379"
         )
     try:
-        socket.create_connection((host, int(port)), timeout=ANSWER_S).close()
+        with socket.create_connection((host, int(port)), timeout=ANSWER_S) as connection:
+            reason = "" if _is_http2(connection) else "something else than Ray listens there"
     except (OSError, OverflowError) as error:
         reason = getattr(error, "strerror", None) or str(error)
+    if reason:
         raise InputError(
             f"{_shown(field, address)}: does not answer ({reason}); start its head with: ray start "
             "--head, and name its HOST:PORT"
-        ) from None
+        )
+
+
+def _is_http2(connection: socket.socket) -> bool:
+    """Whether the other side may be Ray: to anything else, Ray would talk for minutes."""
+    if os.environ.get("RAY_USE_TLS", "0") not in ("", "0"):
+        return True  # the hello would have to be encrypted
+    connection.sendall(HELLO)
+    answer = b""
+    while len(answer) < 4 and (more := connection.recv(4 - len(answer))):
+        answer += more
+    return len(answer) == 4 and answer[3] == SETTINGS_FRAME
+
+
+@contextmanager
+def _silenced() -> Iterator[None]:
+    """Standard error goes nowhere: Ray writes there once a second why it has to wait."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    try:
+        with Path(os.devnull).open("wb") as nowhere:
+            os.dup2(nowhere.fileno(), 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
 
 
 def _shown(field: str, address: str) -> str:

@@ -32,9 +32,9 @@ class Hosts:
         """All hosts that are there; more are started if the cluster has grown or lost some."""
         self._start_missing()
         if not self._ready:
-            self._take_started(START_S, at_least=1)
-            self._take_started(GATHER_S, at_least=len(self._starting))
-        self._take_started(0.0, at_least=0)
+            self._take_started(START_S, until_first=True)
+            self._take_started(GATHER_S)
+        self._take_started(0.0)
         if not self._ready:
             raise InputError(
                 f"fleet = ray: no host started in {START_S:.0f} s; the cluster has no free core "
@@ -68,18 +68,15 @@ class Hosts:
             host = self._actor.options(num_cpus=self._cores, max_restarts=0).remote(self._cores)
             self._starting[host.ready.remote()] = host
 
-    def _take_started(self, seconds: float, at_least: int) -> None:
-        """Move hosts that are there now from starting to ready."""
+    def _take_started(self, seconds: float, *, until_first: bool = False) -> None:
+        """Move hosts that are there within so long from starting to ready."""
         deadline = time.monotonic() + seconds
-        while self._starting:
+        while self._starting and not (until_first and self._ready):
             left = max(0.0, deadline - time.monotonic())
             done, _ = self.ray.wait(list(self._starting), num_returns=1, timeout=left)
             if not done:
                 return
-            host = self._starting.pop(done[0])
-            self._greet(host, done[0])
-            if len(self._ready) >= at_least and at_least == 1:
-                return
+            self._greet(self._starting.pop(done[0]), done[0])
 
     def _greet(self, host: Handle, answer: Any) -> None:
         try:

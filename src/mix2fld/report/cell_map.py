@@ -54,7 +54,7 @@ def draw_cell(
         bar = figure.colorbar(
             colours, ax=axes, location="bottom", shrink=min(1.0, 2 / columns), aspect=30, pad=0.02
         )
-        bar.set_label("chance that the upload is delivered")
+        bar.set_label("delivery probability of the upload")
         bar.set_ticks([0, 0.5, 1], labels=["0 %", "50 %", "100 %"])
         with writing("out", out):
             dates = {".pdf": {"CreationDate": None}, ".svg": {"Date": None}}.get(out.suffix)

@@ -16,10 +16,10 @@ OFTEN_LOST = 0.5
 
 
 def conclusion(settings: Sequence[Setting], series: Sequence[Series], rows: Sequence[Row]) -> str:
-    """One or two statements: who does not get through, and what the best one gains."""
+    """One or two statements: whose uploads are lost, and what the best protocol gains."""
     ranked = [n for n, one in enumerate(series) if one.ranked]
     if not ranked:
-        return "No run has finished: what is shown is not ranked."
+        return "No run is finished, so nothing is ranked."
     if len(settings) > 1:
         return _over_settings(settings, series, rows, ranked)
     statements = [*_losses([series[n] for n in ranked]), _gain(series, rows, ranked)]
@@ -48,7 +48,7 @@ def _losses(series: Sequence[Series]) -> list[str]:
 
 def _reason(one: Series) -> str:
     if never_delivered(one):
-        share = "none of {its} uploads arrives"
+        share = "none of {its} uploads arrive"
     else:
         attempted, arrived = one.uploads
         share = f"{percent(arrived / attempted)} of {{its}} uploads arrive"
@@ -62,18 +62,25 @@ def _reason(one: Series) -> str:
 
 
 def _gain(series: Sequence[Series], rows: Sequence[Row], ranked: Sequence[int]) -> str:
-    """What the most accurate one gains over devices alone, or over the runner-up."""
+    """What the most accurate one gains over devices alone, or over the runner-up.
+
+    Devices whose uploads never arrive learn alone, too.
+    """
     order = sorted(ranked, key=lambda n: -rows[n]["accuracy"])
+    lone = [n for n in order if series[n].protocol == ALONE]
+    lone += [n for n in order if never_delivered(series[n])]
+    alone = lone[0] if lone else None
+    order = [n for n in order if n not in lone] or order
     first = order[0]
     best, row = title_of(series[first].protocol), rows[first]
     reached = f"{best} reaches {percent(row['accuracy'])}"
     if row["bits_up"]:
         reached += f" with {in_bits(row['bits_up'])} of uplink traffic"
-    if len(order) == 1:
+    if len(ranked) == 1:
         return reached
-    alone = next((n for n in order if series[n].protocol == ALONE), None)
     if alone is not None and rows[alone]["accuracy"] >= row["accuracy"]:
-        return f"no protocol gains over devices that learn alone, with {percent(row['accuracy'])}"
+        lonely = percent(rows[alone]["accuracy"])
+        return f"no protocol is more accurate than devices that learn alone ({lonely})"
     other = order[1] if alone is None else alone
     gain = row["accuracy"] - rows[other]["accuracy"]
     over = title_of(series[other].protocol) if alone is None else "devices that learn alone"
@@ -91,6 +98,7 @@ def _over_settings(
     winners: dict[str, list[str]] = {}
     for number, setting in enumerate(settings):
         here = [n for n in ranked if number in series[n].settings]
+        here = [n for n in here if not never_delivered(series[n])] or here
         if len(here) > 1:
             best = max(here, key=lambda n: rows[n]["accuracy"])
             winners.setdefault(title_of(series[best].protocol), []).append(setting.label)

@@ -14,7 +14,7 @@ from mix2fld.round.suspects import in_words
 from mix2fld.runs.reader import LoadedRun
 
 Finding = dict[str, Any]
-"""``title``, and ``lines`` of which each says one thing."""
+"""``title`` and ``lines``."""
 MOST_LINES = 12
 
 
@@ -55,12 +55,15 @@ def _named(settings: Sequence[Setting], series: Sequence[Series]) -> dict[int, s
     }
 
 
-def _failures(runs: Iterable[LoadedRun]) -> Iterable[str]:
+def _failures(runs: Sequence[LoadedRun]) -> Iterable[str]:
+    """Each with the folder that it is in, if there are several."""
+    several = len({run.folder.parent for run in runs}) > 1
     for run in runs:
         reason = standing_of(run).reason
         if reason:
+            where = f" in {run.folder.parent.name}" if several else ""
             done = f"after {len(run.rounds)} of {run.config.rounds} rounds"
-            yield f"{title_of(run.protocol)}, seed {run.seed}, {done}: {reason}"
+            yield f"{title_of(run.protocol)}, seed {run.seed}{where}, {done}: {reason}"
 
 
 def _never(
@@ -90,7 +93,7 @@ def _chance(plans: Sequence[PlannedTransfer]) -> str:
     if not budgets:
         return ""
     largest = max(budgets, key=lambda budget: budget.bits)
-    return f"; the probability of one to arrive is {percent(largest.delivery_probability)}"
+    return f"; the delivery probability is {percent(largest.delivery_probability)}"
 
 
 def _guessing(runs: Iterable[LoadedRun]) -> Iterable[str]:
@@ -116,13 +119,22 @@ def _quorums(series: Sequence[Series], named: dict[int, str]) -> Iterable[str]:
 
 
 def _suspects(runs: Iterable[LoadedRun]) -> Iterable[str]:
+    """Each suspicious device of a run once, at its farthest, with all rounds."""
     for run in runs:
+        farthest: dict[tuple[int, str], Finding] = {}
+        rounds: dict[tuple[int, str], list[int]] = {}
         for info in run.rounds:
             for suspect in info.get("suspects", ()):
-                yield (
-                    f"{title_of(run.protocol)}, seed {run.seed}, round {info['round']}: "
-                    f"{in_words(suspect)}"
-                )
+                who = suspect["device"], suspect["upload"]
+                rounds.setdefault(who, []).append(info["round"])
+                known = farthest.setdefault(who, suspect)
+                farthest[who] = max(known, suspect, key=lambda one: one.get("times", 0))
+        for who, suspect in farthest.items():
+            where = "round" if len(rounds[who]) == 1 else "rounds"
+            numbers = in_a_row([str(number) for number in rounds[who]])
+            yield (
+                f"{title_of(run.protocol)}, seed {run.seed}, {where} {numbers}: {in_words(suspect)}"
+            )
 
 
 def _shortened(lines: list[str]) -> list[str]:

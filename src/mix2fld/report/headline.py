@@ -9,10 +9,16 @@ from mix2fld.report.units import in_bits, in_percent, percent
 Row = dict[str, Any]
 """A series as ``over_seeds`` sums it up."""
 
+
+def never_delivered(row: Row) -> bool:
+    """Whether uploads were sent and none was delivered: what devices reach, they reach alone."""
+    return bool(row["attempted"]) and not row["delivered"]
+
+
 _BEST: dict[str, tuple[Callable[[Row], float | None], int]] = {
-    "accuracy": (lambda row: row["accuracy"], 1),
+    "accuracy": (lambda row: None if never_delivered(row) else row["accuracy"], 1),
     "server": (lambda row: row["server"], 1),
-    "bits_up": (lambda row: row["bits_up"] or None, -1),
+    "bits_up": (lambda row: None if never_delivered(row) else row["bits_up"] or None, -1),
     "bits_down": (lambda row: row["bits_down"] or None, -1),
     "joules": (lambda row: row.get("joules"), -1),
     "delivered": (lambda row: row["delivered"] / row["attempted"] if row["attempted"] else None, 1),
@@ -48,20 +54,20 @@ def tiles(rows: Mapping[str, Row]) -> list[dict[str, str]]:
 
 
 def _most_accurate(rows: Mapping[str, Row]) -> dict[str, str]:
-    first = max(rows, key=lambda who: rows[who]["accuracy"])
-    row = rows[first]
-    equal = [who for who in rows if rows[who]["accuracy"] == row["accuracy"]]
+    fair = [who for who, row in rows.items() if not never_delivered(row)] or list(rows)
+    row = rows[max(fair, key=lambda who: rows[who]["accuracy"])]
+    equal = [who for who in fair if rows[who]["accuracy"] == row["accuracy"]]
     least = row["accuracy"] - row["spread"]
-    close = [who for who in rows if who not in equal and rows[who]["accuracy"] >= least]
+    close = [who for who in fair if who not in equal and rows[who]["accuracy"] >= least]
     remark = f"{percent(row['accuracy'])} on average over devices, ± {in_percent(row['spread'])} "
     remark += f"({spread_words([row])})"
     if close:
         remark += f"; within that spread: {', '.join(close)}"
-    return _tile("Most accurate devices", ", ".join(equal), remark)
+    return _tile("Highest accuracy", ", ".join(equal), remark)
 
 
 def _lowest_traffic(rows: Mapping[str, Row]) -> dict[str, str]:
-    """Of protocols that gain something by what they send: a lost upload is no saving."""
+    """Among protocols whose uploads arrive: a lost upload is no saving."""
     sending = [who for who, row in rows.items() if row["delivered"]]
     if not sending:
         why = (

@@ -44,8 +44,8 @@ def rounds_table(rounds: Sequence[PlannedRound], plans: Sequence[PlannedTransfer
     unequal = any(each.most_joules > 1.001 * each.joules for each in rounds)
     table = Table(
         title="A round",
-        caption="of a device that takes part, seeds uploaded before; bold: the fastest round of "
-        "which every transfer is delivered reliably",
+        caption="of one participating device, after its seeds were uploaded; bold: the fastest "
+        "protocol whose transfers are all delivered reliably",
         **PLAIN,
     )
     table.add_column("protocol", no_wrap=True)
@@ -54,7 +54,7 @@ def rounds_table(rounds: Sequence[PlannedRound], plans: Sequence[PlannedTransfer
         "time com-\nputing",
         "energy",
         *(["most of\nall"] if unequal else []),
-        "rounds of\na battery",
+        "rounds per\nbattery",
     )
     for heading in headings:
         table.add_column(heading, justify="right", no_wrap=True)
@@ -99,8 +99,8 @@ def _style(probability: float) -> str:
 
 def _caption(plans: Sequence[PlannedTransfer]) -> str:
     text = (
-        "one device: mean time, the time limit if it fails; slowest of all: until all are done; "
-        "energy: of one device's radio"
+        "one device: mean time (the limit if a transfer fails); slowest: until all devices are "
+        "done; energy: radio of one device"
     )
     errors = [plan.standard_error for plan in plans if plan.standard_error is not None]
     if not errors:

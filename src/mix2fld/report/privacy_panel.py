@@ -12,12 +12,12 @@ from mix2fld.report.units import in_percent
 from mix2fld.runs.reader import Found
 
 MOST_ATTACKED = 3
-WIDTH, HEIGHT, LEFT, BOTTOM, RIGHT, ABOVE = 520, 300, 58, 44, 16, 14
+WIDTH, HEIGHT, LEFT, BOTTOM, RIGHT, ABOVE = 520, 300, 64, 44, 40, 14
 HEADS = {
     "upload": "what the server receives",
-    "minor": "minor part, as attacked",
+    "minor": "minor part, recovered",
     "true minor": "minor part, true",
-    "dominant": "dominant part, as attacked",
+    "dominant": "dominant part, recovered",
     "true dominant": "dominant part, true",
 }
 STYLE = """<style>
@@ -32,7 +32,14 @@ STYLE = """<style>
 #privacy svg circle.bound { fill: var(--card); }
 #privacy svg text.on { fill: var(--accent-ink); font-size: 10px; text-anchor: middle; }
 #privacy svg text.on.bound { fill: var(--ink); }
+#privacy table.members :is(td, th):nth-child(2) { text-align: left; white-space: normal; }
+@media (max-width: 600px) {
+  #privacy svg text { font-size: 17px; }
+  #privacy svg text.on { font-size: 12px; }
+}
 </style>"""
+CLOSE = 16
+"""Dots whose centres are nearer than this would hide each other's numbers."""
 NO_AUDIT = (
     "How often members are found in the uploads of each protocol: not measured for this report. "
     "<code>mix2fld privacy audit --of-run RUN</code> measures it, and "
@@ -91,13 +98,14 @@ def _taken_apart(one: dict[str, Any]) -> str:
     head = "".join(f'<th scope="col">{escape(words)}</th>' for words in HEADS.values())
     body = "".join(_row(card) for card in one["cards"])
     return (
-        f"<h3>{escape(one['protocol'])}, λ = {one['ratio']:g}: mixes taken apart</h3>"
+        f"<h3>{escape(one['protocol'])}, λ = {one['ratio']:g}: separating the mixes</h3>"
         '<p class="muted">Estimated from the uploads alone, without a trained network or other '
-        "data: values must stay within their range, mixes that share a sample give it away, and "
+        "data: values must stay within their range, mixes that share a sample reveal it, and "
         "the mean of each label is taken from the mixes themselves. Nearest of "
         f"{one['candidates']:,} samples is the true one for {in_percent(minor)} % of the minor and "
-        f"{in_percent(dominant)} % of the dominant parts of {one['mixes']:,} mixes.</p>"
-        '<div class="scroll" tabindex="0" role="region" aria-label="Mixes taken apart">'
+        f"{in_percent(dominant)} % of the dominant parts of {one['mixes']:,} mixes. A network "
+        "trained on public samples of the same kind finds more (docs/privacy.md).</p>"
+        '<div class="scroll" tabindex="0" role="region" aria-label="Separated mixes">'
         f'<table class="seen"><thead><tr><th scope="col">device and labels</th>{head}</tr></thead>'
         f"<tbody>{body}</tbody></table></div>"
     )
@@ -146,7 +154,7 @@ def _leaks(points: Sequence[LeakPoint]) -> str:
         f'<div class="leaks">{_chart(points, accuracies, "mean device accuracy, %", _linear)}'
         f"{_chart(points, kilobits, 'uplink of a device, kbit', _logarithmic)}</div>"
         '<div class="scroll" tabindex="0" role="region" aria-label="Members found, as a table">'
-        f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"
+        f'<table class="members"><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
     )
 
 
@@ -158,10 +166,12 @@ class Axis(NamedTuple):
 
 
 def _linear(values: Sequence[float]) -> Axis:
-    """From the ten below the smallest to the ten above the largest value."""
-    low, high = 10 * math.floor(min(values) / 10), 10 * (math.floor(max(values) / 10) + 1)
+    """Whole tens, or twenties if there are many, from below the smallest to above the largest."""
+    step = 10 if max(values) - min(values) < 50 else 20
+    low, high = step * math.floor(min(values) / step), step * (math.floor(max(values) / step) + 1)
     return Axis(
-        lambda value: (value - low) / (high - low), [low + (high - low) * n / 4 for n in range(5)]
+        lambda value: (value - low) / (high - low),
+        [float(tick) for tick in range(low, high + 1, step)],
     )
 
 
@@ -195,14 +205,15 @@ def _chart(
         return ""
     across = _from_zero([100 * one.share for _, one, _ in shown])
     up = upwards([height for *_, height in shown])
-    dots = "".join(
-        _dot(number, one, across.place(100 * one.share), up.place(height))
+    placed = [
+        Dot(number, one, *_position(across.place(100 * one.share), up.place(height)))
         for number, one, height in shown
-    )
+    ]
+    dots = "".join(map(_circle, placed)) + "".join(map(_numbers, _together(placed)))
     words = f"{label}, against members found, %"
     return (
         f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(words)}">'
-        f'<text x="{LEFT}" y="{HEIGHT - 6}">members found, % · upwards: {escape(label)}</text>'
+        f'<text x="4" y="{HEIGHT - 6}">members found, % · upwards: {escape(label)}</text>'
         f"{_grid(across, up)}{dots}</svg>"
     )
 
@@ -219,7 +230,7 @@ def _grid(across: Axis, up: Axis) -> str:
         _, y = _position(0, up.place(tick))
         parts.append(
             f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>'
-            f'<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{_tick(tick)}</text>'
+            f'<text x="{LEFT - 12}" y="{y + 4:.1f}" text-anchor="end">{_tick(tick)}</text>'
         )
     for tick in across.ticks:
         x, _ = _position(across.place(tick), 0)
@@ -230,13 +241,46 @@ def _grid(across: Axis, up: Axis) -> str:
     return "".join(parts)
 
 
-def _dot(number: int, one: LeakPoint, right: float, up: float) -> str:
-    (x, y), kind = _position(right, up), "bound" if one.bound else "found"
+class Dot(NamedTuple):
+    """A protocol's place in a chart."""
+
+    number: int
+    of: LeakPoint
+    x: float
+    y: float
+
+
+def _circle(dot: Dot) -> str:
     return (
-        f'<circle class="{kind}" cx="{x:.1f}" cy="{y:.1f}" r="8"><title>'
-        f"{escape(one.title)}: {escape(one.words)}</title></circle>"
-        f'<text class="on {kind}" x="{x:.1f}" y="{y + 3.5:.1f}">{number}</text>'
+        f'<circle class="{_kind(dot)}" cx="{dot.x:.1f}" cy="{dot.y:.1f}" r="8"><title>'
+        f"{escape(dot.of.title)}: {escape(dot.of.words)}</title></circle>"
     )
+
+
+def _together(dots: Sequence[Dot]) -> list[list[Dot]]:
+    """Dots that would hide each other's numbers."""
+    groups: list[list[Dot]] = []
+    for dot in dots:
+        near = [g for g in groups if any(math.dist(dot[2:], one[2:]) < CLOSE for one in g)]
+        for group in near:
+            groups.remove(group)
+        groups.append([*(one for group in near for one in group), dot])
+    return groups
+
+
+def _numbers(group: Sequence[Dot]) -> str:
+    """The number in a dot; those of several that overlap are listed beside them."""
+    if len(group) == 1:
+        (dot,) = group
+        place = f'x="{dot.x:.1f}" y="{dot.y + 3.5:.1f}"'
+        return f'<text class="on {_kind(dot)}" {place}>{dot.number}</text>'
+    right, y = max(dot.x for dot in group) + 12, sum(dot.y for dot in group) / len(group) + 4
+    listed = ", ".join(str(dot.number) for dot in sorted(group))
+    return f'<text x="{right:.1f}" y="{y:.1f}">{listed}</text>'
+
+
+def _kind(dot: Dot) -> str:
+    return "bound" if dot.of.bound else "found"
 
 
 def _tick(value: float) -> str:

@@ -5,17 +5,17 @@ from mix2fld.report.protocol_view import payload_names, row_of, seeding_of
 from mix2fld.server.seed_sets import as_collected
 
 SERVER = {
-    "keep_state": "The server takes no part.",
+    "keep_state": "The server does nothing.",
     "take_closed_form": "The server adds up all statistics and solves for the model.",
     "take_private_statistics": "The server adds up noisy statistics and solves for the model.",
     "take_trusted_sums": "A trusted sum adds noise once; the server solves for the model.",
     "take_mean_weights": "The server averages the weights that arrived.",
     "add_mean_update": "The server adds the mean of the updates that arrived to its model.",
     "take_mean_outputs": "The server averages the outputs that arrived, label by label.",
-    "convert_mean_outputs": "The server averages the outputs and trains a model that follows them"
-    " on the samples it has collected: outputs become weights.",
-    "convert_seed_labels": "The server averages the labels that devices give to shared samples and"
-    " trains a model on them.",
+    "convert_mean_outputs": "The server averages the outputs and trains a model on the samples it"
+    " has collected, with these outputs as a teacher: outputs become weights.",
+    "convert_seed_labels": "The server averages the labels that devices assign to shared samples"
+    " and trains a model on them.",
 }
 """By the name of the row's server step."""
 
@@ -37,7 +37,7 @@ def round_steps(protocol: str, config: Config) -> dict[str, str]:
         "uplink": _sent("Devices upload", up, protocol, config),
         "server": SERVER.get(getattr(row.server_step, "__name__", ""), "The server takes its step.")
         + _seeds_used(protocol),
-        "downlink": "Nothing is sent down." if down == "nothing" else _multicast(down),
+        "downlink": "Nothing is downloaded." if down == "nothing" else _multicast(down),
     }
 
 
@@ -53,7 +53,7 @@ def _sent(who: str, payload: str, protocol: str, config: Config) -> str:
         kind = "mixed-up" if seeds.mixed else "raw"
         once = f", and with the first upload {config.seeding.seed_samples} {kind} samples"
     if payload == "nothing":
-        return f"{who} nothing{once}." if once else "Nothing is sent up."
+        return f"{who} nothing{once}." if once else "Nothing is uploaded."
     return f"{who} their {payload}{once}."
 
 

@@ -42,6 +42,7 @@ def state_record(run: LoadedRun) -> dict[str, Any]:
         "protocol": title_of(run.protocol),
         "seed": run.seed,
         "folder": run.folder.name,
+        "place": run.folder.parent.name,
         "finished": run.finished,
         "state": standing.state,
         "reason": standing.reason,

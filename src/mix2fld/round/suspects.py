@@ -42,15 +42,14 @@ def in_words(suspect: Mapping[str, Any]) -> str:
     who = f"device {suspect['device']}"
     if suspect["upload"] == "seeds":
         return (
-            f"the seeds of {who} are left out: others agree with {100 * suspect['agreement']:.1f} "
-            f"% of their labels, typically with {100 * suspect['typical']:.1f} %"
+            f"the seeds of {who} are left out: models of other devices agree with "
+            f"{100 * suspect['agreement']:.1f} % of their labels, typically with "
+            f"{100 * suspect['typical']:.1f} %"
         )
     if suspect["upload"] == "labels":
         return (
-            f"{who} gives {100 * suspect['agreement']:.1f} % of the seeds the label that they "
-            f"came with, typically {100 * suspect['typical']:.1f} % are"
+            f"{who} assigns {100 * suspect['agreement']:.1f} % of the seeds their own labels, "
+            f"typically {100 * suspect['typical']:.1f} %"
         )
-    return (
-        f"the {suspect['upload']} of {who} lie {suspect['times']:g} times as far from the middle "
-        "of all as is typical"
-    )
+    what = "an update" if suspect["upload"] == "update" else suspect["upload"]
+    return f"{who} uploaded {what} {suspect['times']:g} times as far from the median as is typical"

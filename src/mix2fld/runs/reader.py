@@ -136,7 +136,7 @@ def load_runs(*paths: Path | str, rows: Rows = "rounds") -> "pd.DataFrame":
     """A pandas frame of all runs at or below ``paths``.
 
     A row is a round, a run (its last round) or a device in a round; ``folder``, ``protocol``,
-    ``seed`` and every setting that is not the default of all runs stand in columns of their own.
+    ``seed`` and every setting that is not the default of all runs have separate columns.
     """
     found = require_runs([Path(path) for path in paths or (".",)])
     for note in found.notes:

@@ -63,9 +63,9 @@ def run(
     """Simulate one run for each protocol and seed of ``config``.
 
     With ``out`` each run is kept in ``out/<protocol>-s<seed>/``, and one that already exists is
-    resumed; all folders are made first, so that ``out`` shows what is still missing. ``dataset``,
-    ``model`` and ``link`` take the place of what the config names; ``fleet`` says where devices
-    live, which changes no number (``mix2fld.fleet.ray_fleet`` has another). All folders are locked
+    resumed; all folders are created first, so that ``out`` shows which runs are missing.
+    ``dataset``, ``model`` and ``link`` replace what the config names; ``fleet`` says where devices
+    run, which changes no result (``mix2fld.fleet.ray_fleet`` has another). All folders are locked
     from the start until their run is done.
     """
     rows = [get_protocol(name) for name in config.protocols]

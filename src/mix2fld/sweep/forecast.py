@@ -9,14 +9,18 @@ from mix2fld.sweep.jobs import Job, dataset_of
 
 
 class Forecast(NamedTuple):
-    """Steps that are missing, and what one of them costs here."""
+    """Steps that are missing, and what a measured round says of them."""
 
     steps: int
-    seconds_per_step: float
+    round_steps: int
+    """Of the round that was measured."""
+    round_seconds: float
+    cores: int
+    """That it was measured on."""
 
     def seconds(self, cores: int) -> float:
-        """Time of all of them, on all cores of this machine or as many elsewhere."""
-        return self.steps * self.seconds_per_step / cores
+        """Time of all of them on so many cores, if they are as fast as those of this machine."""
+        return self.steps / self.round_steps * self.round_seconds * self.cores / cores
 
 
 def steps_missing(jobs: Sequence[Job]) -> int:
@@ -32,4 +36,4 @@ def measure(jobs: Sequence[Job], cores: int) -> Forecast:
     started = time.perf_counter()
     simulation.run_round(state)
     seconds = time.perf_counter() - started
-    return Forecast(steps_missing(jobs), seconds * cores / first.round_cost)
+    return Forecast(steps_missing(jobs), first.round_cost, seconds, cores)

@@ -83,14 +83,15 @@ class Plan:
         ]
 
     def describe(self) -> dict[str, list[str]]:
-        """What varies, as text."""
-        plain = {
-            name: [shown(value) for value in values]
+        """The axes as text; what advances together stands together."""
+        axes = {
+            " + ".join(axis): [
+                " + ".join(map(shown, values)) for values in zip(*axis.values(), strict=True)
+            ]
             for axis in self.axes
-            for name, values in axis.items()
         }
         base = self.base
-        return {"protocols": list(base.protocols), "seed": list(map(str, base.seed)), **plain}
+        return {"protocols": list(base.protocols), "seed": list(map(str, base.seed)), **axes}
 
     def _combinations(self) -> list[dict[str, Any]]:
         rows = [
@@ -130,7 +131,10 @@ def expand(values: Sequence[Any]) -> list[Any]:
                 f"{value}: an empty range; must be FIRST..LAST or FIRST..LAST..STEP, upwards"
             )
         if (last - first) // step >= 10**6:
-            raise InputError(f"{value}: a range of {(last - first) // step + 1:,} values")
+            raise InputError(
+                f"{value}: a range of {(last - first) // step + 1:,} values; must be at most "
+                "1,000,000"
+            )
         found += range(first, last + 1, step)
     return found
 

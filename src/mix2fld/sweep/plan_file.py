@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import tomli_w
 
-from mix2fld.config import Config, setting
+from mix2fld.config import Config, field_names, setting
 from mix2fld.data.files import write_whole, writing
 from mix2fld.errors import InputError, did_you_mean
 from mix2fld.runs.config_file import parse_config
@@ -124,8 +124,6 @@ def _refuse_other(path: Path, plan: Plan) -> None:
 
 
 def _first_change(old: Config, new: Config) -> tuple[str, Any, Any]:
-    from mix2fld.config import field_names
-
     name = next(n for n in field_names() if setting(old, n) != setting(new, n))
     return name, setting(old, name), setting(new, name)
 
@@ -149,10 +147,7 @@ def _stored(path: Path) -> Plan:
 
 
 def _plain(value: Any) -> Any:
-    return (
-        list(value)
-        if isinstance(value, tuple)
-        else str(value)
-        if isinstance(value, Path)
-        else value
-    )
+    """A value as TOML has it."""
+    if isinstance(value, tuple):
+        return list(value)
+    return str(value) if isinstance(value, Path) else value

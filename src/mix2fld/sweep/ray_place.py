@@ -13,6 +13,8 @@ from mix2fld.sweep.schedule import Event
 from mix2fld.sweep.work import Done, reason_of
 from mix2fld.types import Dataset
 
+NODE_S = 120.0
+"""How long a node may take to say what it computes with."""
 ASKED_FOR = 4
 """Tasks for each core that are handed over, so that a cluster that can grow sees the demand."""
 
@@ -107,7 +109,12 @@ class Cluster:
         ]
         for node, answer in zip(nodes, answers, strict=True):
             try:
-                found = self._ray.get(answer)
+                found = self._ray.get(answer, timeout=NODE_S)
+            except self._ray.exceptions.GetTimeoutError:
+                raise InputError(
+                    f"cluster: node {node['NodeManagerHostname']} did not answer in {NODE_S:.0f} "
+                    "s; look at: ray status"
+                ) from None
             except self._ray.exceptions.RayError as error:
                 cause = getattr(error, "cause", None) or error
                 raise InputError(

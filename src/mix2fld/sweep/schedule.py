@@ -66,8 +66,6 @@ class Progress:
 
     tracks: list[Track]
     started: float = field(default_factory=time.monotonic)
-    found: int = 0
-    """Runs that were finished before."""
 
     def of(self, status: Status) -> list[Track]:
         """The jobs of one status, in their order."""
@@ -98,23 +96,11 @@ class Board:
 
 
 def run_jobs(
-    jobs: Sequence[Job],
-    place: Place,
-    *,
-    retries: int = 1,
-    board: Board | None = None,
-    last: bool = True,
+    jobs: Sequence[Job], place: Place, *, retries: int = 1, board: Board | None = None
 ) -> Progress:
-    """Run all jobs; returns how each of them ended. Unless more follow, the place is stopped."""
+    """Run all jobs; returns how each of them ended. Whoever made the place stops it."""
     prepare_jobs(jobs)
-    done = False
-    try:
-        progress = _Loop(jobs, place, retries, board or Board()).run()
-        done = True
-        return progress
-    finally:
-        if last or not done:
-            place.stop()
+    return _Loop(jobs, place, retries, board or Board()).run()
 
 
 class _Loop:
@@ -124,7 +110,6 @@ class _Loop:
         self._place, self._retries, self._board = place, retries, board
         self._tracks = {id(job): _track(job) for job in jobs}
         self._progress = Progress(list(self._tracks.values()))
-        self._progress.found = len(self._progress.of("finished"))
         self._waiting = deque(self._progress.of("waiting"))
         self._taken = 0
 
@@ -154,8 +139,8 @@ class _Loop:
         track.tries += 1
         track.rounds = event.job.rounds_done()
         for line in event.done.notes:
-            said = line.removeprefix(f"{event.job.config.run_name}: ")
-            self._board.note(f"{event.job.name}: {said}")
+            before, named, after = line.partition(f"{event.job.config.run_name}: ")
+            self._board.note(f"{event.job.name}: {after if named else before}")
         if event.done.failure is None:
             track.status = "finished"
         else:

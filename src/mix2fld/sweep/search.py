@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Any, NamedTuple
 
 from mix2fld.config import Config, field_names, setting
 from mix2fld.errors import InputError, did_you_mean
@@ -75,8 +75,13 @@ class Search:
                 raise InputError(f"{name} = {getattr(self, name)}: must be 1 or more")
 
 
-class Found(dict[int, dict[str, Any]]):
+class Found(NamedTuple):
+    """What came of a search."""
+
+    best: dict[int, dict[str, Any]]
     """The best trials by number: what was tried, and what it is worth."""
+    failed: list[int]
+    """Trials of which a run failed."""
 
 
 def read_range(text: str, base: Config) -> Range:
@@ -118,16 +123,16 @@ def run_search(search: Search, out: Path, run_all: RunAll) -> Found:
         load_if_exists=True,
     )
     while batch := _next_batch(optuna, study, search):
-        _finish(study, search, out, run_all, batch)
-    return Found(
-        {
-            best.number: {
-                "settings": dict(best.params),
-                **dict(zip(search.objectives, best.values, strict=True)),
-            }
-            for best in study.best_trials
+        _finish(optuna, study, search, out, run_all, batch)
+    best = {
+        trial.number: {
+            "settings": dict(trial.params),
+            **dict(zip(search.objectives, trial.values, strict=True)),
         }
-    )
+        for trial in study.best_trials
+    }
+    failed = study.get_trials(states=(optuna.trial.TrialState.FAIL,))
+    return Found(best, [trial.number for trial in failed])
 
 
 def _next_batch(optuna: Any, study: Any, search: Search) -> Batch:
@@ -153,14 +158,16 @@ def _jobs(search: Search, out: Path, number: int, tried: Mapping[str, Any]) -> l
     return [replace(job, name=f"{name}/{job.name}") for job in plan.jobs(out / name)]
 
 
-def _finish(study: Any, search: Search, out: Path, run_all: RunAll, batch: Batch) -> None:
+def _finish(
+    optuna: Any, study: Any, search: Search, out: Path, run_all: RunAll, batch: Batch
+) -> None:
     """Run the runs of some trials and tell what each is worth; nothing if one of its runs fails."""
     jobs = {number: _jobs(search, out, number, tried) for number, tried in batch.items()}
     progress = run_all([job for of_trial in jobs.values() for job in of_trial])
     failed = {id(track.job) for track in progress.of("failed")}
     for number, of_trial in jobs.items():
         if any(id(job) in failed for job in of_trial):
-            study.tell(number, state=_failed())
+            study.tell(number, state=optuna.trial.TrialState.FAIL)
             continue
         results = [RunFolder(job.folder).finished() for job in of_trial]
         summaries = [result.summary for result in results if result is not None]
@@ -203,10 +210,6 @@ def _sampler(optuna: Any, search: Search, number: int) -> Any:
 
 def _over(optuna: Any) -> tuple[Any, ...]:
     return (optuna.trial.TrialState.COMPLETE, optuna.trial.TrialState.FAIL)
-
-
-def _failed() -> Any:
-    return _import_optuna().trial.TrialState.FAIL
 
 
 def _import_optuna() -> Any:

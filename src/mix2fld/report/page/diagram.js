@@ -127,7 +127,7 @@ function numbersOf(series, step) {
     const later = p.later_bits !== null && Math.round(p.later_bits) !== Math.round(p.first_bits) ? `, later ${bits(p.later_bits)}` : "";
     return ` A device sends ${bits(p.first_bits)}${later}; ${percent(row.attempted ? row.delivered / row.attempted : 1)} of the uploads arrived.`;
   }
-  if (step === "downlink" && p.down_bits) return ` One multicast of ${bits(p.down_bits)} for all.`;
+  if (step === "downlink" && p.down_bits) return ` One multicast of ${bits(p.down_bits)} to all devices.`;
   if (step === "downlink" && p.down !== "nothing") return " In these runs nothing was sent down, because no upload arrived.";
   return "";
 }

@@ -51,7 +51,7 @@ function differenceColumn(base) {
   const found = (series) => (series === base ? null : against(series, base));
   return ["difference", `points over\n${base.title}`, (r, series) => found(series)?.mean ?? null,
     (r, series) => points(found(series).mean) + (found(series).spread === null ? "" : ` ± ${(100 * found(series).spread).toFixed(1)}`),
-    (r, series) => (found(series)?.seeds > 1 ? `${found(series).seeds} seeds in pairs` : null), "more"];
+    (r, series) => (found(series)?.seeds > 1 ? `${found(series).seeds} paired seeds` : null), "more"];
 }
 
 function sorted(list, columns) {

@@ -44,7 +44,7 @@ function paintTimeline(series, run, place, part) {
   const length = Math.max(device + uplink + server + downlink, 1e-9);
   const known = Array.isArray(round.computing);
   $("timeline-note").textContent = `${series.title}, seed ${run.seed}, round ${round.round}: ${seconds(length)}. ` +
-    (known ? "" : "This record is older and has no times of single devices: the slowest is shown.");
+    (known ? "" : "This record was made by an older version without the times of single devices; the slowest is shown.");
   const box = $("timeline-chart");
   const width = widthOf(box);
   const left = width < 480 ? 62 : 88;

@@ -12,7 +12,7 @@ function drawTop() {
 }
 
 function drawFindings() {
-  const found = [...data.findings, ...(data.notes.length ? [{ title: "Runs that are not, or not wholly, included", lines: data.notes }] : [])];
+  const found = [...data.findings, ...(data.notes.length ? [{ title: "Runs left out, entirely or in part", lines: data.notes }] : [])];
   $("findings").hidden = !found.length;
   const signature = JSON.stringify(found);
   if ($("findings").dataset.shown === signature) return;
@@ -34,7 +34,7 @@ function drawProgress() {
   const rest = counted.filter(([state]) => state !== "finished").map(([state, n]) => `${n} ${state}`).join(", ");
   $("progress-h").textContent = head + (rest ? `: ${rest}` : "");
   $("progress-note").textContent = !open.length ? "" : chosen.include
-    ? "Unfinished runs are included in rankings and means, as far as they are."
+    ? "Unfinished runs are included in rankings and means, with the rounds they have."
     : "Unfinished runs are left out of rankings and means; a protocol without a finished run is marked with *.";
   $("include").closest("label").hidden = !data.views.all;
   $("include").checked = Boolean(chosen.include);
@@ -42,8 +42,10 @@ function drawProgress() {
   const ahead = ["waiting", "not started"].map((state) => [state, open.filter((run) => !begun.includes(run) && run.state === state)]).filter(([, list]) => list.length);
   $("progress-ahead").replaceChildren(...ahead.map(([state, list]) => element("p", { class: "muted" },
     `${state === "waiting" ? "Waiting" : "Not started"}: ${namesOf(list)}.`)));
+  const places = new Set(runs.map((run) => run.place)).size;
   $("progress-runs").replaceChildren(...begun.map((run) => {
-    const words = `${run.protocol}, seed ${run.seed}: round ${run.done} of ${run.planned}`;
+    const where = places > 1 ? ` in ${run.place}` : "";
+    const words = `${run.protocol}, seed ${run.seed}${where}: round ${run.done} of ${run.planned}`;
     const more = [STATES[run.state], run.updated ? `last update ${moment(run.updated)}` : null].filter(Boolean).join(", ");
     return element("div", { class: `state-${run.state.replace(" ", "-")}` }, element("div", {}, words),
       element("progress", { max: run.planned, value: run.done, "aria-label": words }), element("div", { class: "muted" }, more));
