@@ -306,11 +306,11 @@ def test_a_token_that_is_there_is_used(monkeypatch: pytest.MonkeyPatch, tmp_path
         monkeypatch.setenv(name, "")  # so that it is restored
         monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(tmp_path))
-    cluster.import_ray("test")
+    cluster.use_token()
     assert "RAY_AUTH_MODE" not in os.environ
     (tmp_path / ".ray").mkdir()
     (tmp_path / ".ray" / "auth_token").write_text("secret")
-    cluster.import_ray("test")
+    cluster.use_token()
     assert os.environ["RAY_AUTH_MODE"] == "token"
 
 

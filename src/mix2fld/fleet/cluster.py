@@ -41,8 +41,8 @@ SAME = ("mix2fld", "python", "numpy", "jax")
 def import_ray(field: str) -> Any:
     """Ray, if it is installed."""
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # else it warns of the future
-    if has_token():  # a cluster that asks for none takes it, too
-        os.environ.setdefault("RAY_AUTH_MODE", "token")
+    if "ray" not in sys.modules:  # it reads the mode when it is imported
+        use_token()
     try:
         import ray
     except ImportError:
@@ -52,10 +52,11 @@ def import_ray(field: str) -> Any:
     return ray
 
 
-def has_token() -> bool:
-    """Whether this machine has the token of a cluster, where Ray looks for it."""
+def use_token() -> None:
+    """Show the token of this machine, if it has one; a cluster that asks for none takes it, too."""
     named = any(os.environ.get(name) for name in ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"))
-    return named or (Path.home() / ".ray" / "auth_token").is_file()
+    if named or (Path.home() / ".ray" / "auth_token").is_file():
+        os.environ.setdefault("RAY_AUTH_MODE", "token")
 
 
 @contextmanager
