@@ -95,6 +95,6 @@ def test_dragging_a_slider_changes_the_chart_and_back(watched: Watched, page_fil
     assert page.locator("#whatif-chart svg").inner_html() != before
     assert page.evaluate("document.activeElement.dataset.knob") == "devices"
     assert "devices=" in page.url
-    page.get_by_role("button", name="Back to these runs").click()
+    page.get_by_role("button", name="Reset to these runs").click()
     assert page.locator("#whatif-chart svg").inner_html() == before
     assert watched.complaints == []
