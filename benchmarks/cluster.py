@@ -2,8 +2,8 @@
 
 Overhead over the fleet of this process on the paper's work, rounds of 100,000 devices, other
 frameworks on the same round, what the driver keeps, and rounds of several sizes, to which a model
-of 1,000 cores is fitted. ``--only NAME ...`` measures some rows, ``page`` only writes the page
-(``docs/cluster_scaling.md``).
+of 1,000 cores is fitted. A record begins anew; ``--only NAME ...`` measures some of its rows again,
+which the page says, ``page`` only writes the page (``docs/cluster_scaling.md``).
 """
 
 import json
@@ -55,9 +55,12 @@ def main(arguments: list[str]) -> None:
     if arguments[:1] == ["fl"]:
         tell_rounds(Path(arguments[1]))
         return
-    names = arguments[1:] if arguments[:1] == ["--only"] else list(ROWS)
-    record: dict[str, Any] = json.loads(RECORD.read_text()) if RECORD.exists() else {"rows": {}}
-    for name in names if arguments != ["page"] else []:
+    if arguments == ["page"]:
+        PAGE.write_text(render(json.loads(RECORD.read_text())))
+        return
+    only = arguments[:1] == ["--only"]
+    record: dict[str, Any] = json.loads(RECORD.read_text()) if only else {"rows": {}, "again": []}
+    for name in arguments[1:] if only else ROWS:
         command = [sys.executable, "-W", "ignore", "-m", "benchmarks.cluster", "row", name]
         done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
         if done.returncode:
@@ -65,6 +68,7 @@ def main(arguments: list[str]) -> None:
             continue
         record["rows"][name] = json.loads(done.stdout.strip().splitlines()[-1])
         record["machine"] = describe()
+        record["again"] += [name] if only else []
         print(name, record["rows"][name], flush=True)
         RECORD.write_text(json.dumps(record, indent=1) + "\n")
     PAGE.write_text(render(record))

@@ -26,8 +26,7 @@ def render(record: dict[str, Any]) -> str:
 
 Made by `make bench-cluster` from `results/bench/cluster.json`; do not edit it. Machine: {machine.get("cpu", "?")},
 {cores} cores, {memory} GB, driver and hosts on the same cores. "Busy before" is the share of all cores that other work used
-in the three seconds before a measurement (in older rows, the load average); what is compared was measured in turn, in one
-session.
+in the three seconds before a measurement. {_when(record)}
 
 ## Overhead on the paper's work
 
@@ -57,13 +56,19 @@ which the uploads are the largest part. Memory is the peak of a process, in thre
 """
 
 
+def _when(record: dict[str, Any]) -> str:
+    if not record["again"]:
+        return "All rows were measured one after the other by that one command."
+    return f"Measured again since, by `python -m benchmarks.cluster --only`: {', '.join(record['again'])}."
+
+
 def _timed(row: dict[str, Any], name: str) -> str:
     least, most = row[f"{name}_range"]
     return f"{row[name]:.3f} ({least:.3f}–{most:.3f})"
 
 
 def _busy(row: dict[str, Any]) -> str:
-    return f"{row['busy_before']} %" if "busy_before" in row else f"load {row['load_before']}"
+    return f"{row['busy_before']} %"
 
 
 def _overhead(rows: dict[str, Any]) -> str:
