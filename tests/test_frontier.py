@@ -28,6 +28,7 @@ from mix2fld.reproduction.frontier.figures import draw_frontier
 from mix2fld.reproduction.frontier.overview import short_title, summary
 from mix2fld.reproduction.frontier.page import findings, headline_table, write_page
 from mix2fld.reproduction.frontier.points import Point, best, cheapest_near, frontier, points_of
+from mix2fld.reproduction.frontier.scales import runnable, scale_in
 from mix2fld.reproduction.frontier.search import (
     SEARCH_SEED,
     TUNED,
@@ -36,7 +37,6 @@ from mix2fld.reproduction.frontier.search import (
     search_experiment,
     search_scale,
 )
-from mix2fld.reproduction.frontier.scales import runnable, scale_in
 from mix2fld.reproduction.frontier.settings import SETTINGS, FrontierSetting
 from mix2fld.reproduction.results_folder import ResultsFolder
 from stored_runs import save_toy_dataset

@@ -4,13 +4,13 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from mix2fld.reproduction.cell_records import load_records
+from mix2fld.reproduction.frontier.scales import runnable, scale_in
 from mix2fld.reproduction.frontier.search import (
     choose,
     measured_experiment,
     search_experiment,
     search_scale,
 )
-from mix2fld.reproduction.frontier.scales import runnable, scale_in
 from mix2fld.reproduction.frontier.settings import SETTINGS
 
 if TYPE_CHECKING:
