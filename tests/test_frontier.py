@@ -28,6 +28,7 @@ from mix2fld.reproduction.frontier.figures import draw_frontier
 from mix2fld.reproduction.frontier.overview import short_title, summary
 from mix2fld.reproduction.frontier.page import findings, headline_table, write_page
 from mix2fld.reproduction.frontier.points import Point, best, cheapest_near, frontier, points_of
+from mix2fld.reproduction.frontier.scales import runnable, scale_in
 from mix2fld.reproduction.frontier.search import (
     SEARCH_SEED,
     TUNED,
@@ -36,7 +37,6 @@ from mix2fld.reproduction.frontier.search import (
     search_experiment,
     search_scale,
 )
-from mix2fld.reproduction.frontier.seeds import runnable, with_usable_seeds
 from mix2fld.reproduction.frontier.settings import SETTINGS, FrontierSetting
 from mix2fld.reproduction.results_folder import ResultsFolder
 from stored_runs import save_toy_dataset
@@ -260,14 +260,23 @@ def toy_setting(tmp_path: Path, **changes: Any) -> FrontierSetting:
 
 def test_seeds_that_deal_a_device_one_label_are_passed_over(tmp_path: Path) -> None:
     setting = toy_setting(tmp_path, partition="shards", shards_per_device=2)
-    seeds = with_usable_seeds(FULL, setting).seeds
+    seeds = scale_in(setting, FULL).seeds
     assert len(seeds) == len(FULL.seeds)
     data = toy_dataset()
     for seed in range(max(seeds) + 1):
         parts = device_parts(data, Config.of(**setting.changes, seed=seed))
         alone = min(len(set(data.train_labels[part].tolist())) for part in parts) < 2
         assert (seed in seeds) == (not alone)
-    assert with_usable_seeds(FULL, SETTINGS["mnist-non-iid"]).seeds == FULL.seeds
+    assert scale_in(SETTINGS["mnist-non-iid"], FULL).seeds == FULL.seeds
+
+
+@pytest.mark.parametrize(
+    ("key", "when"), [("mnist-iid", "last"), ("mnist-non-iid-20-of-100", "all")]
+)
+def test_only_the_last_round_is_measured_where_all_devices_take_part(key: str, when: str) -> None:
+    scale = scale_in(SETTINGS[key], FULL)
+    cell = Cell("x", "x", {**SETTINGS[key].changes, "protocols": "fl"})
+    assert cell.config(scale).evaluated_rounds == when
 
 
 def test_who_is_refused_before_the_run_is_left_out(tmp_path: Path) -> None:

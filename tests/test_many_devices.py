@@ -61,6 +61,31 @@ def test_measuring_changes_nothing(name: str) -> None:
             np.testing.assert_array_equal(a, b)
 
 
+@every_protocol
+def test_the_last_round_measured_alone_is_measured_the_same(name: str) -> None:
+    (last, of_last), (every, of_every) = (
+        rounds_of(simulation_of(name, participants="all", evaluated_rounds=which))
+        for which in ("last", "all")
+    )
+    assert of_last[-1] == of_every[-1]
+    reference = reference_device(toy_config(protocols=name, **MANY))
+    for info, of_all in zip(of_last[:-1], of_every[:-1], strict=True):
+        known = {d: value for d, value in enumerate(info.accuracy["devices"]) if value is not None}
+        assert known == {reference: of_all.accuracy["devices"][reference]}
+        assert info.curve == of_all.curve
+    for a, b in zip(last[-1].devices, every[-1].devices, strict=True):
+        np.testing.assert_array_equal(
+            np.concatenate([w.ravel() for w in a["weights"]]),
+            np.concatenate([w.ravel() for w in b["weights"]]),
+        )
+
+
+@pytest.mark.parametrize("fields", [{"participants": 3}, {"stop_when_converged": True}])
+def test_a_last_round_that_is_not_known_in_advance_is_refused(fields: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match=r"evaluated_rounds = last: must be all with"):
+        Config.of(evaluated_rounds="last", **fields)
+
+
 def test_no_other_model_is_tested(monkeypatch: pytest.MonkeyPatch) -> None:
     simulation = simulation_of("fl", evaluated_devices=2, curve_points=1)
     state, _ = simulation.run_round(simulation.start())

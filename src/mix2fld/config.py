@@ -175,6 +175,8 @@ class Config(Section):
         "auto"
     )
     """Devices whose accuracy is measured: all, or a number, drawn once; auto: at most 100."""
+    evaluated_rounds: Literal["all", "last"] = "all"
+    """Rounds in which devices are measured; last: only the reference device in earlier ones."""
     device_states: Literal["memory", "disk"] = "memory"
     """Where a simulation keeps device states: in memory, or in files of the run."""
     tolerance: PositiveFloat = 0.05
@@ -211,6 +213,13 @@ class Config(Section):
             count = getattr(self, name)
             if isinstance(count, int) and count > self.data.devices:
                 raise InputError(f"{name} = {count}: must be at most devices = {self.data.devices}")
+        if self.evaluated_rounds == "last" and (
+            self.participants != "all" or self.stop_when_converged
+        ):
+            raise InputError(
+                "evaluated_rounds = last: must be all with participants or stop_when_converged, "
+                "where the last round of a device is not known in advance"
+            )
         every = self.updates.upload_every
         if every > self.rounds:
             raise InputError(

@@ -4,13 +4,13 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from mix2fld.reproduction.cell_records import load_records
+from mix2fld.reproduction.frontier.scales import runnable, scale_in
 from mix2fld.reproduction.frontier.search import (
     choose,
     measured_experiment,
     search_experiment,
     search_scale,
 )
-from mix2fld.reproduction.frontier.seeds import runnable, with_usable_seeds
 from mix2fld.reproduction.frontier.settings import SETTINGS
 
 if TYPE_CHECKING:
@@ -28,10 +28,10 @@ def frontier_stages(
         setting = SETTINGS[key]
         console.print(f"{setting.title}: setting {place} of {len(keys)}", highlight=False)
         search = search_experiment(setting.tuned_at)
-        tuning = with_usable_seeds(search_scale(scale), SETTINGS[setting.tuned_at])
+        tuning = scale_in(SETTINGS[setting.tuned_at], search_scale(scale))
         yield [runnable(search, tuning)], tuning
         choices = choose(load_records(folder.records(search.name)))
-        measuring = with_usable_seeds(scale, setting)
+        measuring = scale_in(setting, scale)
         yield [runnable(measured_experiment(setting, choices), measuring)], measuring
 
 

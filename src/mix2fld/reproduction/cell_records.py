@@ -59,7 +59,7 @@ def shrink(result: "RunResult") -> dict[str, Any]:
         "summary": summary,
         "devices": result.rounds[-1]["accuracy"]["devices"],
         "rounds": {
-            "mean": [_mean_accuracy(info) for info in result.rounds],
+            "mean": _mean_accuracies(result),
             "reference": [info["accuracy"]["reference"] for info in result.rounds],
             "global": [info["accuracy"]["global"] for info in result.rounds],
             "delivered": [info["uploads"]["delivered"] for info in result.rounds],
@@ -134,8 +134,12 @@ def _at(tree: Any, path: Sequence[str]) -> Any:
     return tree
 
 
-def _mean_accuracy(info: dict[str, Any]) -> Any:
-    return _rounded(np.mean(device_accuracies(info["accuracy"])))
+def _mean_accuracies(result: "RunResult") -> list[Any]:
+    """Of all devices after each round; None where only the reference device was measured."""
+    means = [_rounded(np.mean(device_accuracies(info["accuracy"]))) for info in result.rounds]
+    if result.config.evaluated_rounds == "last":
+        return [*[None] * (len(means) - 1), means[-1]]
+    return means
 
 
 def _rounded(value: Any) -> Any:

@@ -98,7 +98,7 @@ def _order(scenario: Scenario, state: RunState, available: Sequence[int], link: 
         return scenario.wire.encode_download(state.server).data
 
     asked = draw_participants(scenario.config, available, number)
-    evaluated = frozenset(scenario.evaluated)
+    evaluated = scenario.evaluated_in(number)
     rooms = upload_rooms(scenario, asked, link) if scenario.wire.uploads_in(number) else {}
     return Order(number, asked, scenario.reference, evaluated, state.roster, last_download, rooms)
 

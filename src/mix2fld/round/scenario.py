@@ -56,6 +56,12 @@ class Scenario:
         """The devices whose accuracy is measured, in the order of their numbers."""
         return evaluated_devices(self.config)
 
+    def evaluated_in(self, round_number: int) -> frozenset[int]:
+        """Those that are measured in a round."""
+        if self.config.evaluated_rounds == "last" and round_number < self.config.rounds:
+            return frozenset({self.reference})
+        return frozenset(self.evaluated)
+
 
 def reference_device(config: Config) -> int:
     """The reference device of a run: drawn once, from its seed."""

@@ -1,4 +1,4 @@
-"""Which seeds of a setting can be used, and who can run with them."""
+"""How much of a setting is run: with which seeds, measured when, and who can run."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -13,13 +13,17 @@ from mix2fld.reproduction.frontier.settings import FrontierSetting
 from mix2fld.runs.simulation import make_simulation
 
 
-def with_usable_seeds(scale: Scale, setting: FrontierSetting) -> Scale:
-    """As many seeds, from the same one on, without those that deal a device a single label.
+def scale_in(setting: FrontierSetting, scale: Scale) -> Scale:
+    """As many seeds, from the same one on, that leave every device at least two labels.
 
-    It would have nothing to mix: protocols with mixed-up seeds refuse such a partition.
+    With one it would have nothing to mix: protocols with mixed-up seeds refuse such a partition.
+    Accuracies are compared after the last round; where all devices take part in it, earlier rounds
+    are not measured.
     """
     usable = islice(_usable(setting, scale), len(scale.seeds))
-    return replace(scale, seeds=tuple(usable))
+    all_at_the_end = "participants" not in setting.changes
+    when = {"evaluated_rounds": "last"} if all_at_the_end else {}
+    return replace(scale, seeds=tuple(usable), changes={**scale.changes, **when})
 
 
 def runnable(experiment: Experiment, scale: Scale) -> Experiment:
