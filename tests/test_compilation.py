@@ -25,3 +25,12 @@ def test_compiled_code_is_kept_for_the_next_process(tmp_path: Path) -> None:
         kept.append({p.name for p in tmp_path.rglob("*-cache")})
     assert kept[0]
     assert kept[0] == kept[1]
+
+
+def test_a_half_written_entry_is_compiled_again_silently(tmp_path: Path) -> None:
+    subprocess.run([sys.executable, "-c", CODE, str(tmp_path)], check=True)
+    for path in tmp_path.rglob("*-cache"):
+        path.write_bytes(path.read_bytes()[:20])
+    again = [sys.executable, "-c", CODE, str(tmp_path)]
+    done = subprocess.run(again, check=True, capture_output=True, text=True)
+    assert done.stderr == ""

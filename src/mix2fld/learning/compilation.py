@@ -2,6 +2,7 @@
 
 import hashlib
 import platform
+import warnings
 from pathlib import Path
 
 import jax
@@ -19,7 +20,8 @@ def keep_compiled_code(folder: Path) -> None:
     """Let XLA keep what it compiles below ``folder``, and find it there the next time.
 
     Code compiled for one processor may not run on another that shares the folder, so each kind of
-    processor has its own. Nothing is kept where others can write.
+    processor has its own. Nothing is kept where others can write. An entry that another process is
+    just writing is compiled again, without a word.
     """
     private = private_folder(folder)
     if private is None:
@@ -27,6 +29,7 @@ def keep_compiled_code(folder: Path) -> None:
     jax.config.update("jax_compilation_cache_dir", str(private / _processor()))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+    warnings.filterwarnings("ignore", "Error reading persistent compilation cache entry")
 
 
 class CompileClock:
