@@ -237,7 +237,7 @@ def test_those_who_are_excluded_for_the_same_reason_share_a_line(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     main(["advise", "--devices", "1"])
-    told = [row for row in capsys.readouterr().out.splitlines() if "does not suit" in row]
+    told = [row for row in capsys.readouterr().out.splitlines() if "not suitable" in row]
     (alike,) = [row for row in told if row.endswith(": there is no other device to learn from")]
     assert "Murmur" in alike
     assert "FD" in alike
