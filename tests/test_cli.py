@@ -344,12 +344,14 @@ def test_help_of_a_command_shows_no_alternatives_of_nothing(
         ("run --kernel fast", "--kernel fast: must be one of auto, xla, native"),
         ("run --devices", "--devices: needs a value"),
         ("run --out", "--out: needs a value"),
-        ("run --value-range 1", "--value-range 1: must be FLOAT FLOAT"),
+        ("run --value-range 1", "--value-range 1: must be two numbers"),
         ("run fl fd", "fl, fd: belongs to no option; see mix2fld run --help"),
-        ("data", "mix2fld data: needs a subcommand: list, get, show"),
-        ("completion", "mix2fld completion: needs bash,zsh,fish; see mix2fld completion --help"),
+        ("data", "data: needs a subcommand: list, get, show"),
+        ("completion", "completion: needs bash,zsh,fish; see mix2fld completion --help"),
         ("completion csh", "shell csh: must be one of bash, zsh, fish"),
-        ("deploy check", "mix2fld deploy check: needs HOST:PORT; see mix2fld deploy check --help"),
+        ("advise --deadline-s x", "--deadline-s x: must be a number"),
+        ("sweep --seed 0..x", "--seed 0..x: is not a valid value; see mix2fld sweep --help"),
+        ("deploy check", "deploy check: needs HOST:PORT; see mix2fld deploy check --help"),
     ],
 )
 def test_a_command_line_that_cannot_be_parsed_is_told_in_one_line(

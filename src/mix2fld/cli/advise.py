@@ -82,8 +82,9 @@ class AdviseCommand:
             return
         console = PipedConsole(soft_wrap=True, highlight=False)
         console.print(_table(options), soft_wrap=False)
-        for line in [*_remarks(case, near, others, options), self._to_check(case, options)]:
-            console.print(line, markup=False)
+        for line in _remarks(case, near, others, options):
+            console.print(line, markup=False, soft_wrap=not console.is_terminal)
+        console.print(self._to_check(case, options), markup=False)
         if pilot is not None:
             from mix2fld.report.tables import results_table
 

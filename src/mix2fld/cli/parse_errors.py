@@ -21,14 +21,23 @@ _WORDS = (
     (rf"Missing value for argument '{_FLAG}'. Expected 1 values", "{flag}: needs a value"),
     (rf"Missing value for argument '{_FLAG}'. Expected (?P<n>\d+)", "{flag}: needs {n} values"),
     (
-        rf"invalid choice '(?P<value>.*?)' for argument '{_FLAG}'. Expected one of \((?P<kind>.*)\)",
+        rf"invalid choice '(?P<value>.*?)' for argument '{_FLAG}'. Expected one of "
+        r"\((?P<kind>.*)\)",
         "{flag} {value}: must be one of {kind}",
     ),
+    (
+        rf"Error parsing {_FLAG}: .* parse for arguments: \[(?P<value>.*?)\]",
+        "{flag} {value}: is not a valid value; see {command} --help",
+    ),
     (r"Unrecognized options: (?P<value>.*)", "{value}: belongs to no option; see {command} --help"),
-    (r"Expected one of \{(?P<kind>.*)\}", "{command}: needs a subcommand: {kind}"),
-    (r"Missing from (?P<value>[^:]*): (?P<kind>\S+)", "{value}: needs {kind}; see {value} --help"),
+    (r"Expected one of \{(?P<kind>.*)\}", "{name}: needs a subcommand: {kind}"),
+    (
+        r"Missing from (?P<command>mix2fld (?P<name>[^:]*)): (?P<kind>\S+)",
+        "{name}: needs {kind}; see {command} --help",
+    ),
 )  # fmt: skip
 """What the parser says, and how we say it."""
+_KINDS = {"INT": "a whole number", "FLOAT": "a number", "FLOAT FLOAT": "two numbers"}
 
 
 @contextmanager
@@ -58,7 +67,8 @@ def one_line(box: str, command: str) -> str | None:
         found = re.search(pattern, said)
         if found:
             parts = {name: _plain(value) for name, value in found.groupdict().items()}
-            return words.format(command=command, **parts)
+            known = {"command": command, "name": command.removeprefix("mix2fld ")}
+            return words.format(**known | parts)
     return None
 
 
@@ -72,4 +82,5 @@ def _body(box: str) -> str:
 
 def _plain(value: str) -> str:
     """Without the marks of Python and of the help."""
-    return re.sub(r"['{}]", "", value).replace("|", " or ").rstrip(".,")
+    plain = re.sub(r"['{}]", "", value).replace("|", " or ").rstrip(".,")
+    return _KINDS.get(plain, plain)

@@ -161,10 +161,11 @@ class SweepCommand:
             found = measure(jobs, usable_cores())
         seconds = found.seconds(cores)
         console.print(
-            f"{len(jobs)} runs, {found.steps:,} SGD steps missing: about {clock(seconds)} on "
-            f"{cores} core{'s' if cores > 1 else ''}; a round of {jobs[0].name} with "
-            f"{found.round_steps:,} steps took {found.round_seconds:.2f} s on {found.cores}",
+            f"{len(jobs)} runs, {found.steps:,} SGD steps left: about {clock(seconds)} on "
+            f"{cores} core{'s' if cores > 1 else ''} (a round of {jobs[0].name} with "
+            f"{found.round_steps:,} steps took {found.round_seconds:.2f} s)",
             highlight=False,
+            soft_wrap=not console.is_terminal,
         )
         self.output.print_json({"runs": len(jobs), "steps": found.steps, "seconds": seconds})
 
