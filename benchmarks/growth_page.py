@@ -21,7 +21,7 @@ TITLES = {
     "weights": "weights of the model",
     "cores": "cores",
 }
-HEADER = ("axis", "from", "to", "µs of a core for a device-step", "peak memory in GB")
+HEADER = ("axis", "from", "to", "core time per device-step in µs", "peak memory in GB")
 MILLION = 1_000_000
 STEPS = 6400
 
@@ -57,7 +57,7 @@ def draw(points: dict[str, list[dict[str, float]]]) -> None:
             memory.set_xticks(values)
         if name == "weights":
             memory.set_yticks([0.5, 1, 2, 4])
-    axes[0][0].set_ylabel("µs of a core\nfor a device-step")
+    axes[0][0].set_ylabel("core time per\ndevice-step in µs")
     axes[1][0].set_ylabel("peak memory in GB")
     PICTURE.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(PICTURE, dpi=110)
@@ -80,8 +80,8 @@ def render(record: dict[str, Any]) -> str:
 
 Made by `make bench-growth` from `results/bench/growth.json`; do not edit it. Machine: {machine["cpu"]},
 {machine["cores"]} cores, {machine["memory_gb"]} GB. Each point is the median of three local phases of FL in a
-separate process; bars are the fastest and the slowest. Rounds in which few of very many devices take part
-have [their own page](many_devices.md), and so has [a cluster](cluster_scaling.md).
+separate process; bars span the fastest to the slowest. Rounds in which few of very many devices take part, and
+clusters, have their own pages: [many devices](many_devices.md), [cluster overhead](cluster_scaling.md).
 
 ![Time and memory against devices, samples, weights and cores](images/growth.png)
 
@@ -90,13 +90,13 @@ have [their own page](many_devices.md), and so has [a cluster](cluster_scaling.m
 What the numbers show:
 
 - **Devices.** {_flatness(points["devices"])} Memory grows by
-  {_memory_per_device(points["devices"]):.2f} MB a device, {_copies(points["devices"]):.0f} times its weights, which are copied when they are mapped,
+  {_memory_per_device(points["devices"]):.2f} MB per device, {_copies(points["devices"]):.0f} times its weights, which are copied when they are mapped,
   encoded and measured. The dataset is held once (by XLA, once per core), however many devices there are.
-- **Samples of a device.** A step reads one sample, so its time changes by
+- **Samples per device.** A step reads one sample, so its time changes by
   {_change(points["samples"])}; a device holds row
   indices of the common dataset, not copies.
-- **Weights.** The step grows with the power {_slope(points["weights"]):.2f} of the number of weights
-  between the smallest and the largest model: below some 100,000 weights fixed costs count, above a
+- **Weights.** The time of a step grows with the power {_slope(points["weights"]):.2f} of the number of weights
+  between the smallest and the largest model: below some 100,000 weights fixed costs dominate, above a
   million the step is bound by reading and writing the weights.
 - **Cores.** {_cores(points["cores"])}
 
@@ -173,21 +173,21 @@ def _million(points: dict[str, list[dict[str, float]]]) -> str:
         ("FL uploads to one server", f"{weights_gb:,.0f} GB", f"{weights_gb * 0.8:,.0f} s over 10 Gbit/s"),
         ("Mix2FLD outputs to one server", f"{outputs_gb:.1f} GB", f"{outputs_gb * 0.8:.1f} s over 10 Gbit/s"),
         ("Mix2FLD seeds, once", f"{seeds_gb:,.0f} GB", f"{seeds_gb * 0.8:,.0f} s over 10 Gbit/s"),
-        ("inverse-Mixup samples at the server", f"{unmixed_gb:,.0f} GB", "does not fit one machine"),
+        ("inverse-Mixup samples at the server", f"{unmixed_gb:,.0f} GB", "too large for one machine"),
     )  # fmt: skip
     return f"""## A million devices, estimated
 
-What the numbers above imply for a cluster, with the paper's numbers (K = {STEPS:,}, N_S = 50, N_I = 100):
+What these measurements imply for a cluster, with the paper's settings (K = {STEPS:,}, N_S = 50, N_I = 100):
 
 {markdown_table(("part of a round", "needs", "on 1,000 cores"), rows)}
 
 What breaks first, in this order:
 
-1. **The radio of the paper.** FDMA leaves each of a million devices {slot_bits:.2f} bits a slot; even the
+1. **The radio of the paper.** FDMA leaves each of a million devices {slot_bits:.2f} bits per slot; even the
    3,200 bits of outputs need {3200 / slot_bits:,.0f} slots. Devices would have to be scheduled in groups.
 2. **The inverse-Mixup samples of the server.** N_I is per device, but 3,200 steps use at most 3,200
    samples: they would have to be generated when they are drawn, not all in advance.
-3. **One server for FL.** Its uploads fill a 10 Gbit/s link for {weights_gb * 0.8:,.0f} s a round; the mean of weights is
-   a sum and can be computed in a tree. Outputs are {weights_gb / outputs_gb:,.0f} times smaller and need none.
+3. **One server for FL.** Its uploads fill a 10 Gbit/s link for {weights_gb * 0.8:,.0f} s per round; the mean of weights is
+   a sum and can be computed in a tree. Outputs are {weights_gb / outputs_gb:,.0f} times smaller and do not need one.
 4. **Measuring every device.** It costs {100 * testing / training:.1f} % of the training; a sample of a thousand devices
    would suffice."""

@@ -6,7 +6,7 @@ from typing import Any
 from mix2fld.report.markdown import markdown_table
 
 PAGE = Path(__file__).parent.parent / "docs" / "many_devices.md"
-HEADER = ("", "devices", "taking part", "round, s", "steps, % of it", "peak memory, GB")
+HEADER = ("", "devices", "taking part", "round, s", "local steps, %", "peak memory, GB")
 GOALS = ("target", "measured", "")
 
 
@@ -18,11 +18,11 @@ def render(record: dict[str, Any]) -> str:
     return f"""# Many devices, few at a time
 
 Made by `make bench-many` from `results/bench/many.json`; do not edit it. Machine: {machine["cpu"]},
-{machine["cores"]} cores, {machine["memory_gb"]} GB. In a round {steps} local steps of each device that takes
-part, over an ideal link, on the paper's network; seconds of a round without evaluation (median, smallest and
-largest), the share of it that is spent in local steps, and the peak memory of the process. The frameworks run
-the same round of federated averaging, without evaluation. The load of the machine before a measurement was
-{_load(rows)}: on a busy machine all rows take longer, and local steps, which use all cores, more so than the rest.
+{machine["cores"]} cores, {machine["memory_gb"]} GB. In a round, each device that takes part
+trains the paper's network for {steps} local steps, over an ideal link. The table shows the seconds of a round without
+evaluation (median, smallest and largest), the share of them spent in local steps, and the peak memory of the process.
+The frameworks run the same round of federated averaging, without evaluation. The load of the machine before a
+measurement was {_load(rows)}: on a busy machine everything takes longer, above all local steps, which use all cores.
 
 {table}
 
@@ -71,7 +71,7 @@ def _states(rows: dict[str, dict[str, Any]]) -> str:
     whole = memory["devices"] * memory["state_bytes"] / 1e9
     return (
         f"FD keeps the weights of every device that took part, {memory['state_bytes'] / 1e3:.0f} kB each: "
-        f"{whole:.1f} GB once all\n{memory['devices']:,} have. With `device_states = disk` they are in files, "
+        f"{whole:.1f} GB once all\n{memory['devices']:,} have taken part. With `device_states = disk` they are in files, "
         f"written when they change and\nmapped into memory while they are read: "
         f"{disk['peak_gb']:.2f} GB after {1 + disk['rounds']} rounds, against {memory['peak_gb']:.2f} GB, in "
         f"{disk['seconds'] / memory['seconds']:.2f} times the\ntime."

@@ -1,10 +1,12 @@
 """Every protocol on real sensors: smartwatch, where a person is a device.
 
 ``python -m benchmarks.sensors`` (``make sensors``) runs it and writes the record and the page after
-every seed; runs that exist in ``runs/sensors`` are not run again.
+every seed; runs that exist in ``runs/sensors`` are not run again. With ``page`` it runs nothing and
+writes the page from the record.
 """
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +43,14 @@ COMPARED = ("isolated", "fl", "mix2fld")
 SPLIT_SEEDS = 3
 
 
-def main() -> None:
+def main(arguments: list[str]) -> None:
+    """Run everything, or only write the page."""
+    if arguments != ["page"]:
+        measure_all()
+    PAGE.write_text(render(json.loads(RECORD.read_text())))
+
+
+def measure_all() -> None:
     """Run every row of the protocol table with one seed after another, then the other splits."""
     config = mix2fld.Config.of(**SETTINGS, curve_points=1)
     dataset = load_dataset(config.data)
@@ -137,4 +146,4 @@ def write(record: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

@@ -26,25 +26,25 @@ def render(record: dict[str, Any]) -> str:
 
 Made by `make sensors` from `results/bench/sensors.json`; do not edit it.
 
-Ten people did seven shoulder exercises with a smartwatch, each with either arm
+Ten people did seven shoulder exercises with a smartwatch, with each arm
 ([arXiv:1802.01489](https://arxiv.org/abs/1802.01489); the recordings come with the Python package seglearn, BSD
 licence). A sample is a window of 2 s of its accelerometer and gyroscope, 100 steps × 6 channels, about one
 repetition of an exercise. With the partition `by-source` a device holds what its person recorded: {held[0]} to
-{held[-1]} windows, because some people are faster than others. All people did all exercises: labels are even,
-people differ.
+{held[-1]} windows, because some people are faster than others. Everyone did all exercises, so labels are balanced;
+what differs is the people.
 
 ```
 mix2fld run --dataset smartwatch --partition by-source --local-steps {settings["local_steps"]} --server-steps {settings["server_steps"]} --seed {seeds}
 ```
 
 Samples are {record["samples"]}; the network is signal-cnn, {record["weights"]:,} weights; the link is the paper's asymmetric
-one. Devices take a tenth of the paper's steps in a round, so that the page is made in minutes, and the server
-half as many, as in the paper; everything else has its default. None of it was tuned.
+one. Devices take a tenth of the paper's steps in a round, so that this page can be regenerated in minutes, and the
+server half as many, as in the paper; all other settings have their defaults. Nothing was tuned.
 
 Accuracy on {record["tests"]:,} windows after {record["rounds"]} rounds, mean and standard deviation over {record["seeds"]} seeds: of the devices at
 the end of their local phase (mean over devices), of the worst device, and of the server's model. Guessing one
-of {record["labels"]} labels is right in {100 / record["labels"]:.1f} % of all cases. The {record["seed_samples"]} seed samples of a device, 8 bits a value, are
-counted with its uploads.
+of {record["labels"]} labels is right {100 / record["labels"]:.1f} % of the time. The {record["seed_samples"]} seed samples of a device, with 8 bits per value, are
+included in its uploads.
 
 {markdown_table(HEADER, [_row(one) for one in record["rows"].values()])}
 
@@ -52,21 +52,21 @@ counted with its uploads.
 
 ## How it is split
 
-There is one recording of each person, exercise and arm. So that no window of a recording is trained on and
-tested on, and that every person trains with and is tested on all exercises, the split has to be by arm: a person
-wears the watch on one arm and is tested on the recordings of the other. Which arm is a choice: odd persons wear
-the watch on the right arm and even ones on the left. What is tested was then recorded by others, though not by the
-same person. That is the question of federated learning: does a device gain what only others have seen? With the
-same arm for everyone no device has seen anything like the test, which asks how well a model extrapolates to the
-mirrored movement. Accuracies of some splits had been seen when this one was chosen, so `make sensors` also
-measures the others.
+There is one recording of each person, exercise and arm. No recording may be in both the training and the test set,
+and everyone must train and be tested on all exercises, so the split has to be by arm: a person wears the watch on one
+arm and is tested on the recordings of the other. Which arm is a choice: people with odd numbers wear the watch on the
+right arm, those with even numbers on the left. The movements that a device is tested on are then in the training data
+of others, though not in its own, which is the question of federated learning: can a device learn what only others have
+seen? With the same arm for everyone, no device has seen anything like the test data, and the question would be how well
+a model extrapolates to mirrored movements. Accuracies of some splits were known when this one was chosen, so
+`make sensors` also measures the others.
 
 {_splits(record)}
 
 ## Your own sensors
 
-[own_sensors.py](../examples/own_sensors.py) has the whole of it: windows of a signal with the range that the
-sensor can measure, the person who recorded each, and your own 1-D CNN as a Flax module.
+[own_sensors.py](../examples/own_sensors.py) is a complete example: windows of a signal with the range that the
+sensor can measure, the person who recorded each window, and your own 1-D CNN as a Flax module.
 """
 
 
@@ -91,9 +91,9 @@ def _best(rows: dict[str, dict[str, Any]]) -> str:
     gained = 100 * (devices["devices"][0] - alone["devices"][0])
     apart = 100 * (seeds["model"][0] - fl["model"][0])
     return (
-        f"Highest on the devices: {devices['title']}, {gained:+.1f} points against learning alone. Highest at "
-        f"the server:\n{server['title']}. The server's model of Mix2FLD is {apart:+.1f} points from that of FL, "
-        f"with {seeds['bits'] / fl['bits']:.2f} times\nthe bits."
+        f"Most accurate on the devices: {devices['title']}, {gained:+.1f} points compared with training alone. Most accurate "
+        f"at the server:\n{server['title']}. The server's model of Mix2FLD is {apart:+.1f} points compared with that of FL, "
+        f"with {seeds['bits'] / fl['bits']:.2f} times the\nbits."
     )
 
 
@@ -110,7 +110,7 @@ def _splits(record: dict[str, Any]) -> str:
         for split, found in record["splits"].items()
     ]
     table = markdown_table(SPLIT_HEADER, rows)
-    return f"How much hangs on that choice, over {record['split_seeds']} seeds:\n\n{table}"
+    return f"How much depends on that choice, over {record['split_seeds']} seeds:\n\n{table}"
 
 
 def _percent(value: list[float]) -> str:

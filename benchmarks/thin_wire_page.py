@@ -25,48 +25,49 @@ def render(found: dict[str, Any]) -> str:
 
 Devices over an MQTT broker (Mosquitto, MQTT 5, mutual TLS) instead of Flower, in network namespaces of one machine
 with links shaped by `tc tbf`. Bytes are IP bytes of the device's interface: TCP, TLS, MQTT, the message's own
-fields, acknowledgements, both directions.
+fields, acknowledgements, in both directions.
 
-| what | bytes |
+| | bytes |
 |---|---|
 {_uploads(messages["uploads"])}
 | a connection: TCP, TLS with both certificates, subscriptions, presence | {total:,.0f} ({connection["up"]:,.0f} up, {connection["down"]:,.0f} down) |
-| an idle device, in {messages["idle_s"]:.0f} s | {messages["idle"]["up"] + messages["idle"]["down"]:,.0f}: {idle:.1f} a second |
+| an idle device, in {messages["idle_s"]:.0f} s | {messages["idle"]["up"] + messages["idle"]["down"]:,.0f}: {idle:.1f} per second |
 
 {_over_flower(found)}
 
 ## Rounds
 
-3 devices with 500 MNIST samples each and the paper's network, a process each; medians of the rounds after the first,
-which also brings initial weights. Predicted is what `mix2fld link --transport mqtt` or `flower` says: payload and
-stated overhead at the rate of the link. The load of the machine's two cores was {_loads(found["fast"])} on the fast link and
+3 devices with 500 MNIST samples each and the paper's network, each in its own process; medians of the rounds after the
+first, which also carries the initial weights. The prediction is that of `mix2fld link --transport mqtt` or `flower`: payload
+and stated overhead at the rate of the link. The load of the machine's two cores was {_loads(found["fast"])} on the fast link and
 {_loads(found["narrow"])} on the narrow one.
 
-| link, kbit/s up / down | protocol | s beside computing | predicted | difference, % | s of computing |
+| link, kbit/s up / down | protocol | s besides computing | predicted | difference, % | s of computing |
 |---|---|---|---|---|---|
 {_rounds(found)}
 
 The bucket of `tc tbf` must hold a packet and lets {burst_bytes(NARROW_BIT_S):,} bytes pass at once on the narrow link,
-so that a message that is a single packet, such as FD's with ten labels, is there before the stated rate would allow it;
-its prediction can be compared with nothing here. With 100 labels the same message is {FD_100_BYTES:,} bytes long.
+so a message that fits into one packet, such as FD's with ten labels, arrives sooner than the stated rate allows, and
+its prediction cannot be tested here. With 100 labels the same message is {FD_100_BYTES:,} bytes long.
 
-Over Flower on the same narrow link, as `mix2fld deploy testbed` measures it, with Flower's own node program, which starts
-a process for every message, and a load of {_loads(found["flower"])} on two cores, which the seconds of a whole round
-show. What a node asks its server for while it transfers is among the bytes.
+The same narrow link over Flower, measured by `mix2fld deploy testbed` with Flower's own node program, which starts
+a process for every message. The load was {_loads(found["flower"])} on two cores, which shows in the seconds of a whole
+round. The bytes include what a node requests from its server during a transfer.
 
 | protocol | transfer | bytes on the wire | s | predicted | s of a round |
 |---|---|---|---|---|---|
 {_flower_rounds(found["flower"])}
 
-A device has at most {memory:.0f} MB while it trains, in one process without JAX and SciPy. From starting that process to the end of its first round of FD, training included, it spends {spent} s of processor
-time; {starts} s pass on this machine, which then had a load of {start["load"]:.1f} on two cores.
+A device uses at most {memory:.0f} MB while it trains, in one process without JAX and SciPy. From the start of that process to
+the end of its first round of FD, training included, it takes {spent} s of processor time and {starts} s of
+wall-clock time on this machine, with a load of {start["load"]:.1f} on two cores.
 
 ## {many["clients"]:,} clients on one broker
 
 One load generator holds all connections and answers every order with an upload of the right size, without training;
 server, broker and clients share the machine. Two rounds.
 
-| protocol | payload bytes | uploads taken | s of a round | all connected after s | broker memory, MB |
+| protocol | payload bytes | uploads used | s of a round | s until all connected | broker memory, MB |
 |---|---|---|---|---|---|
 {_many(many)}
 
@@ -139,8 +140,8 @@ def _over_flower(found: dict[str, Any]) -> str:
     )
     return f"""\
 Over Flower, on the narrow link below, an upload of {upload["payload_bytes"]:,} bytes takes {upload["wire_bytes"]:,.0f}
-bytes in its own direction alone, a node that is asked for nothing {idle:,.0f} bytes a second, and its processes
-{memory:,} MB ([a real asymmetric link](asymmetric_link.md) has more)."""
+bytes in the uplink alone, an idle node {idle:,.0f} bytes per second, and the processes of a node {memory:,} MB of memory
+(more in [a real asymmetric link](asymmetric_link.md))."""
 
 
 def _many(many: dict[str, Any]) -> str:

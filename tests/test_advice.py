@@ -88,7 +88,10 @@ def test_costs_are_those_of_the_link() -> None:
     least = min(up.delivery_probability, down.delivery_probability)
     assert options["murmur"].chance == pytest.approx(least)
     assert not options["fl"].suits
-    assert "upload of 401 kbit delivered with 0.6 %, asked: 95.0 %" in options["fl"].reasons[0]
+    assert (
+        "upload of 401 kbit: delivery probability 0.6 %, required: 95.0 %"
+        in options["fl"].reasons[0]
+    )
     assert [one.point.protocol for one in rank(asked, setting())] == ["murmur", "isolated", "fl"]
 
 
@@ -167,7 +170,7 @@ def test_one_device_has_nobody_to_learn_from() -> None:
 def test_the_reason_names_the_transfer_that_fails() -> None:
     options = {one.point.protocol: one for one in rank(case(weights=5_000_000), setting())}
     (reason,) = options["murmur"].reasons
-    assert reason.startswith("download of 160 Mbit delivered with 0.0 %")
+    assert reason.startswith("download of 160 Mbit: delivery probability 0.0 %")
 
 
 def test_the_table_survives_its_text() -> None:
@@ -237,7 +240,7 @@ def test_those_who_are_excluded_for_the_same_reason_share_a_line(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     main(["advise", "--devices", "1"])
-    told = [row for row in capsys.readouterr().out.splitlines() if "does not suit" in row]
+    told = [row for row in capsys.readouterr().out.splitlines() if "not suitable" in row]
     (alike,) = [row for row in told if row.endswith(": there is no other device to learn from")]
     assert "Murmur" in alike
     assert "FD" in alike

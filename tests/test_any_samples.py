@@ -82,7 +82,7 @@ def test_a_run_remembers_how_samples_are_stored(tmp_path: Path) -> None:
         "mean": [1.0, 2.0], "std": [3.0, 4.0],
     }  # fmt: skip
     other = replace(data, value_range=(0.0, 61.0))
-    with pytest.raises(InputError, match=r"stored in another way \(high = 60.0, now 61.0\)"):
+    with pytest.raises(InputError, match=r"stored differently \(high = 60.0, now 61.0\)"):
         run(config, tmp_path, dataset=other)
     run(config, tmp_path, dataset=data)
     run(config.replace(devices=3), tmp_path / "images", dataset=toy_dataset())

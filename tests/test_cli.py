@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from mix2fld.cli import main
 from mix2fld.cli.commands import _kinds, overview
 from mix2fld.cli.help_text import tidy, tidy_text
+from mix2fld.cli.parse_errors import one_line
 from mix2fld.cli.suggestions import flags_of, split_commas
 from stored_runs import save_toy_dataset
 from toys import toy_dataset
@@ -333,3 +334,41 @@ def test_help_of_a_command_shows_no_alternatives_of_nothing(
     assert "(default: )" not in shown
     assert "None)" not in shown
     assert "``" not in shown
+
+
+@pytest.mark.parametrize(
+    ("given", "line"),
+    [
+        ("run --devices many", "--devices many: must be a whole number"),
+        ("run --learning-rate fast", "--learning-rate fast: must be a number"),
+        ("run --kernel fast", "--kernel fast: must be one of auto, xla, native"),
+        ("run --devices", "--devices: needs a value"),
+        ("run --out", "--out: needs a value"),
+        ("run --value-range 1", "--value-range 1: must be two numbers"),
+        ("run fl fd", "fl, fd: belongs to no option; see mix2fld run --help"),
+        ("data", "data: needs a subcommand: list, get, show"),
+        ("completion", "completion: needs bash,zsh,fish; see mix2fld completion --help"),
+        ("completion csh", "shell csh: must be one of bash, zsh, fish"),
+        ("advise --deadline-s x", "--deadline-s x: must be a number"),
+        ("sweep --seed 0..x", "--seed 0..x: is not a valid value; see mix2fld sweep --help"),
+        ("deploy check", "deploy check: needs HOST:PORT; see mix2fld deploy check --help"),
+    ],
+)
+def test_a_command_line_that_cannot_be_parsed_is_told_in_one_line(
+    given: str, line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert failure(capsys, *given.split()) == f"mix2fld: {line}\n"
+
+
+def test_a_box_of_the_parser_is_read_with_its_frame() -> None:
+    box = (
+        "╭─ Invalid choice ─────────────╮\n"
+        "│ invalid choice 'fast' for    │\n"
+        "│ argument '--kernel'. Expected│\n"
+        "│ one of ('auto', 'xla').      │\n"
+        "│ ──────────────────────────── │\n"
+        "│ For full helptext, run x     │\n"
+        "╰──────────────────────────────╯\n"
+    )
+    assert one_line(box, "mix2fld run") == "--kernel fast: must be one of auto, xla"
+    assert one_line("something else", "mix2fld run") is None

@@ -32,7 +32,7 @@ def test_labels_of_any_integer_type_are_accepted() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "words"),
     [
-        ("train_inputs", np.zeros((6, 4, 4, 1), np.float32), "uint8; those to train with are fl"),
+        ("train_inputs", np.zeros((6, 4, 4, 1), np.float32), "uint8; training samples are fl"),
         ("train_inputs", np.zeros(6, np.uint8), r"uint8\[6\]; must be samples \[n, ...\]"),
         ("train_inputs", np.zeros((6, 4, 4, 1), complex), "complex128; must be uint8, float32 or"),
         ("train_inputs", np.full((6, 4), -1), "from -1 to -1; integers other than uint8 are token"),

@@ -73,7 +73,7 @@ def test_without_checksums_counts_and_balance_are_checked():
     uneven = bytearray(files["test.bin"])
     uneven[1] = (uneven[1] + 1) % LABELS
     with pytest.raises(
-        PlaceError, match="test_labels are not those of tiny: they are not balanced"
+        PlaceError, match="test_labels differ from the published tiny: not balanced"
     ):
         decode(layout, files | {"test.bin": bytes(uneven)}, make_info(arrays, known=False))
     short = files | {"train.bin": files["train.bin"][: -(2 + 4 * 6 * 3)]}

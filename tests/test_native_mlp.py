@@ -66,7 +66,7 @@ def test_it_is_used_when_it_is_asked_for() -> None:
     with pytest.raises(InputError, match="kernel = native: mlp with optimizer = adam"):
         choose_stepper(model, LearningConfig(kernel="native", optimizer="adam"))
     deep = mlp((8, 8, 1), LABELS, hidden=(8, 8))
-    with pytest.raises(InputError, match="has no machine code"):
+    with pytest.raises(InputError, match="has no native kernel"):
         choose_stepper(deep, LearningConfig(kernel="native"))
 
 

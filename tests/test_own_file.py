@@ -48,13 +48,13 @@ def test_own_file_with_keras_names_and_label_columns(tmp_path):
     ("changed", "message"),
     [
         ({"test_labels": None}, r"has no array 'test_labels' \(or 'y_test'\)"),
-        ({"train_inputs": np.zeros((6, 5, 4))}, "test_inputs: uint8; those to train with are fl"),
+        ({"train_inputs": np.zeros((6, 5, 4))}, "test_inputs: uint8; training samples are fl"),
         ({"train_inputs": np.zeros(6, np.uint8)}, r"train_inputs: uint8\[6\]; must be samples"),
         ({"train_inputs": np.full((6, 5, 4), "a")}, "train_inputs: <U1; must be uint8"),
         ({"train_inputs": np.zeros((5, 5, 4), np.uint8)}, "5 train_inputs but 6 train_labels"),
         (
             {"test_inputs": np.zeros((3, 5, 5), np.uint8)},
-            r"test_inputs: \[5, 5, 1\] each; those to train with",
+            r"test_inputs: \[5, 5, 1\] each; training samples",
         ),
         ({"test_inputs": np.zeros((0, 5, 4), np.uint8)}, "0 test_inputs but 3 test_labels"),
         ({"value_range": np.array([0, 1])}, "only float32 samples have one"),

@@ -336,7 +336,7 @@ def test_an_address_at_which_something_else_answers_is_one_message(
         monkeypatch.setattr(cluster, "ANSWER_S", 30.0)
         address = f"127.0.0.1:{website.server_address[1]}"
         with (
-            pytest.raises(InputError, match="something else than Ray listens there"),
+            pytest.raises(InputError, match="something other than Ray listens there"),
             cluster.connected(address, "cluster"),
         ):
             pass

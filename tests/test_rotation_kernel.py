@@ -94,7 +94,7 @@ def test_a_numpy_that_draws_otherwise_is_refused_with_one_message(
 ) -> None:
     """Or the server would add noise to its model, and nobody would notice."""
     monkeypatch.setattr(rotation, "draw_choices", draws_one_more)
-    with pytest.raises(InputError, match=r"^numpy = [\d.]+: draws other random numbers than"):
+    with pytest.raises(InputError, match=r"^numpy = [\d.]+: draws random numbers that differ"):
         Rotation(np.random.default_rng(0), 8)
 
 

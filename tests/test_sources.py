@@ -139,9 +139,7 @@ def test_folder_with_different_data_names_the_array(tiny, tmp_path):
     tiny(folders=FOLDERS)
     files = idx_files(GREY._replace(test_labels=GREY.test_labels[::-1].copy()))
     write_files(tmp_path, files)
-    with pytest.raises(
-        InputError, match="test_labels are not those of tiny: their SHA-256 differs"
-    ):
+    with pytest.raises(InputError, match=r"test_labels differ from the published tiny \(SHA-256\)"):
         load_tiny(tmp_path)
 
 
@@ -201,7 +199,7 @@ def test_the_first_good_mirror_is_used_and_cached(tiny, server):
     said = io.StringIO()
     assert_same(load_tiny(console=Console(file=said)), GREY)
     assert "absent/ (HTTP 404 File not found)" in said.getvalue()
-    assert "wrong/ (train_inputs are not those of tiny: their SHA-256 differs)" in said.getvalue()
+    assert "wrong/ (train_inputs differ from the published tiny (SHA-256))" in said.getvalue()
     server.asked.clear()
     assert_same(load_tiny(), GREY)
     assert server.asked == []

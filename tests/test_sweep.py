@@ -469,7 +469,10 @@ def test_a_dry_run_measures_and_writes_nothing(
         ("--devices 2 3 --zip devices rounds", "zip = rounds: no values"),
         ("--plan nowhere.toml", "plan = nowhere.toml: cannot be read"),
         ("--protocols nope --devices 2 3", "no such protocol"),
-        ("--range learning_rate=0.1:1", "range = learning_rate=0.1:1: is of a search; add"),
+        (
+            "--range learning_rate=0.1:1",
+            "range = learning_rate=0.1:1: applies to a search only; add",
+        ),
         ("--search optuna --devices 2 3", "devices: has several values, but a search has no axes"),
         ("--search optuna --range rounds=1:3 --dry-run", "dry_run: a search has no fixed runs"),
         ("--seed 0..1000000", "0..1000000: a range of 1,000,001 values; must be at most"),

@@ -1,7 +1,9 @@
 """Federated learning and distillation over fading, asymmetric links.
 
-import mix2fld
-results = mix2fld.run(mix2fld.Config.of(protocols=("fl", "mix2fld"), rounds=3))
+For example::
+
+    import mix2fld
+    results = mix2fld.run(mix2fld.Config.of(protocols=("fl", "mix2fld"), rounds=3))
 """
 
 from typing import TYPE_CHECKING

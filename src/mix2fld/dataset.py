@@ -70,10 +70,10 @@ class Dataset:
             self._check_part(part)
         train, test = self.train_inputs, self.test_inputs
         if train.dtype != test.dtype:
-            raise InputError(f"test_inputs: {test.dtype}; those to train with are {train.dtype}")
+            raise InputError(f"test_inputs: {test.dtype}; training samples are {train.dtype}")
         if train.shape[1:] != test.shape[1:]:
             raise InputError(
-                f"test_inputs: {list(test.shape[1:])} each; those to train with are "
+                f"test_inputs: {list(test.shape[1:])} each; training samples are "
                 f"{list(train.shape[1:])}"
             )
         if self.num_labels < 2:

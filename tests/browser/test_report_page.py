@@ -252,7 +252,7 @@ def test_signals_are_shown_as_lines(watched: Watched, tmp_path: Path) -> None:
     }
     assert len(inks) == 2
     box = drawn.first.bounding_box()
-    assert (box["width"], box["height"]) == (84, 84)
+    assert (box["width"], box["height"]) == (78, 78)
     expect(page.locator("#sees")).to_contain_text("in standard deviations of each channel")
     assert watched.complaints == []
 

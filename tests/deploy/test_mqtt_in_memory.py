@@ -264,7 +264,7 @@ def test_settings_of_another_version_are_not_used() -> None:
     data = pack_settings("00" * 8, {})
     assert unpack_settings(data)["run"] == "00" * 8
     other = zlib.compress(b'{"format":99}')
-    with pytest.raises(MessageError, match="speaks message format 99"):
+    with pytest.raises(MessageError, match="uses message format 99"):
         unpack_settings(other)
     bomb = zlib.compress(b" " * (1 << 24), 9)
     with pytest.raises(MessageError, match="settings cannot be read"):

@@ -85,7 +85,7 @@ def test_keys_of_others_are_told_apart(fleet: MqttFleet, tmp_path: Path) -> None
     assert "cannot be used (key values mismatch)" in said_by_device(fleet, mixed, here, "used")
     of_device_1 = keys_of(fleet, tmp_path / "c", fleet.keys, "device-1", "device-1")
     said = said_by_device(fleet, of_device_1, here, "refuses")
-    assert "refuses what this client publishes: its key is another client's" in said
+    assert "refuses what this client publishes: the key belongs to another client" in said
     (tmp_path / "d").mkdir()
     for name in ("device-0.crt", "device-0.key"):
         (tmp_path / "d" / name).write_bytes((others / name).read_bytes())

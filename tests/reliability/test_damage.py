@@ -193,7 +193,7 @@ def test_damage_cannot_pass_for_format_1(tmp_path, whole) -> None:
     assert named_old != path.read_bytes()
     path.write_bytes(named_old[:-1] + bytes([named_old[-1] ^ 1]))
     (note,) = play(tmp_path)
-    assert "its checksum does not fit" in note
+    assert "its checksum does not match" in note
     assert contents(tmp_path / "fl-s0") == whole
     summary = tmp_path / "fl-s0" / "summary.json"
     found = json.loads(summary.read_text())

@@ -65,9 +65,9 @@ def test_a_finished_run_with_fewer_rounds_is_no_silent_result(
     (folder / "rounds.jsonl").write_text("".join(lines[:kept]))
     found = read_runs([tmp_path])
     assert not found.runs[0].finished
-    assert "summary.json its checksum does not fit" in found.notes[0]
+    assert "summary.json its checksum does not match" in found.notes[0]
     shutil.copytree(runs / "fd-s0", tmp_path / "fd-s0")
-    with pytest.warns(UserWarning, match="mix2fld resume .* runs again what is damaged"):
+    with pytest.warns(UserWarning, match="mix2fld resume .* repairs it"):
         mix2fld.load_runs(tmp_path)
 
 
@@ -151,4 +151,4 @@ def test_a_damaged_run_is_named_in_an_export(runs: Path, tmp_path: Path, capsys)
     shutil.copytree(runs / "fl-s0", folder)
     (folder / "rounds.jsonl").write_bytes((folder / "rounds.jsonl").read_bytes()[:-5])
     main(["export", str(tmp_path), "--rows", "runs"])
-    assert "runs again what is damaged" in capsys.readouterr().err
+    assert "repairs it" in capsys.readouterr().err

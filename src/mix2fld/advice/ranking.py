@@ -135,11 +135,11 @@ def _reasons(case: Case, plans: Sequence[PlannedTransfer], seconds: float) -> li
         least = min(unlikely, key=lambda plan: plan.worst)
         transfer = "download" if least.budget.direction == "downlink" else "upload"
         found.append(
-            f"{transfer} of {in_bits(least.size.bits)} delivered with {percent(least.worst)}, "
-            f"asked: {percent(target)}"
+            f"{transfer} of {in_bits(least.size.bits)}: delivery probability "
+            f"{percent(least.worst)}, required: {percent(target)}"
         )
     if case.deadline_s is not None and seconds > case.deadline_s:
-        found.append(f"a round takes {in_time(seconds)}, asked: {in_time(case.deadline_s)}")
+        found.append(f"a round takes {in_time(seconds)}, allowed: {in_time(case.deadline_s)}")
     return found
 
 

@@ -47,7 +47,7 @@ def draw_regime_map(measured: Mapping[str, MeasuredSetting], case: Case | None, 
     )
     axes.tick_params(length=0)
     axes.set_title(
-        "who is most accurate with so many uplink bits; mean accuracy of devices"
+        "most accurate protocol at each uplink budget; mean accuracy of devices"
         + ("; ► nearest to your case" if case else ""),
         fontsize=10,
     )

@@ -82,8 +82,9 @@ class AdviseCommand:
             return
         console = PipedConsole(soft_wrap=True, highlight=False)
         console.print(_table(options), soft_wrap=False)
-        for line in [*_remarks(case, near, others, options), self._to_check(case, options)]:
-            console.print(line, markup=False)
+        for line in _remarks(case, near, others, options):
+            console.print(line, markup=False, soft_wrap=not console.is_terminal)
+        console.print(self._to_check(case, options), markup=False)
         if pilot is not None:
             from mix2fld.report.tables import results_table
 
@@ -126,7 +127,7 @@ class AdviseCommand:
 
         best = next((option for option in options if option.suits), None)
         if best is None:
-            return "nothing suits: send fewer bits, or raise max_slots, power or the deadline"
+            return "nothing is suitable: send fewer bits, or raise max_slots, power or the deadline"
         config = case.config.replace(protocols=best.point.protocol, **best.point.changes)
         described = self.label_counts is not None or self.weights is not None
         own = " (with your own --dataset and --model)" if described else ""
@@ -257,7 +258,9 @@ def _remarks(
         lines.append(f"also close: {'; '.join(map(_described, close[:MORE_SETTINGS]))}")
     outside = case.outside(near)
     if outside:
-        lines.append(f"outside what was measured: {'; '.join(outside)}; a pilot tells more")
+        lines.append(
+            f"outside what was measured: {'; '.join(outside)}; a pilot gives a better estimate"
+        )
     return lines + _exclusions(options)
 
 
@@ -270,9 +273,9 @@ def _exclusions(options: "Sequence[Option]") -> list[str]:
         if not option.suits:
             who = title_of(option.point.protocol)
             by_reason.setdefault("; ".join(option.reasons), []).append(who)
-    lines = [f"does not suit: {', '.join(who)}: {why}" for why, who in by_reason.items()]
+    lines = [f"not suitable: {', '.join(who)}: {why}" for why, who in by_reason.items()]
     if lines and not any(option.suits and option.bits_per_round for option in options):
-        lines.append("no protocol that uploads suits: devices are left to train alone")
+        lines.append("no protocol that uploads is suitable: devices train alone")
     return lines
 
 

@@ -160,6 +160,7 @@ def parse(name: str, given: list[str]) -> Runnable:
     import tyro
 
     from mix2fld.cli.help_text import tidy_help
+    from mix2fld.cli.parse_errors import plain_errors
 
     given = ["--protocols" if word == "--protocol" else word for word in given]
     kinds, own = _kinds(name), dict[str, Any]()
@@ -186,7 +187,7 @@ def parse(name: str, given: list[str]) -> Runnable:
         more = {"description": cleandoc(kinds[""].__doc__)}
         if start is not None:
             more["default"] = kinds[""](settings=start, **own)
-    with tidy_help():
+    with tidy_help(), plain_errors(f"mix2fld {name}"):
         command: Runnable = tyro.cli(form(name, start), args=given, prog=f"mix2fld {name}", **more)
     settings = getattr(command, "settings", None)
     if settings is not None and name != "sweep":  # an axis may set what a flag needs

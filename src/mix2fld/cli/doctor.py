@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import PackageNotFoundError, version
+from textwrap import wrap
 
 import tyro
 
@@ -36,16 +37,18 @@ class DoctorCommand:
 
     def run(self) -> None:
         """Look, and print a line for each finding."""
-        with self.output.working("looking at this machine"):
+        with self.output.working("checking this machine"):
             findings = [find() for find in CHECKS]
         console = self.output.console()
         width = max(len(finding.name) for finding in findings)
+        room = max(20, console.width - width - 5) if console.is_terminal else 1000
         for finding in findings:
             mark = "[green]ok[/]" if finding.fine else "[yellow]--[/]"
             console.print(mark, end=" ")
-            console.print(f"{finding.name:<{width}}  {finding.found}", markup=False)
-            if finding.cost:
-                console.print(f"{'':<{width + 5}}{finding.cost}", markup=False)
+            lines = [*wrap(finding.found, room), *wrap(finding.cost or "", room)]
+            console.print(f"{finding.name:<{width}}  {lines[0]}", markup=False)
+            for line in lines[1:]:
+                console.print(f"{'':<{width + 5}}{line}", markup=False)
         self.output.print_json([asdict(finding) for finding in findings])
         if any(not finding.fine and finding.name in ESSENTIAL for finding in findings):
             sys.exit(1)

@@ -27,11 +27,13 @@ class Output:
 
     def warn(self, message: str) -> None:
         """Print a line to standard error, also with ``--quiet``."""
+        from rich.markup import escape
+
         from mix2fld.cli.console import PipedConsole
 
         console = PipedConsole(stderr=True, soft_wrap=True, highlight=False)
-        console.print("[yellow]note[/]:", end=" ")
-        console.print(message, markup=False)
+        unbroken = not console.is_terminal
+        console.print(f"[yellow]note[/]: {escape(message)}", soft_wrap=unbroken)
 
     def print_json(self, result: Any) -> None:
         """Print the result, with ``--json``."""

@@ -113,7 +113,9 @@ class SweepCommand:
 
         given = self.searching
         if given.search is None:
-            raise InputError(f"range = {given.range[0]}: is of a search; add --search optuna")
+            raise InputError(
+                f"range = {given.range[0]}: applies to a search only; add --search optuna"
+            )
         if self.varied:
             name = next(iter(self.varied))
             raise InputError(
@@ -121,7 +123,7 @@ class SweepCommand:
                 f"{name}=LOW:HIGH"
             )
         if self.dry_run:
-            raise InputError("dry_run: a search has no fixed runs; leave --dry-run out")
+            raise InputError("dry_run: a search has no fixed list of runs; omit --dry-run")
         if self.out is None:
             raise InputError("out: a search needs a folder; give --out FOLDER")
         base = self.settings
@@ -159,10 +161,11 @@ class SweepCommand:
             found = measure(jobs, usable_cores())
         seconds = found.seconds(cores)
         console.print(
-            f"{len(jobs)} runs, {found.steps:,} SGD steps missing: about {clock(seconds)} on "
-            f"{cores} core{'s' if cores > 1 else ''}; a round of {jobs[0].name} with "
-            f"{found.round_steps:,} steps took {found.round_seconds:.2f} s on {found.cores}",
+            f"{len(jobs)} runs, {found.steps:,} SGD steps left: about {clock(seconds)} on "
+            f"{cores} core{'s' if cores > 1 else ''} (a round of {jobs[0].name} with "
+            f"{found.round_steps:,} steps took {found.round_seconds:.2f} s)",
             highlight=False,
+            soft_wrap=not console.is_terminal,
         )
         self.output.print_json({"runs": len(jobs), "steps": found.steps, "seconds": seconds})
 

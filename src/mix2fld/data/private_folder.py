@@ -60,7 +60,7 @@ def _faults(folder: Path) -> Iterator[str]:
         except FileNotFoundError:  # another process of this user tidied up
             continue
         if status.st_uid != os.geteuid() or stat.S_ISLNK(status.st_mode):
-            yield f"{inside} is not a file of this user"
+            yield f"{inside} belongs to another user, or is not a regular file"
         if _others_write(status):
             yield f"{inside} can be written by others ({stat.filemode(status.st_mode)})"
 

@@ -73,7 +73,7 @@ def verify(info: DatasetInfo, arrays: Arrays) -> None:
         arrays._asdict().items(), info.checksums or (), strict=False
     ):
         if sha256_of(array) != checksum:
-            raise PlaceError(f"{name} are not those of {info.name}: their SHA-256 differs")
+            raise PlaceError(f"{name} differ from the published {info.name} (SHA-256)")
     if not info.checksums:
         _verify_balance(info, arrays)
 
@@ -82,7 +82,7 @@ def _verify_balance(info: DatasetInfo, arrays: Arrays) -> None:
     for name, labels in (("train", arrays.train_labels), ("test", arrays.test_labels)):
         counts = np.bincount(labels, minlength=info.num_labels)
         if not np.array_equal(counts, [len(labels) // info.num_labels] * info.num_labels):
-            raise PlaceError(f"{name}_labels are not those of {info.name}: they are not balanced")
+            raise PlaceError(f"{name}_labels differ from the published {info.name}: not balanced")
 
 
 def sha256_of(array: NDArray[Any]) -> str:

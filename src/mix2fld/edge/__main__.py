@@ -42,16 +42,16 @@ def _arguments() -> argparse.Namespace:
     add("--broker", required=True, metavar="ADDRESS", help=words)
     words = "folder with ca.crt, device-N.crt and device-N.key"
     add("--keys", type=Path, required=True, metavar="FOLDER", help=words)
-    words = "folder that the device stores its weights in between rounds"
+    words = "folder in which the device stores its weights between rounds"
     add("--state", type=Path, required=True, metavar="FOLDER", help=words)
     data = parser.add_mutually_exclusive_group(required=True)
-    words = ".npz file with the samples, or a folder that grows"
+    words = ".npz file with the samples, or a folder to which such files are added"
     data.add_argument("--data", type=Path, metavar="PATH", help=words)
     words = "package.module:function that returns inputs and labels"
     data.add_argument("--source", metavar="FUNCTION", help=words)
-    words = "samples that are used of a folder that grows, the newest (default: %(default)s)"
+    words = "how many of the newest samples in a folder are used (default: %(default)s)"
     add("--newest", type=int, default=500, metavar="N", help=words)
-    words = ".npz file with test samples, for a folder that grows or a function"
+    words = ".npz file with test samples, if the samples come from a folder or a function"
     add("--tests", type=Path, metavar="FILE", help=words)
     words = "seconds of silence after which the connection is checked (default: %(default)s)"
     add("--keep-alive-s", type=int, default=KEEP_ALIVE_S, metavar="S", help=words)

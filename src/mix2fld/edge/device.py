@@ -87,7 +87,7 @@ class Device:
                 return
             message = unpack(payload)
         except MessageError as error:
-            self._say(f"a message is left alone: {error}")
+            self._say(f"ignoring a message: {error}")
             return
         if isinstance(message, Order):
             self._hear_order(line, message)

@@ -171,7 +171,7 @@ def unpack_settings(data: bytes) -> dict[str, Any]:
         raise MessageError(f"settings cannot be read ({error})") from None
     if spoken != FORMAT:
         raise MessageError(
-            f"the server speaks message format {spoken!r}, this device {FORMAT}: install the same "
+            f"the server uses message format {spoken!r}, this device {FORMAT}: install the same "
             "version of mix2fld on both"
         )
     found: dict[str, Any] = fields

@@ -206,7 +206,9 @@ class MqttLine:
     def _on_publish(self, client: Any, data: Any, mid: int, reason: Any, properties: Any) -> None:
         del client, data, mid, properties
         if reason.value == NOT_AUTHORIZED:
-            self._stop("the broker refuses what this client publishes: its key is another client's")
+            self._stop(
+                "the broker refuses what this client publishes: the key belongs to another client"
+            )
 
     def _say_trouble(self, words: str) -> None:
         self._trouble = words

@@ -153,5 +153,5 @@ def _read_sealed(path: Path) -> bytes:
     content = path.read_bytes()
     digest, data = content[:DIGEST_BYTES], content[DIGEST_BYTES:]
     if hashlib.sha256(data).digest() != digest:
-        raise DamagedError(f"{path}: its checksum does not fit")
+        raise DamagedError(f"{path}: its checksum does not match")
     return data

@@ -185,7 +185,7 @@ def _check_answers(address: str, field: str) -> None:
         )
     try:
         with socket.create_connection((host, int(port)), timeout=ANSWER_S) as connection:
-            reason = "" if _is_http2(connection) else "something else than Ray listens there"
+            reason = "" if _is_http2(connection) else "something other than Ray listens there"
     except (OSError, OverflowError) as error:
         reason = getattr(error, "strerror", None) or str(error)
     if reason:

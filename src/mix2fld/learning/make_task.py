@@ -57,7 +57,7 @@ def _kernel(model: Model, config: LearningConfig) -> Kernel | None:
     if kernel is None and config.kernel == "native":
         raise InputError(
             f"kernel = native: {model.name} with optimizer = {plain[0]}, batch_size = {plain[1]}, "
-            f"soft_label_teacher = {plain[2]} has no machine code on this machine; use auto"
+            f"soft_label_teacher = {plain[2]} has no native kernel on this machine; use auto"
         )
     return kernel
 

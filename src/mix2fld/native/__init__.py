@@ -81,7 +81,7 @@ class SmallCnn:
             _pointer(phase.label_counts),
         )
         if failed:
-            raise MemoryError(f"no memory for a batch of {draws.shape[1]}")
+            raise MemoryError(f"not enough memory for a batch of {draws.shape[1]}")
 
     def count_correct(self, tensors: Tensors, inputs: Inputs, labels: NDArray[np.int32]) -> int:
         """How many ``inputs`` [n, H, W, C] get their label."""

@@ -29,7 +29,7 @@ def findings(
         ("Transfers that do not arrive", _never(series, named, planned)),
         ("No better than guessing", _guessing(runs)),
         ("Rounds without a quorum", _quorums(series, named)),
-        ("Devices that differ from all others", _suspects(runs)),
+        ("Unusual uploads", _suspects(runs)),
     )
     return [
         {"title": title, "lines": _shortened(lines)}

@@ -40,9 +40,8 @@ def best_of(rows: Mapping[int, Row]) -> dict[str, list[int]]:
     if best["accuracy"]:
         winner = rows[best["accuracy"][0]]
         least = winner["accuracy"] - winner["spread"]
-        best["close"] = [
-            n for n, row in rows.items() if n not in best["accuracy"] and row["accuracy"] >= least
-        ]
+        others = [n for n in rows if n not in best["accuracy"] and not never_delivered(rows[n])]
+        best["close"] = [n for n in others if rows[n]["accuracy"] >= least]
     return best
 
 

@@ -16,6 +16,8 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
+from mix2fld.report.style import as_text
+
 Floats = NDArray[np.float64]
 SAMPLES = 800
 DROP = 1.0
@@ -85,7 +87,8 @@ def draw_systems(
         if alone is not None:
             _steps(axes, alone, {"color": ALONE, "linewidth": 1.0, "linestyle": (0, (1, 1))})
         _draw_system(axes, system, limits)
-        axes.set_title(system.title, fontsize=9, color=system.colour, loc="left", weight="bold")
+        title: dict[str, Any] = {"color": as_text(system.colour), "loc": "left", "weight": "bold"}
+        axes.set_title(system.title, fontsize=9, **title)
         axes.set_ylim(*limits)
         axes.set_xlim(0, 1.03 * last)
         axes.grid(alpha=0.3)
@@ -120,15 +123,11 @@ def _draw_system(axes: Axes, system: System, limits: tuple[float, float]) -> Non
         axes.plot(x, y, "o", ms=7, mfc="white", mec=colour, mew=1.4, zorder=4)
     last = float(np.mean([each.devices[-1] for each in system.traces]))
     end = max(float(each.seconds[-1]) for each in system.traces)
-    place: dict[str, Any] = {
-        "textcoords": "offset points",
-        "fontsize": 8,
-        "color": colour,
-        "ha": "right",
-    }
-    above = last < limits[0] + 0.85 * (limits[1] - limits[0])
-    box: dict[str, Any] = {"facecolor": "white", "edgecolor": "none", "alpha": 0.7, "pad": 0.5}
-    axes.annotate(f"{last:.1f} %", (end, last), (0, 9 if above else -13), bbox=box, **place)
+    top = max(last, *(float(each.devices[-2:].max()) for each in system.traces))
+    box: dict[str, Any] = {"facecolor": "white", "edgecolor": "none", "alpha": 0.85, "pad": 0.5}
+    style: dict[str, Any] = {"fontsize": 8, "color": as_text(colour), "ha": "right", "zorder": 5}
+    place: dict[str, Any] = {"textcoords": "offset points", "bbox": box}
+    axes.annotate(f"{last:.1f} %", (end, top), (0, 5), **place, **style)
 
 
 def _steps(axes: Axes, system: System, style: dict[str, Any], *, band: bool = False) -> None:
@@ -169,11 +168,11 @@ def _place(trace: Trace) -> int:
 
 
 def _limits(systems: Sequence[System]) -> tuple[float, float]:
-    """Room for all bold lines; drops below are marked at the edge."""
+    """Room for all bold lines and the label above; drops below are marked at the edge."""
     values = np.concatenate([each.devices for system in systems for each in system.traces])
     low, high = float(values.min()), float(values.max())
     margin = 0.08 * max(high - low, 2.0)
-    return max(0.0, low - 2 * margin), min(100.0, high + 2 * margin)
+    return max(0.0, low - 2 * margin), high + 3 * margin
 
 
 def _legend(figure: Figure, systems: Sequence[System], alone: System | None) -> None:

@@ -5,6 +5,7 @@ too little contrast on a dark page, ``ON_DARK`` has a lighter shade of the same 
 """
 
 import zlib
+from collections.abc import Sequence
 from typing import Any
 
 STYLES: dict[str, dict[str, Any]] = {
@@ -51,6 +52,8 @@ ON_DARK = {
     "#999933": "#b9b94f",
     "#aa4499": "#d97ccb",
 }
+TEXT_CONTRAST = 4.6
+"""Least contrast of text with its page; WCAG 2 asks for 4.5."""
 PART_COLOURS = {
     "uplink": "#332288",
     "downlink": "#88ccee",
@@ -89,6 +92,20 @@ PAPER: Any = {
 def style_of(protocol: str) -> dict[str, Any]:
     """Colour and line style of a protocol."""
     return STYLES.get(protocol) or OTHERS[zlib.crc32(protocol.encode()) % len(OTHERS)]
+
+
+def as_text(colour: str) -> str:
+    """The colour, darkened until text in it stands out from a white page."""
+    parts = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+    while 1.05 / (_luminance(parts) + 0.05) < TEXT_CONTRAST:
+        parts = [0.97 * part for part in parts]
+    return "#" + "".join(f"{round(255 * part):02x}" for part in parts)
+
+
+def _luminance(parts: Sequence[float]) -> float:
+    """Relative luminance of an sRGB colour (WCAG 2)."""
+    linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+    return sum(w * value for w, value in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
 
 
 def on_screen(colour: str) -> dict[str, str]:

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from mix2fld.report.step_panels import System, Trace, draw_systems, trace_of
-from mix2fld.report.style import style_of
+from mix2fld.report.style import as_text, style_of
 from mix2fld.reproduction.cell_records import CellRecord
 from mix2fld.reproduction.experiments import (
     DEVICE_COUNTS,
@@ -118,13 +118,14 @@ def _draw_ends(axes: Axes, cells: Cells) -> None:
 def draw_device_counts(cells: Cells, path: Path) -> None:
     """Fig. 3: how the accuracies of all devices of all seeds are distributed."""
     figure, both = plt.subplots(1, 2, figsize=(8.4, 3.8), layout="constrained", sharey=True)
-    for axes, split, colour in zip(both, ("iid", "non-iid"), ("#0072b2", "#d55e00"), strict=True):
+    colour = str(style_of("mix2fld")["color"])
+    for axes, split in zip(both, ("iid", "non-iid"), strict=True):
         groups = [device_accuracies(cells[f"symmetric-{split}/devices-{n}"]) for n in DEVICE_COUNTS]
         _draw_boxes(axes, groups, colour)
         axes.set(title="IID" if split == "iid" else "non-IID", xlabel="number of devices")
     both[0].set_ylabel("test accuracy of a device, %")
     figure.suptitle(
-        "Mix2FLD (10, 20), symmetric: range, quartiles, median, ◆ mean; mean ± sample std written",
+        "Mix2FLD (10, 20), symmetric: range, quartiles, median, ◆ mean; above: mean ± sample std",
         fontsize=10,
     )
     _save(figure, path)
@@ -206,7 +207,7 @@ def _draw_trade(axes: Axes, cells: Cells, what: tuple[str, str], at: Sequence[fl
         end, offset, side = ((tops, (0, 4), "center"), (ends, (0, -11), "center"),
                              (tops, (0, 4), "center"), (tops, (8, -6), "left"))[crowd % 4]  # fmt: skip
         axes.annotate(f"{ratio:g}", (x, end[place]), offset, textcoords="offset points",
-                      fontsize=7, color=colour, ha=side)  # fmt: skip
+                      fontsize=7, color=as_text(colour), ha=side)  # fmt: skip
 
 
 def draw_inverse_counts(cells: Cells, path: Path) -> None:
@@ -228,8 +229,9 @@ def draw_inverse_counts(cells: Cells, path: Path) -> None:
                 text: dict[str, Any] = {
                     "rotation": 90,
                     "fontsize": 7,
-                    "color": colour,
+                    "color": as_text(colour),
                     "va": "bottom",
+                    "ha": "right",
                 }
                 axes.annotate(f" N_S = {sent}", (exhausted, axes.get_ylim()[0]), **text)
         axes.set(title=title, xlabel="N_I, inverse-Mixup samples per device", xscale="log")

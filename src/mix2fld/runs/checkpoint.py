@@ -42,7 +42,7 @@ class Checkpoint(NamedTuple):
         for part in ("devices", "link", "roster"):
             found = difference(tree[part], wanted[part], part)
             if found:
-                raise DamagedError(f"is of another run: {found}")
+                raise DamagedError(f"belongs to another run: {found}")
         return RunState.from_tree(tree)
 
 
@@ -84,7 +84,7 @@ def load_checkpoint(
         if set(scalars) != SCALARS_OF_FORMAT_1 and scalars.pop("sha256") != digest(
             scalars, tensors
         ):
-            raise DamagedError("its checksum does not fit")
+            raise DamagedError("its checksum does not match")
         if scalars["format"] in OLD_FORMATS:
             tree = upgrade(scalars, tensors, like)
         else:

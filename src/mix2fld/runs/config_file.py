@@ -67,10 +67,10 @@ def load_sealed_config(path: Path) -> Config:
                 "use mix2fld run --overwrite to start the run again"
             )
     elif not all(f"[{section}]" in text for section in SECTIONS_BEFORE_SEALS):
-        raise InputError(f"{path}: is not the config.toml of a run, or not all of it")
+        raise InputError(f"{path}: is not a complete config.toml of a run")
     config = _parse_named(path, data)
     if len(config.protocols) != 1 or len(config.seed) != 1:
-        raise InputError(f"{path}: is not of a run, which has one protocol and one seed")
+        raise InputError(f"{path}: does not belong to a run, which has one protocol and one seed")
     return config
 
 

@@ -101,7 +101,7 @@ class RunFolder:
                 "another folder"
             )
         elif self.path.exists() and self._files.hold_others():
-            raise InputError(f"out = {self.path}: holds other files; name another folder")
+            raise InputError(f"out = {self.path}: holds other files; choose another folder")
 
     def config(self) -> Config:
         """The settings of the run in the folder."""
@@ -135,7 +135,7 @@ class RunFolder:
         if self._files.hold_others() or (
             own == [self._files.config] and not is_of_run(self._files.config)
         ):
-            raise InputError(f"out = {self.path}: holds other files; name another folder")
+            raise InputError(f"out = {self.path}: holds other files; choose another folder")
 
     def tidy(self) -> None:
         """Remove what a process left that died at the very end of its run."""
@@ -251,18 +251,18 @@ class RunFolder:
             then, now = before[name], self.made_with[name]
             if then != now and name == "samples":
                 raise InputError(
-                    f"out = {self.path}: its samples were stored in another way "
-                    f"({_changes(then, now)}); use the same data, or name another folder"
+                    f"out = {self.path}: its samples were stored differently "
+                    f"({_changes(then, now)}); use the same data, or choose another folder"
                 )
             if then != now and name == "data":
                 raise InputError(
                     f"out = {self.path}: the data changed (checksum {then}, now {now}); use the "
-                    "same data, or name another folder"
+                    "same data, or choose another folder"
                 )
             if then != now and name in ("link", "model"):
                 raise InputError(
-                    f"out = {self.path}: was run with another {name} ({then}; now {now}); use the "
-                    f"same {name}, or name another folder"
+                    f"out = {self.path}: was run with a different {name} ({then}; now {now}); use "
+                    f"the same {name}, or choose another folder"
                 )
             if then != now:
                 self._tell(
@@ -279,7 +279,7 @@ class RunFolder:
         if not self._lock.take():
             raise InputError(
                 f"out = {self.path}: another process is writing this run; wait until it is done, "
-                "or name another folder"
+                "or choose another folder"
             )
 
     def _writing(self, hint: str = "") -> AbstractContextManager[None]:
@@ -319,5 +319,5 @@ def _refuse_other_config(path: Path, found: Config, wanted: Config) -> None:
         if old != new:
             raise InputError(
                 f"out = {path}: holds a run with {name} = {old}, not {new}; "
-                "name another folder, or give --overwrite to replace the run"
+                "choose another folder, or give --overwrite to replace the run"
             )

@@ -61,7 +61,7 @@ def unseal(found: Any, before: str) -> dict[str, Any]:
     fields = dict(found)
     checksum = fields.pop("checksum")
     if checksum != _checksum(fields, before):
-        raise DamagedError("its checksum does not fit")
+        raise DamagedError("its checksum does not match")
     if fields.get("format") not in SEALED_FORMATS:
         refuse_newer("run", fields.get("format"), FORMAT)
     return fields
@@ -105,7 +105,7 @@ def read_summary(path: Path, records: Records) -> dict[str, Any]:
         old = isinstance(found, dict) and found.get("format") == 1 and not records.sealed()
         summary: dict[str, Any] = found if old else unseal(found, records.checksum(-1))
         if summary.get("rounds") != len(records.rounds):
-            raise DamagedError("counts other rounds than there are")
+            raise DamagedError("counts a different number of rounds")
     except DamagedError as error:
         raise DamagedError(f"{path.name} {error}") from None
     return summary
@@ -145,7 +145,7 @@ def _read_line(line: bytes, number: int, before: str) -> tuple[dict[str, Any], s
         fields = unseal(found, before)
         checksum = found["checksum"]
         if line != (json.dumps(found) + "\n").encode():
-            raise DamagedError("is not as it was written")
+            raise DamagedError("was altered after it was written")
     if fields.get("round") != number:
         raise DamagedError(f"is of round {fields.get('round')!s:.20}")
     return _upgrade(fields), checksum

@@ -31,4 +31,4 @@ def read_stored(files: RunFiles) -> Stored:
 
 def remedy(folder: Path) -> str:
     """What to do about a damaged run."""
-    return f"mix2fld resume {folder} runs again what is damaged"
+    return f"mix2fld resume {folder} repairs it"

@@ -23,7 +23,7 @@ from mix2fld.sweep.jobs import Job
 Axis = dict[str, tuple[Any, ...]]
 """Fields that advance together, each with as many values."""
 NOT_SWEPT = {
-    "data_folder": "it names where files are, not what is run",
+    "data_folder": "it says where files are, not what is run",
     "device_states": "it changes no result",
     "protocols": "it has its own place: protocols = [...]",
     "seed": "it has its own place: seed = [...]",
@@ -173,7 +173,7 @@ def _check_axis(axis: Axis) -> None:
         raise InputError(f"{', '.join(axis) or 'zip'}: no values, so that there is nothing to run")
     if len(set(lengths.values())) > 1:
         counted = ", ".join(f"{name} has {count}" for name, count in lengths.items())
-        raise InputError(f"zip: {counted} values; must be equally many")
+        raise InputError(f"zip: {counted} values; all must have the same number")
     _refuse_twice(" ".join(axis), list(zip(*axis.values(), strict=True)))
 
 

@@ -92,7 +92,7 @@ def claim_folder(plan: Plan, out: Path) -> None:
     if path.exists():
         _refuse_other(path, plan)
     elif out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise InputError(f"out = {out}: holds other files and no {NAME}; name another folder")
+        raise InputError(f"out = {out}: holds other files and no {NAME}; choose another folder")
     with writing("out", out):
         out.mkdir(parents=True, exist_ok=True)
         write_whole(path, dump_plan(plan))
@@ -142,7 +142,8 @@ def _stored(path: Path) -> Plan:
         return make_plan(base, {n: v for axis in tree["axes"] for n, v in axis.items()}, zipped)
     except (OSError, ValueError, KeyError, TypeError, InputError) as error:
         raise InputError(
-            f"{path}: is not the plan of a sweep ({error}); remove it, and give the plan again"
+            f"{path}: is not the plan of a sweep ({error}); remove it, then repeat the command "
+            "with the whole plan"
         ) from None
 
 

@@ -189,7 +189,7 @@ def _storage(optuna: Any, search: Search, out: Path) -> Any:
     from optuna.storages.journal import JournalFileBackend
 
     if not (out / JOURNAL).exists() and any(out.iterdir()):
-        raise InputError(f"out = {out}: holds other files and no {JOURNAL}; name another folder")
+        raise InputError(f"out = {out}: holds other files and no {JOURNAL}; choose another folder")
     storage = optuna.storages.JournalStorage(JournalFileBackend(str(out / JOURNAL)))
     others = [name for name in optuna.get_all_study_names(storage) if name != _name(search)]
     if others:

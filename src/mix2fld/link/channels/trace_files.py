@@ -101,7 +101,7 @@ def make_trace(times: Floats, up: Floats, down: Floats, available: NDArray[np.bo
     step = float(np.median(np.diff(times))) if len(times) > 1 else 1.0
     edges = np.append(times - times[0], times[-1] - times[0] + step)
     if not (np.diff(edges) > 0).all():
-        raise InputError(f"trace: times from {times[0]:g} to {times[-1]:g} cannot be told apart")
+        raise InputError(f"trace: times from {times[0]:g} to {times[-1]:g} are indistinguishable")
     return Trace(
         Carried(edges, np.where(available, up, 0.0)),
         Carried(edges, np.where(available, down, 0.0)),

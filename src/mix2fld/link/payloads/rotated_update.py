@@ -102,7 +102,7 @@ class RotatedUpdate:
         check_size(self.name, data, bits)
         read = np.unpackbits(np.frombuffer(data, np.uint8))
         if read[plan.bits :].any():
-            raise PayloadError(f"{self.name}: bits beyond {plan.bits} are of no use; must be 0")
+            raise PayloadError(f"{self.name}: bits beyond {plan.bits} are unused; must be 0")
         ends = np.cumsum([plan.norm_bits, *(part.groups * part.width for part in plan.parts)])
         norm, *codes = np.split(read[: plan.bits], ends[:-1])
         parts = zip(codes, plan.parts, strict=True)

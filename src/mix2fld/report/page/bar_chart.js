@@ -3,7 +3,7 @@
 
 function barChart(box, rows, { most, label, mark }) {
   const width = widthOf(box);
-  const labels = 24 + Math.max(...rows.map((row) => 6.4 * row.label.length + (row.series ? 30 : 0)), 60);
+  const labels = 24 + Math.max(...rows.map((row) => 6.4 * row.label.length + (row.series ? 30 : row.under ? 14 : 0)), 60);
   const wide = width > 430 && labels < 0.5 * width;
   const left = wide ? labels : 8;
   const right = width - 20 - Math.max(...rows.filter((row) => total(row) > 0).map((row) => 6.8 * row.words.length), 40);

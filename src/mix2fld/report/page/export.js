@@ -8,18 +8,21 @@ function exportable(id, name, rows) {
   const box = $(id);
   let bar = $(`${id}-export`);
   if (!bar) {
-    bar = element("div", { class: "export", id: `${id}-export`, role: "group", "aria-label": `Download: ${name}` });
+    bar = element("div", { class: "export", id: `${id}-export`, role: "group" });
     (box.closest(".scroll-frame") ?? box).after(bar);
-    const file = name.toLowerCase().replace(/[^a-z0-9]+/g, "-");
     const made = { PNG: () => pngOf(box), SVG: async () => new Blob([svgOf(box)], { type: "image/svg+xml" }),
       CSV: async () => new Blob([csvOf(bar.rows())], { type: "text/csv" }) };
     for (const [kind, make] of Object.entries(made))
-      bar.append(button(kind, async () => save(await make(), `${file}.${kind.toLowerCase()}`),
-        { class: "small", "aria-label": `Download ${name} as ${kind}` }));
+      bar.append(button(kind, async () => save(await make(), `${fileName(bar.dataset.name)}.${kind.toLowerCase()}`), { class: "small" }));
   }
   bar.rows = rows;
+  bar.dataset.name = name;
+  bar.setAttribute("aria-label", `Download: ${name}`);
+  for (const one of bar.children) one.setAttribute("aria-label", `Download ${name} as ${one.textContent}`);
   bar.hidden = !box.querySelector("svg, table");
 }
+
+const fileName = (name) => name.toLowerCase().replace(/[^a-z0-9]+/g, "-");
 
 function save(blob, name) {
   const link = element("a", { href: URL.createObjectURL(blob), download: name });

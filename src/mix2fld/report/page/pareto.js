@@ -13,9 +13,10 @@ function drawPareto() {
     ...dots.map((dot) => [dot.series.label, dot.bits, dot.accuracy, dot.spread, best.includes(dot)])]);
 }
 
-// Dots that no other one beats: from few bits to many, each more accurate than all before it.
+// Dots that no other one beats: from few bits to many, each more accurate than all before it. What devices reach
+// although none of their uploads arrives was not bought with those bits.
 function frontOf(dots) {
-  const order = [...dots].sort((a, b) => a.bits - b.bits || b.accuracy - a.accuracy);
+  const order = dots.filter((dot) => dot.heard).sort((a, b) => a.bits - b.bits || b.accuracy - a.accuracy);
   return order.filter((dot, n) => order.slice(0, n).every((before) => before.accuracy < dot.accuracy));
 }
 
@@ -35,15 +36,21 @@ function paretoChart(box, dots, best) {
   const marks = [...(none ? [0] : []), ...(logged ? logTicks(logged.low, logged.high, Math.floor(width / 90)) : [])];
   drawAxes(svg, { x: Object.assign(x, { log: true }), y, frame, xTicks: marks, xFormat: (value) => (value ? bits(value) : "nothing sent"),
     xTitle: "uplink traffic of all devices (logarithmic)", yTitle: "mean accuracy of devices" });
-  svg.append(shape("path", { class: "front", d: stairs(best, x, y, frame), fill: "none" }));
+  if (best.length) svg.append(shape("path", { class: "front", d: stairs(best, x, y, frame), fill: "none" }));
   for (const dot of dots) drawDot(svg, dot, x, y);
-  placeLabels(svg, dots, x, y, frame);
+  placeLabels(svg, dots, linesOf(best, x, y, frame), x, y, frame);
   box.replaceChildren(svg);
 }
 
 function stairs(best, x, y, frame) {
   const [first, ...rest] = best;
   return `M${x(first.bits)} ${y(first.accuracy)}` + rest.map((dot) => `H${x(dot.bits)}V${y(dot.accuracy)}`).join("") + `H${frame.right}`;
+}
+
+// The level parts of the front, which no name may cross.
+function linesOf(best, x, y, frame) {
+  return best.map((dot, n) => ({ left: x(dot.bits), right: n + 1 < best.length ? x(best[n + 1].bits) : frame.right,
+    top: y(dot.accuracy) - 2, bottom: y(dot.accuracy) + 2 }));
 }
 
 function drawDot(svg, { series, bits: sum, accuracy, spread, heard }, x, y) {
@@ -56,7 +63,7 @@ function drawDot(svg, { series, bits: sum, accuracy, spread, heard }, x, y) {
 }
 
 // A name goes to the first of some places around its dot that nothing else takes; dots in one place share a name.
-function placeLabels(svg, dots, x, y, frame) {
+function placeLabels(svg, dots, lines, x, y, frame) {
   const spots = [];
   for (const dot of dots) {
     const [cx, cy] = [x(dot.bits), y(dot.accuracy)];
@@ -64,7 +71,7 @@ function placeLabels(svg, dots, x, y, frame) {
     if (same) same.titles.push(dot.series.title);
     else spots.push({ cx, cy, titles: [dot.series.title], series: dot.series });
   }
-  const taken = spots.map(({ cx, cy }) => ({ left: cx - 7, right: cx + 7, top: cy - 7, bottom: cy + 7 }));
+  const taken = [...lines, ...spots.map(({ cx, cy }) => ({ left: cx - 7, right: cx + 7, top: cy - 7, bottom: cy + 7 }))];
   for (const { cx, cy, titles, series } of spots) {
     const words = titles.join(", ");
     const wide = 6.7 * words.length;

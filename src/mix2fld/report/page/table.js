@@ -13,10 +13,12 @@ const COLUMNS = [
   ["seconds", "total\ntime", (r) => r.communication + r.computing, (r) => seconds(r.communication + r.computing),
     (r) => `${seconds(r.communication)} on air`, "less"],
   ["joules", "energy of a\ndevice per round", (r) => r.joules, (r) => joules(r.joules),
-    (r) => (r.battery_rounds === null ? null : `battery: ${short(r.battery_rounds)} rounds`), "less"],
+    (r) => (r.battery_rounds === null ? null : `battery: ${roundsWords(r.battery_rounds)}`), "less"],
   ["converged_round", "stopping\nrule fired", (r) => r.converged_round, (r) => `round ${r.converged_round}`,
     (r) => seconds(r.converged_seconds) + (r.converged_runs < r.runs ? `, ${r.converged_runs} of ${r.runs} seeds` : ""), "less"],
 ];
+
+const roundsWords = (rounds) => (rounds >= 1e6 ? `${short(rounds / 1e6)} M rounds` : rounds >= 1e4 ? `${short(rounds / 1e3)} k rounds` : `${short(rounds)} rounds`);
 
 function drawSummary() {
   const base = baselineIn(settingNumber());

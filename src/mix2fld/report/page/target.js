@@ -16,9 +16,10 @@ function drawTarget() {
   slider.oninput = () => { remember({ target: slider.value }); drawTarget(); };
   const rows = list.map((series, n) => ({ series, peak: peaks[n], found: reaches(series, goal / 100) }))
     .sort((a, b) => (a.found?.seconds ?? Infinity) - (b.found?.seconds ?? Infinity) || b.peak - a.peak);
+  const lost = ({ summary }) => summary.attempted > 0 && !summary.delivered;
   const bar = (key, words) => rows.map(({ series, peak, found }) => ({ series, label: series.title,
     parts: [{ value: found?.[key] ?? 0, colour: ink(series), title: series.label }],
-    words: found ? words(found) : `not reached (at most ${percent(peak)})` }));
+    words: found ? words(found) + (lost(series) ? ", no upload arrived" : "") : `not reached (at most ${percent(peak)})` }));
   barChart($("target-time"), bar("seconds", (found) => `${seconds(found.seconds)}, round ${found.round}`), { label: `Time to ${goal} %` });
   barChart($("target-bits"), bar("bits", (found) => (found.bits ? bits(found.bits) : "no uplink traffic")), { label: `Uplink traffic to ${goal} %` });
   const table = () => [["protocol", "target", "seconds", "uplink bits", "round"],
