@@ -20,6 +20,11 @@ COMPARED = ("mean", "robust")
 SUBTLE = "seed-label-shift"
 """The attack of which only a share of the seeds may be false."""
 SEEDS = 5
+FRESH = range(SEEDS, 2 * SEEDS)
+"""Seeds of the random generator on which nothing was chosen."""
+SEEDED = ("mixfld", "mix2fld", "murmur-mix", "cfd")
+"""Rows whose devices upload seed samples."""
+ON_SEEDS = ("label-shift", "seed-label-shift", "seed-backdoor")
 Records = list[dict[str, Any]]
 
 
