@@ -7,23 +7,15 @@ the page from what is recorded.
 
 import argparse
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import product
+from itertools import count, product
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import mix2fld
-from benchmarks.robustness_page import (
-    COMPARED,
-    FRESH,
-    ON_SEEDS,
-    PAGE,
-    SEEDED,
-    SEEDS,
-    SUBTLE,
-    render,
-)
+from benchmarks.robustness_costs import COMPARED, FEWEST_SEEDS, FRESH, ON_SEEDS, SEEDED, SEEDS
+from benchmarks.robustness_page import PAGE, SUBTLE, render
 from mix2fld.config import PRESETS, Config
 from mix2fld.data import load_dataset
 from mix2fld.device.attacks import ATTACKS, TARGET, with_pattern
@@ -33,7 +25,8 @@ from mix2fld.fleet.local import LocalFleet
 from mix2fld.protocol import PROTOCOLS
 from mix2fld.round.attackers import meets
 from mix2fld.round.fleet_interface import Accuracies
-from mix2fld.round.scenario import Scenario
+from mix2fld.round.scenario import Scenario, attackers_of
+from mix2fld.runs.results import RunResult
 from mix2fld.types import Dataset, Model, Tensors
 
 RECORD = Path(__file__).parent.parent / "results" / "robustness" / "runs.jsonl"
@@ -59,8 +52,6 @@ DEFENCES: dict[str, dict[str, Any]] = {
     },
 }
 """All but the first two face two attackers in FL alone."""
-FEWEST_SEEDS = 3
-"""After so many the page can be read; the other seeds come last."""
 BACKDOOR = "seed-backdoor"
 SHARES = (0.2, 0.4, 0.6, 0.8)
 
@@ -126,7 +117,14 @@ def main() -> None:
         _run_grid(chosen)
     grid, recorded = set(cases()), _recorded()
     records = [record for case, record in recorded.items() if case in grid]
-    PAGE.write_text(render(records, SETTINGS, len(grid)), encoding="utf-8")
+    page = render(records, SETTINGS, len(grid), complete_seeds(grid, recorded))
+    PAGE.write_text(page, encoding="utf-8")
+
+
+def complete_seeds(grid: Iterable[Case], recorded: Container[Case]) -> int:
+    """How many seeds have all of their runs, from the first seed on."""
+    missing = {case.seed for case in grid if case not in recorded}
+    return next(seed for seed in count() if seed == SEEDS or seed in missing)
 
 
 def _run_grid(chosen: Iterable[Case]) -> None:
@@ -143,8 +141,7 @@ def _run_grid(chosen: Iterable[Case]) -> None:
         changes["attack_strength"] = case.strength
         one = config.replace(protocols=case.protocol, seed=case.seed, **changes)
         try:
-            reached = accuracy(one, tests[case.tested])
-            found = {"server": reached["global"], "devices": reached["mean"]}
+            found = outcome(one, tests[case.tested])
         except InputError as error:
             found = {"server": None, "devices": None, "stopped": str(error)}
         with RECORD.open("a", encoding="utf-8") as file:
@@ -173,8 +170,8 @@ class MeasuredAtTheEnd(LocalFleet):
         return found
 
 
-def accuracy(config: Config, dataset: Dataset) -> dict[str, Any]:
-    """What a run reaches in the end."""
+def outcome(config: Config, dataset: Dataset) -> dict[str, Any]:
+    """What a run reaches in the end, and whose seeds were left out if they were judged."""
 
     def at_the_end(
         scenario: Scenario, dataset: Dataset, model: Model | None, states: DeviceStates
@@ -186,7 +183,19 @@ def accuracy(config: Config, dataset: Dataset) -> dict[str, Any]:
         (result,) = mix2fld.run(config, dataset=dataset, fleet=at_the_end)
     except NotAllMeasuredError:
         (result,) = mix2fld.run(config, dataset=dataset)
-    return dict(result.summary["accuracy"])
+    reached = result.summary["accuracy"]
+    found = {"server": reached["global"], "devices": reached["mean"]}
+    if config.protocols[0] in SEEDED and config.defence.seed_check != "none":
+        found["left_out"] = _left_out(result)
+    return found
+
+
+def _left_out(result: RunResult) -> dict[str, int]:
+    """How many attackers and honest devices had their seeds left out."""
+    suspects = [suspect for info in result.rounds for suspect in info["suspects"]]
+    devices = {suspect["device"] for suspect in suspects if suspect["upload"] == "seeds"}
+    attackers = attackers_of(result.config)
+    return {"attackers": len(devices & attackers), "honest": len(devices - attackers)}
 
 
 def _patterned(dataset: Dataset) -> Dataset:
