@@ -39,7 +39,7 @@ def main() -> None:
     wrongly = 0
     config = Config.of(**SETTINGS, **PRESETS["robust"], protocols="mix2fld", attackers=2)
     dataset = load_dataset(config.data)
-    for seed in SEEDS:
+    for seed in range(SEEDS):
         attacked = config.replace(seed=seed, attack="seed-label-shift")
         scenario, fleet = make_simulation(attacked.replace(attack="none"), dataset)
         seeds = {d: scenario.wire.make_seeds(d, *fleet.own(d)) for d in range(scenario.devices)}
@@ -58,7 +58,7 @@ def main() -> None:
         (
             f"{100 * share:.0f} %",
             *(f"{np.mean(scores[share, name]):.2f}" for name in ("agreement", "influence")),
-            f"{sum(caught[share])} of {2 * len(SEEDS)}",
+            f"{sum(caught[share])} of {2 * SEEDS}",
         )
         for share in SHARES
     ]

@@ -87,6 +87,17 @@ def test_label_tuples_take_turns_where_seeds_are_checked() -> None:
     )
 
 
+def test_labels_take_turns_where_one_is_mixed_with_few_others() -> None:
+    """Label 3 comes with label 0 alone: a quarter of the tuples, but as often as labels 1 and 2."""
+    pool = every_label_pair()
+    gone = (pool.labels == 3).any(axis=1) & (pool.labels != 0).all(axis=1)
+    pool = Pool(pool.inputs[~gone], pool.labels[~gone], pool.device[~gone])
+    groups = find_groups(pool, 25, stream(0, "pairs"), evenly=True)
+    counts = np.bincount(groups.labels.ravel(), minlength=LABELS)
+    assert counts.sum() == 50
+    assert max(counts[1:]) - min(counts[1:]) <= 1
+
+
 def test_all_groups_of_different_devices_are_found_once() -> None:
     pool = every_label_pair()
     found = drawn(pool, 10_000, seed=1)

@@ -134,7 +134,7 @@ def last_state(path: Path, config: Config, devices_are_elsewhere: bool) -> RunSt
     """The state in a run's folder."""
     like = make_simulation(config, load_dataset(config.data)).start()
     if devices_are_elsewhere:
-        like = replace(like, devices=[])
+        like = replace(like, devices=np.zeros(config.data.devices, np.bool_))  # who is owed
     return load_checkpoint(path / "checkpoint.safetensors", like).state(like)
 
 

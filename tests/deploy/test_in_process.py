@@ -26,9 +26,8 @@ from mix2fld.data.samples import standardised
 from mix2fld.deploy import server_app
 from mix2fld.deploy.client_app import app
 from mix2fld.deploy.diary import last_words
-from mix2fld.deploy.messages import Refused, Trained, TrainOrder
+from mix2fld.deploy.messages import DOWNLOAD, TRAIN, Refused, Trained, TrainOrder
 from mix2fld.deploy.settings import Settings
-from mix2fld.edge.store import Store
 from mix2fld.errors import InputError
 from mix2fld.learning.make_task import make_task
 from mix2fld.runs.checkpoint import made_with
@@ -254,11 +253,45 @@ def test_a_device_that_was_away_catches_up(tmp_path: Path) -> None:
     (again,) = [order for order in orders if order.catch_up]
     assert (again.device, again.round) == (1, 3)
     task = make_task(config, toy_dataset().samples, 4)
-    others = [order for order in orders if order.round == 3 and order.device == 0]
-    assert others[0].download is None
-    kept = Store(tmp_path / "device-0" / "state", again.run, 0).up_to(2)
-    assert again.download == kept.download
+    (other,) = [order for order in orders if order.round == 3 and order.device == 0]
+    assert again.download == other.download
     assert len(again.download) == 4 * task.dims.num_weights
+
+
+@pytest.mark.parametrize(
+    ("settings", "with_orders"),
+    [
+        ({"protocols": "fl"}, True),
+        ({"protocols": "mix2fld"}, True),
+        ({"protocols": "murmur-mix"}, False),
+        ({"protocols": "fl", "participants": 3}, False),
+        ({"protocols": "fl", "stop_when_converged": True}, False),
+    ],
+)
+def test_a_download_goes_with_the_next_order_if_that_is_sure_to_come(
+    tmp_path: Path, settings: dict[str, object], with_orders: bool
+) -> None:
+    """All but the last; a device whose process failed is sent it by itself and confirms it."""
+    heard: dict[str, set[tuple[int, int]]] = {TRAIN: set(), DOWNLOAD: set()}
+
+    def client(message: Message, context: Context) -> Message:
+        kind, device = message.metadata.message_type, context.node_id - 100
+        number = int(message.metadata.group_id)
+        if kind == DOWNLOAD or TrainOrder.unpack(message.content).download is not None:
+            heard[kind].add((number, device))
+        return faulty_app.client(message, context)
+
+    config = deployed_config(tmp_path, rounds=3, **settings)
+    path = run_in_process(tmp_path, config, client, {1: "1:fails"})
+    downloads = {(i["round"], d) for i in rounds_of(path) for d in i["downloads"]["devices"]}
+    if with_orders:
+        alone = {(1, 1), *((3, device) for device in range(4))}
+        assert heard[TRAIN] - {(2, 1)} == {(number + 1, d) for number, d in downloads - alone}
+        assert heard[DOWNLOAD] == alone
+    else:
+        assert heard[DOWNLOAD] >= {(3, device) for device in rounds_of(path)[-1]["asked"]}
+        assert heard[DOWNLOAD] <= downloads
+    assert_same_as_engine(path, tmp_path, tmp_path / "engine")
 
 
 def test_a_server_that_is_stopped_goes_on(tmp_path: Path) -> None:

@@ -8,9 +8,12 @@ import time
 from pathlib import Path
 
 import pytest
+from flwr.supercore.inflatable import inflatable_utils
+from flwr.supercore.inflatable.inflatable_utils import ObjectUnavailableError
 from flwr.supernode import start_client_internal
 
 from mix2fld.deploy import node
+from mix2fld.deploy.backoff import FIRST_WAIT, PULLS, shorten_first_wait
 from mix2fld.deploy.warm import HANDED_OVER, PROGRAM, address_in, write_launcher
 
 # A process that forks for every message, with an app that says what it was called with.
@@ -99,3 +102,33 @@ def test_only_pauses_that_are_known_are_shortened(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(start_client_internal, "time", other)
     node.shorten_pauses()
     assert start_client_internal.time is other
+
+
+def test_content_that_follows_its_message_is_not_waited_for_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in PULLS:
+        monkeypatch.setitem(vars(inflatable_utils)[name].__kwdefaults__, FIRST_WAIT, 1)
+    shorten_first_wait()
+    tries: list[str] = []
+
+    def pull(name: str) -> bytes:
+        tries.append(name)
+        if len(tries) < 3:
+            raise ObjectUnavailableError(name)
+        return b"content"
+
+    started = time.monotonic()
+    assert inflatable_utils.pull_objects(["part"], pull) == {"part": b"content"}
+    assert time.monotonic() - started < 2  # Flower's own waits are 0.8 and 1.6 s at least
+    assert len(tries) == 3
+
+
+def test_a_flower_that_waits_elsewhere_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    def pull(names: list[str], *, patience: float = 1) -> dict[str, bytes]:
+        return dict.fromkeys(names, str(patience).encode())
+
+    monkeypatch.setattr(inflatable_utils, PULLS[0], pull)
+    monkeypatch.delattr(inflatable_utils, PULLS[1])
+    shorten_first_wait()
+    assert pull(["part"]) == {"part": b"1"}

@@ -393,3 +393,21 @@ def test_transfers_are_read_from_a_stamped_log() -> None:
         ("upload", 1, 2.25, 5000),
         ("download", 2, 0.25, 2000),
     ]
+
+
+def test_a_download_may_come_with_the_next_order() -> None:
+    log = """\
+100.0000 50 70 INFO :      [RUN 1, ROUND 1]
+100.0000 50 70 INFO :      Receiving: train message (ID: aa)
+100.5000 60 900 INFO :      Received successfully
+104.0000 60 900 INFO :      [RUN 1, ROUND 2]
+104.0000 60 900 INFO :      Receiving: train message (ID: bb)
+104.2500 60 6900 INFO :      Received successfully
+105.0000 60 6900 INFO :      [RUN 1, ROUND 2]
+105.0000 60 6900 INFO :      Receiving: query.download message (ID: cc)
+105.1250 60 8900 INFO :      Received successfully
+106.0000 60 8900 INFO :      [RUN 1, ROUND 3]
+106.0000 60 8900 INFO :      Receiving: train message (ID: dd)
+106.5000 60 9900 INFO :      Received successfully
+"""
+    assert testbed.transfers_in(log) == [("download", 2, 0.125, 2000), ("download", 1, 0.25, 6000)]

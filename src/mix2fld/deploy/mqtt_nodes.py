@@ -42,6 +42,9 @@ class Exchange(NamedTuple):
 class MqttNodes:
     """Asks devices and hears their answers, each once and in time."""
 
+    downloads_with_orders = False
+    """One message reaches all."""
+
     def __init__(
         self, devices: int, timeout_s: float, run: str, say: Say, starts: Callable[[int], bytes]
     ) -> None:

@@ -86,7 +86,10 @@ def main() -> None:
     with warm_apps():
         from flwr.supernode.cli import flower_supernode
 
+        from mix2fld.deploy.backoff import shorten_first_wait
+
         shorten_pauses()
+        shorten_first_wait()
         flower_supernode()
 
 

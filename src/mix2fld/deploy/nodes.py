@@ -36,6 +36,9 @@ Heard = SimpleQueue[tuple[str, RecordDict | str | httpx.HTTPError]]
 class Nodes:
     """Asks devices and hears their answers, each once and in time."""
 
+    downloads_with_orders = True
+    """A message costs a poll and a process, whatever it carries."""
+
     def __init__(self, grid: Grid, devices: int, timeout_s: float, run: str, say: Say) -> None:
         self._grid, self._devices = grid, devices
         self.timeout_s, self._run, self._say = timeout_s, run, say

@@ -16,6 +16,8 @@ MESSAGE_BYTES = 1 << 18
 CONNECTIONS = 8
 """Connections that a node has at most."""
 FEWEST_CONNECTIONS = 64
+KEPT_CONNECTIONS, KEPT_S = 32, 3
+"""To the SuperLink, so that few requests begin with TLS; it closes idle ones after five seconds."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,12 @@ http {{
         "~^POST /v1/fleet/[a-z-]+$" 1;
     }}
 
+    upstream superlink {{
+        server 127.0.0.1:{self.superlink_port};
+        keepalive {KEPT_CONNECTIONS};
+        keepalive_timeout {KEPT_S}s;
+    }}
+
     server {{
         listen {self.listen} ssl;
         ssl_certificate {self.certificate};
@@ -84,7 +92,7 @@ http {{
             return 403;
         }}
         location / {{
-            proxy_pass https://127.0.0.1:{self.superlink_port};
+            proxy_pass https://superlink;
             proxy_ssl_verify on;
             proxy_ssl_trusted_certificate {self.authority};
             proxy_ssl_name localhost;

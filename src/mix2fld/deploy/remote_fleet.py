@@ -7,6 +7,9 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
 from mix2fld.deploy.diary import Say, one_line
 from mix2fld.deploy.messages import (
     FORMAT,
@@ -29,8 +32,8 @@ from mix2fld.round.scenario import Scenario
 from mix2fld.round.wire import Packet
 from mix2fld.types import SampleFormat, Tensors
 
-States = list[Any]
-"""Nothing: what devices keep is on their own disks."""
+Owed = NDArray[np.bool_]
+"""[D], who gets the last download with its next order; all else is on the devices' own disks."""
 
 
 Hear = Callable[[int, Any], TrainOrder | None]
@@ -42,6 +45,8 @@ class Nodes(Protocol):
 
     timeout_s: float
     """Seconds after which a round continues without the missing answers."""
+    downloads_with_orders: bool
+    """Whether a download had better go with the next order than by itself."""
 
     def wait_for(self, devices: int, seconds: float) -> Collection[int]:
         """The devices that are connected as soon as there are that many, or after that time."""
@@ -73,6 +78,13 @@ class Answers(NamedTuple):
     reference: int
 
 
+class Underway(NamedTuple):
+    """Between the uploads and the download of a round."""
+
+    replied: frozenset[int]
+    """Devices that answered, with an upload or without one."""
+
+
 class RemoteFleet:
     """Devices that answer messages, or do not."""
 
@@ -82,9 +94,9 @@ class RemoteFleet:
         self._scenario, self._tests = scenario, tests
         self._nodes, self._run, self._say = nodes, run, say
 
-    def start(self) -> States:
-        """Nothing is kept here."""
-        return []
+    def start(self) -> Owed:
+        """Nobody is owed anything."""
+        return np.zeros(self._scenario.devices, np.bool_)
 
     def available(self) -> Sequence[int]:
         """The devices that are connected, as soon as there is one."""
@@ -95,23 +107,43 @@ class RemoteFleet:
             )
         return sorted(online)
 
-    def train(self, states: States, order: Order) -> tuple[States, TrainedFleet]:
+    def train(self, states: Owed, order: Order) -> tuple[Underway, TrainedFleet]:
         """Ask for uploads, and take those that can be taken."""
         started = time.monotonic()
-        answers = self._collect(order)
+        answers, replied = self._collect(states, order)
         seconds = {device: answer.seconds for device, answer in answers.items()}
         elsewhere = max(0.0, time.monotonic() - started - max(seconds.values(), default=0.0))
         packets = {device: answer.packet for device, answer in answers.items()}
-        return states, TrainedFleet(packets, Answers(answers, order.reference), seconds, elsewhere)
+        observed = Answers(answers, order.reference)
+        return Underway(replied), TrainedFleet(packets, observed, seconds, elsewhere)
 
-    def deliver(self, states: States, outcome: Outcome) -> tuple[States, Delivered]:
+    def deliver(self, states: Underway, outcome: Outcome) -> tuple[Owed, Delivered]:
         """Send the download; how its upload fared, a device hears with its next order.
 
-        A device that only listened gets the download with that order, too.
+        A device that only listened gets the download with that order, too, and so does one that
+        answered, where another order is sure to come; it is taken to have it.
         """
+        owed = self.start()
         if outcome.download is None:
-            return states, Delivered(frozenset())
-        started, number, data = time.monotonic(), outcome.round_number, outcome.download
+            return owed, Delivered(frozenset())
+        started, asked = time.monotonic(), set(outcome.asked)
+        later = outcome.receivers & states.replied if self._another_order(outcome) else frozenset()
+        owed[list(later)] = True
+        now = outcome.receivers & asked - later
+        confirmed = self._send(outcome.round_number, outcome.download, now)
+        took = later | confirmed | (outcome.receivers - asked)
+        return owed, Delivered(frozenset(took), time.monotonic() - started)
+
+    def _another_order(self, outcome: Outcome) -> bool:
+        """Whether all devices are asked again, and may then be sent what they are owed now."""
+        config = self._scenario.config
+        everyone = config.participants_per_round == self._scenario.devices
+        last = outcome.round_number == config.rounds or config.stop_when_converged
+        same = self._scenario.wire.downlink.same_for_all
+        return self._nodes.downloads_with_orders and everyone and same and not last
+
+    def _send(self, number: int, data: bytes, devices: Collection[int]) -> set[int]:
+        """Send the download to these devices; returns who confirms it in time."""
         confirmed: set[int] = set()
 
         def hear(device: int, content: Any) -> None:
@@ -124,9 +156,8 @@ class RemoteFleet:
             except MessageError as error:
                 self._say(f"round {number}: device {device} took no download: {error}")
 
-        self._nodes.multicast(number, data, outcome.receivers.intersection(outcome.asked), hear)
-        took = confirmed | (outcome.receivers - set(outcome.asked))
-        return states, Delivered(frozenset(took), time.monotonic() - started)
+        self._nodes.multicast(number, data, devices, hear)
+        return confirmed
 
     def measure(self, observed: Answers, models: Sequence[Tensors]) -> Accuracies:
         """What devices say of themselves; other models are tested here."""
@@ -141,13 +172,15 @@ class RemoteFleet:
         """Write it into the diary; the round continues without that upload."""
         self._say(f"round {round_number}: device {device} refused: {reason}")
 
-    def _collect(self, order: Order) -> dict[int, Answer]:
+    def _collect(self, owed: Owed, order: Order) -> tuple[dict[int, Answer], frozenset[int]]:
+        """The answers that can be taken, and who answered at all."""
         answers: dict[int, Answer] = {}
-        diverged: set[int] = set()
+        replied, diverged = set[int](), set[int]()
         started = time.monotonic()
-        orders = {device: self._order_for(device, order) for device in order.asked}
+        orders = self._orders(owed, order)
 
         def hear(device: int, content: Any) -> TrainOrder | None:
+            replied.add(device)
             try:
                 reply = self._nodes.read(content, Trained, Behind, Refused)
                 if isinstance(reply, Behind) and not orders[device].catch_up:
@@ -167,11 +200,19 @@ class RemoteFleet:
         self._nodes.ask(order.round_number, orders, hear)
         if diverged == set(order.asked):
             raise global_refused(order.round_number, len(diverged))
-        return answers
+        return answers, frozenset(replied)
 
-    def _order_for(self, device: int, order: Order) -> TrainOrder:
+    def _orders(self, owed: Owed, order: Order) -> dict[int, TrainOrder]:
+        roster = order.roster
+        lacking = owed | (roster.listened > roster.last_turn)
+        last = order.last_download() if lacking[list(order.asked)].any() else None
+        return {
+            device: self._order_for(device, order, last if lacking[device] else None)
+            for device in order.asked
+        }
+
+    def _order_for(self, device: int, order: Order, download: bytes | None) -> TrainOrder:
         dims, roster = self._scenario.task.dims, order.roster
-        overheard = roster.listened[device] > roster.last_turn[device]
         return TrainOrder(
             format=FORMAT,
             run=self._run,
@@ -183,7 +224,7 @@ class RemoteFleet:
             uploaded=int(roster.uploaded[device]),
             last_turn=int(roster.last_turn[device]),
             watched=device == order.reference,
-            download=order.last_download() if overheard else None,
+            download=download,
             room=order.rooms.get(device),
         )
 

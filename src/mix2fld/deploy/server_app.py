@@ -5,6 +5,7 @@ import logging
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
+from mix2fld.deploy.backoff import shorten_first_wait
 from mix2fld.deploy.diary import Say, one_line
 from mix2fld.deploy.nodes import Nodes
 from mix2fld.deploy.serving import serve_run
@@ -20,6 +21,7 @@ logger = logging.getLogger("flwr")
 @app.main()
 def main(grid: Grid, context: Context) -> None:
     """Run what the run config describes; bad input is an error in one line."""
+    shorten_first_wait()
     try:
         serve(grid, read_settings(context.run_config))
     except InputError as error:

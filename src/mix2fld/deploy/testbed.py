@@ -54,7 +54,11 @@ for line in process.stdout:
     sys.stdout.flush()
 """
 LINE = re.compile(r"^(\d+\.\d+) (\d+) (\d+) .*?(Sending|Receiving|Sent|Received)\b(?:: (\S+))?")
-TRANSFERS = {("Sending", "train"): "upload", ("Receiving", "query.download"): "download"}
+TRANSFERS = {
+    ("Sending", "train"): "upload",
+    ("Receiving", "query.download"): "download",
+    ("Receiving", "train"): "order",
+}
 
 
 class Rates(NamedTuple):
@@ -67,7 +71,7 @@ class Rates(NamedTuple):
 class Moved(NamedTuple):
     """One transfer, as the device's interface saw it."""
 
-    transfer: str  # upload or download
+    transfer: str  # upload, download or order
     round: int
     seconds: float
     wire_bytes: int
@@ -241,7 +245,21 @@ def _counts(namespace: str) -> tuple[int, int]:
 
 
 def transfers_in(log: str) -> list[Moved]:
-    """Every upload and download that a stamped log tells of."""
+    """Every upload and download that a stamped log tells of.
+
+    A download that did not come by itself came with the next order.
+    """
+    found = _moved(log)
+    alone = {one.round for one in found if one.transfer == "download"}
+    carried = [
+        one._replace(transfer="download", round=one.round - 1)
+        for one in found
+        if one.transfer == "order" and one.round > 1 and one.round - 1 not in alone
+    ]
+    return [one for one in found if one.transfer != "order"] + carried
+
+
+def _moved(log: str) -> list[Moved]:
     found: list[Moved] = []
     began: tuple[str, float, int, int] | None = None
     rounds = 0

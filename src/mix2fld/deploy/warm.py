@@ -23,6 +23,13 @@ LONGEST = 65_536
 CHECK_S = 1.0
 """How often the process looks whether its node is still there."""
 HANDED_OVER = b"+"
+PRELOADED = (
+    "flwr.supernode.cli",
+    "httpcore",
+    "mix2fld.deploy.client_app",
+    "mix2fld.deploy.device",
+)
+"""What a message needs, also what is otherwise imported at first use."""
 LAUNCHER = """\
 #!{python} -IS
 import json, os, socket, sys
@@ -77,8 +84,9 @@ def serve(folder: Path, node: int) -> None:
 
 def _preload() -> None:
     """Import what apps need; what is imported here must start no threads."""
-    for name in ("flwr.supernode.cli", "mix2fld.deploy.client_app", "mix2fld.deploy.device"):
+    for name in PRELOADED:
         import_module(name)
+    import_module("mix2fld.deploy.backoff").shorten_first_wait()
     warnings.filterwarnings("ignore", "os.fork", RuntimeWarning)  # JAX has not begun to compute
 
 

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
@@ -23,6 +23,8 @@ class Downlink(ABC):
     """What the server sends down."""
 
     payload: Payload
+    same_for_all: ClassVar[bool] = True
+    """Whether a value depends on the server alone, not on who listens."""
 
     def configured(self, config: "Config", dims: Dimensions) -> Self:
         """This downlink with what it takes from the config and the model; most take nothing."""

@@ -97,8 +97,8 @@ def groups_wanted(config: "Config") -> int:
 def inverse_groups(seeds: Mapping[int, Seeds], config: "Config") -> tuple[Pool, Groups]:
     """The delivered seeds as a pool, and its distinct groups, at most as many as are wanted.
 
-    Where seeds are checked, label tuples take turns: devices that are left out may be most of
-    those with a label, which then would be in few groups (decision 33).
+    Where seeds are checked, labels take turns: devices that are left out may be most of those with
+    a label, which then would be in few groups (decision 33).
     """
     pool, rng = pool_seeds(seeds), stream(config.seed[0], "pairs")
     evenly = config.defence.seed_check != "none"
@@ -119,7 +119,7 @@ def inverse_samples(pool: Pool, groups: Groups, sizes: Sizes) -> NDArray[np.floa
 def find_groups(pool: Pool, wanted: int, rng: np.random.Generator, evenly: bool = False) -> Groups:
     """Up to ``wanted`` distinct groups of samples from different devices, in random order.
 
-    All groups are equally likely, or with ``evenly`` all label tuples, as far as they have groups.
+    All groups are equally likely, or with ``evenly`` all labels, as far as they have groups.
     """
     rows = _rows_by_labels(pool.labels)
     orbits = [
@@ -138,14 +138,23 @@ def find_groups(pool: Pool, wanted: int, rng: np.random.Generator, evenly: bool 
     devices = np.sort(pool.device[members], axis=1)
     across = members[(np.diff(devices, axis=1) > 0).all(axis=1)]
     if evenly:
-        across = across[_in_turns(pool.labels[across[:, 0]])]
+        across = across[_evenly(pool.labels[across[:, 0]])]
     across = across[:wanted]
     return Groups(members=across, labels=pool.labels[across[:, 0]])
 
 
-def _in_turns(labels: NDArray[np.int32]) -> NDArray[np.int64]:
-    """An order of label tuples [n, N] in which each comes once before any comes again."""
-    kinds = np.unique(labels, axis=0, return_inverse=True)[1].ravel()
+def _evenly(labels: NDArray[np.int32]) -> NDArray[np.int64]:
+    """An order of label tuples [n, N] in which labels take turns, and so do the tuples of each."""
+    order = _in_turns(np.unique(labels, axis=0, return_inverse=True)[1].ravel())
+    ordered, turns = labels[order], np.full(len(order), len(order))
+    for label in np.unique(ordered):
+        own = np.flatnonzero((ordered == label).any(axis=1))
+        turns[own] = np.minimum(turns[own], np.arange(len(own)))
+    return order[np.argsort(turns, kind="stable")]
+
+
+def _in_turns(kinds: NDArray[np.int64]) -> NDArray[np.int64]:
+    """An order [n] in which each kind comes once before any comes again."""
     order = np.argsort(kinds, kind="stable")
     turns = np.empty(len(kinds), np.int64)
     turns[order] = np.arange(len(kinds)) - np.searchsorted(kinds[order], kinds[order])

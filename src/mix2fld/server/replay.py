@@ -3,7 +3,7 @@
 from bisect import bisect_left
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,7 @@ class Replayed(Downlink):
     seeds: SeedSamples
     dims: Dimensions
     devices: int
+    same_for_all: ClassVar[bool] = False
 
     @property
     def payload(self) -> WithSeeds:  # type: ignore[override]
