@@ -18,7 +18,7 @@ from mix2fld.privacy.averages import (
 )
 from mix2fld.privacy.box import Candidates, Mixes, box_scores, violations
 from mix2fld.privacy.inversion import recover_uploads
-from mix2fld.privacy.lira import likelihood_ratios, margin
+from mix2fld.privacy.lira import SHARED_BY_ALL, likelihood_ratios, margin
 from mix2fld.privacy.rates import Share, above, check_candidates, threshold
 from mix2fld.privacy.residual import fit_prior, residual_scores
 from mix2fld.server.inverse_mixup import Groups, Pool, unmix
@@ -153,12 +153,34 @@ def test_likelihood_ratios_are_those_of_two_gaussians() -> None:
     expected = np.zeros(4)
     for rows, sign in ((saw[:, 0], 1), (~saw[:, 0], -1)):
         own = shadows[rows]
-        off = (own - own.mean(axis=0)).reshape(-1, 2)
-        covariance = off.T @ off / (4 * (rows.sum() - 1))
+        each = [np.cov(own[:, n].T) for n in range(4)]
+        weight = 2 * SHARED_BY_ALL / (9 + 2 * SHARED_BY_ALL)
         for n in range(4):
+            covariance = (1 - weight) * each[n] + weight * np.mean(each, axis=0)
             density = multivariate_normal(own.mean(axis=0)[n], covariance)
             expected[n] += sign * density.logpdf(target[n])
     np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+def test_under_a_model_of_strangers_own_samples_pass_at_the_stated_rate() -> None:
+    rng = np.random.default_rng(7)
+    count, models = 4000, 32
+    usual = rng.standard_t(3, size=count)
+    effect = np.abs(rng.standard_t(3, size=count))
+    order = rng.random((models // 2, count)).argsort(axis=1) < count // 2
+    saw = np.concatenate([order, ~order])
+
+    def statistics(seen: np.ndarray) -> np.ndarray:
+        return (usual + effect * seen + rng.standard_t(5, size=count))[:, None]
+
+    shadows = np.stack([statistics(seen) for seen in saw])
+    own, labels = np.arange(count) < count // 2, np.zeros(count, int)
+    target, stranger = (
+        likelihood_ratios(statistics(seen), shadows, saw, labels) for seen in (own, 0 * own)
+    )
+    low, high = above(stranger[own], threshold(stranger[~own], 0.01)).interval()
+    assert low <= 0.01 <= high
+    assert above(target[own], threshold(target[~own], 0.01)).interval()[0] > 0.02
 
 
 def test_shadow_models_that_all_saw_a_candidate_are_refused() -> None:

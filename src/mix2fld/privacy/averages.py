@@ -80,7 +80,7 @@ def sum_scores(candidates: Candidates, sums: Sums, populations: Sequence[Populat
     return scores
 
 
-def _ratios(values: Floats, sums: Sums, its: Floats, population: Population) -> Scores:
+def _ratios(values: Floats, sums: Sums, its: NDArray[np.integer], population: Population) -> Scores:
     """Log likelihood ratio of each candidate and each of some sums, all of one label: [n, g]."""
     off = values - population.mean
     along = off @ population.detector
