@@ -9,10 +9,16 @@ from scipy.stats import norm
 from mix2fld.audit.seeds import Scored, rates_at
 from mix2fld.data.samples import Coding, mix
 from mix2fld.errors import InputError
-from mix2fld.privacy.averages import Scatter, Sums, scatter_scores, sum_scores
+from mix2fld.privacy.averages import (
+    Scatter,
+    Sums,
+    fit_populations,
+    scatter_scores,
+    sum_scores,
+)
 from mix2fld.privacy.box import Candidates, Mixes, box_scores, violations
 from mix2fld.privacy.inversion import recover_uploads
-from mix2fld.privacy.lira import likelihood_ratios, margin
+from mix2fld.privacy.lira import SHARED_BY_ALL, likelihood_ratios, margin
 from mix2fld.privacy.rates import Share, above, check_candidates, threshold
 from mix2fld.privacy.residual import fit_prior, residual_scores
 from mix2fld.server.inverse_mixup import Groups, Pool, unmix
@@ -147,12 +153,34 @@ def test_likelihood_ratios_are_those_of_two_gaussians() -> None:
     expected = np.zeros(4)
     for rows, sign in ((saw[:, 0], 1), (~saw[:, 0], -1)):
         own = shadows[rows]
-        off = (own - own.mean(axis=0)).reshape(-1, 2)
-        covariance = off.T @ off / (4 * (rows.sum() - 1))
+        each = [np.cov(own[:, n].T) for n in range(4)]
+        weight = 2 * SHARED_BY_ALL / (9 + 2 * SHARED_BY_ALL)
         for n in range(4):
+            covariance = (1 - weight) * each[n] + weight * np.mean(each, axis=0)
             density = multivariate_normal(own.mean(axis=0)[n], covariance)
             expected[n] += sign * density.logpdf(target[n])
     np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+def test_under_a_model_of_strangers_own_samples_pass_at_the_stated_rate() -> None:
+    rng = np.random.default_rng(7)
+    count, models = 4000, 32
+    usual = rng.standard_t(3, size=count)
+    effect = np.abs(rng.standard_t(3, size=count))
+    order = rng.random((models // 2, count)).argsort(axis=1) < count // 2
+    saw = np.concatenate([order, ~order])
+
+    def statistics(seen: np.ndarray) -> np.ndarray:
+        return (usual + effect * seen + rng.standard_t(5, size=count))[:, None]
+
+    shadows = np.stack([statistics(seen) for seen in saw])
+    own, labels = np.arange(count) < count // 2, np.zeros(count, int)
+    target, stranger = (
+        likelihood_ratios(statistics(seen), shadows, saw, labels) for seen in (own, 0 * own)
+    )
+    low, high = above(stranger[own], threshold(stranger[~own], 0.01)).interval()
+    assert low <= 0.01 <= high
+    assert above(target[own], threshold(target[~own], 0.01)).interval()[0] > 0.02
 
 
 def test_shadow_models_that_all_saw_a_candidate_are_refused() -> None:
@@ -191,7 +219,8 @@ def gaussian(rng: np.random.Generator, count: int, spread: np.ndarray) -> Candid
 def test_members_of_sums_and_scatters_are_likelier_than_others() -> None:
     rng = np.random.default_rng(0)
     spread = np.linspace(0.3, 1.5, 60)
-    prior = fit_prior(gaussian(rng, 8000, spread), 2)
+    public = gaussian(rng, 8000, spread)
+    populations = fit_populations(public, 2)
     own, outside = gaussian(rng, 100, spread), gaussian(rng, 1000, spread)
     counts = np.array([50, 50])
     totals = np.stack([own.values[own.labels == label].sum(axis=0) for label in (0, 1)])
@@ -199,28 +228,72 @@ def test_members_of_sums_and_scatters_are_likelier_than_others() -> None:
     rest = own.values - means[own.labels]
     scatter = Scatter(rest.T @ rest, means, counts, 0.0)
     sums = Sums(totals, counts, np.array([0, 1]), np.full(2, 1e-6))
-    found = above(sum_scores(own, sums, prior), threshold(sum_scores(outside, sums, prior), 0.01))
-    low, high = found.interval()  # ratios of members lie sqrt(d / n) deviations above others
+    its, others = (sum_scores(group, sums, populations) for group in (own, outside))
+    low, high = above(its, threshold(others, 0.01)).interval()
+    # ratios of members lie sqrt(d / n) deviations above others
     assert low <= norm.cdf(np.sqrt(60 / 50) + norm.ppf(0.01)) <= high
+    prior = fit_prior(public, 2)
     by_scatter = [scatter_scores(group, scatter, prior) for group in (own, outside)]
     assert above(by_scatter[0], threshold(by_scatter[1], 0.01)).interval()[0] > 0.05
     ones = Sums(own.values, np.ones(100, int), own.labels, np.full(100, 1e-6))
-    assert (
-        above(sum_scores(own, ones, prior), threshold(sum_scores(outside, ones, prior), 0.001)).rate
-        == 1
-    )
+    its, others = (sum_scores(group, ones, populations) for group in (own, outside))
+    assert above(its, threshold(others, 0.001)).rate == 1
 
 
-def test_the_ratio_of_a_sum_is_that_of_two_gaussians() -> None:
+def test_the_ratio_of_a_sum_is_that_of_two_gaussians_along_one_direction() -> None:
     rng = np.random.default_rng(1)
-    prior = fit_prior(gaussian(rng, 5000, np.array([0.5, 2.0])), 2)
+    populations = fit_populations(gaussian(rng, 5000, np.array([0.5, 2.0])), 2)
     one = gaussian(rng, 2, np.array([0.5, 2.0]))
     total, noise, n = np.array([[1.0, 2.0]]), 0.01, 5
-    along, seen = one.values[0] @ prior.axes, total[0] @ prior.axes
-    mean, variances = prior.means[0], prior.variances
-    given = norm.logpdf(seen - along, (n - 1) * mean, np.sqrt((n - 1) * variances + noise)).sum()
-    without = norm.logpdf(seen, n * mean, np.sqrt(n * variances + noise)).sum()
+    mean, covariance, detector = populations[0]
+    direction = detector @ (one.values[0] - mean)
+    spread, rounding = direction @ covariance @ direction, noise * direction @ direction
+    seen, own = direction @ total[0], direction @ one.values[0]
+    middle = direction @ mean
+    without = norm.logpdf(seen, n * middle, np.sqrt(n * spread + rounding))
+    with_it = norm.logpdf(seen, (n - 1) * middle + own, np.sqrt((n - 1) * spread + rounding))
     sums = Sums(total, np.array([n]), np.array([0]), np.array([noise]))
-    found = sum_scores(one, sums, prior)
-    assert found[0] == pytest.approx(given - without, rel=1e-6)
+    found = sum_scores(one, sums, populations)
+    assert found[0] == pytest.approx(with_it - without, rel=1e-4)
     assert found[1] == -np.inf
+
+
+@given(st.integers(1, 10), st.integers(0, 1000))
+@settings(max_examples=30, deadline=None)
+def test_no_member_of_a_rounded_mean_is_impossible(count: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    members = as_candidates(sparse(rng, count), np.zeros(count, np.int32))
+    public = as_candidates(sparse(rng, 200), np.zeros(200, np.int32))
+    sums, populations = rounded_means(members, count), fit_populations(public, 1)
+    assert np.isfinite(sum_scores(members, sums, populations)).all()
+    empty = np.flatnonzero(sums.totals[0] == 0)
+    if len(empty):
+        inked = members.values.copy()
+        inked[:, empty[0]] = 1.0  # ink where the mean has none
+        others = Candidates(inked, members.labels)
+        assert (sum_scores(others, sums, populations) == -np.inf).all()
+
+
+def rounded_means(members: Candidates, count: int) -> Sums:
+    """Means of so many members each, in 8 bits a value."""
+    groups = len(members.values) // count
+    means = members.values.reshape(groups, count, -1).mean(axis=1)
+    step = np.full(groups, count / 255)
+    totals = count * np.rint(255 * means) / 255
+    counts, labels = np.full(groups, count), np.zeros(groups, int)
+    return Sums(totals, counts, labels, step**2 / 12, 0.501 * step)
+
+
+def test_strangers_of_rounded_means_pass_at_the_stated_rate() -> None:
+    rng = np.random.default_rng(6)
+    public, own, outside, hidden = (
+        as_candidates(sparse(rng, n), np.zeros(n, np.int32)) for n in (3000, 4000, 12_000, 50)
+    )
+    populations = fit_populations(public, 1)
+    tens = rounded_means(hidden, 10)
+    its, others = (sum_scores(group, tens, populations) for group in (own, outside))
+    low, high = above(its, threshold(others, 0.01)).interval()
+    assert low <= 0.01 <= high
+    pairs = rounded_means(hidden, 2)
+    members, others = (sum_scores(group, pairs, populations) for group in (hidden, outside))
+    assert above(members, threshold(others, 0.001)).rate == 1

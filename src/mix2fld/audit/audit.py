@@ -17,7 +17,7 @@ from mix2fld.audit.findings import (
 )
 from mix2fld.audit.ground import Ground
 from mix2fld.audit.records import AuditRecord
-from mix2fld.audit.seeds import inversion, membership
+from mix2fld.audit.seeds import NULLS, inversion, membership
 from mix2fld.audit.separators import PUBLIC_AT_MOST, Separators
 from mix2fld.config import Config
 from mix2fld.data import fingerprint
@@ -33,6 +33,8 @@ ATTACKS = set(KINDS) - {"noise", "accuracy", "budget"}
 """The kinds of stages that need outsiders."""
 SECONDS_A_STEP, SECONDS_A_BATCH = 3e-5, 0.05
 """Of one core: a step of a device, and one of the separation network."""
+SECONDS_AN_UPLOAD = 0.2
+"""Of one core: what an upload of weights says about all candidates."""
 SECONDS_A_TRIAL = 2e-3
 """Of one core: two uploads of statistics, made and read."""
 Note = Callable[[str], None]
@@ -158,13 +160,13 @@ class Audit:
 
     def _on_uploads(self) -> Iterator[Stage]:
         """LiRA on first uploads, which some protocols share, and on those of several rounds."""
-        from mix2fld.audit.learners import STRANGERS
         from mix2fld.audit.shadows import Watched, attack_rounds, attack_uploads
 
         names = list(dict.fromkeys(distinct_uplinks(self.config.protocols).values()))
         recipes = len({get_protocol(name).training for name in names})
-        models = recipes * (self.effort.shadows + 1 + STRANGERS)
-        seconds = self.config.learning.local_steps * models * len(self.devices) * SECONDS_A_STEP
+        models = (self.effort.shadows + 1 + NULLS) * len(self.devices)
+        training = recipes * self.config.learning.local_steps * SECONDS_A_STEP
+        seconds = models * (training + len(names) * SECONDS_AN_UPLOAD)
         for seed in self.config.seed if names else ():
             config = self.config.replace(rounds=self.effort.rounds)
             ground = replace(self.ground, config=config)

@@ -13,7 +13,15 @@ from mix2fld.learning.features import fixed_features
 from mix2fld.learning.make_task import make_task
 from mix2fld.learning.task import Task
 from mix2fld.link.payloads.weights import FULL_PRECISION
-from mix2fld.privacy.averages import Floats, Scatter, Sums, scatter_scores, sum_scores
+from mix2fld.privacy.averages import (
+    Floats,
+    Population,
+    Scatter,
+    Sums,
+    fit_populations,
+    scatter_scores,
+    sum_scores,
+)
 from mix2fld.privacy.box import Candidates
 from mix2fld.privacy.rates import FALSE_POSITIVES, Scores
 from mix2fld.privacy.residual import Prior, fit_prior
@@ -22,6 +30,8 @@ from mix2fld.types import Statistics
 
 TEN = 10
 PIXEL_STEPS = 255
+HALF = 0.501
+"""Of a step: what rounding changes at most, and a little for single precision."""
 Attack = Callable[[Candidates], Scores]
 """From what is held of a device: how likely each candidate is part of it."""
 
@@ -41,20 +51,21 @@ def attack_device_statistics(ground: Ground, seed: int, devices: Sequence[int]) 
 
     def upload(rows: Rows) -> Attack:
         arrived = _arrived(task, ground, rows)
-        return lambda candidates: _statistics_scores(candidates, arrived, task, prior)
+        return lambda candidates: _statistics_scores(candidates, arrived, task, known)
 
-    prior = fit_prior(measured(ground.public[:PUBLIC_AT_MOST]), ground.dataset.num_labels)
+    public, labels = measured(ground.public[:PUBLIC_AT_MOST]), ground.dataset.num_labels
+    known = fit_populations(public, labels), fit_prior(public, labels)
     return _membership(ground, seed, devices, measured, upload)
 
 
 def attack_means_of_ten(ground: Ground, seed: int, devices: Sequence[int]) -> dict[str, Any]:
     """Membership in the means of ten samples of one label, which no protocol here uploads."""
     public = ground.candidates(ground.public[:PUBLIC_AT_MOST])
-    prior = fit_prior(public, ground.dataset.num_labels)
+    populations = fit_populations(public, ground.dataset.num_labels)
 
     def upload(rows: Rows) -> Attack:
         sums = _means_of_ten(ground.candidates(rows))
-        return lambda candidates: sum_scores(candidates, sums, prior)
+        return lambda candidates: sum_scores(candidates, sums, populations)
 
     return _membership(ground, seed, devices, ground.candidates, upload)
 
@@ -92,7 +103,10 @@ def _arrived(task: Task, ground: Ground, rows: Rows) -> Statistics:
 
 
 def _statistics_scores(
-    candidates: Candidates, arrived: Statistics, task: Task, prior: Prior
+    candidates: Candidates,
+    arrived: Statistics,
+    task: Task,
+    known: tuple[Sequence[Population], Prior],
 ) -> Scores:
     """Sums and scatter taken as independent."""
     bits = task.config.statistics.statistics_bits
@@ -104,8 +118,9 @@ def _statistics_scores(
     scatter = Scatter(
         square(arrived.scatter.astype(np.float64)), means, counts, _rounding(arrived.scatter, bits)
     )
+    populations, prior = known
     by_scatter = scatter_scores(candidates, scatter, prior)
-    return sum_scores(candidates, sums, prior) + by_scatter
+    return sum_scores(candidates, sums, populations) + by_scatter
 
 
 def _rounding(values: Floats, bits: int) -> float:
@@ -126,5 +141,6 @@ def _means_of_ten(own: Candidates) -> Sums:
             totals.append(len(some) * mean)
             counts.append(len(some))
             labels.append(int(label))
-    rounding = np.array([(count / PIXEL_STEPS) ** 2 / 12 for count in counts])
-    return Sums(np.stack(totals), np.array(counts), np.array(labels), rounding)
+    step = np.array(counts) / PIXEL_STEPS
+    held = np.stack(totals), np.array(counts), np.array(labels)
+    return Sums(*held, rounding=step**2 / 12, half_steps=HALF * step)

@@ -7,8 +7,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from mix2fld.audit.attribution import coefficients, head_of
 from mix2fld.audit.ground import Ground, Rows
 from mix2fld.audit.predictions import logits
+from mix2fld.audit.seeds import strangers
 from mix2fld.device.noise import NOISE_KEY
 from mix2fld.device.uplinks import Turn
 from mix2fld.learning.losses import one_hot
@@ -31,10 +33,6 @@ from mix2fld.round.wire import Wire
 from mix2fld.streams import stream
 from mix2fld.types import Local, Model, Samples, State, Tensors, Update
 
-STRANGERS = 16
-"""Models of other samples altogether: half of them set thresholds, half are the null experiment."""
-SEEN_BY = 4
-"""One of so many shadow models sees a candidate."""
 Statistics = list[NDArray[np.float64]]
 """What the uploads of each learner say about every candidate: [learners][n, k]."""
 
@@ -75,16 +73,11 @@ class Phase(NamedTuple):
 
 
 def make_learners(setting: Setting, candidates: Candidates, shadows: int) -> Learners:
-    """The device itself, some on other samples, and shadow models on parts of the candidates."""
+    """The device itself, some on other samples, and shadow models on halves of the candidates."""
     ground, task, _ = setting
     dataset, own = ground.dataset, candidates.rows[: candidates.own]
-    device = candidates.device
-    strangers = [
-        ground.like(own, ground.public, stream(task.seed, "audit-null", device, number))
-        for number in range(STRANGERS)
-    ]
     halves = [_shadow_samples(setting, candidates, number) for number in range(shadows)]
-    sets = [own, *strangers, *halves]
+    sets = [own, *strangers(ground, own, task.seed, candidates.device), *halves]
     every = np.unique(np.concatenate([candidates.rows, *sets]))
     labels = dataset.train_labels[every]
     samples = Samples(dataset.train_inputs[every], one_hot(labels, dataset.num_labels))
@@ -137,18 +130,16 @@ def after(phase: Phase, learners: Learners, download: State) -> list[State]:
 
 
 def _shadow_samples(setting: Setting, candidates: Candidates, number: int) -> Rows:
-    """What a shadow model is trained on: a part of the candidates, and as many public samples.
+    """What a shadow model is trained on: a half of the candidates, as a device's own samples are.
 
-    Parts of SEEN_BY models are all candidates. Without public samples these models would be more
-    alike than a stranger's is, and a stranger's would seem to have seen what it has not.
+    Two models in turn take both halves. A device's own and outsiders are treated alike, so that
+    under the model of a stranger no test can tell them apart.
     """
     ground, task, _ = setting
-    rng = stream(task.seed, "audit-shadow", candidates.device, number // SEEN_BY)
+    rng = stream(task.seed, "audit-shadow", candidates.device, number // 2)
     shuffled = rng.permutation(candidates.rows)
     labels = ground.dataset.train_labels[shuffled]
-    part = shuffled[np.argsort(labels, kind="stable")][number % SEEN_BY :: SEEN_BY]
-    fill = stream(task.seed, "audit-public", candidates.device, number)
-    return np.concatenate([part, ground.like(part, ground.public, fill)])
+    return shuffled[np.argsort(labels, kind="stable")][number % 2 :: 2]
 
 
 def _read(learners: Learners, places: Rows) -> Own:
@@ -176,8 +167,21 @@ def statistics(setting: Setting, phase: Phase, rows: Rows) -> Statistics:
         return [np.log(np.maximum(each[labels], 1e-12)).astype(np.float64) for each in uploads]
     begun = [state["weights"] for state in states]
     weights = [_weights(each, before) for each, before in zip(uploads, begun, strict=True)]
-    outputs = logits(setting.model, dataset.train_inputs[rows], weights)
-    return list(margin(outputs, labels)[..., None])
+    return _of_weights(setting, rows, begun[0], weights)
+
+
+def _of_weights(
+    setting: Setting, rows: Rows, begun: Tensors, weights: Sequence[Tensors]
+) -> Statistics:
+    """The margin of each candidate, and its coefficient in the update of its label's row."""
+    inputs, labels = setting.ground.dataset.train_inputs[rows], setting.ground.dataset.train_labels
+    margins = margin(logits(setting.model, inputs, weights), labels[rows])[..., None]
+    head = head_of(setting.task, setting.model)
+    if head is None:
+        return list(margins)
+    explained = coefficients(setting.model, head, inputs, begun, weights)
+    of_label = np.take_along_axis(explained, labels[rows][None, :, None], axis=-1)
+    return list(np.concatenate([margins, of_label], axis=-1))
 
 
 def _weights(upload: Any, begun: Tensors) -> Tensors:

@@ -186,13 +186,13 @@ def lira_table(stages: Stages) -> str:
     """LiRA on first uploads."""
     rows = []
     for name in attacked_uploads(stages):
-        cells = [
-            pooled(stages, r"uploads/s\d+", name, rate, kind)
-            for rate in (LOW, HIGH)
-            for kind in ("device", "null", "by_outsiders")
-        ]
+        where = stages, r"uploads/s\d+", name
+        cells = []
+        for rate in (LOW, HIGH):
+            cells += [pooled(*where, rate, kind) for kind in ("device", "null")]
+            cells += [pooled(*where, "by margin", rate, kind) for kind in ("device", "null")]
         rows.append((get_protocol(name).title, *map(percent, cells)))
-    kinds = ("found", "null", "found by outsiders")
+    kinds = ("found", "null", "by margin alone", "its null")
     heads = ("upload of", *(f"{kind} at {rate} %" for rate in ("0.1", "1") for kind in kinds))
     return markdown_table(heads, rows)
 

@@ -70,25 +70,28 @@ is what the mixes say if their minor parts are the mean of their label. The mino
 subtraction. *Determined*: constituents that linear equations alone would give, if it were known
 which samples recur where. Figures are of the mixes that are linked to another one."""
 AVERAGES = """
-Class sums, and a scatter about class means, are likelier with a member in them than without:
-samples of a label are taken as Gaussian with public means and one public covariance, sums then have
-so many means and covariances, and the scatter is a Wishart matrix. *Statistics*: what the row
+A sum of n samples of a label is looked at along one direction for each candidate: that in which the
+candidate moves it most, measured by the covariance of public samples of the label. There it is
+taken as Gaussian, with the candidate and without. Where values have a range, the box test comes
+first: what a candidate leaves of the sum must lie between 0 and n - 1, beyond rounding, or it is no
+member. A scatter about class means is taken as a Wishart matrix. *Statistics*: what the row
 statistics uploads, of fixed features, as the server decodes it. *Means of ten*: the pictures that
 the samples of a label give in groups of ten, in 8 bits a value; no protocol here uploads them, they
 say what averages without noise are worth. Every sample of a device is in them, so that shares are
 of all its samples."""
 LIRA = """
-LiRA: shadow models, each trained like the device on a quarter of the candidates and as many public
-samples, say how large the margin of a candidate is for models that saw it and for models that did
-not; of mean outputs, the row of the candidate's label takes the place of the margin. Thresholds
-come from eight models of other samples altogether, and the null experiment is on eight more, so
-that a stranger's upload is called a member's as often as stated. *By outsiders*: with thresholds
-from the outsiders of the same uploads, as many as the device has samples; more is found, but
-strangers would pass more often than stated, since shadow models resemble the device's more than
-theirs (trained on halves of the candidates alone, they let three times as many strangers pass at 1
-%). Of mean outputs, all candidates of a label share what is seen: intervals are too narrow there.
-The upload attacked is that of the first round, as the server decodes it. Protocols with the same
-upload share a row."""
+LiRA: shadow models are trained like the device, each on a random half of its candidates (the
+device's samples, and as many outsiders with the same labels), so that half of them saw a candidate.
+Two numbers are read from an upload for each candidate: its *margin*, the logit of the true label's
+probability, and its *coefficient*. A step on a sample adds a multiple of its features, the inputs
+of the last layer, to the kernel of that layer, so that an update is a sum of features; ridge
+regression ascribes the update of the label's row to the candidates. The likelihood ratio is that of
+two Gaussians, from models that saw the candidate and from models that did not, with variances half
+its own and half of its label's. *By margin alone* is the usual attack, which needs the outputs of
+the model only. Of mean outputs, the row of the candidate's label takes the place of both numbers,
+and all candidates of a label share what is seen: intervals are too narrow there. The upload
+attacked is that of the first round, as the server decodes it. Protocols with the same upload share
+a row."""
 ROUNDS = """
 The same attack on the first uploads of a device together. Shadow models receive what the devices
 of the run received: a download is made of uploads that the server has, so that each upload is
@@ -113,13 +116,13 @@ is longer than updates are clipped to."""
 NOT_TRIED = """
 ## Not tried
 
-The gradients inside a model (only its outputs are used), DP-FedAvg with a trusted sum, secure
-aggregation in a deployment (its sum is simulated), and an active server that chooses what it sends
-down. The noise of a deployment comes from a generator
-(PCG64) with a secret key of 128 bits; that generator is not a cryptographic one, and predicting it
-from what is uploaded was not tried. LPIPS is not measured: its weights are not part of any
-dependency. What an attack here does not find may be found by a better one: the rates are lower
-bounds of what leaks."""
+What the convolutions of an update say (only outputs and the last layer are used), reconstruction of
+samples from weights, DP-FedAvg with a trusted sum, secure aggregation in a deployment (its sum is
+simulated), and an active server that chooses what it sends down. The noise of a deployment comes
+from a generator (PCG64) with a secret key of 128 bits; that generator is not a cryptographic one,
+and predicting it from what is uploaded was not tried. LPIPS is not measured: its weights are not
+part of any dependency. What an attack here does not find may be found by a better one: the rates
+are lower bounds of what leaks."""
 
 
 def conclude(found: Sequence[Section]) -> str:

@@ -7,7 +7,6 @@ import numpy as np
 
 from mix2fld.audit.ground import Ground
 from mix2fld.audit.learners import (
-    STRANGERS,
     Candidates,
     Learners,
     Phase,
@@ -19,12 +18,13 @@ from mix2fld.audit.learners import (
     statistics,
     train,
 )
+from mix2fld.audit.seeds import NULLS, Scored, rates_at
 from mix2fld.config import Config
-from mix2fld.device.uplinks import Turn
+from mix2fld.device.uplinks import MeanOutputs, Turn
 from mix2fld.learning.make_task import make_task
 from mix2fld.models import make_model
 from mix2fld.privacy.lira import likelihood_ratios
-from mix2fld.privacy.rates import FALSE_POSITIVES, Scores, above, threshold
+from mix2fld.privacy.rates import FALSE_POSITIVES
 from mix2fld.protocol import get_protocol
 from mix2fld.round.wire import Wire
 from mix2fld.runs.simulation import make_simulation
@@ -32,15 +32,6 @@ from mix2fld.streams import stream
 from mix2fld.types import Local, State
 
 Told = Callable[[int], None]
-
-
-class Attacked(NamedTuple):
-    """Scores of a device's own samples, and of candidates that a model has not seen."""
-
-    own: Scores
-    outside: Scores  # of outsiders, under the same upload
-    calibrating: Scores  # of all candidates, under uploads of other samples
-    null: Scores  # the same, under others again
 
 
 class Watched(NamedTuple):
@@ -58,7 +49,8 @@ def attack_uploads(
     """True-positive rates of LiRA on the first upload of each protocol, by false positives."""
     setting = _setting(watched, watched.ground.config.replace(protocols=protocols[:1]))
     wires = {name: Wire(get_protocol(name), setting.task) for name in protocols}
-    attacked: dict[str, list[Attacked]] = {name: [] for name in protocols}
+    attacked: dict[str, list[Scored]] = {name: [] for name in protocols}
+    by_margin: dict[str, list[Scored]] = {name: [] for name in protocols if _uploads_model(name)}
     for number, device in enumerate(watched.devices):
         candidates = _candidates(watched, device)
         learners = make_learners(setting, candidates, watched.shadows)
@@ -72,8 +64,12 @@ def attack_uploads(
             phase = Phase(wire, states, recipes[wire.training], _turn(setting, device))
             seen = statistics(setting, phase, candidates.rows)
             attacked[name].append(_attack(setting, candidates, learners, seen))
+            if name in by_margin:
+                margins = [each[:, :1] for each in seen]
+                by_margin[name].append(_attack(setting, candidates, learners, margins))
         told(number + 1)
-    return {name: _rates(found) for name, found in attacked.items()}
+    alone = {name: {"by margin": _rates(found)} for name, found in by_margin.items()}
+    return {name: {**_rates(found), **alone.get(name, {})} for name, found in attacked.items()}
 
 
 def attack_rounds(
@@ -88,7 +84,7 @@ def attack_rounds(
     setting = _setting(watched, config)
     downloads = _downloads(setting, rounds - 1)
     wire = Wire(get_protocol(protocol), setting.task)
-    attacked: list[list[Attacked]] = [[] for _ in range(rounds)]
+    attacked: list[list[Scored]] = [[] for _ in range(rounds)]
     for number, device in enumerate(watched.devices):
         candidates = _candidates(watched, device)
         learners = make_learners(setting, candidates, watched.shadows)
@@ -104,6 +100,11 @@ def attack_rounds(
                 states = after(phase, learners, downloads[place])
         told(number + 1)
     return {str(count + 1): _rates(found) for count, found in enumerate(attacked)}
+
+
+def _uploads_model(name: str) -> bool:
+    """Whether a protocol uploads a model, and not what it says."""
+    return not isinstance(get_protocol(name).uplink, MeanOutputs)
 
 
 def _setting(watched: Watched, config: Config) -> Setting:
@@ -127,36 +128,21 @@ def _candidates(watched: Watched, device: int) -> Candidates:
 
 def _attack(
     setting: Setting, candidates: Candidates, learners: Learners, seen: Statistics
-) -> Attacked:
+) -> Scored:
     """Likelihood ratios of all candidates, from what the server decodes of each upload."""
     labels = setting.ground.dataset.train_labels[candidates.rows]
     target, *rest = seen
-    groups = labels if target.shape[1] >= setting.task.dims.num_labels else np.zeros_like(labels)
-    shadows = np.stack(rest[STRANGERS:])
-    real, *others = (
-        likelihood_ratios(each, shadows, learners.saw, groups)
-        for each in (target, *rest[:STRANGERS])
+    shadows = np.stack(rest[NULLS:])
+    (own, outside), *others = (
+        np.split(likelihood_ratios(each, shadows, learners.saw, labels), [candidates.own])
+        for each in (target, *rest[:NULLS])
     )
-    calibrating, null = np.split(np.concatenate(others), 2)
-    return Attacked(real[: candidates.own], real[candidates.own :], calibrating, null)
+    null_own, null_outside = (np.concatenate(each) for each in zip(*others, strict=True))
+    return Scored([own], [outside], [null_own], [null_outside], [])
 
 
-def _rates(found: Sequence[Attacked]) -> dict[str, Any]:
-    """Shares above thresholds that models of strangers decide; or outsiders of the same upload."""
-    own, outside, calibrating, null = (
-        np.concatenate([getattr(each, name) for each in found]) for name in Attacked._fields
-    )
-    rates = {}
-    for rate in FALSE_POSITIVES:
-        limit = threshold(calibrating, rate)
-        shares = {
-            "device": above(own, limit),
-            "outside": above(outside, limit),
-            "null": above(null, limit),
-            "by_outsiders": above(own, threshold(outside, rate)),
-        }
-        rates[f"{rate:g}"] = {name: share.as_record() for name, share in shares.items()}
-    return rates
+def _rates(found: Sequence[Scored]) -> dict[str, Any]:
+    return {f"{rate:g}": rates_at(rate, found) for rate in FALSE_POSITIVES}
 
 
 def _downloads(setting: Setting, rounds: int) -> list[State]:

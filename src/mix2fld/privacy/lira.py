@@ -14,6 +14,8 @@ from mix2fld.privacy.rates import Scores
 LEAST_SHADOWS = 16
 LEAST_SEEN = 2
 SMALLEST_VARIANCE = 1e-9
+SHARED_BY_ALL = 16
+"""Models that the covariance of a whole group counts as, for each statistic."""
 
 
 def margin(logits: NDArray[np.floating], labels: NDArray[np.int32]) -> Scores:
@@ -37,8 +39,8 @@ def likelihood_ratios(
 
     ``target`` [n, k] and ``shadows`` [s, n, k] are k statistics of every candidate under each
     model; ``saw`` [s, n] says whether shadow model s was trained on candidate n. Means are those of
-    the candidate; a few dozen models are too few for a covariance [k, k] of its own, so it is that
-    of all candidates of the same one of ``groups`` [n].
+    the candidate; a few dozen models are too few for a covariance [k, k] of its own, so that of all
+    candidates of the same one of ``groups`` [n] counts as SHARED_BY_ALL models for each statistic.
     """
     if min(saw.sum(axis=0).min(), (~saw).sum(axis=0).min()) < LEAST_SEEN:
         raise InputError(
@@ -47,15 +49,26 @@ def likelihood_ratios(
         )
     ratios = np.zeros(len(target))
     for seen, sign in ((saw, 1.0), (~saw, -1.0)):
-        count = seen.sum(axis=0)[:, None]
-        mean = np.where(seen[..., None], shadows, 0).sum(axis=0) / count
-        off = np.where(seen[..., None], shadows - mean, 0)
-        for group in np.unique(groups):
-            own = groups == group
-            freedom = seen[:, own].sum() - own.sum()
-            covariance = np.einsum("snj,snk->jk", off[:, own], off[:, own]) / freedom
-            covariance += SMALLEST_VARIANCE * np.eye(len(covariance))
-            away = target[own] - mean[own]
-            distance = np.einsum("nj,jk,nk->n", away, np.linalg.inv(covariance), away)
-            ratios[own] += sign * -0.5 * (distance + np.linalg.slogdet(covariance)[1])
+        mean = np.where(seen[..., None], shadows, 0).sum(axis=0) / seen.sum(axis=0)[:, None]
+        covariance = _covariances(shadows - mean, seen, groups)
+        away = target - mean
+        distance = np.einsum("nj,njk,nk->n", away, np.linalg.inv(covariance), away)
+        ratios += sign * -0.5 * (distance + np.linalg.slogdet(covariance)[1])
     return ratios
+
+
+def _covariances(
+    off: Scores, seen: NDArray[np.bool_], groups: NDArray[np.integer]
+) -> NDArray[np.float64]:
+    """Of every candidate, from its own models and from those of its group: [n, k, k]."""
+    counted = np.where(seen[..., None], off, 0)
+    own = np.einsum("snj,snk->njk", counted, counted)
+    freedom = seen.sum(axis=0) - 1
+    shared = np.empty_like(own)
+    for group in np.unique(groups):
+        its = groups == group
+        shared[its] = own[its].sum(axis=0) / freedom[its].sum()
+    count = own.shape[-1]
+    weight = SHARED_BY_ALL * count
+    smallest = SMALLEST_VARIANCE * np.eye(count)
+    return (own + weight * shared) / (freedom + weight)[:, None, None] + smallest
