@@ -48,8 +48,9 @@ devices on a validation split: training samples that no device holds, with a see
 reported. All of them use the mean of downloaded and trained weights on the device. Contenders
 marked "from edges" start from oriented derivatives and a last layer of zeros instead of random
 weights (`initial_weights = edges`): a formula that every device knows, so that it costs no bits.
-Fashion-MNIST and CIFAR-10 take over what was chosen on MNIST with the same partition. Seeds that
-leave a device with a single label are passed over, since it would have nothing to mix."""
+Fashion-MNIST and CIFAR-10 use the training that was chosen on MNIST with the same partition. There,
+and where one factor is varied, only the main contenders run. Seeds that leave a device with only
+one label are skipped, since it would have nothing to mix."""
 
 
 def write_page(records: Records, choices: Mapping[str, Choices]) -> str:
