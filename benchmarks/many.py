@@ -41,7 +41,7 @@ ROWS = {
     "fd": Row("FD", protocol="fd"),
     "mix2fld": Row("Mix2FLD", protocol="mix2fld"),
     "flower": Row("Flower simulation on Ray, plain PyTorch client", peer="flower", rounds=3),
-    "pfl": Row("pfl under torchrun, a process to a core", peer="pfl", rounds=3),
+    "pfl": Row("pfl under torchrun, one process per core", peer="pfl", rounds=3),
     "fl-100k": Row("FL", 100_000, 1000, "fl", rounds=1),
     "mix2fld-100k": Row("Mix2FLD", 100_000, 1000, "mix2fld", rounds=1),
     "fd-100k": Row("FD", 100_000, 1000, "fd", rounds=5),

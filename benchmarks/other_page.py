@@ -16,7 +16,7 @@ SMALL_WEIGHTS, SMALL_BATCH = 100_000, 10
 TEXT = """\
 Local phases of four devices, both cores busy, microseconds of one core per SGD step. Models are as
 their authors write them: a Flax module, or a network of the package; in the PyTorch columns the
-same network as a PyTorch module, in a plain training loop with a process to a core and through this
+same network as a PyTorch module, in a plain training loop with one process per core and through this
 engine's PyTorch stepper. All sides of a row are measured side by side. Samples are noise, since no
 time depends on them. Testing is the share of the machine's fused multiply-adds (of all cores at
 once, measured right after it) that this engine's evaluation of the model reaches.

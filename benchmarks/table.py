@@ -41,19 +41,19 @@ SIDES = {
 """Who trains the other models: the module that measures, and its title."""
 
 CONTENDERS = (
-    Contender("limit", "limit", "the limit: hand-tuned C, one thread to a core"),
+    Contender("limit", "limit", "the limit: hand-tuned C, one thread per core"),
     Contender("engine", "engine", "**mix2fld**, local phase"),
     Contender("engine-xla", "engine_xla", "mix2fld, local phase by XLA, the path of any model"),
-    Contender("torch-best", "torch_best", "PyTorch at its best, a process to a core"),
-    Contender("torch-all", "torch_loop", "PyTorch, plain loop, a process to a core", steps=1600),
+    Contender("torch-best", "torch_best", "PyTorch at its best, one process per core"),
+    Contender("torch-all", "torch_loop", "PyTorch, plain loop, one process per core", steps=1600),
     Contender("torch-one", "torch_loop_one", "PyTorch, plain loop, one process", steps=800),
     Contender(
         "engine-torch", "engine_torch", "mix2fld, the network as a PyTorch module", steps=1600
     ),
     framework("flower", "Flower simulation on Ray, plain PyTorch client"),
-    framework("pfl", "pfl under torchrun, a process to a core"),
-    framework("fedlab", "FedLab's serial trainer, a process to a core"),
-    framework("fedjax", "FedJAX, jit backend, a process to a core"),
+    framework("pfl", "pfl under torchrun, one process per core"),
+    framework("fedlab", "FedLab's serial trainer, one process per core"),
+    framework("fedjax", "FedJAX, jit backend, one process per core"),
     Contender("engine-100", "engine", "100 devices", devices=100, steps=640, kind="growth"),
     Contender("engine-1000", "engine", "1,000 devices", devices=1000, steps=640, kind="growth"),
     Contender("rounds", "rounds", "whole rounds", kind="rounds"),

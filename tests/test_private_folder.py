@@ -86,7 +86,7 @@ def test_planted_files_and_folders_of_others_are_not_used(tmp_path: Path) -> Non
     (library,) = (cache / "native").glob("*.so")
     os.chown(library, FOREIGN, FOREIGN)
     done = load_in(cache)
-    assert "is not a file of this user" in done.stderr
+    assert "belongs to another user, or is not a regular file" in done.stderr
     os.chown(library, 0, 0)
     os.chown(cache / "native", FOREIGN, FOREIGN)
     assert "native belongs to another user" in load_in(cache).stderr

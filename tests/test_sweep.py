@@ -474,7 +474,10 @@ def test_a_dry_run_measures_and_writes_nothing(
             "range = learning_rate=0.1:1: applies to a search only; add",
         ),
         ("--search optuna --devices 2 3", "devices: has several values, but a search has no axes"),
-        ("--search optuna --range rounds=1:3 --dry-run", "dry_run: a search has no fixed runs"),
+        (
+            "--search optuna --range rounds=1:3 --dry-run",
+            "dry_run: a search has no fixed list of runs",
+        ),
         ("--seed 0..1000000", "0..1000000: a range of 1,000,001 values; must be at most"),
         ("--search optuna --range rounds=1:3 --objective luck", "luck: no such objective"),
     ],

@@ -14,7 +14,9 @@ from watched import Watched
 
 from mix2fld.report.html import write_report
 from mix2fld.runs.reader import read_runs, require_runs
+from mix2fld.runs.simulation import run
 from stored_runs import Replay, play
+from toys import save_dataset, toy_config, toy_dataset
 
 EXPORTS = (
     "pareto-chart", "curve-chart", "summary-scroll", "target-time", "target-bits", "diagram-chart",
@@ -134,6 +136,26 @@ def test_the_pareto_line_holds_who_nobody_beats(watched: Watched, report: Path) 
         assert (row["pareto"] == "true") is not beaten
 
 
+def test_a_protocol_whose_uploads_never_arrive_is_told_apart(
+    watched: Watched, tmp_path: Path
+) -> None:
+    dataset = save_dataset(tmp_path / "toy.npz", toy_dataset())
+    protocols = ("isolated", "fl", "fd")
+    run(toy_config(dataset=str(dataset), protocols=protocols, max_slots=2, link="rayleigh"),
+        tmp_path / "runs")  # fmt: skip
+    write_report(require_runs([tmp_path / "runs"]), tmp_path / "report.html")
+    page = opened(watched, tmp_path / "report.html")
+    with page.expect_download() as saved:
+        page.get_by_role("button", name="Download Accuracy and uplink traffic as CSV").click()
+    front = {row["protocol"]: row["pareto"] for row in table_in(saved.value.path())}
+    assert front["FL"] == "false"
+    assert "true" in front.values()
+    slider = page.locator("#target-slider")
+    slider.fill(slider.get_attribute("min") or "")
+    words = page.locator("#target-bits .bar-words").all_text_contents()
+    assert sum(text.endswith(", no upload arrived") for text in words) == 1
+
+
 @pytest.mark.parametrize("chart", EXPORTS)
 def test_every_chart_is_saved_in_three_formats(watched: Watched, report: Path, chart: str) -> None:
     page = opened(watched, report)
@@ -210,6 +232,11 @@ def test_settings_are_compared_with_a_baseline(watched: Watched, tmp_path: Path)
     page = opened(watched, tmp_path / "report.html")
     assert page.locator("#grid-scroll thead th").all_inner_texts()[1:] == ["devices 2", "devices 3"]
     assert page.locator("#grid-chart path.line").count() == 2
+    page.locator('#grid-measure input[value="seconds"]').check(force=True)
+    with page.expect_download() as saved:
+        page.get_by_role("button", name="Download total time by setting as CSV").click()
+    assert saved.value.suggested_filename == "total-time-by-setting.csv"
+    page.locator('#grid-measure input[value="accuracy"]').check(force=True)
     page.locator("#baseline select").select_option("isolated")
     series = data_of(page)["views"]["finished"]["series"]
     mean = {

@@ -52,7 +52,7 @@ def test_a_damaged_line_is_named_and_what_is_before_it_kept(runs: Path, tmp_path
         assert [info["round"] for info in found.runs[0].rounds] == [1]
         assert not found.runs[0].finished
         assert f"{folder}: rounds.jsonl line 2 " in found.notes[0]
-        assert f"mix2fld resume {folder} runs again" in found.notes[0]
+        assert f"mix2fld resume {folder} repairs it" in found.notes[0]
 
 
 @pytest.mark.parametrize("kept", [0, 2])

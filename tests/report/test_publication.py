@@ -8,6 +8,7 @@ from PIL import Image
 
 from mix2fld.report.publication import COLUMN, charts, draw_all
 from mix2fld.report.series import group
+from mix2fld.report.style import STYLES, as_text
 from mix2fld.runs.reader import require_runs
 from stored_runs import play
 
@@ -17,6 +18,19 @@ CURVES = {
     for axis in ("seconds", "air", "rounds", "bits")
 }
 OTHERS = {"time", "payload", "deliveries", "devices", "labels", "samples"}
+
+
+@pytest.mark.parametrize("protocol", STYLES)
+def test_text_in_the_colour_of_a_protocol_stands_out_from_white(protocol: str) -> None:
+    colour = as_text(STYLES[protocol]["color"])
+    parts = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+    linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+    luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+    assert 1.05 / (luminance + 0.05) >= 4.5
+
+
+def test_dark_colours_are_kept_for_text() -> None:
+    assert as_text("#882255") == "#882255"
 
 
 def test_every_chart_comes_in_every_format_one_column_wide_with_its_fonts(

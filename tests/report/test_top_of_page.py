@@ -76,6 +76,7 @@ def test_a_protocol_whose_uploads_never_arrive_is_not_the_best(tmp_path: Path) -
     assert view["settings"][0]["tiles"][0]["answer"] == "FD"
     rows = {0: {**fl, "accuracy": fd["accuracy"] + 0.1}, 1: fd}
     assert best_of(rows)["accuracy"] == [1]
+    assert best_of(rows)["close"] == []
     assert tiles({"FL": rows[0], "FD": fd})[0]["answer"] == "FD"
 
 

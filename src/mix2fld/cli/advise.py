@@ -205,7 +205,7 @@ def _table(options: "Sequence[Option]") -> "Table":
         "delivered",
         "on\nair",
         "radio",
-        "rounds of\na battery",
+        "rounds per\nbattery",
         "over\nalone",
         "over\nideal FL",
     ):
