@@ -14,8 +14,16 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import mix2fld
-from benchmarks.robustness_costs import COMPARED, FEWEST_SEEDS, FRESH, ON_SEEDS, SEEDED, SEEDS
-from benchmarks.robustness_page import PAGE, SUBTLE, render
+from benchmarks.robustness_costs import (
+    COMPARED,
+    FEWEST_SEEDS,
+    FRESH,
+    ON_SEEDS,
+    SEEDED,
+    SEEDS,
+    SUBTLE,
+)
+from benchmarks.robustness_page import PAGE, render
 from mix2fld.config import PRESETS, Config
 from mix2fld.data import load_dataset
 from mix2fld.device.attacks import ATTACKS, TARGET, with_pattern

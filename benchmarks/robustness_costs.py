@@ -21,6 +21,8 @@ FRESH = range(SEEDS, 2 * SEEDS)
 SEEDED = ("mixfld", "mix2fld", "murmur-mix", "cfd")
 """Rows whose devices upload seed samples."""
 ON_SEEDS = ("label-shift", "seed-label-shift", "seed-backdoor")
+SUBTLE = "seed-label-shift"
+"""The attack of which only a share of the seeds may be false."""
 Records = list[dict[str, Any]]
 Pair = tuple[str, str]
 """Protocol and attack."""

@@ -14,6 +14,7 @@ from benchmarks.robustness_costs import (
     ON_SEEDS,
     SEEDED,
     SEEDS,
+    SUBTLE,
     Records,
     cost_of,
     costs_of,
@@ -28,8 +29,6 @@ from mix2fld.protocol import PROTOCOLS
 from mix2fld.report.markdown import markdown_table
 
 PAGE = Path(__file__).parent.parent / "docs" / "robustness.md"
-SUBTLE = "seed-label-shift"
-"""The attack of which only a share of the seeds may be false."""
 
 
 def render(records: Records, settings: dict[str, Any], runs: int, complete: int = SEEDS) -> str:

@@ -138,14 +138,14 @@ def find_groups(pool: Pool, wanted: int, rng: np.random.Generator, evenly: bool 
     devices = np.sort(pool.device[members], axis=1)
     across = members[(np.diff(devices, axis=1) > 0).all(axis=1)]
     if evenly:
-        across = across[_evenly(pool.labels[across[:, 0]])]
+        across = across[labels_in_turn(pool.labels[across[:, 0]])]
     across = across[:wanted]
     return Groups(members=across, labels=pool.labels[across[:, 0]])
 
 
-def _evenly(labels: NDArray[np.int32]) -> NDArray[np.int64]:
+def labels_in_turn(labels: NDArray[np.int32]) -> NDArray[np.int64]:
     """An order of label tuples [n, N] in which labels take turns, and so do the tuples of each."""
-    order = _in_turns(np.unique(labels, axis=0, return_inverse=True)[1].ravel())
+    order = kinds_in_turn(np.unique(labels, axis=0, return_inverse=True)[1].ravel())
     ordered, turns = labels[order], np.full(len(order), len(order))
     for label in np.unique(ordered):
         own = np.flatnonzero((ordered == label).any(axis=1))
@@ -153,7 +153,7 @@ def _evenly(labels: NDArray[np.int32]) -> NDArray[np.int64]:
     return order[np.argsort(turns, kind="stable")]
 
 
-def _in_turns(kinds: NDArray[np.int64]) -> NDArray[np.int64]:
+def kinds_in_turn(kinds: NDArray[np.int64]) -> NDArray[np.int64]:
     """An order [n] in which each kind comes once before any comes again."""
     order = np.argsort(kinds, kind="stable")
     turns = np.empty(len(kinds), np.int64)
