@@ -1,4 +1,4 @@
-"""Figures of an earlier trial beside those of records: which are reached, and how that is judged."""
+"""Figures of an earlier trial beside those of records: which are reached, and how it is judged."""
 
 from mix2fld.audit.reference import reference_table
 from mix2fld.audit.sections import Section
@@ -22,7 +22,7 @@ def test_a_figure_is_reached_missed_or_within_its_interval() -> None:
                 "accuracy/dp-sum/s0": {"accuracy": 0.94},
                 "accuracy/dp-sum/s1": {"accuracy": 0.93},
             }
-        )  # fmt: skip
+        )
     )
     lines = table.splitlines()[2:]
     assert len(lines) == 4
