@@ -19,6 +19,7 @@ from mix2fld.audit.page_tables import (
     rounds_table,
     separation_table,
 )
+from mix2fld.audit.reference import reference_table
 from mix2fld.audit.sections import Record, Row, Section, sections
 from mix2fld.privacy.guarantees import EVERYTHING
 from mix2fld.report.markdown import markdown_table
@@ -34,6 +35,8 @@ ATTACKS = {
     "noise/.*": ("Who knows all other samples", text.NOISE, known_others_table),
 }
 """Title, paragraph and table of each attack, by the stages that it needs."""
+REFERENCE_OF = "mnist"
+"""The section whose figures were reached before: ten devices, the paper's partition."""
 EXPLANATIONS = {paragraph for _, paragraph, _ in ATTACKS.values()} | {text.BUDGETS}
 """What the page says once."""
 
@@ -48,6 +51,9 @@ def privacy_page(records: Mapping[str, Record]) -> str:
         attacks = attack_parts(section.stages)
         if matching(section.stages, "budget/.*"):
             attacks += ["### What a budget costs", text.BUDGETS, budget_table(section)]
+        compared = reference_table(section) if section.dataset == REFERENCE_OF else ""
+        if compared:
+            attacks += ["### Against known figures", text.REFERENCE, compared]
         parts += [part for part in attacks if part not in explained]
         explained.update(part for part in attacks if part in EXPLANATIONS)
     parts += [text.conclude(found), text.NOT_TRIED]

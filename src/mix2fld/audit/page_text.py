@@ -113,6 +113,10 @@ sums the uploads, which is simulated. DP-FL and DP-Murmur protect everything tha
 not one sample, and add noise to each of thousands of weights: whatever the clip is, at a small ε
 that noise is far longer than the update, also in the mean of ten, so the server takes no step that
 is longer than updates are clipped to."""
+REFERENCE = """
+An attack that finds less than is known to be findable proves nothing. *Before* is what an earlier
+trial reached on one partition of the same data with attacks of the same kinds (LiRA by margin alone
+there), and what rows with a budget are meant to reach."""
 NOT_TRIED = """
 ## Not tried
 
