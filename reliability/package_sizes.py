@@ -142,7 +142,7 @@ def keep_device_size(python: Path, page: Path = PAGE) -> None:
         DEVICE,
         "",
         f"`pip install mix2fld-device` (x86-64, with kernels): {sum(size.values()):.0f} MB in {len(size)} packages,",
-        "measured by `make wheels` in a clean environment.",
+        "weighed by `make wheels` in a clean environment.",
         "",
         "| package | MB |",
         "|---|---:|",

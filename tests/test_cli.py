@@ -322,13 +322,17 @@ def test_flags_of_other_programs_get_a_hint_that_helps(
     assert len(shown.strip().splitlines()) == 1
 
 
-@pytest.mark.parametrize("command", ["run", "report", "advise", "link", "deploy", "sweep"])
+@pytest.mark.parametrize(
+    "command", ["run", "report", "advise", "link", "deploy", "sweep", "completion"]
+)
 def test_help_of_a_command_shows_no_alternatives_of_nothing(
-    command: str, capsys: pytest.CaptureFixture[str]
+    command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
     with pytest.raises(SystemExit):
         main([command, "--help"])
     shown = capsys.readouterr().out
+    assert max(map(len, shown.splitlines())) <= 80
     assert "--" in shown
     assert "{None" not in shown
     assert "(default: )" not in shown

@@ -34,7 +34,7 @@ class AdviseCommand:
     Examples:
       mix2fld advise --devices 20 --uplink-power-dbm 17 --out map.png
       mix2fld advise --weights 400000 --deadline-s 0.2 --label-counts counts.csv
-      mix2fld advise --dataset my.csv --partition by-source --source-column person --pilot
+      mix2fld advise --dataset my.csv --partition by-source --source-column who
     """
 
     config: Path | None = None

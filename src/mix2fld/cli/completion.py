@@ -11,7 +11,7 @@ class CompletionCommand:
     """Print the completion script of a shell, for commands, options and choices.
 
     Examples:
-      eval "$(mix2fld completion bash)"                                      in ~/.bashrc
+      eval "$(mix2fld completion bash)"                      in ~/.bashrc
       mix2fld completion zsh > "${fpath[1]}/_mix2fld"
       mix2fld completion fish > ~/.config/fish/completions/mix2fld.fish
     """

@@ -40,10 +40,10 @@ class SweepCommand:
     not repeated, interrupted ones resume; the exit code is 3 if runs are missing at the end.
 
     Examples:
-      mix2fld sweep --protocols fl8 mix2fld --mixing-ratio 0.1 0.3 --seed 0..4 --out runs/lambda
-      mix2fld sweep --devices 10 20 --samples-per-device 500 250 --zip devices samples-per-device
+      mix2fld sweep --mixing-ratio 0.1 0.3 --seed 0..4 --out runs/lambda
+      mix2fld sweep --devices 10 20 --rounds 10 5 --zip devices rounds
       mix2fld sweep --plan lambda.toml --dry-run
-      mix2fld sweep --search optuna --range learning-rate=0.001:0.1:log --protocols mix2fld
+      mix2fld sweep --search optuna --range learning-rate=0.001:0.1:log
     """
 
     plan: Path | None = None
@@ -59,7 +59,7 @@ class SweepCommand:
     dry_run: bool = False
     """Print the number of runs and an estimate of their time, from one measured round."""
     max_runs: int = 1000
-    """Ask for confirmation above this number of runs."""
+    """Refuse to start more runs than this."""
     report: bool = False
     """Also write report.html, as mix2fld report does."""
     searching: tyro.conf.OmitArgPrefixes[Searching] = field(default_factory=Searching)
