@@ -1,4 +1,4 @@
-"""Tables of docs/thin_uplink.md, between ``<!-- name -->`` and ``<!-- end -->``."""
+"""Tables of pages, between ``<!-- name -->`` and ``<!-- end -->``."""
 
 import re
 from pathlib import Path

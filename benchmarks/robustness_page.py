@@ -101,8 +101,8 @@ rule by which seeds are left out.
 ## Fresh random seeds
 
 A defence that was chosen on the seeds of the tables above would look better there than elsewhere. Thresholds of the
-check of seeds were set on seeds 0 to 4, which are those of the tables; that labels take turns afterwards, on seeds 20
-to 31 ([decision 33](decisions/33-judging-seeds.md)). Here are attacks on seeds by two of ten with seeds
+check of seeds were set on seeds 0 to 4, and that labels take turns was chosen afterwards, on seeds 20 to 31
+([decision 33](decisions/33-judging-seeds.md)). Here are attacks on seeds by two of ten with seeds
 {FRESH[0]} to {FRESH[-1]}, on which nothing was chosen: server's model in %, and the points that it loses against no
 attack without a defence, with the standard error over seeds; beside it the loss over these seeds and those of the
 tables together. A single run scatters by several points, also without an
@@ -123,8 +123,8 @@ def _seeds_in_words(shown: int, complete: int) -> str:
     if complete < shown:
         return f"Means over {SEEDS} seeds of the random generator, or over as many as a cell says."
     return (
-        f"Means over {shown} seeds of the random generator, 0 to {shown - 1}; those of {SEEDS} that "
-        "are not complete yet are left out."
+        f"Means over {shown} seeds of the random generator, 0 to {shown - 1}; the runs with seeds "
+        f"{shown} to {SEEDS - 1} are not complete and are left out."
     )
 
 
