@@ -134,6 +134,8 @@ def test_the_page_is_made_from_records(record_path: Path) -> None:
     assert f"Not in these records: {another}." in page
     assert page.count("### ") == len(set(re.findall("### .*", page))) == 9
     assert "points beyond own statistics" not in page  # which this record does not hold
+    weights = re.findall(r"found in its first upload: (.*)", page)
+    assert [part.split(" ")[0] for part in weights[0].split(", ")] == ["FL", "FL"]
     without = {name: found for name, found in record["stages"].items() if name != "uploads/s0"}
     page = privacy_page({"toy.json": {**record, "stages": without}})
     assert f"Not in these records: {another}, LiRA on weights and outputs." in page

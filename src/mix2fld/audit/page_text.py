@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from mix2fld.audit.findings import (
     LOW,
     Stages,
+    attacked_uploads,
     budgets,
     matching,
     mean,
@@ -141,8 +142,10 @@ def conclude(found: Sequence[Section]) -> str:
 {lines}
 
 Unmixing changes nothing: what the server holds of a device is what was uploaded. Seeds give away
-the samples that they touch. Only noise with accounting gives a guarantee: the rows with ε. If a
-server must not learn about single samples, use one of them, or upload nothing."""
+the samples that they touch; means of few samples give away more, as they touch all; weights give the
+samples away that a model had to learn by heart, also in few bits. Only noise with accounting gives a
+guarantee: the rows with ε. If a server must not learn about single samples, use one of them, or
+upload nothing."""
 
 
 def _of_dataset(section: Section) -> list[str]:
@@ -150,6 +153,7 @@ def _of_dataset(section: Section) -> list[str]:
     sentences = (
         _mixing(section.stages),
         _worst(section),
+        _weights(section.stages),
         _rounds(section.stages),
         _budget(section),
         _updates(section),
@@ -187,6 +191,20 @@ def _worst(section: Section) -> str:
         f"most samples of a device are found in {most}, {100 * leaks[most].rate:.1f} %, fewest in "
         f"{least}, {100 * leaks[least].rate:.1f} %"
     )
+
+
+def _weights(stages: Stages) -> str:
+    """What reading the last layer adds to reading outputs."""
+    where, parts = r"uploads/s\d+", []
+    for name in attacked_uploads(stages):
+        by_margin = pooled(stages, where, name, "by margin", LOW, "device")
+        if by_margin.of:
+            found = pooled(stages, where, name, LOW, "device")
+            parts.append(
+                f"{get_protocol(name).title} {100 * found.rate:.1f} % "
+                f"({100 * by_margin.rate:.1f} % by margin alone)"
+            )
+    return "samples of a device found in its first upload: " + ", ".join(parts) if parts else ""
 
 
 def _rounds(stages: Stages) -> str:
