@@ -39,7 +39,8 @@ device's. Thresholds come from outsiders, samples that are in no upload and that
 not train on, with the label frequencies of the device. **The null experiment** beside every attack
 is the same attack on an upload made of other samples: it must call candidates members as often as
 the stated false-positive rate says. Brackets are exact (Clopper-Pearson) 95 % intervals, which take
-candidates for independent; those of one upload are not quite."""
+candidates for independent; those of one upload are not quite, and in null experiments every
+candidate is tried on four uploads, so that their intervals are too narrow."""
 INVERSION = """
 Which samples the server pairs depends on labels, device numbers and a generator, not on what the
 samples show. So raw samples, mixes and inverse samples are a chain of processing: whatever can be
@@ -142,10 +143,9 @@ def conclude(found: Sequence[Section]) -> str:
 {lines}
 
 Unmixing changes nothing: what the server holds of a device is what was uploaded. Seeds give away
-the samples that they touch; means of few samples give away more, as they touch all; weights give the
-samples away that a model had to learn by heart, also in few bits. Only noise with accounting gives a
-guarantee: the rows with ε. If a server must not learn about single samples, use one of them, or
-upload nothing."""
+the samples that they touch, and means of few samples touch all. Weights give away a part of what
+they were trained on, a smaller one in few bits. Only noise with accounting gives a guarantee: the
+rows with ε. If a server must not learn about single samples, use one of them, or upload nothing."""
 
 
 def _of_dataset(section: Section) -> list[str]:
