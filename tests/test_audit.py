@@ -14,7 +14,7 @@ from mix2fld.audit.findings import distinct_uplinks, pooled
 from mix2fld.audit.identify import nearest
 from mix2fld.audit.page import privacy_page, summary_table
 from mix2fld.audit.panel import leak_points
-from mix2fld.audit.records import dump_audit, load_audit
+from mix2fld.audit.records import load_audit
 from mix2fld.audit.sections import sections
 from mix2fld.audit.separation import Query, separate, train_separator
 from mix2fld.audit.separators import foreign_samples
@@ -94,25 +94,6 @@ def test_a_finished_audit_computes_nothing_again(record_path: Path) -> None:
     assert record_path.read_bytes() == before
 
 
-def test_stages_of_an_older_rule_are_marked_and_computed_again(
-    record_path: Path, tmp_path: Path
-) -> None:
-    record = json.loads(record_path.read_text())
-    name = "seeds/mixed/0.1/s0/box"
-    now = record["stages"][name]
-    older = json.loads(json.dumps(now))
-    for rates in older.values():
-        rates["null"] = rates["device"]
-    path = tmp_path / "older.json"
-    path.write_bytes(dump_audit(record["about"], {**record["stages"], name: older}))
-    assert privacy_page({"a": load_audit(path)}).count("† By an older rule") == 1
-    told: list[str] = []
-    toy_audit().run(path, told.append)
-    assert [line.split()[-1] for line in told] == [name]
-    assert load_audit(path)["stages"][name] == now
-    assert "†" not in privacy_page({"a": load_audit(path)})
-
-
 def test_a_record_of_another_audit_is_refused(record_path: Path) -> None:
     with pytest.raises(
         InputError, match=r"holds another audit \(config: .*local_steps = 30, now 7"
@@ -134,6 +115,8 @@ def test_the_page_is_made_from_records(record_path: Path) -> None:
     assert f"Not in these records: {another}." in page
     assert page.count("### ") == len(set(re.findall("### .*", page))) == 9
     assert "points beyond own statistics" not in page  # which this record does not hold
+    weights = re.findall(r"found in its first upload: (.*)", page)
+    assert [part.split(" ")[0] for part in weights[0].split(", ")] == ["FL", "FL"]
     without = {name: found for name, found in record["stages"].items() if name != "uploads/s0"}
     page = privacy_page({"toy.json": {**record, "stages": without}})
     assert f"Not in these records: {another}, LiRA on weights and outputs." in page

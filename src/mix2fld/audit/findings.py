@@ -58,15 +58,6 @@ def _at(stages: Stages, pattern: str, path: tuple[str, ...]) -> list[Any]:
     return chosen
 
 
-def outdated(stages: Stages, name: str) -> bool:
-    """Whether a stage was found by an older rule: a sample counted by its better part alone.
-
-    Such stages have one null experiment for each device.
-    """
-    found = stages[name].get(LOW, {}) if name.startswith("seeds/mixed/") else {}
-    return "null" in found and found["null"]["of"] == found["device"]["of"]
-
-
 def mixing_ratios(stages: Stages, kind: str = "seeds/mixed") -> list[str]:
     """The mixing ratios whose seeds were attacked in one way, in increasing order."""
     names = {name.removeprefix(f"{kind}/") for name in stages if name.startswith(f"{kind}/")}

@@ -11,7 +11,6 @@ from mix2fld.audit.findings import (
     matching,
     mean,
     mixing_ratios,
-    outdated,
     pooled,
     values,
 )
@@ -21,11 +20,6 @@ from mix2fld.protocol import get_protocol
 from mix2fld.report.markdown import markdown_table
 
 PARTS = ("minor", "dominant")
-OLDER_RULE = (
-    "† By an older rule, which took a sample's better part at the whole rate, with one null\n"
-    "experiment for each device; where one part tells nothing it finds too little. The command\n"
-    "above computes it again."
-)
 AVERAGES = {
     "statistics": "statistics of a device",
     "ten": "means of ten samples of a label",
@@ -97,10 +91,7 @@ def membership_table(stages: Stages) -> str:
             where = rf"seeds/mixed/{re.escape(ratio)}/s\d+/{attack}"
             shares = [pooled(stages, where, LOW, name) for name in (*PARTS, "device")]
             null = [pooled(stages, where, rate, "null") for rate in (LOW, HIGH)]
-            cells = list(map(percent, (*shares, *null)))
-            if any(outdated(stages, name) for name in matching(stages, where)):
-                cells[2] += " †"
-            rows.append((f"mixed, λ = {ratio}", attack, *cells))
+            rows.append((f"mixed, λ = {ratio}", attack, *map(percent, (*shares, *null))))
     share = pooled(stages, r"seeds/raw/1/s\d+/box", LOW, "device")
     if share.of:
         kept = pooled(stages, r"seeds/raw/1/s\d+/box", LOW, "seed")
@@ -110,8 +101,7 @@ def membership_table(stages: Stages) -> str:
         "seeds", "attack", "minor part found", "dominant part found",
         "share of the device's samples", "null at 0.1 %", "null at 1 %",
     )  # fmt: skip
-    table = markdown_table(heads, rows)
-    return f"{table}\n\n{OLDER_RULE}" if "†" in table else table
+    return markdown_table(heads, rows)
 
 
 def separation_table(stages: Stages) -> str:

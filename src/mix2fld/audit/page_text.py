@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from mix2fld.audit.findings import (
     LOW,
     Stages,
+    attacked_uploads,
     budgets,
     matching,
     mean,
@@ -38,7 +39,8 @@ device's. Thresholds come from outsiders, samples that are in no upload and that
 not train on, with the label frequencies of the device. **The null experiment** beside every attack
 is the same attack on an upload made of other samples: it must call candidates members as often as
 the stated false-positive rate says. Brackets are exact (Clopper-Pearson) 95 % intervals, which take
-candidates for independent; those of one upload are not quite."""
+candidates for independent; those of one upload are not quite, and in null experiments every
+candidate is tried on four uploads, so that their intervals are too narrow."""
 INVERSION = """
 Which samples the server pairs depends on labels, device numbers and a generator, not on what the
 samples show. So raw samples, mixes and inverse samples are a chain of processing: whatever can be
@@ -141,8 +143,9 @@ def conclude(found: Sequence[Section]) -> str:
 {lines}
 
 Unmixing changes nothing: what the server holds of a device is what was uploaded. Seeds give away
-the samples that they touch. Only noise with accounting gives a guarantee: the rows with ε. If a
-server must not learn about single samples, use one of them, or upload nothing."""
+the samples that they touch, and means of few samples touch all. Weights give away a part of what
+they were trained on, a smaller one in few bits. Only noise with accounting gives a guarantee: the
+rows with ε. If a server must not learn about single samples, use one of them, or upload nothing."""
 
 
 def _of_dataset(section: Section) -> list[str]:
@@ -150,6 +153,7 @@ def _of_dataset(section: Section) -> list[str]:
     sentences = (
         _mixing(section.stages),
         _worst(section),
+        _weights(section.stages),
         _rounds(section.stages),
         _budget(section),
         _updates(section),
@@ -187,6 +191,20 @@ def _worst(section: Section) -> str:
         f"most samples of a device are found in {most}, {100 * leaks[most].rate:.1f} %, fewest in "
         f"{least}, {100 * leaks[least].rate:.1f} %"
     )
+
+
+def _weights(stages: Stages) -> str:
+    """What reading the last layer adds to reading outputs."""
+    where, parts = r"uploads/s\d+", []
+    for name in attacked_uploads(stages):
+        by_margin = pooled(stages, where, name, "by margin", LOW, "device")
+        if by_margin.of:
+            found = pooled(stages, where, name, LOW, "device")
+            parts.append(
+                f"{get_protocol(name).title} {100 * found.rate:.1f} % "
+                f"({100 * by_margin.rate:.1f} % by margin alone)"
+            )
+    return "samples of a device found in its first upload: " + ", ".join(parts) if parts else ""
 
 
 def _rounds(stages: Stages) -> str:
