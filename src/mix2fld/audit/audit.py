@@ -188,12 +188,12 @@ class Audit:
         learning = self.config.learning
         steps = self.effort.rounds * learning.local_steps * self.config.data.devices
         named = [name for name in self.config.protocols if get_protocol(name).promise]
-        for epsilon, side in self.effort.budgets:
-            for seed, name in product(self.config.seed, named):
-                changes = {"epsilon": epsilon, "feature_side": side}
-                find = partial(self._run_once, name, seed, **changes)
-                where = f"budget/{name}/{epsilon:g}:{side}/s{seed}"
-                yield Stage(where, steps * SECONDS_A_STEP, find)
+        tried = product(self.config.seed, self.effort.budgets, named)
+        for seed, (epsilon, side), name in tried:  # every budget once before any a second time
+            changes = {"epsilon": epsilon, "feature_side": side}
+            find = partial(self._run_once, name, seed, **changes)
+            where = f"budget/{name}/{epsilon:g}:{side}/s{seed}"
+            yield Stage(where, steps * SECONDS_A_STEP, find)
 
     def _on_noise(self) -> Iterator[Stage]:
         seconds = 3 * self.effort.trials * SECONDS_A_TRIAL
