@@ -74,7 +74,7 @@ def batteries(plans: Plans) -> str:
             if not all(one.budget.fits for one in mine):
                 costs = ["never delivered", "-", "-"]
             rows.append([f"`{name}`", STANDARDS[name].device, title, *costs])
-    head = ["link", "device", "protocol", "radio", "whole round", "rounds of a battery"]
+    head = ["link", "device", "protocol", "radio", "whole round", "rounds per battery charge"]
     return _table(head, rows)
 
 

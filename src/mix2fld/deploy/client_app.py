@@ -76,7 +76,7 @@ def _check_format(content: RecordDict) -> None:
         spoken = record.get("format", FORMAT)
         if spoken != FORMAT:
             raise InputError(
-                f"the server speaks message format {spoken!r}, this node {FORMAT}: "
+                f"the server uses message format {spoken!r}, this node {FORMAT}: "
                 "install the same version of mix2fld on both"
             )
 

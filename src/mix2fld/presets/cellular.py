@@ -73,7 +73,7 @@ _SATELLITE: Fields = {
     "link": CELL,
     "path_loss": Sourced("free-space", "3GPP TR 38.811, clause 6.6.2"),
     "carrier_ghz": Sourced(2.0, f"{_LEO}: 2 GHz"),
-    "ring_m": Sourced((600e3, 1075e3), f"{_LEO}: 600 km high, seen under 90 to 30 degrees"),
+    "ring_m": Sourced((600e3, 1075e3), f"{_LEO}: altitude 600 km, elevation 90 to 30 degrees"),
     "fading": ours("none", "the margins below stand for it"),
     "uplink_power_dbm": Sourced(23.0, f"{_LEO}: 200 mW, antenna 0 dBi"),
     "downlink_power_dbm": Sourced(48.8, f"{_LEO}: 34 dBW/MHz EIRP, 30 MHz, less 30 dBi"),
