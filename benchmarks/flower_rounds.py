@@ -6,6 +6,7 @@ and writes the record and its table in docs/operations.md; ``--page`` writes the
 
 import argparse
 import json
+import os
 import subprocess
 import tempfile
 from pathlib import Path
@@ -31,8 +32,8 @@ def main() -> None:
 
 
 def measure(proxy: bool) -> dict[str, Any]:
-    """One run: what other work uses of all cores before it, and the seconds of its rounds."""
-    busy = percent_busy()
+    """One run: what other work does before it, and the seconds of its rounds."""
+    busy, load = percent_busy(), os.getloadavg()[0]
     with tempfile.TemporaryDirectory() as folder:
         command = [*COMMAND.split(), "--out", folder, *(["--proxy"] if proxy else [])]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
@@ -41,6 +42,7 @@ def measure(proxy: bool) -> dict[str, Any]:
     return {
         "proxy": proxy,
         "busy_before": busy,
+        "load_before": round(load, 1),
         "rounds": [round(one["communication"] + one["computing"], 2) for one in seconds],
         "computing": [round(one["computing"], 2) for one in seconds],
     }
@@ -55,14 +57,21 @@ def table(runs: list[dict[str, Any]]) -> str:
             (
                 "proxy" if run["proxy"] else "SuperLink itself",
                 f"{run['busy_before']} %",
+                f"{run['load_before']:g}",
                 f"{first:.1f} s",
                 f"{min(middle):.1f} to {max(middle):.1f} s",
                 f"{last:.1f} s",
                 f"{max(run['computing'][1:]):.1f} s",
             )
         )
-    header = ("nodes connect to", "cores busy before", "first round", "rounds 2 to 4", "last round")
-    return markdown_table((*header, "computing, at most"), rows)
+    header = (
+        "nodes connect to",
+        "cores busy before",
+        "load before",
+        "first round",
+        "rounds 2 to 4",
+    )
+    return markdown_table((*header, "last round", "computing, at most"), rows)
 
 
 if __name__ == "__main__":

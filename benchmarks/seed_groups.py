@@ -1,4 +1,4 @@
-"""Which groups of seeds inverse-Mixup takes first where seeds are checked: three orders.
+"""Which groups of seeds inverse-Mixup takes first where seeds are checked: two orders.
 
 ``python -m benchmarks.seed_groups`` prints the table of decision 33: Mix2FLD, without an attack and
 with two of ten devices that shift the labels of their seeds, which are left out. The random seeds
@@ -22,18 +22,12 @@ SEEDS = range(20, 32)
 Order = Callable[[NDArray[np.int32]], NDArray[np.int64]]
 
 
-def as_drawn(labels: NDArray[np.int32]) -> NDArray[np.int64]:
-    """All groups are equally likely."""
-    return np.arange(len(labels))
-
-
 def tuples_in_turn(labels: NDArray[np.int32]) -> NDArray[np.int64]:
     """Each label tuple has one group before any has a second."""
     return inverse_mixup.kinds_in_turn(np.unique(labels, axis=0, return_inverse=True)[1].ravel())
 
 
 ORDERS: dict[str, Order] = {
-    "as drawn": as_drawn,
     "label tuples in turn": tuples_in_turn,
     "labels in turn": inverse_mixup.labels_in_turn,
 }
