@@ -35,8 +35,6 @@ ATTACKS = {
     "noise/.*": ("Who knows all other samples", text.NOISE, known_others_table),
 }
 """Title, paragraph and table of each attack, by the stages that it needs."""
-REFERENCE_OF = "mnist"
-"""The section whose figures were reached before: ten devices, the paper's partition."""
 EXPLANATIONS = {paragraph for _, paragraph, _ in ATTACKS.values()} | {text.BUDGETS}
 """What the page says once."""
 
@@ -51,7 +49,7 @@ def privacy_page(records: Mapping[str, Record]) -> str:
         attacks = attack_parts(section.stages)
         if matching(section.stages, "budget/.*"):
             attacks += ["### What a budget costs", text.BUDGETS, budget_table(section)]
-        compared = reference_table(section) if section.dataset == REFERENCE_OF else ""
+        compared = reference_table(section)
         if compared:
             attacks += ["### Against known figures", text.REFERENCE, compared]
         parts += [part for part in attacks if part not in explained]
