@@ -21,6 +21,7 @@ from mix2fld.audit.page_tables import (
 )
 from mix2fld.audit.reference import reference_table
 from mix2fld.audit.sections import Record, Row, Section, sections
+from mix2fld.data.partition import OF_SOURCES
 from mix2fld.privacy.guarantees import EVERYTHING
 from mix2fld.report.markdown import markdown_table
 
@@ -76,9 +77,11 @@ def _settings(section: Section) -> str:
     """What was attacked, one line for each record."""
     first = section.records[0]["about"]["config"]
     data, seeding = first["data"], first["seeding"]
+    each = f" with {data['samples_per_device']} samples each"
+    held = "" if data["partition"] in OF_SOURCES else each
     devices = (
-        f"{data['devices']} devices with {data['samples_per_device']} samples each, partition "
-        f"{data['partition']}, K = {first['learning']['local_steps']:,} local steps, "
+        f"{data['devices']} devices{held}, partition {data['partition']}, "
+        f"K = {first['learning']['local_steps']:,} local steps, "
         f"N_S = {seeding['seed_samples']}, {seeding['seed_bits']}-bit seeds."
     )
     made = [
