@@ -2,11 +2,13 @@
 
 from mix2fld.audit.reference import reference_table
 from mix2fld.audit.sections import Section
+from mix2fld.config import Config
 from mix2fld.privacy.rates import Share
 
 
-def section(stages: dict) -> Section:
-    return Section("mnist", ({"stages": stages},), ("a.json",))
+def section(stages: dict, **fields: object) -> Section:
+    about = {"config": Config().replace(**fields).model_dump(mode="json")}
+    return Section("mnist", ({"about": about, "stages": stages},), ("a.json",))
 
 
 def device(found: int, of: int) -> dict:
@@ -46,5 +48,8 @@ def test_the_least_of_all_mixing_ratios_counts() -> None:
     assert table.count("| not reached |") == 2
 
 
-def test_records_without_any_of_them_have_no_table() -> None:
+def test_records_without_any_of_them_or_of_other_devices_have_no_table() -> None:
     assert reference_table(section({})) == ""
+    held = {"averages/ten/s0": device(700, 1000)}
+    assert "68.0 %" in reference_table(section(held, seed=3))
+    assert reference_table(section(held, devices=7)) == ""

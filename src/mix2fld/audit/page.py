@@ -21,6 +21,7 @@ from mix2fld.audit.page_tables import (
 )
 from mix2fld.audit.reference import reference_table
 from mix2fld.audit.sections import Record, Row, Section, sections
+from mix2fld.data.partition import OF_SOURCES
 from mix2fld.privacy.guarantees import EVERYTHING
 from mix2fld.report.markdown import markdown_table
 
@@ -35,8 +36,6 @@ ATTACKS = {
     "noise/.*": ("Who knows all other samples", text.NOISE, known_others_table),
 }
 """Title, paragraph and table of each attack, by the stages that it needs."""
-REFERENCE_OF = "mnist"
-"""The section whose figures were reached before: ten devices, the paper's partition."""
 EXPLANATIONS = {paragraph for _, paragraph, _ in ATTACKS.values()} | {text.BUDGETS}
 """What the page says once."""
 
@@ -51,7 +50,7 @@ def privacy_page(records: Mapping[str, Record]) -> str:
         attacks = attack_parts(section.stages)
         if matching(section.stages, "budget/.*"):
             attacks += ["### What a budget costs", text.BUDGETS, budget_table(section)]
-        compared = reference_table(section) if section.dataset == REFERENCE_OF else ""
+        compared = reference_table(section)
         if compared:
             attacks += ["### Against known figures", text.REFERENCE, compared]
         parts += [part for part in attacks if part not in explained]
@@ -78,9 +77,11 @@ def _settings(section: Section) -> str:
     """What was attacked, one line for each record."""
     first = section.records[0]["about"]["config"]
     data, seeding = first["data"], first["seeding"]
+    each = f" with {data['samples_per_device']} samples each"
+    held = "" if data["partition"] in OF_SOURCES else each
     devices = (
-        f"{data['devices']} devices with {data['samples_per_device']} samples each, partition "
-        f"{data['partition']}, K = {first['learning']['local_steps']:,} local steps, "
+        f"{data['devices']} devices{held}, partition {data['partition']}, "
+        f"K = {first['learning']['local_steps']:,} local steps, "
         f"N_S = {seeding['seed_samples']}, {seeding['seed_bits']}-bit seeds."
     )
     made = [

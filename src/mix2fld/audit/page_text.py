@@ -35,12 +35,13 @@ demonstration that takes a minute: `mix2fld privacy audit --quick`.
 receives. It knows the protocol, the mixing ratio, the labels of seeds (they are uploaded), the
 weights that devices started from, and public samples of the same kind that no device holds. It does
 not know a device's samples or its random draws. It is asked whether a candidate sample is one of a
-device's. Thresholds come from outsiders, samples that are in no upload and that the attacker did
-not train on, with the label frequencies of the device. **The null experiment** beside every attack
-is the same attack on an upload made of other samples: it must call candidates members as often as
-the stated false-positive rate says. Brackets are exact (Clopper-Pearson) 95 % intervals, which take
-candidates for independent; those of one upload are not quite, and in null experiments every
-candidate is tried on four uploads, so that their intervals are too narrow."""
+device's. Thresholds come from outsiders, samples that are in no upload, with the label frequencies
+of the device, and under the same upload; the attacker's public samples are others again. **The null
+experiment** beside every attack is the same attack on an upload made of other samples: it must call
+candidates members as often as the stated false-positive rate says. Brackets are exact (Clopper-
+Pearson) 95 % intervals, which take candidates for independent; those of one upload are not quite,
+and in null experiments every candidate is tried on four uploads, so that their intervals are too
+narrow."""
 INVERSION = """
 Which samples the server pairs depends on labels, device numbers and a generator, not on what the
 samples show. So raw samples, mixes and inverse samples are a chain of processing: whatever can be
@@ -82,18 +83,19 @@ the samples of a label give in groups of ten, in 8 bits a value; no protocol her
 say what averages without noise are worth. Every sample of a device is in them, so that shares are
 of all its samples."""
 LIRA = """
-LiRA: shadow models are trained like the device, each on a random half of its candidates (the
-device's samples, and as many outsiders with the same labels), so that half of them saw a candidate.
-Two numbers are read from an upload for each candidate: its *margin*, the logit of the true label's
+LiRA: the server has a list of candidates, the device's samples and as many outsiders with the same
+labels, and does not know which are which. Shadow models are trained like the device, each on a
+random half of the list, so that half of them saw a candidate and both kinds are treated alike. Two
+numbers are read from an upload for each candidate: its *margin*, the logit of the true label's
 probability, and its *coefficient*. A step on a sample adds a multiple of its features, the inputs
 of the last layer, to the kernel of that layer, so that an update is a sum of features; ridge
 regression ascribes the update of the label's row to the candidates. The likelihood ratio is that of
-two Gaussians, from models that saw the candidate and from models that did not, with variances half
-its own and half of its label's. *By margin alone* is the usual attack, which needs the outputs of
-the model only. Of mean outputs, the row of the candidate's label takes the place of both numbers,
-and all candidates of a label share what is seen: intervals are too narrow there. The upload
-attacked is that of the first round, as the server decodes it. Protocols with the same upload share
-a row."""
+two Gaussians, from models that saw the candidate and from models that did not, with variances
+partly its own and partly its label's. *By margin alone* is the usual attack, which needs the
+outputs of the model only. Of mean outputs, the row of the candidate's label takes the place of both
+numbers, and all candidates of a label share what is seen: intervals are too narrow there. The
+upload attacked is that of the first round, as the server decodes it. Protocols with the same upload
+share a row."""
 ROUNDS = """
 The same attack on the first uploads of a device together. Shadow models receive what the devices
 of the run received: a download is made of uploads that the server has, so that each upload is
@@ -124,11 +126,12 @@ NOT_TRIED = """
 
 What the convolutions of an update say (only outputs and the last layer are used), reconstruction of
 samples from weights, DP-FedAvg with a trusted sum, secure aggregation in a deployment (its sum is
-simulated), and an active server that chooses what it sends down. The noise of a deployment comes
-from a generator (PCG64) with a secret key of 128 bits; that generator is not a cryptographic one,
-and predicting it from what is uploaded was not tried. LPIPS is not measured: its weights are not
-part of any dependency. What an attack here does not find may be found by a better one: the rates
-are lower bounds of what leaks."""
+simulated), an active server that chooses what it sends down, and attacks on the smartwatch data, of
+which devices hold everything, so that no outsiders are left. The noise of a deployment comes from a
+generator (PCG64) with a secret key of 128 bits; that generator is not a cryptographic one, and
+predicting it from what is uploaded was not tried. LPIPS is not measured: its weights are not part
+of any dependency. What an attack here does not find may be found by a better one: the rates are
+lower bounds of what leaks."""
 
 
 def conclude(found: Sequence[Section]) -> str:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from mix2fld.audit.findings import HIGH, LOW, Stages, mean, mixing_ratios, pooled, strongest
 from mix2fld.audit.page_tables import percent
 from mix2fld.audit.sections import Section
+from mix2fld.config import Config
 from mix2fld.privacy.rates import Share
 from mix2fld.report.markdown import markdown_table
 
@@ -82,7 +83,10 @@ FIGURES = (
 
 
 def reference_table(section: Section) -> str:
-    """Every figure of before that the records hold too."""
+    """Every figure of before that the records hold too; none of other data or training."""
+    config = Config(**section.records[0]["about"]["config"])
+    if (config.data, config.learning) != (Config().data, Config().learning):
+        return ""
     rows = []
     for name, reached, find in FIGURES:
         found = find(section.stages)
