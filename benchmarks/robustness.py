@@ -7,7 +7,7 @@ the page from what is recorded.
 
 import argparse
 import json
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import replace
 from itertools import count, product
 from pathlib import Path
@@ -28,14 +28,11 @@ from mix2fld.config import PRESETS, Config
 from mix2fld.data import load_dataset
 from mix2fld.device.attacks import ATTACKS, TARGET, with_pattern
 from mix2fld.errors import InputError
-from mix2fld.fleet.device_states import DeviceStates
-from mix2fld.fleet.local import LocalFleet
 from mix2fld.protocol import PROTOCOLS
 from mix2fld.round.attackers import meets
-from mix2fld.round.fleet_interface import Accuracies
-from mix2fld.round.scenario import Scenario, attackers_of
+from mix2fld.round.scenario import attackers_of
 from mix2fld.runs.results import RunResult
-from mix2fld.types import Dataset, Model, Tensors
+from mix2fld.types import Dataset
 
 RECORD = Path(__file__).parent.parent / "results" / "robustness" / "runs.jsonl"
 SETTINGS: dict[str, Any] = {
@@ -156,40 +153,13 @@ def _run_grid(chosen: Iterable[Case]) -> None:
             file.write(json.dumps({**case._asdict(), **found}) + "\n")
 
 
-class NotAllMeasuredError(Exception):
-    """A device does not train in the last round: what it reached before counts."""
-
-
-class MeasuredAtTheEnd(LocalFleet):
-    """Measures accuracies in the last round alone, which saves a fifth of the time of a run."""
-
-    def __init__(self, scenario: Scenario, dataset: Dataset, states: DeviceStates) -> None:
-        super().__init__(scenario, dataset, states)
-        self._rounds_left, self._evaluated = scenario.config.rounds, set(scenario.evaluated)
-
-    def measure(self, observed: Any, models: Sequence[Tensors]) -> Accuracies:
-        """Nothing is known before the last round."""
-        self._rounds_left -= 1
-        if self._rounds_left:
-            return Accuracies({}, [], [0.0] * len(models))
-        found = super().measure(observed, models)
-        if self._evaluated - found.devices.keys():
-            raise NotAllMeasuredError
-        return found
-
-
 def outcome(config: Config, dataset: Dataset) -> dict[str, Any]:
-    """What a run reaches in the end, and whose seeds were left out if they were judged."""
+    """What a run reaches in the end, and whose seeds were left out if they were judged.
 
-    def at_the_end(
-        scenario: Scenario, dataset: Dataset, model: Model | None, states: DeviceStates
-    ) -> LocalFleet:
-        del model
-        return MeasuredAtTheEnd(scenario, dataset, states)
-
-    try:
-        (result,) = mix2fld.run(config, dataset=dataset, fleet=at_the_end)
-    except NotAllMeasuredError:
+    Of a device that does not train in the last round, what it reached before counts.
+    """
+    (result,) = mix2fld.run(config.replace(evaluated_rounds="last"), dataset=dataset)
+    if None in result.rounds[-1]["accuracy"]["devices"]:
         (result,) = mix2fld.run(config, dataset=dataset)
     reached = result.summary["accuracy"]
     found = {"server": reached["global"], "devices": reached["mean"]}
