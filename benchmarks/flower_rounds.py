@@ -8,6 +8,7 @@ import argparse
 import json
 import os
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -36,7 +37,7 @@ def measure(proxy: bool) -> dict[str, Any]:
     busy, load = percent_busy(), os.getloadavg()[0]
     with tempfile.TemporaryDirectory() as folder:
         command = [*COMMAND.split(), "--out", folder, *(["--proxy"] if proxy else [])]
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        subprocess.run([sys.executable, "-m", *command], check=True, stdout=subprocess.DEVNULL)
         text = (Path(folder) / "fl-s0" / "rounds.jsonl").read_text(encoding="utf-8")
     seconds = [json.loads(line)["seconds"] for line in text.splitlines()]
     return {

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ from mix2fld.cli import main
 from mix2fld.config import Config
 from mix2fld.errors import InputError
 from mix2fld.round.state import RunState
-from mix2fld.runs.checkpoint import load_checkpoint
+from mix2fld.runs.checkpoint import dump_checkpoint, load_checkpoint
 from mix2fld.runs.folder import RunFolder
 from mix2fld.runs.reader import read_run, read_runs
 from mix2fld.runs.simulation import make_simulation, resume_run, run
@@ -115,6 +116,14 @@ def assert_same_state(one: Path, other: Path, like: RunState) -> None:
         assert mine.keys() == theirs.keys()
         for name, tensor in mine.items():
             np.testing.assert_array_equal(tensor, theirs[name], err_msg=name)
+
+
+def test_a_deployment_that_kept_nothing_of_its_devices_is_resumed(tmp_path: Path) -> None:
+    start = make_simulation(config_of("fl"), toy_dataset()).start()
+    like = replace(start, devices=np.zeros(len(start.devices), np.bool_))
+    path = tmp_path / "checkpoint.safetensors"
+    path.write_bytes(dump_checkpoint(replace(start, devices=[]), "", {}))
+    np.testing.assert_array_equal(load_checkpoint(path, like).state(like).devices, like.devices)
 
 
 def test_reports_and_frames_show_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

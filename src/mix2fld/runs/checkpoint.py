@@ -12,7 +12,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from mix2fld.round.state import RunState
-from mix2fld.runs.old_checkpoints import upgrade
+from mix2fld.runs.old_checkpoints import devices_today, upgrade
 from mix2fld.runs.records import DamagedError, refuse_newer
 from mix2fld.runs.trees import difference, put_together, take_apart
 from mix2fld.types import State
@@ -90,6 +90,7 @@ def load_checkpoint(
         else:
             refuse_newer("checkpoint", scalars["format"], FORMAT)
             tree = put_together(scalars["state"], tensors)
+            tree["devices"] = devices_today(tree["devices"], like.devices)
         tree["devices"] = restored(tree["devices"])
         found = Checkpoint(tree, scalars.get("records"), scalars.get("made_with", {}))
         found.state(like)

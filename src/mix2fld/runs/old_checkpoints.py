@@ -20,7 +20,7 @@ def upgrade(scalars: dict[str, Any], tensors: Tensors, like: RunState) -> State:
     unknown = Roster.empty(len(rounds)).accuracies
     return {
         "round": number,
-        "devices": [_device(tensors, device, state) for device, state in enumerate(like.devices)],
+        "devices": _devices(tensors, like.devices),
         "server": {
             "weights": _numbered("server_weights", tensors),
             "outputs": tensors.get("server_outputs"),
@@ -43,6 +43,17 @@ def upgrade(scalars: dict[str, Any], tensors: Tensors, like: RunState) -> State:
         },
         "link": {},
     }
+
+
+def devices_today(devices: Any, like: Any) -> Any:
+    """Of a deployment, nothing was kept; today an array is, which then is as at the start."""
+    return like if isinstance(like, np.ndarray) and isinstance(devices, list) else devices
+
+
+def _devices(tensors: Tensors, like: Any) -> Any:
+    if isinstance(like, np.ndarray):
+        return like
+    return [_device(tensors, device, state) for device, state in enumerate(like)]
 
 
 def _device(tensors: Tensors, device: int, like: State) -> State:

@@ -21,6 +21,7 @@ MARKERS = {
     "topk": "s",
     "sign": "s",
     "fl4": "s",
+    "cfd": "v",
     "murmur-mix": "D",
     "own-statistics": "^",
     "statistics": "^",
