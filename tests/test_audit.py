@@ -29,6 +29,7 @@ from mix2fld.runs.simulation import run
 from stored_runs import save_toy_dataset
 from toys import toy_config, toy_dataset
 
+pytestmark = pytest.mark.xdist_group("audit")  # one process makes the record that most tests read
 ROOT = Path(__file__).parent.parent
 SMALL = replace(
     QUICK, outsiders=1300, devices=4, separator_steps=3, attacked_rounds=2, budgets=((2.0, 1),)
