@@ -18,10 +18,21 @@
 #define HALF (SIDE / 2)
 #define ROW 16
 #define PARTS (ROW / LANES)
-#define STRIDE (ROW + 4)
+#define STRIDE (LANES == 8 ? ROW + 8 : ROW + 4)
 #define FEATURES (SECOND * HALF * HALF)
 #define VECTORS (SECOND * HALF * PARTS)
 #define GROUP (FIRST % 6 == 0 ? 6 : FIRST % 4 == 0 ? 4 : 1)
+#define POOLED (FIRST % 2 == 0 ? 2 : 1) /* outputs at a time: enough sums to wait for none */
+#if LANES == 16 || defined(__aarch64__)
+#define LEARNED SECOND /* outputs at a time: 32 registers hold their sums */
+#else
+#define LEARNED (SECOND % 3 == 0 ? 3 : SECOND)
+#endif
+#if LANES > 4 /* a value that is read several times stays in its register */
+#define HELD(value) __asm__("" : "+x"(value))
+#else
+#define HELD(value)
+#endif
 #define IMAGES 4 /* that are tested at a time */
 #define SCORED (LABELS % 5 == 0 ? 5 : LABELS % 4 == 0 ? 4 : LABELS % 3 == 0 ? 3 : LABELS % 2 == 0 ? 2 : 1)
 #define EACH _Pragma("GCC unroll 16")
@@ -41,6 +52,7 @@ typedef struct {
 
 typedef struct {
     float pixels[CHANNELS][2][2][HALF + 1][STRIDE];
+    float before[LANES - 1]; /* so that the second float of a row begins a vector */
     float pooled[FIRST][HALF + 2][STRIDE];
     float by_scores[SECOND][HALF + 2][STRIDE];
     mask winner[FIRST][HALF][PARTS];
@@ -150,24 +162,28 @@ static inline void convolve_and_pool(const weights_t *w, memory_t *m, const int 
         for (int part = 0; part < PARTS; part++) {
             vec x[CHANNELS][4][4];
             for (int channel = 0; channel < CHANNELS; channel++) windows(m, channel, i, part, x[channel]);
-            for (int o = 0; o < FIRST; o++) {
-                vec s0 = (vec){} + w->bias1[o], s1 = s0, s2 = s0, s3 = s0;
+            for (int first = 0; first < FIRST; first += POOLED) {
+                vec s[POOLED][4];
+                EACH for (int o = 0; o < POOLED; o++)
+                    EACH for (int k = 0; k < 4; k++) s[o][k] = (vec){} + w->bias1[first + o];
                 for (int channel = 0; channel < CHANNELS; channel++)
                     EACH for (int dy = 0; dy < 3; dy++)
-                        EACH for (int dx = 0; dx < 3; dx++) {
-                            float tap = w->conv1[channel][dy][dx][o];
-                            s0 += tap * x[channel][dy][dx];
-                            s1 += tap * x[channel][dy][dx + 1];
-                            s2 += tap * x[channel][dy + 1][dx];
-                            s3 += tap * x[channel][dy + 1][dx + 1];
-                        }
-                vec best = larger(larger(s0, s1), larger(s2, s3));
-                if (learning) {
-                    mask on = (best > 0) & live(part);
-                    mask is0 = s0 == best, is1 = ~is0 & (s1 == best), is2 = ~is0 & ~is1 & (s2 == best);
-                    m->winner[o][i][part] = (on & ((is1 & 1) | (is2 & 2) | (~is0 & ~is1 & ~is2 & 3))) | (~on & 4);
+                        EACH for (int dx = 0; dx < 3; dx++)
+                            EACH for (int o = 0; o < POOLED; o++) {
+                                float tap = w->conv1[channel][dy][dx][first + o];
+                                EACH for (int k = 0; k < 4; k++) s[o][k] += tap * x[channel][dy + (k >> 1)][dx + (k & 1)];
+                            }
+                EACH for (int o = 0; o < POOLED; o++) {
+                    vec s0 = s[o][0], s1 = s[o][1], s2 = s[o][2], s3 = s[o][3];
+                    vec best = larger(larger(s0, s1), larger(s2, s3));
+                    if (learning) {
+                        mask on = (best > 0) & live(part);
+                        mask is0 = s0 == best, is1 = ~is0 & (s1 == best), is2 = ~is0 & ~is1 & (s2 == best);
+                        m->winner[first + o][i][part] =
+                            (on & ((is1 & 1) | (is2 & 2) | (~is0 & ~is1 & ~is2 & 3))) | (~on & 4);
+                    }
+                    store(&m->pooled[first + o][i + 1][1 + part * LANES], where(live(part), larger(best, (vec){})));
                 }
-                store(&m->pooled[o][i + 1][1 + part * LANES], where(live(part), larger(best, (vec){})));
             }
         }
 }
@@ -257,26 +273,31 @@ static void back_to_pooled(const weights_t *w, memory_t *m) {
 
 static ALWAYS void learn_second(weights_t *to, const memory_t *m, float rate) {
     for (int c = 0; c < FIRST; c++)
-        for (int dy = 0; dy < 3; dy++) {
-            vec s[3][SECOND];
-            EACH for (int o = 0; o < SECOND; o++) s[0][o] = s[1][o] = s[2][o] = (vec){};
-            for (int i = 0; i < HALF; i++)
-                for (int at = 0; at < ROW; at += LANES) {
-                    const float *row = &m->pooled[c][i + dy][at];
-                    vec v0 = load(row), v1 = load(row + 1), v2 = load(row + 2);
-                    EACH for (int o = 0; o < SECOND; o++) {
-                        vec by = load(&m->by_scores[o][i + 1][1 + at]);
-                        s[0][o] += by * v0;
-                        s[1][o] += by * v1;
-                        s[2][o] += by * v2;
+        for (int dy = 0; dy < 3; dy++)
+            for (int first = 0; first < SECOND; first += LEARNED) {
+                vec s[3][LEARNED];
+                EACH for (int o = 0; o < LEARNED; o++) s[0][o] = s[1][o] = s[2][o] = (vec){};
+                for (int i = 0; i < HALF; i++)
+                    EACH for (int at = 0; at < ROW; at += LANES) {
+                        const float *row = &m->pooled[c][i + dy][at];
+                        vec v0 = load(row), v1 = load(row + 1), v2 = load(row + 2);
+                        HELD(v0);
+                        HELD(v1);
+                        HELD(v2);
+                        EACH for (int o = 0; o < LEARNED; o++) {
+                            vec by = load(&m->by_scores[first + o][i + 1][1 + at]);
+                            HELD(by);
+                            s[0][o] += by * v0;
+                            s[1][o] += by * v1;
+                            s[2][o] += by * v2;
+                        }
                     }
-                }
-            EACH for (int dx = 0; dx < 3; dx++)
-                EACH for (int o = 0; o < SECOND; o++) {
-                    float tap = to->conv2[c][dy][dx][o] - rate * total(s[dx][o]);
-                    to->conv2[c][dy][dx][o] = to->conv2_by_output[o][dy][dx][c] = tap;
-                }
-        }
+                EACH for (int dx = 0; dx < 3; dx++)
+                    EACH for (int o = 0; o < LEARNED; o++) {
+                        float tap = to->conv2[c][dy][dx][first + o] - rate * total(s[dx][o]);
+                        to->conv2[c][dy][dx][first + o] = to->conv2_by_output[first + o][dy][dx][c] = tap;
+                    }
+            }
     for (int o = 0; o < SECOND; o++) {
         vec s = {};
         for (int i = 0; i < HALF; i++)
