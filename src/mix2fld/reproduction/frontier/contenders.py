@@ -39,6 +39,17 @@ OURS = ("murmur", "murmur-mix")
 PAPERS = ("fld", "mixfld", "mix2fld")
 """Mix2FLD and its relatives."""
 
+TUNED_AT: dict[str, dict[str, Any]] = {
+    "cfd": {"seed_samples": 50, "seed_pooling": 2, "seed_bits": 4},
+    "statistics": {"feature_side": 4},
+    "murmur": {"update_bits": 500},
+    "murmur-mix": {"update_bits": 3_100, "seed_samples": 20, "seed_pooling": 2, "seed_bits": 4},
+    "stc": {"kept_share": 0.01},
+    "topk": {"kept_share": 0.01},
+    "eden": {"bits_per_weight": 0.1},
+}
+"""Families with several contenders are tuned at one of them."""
+
 
 @dataclass(frozen=True)
 class Contender:
@@ -80,6 +91,10 @@ def _with_seeds(count: int, update_bits: int, core: bool = False) -> Contender:
     seeds = {"seed_samples": count, "seed_pooling": 2, "seed_bits": 4}
     key = f"murmur-mix-{count}"
     return _tuned(key, title, "murmur-mix", core, update_bits=update_bits, **seeds)
+
+
+def _eden(bits: float) -> Contender:
+    return _tuned(f"eden-{bits:g}", f"EDEN, {bits:g} bit", "eden", True, bits_per_weight=bits)
 
 
 def _statistics(key: str, title: str, protocol: str, **changes: Any) -> Contender:
@@ -124,33 +139,22 @@ CONTENDERS: tuple[Contender, ...] = (
     _tuned("stc-1", "STC 1 %", "stc", kept_share=0.01),
     _tuned("stc-5", "STC 5 %", "stc", kept_share=0.05, core=True),
     _tuned("topk-1", "top-k 1 %", "topk", kept_share=0.01),
-    _tuned("eden-0.1", "EDEN, 0.1 bit", "eden", bits_per_weight=0.1),
+    _eden(0.1),
     _from_edges(_tuned("stc-1", "STC 1 %", "stc", kept_share=0.01)),
-    _from_edges(_tuned("eden-0.1", "EDEN, 0.1 bit", "eden", bits_per_weight=0.1)),
+    _from_edges(_eden(0.1)),
     _tuned("sign", "sign, error feedback", "sign", core=True),
     _tuned("fl4", "FL 4-bit", "fl4"),
     _tuned("fl8", "FL 8-bit", "fl8", core=True),
     _from_edges(_tuned("fl8", "FL 8-bit", "fl8", core=True)),
     _tuned("fl", "FL", "fl", core=True),
     _plain("fl-plain", "FL", "fl"),
-    _tuned("cfd", "CFD, 50 small seeds", "cfd", seed_samples=50, seed_pooling=2, seed_bits=4),
-    _tuned("fld", "FLD", "fld"),
+    _tuned("cfd", "CFD, 50 small seeds", "cfd", True, **TUNED_AT["cfd"]),
+    _tuned("fld", "FLD", "fld", core=True),
     _plain("mixfld-plain", "MixFLD", "mixfld"),
     _tuned("mixfld", "MixFLD", "mixfld"),
     _plain("mix2fld-plain", "Mix2FLD", "mix2fld"),
     _tuned("mix2fld", "Mix2FLD", "mix2fld", core=True),
 )
-
-TUNED_AT: dict[str, dict[str, Any]] = {
-    "cfd": {"seed_samples": 50, "seed_pooling": 2, "seed_bits": 4},
-    "statistics": {"feature_side": 4},
-    "murmur": {"update_bits": 500},
-    "murmur-mix": {"update_bits": 3_100, "seed_samples": 20, "seed_pooling": 2, "seed_bits": 4},
-    "stc": {"kept_share": 0.01},
-    "topk": {"kept_share": 0.01},
-    "eden": {"bits_per_weight": 0.1},
-}
-"""Families with several contenders are tuned at one of them."""
 
 
 def contenders(setting: FrontierSetting) -> list[Contender]:
