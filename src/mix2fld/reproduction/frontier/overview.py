@@ -4,7 +4,14 @@ import re
 from collections.abc import Mapping, Sequence
 
 from mix2fld.reproduction.frontier.contenders import OURS, PAPERS, Contender, contenders
-from mix2fld.reproduction.frontier.points import BUDGETS, Point, best, cheapest_near, frontier
+from mix2fld.reproduction.frontier.points import (
+    BUDGETS,
+    Point,
+    best,
+    best_server,
+    cheapest_near,
+    frontier,
+)
 from mix2fld.reproduction.frontier.settings import SETTINGS
 from mix2fld.reproduction.number_text import paragraph
 
@@ -12,6 +19,7 @@ NEAR = 1.0
 """Points of accuracy that count as close."""
 EDGES_MARK, PUBLISHED_MARK = "†", "°"
 LEGEND = (
+    "Accuracy in %, of devices but for the models of servers, and uplink bits. "
     f"{EDGES_MARK} from edges, {PUBLISHED_MARK} as published. The number after a name says how "
     "much is sent: bits of an upload (Murmur), seeds (Murmur-Mix, CFD), features (statistics), "
     "bits of a weight (EDEN)."
@@ -37,16 +45,17 @@ def seed_count(points: Sequence[Point]) -> str:
 def overview(points: Points) -> str:
     """A line for every setting, measured or not."""
     heads = ("setting", "seeds", "run", "most accurate", f"within {NEAR:g} point, fewest bits")
-    lines = [row(*heads, "Mix2FLD's family"), row("---", "---:", "---:", "---", "---", "---")]
+    last = ("best model of a server", "Mix2FLD's family")
+    lines = [row(*heads, *last), row("---", "---:", "---:", *["---"] * 4)]
     for key, setting in SETTINGS.items():
         wanted = {one.key for one in contenders(setting)}
         if key not in points:
-            lines.append(row(setting.title, "–", f"0 / {len(wanted)}", "", "", ""))
+            lines.append(row(setting.title, "–", f"0 / {len(wanted)}", *[""] * 4))
             continue
         each = points[key]
         top = best(each)
         assert top is not None
-        relative = best(_of(each, PAPERS))
+        relative, served = best(_of(each, PAPERS)), best_server(each)
         lines.append(
             row(
                 f"[{setting.title}](#{anchor(setting.title)})",
@@ -54,10 +63,11 @@ def overview(points: Points) -> str:
                 f"{sum(point.contender.key in wanted for point in each)} / {len(wanted)}",
                 _cell(top),
                 _cell(cheapest_near(each, top, NEAR)),
+                "–" if served is None else _cell(served, at_the_server=True),
                 "–" if relative is None else _cell(relative),
             )
         )
-    return "\n".join(lines) + "\n\n" + paragraph(f"Accuracy of devices in %, uplink bits. {LEGEND}")
+    return "\n".join(lines) + "\n\n" + paragraph(LEGEND)
 
 
 def winners(points: Points) -> str:
@@ -81,7 +91,12 @@ def summary(points: Points) -> str:
     """What all settings together say of Murmur, and of Mix2FLD and its relatives."""
     tops = {key: top for key, each in points.items() if (top := best(each))}
     ours = [key for key, top in tops.items() if top.contender.protocol in OURS]
-    sentences = [f"Murmur or Murmur-Mix is most accurate in {len(ours)} of {len(points)} settings."]
+    servers = [best_server(each) for each in points.values()]
+    served = sum(point is not None and point.contender.protocol in OURS for point in servers)
+    sentences = [
+        f"Devices are most accurate with Murmur or Murmur-Mix in {len(ours)} of {len(points)} "
+        f"settings, the server's model in {served}."
+    ]
     behind = []
     for key, top in tops.items():
         rival = best(_of(points[key], OURS))
@@ -89,7 +104,7 @@ def summary(points: Points) -> str:
             gap = top.devices.mean - rival.devices.mean
             behind.append(f"{SETTINGS[key].title} ({gap:.1f} points, {short_title(top.contender)})")
     if behind:
-        sentences.append(f"It is behind in: {'; '.join(behind)}.")
+        sentences.append(f"Devices are behind in: {'; '.join(behind)}.")
     relatives = [
         f"{SETTINGS[key].title} ({short_title(point.contender)})"
         for key, each in points.items()
@@ -115,8 +130,9 @@ def _of(points: Sequence[Point], protocols: Sequence[str]) -> list[Point]:
     return [point for point in points if point.contender.protocol in protocols]
 
 
-def _cell(point: Point) -> str:
-    return f"{short_title(point.contender)}: {_accuracy(point)}, {point.bits:,.0f} bits"
+def _cell(point: Point, at_the_server: bool = False) -> str:
+    found = point.server if at_the_server and point.server else point.devices
+    return f"{short_title(point.contender)}: {found.mean:.1f}, {point.bits:,.0f} bits"
 
 
 def _accuracy(point: Point) -> str:

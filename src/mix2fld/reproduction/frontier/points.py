@@ -66,6 +66,12 @@ def best(points: Iterable[Point], budget: float = float("inf")) -> Point | None:
     return max(affordable, key=lambda point: point.devices.mean, default=None)
 
 
+def best_server(points: Iterable[Point]) -> Point | None:
+    """Whose server's model is most accurate, if any has one."""
+    having = [point for point in points if point.server is not None]
+    return max(having, key=lambda point: point.server.mean if point.server else 0, default=None)
+
+
 def cheapest_near(points: Iterable[Point], top: Point, margin: float) -> Point:
     """Who comes within ``margin`` points of ``top`` with the fewest bits."""
     near = [point for point in points if top.devices.mean - point.devices.mean <= margin]
