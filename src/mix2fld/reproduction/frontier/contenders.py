@@ -132,6 +132,7 @@ CONTENDERS: tuple[Contender, ...] = (
     _from_edges(_ours(500)),
     _from_edges(_ours(1400, core=True)),
     _with_seeds(20, update_bits=3_100, core=True),
+    _from_edges(_with_seeds(20, update_bits=3_100, core=True)),
     _with_seeds(100, update_bits=4_000),
     _from_edges(_with_seeds(100, update_bits=4_000, core=True)),
     _plain("fd-plain", "FD", "fd"),
