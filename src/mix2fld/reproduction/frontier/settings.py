@@ -74,7 +74,7 @@ FACTORS: dict[str, tuple[str, dict[str, Any]]] = {
     "wide-mlp": ("an MLP of 400,000 weights", {"model": NETWORKS + "wide_mlp", **FEWER_STEPS}),
     "large-mlp": (
         "an MLP of 1.6 million weights",
-        {"model": NETWORKS + "large_mlp", **FEWER_STEPS},
+        {"model": NETWORKS + "large_mlp", "local_steps": 400},
     ),
 }
 """With more devices or larger networks fewer local steps, so that a run takes about as long."""
