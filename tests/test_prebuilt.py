@@ -98,14 +98,14 @@ def test_every_width_rotates_to_the_same_bits(made: Path, lanes: int) -> None:
     if lanes > (native.vector_lanes() or recipe.PLAIN_LANES):
         pytest.skip(f"this processor has no vectors of {lanes} floats")
     code = ctypes.CDLL(str(made / recipe.library_name("rotation", {"LANES": lanes})))
-    rotation = Rotation(np.random.default_rng(5), 1000, plain=True)
+    kernel, rotation = RotationKernel(code), Rotation(np.random.default_rng(5), 1000)
     vector = np.random.default_rng(6).normal(size=1000).astype(np.float32)
-    places, signs, dealt = RotationKernel(code).draw(np.random.default_rng(5), 1000)
-    assert np.array_equal(dealt, rotation.choices.dealt)
-    turned = RotationKernel(code).forward(vector, places, signs)
-    assert turned.tobytes() == rotation.forward(vector).tobytes()
-    back = RotationKernel(code).backward(turned, places, signs)
-    assert back.tobytes() == rotation.backward(turned).tobytes()
+    dealt, ones = rotation.choices.dealt, np.ones(1000, np.int64)
+    assert np.array_equal(kernel.draw(np.random.default_rng(5), 1000)[2], dealt)
+    within, found = kernel.pick(np.random.default_rng(5), vector, 1.0, ones)
+    assert found.tobytes() == rotation.forward(vector)[dealt].tobytes()
+    back = kernel.place(np.random.default_rng(5), 1000, ones, within, found)
+    assert back.tobytes() == rotation.backward(rotation.forward(vector)).tobytes()
 
 
 def test_shapes_that_were_not_made_have_no_kernel(no_compiler: None) -> None:

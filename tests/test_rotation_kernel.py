@@ -1,6 +1,7 @@
 """Rotations by machine code: the bits of an upload must not depend on who has a compiler."""
 
 from collections.abc import Iterator
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -33,33 +34,61 @@ def draws_one_more(rng: np.random.Generator, size: int) -> rotation.Choices:
     return draw_choices(rng, size)
 
 
-def both(size: int, seed: int) -> tuple[Rotation, Rotation]:
-    fast = Rotation(np.random.default_rng(seed), size)
-    assert fast._kernel is not None
-    return fast, Rotation(np.random.default_rng(seed), size, plain=True)
+def in_groups(size: int, seed: int) -> np.ndarray:
+    """Groups of several lengths, which may leave out some coordinates."""
+    lengths = np.random.default_rng(seed).integers(1, 6, size)
+    return lengths[np.cumsum(lengths) <= size] if size > 5 else np.ones(1, np.int64)
+
+
+def picked_and_placed(
+    vector: np.ndarray, lengths: np.ndarray, seed: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    within, found = rotation.pick(np.random.default_rng(seed), vector, 0.3, lengths)
+    back = rotation.place(np.random.default_rng(seed), len(vector), lengths, within, found)
+    return within, found, back
 
 
 @given(size=st.one_of(st.sampled_from(SIZES), st.integers(1, 700)), seed=st.integers(0, 10**6))
 def test_kernel_and_numpy_agree_to_the_bit(size: int, seed: int) -> None:
-    fast, plain = both(size, seed)
-    for mine, other in zip(fast.choices, plain.choices, strict=True):
-        assert np.array_equal(mine, other)
+    kernel = rotation.usable_kernel()
+    assert kernel is not None
+    drawn = kernel.draw(np.random.default_rng(seed), size)
+    assert all(map(np.array_equal, drawn, draw_choices(np.random.default_rng(seed), size)))
     vector = (np.random.default_rng(seed).standard_cauchy(size) * 1e-3).astype(np.float32)
-    turned = fast.forward(vector)
-    assert turned.tobytes() == plain.forward(vector).tobytes()
-    assert fast.backward(turned).tobytes() == plain.backward(turned).tobytes()
+    lengths = in_groups(size, seed)
+    fast = picked_and_placed(vector, lengths, seed)
+    with mock.patch.object(rotation, "usable_kernel", return_value=None):
+        plain = picked_and_placed(vector, lengths, seed)
+    assert [part.tobytes() for part in fast] == [part.tobytes() for part in plain]
+
+
+@given(size=st.integers(1, 300), seed=st.integers(0, 99))
+def test_picks_are_the_largest_rotated_coordinates_of_their_groups(size: int, seed: int) -> None:
+    vector = np.random.default_rng(seed).normal(size=size).astype(np.float32)
+    lengths = in_groups(size, seed)
+    within, found, back = picked_and_placed(vector, lengths, seed)
+    turned = Rotation(np.random.default_rng(seed), size)
+    dealt = (turned.forward(vector) / np.float32(0.3))[turned.choices.dealt]
+    start, placed = 0, np.zeros(size, np.float32)
+    for length, place, value in zip(lengths, within, found, strict=True):
+        group = np.abs(dealt[start : start + length])
+        assert place == int(np.argmax(group))
+        assert value == dealt[start + place]
+        placed[turned.choices.dealt[start + place]] = value
+        start += length
+    np.testing.assert_array_equal(back, turned.backward(placed))
 
 
 def test_of_equal_magnitudes_the_first_is_the_largest() -> None:
     """Updates with few values, such as a single weight that moved, rotate to many equal ones."""
-    fast, plain = both(256, 3)
     vector = np.zeros(256, np.float32)
     vector[17] = -1
-    turned = fast.forward(vector)
-    assert len(np.unique(np.abs(turned))) == 1
-    for groups in (fast.choices.dealt.reshape(8, 32), np.array([[4, 1], [2, 3]], np.int32)):
-        assert fast.largest(turned, groups).tolist() == [0] * len(groups)
-        assert plain.largest(turned, groups).tolist() == [0] * len(groups)
+    for lengths in (np.full(8, 32), np.array([2, 2])):
+        within, found, _ = picked_and_placed(vector, lengths, 3)
+        assert len(np.unique(np.abs(found))) == 1
+        assert within.tolist() == [0] * len(lengths)
+        with mock.patch.object(rotation, "usable_kernel", return_value=None):
+            assert picked_and_placed(vector, lengths, 3)[0].tolist() == [0] * len(lengths)
 
 
 @pytest.mark.parametrize("picks", [True, False])
@@ -99,8 +128,11 @@ def test_a_numpy_that_draws_otherwise_is_refused_with_one_message(
 
 
 def test_a_generator_that_keeps_half_of_a_draw_is_left_to_numpy() -> None:
+    """The kernel would begin with the next whole draw."""
+    vector, lengths = np.random.default_rng(1).normal(size=100).astype(np.float32), np.ones(100)
     rng, other = np.random.default_rng(0), np.random.default_rng(0)
     for each in (rng, other):
         each.integers(2, dtype=np.int32)
-    found = Rotation(rng, 100).choices
-    assert all(map(np.array_equal, found, draw_choices(other, 100)))
+    _, found = rotation.pick(rng, vector, 1.0, lengths.astype(np.int64))
+    turned = Rotation(other, 100)
+    assert np.array_equal(found, turned.forward(vector)[turned.choices.dealt])

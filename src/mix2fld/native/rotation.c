@@ -95,7 +95,7 @@ static void in_blocks(float *row, int64_t size) {
         if (size & block) hadamard(row, block), row += block;
 }
 
-void forward(
+static void forward(
     const float *vector, const int32_t *places, const float *signs, int64_t size, float *scratch, float *turned
 ) {
     for (int64_t i = 0; i < size; i++) scratch[i] = vector[i] * signs[i];
@@ -104,21 +104,51 @@ void forward(
 }
 
 /* `turned` is used up. */
-void backward(float *turned, const int32_t *places, const float *signs, int64_t size, float *vector) {
+static void backward(float *turned, const int32_t *places, const float *signs, int64_t size, float *vector) {
     in_blocks(turned, size);
     for (int64_t i = 0; i < size; i++) vector[places[i]] = turned[i];
     for (int64_t i = 0; i < size; i++) vector[i] *= signs[i];
 }
 
-/* Of each group of `each` places, which has the largest magnitude; of equal ones the first. */
-void largest(const float *turned, const int32_t *places, int64_t groups, int64_t each, int64_t *found) {
-    for (int64_t group = 0; group < groups; group++, places += each) {
-        int64_t best = 0;
-        float most = fabsf(turned[places[0]]);
-        for (int64_t i = 1; i < each; i++) {
-            const float here = fabsf(turned[places[i]]);
-            if (here > most) most = here, best = i;
-        }
-        found[group] = best;
+/* Which of a group of places has the largest magnitude; of equal ones the first. */
+static int64_t largest(const float *turned, const int32_t *places, int64_t length) {
+    int64_t best = 0;
+    float most = fabsf(turned[places[0]]);
+    for (int64_t i = 1; i < length; i++) {
+        const float here = fabsf(turned[places[i]]);
+        if (here > most) most = here, best = i;
     }
+    return best;
+}
+
+/* Rotates `vector`, in units of `deviation`, and finds the largest of each group: where it is in
+ * its group, and what it is. `scratch` has five numbers for each coordinate, as in `place`.
+ */
+void pick(
+    const uint64_t *numbers, int64_t size, const float *vector, float deviation, int64_t groups,
+    const int64_t *lengths, int32_t *scratch, int64_t *within, float *found
+) {
+    int32_t *places = scratch, *dealt = places + size, *others = dealt + size;
+    float *signs = (float *)(others + size), *turned = signs + size;
+    draw(numbers, size, others, places, signs, dealt);
+    forward(vector, places, signs, size, (float *)others, turned);
+    for (int64_t i = 0; i < size; i++) turned[i] /= deviation;
+    for (int64_t group = 0; group < groups; dealt += lengths[group++]) {
+        within[group] = largest(turned, dealt, lengths[group]);
+        found[group] = turned[dealt[within[group]]];
+    }
+}
+
+/* The vector whose rotated coordinates are `levels` where `pick` found them, and 0 elsewhere. */
+void place(
+    const uint64_t *numbers, int64_t size, int64_t groups, const int64_t *lengths, const int64_t *within,
+    const float *levels, int32_t *scratch, float *vector
+) {
+    int32_t *places = scratch, *dealt = places + size, *others = dealt + size;
+    float *signs = (float *)(others + size), *turned = signs + size;
+    draw(numbers, size, others, places, signs, dealt);
+    for (int64_t i = 0; i < size; i++) turned[i] = 0;
+    for (int64_t group = 0; group < groups; dealt += lengths[group++])
+        turned[dealt[within[group]]] = levels[group];
+    backward(turned, places, signs, size, vector);
 }

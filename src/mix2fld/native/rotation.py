@@ -14,46 +14,53 @@ from mix2fld.native.recipe import PLAIN_LANES
 SOURCE = Path(__file__).with_name("rotation.c")
 Floats = NDArray[np.float32]
 Places = NDArray[np.int32]
+Indices = NDArray[np.int64]
+SCRATCH = 5
+"""Numbers that the kernel needs room for, for each coordinate."""
 
 
 class RotationKernel:
-    """The functions of ``rotation.c``; they release the interpreter's lock."""
+    """The functions of ``rotation.c``; they release the interpreter's lock.
+
+    Generators are left as they were. Groups are as long as ``lengths`` says, one after the other
+    among the coordinates as they are dealt.
+    """
 
     def __init__(self, library: ctypes.CDLL) -> None:
         self._library = library
-        for name in ("draw", "forward", "backward", "largest"):
+        for name in ("draw", "pick", "place"):
             getattr(library, name).restype = None
 
     def draw(self, rng: np.random.Generator, size: int) -> tuple[Places, Floats, Places]:
-        """A permutation, signs and another permutation; ``rng`` is left as it was."""
+        """A permutation, signs and another permutation."""
         scratch, places, dealt = (np.empty(size, np.int32) for _ in range(3))
         signs = np.empty(size, np.float32)
-        arrays = [_pointer(array) for array in (scratch, places, signs, dealt)]
+        arrays = _pointers(scratch, places, signs, dealt)
         self._library.draw(_numbers(rng), ctypes.c_int64(size), *arrays)
         return places, signs, dealt
 
-    def forward(self, vector: Floats, places: Places, signs: Floats) -> Floats:
-        """The transform of the permuted vector with other signs."""
-        vector = np.ascontiguousarray(vector, np.float32)
-        scratch, turned = np.empty_like(vector), np.empty_like(vector)
-        held = [_pointer(array) for array in (vector, places, signs)]
-        size = ctypes.c_int64(len(vector))
-        self._library.forward(*held, size, _pointer(scratch), _pointer(turned))
-        return turned
+    def pick(
+        self, rng: np.random.Generator, vector: Floats, deviation: float, lengths: Indices
+    ) -> tuple[Indices, Floats]:
+        """Of each group of rotated coordinates the largest: its place in the group, and itself."""
+        size, vector = ctypes.c_int64(len(vector)), np.ascontiguousarray(vector, np.float32)
+        scratch = np.empty(SCRATCH * len(vector), np.int32)
+        within, found = np.empty(len(lengths), np.int64), np.empty(len(lengths), np.float32)
+        self._library.pick(
+            _numbers(rng), size, *_pointers(vector), ctypes.c_float(deviation),
+            ctypes.c_int64(len(lengths)), *_pointers(lengths, scratch, within, found),
+        )  # fmt: skip
+        return within, found
 
-    def backward(self, turned: Floats, places: Places, signs: Floats) -> Floats:
-        """The vector whose ``forward`` this is."""
-        scratch, vector = np.array(turned, np.float32), np.empty_like(turned)
-        held = [_pointer(array) for array in (scratch, places, signs)]
-        self._library.backward(*held, ctypes.c_int64(len(turned)), _pointer(vector))
+    def place(
+        self, rng: np.random.Generator, size: int, lengths: Indices, within: Indices, levels: Floats
+    ) -> Floats:
+        """The vector of which ``pick`` found these, with 0 for every other rotated coordinate."""
+        scratch, vector = np.empty(SCRATCH * size, np.int32), np.empty(size, np.float32)
+        arrays = _pointers(lengths, within, levels, scratch, vector)
+        groups = ctypes.c_int64(len(lengths))
+        self._library.place(_numbers(rng), ctypes.c_int64(size), groups, *arrays)
         return vector
-
-    def largest(self, turned: Floats, groups: Places) -> NDArray[np.int64]:
-        """Which of the places in each group [m, n] has the largest magnitude."""
-        found, groups = np.empty(len(groups), np.int64), np.ascontiguousarray(groups)
-        sizes = [ctypes.c_int64(size) for size in groups.shape]
-        self._library.largest(_pointer(turned), _pointer(groups), *sizes, _pointer(found))
-        return found
 
 
 @lru_cache(maxsize=1)
@@ -63,9 +70,9 @@ def rotation_kernel() -> RotationKernel | None:
     return None if library is None else RotationKernel(library)
 
 
-def _pointer(array: NDArray[Any]) -> ctypes.c_void_p:
+def _pointers(*arrays: NDArray[Any]) -> list[ctypes.c_void_p]:
     """As ``array.ctypes.data``, in a fraction of its time."""
-    return ctypes.c_void_p(array.__array_interface__["data"][0])
+    return [ctypes.c_void_p(array.__array_interface__["data"][0]) for array in arrays]
 
 
 def _numbers(rng: np.random.Generator) -> Any:

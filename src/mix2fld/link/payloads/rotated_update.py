@@ -9,7 +9,8 @@ is sent as the norm that it suggests, which the server needs too.
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +20,7 @@ from mix2fld.link.payloads.bits import from_bits, to_bits
 from mix2fld.link.payloads.codec import Encoded, PayloadError, Size, check_size
 from mix2fld.link.payloads.gaussian import lloyd_max, mean_largest
 from mix2fld.link.payloads.rotated_plan import Part, Plan, make_plan, most_bits
-from mix2fld.link.payloads.rotation import Places, Rotation
+from mix2fld.link.payloads.rotation import pick, place
 from mix2fld.link.payloads.update_codec import Floats, Restored
 from mix2fld.types import Dimensions
 
@@ -28,11 +29,11 @@ OCTAVES = 16
 
 
 class Codes(NamedTuple):
-    """An update in so many bits: its norm, and the codes of each part of their plan."""
+    """An update in so many bits: its norm, and the codes of all groups of their plan."""
 
     bits: int
     norm: int
-    parts: tuple[NDArray[np.uint32], ...]
+    groups: NDArray[np.uint32]
 
 
 @dataclass(frozen=True)
@@ -58,37 +59,29 @@ class RotatedUpdate:
         plan = make_plan(bits, size, self.picks)
         squared = float(np.sum(update.astype(np.float64) ** 2))
         deviation = math.sqrt(squared / size) or 1.0
-        rotation = Rotation(rng, size)
-        turned = rotation.forward(update) / np.float32(deviation)
-        codes, product = [], 0.0
-        for part, places in _dealt(plan, rotation):
-            code, found = _find(rotation, turned, places, part)
-            codes.append(code)
-            product += float(np.sum(found * _levels(code, part), dtype=np.float64))
+        within, found = pick(rng, update, deviation, _lengths(plan))
+        codes = _codes(plan, within, found)
+        product = float(np.sum(found * _levels(plan, codes), dtype=np.float64))
         norm = math.sqrt(squared) * plan.captured / product if squared and product > 0 else 0.0
-        return Codes(bits, _norm_code(norm, plan), tuple(codes))
+        return Codes(bits, _norm_code(norm, plan), codes)
 
     def restore(self, codes: Codes, rng: np.random.Generator, size: int) -> Restored:
         """Put the levels where they belong, and rotate back."""
         plan = make_plan(codes.bits, size, self.picks)
-        rotation = Rotation(rng, size)
-        turned = np.zeros(size, np.float32)
-        for (part, places), code in zip(_dealt(plan, rotation), codes.parts, strict=True):
-            within = code >> 1 if part.index_bits else np.zeros_like(code)
-            turned[places[np.arange(part.groups), within]] = _levels(code, part)
+        within = codes.groups.astype(np.int64) >> 1 if _has_signs_alone(plan) else _at_first(plan)
+        update = place(rng, size, _lengths(plan), within, _levels(plan, codes.groups))
         captured = plan.captured / size
         scale = _norm(codes.norm, plan) / math.sqrt(size) / (1 if self.closest else captured)
-        update = rotation.backward(turned) * np.float32(scale)
-        return Restored(update, 1.0 if self.closest else captured)
+        return Restored(update * np.float32(scale), 1.0 if self.closest else captured)
 
     def encode(self, value: Codes, dims: Dimensions) -> Encoded:
         """The norm, the codes of each part, and zeros where bits are of no use."""
         plan = make_plan(value.bits, dims.num_weights, self.picks)
-        pairs = zip(plan.parts, value.parts, strict=True)
         norm = to_bits(np.array([value.norm]), plan.norm_bits)
-        bits = np.concatenate([norm, *(to_bits(code, part.width) for part, code in pairs)])
+        parts = (to_bits(codes, part.width) for part, codes in _by_part(plan, value.groups))
         whole = -(-value.bits // 8)
-        return Encoded(np.packbits(bits).tobytes().ljust(whole, b"\0"), value.bits)
+        packed = np.packbits(np.concatenate([norm, *parts]))
+        return Encoded(packed.tobytes().ljust(whole, b"\0"), value.bits)
 
     def decode(self, data: bytes, dims: Dimensions) -> Codes:
         """The codes; an honest device could send any of them."""
@@ -103,14 +96,12 @@ class RotatedUpdate:
         read = np.unpackbits(np.frombuffer(data, np.uint8))
         if read[plan.bits :].any():
             raise PayloadError(f"{self.name}: bits beyond {plan.bits} are unused; must be 0")
-        ends = np.cumsum([plan.norm_bits, *(part.groups * part.width for part in plan.parts)])
-        norm, *codes = np.split(read[: plan.bits], ends[:-1])
-        parts = zip(codes, plan.parts, strict=True)
-        return Codes(
-            bits,
-            int(from_bits(norm, plan.norm_bits)[0]),
-            tuple(from_bits(code, part.width) for code, part in parts),
-        )
+        norm, start, groups = read[: plan.norm_bits], plan.norm_bits, [np.zeros(0, np.uint32)]
+        for part in plan.parts:
+            end = start + part.groups * part.width
+            groups.append(from_bits(read[start:end], part.width))
+            start = end
+        return Codes(bits, int(from_bits(norm, plan.norm_bits)[0]), np.concatenate(groups))
 
     def _bits(self, room: int | None, size: int) -> int:
         """Of an upload that has so much room, if it matters."""
@@ -122,34 +113,61 @@ class RotatedUpdate:
         )
 
 
-def _dealt(plan: Plan, rotation: Rotation) -> Iterator[tuple[Part, Places]]:
-    """The coordinates of each group [groups, n], all at random."""
-    places, start = rotation.choices.dealt, 0
+def _has_signs_alone(plan: Plan) -> bool:
+    """Whether codes are places in groups, with a sign, and not levels."""
+    return all(part.level_bits == 1 for part in plan.parts)
+
+
+@lru_cache(maxsize=16)
+def _lengths(plan: Plan) -> NDArray[np.int64]:
+    """How many coordinates each group has."""
+    each = [1 << part.index_bits for part in plan.parts]
+    return np.repeat(np.array(each, np.int64), [part.groups for part in plan.parts])
+
+
+def _at_first(plan: Plan) -> NDArray[np.int64]:
+    """Places in groups of one coordinate each."""
+    return np.zeros(sum(part.groups for part in plan.parts), np.int64)
+
+
+@lru_cache(maxsize=16)
+def _magnitudes(plan: Plan) -> Floats:
+    """What the largest of each group is taken for, if only signs are sent."""
+    each = [
+        mean_largest(1 << part.index_bits) if part.index_bits else lloyd_max(1).means[0]
+        for part in plan.parts
+    ]
+    return np.repeat(np.array(each, np.float32), [part.groups for part in plan.parts])
+
+
+def _by_part(plan: Plan, groups: NDArray[Any]) -> Iterator[tuple[Part, NDArray[Any]]]:
+    start = 0
     for part in plan.parts:
-        yield part, places[start : start + part.coordinates].reshape(part.groups, -1)
-        start += part.coordinates
+        yield part, groups[start : start + part.groups]
+        start += part.groups
 
 
-def _find(
-    rotation: Rotation, turned: Floats, places: Places, part: Part
-) -> tuple[NDArray[np.uint32], Floats]:
-    """The code of each group of coordinates [groups, n], and the coordinate that it stands for."""
-    if part.index_bits:
-        upper = rotation.largest(turned, places)
-        found = turned[places[np.arange(part.groups), upper]]
-    else:
-        found = turned[places[:, 0]]
-        upper = np.searchsorted(lloyd_max(part.level_bits).edges, np.abs(found))
-    return (2 * upper + (found < 0)).astype(np.uint32), found
+def _codes(plan: Plan, within: NDArray[np.int64], found: Floats) -> NDArray[np.uint32]:
+    """Of the coordinates found: the place in the group or the level, then the sign."""
+    upper = within
+    if not _has_signs_alone(plan):
+        upper = np.concatenate(
+            [
+                np.searchsorted(lloyd_max(part.level_bits).edges, np.abs(own))
+                for part, own in _by_part(plan, found)
+            ]
+        )
+    return (2 * upper + (found < 0)).astype(np.uint32)
 
 
-def _levels(code: NDArray[np.uint32], part: Part) -> Floats:
+def _levels(plan: Plan, codes: NDArray[np.uint32]) -> Floats:
     """What the coordinates are taken for, in units of their standard deviation."""
-    if part.index_bits:
-        size = np.float32(mean_largest(1 << part.index_bits))
-        return np.where(code & 1, -size, size)
-    means = lloyd_max(part.level_bits).means[code >> 1]
-    return np.where(code & 1, -means, means).astype(np.float32)
+    if _has_signs_alone(plan):
+        sizes = _magnitudes(plan)
+    else:
+        each = _by_part(plan, codes >> 1)
+        sizes = np.concatenate([lloyd_max(part.level_bits).means[own] for part, own in each])
+    return np.where(codes & 1, -sizes, sizes).astype(np.float32, copy=False)
 
 
 def _norm_code(norm: float, plan: Plan) -> int:

@@ -19,6 +19,7 @@ from mix2fld.native.rotation import RotationKernel, rotation_kernel
 from mix2fld.streams import stream
 
 Floats = NDArray[np.float32]
+Indices = NDArray[np.int64]
 Places = NDArray[np.signedinteger[Any]]
 TRIAL_SIZE, TRIAL_CHECKSUM = 421, 0x3F932BC9
 """Of choices that all versions of NumPy must draw alike: both ends of a link rely on it."""
@@ -36,35 +37,55 @@ class Choices(NamedTuple):
 class Rotation:
     """One rotation of vectors of a size, drawn from a new generator, which nobody else uses."""
 
-    def __init__(self, rng: np.random.Generator, size: int, plain: bool = False) -> None:
-        """``plain`` computes with NumPy alone."""
+    def __init__(self, rng: np.random.Generator, size: int) -> None:
         check_draws()
-        self._kernel = None if plain or not _has_no_half(rng) else usable_kernel()
-        drawn = draw_choices(rng, size) if self._kernel is None else self._kernel.draw(rng, size)
-        self.choices = Choices(*drawn)
+        self.choices = draw_choices(rng, size)
 
     def forward(self, vector: Floats) -> Floats:
         """The rotated coordinates."""
         places, signs, _ = self.choices
-        if self._kernel is not None:
-            return self._kernel.forward(vector, places, signs)
         return _in_blocks((vector * signs).take(places))
 
     def backward(self, coordinates: Floats) -> Floats:
         """The vector that has these coordinates."""
         places, signs, _ = self.choices
-        if self._kernel is not None:
-            return self._kernel.backward(coordinates, places, signs)
         vector = np.empty_like(coordinates)
         vector[places] = _in_blocks(coordinates)
         vector *= signs
         return vector
 
-    def largest(self, coordinates: Floats, groups: Places) -> NDArray[np.int64]:
-        """Which of the places in each group [m, n] has the largest magnitude; the first of them."""
-        if self._kernel is not None:
-            return self._kernel.largest(coordinates, groups)
-        return np.argmax(np.abs(coordinates[groups]), axis=1)
+
+def pick(
+    rng: np.random.Generator, vector: Floats, deviation: float, lengths: Indices
+) -> tuple[Indices, Floats]:
+    """The largest of each group of rotated coordinates, in units of ``deviation``.
+
+    Groups are as long as ``lengths`` says, one after the other among the coordinates as they are
+    dealt. Returns the place of each in its group, the first one of equal magnitudes, and itself.
+    """
+    kernel = _kernel_for(rng)
+    if kernel is not None:
+        return kernel.pick(rng, vector, deviation, lengths)
+    rotation = Rotation(rng, len(vector))
+    turned = rotation.forward(vector) / np.float32(deviation)
+    dealt = turned[rotation.choices.dealt[: lengths.sum()]]
+    magnitudes, firsts = np.abs(dealt), _firsts(lengths)
+    most = np.repeat(np.maximum.reduceat(magnitudes, firsts), lengths)
+    (largest,) = np.nonzero(magnitudes == most)
+    _, first = np.unique(np.searchsorted(firsts, largest, side="right"), return_index=True)
+    return largest[first] - firsts, dealt[largest[first]]
+
+
+def place(
+    rng: np.random.Generator, size: int, lengths: Indices, within: Indices, levels: Floats
+) -> Floats:
+    """The vector of which ``pick`` found ``levels``, with 0 for every other rotated coordinate."""
+    kernel = _kernel_for(rng)
+    if kernel is not None:
+        return kernel.place(rng, size, lengths, within, levels)
+    rotation, turned = Rotation(rng, size), np.zeros(size, np.float32)
+    turned[rotation.choices.dealt[_firsts(lengths) + within]] = levels
+    return rotation.backward(turned)
 
 
 def draw_choices(rng: np.random.Generator, size: int) -> Choices:
@@ -116,10 +137,17 @@ def _in_blocks(row: Floats) -> Floats:
     return found
 
 
-def _has_no_half(rng: np.random.Generator) -> bool:
-    """Whether it draws from a PCG64 that keeps no half of a draw, as the kernel needs it."""
+def _firsts(lengths: Indices) -> Indices:
+    """Where each group begins."""
+    return np.cumsum(lengths) - lengths
+
+
+def _kernel_for(rng: np.random.Generator) -> RotationKernel | None:
+    """The kernel, if it can draw from this generator: a PCG64 that keeps no half of a draw."""
     bits = rng.bit_generator
-    return isinstance(bits, np.random.PCG64) and not bits.state["has_uint32"]
+    able = isinstance(bits, np.random.PCG64) and not bits.state["has_uint32"]
+    check_draws()
+    return usable_kernel() if able else None
 
 
 @lru_cache(maxsize=1)
