@@ -241,7 +241,7 @@ def test_the_overview_counts_who_wins() -> None:
     ours = [point("murmur-200", 0.95, 1000), point("mix2fld", 0.9, 3e5)]
     theirs = [point("murmur-200", 0.9, 1000), point("mix2fld", 0.95, 3e5)]
     told = summary({"mnist-iid": ours, "mnist-shards": theirs}).replace("\n", " ")
-    assert "with Murmur or Murmur-Mix in 1 of 2 settings, the server's model in 1." in told
+    assert "with Murmur or a relative in 1 of 2 settings, the server's model in 1." in told
     assert "behind in: MNIST, two shards a device (5.0 points, Mix2FLD)." in told
     assert "relative is on the frontier in: MNIST, two shards a device (Mix2FLD)." in told
     assert summary({"mnist-iid": ours}).endswith("nowhere.")

@@ -78,6 +78,7 @@ CHANNELS = {
 ELSEWHERE = {
     "own-statistics",
     "statistics",
+    "murmur-stat",
     "cfd",
     "dp-statistics",
     "dp-sum",

@@ -1,5 +1,6 @@
 """Statistics of fixed features: what is measured, sent, added up, and made into a network."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,17 @@ from mix2fld.round.device_turn import UNTRAINED
 from mix2fld.round.plan import plan_transfers
 from mix2fld.runs.loop import Watcher
 from mix2fld.runs.simulation import Simulation, make_simulation, run
-from mix2fld.types import Dataset, Dimensions, Model, SampleFormat, Statistics, Upload
+from mix2fld.server.statistics import add_updates_to_closed_form
+from mix2fld.types import (
+    Dataset,
+    Dimensions,
+    Model,
+    SampleFormat,
+    ServerState,
+    Statistics,
+    Update,
+    Upload,
+)
 from toys import LABELS, SIDE, CoinLink, toy_config, toy_dataset
 
 SIDE_OF_MAPS = SIDE // 2
@@ -256,7 +267,65 @@ def test_who_received_a_network_begins_with_it_and_not_with_its_own() -> None:
             np.testing.assert_allclose(mine, sent, atol=1e-6)
 
 
-@pytest.mark.parametrize("name", ["statistics", "own-statistics"])
+def test_updates_are_added_to_the_closed_form_from_the_second_round_on() -> None:
+    simulation = simulation_of("murmur-stat", initial_weights="edges", update_bits=200)
+    task, wire = simulation.scenario.task, simulation.scenario.wire
+    state, info = simulation.run_round(simulation.start())
+    assert info.bits["up"] == 4 * wire.upload_size(with_seeds=True).bits
+    held = [state.server.seeds[device] for device in range(4)]
+    network = closed_form_network(fixed_features(task), held)
+    assert all(map(np.array_equal, state.server.weights, network))
+    after, later = simulation.run_round(state)
+    assert later.bits["up"] == 4 * 200
+    moved = np.concatenate(
+        [
+            (new - old).ravel()
+            for new, old in zip(after.server.weights, state.server.weights, strict=True)
+        ]
+    )
+    assert 0 < np.linalg.norm(moved) < np.inf
+    assert after.server.updates == 2
+
+
+def statistics_of_device(simulation: Simulation, device: int) -> Statistics:
+    return measure_statistics(
+        fixed_features(simulation.scenario.task), *simulation.fleet.own(device), LABELS
+    )
+
+
+def test_late_statistics_move_the_model_by_what_they_change_in_the_closed_form() -> None:
+    simulation = simulation_of("murmur-stat", step_limit=100.0)
+    task, rng = simulation.scenario.task, np.random.default_rng(0)
+    features = fixed_features(task)
+    one, two = (statistics_of_device(simulation, device) for device in (0, 1))
+    before, after = closed_form_network(features, [one]), closed_form_network(features, [one, two])
+    learnt = [rng.normal(size=part.shape).astype(np.float32) for part in before]
+    update = tuple(rng.normal(size=part.shape).astype(np.float32) for part in before)
+    now = tuple(part + more for part, more in zip(before, learnt, strict=True))
+    upload = Upload(Update(update, 1.0, 1.0), samples=50, seeds=two)
+    server = ServerState(weights=now, seeds={0: one, 1: two}, updates=3)
+    found = add_updates_to_closed_form(server, {1: upload}, None, task, 4)
+    assert found.updates == 4
+    for mine, base, more, moved in zip(found.weights, after, learnt, update, strict=True):
+        np.testing.assert_allclose(mine, base + more + moved, atol=1e-4)
+
+
+def test_updates_count_until_the_first_statistics_come_and_then_from_the_closed_form() -> None:
+    simulation = simulation_of("murmur-stat", step_limit=100.0)
+    task = simulation.scenario.task
+    update = tuple(np.ones_like(part) for part in task.common_weights)
+    upload = Upload(Update(update, 1.0, 1.0), samples=50)
+    moved = add_updates_to_closed_form(ServerState(), {0: upload}, None, task, 1)
+    for mine, start in zip(moved.weights, task.common_weights, strict=True):
+        np.testing.assert_allclose(mine, start + 1, atol=1e-5)
+    own = statistics_of_device(simulation, 0)
+    server = replace(moved, seeds={0: own})
+    found = add_updates_to_closed_form(server, {0: upload._replace(seeds=own)}, None, task, 2)
+    network = closed_form_network(fixed_features(task), [own])
+    assert all(map(np.array_equal, found.weights, network))
+
+
+@pytest.mark.parametrize("name", ["statistics", "own-statistics", "murmur-stat"])
 def test_a_run_is_resumed_with_its_statistics(tmp_path: Path, name: str) -> None:
     config = toy_config(protocols=name, model="paper-cnn", feature_side=2, rounds=4)
     link = CoinLink()
@@ -273,7 +342,7 @@ def test_a_run_is_resumed_with_its_statistics(tmp_path: Path, name: str) -> None
     assert halves.rounds == whole.rounds
 
 
-@pytest.mark.parametrize("name", ["statistics", "own-statistics"])
+@pytest.mark.parametrize("name", ["statistics", "own-statistics", "murmur-stat"])
 def test_the_deployment_has_the_numbers_of_the_engine(tmp_path: Path, name: str) -> None:
     config = deployed_config(tmp_path, protocols=name, rounds=3, model="paper-cnn", feature_side=2)
     path = run_in_process(tmp_path, config)

@@ -162,7 +162,7 @@ class Config(Section):
 
     protocols: Annotated[tuple[str, ...], Listed] = ("fl", "fd", "mixfld", "mix2fld")
     """Protocols to compare: fl, fl8, fl4, topk, stc, sign, eden, murmur,
-    murmur-mix, fd, cfd, fld, mixfld, mix2fld, statistics,
+    murmur-mix, murmur-stat, fd, cfd, fld, mixfld, mix2fld, statistics,
     own-statistics, dp-statistics, dp-sum, dp-seeds, dp-seeds-sum,
     dp-fl, dp-murmur, isolated."""
     seed: Annotated[tuple[Count, ...], Listed] = (0,)

@@ -47,7 +47,7 @@ from mix2fld.server.private_statistics import (
     take_trusted_sums,
 )
 from mix2fld.server.seed_sets import as_collected, inversely_mixed
-from mix2fld.server.statistics import take_closed_form
+from mix2fld.server.statistics import add_updates_to_closed_form, take_closed_form
 from mix2fld.server.steps import (
     Inbox,
     convert_mean_outputs,
@@ -150,6 +150,7 @@ PROTOCOLS: dict[str, Protocol] = {
     "eden":     Protocol("EDEN",     label_loss,        Updates(rotated_levels),                None,    add_mean_update,      GlobalWeights()),
     "murmur":   Protocol("Murmur",   label_loss,        Updates(picked_coordinates),            None,    add_mean_update,      GlobalWeights(), adjusted),
     "murmur-mix": Protocol("Murmur-Mix", label_loss,    Updates(picked_coordinates),            mixed,   add_mean_update,      GlobalWeights(), replaying),
+    "murmur-stat": Protocol("Murmur-Stat", label_loss,  Updates(picked_coordinates),            summary, add_updates_to_closed_form, GlobalWeights(), from_statistics),
     "dp-fl":    Protocol("DP-FL",    label_loss,        NoisyUpdates(rotated_levels),           None,    add_mean_update,      GlobalWeights(), adjusted, promise=of_updates),
     "dp-murmur": Protocol("DP-Murmur", label_loss,      NoisyUpdates(picked_coordinates),       None,    add_mean_update,      GlobalWeights(), adjusted, promise=of_updates),
     "fd":       Protocol("FD",       distillation_loss, MeanOutputs(),                          None,    take_mean_outputs,    GlobalOutputs()),

@@ -25,6 +25,7 @@ STYLES: dict[str, dict[str, Any]] = {
     "eden": {"color": "#44aa99", "linestyle": "--"},
     "murmur": {"color": "#aa4499", "linestyle": "-"},
     "murmur-mix": {"color": "#aa4499", "linestyle": (0, (5, 1))},
+    "murmur-stat": {"color": "#aa4499", "linestyle": ":"},
     "dp-fl": {"color": "#117733", "linestyle": "-"},
     "dp-murmur": {"color": "#117733", "linestyle": "--"},
     "fd": {"color": "#e69f00", "linestyle": "-."},

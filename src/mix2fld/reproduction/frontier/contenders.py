@@ -24,7 +24,13 @@ FROM_STATISTICS: list[dict[str, float]] = [
     for tau in (0.0, 1.0, 2.0)
     for last in (0.01, 0.001)
 ]
+FROM_CLOSED_FORM: list[dict[str, float]] = [
+    {"logit_adjustment": tau, "learning_rate": first, "final_learning_rate": last}
+    for tau in (0.0, 1.0, 2.0)
+    for first, last in ((0.01, 0.001), (0.003, 0.0003))
+]
 SEARCHED = {
+    "murmur-stat": FROM_CLOSED_FORM,
     "murmur-mix": WITH_REPLAY,
     "own-statistics": FROM_STATISTICS,
     "statistics": FROM_STATISTICS,
@@ -34,7 +40,7 @@ CANDIDATES_EACH = 6
 FROM_EDGES = "-edges"
 """At the end of the names of families and contenders that start from fixed edges."""
 EDGES: dict[str, Any] = {"initial_weights": "edges"}
-OURS = ("murmur", "murmur-mix")
+OURS = ("murmur", "murmur-mix", "murmur-stat")
 """The protocols of this package."""
 PAPERS = ("fld", "mixfld", "mix2fld")
 """Mix2FLD and its relatives."""
@@ -43,6 +49,7 @@ TUNED_AT: dict[str, dict[str, Any]] = {
     "cfd": {"seed_samples": 50, "seed_pooling": 2, "seed_bits": 4},
     "statistics": {"feature_side": 4},
     "murmur": {"update_bits": 500},
+    "murmur-stat": {"update_bits": 1_400, "feature_side": 4},
     "murmur-mix": {"update_bits": 3_100, "seed_samples": 20, "seed_pooling": 2, "seed_bits": 4},
     "stc": {"kept_share": 0.01},
     "topk": {"kept_share": 0.01},
@@ -93,6 +100,12 @@ def _with_seeds(count: int, update_bits: int, core: bool = False) -> Contender:
     return _tuned(key, title, "murmur-mix", core, update_bits=update_bits, **seeds)
 
 
+def _with_statistics(side: int, features: int, update_bits: int) -> Contender:
+    title = f"Murmur-Stat, {features} features and {update_bits:,} bits a round"
+    settings = {"feature_side": side, "update_bits": update_bits}
+    return _tuned(f"murmur-stat-{side}", title, "murmur-stat", True, **settings)
+
+
 def _eden(bits: float) -> Contender:
     return _tuned(f"eden-{bits:g}", f"EDEN, {bits:g} bit", "eden", True, bits_per_weight=bits)
 
@@ -135,6 +148,7 @@ CONTENDERS: tuple[Contender, ...] = (
     _from_edges(_with_seeds(20, update_bits=3_100, core=True)),
     _with_seeds(100, update_bits=4_000),
     _from_edges(_with_seeds(100, update_bits=4_000, core=True)),
+    _from_edges(_with_statistics(4, 96, update_bits=1_400)),
     _plain("fd-plain", "FD", "fd"),
     _tuned("fd", "FD", "fd", core=True),
     _tuned("stc-1", "STC 1 %", "stc", kept_share=0.01),

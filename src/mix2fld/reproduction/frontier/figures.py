@@ -23,6 +23,7 @@ MARKERS = {
     "fl4": "s",
     "cfd": "v",
     "murmur-mix": "D",
+    "murmur-stat": "P",
     "own-statistics": "^",
     "statistics": "^",
 }

@@ -21,7 +21,8 @@ EDGES_MARK, PUBLISHED_MARK = "†", "°"
 LEGEND = (
     "Accuracy in %, of devices but for the models of servers, and uplink bits. "
     f"{EDGES_MARK} from edges, {PUBLISHED_MARK} as published. The number after a name says how "
-    "much is sent: bits of an upload (Murmur), seeds (Murmur-Mix, CFD), features (statistics), "
+    "much is sent: bits of an upload (Murmur), seeds (Murmur-Mix, CFD), features (statistics, "
+    "Murmur-Stat), "
     "bits of a weight (EDEN)."
 )
 Points = Mapping[str, Sequence[Point]]
@@ -94,7 +95,7 @@ def summary(points: Points) -> str:
     servers = [best_server(each) for each in points.values()]
     served = sum(point is not None and point.contender.protocol in OURS for point in servers)
     sentences = [
-        f"Devices are most accurate with Murmur or Murmur-Mix in {len(ours)} of {len(points)} "
+        f"Devices are most accurate with Murmur or a relative in {len(ours)} of {len(points)} "
         f"settings, the server's model in {served}."
     ]
     behind = []
