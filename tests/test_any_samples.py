@@ -13,14 +13,18 @@ from mix2fld.errors import InputError
 from mix2fld.learning.make_task import make_task
 from mix2fld.learning.stepper import TestSet
 from mix2fld.link.payloads import PayloadError
-from mix2fld.protocol import PROTOCOLS
+from mix2fld.protocol import PROTOCOLS, Summary
 from mix2fld.round.checks import check_upload
 from mix2fld.runs.checkpoint import made_with
 from mix2fld.runs.simulation import check, make_simulation, run
 from mix2fld.types import Dataset, Model, SampleFormat, Seeds, Upload
 from toys import toy_config, toy_dataset, toy_signals
 
-SUMMARISED = [name for name, row in PROTOCOLS.items() if row.first_model is not None]
+SUMMARISED = [
+    name
+    for name, row in PROTOCOLS.items()
+    if row.first_model is not None or isinstance(row.seeds, Summary)
+]
 SEEDED = [name for name, row in PROTOCOLS.items() if row.seeds and name not in SUMMARISED]
 GENERATED = ["dp-seeds", "dp-seeds-sum"]
 
