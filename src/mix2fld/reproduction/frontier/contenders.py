@@ -148,6 +148,7 @@ CONTENDERS: tuple[Contender, ...] = (
     _from_edges(_with_seeds(20, update_bits=3_100, core=True)),
     _with_seeds(100, update_bits=4_000),
     _from_edges(_with_seeds(100, update_bits=4_000, core=True)),
+    _from_edges(_with_statistics(2, 24, update_bits=1_000)),
     _from_edges(_with_statistics(4, 96, update_bits=1_400)),
     _plain("fd-plain", "FD", "fd"),
     _tuned("fd", "FD", "fd", core=True),
