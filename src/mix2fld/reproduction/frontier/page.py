@@ -24,6 +24,7 @@ HEADLINE = (
     "murmur-200",
     "murmur-200-edges",
     "murmur-1400-edges",
+    "murmur-stat-4-edges",
     "murmur-mix-100-edges",
     "fd-plain",
     "mixfld-plain",
