@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +28,7 @@ from mix2fld.learning.stepper import Start, draw_samples
 from mix2fld.learning.task import Task
 from mix2fld.server.steps import Inbox
 from mix2fld.streams import integer, stream
-from mix2fld.types import Samples, SeedSet, ServerState, State, Tensors, Upload
+from mix2fld.types import Inputs, Samples, SeedSet, ServerState, State, Tensors, Upload
 
 GENERATED = 300
 """Samples of each label that are generated."""
@@ -92,15 +93,31 @@ def train_on_generated(
     features: Features, means: Floats, covariance: Floats, task: Task, round_number: int
 ) -> Tensors:
     """The untrained model after K_s steps on samples drawn from a Gaussian for each label."""
-    learning, labels = task.config.learning, np.arange(len(means)).repeat(GENERATED)
+    labels = np.arange(len(means)).repeat(GENERATED)
     rng = stream(task.seed, "generated", round_number)
+    drawn = means[labels] + rng.normal(size=(len(labels), means.shape[1])) @ root_of(covariance)
+    return train_student(samples_of(features, drawn, task.dims), labels, task, rng, round_number)
+
+
+def root_of(covariance: Floats) -> Floats:
+    """The symmetric root of a covariance, by which draws of unit variance become its own."""
     values, vectors = np.linalg.eigh(covariance)
-    spread = (vectors * np.sqrt(np.maximum(values, 0))) @ vectors.T
-    drawn = means[labels] + rng.normal(size=(len(labels), means.shape[1])) @ spread
-    inputs = samples_of(features, drawn, task.dims)
-    samples = Samples(inputs, one_hot(labels.astype(np.int32), len(means)))
+    root: Floats = (vectors * np.sqrt(np.maximum(values, 0))) @ vectors.T
+    return root
+
+
+def train_student(
+    inputs: Inputs,
+    labels: NDArray[np.integer[Any]],
+    task: Task,
+    rng: np.random.Generator,
+    round_number: int,
+) -> Tensors:
+    """The untrained model after K_s steps on samples that the server generated."""
+    learning, count = task.config.learning, task.dims.num_labels
+    samples = Samples(inputs, one_hot(labels.astype(np.int32), count))
     draws = draw_samples(rng, len(labels), learning.server_steps, learning.batch_size)
-    no_teacher = np.zeros((len(means), len(means)), np.float32)
+    no_teacher = np.zeros((count, count), np.float32)
     start = Start(
         task.common_weights,
         no_teacher,
