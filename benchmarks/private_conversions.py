@@ -10,11 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from mix2fld.learning import private_statistics
 from mix2fld.learning.class_statistics import square
 from mix2fld.learning.edges import Floats
 from mix2fld.learning.private_statistics import (
-    COUNT_WEIGHT,
-    LEAST_SHARE,
     RIDGE,
     RIDGE_OF_NOISE,
     Bounds,
@@ -52,14 +51,7 @@ def plain_means(sums: Floats, known: Known) -> Floats:
 
 def shrunk_means(sums: Floats, known: Known) -> Floats:
     """Each feature towards the mean of all labels, by how much of its variance is noise."""
-    counts = sums[:, -1] / (COUNT_WEIGHT * known.bounds.longest)
-    counts = np.maximum(counts, LEAST_SHARE * known.samples)[:, None]
-    means, noise = sums[:, :-1] / counts, (known.deviation / counts) ** 2
-    centre = (counts * means).sum(axis=0) / counts.sum()
-    apart = means - centre
-    signal = np.maximum(np.mean(apart**2, axis=0) - noise.mean(), 0)
-    found: Floats = centre + apart * signal / (signal + noise)
-    return found
+    return private_statistics.shrunk_means(sums, known.samples, known.bounds, known.deviation)
 
 
 def plain_covariance(scatter: Floats, known: Known) -> Floats:

@@ -1,268 +1,174 @@
 """Ideas for statistics and generated seeds within a privacy budget: docs/private_ideas.md.
 
 ``python -m benchmarks.private_ideas`` measures what is not recorded yet on a validation split and
-writes the page; ``--page`` only writes it. A trial takes what all devices hold together, with the
-noise that they would add; values are not rounded as they are on the link.
+writes the page; ``--page`` only writes it.
 """
 
 import argparse
 import json
-from collections.abc import Iterator
-from dataclasses import replace
-from functools import lru_cache, partial
-from itertools import product
+import statistics
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-import numpy as np
-
-import mix2fld
-from benchmarks import private_conversions as ways
-from benchmarks.private_conversions import Covariance, Known, Labels, Means, Move
-from mix2fld.config import Config
-from mix2fld.data import device_parts, load_dataset
-from mix2fld.data.measured import measured_samples
-from mix2fld.learning.class_statistics import upper_triangle
-from mix2fld.learning.edges import Floats
-from mix2fld.learning.features import Features, clip_norms
-from mix2fld.learning.make_task import make_task
-from mix2fld.learning.private_statistics import (
-    Measured,
-    bounds_of,
-    class_sums,
-    deviations,
-    network_of,
+from benchmarks.private_trials import (
+    BASE,
+    EPSILONS,
+    IDEAS,
+    PUBLIC_DATASET,
+    ROWS,
+    SEEDS,
+    SETTINGS,
+    WITH_DEVICES,
+    Case,
+    cases,
+    measure,
 )
-from mix2fld.learning.sample_features import FEATURE_KINDS, samples_of
-from mix2fld.learning.task import Task
-from mix2fld.protocol import PROTOCOLS
-from mix2fld.server.private_statistics import GENERATED, root_of, train_student
-from mix2fld.streams import stream
-from mix2fld.types import Dataset, Inputs, Tensors
+from mix2fld.config import Config
+from mix2fld.data import load_dataset
+from mix2fld.protocol import get_protocol
+from mix2fld.report.markdown import markdown_table
 
-RECORD = Path(__file__).parent.parent / "results" / "bench" / "private_ideas.jsonl"
-SETTINGS: dict[str, Any] = {
-    "link": "ideal",
-    "rounds": 5,
-    "local_steps": 1600,
-    "curve_points": 1,
-    "measured_on": "validation",
-    "test_samples": 5000,
-}
-SEEDS = (100, 101)
-"""Not among those that are reported on the test set."""
-EPSILONS = (8.0, 4.0, 2.0, 1.0)
-ROWS = {"dp-seeds": "dp-seeds-sum", "dp-statistics": "dp-sum"}
-"""Those with local noise, and those with a trusted sum beside them."""
-PUBLIC_DATASET, PUBLIC_SAMPLES = "fashion-mnist", 3000
-WHOLE_SIDE = 14
-"""The feature side at which no frequency of 28 x 28 pixels is left out."""
-LOWEST = "lowest frequencies"
-
-
-class Idea(NamedTuple):
-    """How one trial differs from the row as it is."""
-
-    settings: dict[str, Any] = {}
-    basis: str = LOWEST
-    means: Means = ways.plain_means
-    covariance: Covariance = ways.plain_covariance
-    move: Move = ways.stay
-    slants: bool = False
-    """Two means for each label."""
-    by_label: bool = False
-    """A covariance for each label."""
-
-
-BASE = "the row as it is"
-SHARED: dict[str, Idea] = {
-    BASE: Idea(),
-    "k = 4": Idea({"feature_side": 4}),
-    "k = 3": Idea({"feature_side": 3}),
-    "share of the sums 0.2": Idea({"sums_budget": 0.2}),
-    "share of the sums 0.7": Idea({"sums_budget": 0.7}),
-    "means shrunk by their noise": Idea(means=ways.shrunk_means),
-    "optimal eigenvalues": Idea(covariance=ways.optimal_covariance),
-    "variances alone": Idea(covariance=ways.diagonal_covariance),
-    "public covariance": Idea(covariance=ways.public_covariance),
-    "public and private covariance": Idea(covariance=ways.blended_covariance),
-    "public principal directions": Idea(basis="public"),
-    "random directions": Idea(basis="random"),
-}
-EDGES, LONGER = {"initial_weights": "edges"}, {"server_steps": 12_800}
-BEST_SEEDS = Idea({**EDGES, **LONGER}, means=ways.shrunk_means, move=ways.shifted)
-IDEAS: dict[str, dict[str, Idea]] = {
-    "dp-statistics": SHARED,
-    "dp-seeds": {
-        **SHARED,
-        "a covariance for each label": Idea(by_label=True),
-        "two means for each label": Idea(slants=True),
-        "generated images shifted": Idea(move=ways.shifted),
-        "four times the server's steps": Idea(LONGER),
-        "server begins with edges": Idea(EDGES),
-        "edges, shifts, steps and shrunk means": BEST_SEEDS,
-    },
-}
-"""By the row with local noise, and by the words of the page."""
-
-
-class Case(NamedTuple):
-    """One trial."""
-
-    row: str
-    idea: str
-    epsilon: float
-    seed: int
-
-
-class Held(NamedTuple):
-    """All samples of all devices and public ones, in all frequencies; and how models are tested."""
-
-    inputs: Inputs
-    labels: Labels
-    whole: Features
-    values: Floats  # [n, F]
-    public: Floats
-    public_labels: Labels
-    test: tuple[Inputs, Labels]
-
-
-def cases() -> Iterator[Case]:
-    """Seed by seed, the rows as they are first."""
-    for seed, (local, summed) in product(SEEDS, ROWS.items()):
-        for idea, row, epsilon in product(IDEAS[local], (local, summed), EPSILONS):
-            yield Case(row, idea, epsilon, seed)
-
-
-def idea_of(case: Case) -> Idea:
-    """What a case tries."""
-    local = {summed: local for local, summed in ROWS.items()}.get(case.row, case.row)
-    return IDEAS[local][case.idea]
-
-
-def task_of(case: Case, dataset: Dataset, **changes: Any) -> Task:
-    """The run that a case belongs to."""
-    given = {"protocols": case.row, "seed": case.seed, "epsilon": case.epsilon}
-    config = Config.of(**SETTINGS).replace(**{**given, **idea_of(case).settings, **changes})
-    return make_task(config, dataset.samples, dataset.num_labels)
-
-
-def kind_of(row: str) -> str:
-    """What a row takes statistics of."""
-    return "samples" if row.startswith("dp-seeds") else "model"
-
-
-@lru_cache(maxsize=2)
-def held_by(seed: int, kind: str) -> Held:
-    """Measured once for all trials of a seed."""
-    dataset = load_dataset(Config().data)
-    known = load_dataset(Config.of(dataset=PUBLIC_DATASET).data)
-    row = "dp-seeds" if kind == "samples" else "dp-statistics"
-    task = task_of(Case(row, BASE, 8.0, seed), dataset, feature_side=WHOLE_SIDE)
-    rows = np.concatenate(device_parts(dataset, task.config))
-    whole = FEATURE_KINDS[kind].make(task)
-    inputs, labels = dataset.train_inputs[rows], dataset.train_labels[rows]
-    public, public_labels = (
-        known.train_inputs[:PUBLIC_SAMPLES],
-        known.train_labels[:PUBLIC_SAMPLES],
-    )
-    test = measured_samples(dataset, task.config)
-    found = whole.measure(inputs), whole.measure(public)
-    return Held(inputs, labels, whole, *found, public_labels, test)
-
-
-def server_model(case: Case, dataset: Dataset) -> tuple[Task, Tensors]:
-    """What the server makes of the noisy statistics of all devices."""
-    idea, kind, task = idea_of(case), kind_of(case.row), task_of(case, dataset)
-    held, lowest = held_by(case.seed, kind), FEATURE_KINDS[kind].make(task)
-    chosen = ways.directions(
-        idea.basis, lowest.projection @ held.whole.projection.T, held.public, case.seed
-    )
-    features = replace(lowest, projection=chosen @ held.whole.projection)
-    rng = stream(case.seed, "ideas-noise", round(1000 * case.epsilon))
-    means, covariances = noisy_statistics(case, task, chosen, rng)
-    if kind == "model":
-        return task, network_of(features, means, covariances[0])
-    labels = np.arange(len(means)).repeat(GENERATED * task.dims.num_labels // len(means))
-    roots = [root_of(each) for each in covariances]
-    drawn = [
-        means[group] + rng.normal(size=(count, means.shape[1])) @ roots[group % len(roots)]
-        for group, count in enumerate(np.bincount(labels))
-    ]
-    images = samples_of(features, np.concatenate(drawn), task.dims)
-    inputs = idea.move(rng, images)
-    return task, train_student(inputs, labels % task.dims.num_labels, task, rng, 2)
-
-
-def noisy_statistics(
-    case: Case, task: Task, chosen: Floats, rng: np.random.Generator
-) -> tuple[Floats, list[Floats]]:
-    """Means of each group and covariances, from sums and scatters with noise."""
-    idea, kind = idea_of(case), kind_of(case.row)
-    held, bounds = held_by(case.seed, kind), bounds_of(task, kind)
-    summed = case.row in ROWS.values()
-    noise = deviations(task, kind, on_grid=summed)
-    times = 1.0 if summed else float(np.sqrt(task.config.data.devices))
-    labels, groups = held.labels, task.dims.num_labels
-    if idea.slants:
-        labels, groups = ways.by_slant(held.inputs, labels, groups), 2 * groups
-    values = clip_norms(held.values @ chosen.T, bounds.longest)
-    public = _within(held.public @ chosen.T, held.public_labels)
-    known = partial(Known, kind, len(labels), bounds=bounds, public=public)
-    sums = class_sums(Measured(values, labels.astype(np.int32), bounds, noise), groups)
-    sums = sums + times * noise.sums * rng.normal(size=sums.shape)
-    means = idea.means(sums, known(times * noise.sums))
-    rest = clip_norms(values - means[labels], bounds.residual)
-    parts = [rest[labels == label] for label in range(groups)] if idea.by_label else [rest]
-    found = []
-    for part in parts:
-        scatter = upper_triangle(part.T @ part)
-        noisy = scatter + times * noise.scatter * rng.normal(size=scatter.shape)
-        about = known(times * noise.scatter)
-        found.append(idea.covariance(noisy, about._replace(samples=len(labels) // len(parts))))
-    return means, found
-
-
-def _within(values: Floats, labels: Labels) -> Floats:
-    """The covariance within labels."""
-    means = np.stack([values[labels == label].mean(axis=0) for label in np.unique(labels)])
-    rest = values - means[np.unique(labels, return_inverse=True)[1]]
-    return rest.T @ rest / len(rest)
+ROOT = Path(__file__).parent.parent
+RECORD = ROOT / "results" / "bench" / "private_ideas.jsonl"
+PAGE = ROOT / "docs" / "private_ideas.md"
+CLEAR = 0.01
+"""An idea moves a row clearly where every seed moves by more than this, all the same way."""
+Done = Mapping[Case, Mapping[str, Any]]
 
 
 def run_missing(most: int) -> None:
     """Measure and record."""
     dataset, done, left = load_dataset(Config().data), recorded(), most
     for case in cases():
-        if case in done or not left:
+        with_devices = case.seed == SEEDS[0] and case.idea in WITH_DEVICES
+        wanted = {"server", "devices"} if with_devices else {"server"}
+        if wanted <= done.get(case, {}).keys() or not left:
             continue
         left -= 1
-        task, weights = server_model(case, dataset)
-        inputs, labels = held_by(case.seed, kind_of(case.row)).test
-        right = task.stepper.logits(weights, inputs).argmax(axis=1) == labels
+        found = {**case._asdict(), **measure(case, dataset, with_devices=with_devices)}
         RECORD.parent.mkdir(parents=True, exist_ok=True)
         with RECORD.open("a", encoding="utf-8") as file:
-            file.write(json.dumps({**case._asdict(), "server": float(right.mean())}) + "\n")
+            file.write(json.dumps(found) + "\n")
 
 
-def device_accuracy(case: Case, dataset: Dataset) -> float:
-    """Of the devices of a run that begin with the server's model and train as the row does."""
-    task, weights = server_model(case, dataset)
-    begun = replace(
-        PROTOCOLS["own-statistics"],
-        training=PROTOCOLS[case.row].training,
-        first_model=lambda *_: weights,
-    )
-    PROTOCOLS["tried"] = begun
-    (result,) = mix2fld.run(task.config.replace(protocols="tried"), dataset=dataset)
-    return float(result.summary["accuracy"]["mean"])
-
-
-def recorded() -> dict[Case, dict[str, float]]:
-    """What is known so far."""
+def recorded() -> dict[Case, dict[str, Any]]:
+    """What is known so far; of trials made twice, the last."""
     lines = RECORD.read_text(encoding="utf-8").splitlines() if RECORD.exists() else []
     rows = [json.loads(line) for line in lines]
     return {Case(**{key: row[key] for key in Case._fields}): row for row in rows}
+
+
+def page(done: Done) -> str:
+    """The whole page; every figure is from the record."""
+    named = {**SETTINGS, "public": PUBLIC_DATASET, "seed": SEEDS[0]}
+    seeds = ", ".join(map(str, SEEDS))
+    parts = [HEAD.format(count=len(done), of=len(list(cases())), seeds=seeds, **named)]
+    for local, summed in ROWS.items():
+        for row in (local, summed):
+            title = get_protocol(row).title
+            parts += [f"## {title}", _table(done, local, row), _sentence(done, local, row)]
+    parts += ["## What devices reach", DEVICES.format(**named), _device_table(done)]
+    return "\n\n".join(part.strip() for part in parts if part) + "\n"
+
+
+HEAD = """
+# Ideas for a privacy budget, tried
+
+What could make more of the same budget: other features, other ways to spend it, and other ways for
+the server to turn noisy statistics into a model. None of them needs more than the sensitivity that
+[the rows](privacy.md) already prove: directions are orthonormal and chosen without private samples,
+groups of a label count as labels do, and the rest is post-processing. This page is made by
+
+    python -m benchmarks.private_ideas
+
+which resumes; {count} of {of} trials are in `results/bench/private_ideas.jsonl`. MNIST, the paper's
+non-IID split, δ = 1e-5, measured on {test_samples:,} training images that no device holds, never on
+test images. A trial takes what all devices hold together with the noise that they would add, not
+rounded as on the link. Tables have the accuracy of the server's model in %, mean of seeds {seeds};
+in brackets the smallest and the largest difference of a seed from the row as it is. *Public* means
+images of {public}, which a user could have for MNIST. A row as it is has k = 6 and gives the share
+0.4 of the budget to the sums.
+"""
+DEVICES = """
+Devices of one run that begin with the server's model and train for {rounds} rounds of K =
+{local_steps:,} steps as the row does (mean accuracy in %, seed {seed}; in brackets the difference
+from the row as it is)."""
+
+
+def _cells(done: Done, row: str, idea: str, epsilon: float) -> dict[int, float]:
+    known = {seed: done.get(Case(row, idea, epsilon, seed)) for seed in SEEDS}
+    return {seed: found["server"] for seed, found in known.items() if found}
+
+
+def _gaps(done: Done, row: str, idea: str, epsilon: float) -> list[float]:
+    """Differences from the row as it is, seed by seed."""
+    base = _cells(done, row, BASE, epsilon)
+    found = _cells(done, row, idea, epsilon)
+    return [found[seed] - base[seed] for seed in found if seed in base]
+
+
+def _table(done: Done, local: str, row: str) -> str:
+    lines = []
+    for idea in IDEAS[local]:
+        cells = []
+        for epsilon in EPSILONS:
+            found = _cells(done, row, idea, epsilon)
+            text = f"{100 * statistics.mean(found.values()):.1f}" if found else "–"
+            gaps = _gaps(done, row, idea, epsilon)
+            if gaps and idea != BASE:
+                text += f" ({100 * min(gaps):+.1f} to {100 * max(gaps):+.1f})"
+            cells.append(text)
+        lines.append((idea, *cells))
+    return markdown_table(("idea", *(f"ε = {epsilon:g}" for epsilon in EPSILONS)), lines)
+
+
+def _sentence(done: Done, local: str, row: str) -> str:
+    """Which ideas clearly help or cost at every budget, and the best at each."""
+    said = []
+    for verb, sign in (("Better", 1), ("Worse", -1)):
+        moved = [
+            idea
+            for idea in IDEAS[local]
+            if idea != BASE
+            and all(
+                (gaps := _gaps(done, row, idea, epsilon))
+                and min(sign * gap for gap in gaps) > CLEAR
+                for epsilon in EPSILONS
+            )
+        ]
+        names = ", ".join(moved) or "none"
+        said.append(f"{verb} by more than {100 * CLEAR:g} point with every seed and ε: {names}.")
+    best = {}
+    for epsilon in EPSILONS:
+        means = {
+            idea: statistics.mean(found.values())
+            for idea in IDEAS[local]
+            if (found := _cells(done, row, idea, epsilon))
+        }
+        if means:
+            best[epsilon] = max(means, key=means.__getitem__)
+    listed = "; ".join(f"ε = {epsilon:g}: {idea}" for epsilon, idea in best.items())
+    return " ".join([*said, f"Best on average: {listed}."])
+
+
+def _device_table(done: Done) -> str:
+    lines = []
+    for local, summed in ROWS.items():
+        for row in (local, summed):
+            for idea in (name for name in WITH_DEVICES if name in IDEAS[local]):
+                cells = [_device_cell(done, Case(row, idea, e, SEEDS[0])) for e in EPSILONS]
+                lines.append((get_protocol(row).title, idea, *cells))
+    heads = ("row", "idea", *(f"ε = {epsilon:g}" for epsilon in EPSILONS))
+    return markdown_table(heads, lines)
+
+
+def _device_cell(done: Done, case: Case) -> str:
+    found, base = (done.get(one, {}).get("devices") for one in (case, case._replace(idea=BASE)))
+    if found is None:
+        return "–"
+    gap = "" if base is None or case.idea == BASE else f" ({100 * (found - base):+.1f})"
+    return f"{100 * found:.1f}{gap}"
 
 
 def main() -> None:
@@ -273,6 +179,7 @@ def main() -> None:
     options = parser.parse_args()
     if not options.page:
         run_missing(options.most)
+    PAGE.write_text(page(recorded()), encoding="utf-8")
 
 
 if __name__ == "__main__":
