@@ -69,6 +69,7 @@ def page(done: Done) -> str:
             title = get_protocol(row).title
             parts += [f"## {title}", _table(done, local, row), _sentence(done, local, row)]
     parts += ["## What devices reach", DEVICES.format(**named), _device_table(done)]
+    parts.append(IN_THE_PACKAGE)
     return "\n\n".join(part.strip() for part in parts if part) + "\n"
 
 
@@ -86,14 +87,21 @@ which resumes; {count} of {of} trials are in `results/bench/private_ideas.jsonl`
 non-IID split, δ = 1e-5, measured on {test_samples:,} training images that no device holds, never on
 test images. A trial takes what all devices hold together with the noise that they would add, not
 rounded as on the link. Tables have the accuracy of the server's model in %, mean of seeds {seeds};
-in brackets the smallest and the largest difference of a seed from the row as it is. *Public* means
-images of {public}, which a user could have for MNIST. A row as it is has k = 6 and gives the share
-0.4 of the budget to the sums.
+in brackets the smallest and the largest difference of a seed from the starting point. That is the
+row with k = 6 and the share 0.4 of the budget for the sums; where seeds are generated, from class
+means as they are, for a student that begins with random weights. *Public* means images of {public},
+which a user could have for MNIST.
 """
 DEVICES = """
 Devices of one run that begin with the server's model and train for {rounds} rounds of K =
 {local_steps:,} steps as the row does (mean accuracy in %, seed {seed}; in brackets the difference
-from the row as it is)."""
+from the starting point)."""
+IN_THE_PACKAGE = """
+## In the package
+
+`dp-seeds` and `dp-seeds-sum` generate seeds from shrunk means, for a student that begins with edges
+where the model has them. The share of the sums is the setting `sums_budget`, k is `feature_side`.
+`dp-statistics` and `dp-sum` are the starting point."""
 
 
 def _cells(done: Done, row: str, idea: str, epsilon: float) -> dict[int, float]:
@@ -102,7 +110,7 @@ def _cells(done: Done, row: str, idea: str, epsilon: float) -> dict[int, float]:
 
 
 def _gaps(done: Done, row: str, idea: str, epsilon: float) -> list[float]:
-    """Differences from the row as it is, seed by seed."""
+    """Differences from the starting point, seed by seed."""
     base = _cells(done, row, BASE, epsilon)
     found = _cells(done, row, idea, epsilon)
     return [found[seed] - base[seed] for seed in found if seed in base]

@@ -57,7 +57,7 @@ LOWEST = "lowest frequencies"
 
 
 class Idea(NamedTuple):
-    """How one trial differs from the row as it is."""
+    """How one trial differs from the starting point."""
 
     settings: Mapping[str, Any] = MappingProxyType({})
     basis: str = LOWEST
@@ -70,7 +70,7 @@ class Idea(NamedTuple):
     """A covariance for each label."""
 
 
-BASE = "the row as it is"
+BASE = "starting point"
 SHARED: dict[str, Idea] = {
     BASE: Idea(),
     "k = 4": Idea({"feature_side": 4}),
@@ -138,7 +138,7 @@ class Held(NamedTuple):
 
 
 def cases() -> Iterator[Case]:
-    """Seed by seed, the rows as they are first."""
+    """Seed by seed, starting points first."""
     for seed, (local, summed) in product(SEEDS, ROWS.items()):
         for idea, row, epsilon in product(IDEAS[local], (local, summed), EPSILONS):
             yield Case(row, idea, epsilon, seed)
