@@ -3,21 +3,24 @@
 import json
 import re
 from dataclasses import replace
+from io import StringIO
 from pathlib import Path
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from mix2fld.audit.audit import Audit
 from mix2fld.audit.effort import QUICK, audit_command
 from mix2fld.audit.findings import distinct_uplinks, pooled
 from mix2fld.audit.identify import nearest
-from mix2fld.audit.page import privacy_page, summary_table
+from mix2fld.audit.page import privacy_page
 from mix2fld.audit.panel import leak_points
 from mix2fld.audit.records import load_audit
 from mix2fld.audit.sections import sections
 from mix2fld.audit.separation import Query, separate, train_separator
 from mix2fld.audit.separators import foreign_samples
+from mix2fld.audit.summary import summary_tables
 from mix2fld.cli import main
 from mix2fld.errors import InputError
 from mix2fld.privacy.box import Candidates
@@ -122,7 +125,24 @@ def test_the_page_is_made_from_records(record_path: Path) -> None:
     page = privacy_page({"toy.json": {**record, "stages": without}})
     assert f"Not in these records: {another}, LiRA on weights and outputs." in page
     assert "| FL | not attacked |" in page
-    assert summary_table(record["stages"]).count("|---|") >= 3
+
+
+def test_what_an_audit_prints_fits_a_terminal(record_path: Path) -> None:
+    stages = json.loads(record_path.read_text())["stages"]
+    console = Console(width=80, file=StringIO(), record=True)
+    tables = summary_tables(stages)
+    for table in tables:
+        assert console.measure(table).maximum <= 80  # nothing is cut off
+        console.print(table, markup=False)
+    shown = console.export_text()
+    fl = stages["uploads/s0"]["fl"]["0.001"]["device"]
+    (line,) = re.findall("upload of FL  .*", shown)
+    assert f"{100 * fl['rate']:.1f} [" in line
+    assert "mixes, λ = 0.1, box" in shown
+    assert "DP statistics, others known" in shown
+    assert re.search(rf"DP sum +{100 * stages['accuracy/dp-sum/s0']['accuracy']:.1f} ", shown)
+    without = {name: found for name, found in stages.items() if name.startswith("accuracy/")}
+    assert len(summary_tables(without)) == 1 < len(tables)
 
 
 def test_a_record_says_by_which_command_it_is_made(record_path: Path) -> None:

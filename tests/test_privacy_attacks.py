@@ -18,7 +18,7 @@ from mix2fld.privacy.averages import (
 )
 from mix2fld.privacy.box import Candidates, Mixes, box_scores, violations
 from mix2fld.privacy.inversion import recover_uploads
-from mix2fld.privacy.lira import SHARED_BY_ALL, likelihood_ratios, margin
+from mix2fld.privacy.lira import SHARED_BY_ALL, group_ratios, likelihood_ratios, margin
 from mix2fld.privacy.rates import Share, above, check_candidates, threshold
 from mix2fld.privacy.residual import fit_prior, residual_scores
 from mix2fld.server.inverse_mixup import Groups, Pool, unmix
@@ -181,6 +181,40 @@ def test_under_a_model_of_strangers_own_samples_pass_at_the_stated_rate() -> Non
     low, high = above(stranger[own], threshold(stranger[~own], 0.01)).interval()
     assert low <= 0.01 <= high
     assert above(target[own], threshold(target[~own], 0.01)).interval()[0] > 0.02
+
+
+def test_rows_that_groups_share_find_members_of_small_groups_alone() -> None:
+    rng = np.random.default_rng(9)
+    groups = np.concatenate([np.arange(10).repeat(4), np.full(1960, 10)])
+    own, models = np.arange(2000) % 2 == 0, 64
+    halves = [
+        np.concatenate([_half(rng, 4) for _ in range(10)] + [_half(rng, 1960)]) for _ in "ab" * 16
+    ]
+    saw = np.array([*halves, *(~half for half in halves)])
+    effects = rng.normal(size=(2000, 5))
+
+    def rows(seen: np.ndarray) -> np.ndarray:
+        sums = np.stack([(effects * seen[:, None])[groups == g].sum(axis=0) for g in range(11)])
+        sizes = np.bincount(groups)[:, None] / 2
+        return (sums / sizes + 0.3 * rng.normal(size=(11, 5)))[groups]
+
+    shadows = np.stack([rows(seen) for seen in saw])
+    assert len(shadows) == models
+    seen, stranger = rows(own), rows(np.zeros(2000))
+    found = group_ratios(seen, shadows, saw, groups)
+    small = groups < 10
+    assert above(found[own & small], threshold(found[~own], 0.002)).rate > 0.4
+    assert not above(found[own & ~small], threshold(found[~own], 0.002)).found
+    usual = likelihood_ratios(seen, shadows, saw, groups)
+    assert np.abs(found[~small]).max() < 0.2 * np.abs(usual[~small]).max()  # only errors
+    null = group_ratios(stranger, shadows, saw, groups)
+    low, high = above(null[own], threshold(null[~own], 0.01)).interval()
+    assert low <= 0.01 <= high
+
+
+def _half(rng: np.random.Generator, count: int) -> np.ndarray:
+    chosen: np.ndarray = rng.permutation(count) < count // 2
+    return chosen
 
 
 def test_shadow_models_that_all_saw_a_candidate_are_refused() -> None:

@@ -10,13 +10,21 @@ from hypothesis import strategies as st
 from mix2fld.audit.known_others import attack_statistics, far_neighbours
 from mix2fld.device.noise import NOISE_KEY, with_secret_noise
 from mix2fld.errors import InputError
-from mix2fld.learning.private_statistics import bounds_of, clean_covariance, measure_samples
+from mix2fld.learning.edges import edge_network, has_edges
+from mix2fld.learning.private_statistics import (
+    bounds_of,
+    clean_covariance,
+    deviations,
+    means_of,
+    measure_samples,
+    shrunk_means,
+)
 from mix2fld.learning.sample_features import UNIT, sample_feature_count, sample_features, samples_of
 from mix2fld.link.payloads.statistics import LARGEST_WHOLE
 from mix2fld.protocol import PROTOCOLS
 from mix2fld.round.device_turn import start_device
 from mix2fld.runs.simulation import Simulation, make_simulation
-from mix2fld.server.private_statistics import train_on_generated
+from mix2fld.server.private_statistics import take_private_seeds, train_on_generated
 from toys import toy_config, toy_dataset
 
 LABELS = toy_dataset().num_labels
@@ -63,6 +71,32 @@ def test_a_student_learns_from_seeds_of_known_classes() -> None:
     weights = train_on_generated(features, means, off.T @ off / len(off), task, 1)
     before, after = simulation.fleet.measure_models([task.common_weights, weights])
     assert after > before + 0.2
+
+
+@pytest.mark.parametrize(("model", "edges"), [("paper-cnn", True), ("mlp", False)])
+def test_the_student_begins_with_edges_where_a_model_has_them(model: str, edges: bool) -> None:
+    task = simulation_of("dp-seeds", model=model, server_steps=1, learning_rate=1e-6).scenario.task
+    assert has_edges(task.dims) == edges
+    features = sample_features(task)
+    count = len(features.projection)
+    weights = train_on_generated(features, np.zeros((LABELS, count)), np.eye(count), task, 1)
+    begun = edge_network(task.dims) if edges else task.common_weights
+    for after, before in zip(weights, begun, strict=True):
+        np.testing.assert_allclose(after, before, atol=1e-4)
+
+
+def test_seeds_are_generated_from_means_that_know_their_noise() -> None:
+    task = simulation_of("dp-seeds").scenario.task
+    bounds, rng = bounds_of(task, "samples"), np.random.default_rng(0)
+    noise = deviations(task, "samples")
+    count = len(sample_features(task).projection)
+    sums = rng.normal(size=(LABELS, count + 1))
+    sums[:, -1] = 100 * 0.3 * bounds.longest
+    memory = {"sums": sums, "sums_counts": np.array([100 * LABELS, 4])}
+    found, _ = take_private_seeds._model(memory, task, noise, 1)
+    twice = shrunk_means(sums, 100 * LABELS, bounds, 2 * noise.sums)  # four draws of noise
+    np.testing.assert_allclose(found, twice)
+    assert not np.allclose(found, means_of(sums, 100 * LABELS, bounds))
 
 
 def test_noise_alone_leaves_no_covariance() -> None:

@@ -74,7 +74,8 @@ class Audit:
         # each part of a mix has its share of the rate
         parts = len(self.config.seeding.ratios) if "mixed" in self._seedings else 1
         check_candidates(outside, min(FALSE_POSITIVES) / parts)
-        if distinct_uplinks(self.config.protocols):  # LiRA: as many outsiders as own samples
+        by_shadows = bool({"uploads", "rounds"} & set(self.kinds))
+        if by_shadows and distinct_uplinks(self.config.protocols):  # as many outsiders as own
             attacked = sum(len(own[device]) for device in self.devices)
             check_candidates(attacked, min(FALSE_POSITIVES))
 

@@ -59,11 +59,6 @@ def privacy_page(records: Mapping[str, Record]) -> str:
     return "\n\n".join(part.strip() for part in parts if part) + "\n"
 
 
-def summary_table(stages: Stages) -> str:
-    """What a finished audit prints."""
-    return "\n\n".join(part for part in attack_parts(stages) if part.startswith("|"))
-
-
 def attack_parts(stages: Stages) -> list[str]:
     """Each attack in a paragraph, with its table."""
     found = []

@@ -23,8 +23,8 @@ from mix2fld.config import Config
 from mix2fld.device.uplinks import MeanOutputs, Turn
 from mix2fld.learning.make_task import make_task
 from mix2fld.models import make_model
-from mix2fld.privacy.lira import likelihood_ratios
-from mix2fld.privacy.rates import FALSE_POSITIVES
+from mix2fld.privacy.lira import group_ratios, likelihood_ratios
+from mix2fld.privacy.rates import FALSE_POSITIVES, Scores
 from mix2fld.protocol import get_protocol
 from mix2fld.round.wire import Wire
 from mix2fld.runs.simulation import make_simulation
@@ -32,6 +32,8 @@ from mix2fld.streams import stream
 from mix2fld.types import Local, State
 
 Told = Callable[[int], None]
+Ratios = Callable[..., Scores]
+"""Of the statistics of a target and of shadow models, who saw what, and groups of candidates."""
 
 
 class Watched(NamedTuple):
@@ -63,10 +65,11 @@ def attack_uploads(
                 )
             phase = Phase(wire, states, recipes[wire.training], _turn(setting, device))
             seen = statistics(setting, phase, candidates.rows)
-            attacked[name].append(_attack(setting, candidates, learners, seen))
+            ratios = ratios_for(name)
+            attacked[name].append(_attack(setting, candidates, learners, seen, ratios))
             if name in by_margin:
                 margins = [each[:, :1] for each in seen]
-                by_margin[name].append(_attack(setting, candidates, learners, margins))
+                by_margin[name].append(_attack(setting, candidates, learners, margins, ratios))
         told(number + 1)
     alone = {name: {"by margin": _rates(found)} for name, found in by_margin.items()}
     return {name: {**_rates(found), **alone.get(name, {})} for name, found in attacked.items()}
@@ -95,7 +98,8 @@ def attack_rounds(
             phase = Phase(wire, states, trained, turn)
             seen.append(statistics(setting, phase, candidates.rows))
             together = [np.concatenate(each, axis=1) for each in zip(*seen, strict=True)]
-            attacked[place].append(_attack(setting, candidates, learners, together))
+            scored = _attack(setting, candidates, learners, together, ratios_for(protocol))
+            attacked[place].append(scored)
             if place < rounds - 1:
                 states = after(phase, learners, downloads[place])
         told(number + 1)
@@ -126,15 +130,20 @@ def _candidates(watched: Watched, device: int) -> Candidates:
     return Candidates(rows, len(own), device)
 
 
+def ratios_for(name: str) -> Ratios:
+    """A candidate's own statistics in a model; of mean outputs, all of a label share a row."""
+    return likelihood_ratios if _uploads_model(name) else group_ratios
+
+
 def _attack(
-    setting: Setting, candidates: Candidates, learners: Learners, seen: Statistics
+    setting: Setting, candidates: Candidates, learners: Learners, seen: Statistics, ratios: Ratios
 ) -> Scored:
     """Likelihood ratios of all candidates, from what the server decodes of each upload."""
     labels = setting.ground.dataset.train_labels[candidates.rows]
     target, *rest = seen
     shadows = np.stack(rest[NULLS:])
     (own, outside), *others = (
-        np.split(likelihood_ratios(each, shadows, learners.saw, labels), [candidates.own])
+        np.split(ratios(each, shadows, learners.saw, labels), [candidates.own])
         for each in (target, *rest[:NULLS])
     )
     null_own, null_outside = (np.concatenate(each) for each in zip(*others, strict=True))

@@ -60,7 +60,7 @@ class PrivacyAudit:
         """State the cost, run every stage that is missing, and print what was found."""
         from mix2fld.audit.audit import Audit
         from mix2fld.audit.findings import KINDS
-        from mix2fld.audit.page import summary_table
+        from mix2fld.audit.summary import summary_tables
         from mix2fld.cli.console import PipedConsole
         from mix2fld.data import load_dataset
 
@@ -76,7 +76,8 @@ class PrivacyAudit:
         minutes = sum(stage.seconds for stage in stages) / 60
         console.print(f"{len(stages)} stages, about {minutes:.1f} minutes of one idle core")
         record = audit.run(out, console.print)
-        console.print(summary_table(record.stages), markup=False)
+        for table in summary_tables(record.stages):
+            console.print(table, markup=False)
         console.print(f"record: {out}", markup=False)
         self.output.print_json({"record": out, "about": record.about, "stages": record.stages})
 

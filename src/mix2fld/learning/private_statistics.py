@@ -131,9 +131,25 @@ def class_scatter(own: Measured, means: NDArray[np.floating]) -> Floats:
 
 def means_of(sums: Floats, samples: int, bounds: Bounds) -> Floats:
     """Class means [N_L, d] from class sums with noise."""
-    counts = sums[:, -1] / (COUNT_WEIGHT * bounds.longest)
-    means: Floats = sums[:, :-1] / np.maximum(counts, LEAST_SHARE * samples)[:, None]
+    means: Floats = sums[:, :-1] / _counts(sums, samples, bounds)
     return means
+
+
+def shrunk_means(sums: Floats, samples: int, bounds: Bounds, deviation: float) -> Floats:
+    """The same, each feature moved towards its mean by how much of its variance is noise."""
+    counts = _counts(sums, samples, bounds)
+    means, noise = sums[:, :-1] / counts, (deviation / counts) ** 2
+    centre = (counts * means).sum(axis=0) / counts.sum()
+    apart = means - centre
+    signal = np.maximum(np.mean(apart**2, axis=0) - noise.mean(), 0)
+    total = signal + noise
+    return centre + apart * np.divide(signal, total, out=np.ones_like(total), where=total > 0)
+
+
+def _counts(sums: Floats, samples: int, bounds: Bounds) -> Floats:
+    """Of each label, from class sums with noise: [N_L, 1]."""
+    counts: Floats = sums[:, -1:] / (COUNT_WEIGHT * bounds.longest)
+    return np.maximum(counts, LEAST_SHARE * samples)
 
 
 def noisy_covariance(scatter: Floats, samples: int, deviation: float) -> Floats:

@@ -42,19 +42,56 @@ def likelihood_ratios(
     the candidate; a few dozen models are too few for a covariance [k, k] of its own, so that of all
     candidates of the same one of ``groups`` [n] counts as SHARED_BY_ALL models for each statistic.
     """
-    if min(saw.sum(axis=0).min(), (~saw).sum(axis=0).min()) < LEAST_SEEN:
-        raise InputError(
-            f"shadows = {len(saw)}: some candidate was seen by too many or too few of the shadow "
-            f"models; must be at least {LEAST_SHADOWS}, better 64"
-        )
+    _check_seen(saw)
     ratios = np.zeros(len(target))
     for seen, sign in ((saw, 1.0), (~saw, -1.0)):
-        mean = np.where(seen[..., None], shadows, 0).sum(axis=0) / seen.sum(axis=0)[:, None]
+        mean = _mean_of(shadows, seen)
         covariance = _covariances(shadows - mean, seen, groups)
         away = target - mean
         distance = np.einsum("nj,njk,nk->n", away, np.linalg.inv(covariance), away)
         ratios += sign * -0.5 * (distance + np.linalg.slogdet(covariance)[1])
     return ratios
+
+
+def group_ratios(
+    target: Scores, shadows: Scores, saw: NDArray[np.bool_], groups: NDArray[np.integer]
+) -> Scores:
+    """The same where all candidates of a group have one statistic, as a row of mean outputs.
+
+    What a candidate of a large group moves it by is small beside the error of its estimate, which
+    would decide the threshold for all. So the differences of means are shrunk by the part that this
+    error explains in the whole group: one that tells nothing scores zero. Models that saw a
+    candidate and others have the same covariance here.
+    """
+    _check_seen(saw)
+    means = _mean_of(shadows, saw), _mean_of(shadows, ~saw)
+    apart, middle = means[0] - means[1], (means[0] + means[1]) / 2
+    off = shadows - np.where(saw[..., None], *means)
+    error = 1 / saw.sum(axis=0) + 1 / (~saw).sum(axis=0)
+    ratios, count = np.zeros(len(target)), target.shape[1]
+    for group in np.unique(groups):
+        its = groups == group
+        squares = np.einsum("snj,snk->jk", off[:, its], off[:, its])
+        covariance = squares / (its.sum() * (len(saw) - 2)) + SMALLEST_VARIANCE * np.eye(count)
+        weighed = apart[its] @ np.linalg.inv(covariance)
+        found = max(float((weighed * apart[its]).sum()), SMALLEST_VARIANCE)
+        kept = max(0.0, 1 - count * float(error[its].sum()) / found)
+        ratios[its] = kept * (weighed * (target - middle)[its]).sum(axis=1)
+    return ratios
+
+
+def _check_seen(saw: NDArray[np.bool_]) -> None:
+    if min(saw.sum(axis=0).min(), (~saw).sum(axis=0).min()) < LEAST_SEEN:
+        raise InputError(
+            f"shadows = {len(saw)}: some candidate was seen by too many or too few of the shadow "
+            f"models; must be at least {LEAST_SHADOWS}, better 64"
+        )
+
+
+def _mean_of(shadows: Scores, seen: NDArray[np.bool_]) -> Scores:
+    """Of the models that saw a candidate: [n, k]."""
+    mean: Scores = np.where(seen[..., None], shadows, 0).sum(axis=0) / seen.sum(axis=0)[:, None]
+    return mean
 
 
 def _covariances(

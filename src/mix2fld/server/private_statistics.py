@@ -4,16 +4,18 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mix2fld.learning.edges import Floats
+from mix2fld.learning.edges import Floats, edge_network, has_edges
 from mix2fld.learning.features import Features
 from mix2fld.learning.losses import label_loss, one_hot
 from mix2fld.learning.private_statistics import (
     GRID,
     MEANS,
+    Bounds,
     Deviations,
     bounds_of,
     clean_covariance,
@@ -21,13 +23,14 @@ from mix2fld.learning.private_statistics import (
     means_of,
     network_of,
     noisy_covariance,
+    shrunk_means,
 )
 from mix2fld.learning.sample_features import FEATURE_KINDS, samples_of
 from mix2fld.learning.stepper import Start, draw_samples
 from mix2fld.learning.task import Task
 from mix2fld.server.steps import Inbox
 from mix2fld.streams import integer, stream
-from mix2fld.types import Samples, SeedSet, ServerState, State, Tensors, Upload
+from mix2fld.types import Inputs, Samples, SeedSet, ServerState, State, Tensors, Upload
 
 GENERATED = 300
 """Samples of each label that are generated."""
@@ -71,7 +74,7 @@ class TakeStatistics:
     ) -> tuple[Floats, Tensors]:
         """Class means, and the model that follows from all parts."""
         bounds, features = bounds_of(task, self.kind), FEATURE_KINDS[self.kind].make(task)
-        means = means_of(memory["sums"], int(memory["sums_counts"][0]), bounds)
+        means = self._means(memory, noise, bounds)
         covariance = np.eye(means.shape[1]) * bounds.residual**2 / means.shape[1]
         if "scatter" in memory:
             samples, draws = memory["scatter_counts"].tolist()
@@ -80,6 +83,14 @@ class TakeStatistics:
         if self.kind == "samples":
             return means, train_on_generated(features, means, covariance, task, round_number)
         return means, network_of(features, means, covariance)
+
+    def _means(self, memory: State, noise: Deviations, bounds: Bounds) -> Floats:
+        """Class means; those that seeds are generated from know how much of them is noise."""
+        samples, draws = memory["sums_counts"].tolist()
+        if self.kind == "samples":
+            deviation = noise.sums * math.sqrt(draws)
+            return shrunk_means(memory["sums"], samples, bounds, deviation)
+        return means_of(memory["sums"], samples, bounds)
 
 
 take_private_statistics = TakeStatistics()
@@ -91,18 +102,40 @@ take_summed_seeds = TakeStatistics(summed=True, kind="samples")
 def train_on_generated(
     features: Features, means: Floats, covariance: Floats, task: Task, round_number: int
 ) -> Tensors:
-    """The untrained model after K_s steps on samples drawn from a Gaussian for each label."""
-    learning, labels = task.config.learning, np.arange(len(means)).repeat(GENERATED)
+    """A model after K_s steps on samples drawn from a Gaussian for each label.
+
+    The student begins with edges where the model has them, which need no data.
+    """
+    labels = np.arange(len(means)).repeat(GENERATED)
     rng = stream(task.seed, "generated", round_number)
-    values, vectors = np.linalg.eigh(covariance)
-    spread = (vectors * np.sqrt(np.maximum(values, 0))) @ vectors.T
-    drawn = means[labels] + rng.normal(size=(len(labels), means.shape[1])) @ spread
+    drawn = means[labels] + rng.normal(size=(len(labels), means.shape[1])) @ root_of(covariance)
     inputs = samples_of(features, drawn, task.dims)
-    samples = Samples(inputs, one_hot(labels.astype(np.int32), len(means)))
+    begun = edge_network(task.dims) if has_edges(task.dims) else task.common_weights
+    return train_student(begun, inputs, labels, task, rng, round_number)
+
+
+def root_of(covariance: Floats) -> Floats:
+    """The symmetric root of a covariance, by which draws of unit variance become its own."""
+    values, vectors = np.linalg.eigh(covariance)
+    root: Floats = (vectors * np.sqrt(np.maximum(values, 0))) @ vectors.T
+    return root
+
+
+def train_student(
+    begun: Tensors,
+    inputs: Inputs,
+    labels: NDArray[np.integer[Any]],
+    task: Task,
+    rng: np.random.Generator,
+    round_number: int,
+) -> Tensors:
+    """What is begun with, after K_s steps on samples that the server generated."""
+    learning, count = task.config.learning, task.dims.num_labels
+    samples = Samples(inputs, one_hot(labels.astype(np.int32), count))
     draws = draw_samples(rng, len(labels), learning.server_steps, learning.batch_size)
-    no_teacher = np.zeros((len(means), len(means)), np.float32)
+    no_teacher = np.zeros((count, count), np.float32)
     start = Start(
-        task.common_weights,
+        begun,
         no_teacher,
         randomness=partial(integer, task.seed, "student model", round_number),
     )
