@@ -49,7 +49,7 @@ def toy_audit(**fields: object) -> Audit:
     return Audit(config, toy_dataset(train=TRAIN), SMALL)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")  # tests of other modules may come between
 def record_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("audit") / "toy.json"
     toy_audit().run(path)
