@@ -32,7 +32,6 @@ from mix2fld.runs.simulation import run
 from stored_runs import save_toy_dataset
 from toys import toy_config, toy_dataset
 
-pytestmark = pytest.mark.xdist_group("audit")  # one process makes the record that most tests read
 ROOT = Path(__file__).parent.parent
 SMALL = replace(
     QUICK, outsiders=1300, devices=4, separator_steps=3, attacked_rounds=2, budgets=((2.0, 1),)
@@ -49,7 +48,7 @@ def toy_audit(**fields: object) -> Audit:
     return Audit(config, toy_dataset(train=TRAIN), SMALL)
 
 
-@pytest.fixture(scope="session")  # tests of other modules may come between
+@pytest.fixture(scope="module")
 def record_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("audit") / "toy.json"
     toy_audit().run(path)

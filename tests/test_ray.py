@@ -33,7 +33,6 @@ from mix2fld.sweep.ray_place import Cluster
 from mix2fld.sweep.schedule import Board, Progress, run_jobs
 from toys import CoinLink, save_dataset, toy_config, toy_dataset
 
-pytestmark = pytest.mark.xdist_group("ray")
 STORE_BYTES = 80 << 20
 
 

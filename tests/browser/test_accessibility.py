@@ -22,8 +22,6 @@ LOOKS = {
 }
 GRAVE = ("serious", "critical")
 
-pytestmark = pytest.mark.xdist_group("accessibility")  # one process makes the report of all
-
 
 def opened(watched: Watched, path: Path) -> Page:
     watched.page.goto(path.as_uri())

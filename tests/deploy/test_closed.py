@@ -241,7 +241,6 @@ def test_one_bad_device_does_not_spoil_a_robust_run(tmp_path: Path, fault: str) 
 
 
 @pytest.mark.deployment
-@pytest.mark.xdist_group("deployment")
 @pytest.mark.skipif(
     shutil.which("nginx", path="/usr/sbin:/usr/bin") is None,
     reason="no nginx here: apt-get install nginx-light",

@@ -117,7 +117,6 @@ def test_a_device_that_never_trained_does_not_count(tmp_path: Path) -> None:
 
 
 @pytest.mark.deployment
-@pytest.mark.xdist_group("deployment")
 def test_one_of_five_nodes_attacks_in_every_round(tmp_path: Path) -> None:
     """−10 w, 100,000 w, zeros with a claim of 2³¹ samples; with real processes."""
     config = deployed_config(tmp_path, protocols="fl", devices=5, rounds=3, **PRESETS["robust"])
@@ -132,7 +131,6 @@ def test_one_of_five_nodes_attacks_in_every_round(tmp_path: Path) -> None:
 
 
 @pytest.mark.deployment
-@pytest.mark.xdist_group("deployment")
 def test_one_of_five_nodes_sends_false_seeds(tmp_path: Path) -> None:
     """The same for seeds, which are sent once and kept; with real processes."""
     config = deployed_config(tmp_path, bars(), **SEEDS, **PRESETS["robust"])

@@ -22,8 +22,6 @@ from mix2fld.errors import InputError
 from mix2fld.runs.simulation import run
 from toys import toy_dataset
 
-pytestmark = pytest.mark.xdist_group("deployment")
-
 
 def test_three_devices_one_of_them_hostile(tmp_path: Path) -> None:
     """The round goes on without the hostile one, with the simulator's numbers bit for bit."""
