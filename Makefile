@@ -20,7 +20,7 @@ report: install ## Run a small comparison and write runs/first/report.html (a mi
 
 test: $(VENV)/.installed-test browser ## Run checks and tests
 	$(MAKE) --no-print-directory check
-	$(BIN)/pytest -q -n 2 --dist loadfile
+	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder
 
 search: $(VENV)/.installed-test ## Run the property tests with ten times the examples, drawn anew
 	$(BIN)/pytest -q -n 2 --hypothesis-profile search $(shell grep -lr '@given' tests)

@@ -48,11 +48,12 @@ def test_a_transposed_head_is_the_same() -> None:
     np.testing.assert_allclose(found, features(model, head, inputs, weights), atol=1e-6)
 
 
-def test_coefficients_are_those_of_ridge_regression() -> None:
+@pytest.mark.parametrize(("samples", "size"), [(6, 40), (40, 6)])
+def test_coefficients_are_those_of_ridge_regression(samples: int, size: int) -> None:
     rng = np.random.default_rng(0)
-    held, update = rng.normal(size=(6, 40)), rng.normal(size=(3, 40))
-    ridge = RIDGE * (held**2).sum() / len(held)
-    expected = np.linalg.inv(held @ held.T + ridge * np.eye(6)) @ held @ update.T
+    held, update = rng.normal(size=(samples, size)), rng.normal(size=(3, size))
+    ridge = RIDGE * (held**2).sum() / samples
+    expected = np.linalg.inv(held @ held.T + ridge * np.eye(samples)) @ held @ update.T
     np.testing.assert_allclose(explain(held, update), expected, rtol=1e-8)
 
 

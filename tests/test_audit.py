@@ -223,6 +223,8 @@ def test_the_ledger_draws_its_verdict_on_mixes_from_audits(record_path: Path) ->
     assert part.holds == ("no" if found > 0.05 else "weaker")
     assert f"at least {100 * found:.1f} %" in part.ours
     assert len(judged(Evidence({}, {}, ()))) == 2
+    elsewhere = {"smartwatch": next(iter(attacked.values()))}  # not a dataset of the paper
+    assert len(judged(Evidence({}, {}, (), elsewhere))) == 2
 
 
 def test_protocols_with_the_same_upload_share_an_attack() -> None:

@@ -109,7 +109,7 @@ def convolutions(draw: st.DrawFn) -> tuple[tuple[int, ...], tuple[int, ...], dic
     return inputs, tuple(tap_numbers[letter] for letter in kernel_order), parameters
 
 
-@settings(max_examples=40)
+@settings(max_examples=15)
 @given(case=convolutions(), machine_code=st.booleans())
 def test_a_convolution_and_its_gradients_are_those_of_the_plain_one(
     case: tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]], machine_code: bool
@@ -185,7 +185,7 @@ POOLS: dict[str, tuple[float, Any]] = {
 }
 
 
-@settings(max_examples=30)
+@settings(max_examples=12)
 @given(case=poolings(), kind=st.sampled_from(list(POOLS)), ties=st.booleans())
 def test_a_pooling_and_its_gradient_are_those_of_the_plain_one(
     case: tuple[tuple[int, ...], dict[str, Any]], kind: str, ties: bool
@@ -203,7 +203,7 @@ def test_a_pooling_and_its_gradient_are_those_of_the_plain_one(
     shape=st.lists(st.integers(1, 4), min_size=1, max_size=5),
     chosen=st.lists(st.booleans(), min_size=5, max_size=5),
 )
-@settings(max_examples=20)
+@settings(max_examples=10)
 def test_a_sum_over_outer_and_inner_axes_is_the_plain_one(
     shape: list[int], chosen: list[bool]
 ) -> None:

@@ -53,10 +53,21 @@ def coefficients(
 
 
 def explain(between: Floats, update: Floats) -> NDArray[np.float64]:
-    """Ridge coefficients of samples with features [n, F] in updates [N_L, F]: [n, N_L]."""
-    gram = (between @ between.T).astype(np.float64)
-    gram += RIDGE * max(gram.trace() / len(gram), np.finfo(np.float32).tiny) * np.eye(len(gram))
-    found: NDArray[np.float64] = solve(gram, between @ update.T, assume_a="pos")
+    """Ridge coefficients of samples with features [n, F] in updates [N_L, F]: [n, N_L].
+
+    (B Bᵀ + λI)⁻¹ B = B (Bᵀ B + λI)⁻¹: the smaller of both systems is solved.
+    """
+    if len(between) <= between.shape[1]:
+        return _solve_ridge(between @ between.T, between @ update.T, len(between))
+    by_feature = _solve_ridge(between.T @ between, update.T, len(between))
+    return between.astype(np.float64) @ by_feature
+
+
+def _solve_ridge(moments: Floats, right: Floats, samples: int) -> NDArray[np.float64]:
+    ridge = RIDGE * max(float(moments.trace()) / samples, float(np.finfo(np.float32).tiny))
+    found: NDArray[np.float64] = solve(
+        moments.astype(np.float64) + ridge * np.eye(len(moments)), right, assume_a="pos"
+    )
     return found
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from mix2fld.audit.findings import LOW, Stages, mixing_ratios, pooled, strongest
+from mix2fld.audit.findings import LOW, Stages, matching, mixing_ratios, pooled, strongest
 from mix2fld.audit.page_tables import percent
 from mix2fld.audit.records import load_audit
 from mix2fld.audit.sections import sections
@@ -13,6 +13,8 @@ from mix2fld.privacy.rates import Share
 from mix2fld.report.markdown import markdown_table
 
 PARTS = ("minor", "dominant")
+ON_MIXES = r"(seeds/mixed|recovery)/.*"
+"""Stages that depend on the seeds alone, not on what is trained."""
 
 
 class Found(NamedTuple):
@@ -28,11 +30,8 @@ class Found(NamedTuple):
 def audited_mixes(paths: Iterable[Path]) -> dict[str, Stages]:
     """The stages of all audits that attacked mixed-up samples, by dataset."""
     records = {str(path): load_audit(path) for path in paths}
-    return {
-        section.dataset: section.stages
-        for section in sections(records)
-        if mixing_ratios(section.stages)
-    }
+    attacked = {path: each for path, each in records.items() if matching(each["stages"], ON_MIXES)}
+    return {section.dataset: section.stages for section in sections(attacked)}
 
 
 def attacks_on_mixes(attacked: Mapping[str, Stages]) -> list[Found]:

@@ -284,7 +284,8 @@ def _c10(evidence: Evidence) -> list[Part]:
         above += higher_at
         higher = [f"{r:g}" for r, m in zip(paper.INFERRED_COLUMNS, higher_at, strict=True) if m]
         shown.append(f"{name}: λ = {', '.join(higher) or 'none'}")
-    found = attacks_on_mixes(evidence.attacked)
+    of_its_tables = {name: s for name, s in evidence.attacked.items() if name in paper.TABLE_2}
+    found = attacks_on_mixes(of_its_tables)
     hidden = [share.rate < CLEARLY_FOUND for one in found for share in one.members.values()]
     least = min((s.rate for one in found for s in one.members.values()), default=0.0)
     attacks = [
