@@ -34,6 +34,8 @@ HEADLINE = (
     "fl-plain",
 )
 """The contenders in the README's table."""
+FEW = 3
+"""Contenders that are named one by one."""
 Records = Mapping[str, Mapping[str, CellRecord]]
 """The cells of every setting that was measured."""
 
@@ -115,8 +117,7 @@ def _absent(key: str, points: Sequence[Point]) -> str:
     missing = [one.title for one in absent if not _unmixes(one.protocol)]
     sentences = [f"Refused before the run: {'; '.join(refused)}."] if refused else []
     if missing:
-        edges = all(title.endswith("from edges") for title in missing)
-        who = "all that start from edges" if edges else f"{len(missing)} contenders"
+        who = "; ".join(missing) if len(missing) <= FEW else f"{len(missing)} contenders"
         sentences.append(f"Not run yet: {who}.")
     return " ".join(sentences)
 
