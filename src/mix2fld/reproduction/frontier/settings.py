@@ -77,7 +77,7 @@ FACTORS: dict[str, tuple[str, dict[str, Any]]] = {
         {"model": NETWORKS + "large_mlp", **FEWER_STEPS},
     ),
 }
-"""With more devices or larger networks fewer local steps, so that all takes five hours."""
+"""With more devices or larger networks fewer local steps, so that all takes six hours."""
 VARIED = ("mnist-non-iid", "fashion-mnist-dirichlet-0.3")
 
 
