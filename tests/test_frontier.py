@@ -108,7 +108,7 @@ def test_who_starts_from_edges_differs_in_that_alone() -> None:
     assert len(from_edges) > 5
     for one, plain in from_edges:
         assert one.changes["initial_weights"] == "edges"
-        assert not one.any_model
+        assert one.network == "paper's"
         if plain is not None:
             assert one.changes == {**plain.changes, "initial_weights": "edges"}
             assert one.family == f"{plain.family}{FROM_EDGES}"

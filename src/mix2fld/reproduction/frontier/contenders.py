@@ -5,7 +5,7 @@ judged by the mean accuracy of devices on a validation split. Those without one 
 """
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 from mix2fld.reproduction.frontier.settings import FrontierSetting
 
@@ -69,8 +69,13 @@ class Contender:
     family: str | None
     core: bool = True
     """Whether it also runs on other images and where one factor is varied."""
-    any_model: bool = True
-    """Whether it runs with networks other than the paper's."""
+    network: Literal["any", "paper's", "larger"] = "any"
+    """With which networks it runs."""
+
+    def runs_in(self, setting: FrontierSetting) -> bool:
+        """Whether it is compared in a setting."""
+        fits = {"any": True, "paper's": setting.papers_network, "larger": setting.larger_network}
+        return fits[self.network] and (self.core or not setting.core)
 
 
 def _plain(key: str, title: str, protocol: str, core: bool = False) -> Contender:
@@ -111,7 +116,11 @@ def _eden(bits: float) -> Contender:
 
 
 def _statistics(key: str, title: str, protocol: str, **changes: Any) -> Contender:
-    return Contender(key, title, protocol, changes, protocol, core=True, any_model=False)
+    return Contender(key, title, protocol, changes, protocol, core=True, network="paper's")
+
+
+def _for_larger_networks(one: Contender) -> Contender:
+    return replace(one, core=True, network="larger")
 
 
 def _from_edges(one: Contender) -> Contender:
@@ -122,7 +131,7 @@ def _from_edges(one: Contender) -> Contender:
         title=f"{one.title}, from edges",
         changes={**one.changes, **EDGES},
         family=f"{one.family}{FROM_EDGES}",
-        any_model=False,
+        network="paper's",
     )
 
 
@@ -139,6 +148,7 @@ CONTENDERS: tuple[Contender, ...] = (
     _ours(500),
     _ours(1400, core=True),
     _ours(4000),
+    _for_larger_networks(_ours(20_000)),
     _from_edges(_every_other(50)),
     _from_edges(_ours(100)),
     _from_edges(_ours(200, core=True)),
@@ -147,6 +157,7 @@ CONTENDERS: tuple[Contender, ...] = (
     _with_seeds(20, update_bits=3_100, core=True),
     _from_edges(_with_seeds(20, update_bits=3_100, core=True)),
     _with_seeds(100, update_bits=4_000),
+    _for_larger_networks(_with_seeds(200, update_bits=20_000)),
     _from_edges(_with_seeds(100, update_bits=4_000, core=True)),
     _from_edges(_with_statistics(2, 24, update_bits=1_000)),
     _from_edges(_with_statistics(4, 96, update_bits=1_400)),
@@ -175,11 +186,7 @@ CONTENDERS: tuple[Contender, ...] = (
 
 def contenders(setting: FrontierSetting) -> list[Contender]:
     """Those who run in a setting."""
-    return [
-        one
-        for one in CONTENDERS
-        if (one.core or not setting.core) and (one.any_model or setting.papers_network)
-    ]
+    return [one for one in CONTENDERS if one.runs_in(setting)]
 
 
 def families(setting: FrontierSetting) -> list[str]:

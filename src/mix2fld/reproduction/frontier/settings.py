@@ -35,8 +35,12 @@ class FrontierSetting:
     @property
     def papers_network(self) -> bool:
         """Whether the paper's network is trained, on images."""
-        model = self.changes.get("model", "paper-cnn")
-        return self.dataset in DATASETS and model == "paper-cnn"
+        return self.dataset in DATASETS and not self.larger_network
+
+    @property
+    def larger_network(self) -> bool:
+        """Whether a network with more weights is trained."""
+        return self.changes.get("model", "paper-cnn") != "paper-cnn"
 
 
 def _grid() -> list[FrontierSetting]:
