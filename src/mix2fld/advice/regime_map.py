@@ -46,7 +46,7 @@ def draw_regime_map(measured: Mapping[str, MeasuredSetting], case: Case | None, 
         xlim=(0, len(PER_ROUND)), ylim=(0, len(rows)), xlabel="uplink bits of a device in a round"
     )
     axes.tick_params(length=0)
-    axes.set_title(
+    figure.suptitle(
         "most accurate protocol at each uplink budget; mean accuracy of devices"
         + ("; ► nearest to your case" if case else ""),
         fontsize=10,
