@@ -103,9 +103,10 @@ def table(done: Mapping[Case, Mapping[str, float]]) -> str:
         lines.append(f"| {name} | {' | '.join(cells)} |")
     alone = [f"{name} {_cell(done, name, bits)}" for name, (_, bits) in EXTREMES.items()]
     seeds = sorted({case.seed for case in done})
+    planned = len(list(cases()))
+    missing = f", {len(done)} of {planned} runs so far" if len(done) < planned else ""
     note = (
-        f"Validation split, seeds {', '.join(map(str, seeds))}, {len(done)} of "
-        f"{len(list(cases()))} runs so far. In brackets the difference from Murmur with the same "
+        f"Validation split, seeds {', '.join(map(str, seeds))}{missing}. In brackets the difference from Murmur with the same "
         f"seed, with several seeds ± its standard deviation. Without a budget: {'; '.join(alone)}."
     )
     return "\n".join(lines) + "\n\n" + note

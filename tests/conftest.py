@@ -7,6 +7,9 @@ from pathlib import Path
 import matplotlib
 from hypothesis import settings
 
+from mix2fld.data import cache_folder
+from mix2fld.learning.compilation import keep_compiled_code
+
 sys.path.insert(0, str(Path(__file__).parent))
 matplotlib.use("Agg")
 # A shell's job in the background is born deaf to Ctrl-C, and so would be what tests start.
@@ -15,3 +18,5 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 settings.register_profile("same-examples", deadline=None, derandomize=True)
 settings.register_profile("search", deadline=None, print_blob=True, max_examples=1000)
 settings.load_profile("same-examples")
+# Many tests compile the same small programs, in every process anew.
+keep_compiled_code(cache_folder() / "compiled")

@@ -241,10 +241,26 @@ def test_the_overview_counts_who_wins() -> None:
     ours = [point("murmur-200", 0.95, 1000), point("mix2fld", 0.9, 3e5)]
     theirs = [point("murmur-200", 0.9, 1000), point("mix2fld", 0.95, 3e5)]
     told = summary({"mnist-iid": ours, "mnist-shards": theirs}).replace("\n", " ")
-    assert "with Murmur or a relative in 1 of 2 settings, the server's model in 1." in told
-    assert "behind in: MNIST, two shards a device (5.0 points, Mix2FLD)." in told
+    who = "with Murmur or a relative in 1 of 2 settings, in 1 of them by more than the seeds differ"
+    assert f"{who}; the server's model in 1." in told
+    assert "ahead in: MNIST, two shards a device (Mix2FLD by 5.0 points)." in told
     assert "relative is on the frontier in: MNIST, two shards a device (Mix2FLD)." in told
     assert summary({"mnist-iid": ours}).endswith("nowhere.")
+
+
+def test_the_overview_says_how_sure_a_lead_is() -> None:
+    def told(*accuracies: float) -> str:
+        points = [point("murmur-200", 0.9, 1000), point("fl8", 0.9, 5e5)]
+        for each, reached in zip(points, ([0.9] * len(accuracies), accuracies), strict=True):
+            del each.cell.runs[len(reached) :]
+            for run, value in zip(each.cell.runs, reached, strict=True):
+                run["summary"]["accuracy"]["mean"] = value
+        return summary({"mnist-iid": points}).replace("\n", " ")
+
+    assert "(FL 8-bit by 0.5 points, less than the seeds differ)" in told(0.89, 0.92)
+    assert "(FL 8-bit by less than 0.1 points, less than the seeds differ)" in told(0.89, 0.9102)
+    assert "(FL 8-bit by 2.0 points, one seed)" in told(0.92)
+    assert "in 1 of 1 settings, in 0 of them by more than the seeds differ" in told(0.88, 0.91)
 
 
 def test_who_was_not_run_yet_is_named_or_counted() -> None:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from math import isnan
 
 from mix2fld.reproduction.frontier.contenders import OURS, PAPERS, Contender, contenders
 from mix2fld.reproduction.frontier.points import (
@@ -14,6 +15,7 @@ from mix2fld.reproduction.frontier.points import (
 )
 from mix2fld.reproduction.frontier.settings import SETTINGS
 from mix2fld.reproduction.number_text import paragraph
+from mix2fld.reproduction.statistics import Spread
 
 NEAR = 1.0
 """Points of accuracy that count as close."""
@@ -90,22 +92,23 @@ def winners(points: Points) -> str:
 
 def summary(points: Points) -> str:
     """What all settings together say of Murmur, and of Mix2FLD and its relatives."""
-    tops = {key: top for key, each in points.items() if (top := best(each))}
-    ours = [key for key, top in tops.items() if top.contender.protocol in OURS]
+    leads = {key: lead for key, each in points.items() if (lead := _lead(each))}
+    ahead = [lead for lead in leads.values() if lead.mean >= 0]
+    clearly = sum(lead.above_zero for lead in ahead)
     servers = [best_server(each) for each in points.values()]
     served = sum(point is not None and point.contender.protocol in OURS for point in servers)
     sentences = [
-        f"Devices are most accurate with Murmur or a relative in {len(ours)} of {len(points)} "
-        f"settings, the server's model in {served}."
+        f"Devices are most accurate with Murmur or a relative in {len(ahead)} of {len(points)} "
+        f"settings, in {clearly} of them by more than the seeds differ; the server's model in "
+        f"{served}."
     ]
-    behind = []
-    for key, top in tops.items():
-        rival = best(_of(points[key], OURS))
-        if key not in ours and rival is not None:
-            gap = top.devices.mean - rival.devices.mean
-            behind.append(f"{SETTINGS[key].title} ({gap:.1f} points, {short_title(top.contender)})")
+    behind = [
+        f"{SETTINGS[key].title} ({_rival(points[key])} by {_gap(lead)})"
+        for key, lead in leads.items()
+        if lead.mean < 0
+    ]
     if behind:
-        sentences.append(f"Devices are behind in: {'; '.join(behind)}.")
+        sentences.append(f"Others are ahead in: {'; '.join(behind)}.")
     relatives = [
         f"{SETTINGS[key].title} ({short_title(point.contender)})"
         for key, each in points.items()
@@ -127,8 +130,32 @@ def row(*cells: str) -> str:
     return f"| {' | '.join(cells)} |"
 
 
+def _lead(points: Sequence[Point]) -> Spread | None:
+    """Points of accuracy of the best of ours above the best of the others, on devices."""
+    ours, other = best(_of(points, OURS)), best(_others(points))
+    return None if ours is None or other is None else ours.above(other)
+
+
+def _gap(lead: Spread) -> str:
+    """How far ours is behind, and how sure that is."""
+    size = f"{-lead.mean:.1f} points" if lead.mean <= -0.05 else "less than 0.1 points"
+    if isnan(lead.std):
+        return f"{size}, one seed"
+    return size if lead.below_zero else f"{size}, less than the seeds differ"
+
+
+def _rival(points: Sequence[Point]) -> str:
+    rival = best(_others(points))
+    assert rival is not None
+    return short_title(rival.contender)
+
+
 def _of(points: Sequence[Point], protocols: Sequence[str]) -> list[Point]:
     return [point for point in points if point.contender.protocol in protocols]
+
+
+def _others(points: Sequence[Point]) -> list[Point]:
+    return [point for point in points if point.contender.protocol not in OURS]
 
 
 def _cell(point: Point, at_the_server: bool = False) -> str:
