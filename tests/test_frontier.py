@@ -199,8 +199,10 @@ def test_bits_are_those_of_a_device() -> None:
 def test_findings_follow_the_records() -> None:
     text = findings([point("fl", 0.95, 2e6), point("murmur-200", 0.945, 1000)])
     assert text.startswith("FL (95.0 %, 2,000,000 bits) is most accurate.")
-    assert "comes within 1 point of it with 2,000 times fewer" in text
+    assert "comes within 1 point of it with 2,000 times fewer bits." in text
     assert "0.50 points below: more than the seeds differ" in text
+    text = findings([point("fld", 0.95, 3e5), point("murmur-mix-100", 0.945, 2.4e5)])
+    assert "comes within 1 point of it with 20 % fewer bits." in text
     text = findings([point("murmur-200", 0.95, 1000), point("mix2fld", 0.85, 3e5)])
     assert "none is on the frontier: Mix2FLD (85.0 %, 300,000 bits) is 10.0 points below" in text
     text = findings([point("murmur-200", 0.9, 1000), point("mix2fld", 0.95, 3e5)])
