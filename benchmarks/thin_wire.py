@@ -23,8 +23,8 @@ from mix2fld.config import Config
 from mix2fld.data import load_dataset
 from mix2fld.deploy.broker import Broker, find_mosquitto, largest_message
 from mix2fld.deploy.keys import make_fleet_certificates
-from mix2fld.deploy.local_trial import write_device_files
 from mix2fld.deploy.testbed import SERVER, Rates, check_possible, measure, wires
+from mix2fld.deploy.trial import write_device_files
 from mix2fld.runs.config_file import dump_config
 from mix2fld.runs.link_plan import plan_all
 from mix2fld.runs.loop import Watcher

@@ -106,8 +106,9 @@ def table(done: Mapping[Case, Mapping[str, float]]) -> str:
     planned = len(list(cases()))
     missing = f", {len(done)} of {planned} runs so far" if len(done) < planned else ""
     note = (
-        f"Validation split, seeds {', '.join(map(str, seeds))}{missing}. In brackets the difference from Murmur with the same "
-        f"seed, with several seeds ± its standard deviation. Without a budget: {'; '.join(alone)}."
+        f"Validation split, seeds {', '.join(map(str, seeds))}{missing}. In brackets "
+        "the difference from Murmur with the same seed, with several seeds ± its standard deviation. "
+        f"Without a budget: {'; '.join(alone)}."
     )
     return "\n".join(lines) + "\n\n" + note
 

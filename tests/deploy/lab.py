@@ -17,9 +17,10 @@ from mix2fld.config import Config
 from mix2fld.data import load_dataset
 from mix2fld.deploy.client_app import app
 from mix2fld.deploy.federation import Federation
-from mix2fld.deploy.local_trial import node_config, write_device_files
+from mix2fld.deploy.local_trial import node_config
 from mix2fld.deploy.server_app import serve
 from mix2fld.deploy.settings import Settings, read_settings
+from mix2fld.deploy.trial import write_device_files
 from mix2fld.edge.store import Store
 from mix2fld.link import Direction, IdealLink, Memoryless
 from mix2fld.protocol import PROTOCOLS

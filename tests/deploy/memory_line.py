@@ -7,11 +7,11 @@ from mix2fld.config import Config
 from mix2fld.data import load_dataset
 from mix2fld.data.own_file import read_device_file
 from mix2fld.deploy.diary import Say
-from mix2fld.deploy.local_trial import write_device_files
 from mix2fld.deploy.mqtt_nodes import MqttNodes
 from mix2fld.deploy.mqtt_server import initial_weights, run_settings
 from mix2fld.deploy.serving import serve_run
 from mix2fld.deploy.settings import Settings
+from mix2fld.deploy.trial import write_device_files
 from mix2fld.edge.device import Device, MakeTask
 from mix2fld.edge.full import full_task
 from mix2fld.edge.line import Listener

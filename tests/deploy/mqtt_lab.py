@@ -17,11 +17,11 @@ from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
 from mix2fld.config import Config
 from mix2fld.data import load_dataset
 from mix2fld.deploy.broker import largest_message
-from mix2fld.deploy.local_trial import write_device_files
 from mix2fld.deploy.mqtt_server import serve_mqtt
 from mix2fld.deploy.mqtt_trial import MqttFleet
 from mix2fld.deploy.processes import HOST
 from mix2fld.deploy.settings import Settings
+from mix2fld.deploy.trial import write_device_files
 
 MOSQUITTO = shutil.which("mosquitto", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
 if os.environ.get("MIX2FLD_NEEDS_MOSQUITTO") and MOSQUITTO is None:

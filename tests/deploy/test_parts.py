@@ -20,7 +20,7 @@ from mix2fld.deploy import testbed
 from mix2fld.deploy.federation import Federation, app_folder
 from mix2fld.deploy.identity import claim, finished_run
 from mix2fld.deploy.keys import make_certificates, make_device_key
-from mix2fld.deploy.local_trial import Trial, follow_run, run_locally
+from mix2fld.deploy.local_trial import follow_run, run_locally
 from mix2fld.deploy.messages import (
     FORMAT,
     Download,
@@ -32,6 +32,7 @@ from mix2fld.deploy.messages import (
     unpack,
 )
 from mix2fld.deploy.settings import Settings, read_settings
+from mix2fld.deploy.trial import Trial
 from mix2fld.edge.store import RUNS_KEPT, Store
 from mix2fld.errors import InputError
 from mix2fld.runs.loop import Watcher

@@ -17,7 +17,7 @@ from deploy.lab import (
     rounds_of,
     wait_until,
 )
-from mix2fld.deploy.local_trial import write_device_files
+from mix2fld.deploy.trial import write_device_files
 from mix2fld.errors import InputError
 from mix2fld.runs.simulation import run
 from toys import toy_dataset

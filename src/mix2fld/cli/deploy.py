@@ -1,8 +1,8 @@
 """``mix2fld deploy``."""
 
 import signal
-import time
 from dataclasses import dataclass, field
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Literal
@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 import tyro
 
 from mix2fld.cli.deploy_mqtt import needs_mqtt
+from mix2fld.cli.deploy_trial import check_timeout, run_and_show, trial_folder
 from mix2fld.cli.output import Output
 from mix2fld.config import Config
 from mix2fld.errors import InputError
@@ -41,33 +42,21 @@ class DeployLocal:
     def run(self) -> None:
         """Run all protocols and seeds."""
         needs_flower()
-        if not self.timeout_s > 0:
-            raise InputError(f"timeout_s = {self.timeout_s:g}: must be above 0")
+        check_timeout(self.timeout_s)
         from mix2fld.cli.console import bold
-        from mix2fld.cli.progress import RichWatcher
-        from mix2fld.cli.run import default_folder
-        from mix2fld.data import load_dataset
-        from mix2fld.deploy.local_trial import Trial, run_locally
-        from mix2fld.report.tables import results_table
-        from mix2fld.runs.simulation import check
+        from mix2fld.deploy.local_trial import run_locally
+        from mix2fld.deploy.trial import Trial
 
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
-        console, started = self.output.console(), time.perf_counter()
-        settings = self.settings.replace(link="ideal")  # the link is a real one
-        chosen = default_folder(settings)
-        out = self.out or chosen.with_name(f"deploy-{chosen.name}")
-        dataset = load_dataset(settings.data, console=console)
-        check(settings, dataset)
-        with RichWatcher(console, settings) as watcher:
-            trial = Trial(self.timeout_s, self.overwrite, self.proxy)
-            results = run_locally(settings, out, dataset, watcher, trial)
-        console.print(results_table(results), soft_wrap=False)
-        console.print(
-            f"runs in {bold(out)}, logs of Flower in {bold(out / 'flower')}; s on air: the time "
-            "of a round that is not spent computing"
+        trial = Trial(self.timeout_s, self.overwrite, self.proxy)
+        out = trial_folder(self.out, self.settings, "deploy")
+        run_all = partial(run_locally, trial=trial)
+        run_and_show(
+            self.settings,
+            out,
+            self.output,
+            run_all,
+            logs=f"logs of Flower in {bold(out / 'flower')}",
         )
-        console.print(f"took {time.perf_counter() - started:.0f} s on this machine")
-        self.output.print_json([result.summary for result in results])
 
 
 @dataclass(frozen=True)

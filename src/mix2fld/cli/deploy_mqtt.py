@@ -1,13 +1,14 @@
 """``mix2fld deploy mqtt`` and ``mix2fld deploy server``."""
 
 import signal
-import time
 from dataclasses import dataclass, field
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
 import tyro
 
+from mix2fld.cli.deploy_trial import check_timeout, run_and_show, trial_folder
 from mix2fld.cli.output import Output
 from mix2fld.config import Config
 from mix2fld.errors import InputError
@@ -37,34 +38,21 @@ class DeployMqtt:
     def run(self) -> None:
         """Run all protocols and seeds."""
         needs_mqtt()
-        if not self.timeout_s > 0:
-            raise InputError(f"timeout_s = {self.timeout_s:g}: must be above 0")
+        check_timeout(self.timeout_s)
         from mix2fld.cli.console import bold
-        from mix2fld.cli.progress import RichWatcher
-        from mix2fld.cli.run import default_folder
-        from mix2fld.data import load_dataset
-        from mix2fld.deploy.local_trial import Trial
         from mix2fld.deploy.mqtt_trial import run_over_mqtt
-        from mix2fld.report.tables import results_table
-        from mix2fld.runs.simulation import check
+        from mix2fld.deploy.trial import Trial
 
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
-        console, started = self.output.console(), time.perf_counter()
-        settings = self.settings.replace(link="ideal")  # the link is a real one
-        chosen = default_folder(settings)
-        out = self.out or chosen.with_name(f"mqtt-{chosen.name}")
-        dataset = load_dataset(settings.data, console=console)
-        check(settings, dataset)
-        with RichWatcher(console, settings) as watcher:
-            trial = Trial(self.timeout_s, self.overwrite)
-            results = run_over_mqtt(settings, out, dataset, watcher, trial)
-        console.print(results_table(results), soft_wrap=False)
-        console.print(
-            f"runs in {bold(out)}, logs of broker and devices in {bold(out / 'mqtt')}; s on air: "
-            "the time of a round that is not spent computing"
+        trial = Trial(self.timeout_s, self.overwrite)
+        out = trial_folder(self.out, self.settings, "mqtt")
+        run_all = partial(run_over_mqtt, trial=trial)
+        run_and_show(
+            self.settings,
+            out,
+            self.output,
+            run_all,
+            logs=f"logs of broker and devices in {bold(out / 'mqtt')}",
         )
-        console.print(f"took {time.perf_counter() - started:.0f} s on this machine")
-        self.output.print_json([result.summary for result in results])
 
 
 @dataclass(frozen=True)
@@ -102,9 +90,9 @@ class DeployServer:
                 raise InputError(f"{name} = {getattr(self, name):g}: must be above 0")
         from mix2fld.cli.progress import RichWatcher
         from mix2fld.data import load_dataset
-        from mix2fld.deploy.local_trial import forget
         from mix2fld.deploy.mqtt_server import NAME, serve_mqtt
         from mix2fld.deploy.settings import Settings
+        from mix2fld.deploy.trial import forget
         from mix2fld.edge.__main__ import broker_address
         from mix2fld.report.tables import results_table
         from mix2fld.runs.simulation import check

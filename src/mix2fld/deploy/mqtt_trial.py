@@ -10,18 +10,11 @@ from typing import Self
 
 from mix2fld.config import Config
 from mix2fld.deploy.broker import Broker, find_mosquitto, largest_message
-from mix2fld.deploy.identity import claim
 from mix2fld.deploy.keys import make_fleet_certificates
-from mix2fld.deploy.local_trial import (
-    Trial,
-    alone_in,
-    forget,
-    with_absolute_paths,
-    write_device_files,
-)
 from mix2fld.deploy.mqtt_server import serve_mqtt
 from mix2fld.deploy.processes import HOST, Processes, free_port, ignoring_signals
 from mix2fld.deploy.settings import Settings
+from mix2fld.deploy.trial import Trial, run_trial
 from mix2fld.edge.__main__ import broker_address
 from mix2fld.edge.mqtt_line import Address
 from mix2fld.runs.loop import Watcher
@@ -104,34 +97,13 @@ class MqttFleet(Processes):
 def run_over_mqtt(
     config: Config, out: Path, dataset: Dataset, watcher: Watcher, trial: Trial
 ) -> list[RunResult]:
-    """Run every run of a config with real processes; finished ones stay as they are."""
+    """Run every run of a config over MQTT, with one broker for each seed."""
     find_mosquitto()
-    config, results = with_absolute_paths(config).replace(computing_time="measured"), []
-    with alone_in(out / "mqtt"):
-        for single in config.single_runs():
-            if trial.overwrite:
-                forget(out / single.run_name)
-            claim(out / single.run_name, single)
-        for seed in config.seed:
-            results += _run_seed(config.replace(seed=seed), out, dataset, watcher, trial)
-    return results
-
-
-def _run_seed(
-    config: Config, out: Path, dataset: Dataset, watcher: Watcher, trial: Trial
-) -> list[RunResult]:
-    """The runs of one seed, with one broker."""
-    folder, singles = out / "mqtt" / f"s{config.seed[0]}", config.single_runs()
-    if trial.overwrite:
-        shutil.rmtree(folder, ignore_errors=True)
-    files = write_device_files(folder, singles[0], dataset)
     own_modules = Path.cwd() if ":" in config.learning.model else None
-    with MqttFleet(folder, files, largest_message(config), own_modules) as fleet:
-        fleet.start_devices()
-        results = []
-        for single in singles:
-            settings = Settings(single, out.resolve(), trial.timeout_s, wait_s=trial.timeout_s)
-            results.append(serve_mqtt(settings, fleet.address(), watcher))
-    for file in files:
-        shutil.rmtree(file.parent)
-    return results
+
+    def runs(folder: Path, files: Sequence[Path], settings: Sequence[Settings]) -> list[RunResult]:
+        with MqttFleet(folder, files, largest_message(config), own_modules) as fleet:
+            fleet.start_devices()
+            return [serve_mqtt(each, fleet.address(), watcher) for each in settings]
+
+    return run_trial("mqtt", config, out, dataset, trial, runs)

@@ -20,14 +20,10 @@ from typing import Any, NamedTuple, Self
 
 from mix2fld.config import Config
 from mix2fld.deploy.federation import Federation
-from mix2fld.deploy.local_trial import (
-    follow_run,
-    node_config,
-    with_absolute_paths,
-    write_device_files,
-)
+from mix2fld.deploy.local_trial import follow_run, node_config
 from mix2fld.deploy.processes import START_SECONDS
 from mix2fld.deploy.settings import Settings
+from mix2fld.deploy.trial import with_absolute_paths, write_device_files
 from mix2fld.errors import InputError
 from mix2fld.native.processor import usable_cores
 from mix2fld.round.info import RoundInfo

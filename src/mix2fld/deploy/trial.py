@@ -1,0 +1,130 @@
+"""A trial on one machine, with real processes: what it shares whatever carries the messages."""
+
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mix2fld.config import Config
+from mix2fld.data import device_parts, measured_samples
+from mix2fld.data.files import writing
+from mix2fld.data.locks import FolderLock
+from mix2fld.deploy.identity import claim
+from mix2fld.deploy.settings import Settings
+from mix2fld.errors import InputError
+from mix2fld.runs.folder import RunFolder
+from mix2fld.runs.layout import RunFiles
+from mix2fld.runs.results import RunResult
+from mix2fld.types import Dataset
+
+RunsOfASeed = Callable[[Path, Sequence[Path], Sequence[Settings]], list[RunResult]]
+"""Runs one after the other, with processes that are started once: their folder, the file of
+samples of each device, and the settings of each run."""
+
+
+class Trial(NamedTuple):
+    """How a trial is done."""
+
+    timeout_s: float
+    """Seconds after which a round continues without the missing answers."""
+    overwrite: bool = False
+    """Whether existing runs are replaced."""
+    proxy: bool = False
+    """Whether nodes connect through the proxy, as in a deployment that is closed."""
+
+
+def run_trial(
+    name: str, config: Config, out: Path, dataset: Dataset, trial: Trial, runs: RunsOfASeed
+) -> list[RunResult]:
+    """Run every run of a config, seed by seed; finished ones stay as they are.
+
+    The files of the processes are in the folder ``name`` below ``out``.
+    """
+    config, results = with_absolute_paths(config).replace(computing_time="measured"), []
+    with alone_in(out / name):
+        for single in config.single_runs():
+            if trial.overwrite:
+                forget(out / single.run_name)
+            claim(out / single.run_name, single)
+        for seed in config.seed:
+            folder, singles = out / name / f"s{seed}", config.replace(seed=seed).single_runs()
+            if trial.overwrite:
+                shutil.rmtree(folder, ignore_errors=True)
+            files = write_device_files(folder, singles[0], dataset)
+            wait = trial.timeout_s
+            results += runs(
+                folder, files, [Settings(one, out.resolve(), wait, wait_s=wait) for one in singles]
+            )
+            for file in files:
+                shutil.rmtree(file.parent)
+    return results
+
+
+def write_device_files(folder: Path, config: Config, dataset: Dataset) -> list[Path]:
+    """Each device's samples as an .npz file of its own: those that it has in the simulator."""
+    numbers = range(config.data.devices)
+    files = [folder / f"device-{device}" / "samples.npz" for device in numbers]
+    for device, file in enumerate(files):
+        write_device_file(file, config, dataset, device)
+    return files
+
+
+def write_device_file(file: Path, config: Config, dataset: Dataset, device: int) -> None:
+    """The samples of one device."""
+    part = device_parts(dataset, config)[device]
+    test_inputs, test_labels = measured_samples(dataset, config)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    np.savez(
+        file,
+        train_inputs=dataset.train_inputs[part],
+        train_labels=dataset.train_labels[part],
+        test_inputs=test_inputs,
+        test_labels=test_labels,
+        **_recorded(dataset),
+    )
+
+
+def _recorded(dataset: Dataset) -> dict[str, Any]:
+    """How float samples are stored, which a device compares with what the server says."""
+    names = ("value_range", "mean", "std") if dataset.value_range is not None else ()
+    return {name: np.array(getattr(dataset, name)) for name in names}
+
+
+@contextmanager
+def alone_in(folder: Path) -> Iterator[None]:
+    """Have the folder of a trial's files for this process alone."""
+    lock = FolderLock(folder)
+    with writing("out", folder.parent):
+        folder.mkdir(parents=True, exist_ok=True)
+        alone = lock.take()
+    if not alone:
+        raise InputError(
+            f"out = {folder.parent}: another process is writing this run; wait until it is done, "
+            "or name another folder"
+        )
+    try:
+        yield
+    finally:
+        lock.give_back()
+
+
+def with_absolute_paths(config: Config) -> Config:
+    """The config as processes with another working folder need it."""
+    paths: dict[str, str | Path] = {}
+    if config.data.data_folder is not None:
+        paths["data_folder"] = config.data.data_folder.expanduser().resolve()
+    if Path(config.data.dataset).is_file():
+        paths["dataset"] = str(Path(config.data.dataset).resolve())
+    if config.radio.trace is not None:
+        paths["trace"] = config.radio.trace.expanduser().resolve()
+    return config.replace(**paths)
+
+
+def forget(path: Path) -> None:
+    """Remove a deployed run, and only the files of one."""
+    RunFolder(path).clear()
+    for file in (RunFiles(path).identity, RunFiles(path).diary):
+        file.unlink(missing_ok=True)
