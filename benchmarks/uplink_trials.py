@@ -107,7 +107,7 @@ def table(done: Mapping[Case, Mapping[str, float]]) -> str:
     missing = f", {len(done)} of {planned} runs so far" if len(done) < planned else ""
     note = (
         f"Validation split, seeds {', '.join(map(str, seeds))}{missing}. In brackets "
-        "the difference from Murmur with the same seed, with several seeds ± its standard deviation. "
+        "the difference from Murmur with the same seed, ± its standard deviation over seeds. "
         f"Without a budget: {'; '.join(alone)}."
     )
     return "\n".join(lines) + "\n\n" + note
