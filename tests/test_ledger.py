@@ -99,6 +99,15 @@ def test_a_difference_within_the_noise_is_none() -> None:
     assert sized(gain(record(0.81), record(0.8)), wanted=10.0) == "weaker"
 
 
+def test_gains_are_taken_seed_by_seed() -> None:
+    ours, other = record(0.81, noise=0.01), record(0.8, noise=0.01)
+    whole = gain(ours, other)
+    assert (whole.mean, whole.std) == (pytest.approx(1.0), pytest.approx(0.0, abs=1e-9))
+    del other.runs[:2]
+    part = gain(ours, other)
+    assert (part.mean, part.std) == (pytest.approx(1.0), pytest.approx(0.0, abs=1e-9))
+
+
 @pytest.mark.parametrize(
     ("parts", "verdict"),
     [

@@ -41,6 +41,11 @@ class CellRecord:
         return float(self.values(*path).sum())
 
     @property
+    def seeds(self) -> list[int]:
+        """The seed of every run."""
+        return [run["seed"] for run in self.runs]
+
+    @property
     def rounds(self) -> int:
         """How many rounds each run has."""
         return int(self.runs[0]["summary"]["rounds"])

@@ -71,9 +71,10 @@ def distinct_per_device(cell: CellRecord) -> float:
 
 
 def gain(ours: CellRecord, other: CellRecord, measure: str = "reference") -> Spread:
-    """How many points of accuracy ``ours`` is above ``other``, seed by seed."""
+    """How many points of accuracy ``ours`` is above ``other``, for each seed that both have."""
     path = ("summary", "accuracy", measure)
-    return spread(100 * (ours.values(*path) - other.values(*path)))
+    left, right = (dict(zip(cell.seeds, cell.values(*path), strict=True)) for cell in (ours, other))
+    return spread([100 * (left[seed] - right[seed]) for seed in left if seed in right])
 
 
 def downloaded_gain(ours: CellRecord, other: CellRecord) -> Spread:
