@@ -76,7 +76,7 @@ format: $(VENV)/.installed-test ## Format and fix lint
 reproduce: install ## Regenerate every figure, table and claim of the paper (two hours)
 	$(BIN)/mix2fld reproduce all --results results
 
-frontier: install ## Compare all protocols by accuracy and uplink bits (six hours; resumes)
+frontier: install ## Compare all protocols by accuracy and uplink bits (eight hours on two cores; resumes)
 	$(BIN)/mix2fld reproduce frontier --results results --extend $(ARGS)
 	cp results/records/frontier-measured.json src/mix2fld/advice/measured.json
 

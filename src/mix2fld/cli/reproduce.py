@@ -29,7 +29,7 @@ class ReproduceCommand:
 
     Experiments: fig2a, fig2b, fig2c, fig2d, fig3, table2, table3, privacy-accuracy, inverse-count,
     why. claims (or all) runs every one of them and writes the ledger, REPORT.md. frontier compares
-    all protocols by accuracy and uplink bits (six hours) and writes FRONTIER.md; frontier-SETTING
+    all protocols by accuracy and uplink bits (eight hours) and writes FRONTIER.md; frontier-SETTING
     runs one of its settings. Finished runs are kept: after an interrupt, the same command resumes.
     """
 

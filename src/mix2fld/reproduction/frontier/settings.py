@@ -83,7 +83,7 @@ FACTORS: dict[str, tuple[str, dict[str, Any]]] = {
         {"model": NETWORKS + "large_mlp", **FEWER_STEPS},
     ),
 }
-"""With more devices or larger networks fewer local steps, so that all takes six hours."""
+"""More devices and larger networks take fewer local steps, or they would take most of the time."""
 VARIED = ("mnist-non-iid", "fashion-mnist-dirichlet-0.3")
 
 
