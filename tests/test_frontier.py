@@ -275,6 +275,20 @@ def test_who_was_not_run_yet_is_named_or_counted() -> None:
     assert f"Not run yet: {len(cells) - len(no_edges)} contenders." in pages[2]
 
 
+def test_the_page_says_where_the_paper_link_cannot_carry_the_downloads() -> None:
+    """12,544 weights of 32 bits do arrive; 1.6 million do not, and outputs (FD) always do."""
+
+    def told(setting: str, contender: str) -> bool:
+        changes = {**SETTINGS[setting].changes, "protocols": BY_KEY[contender].protocol}
+        cells = {f"frontier/{setting}/{contender}": invented(0.9, 1e3, **changes)}
+        page = write_page({setting: cells}, {}).replace("\n", " ")
+        return "Not all downloads fit that link: the largest has a chance of 0.0 %." in page
+
+    assert not told("mnist-non-iid", "murmur-200")
+    assert told("mnist-non-iid-large-mlp", "murmur-200")
+    assert not told("mnist-non-iid-large-mlp", "fd")
+
+
 def test_the_readme_shows_the_records() -> None:
     readme = (RESULTS.path.parent / "README.md").read_text(encoding="utf-8")
     points = points_of(RESULTS.frontier_records()["mnist-non-iid"])

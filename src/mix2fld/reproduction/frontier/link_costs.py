@@ -16,6 +16,8 @@ class LinkCost:
 
     chance: float
     """Of the delivery of an upload, the least likely one."""
+    download_chance: float
+    """Of the delivery of a download, the least likely one."""
     seconds: float
     """On the air, the slowest device in each round, both directions."""
     joules: float
@@ -28,9 +30,15 @@ def link_cost(cell: CellRecord) -> LinkCost:
     config = Config.of(**changes)
     plans = plan_link(config)
     times = {plan: times_in_a_run(plan, config) for plan in plans}
-    uploads = [plan.worst for plan in plans if plan.budget.direction == "uplink"]
+
+    def least_likely(direction: str) -> float:
+        return min(
+            (plan.worst for plan in plans if plan.budget.direction == direction), default=1.0
+        )
+
     return LinkCost(
-        chance=min(uploads, default=1.0),
+        chance=least_likely("uplink"),
+        download_chance=least_likely("downlink"),
         seconds=sum(count * plan.round_seconds for plan, count in times.items()),
         joules=sum(count * plan.joules for plan, count in times.items()),
     )

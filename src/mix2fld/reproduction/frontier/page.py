@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 
+from mix2fld.config import Config
 from mix2fld.protocol import PROTOCOLS
 from mix2fld.reproduction.cell_records import CellRecord
 from mix2fld.reproduction.frontier.contenders import CANDIDATES_EACH, OURS, PAPERS, contenders
-from mix2fld.reproduction.frontier.link_costs import link_cost
+from mix2fld.reproduction.frontier.link_costs import LinkCost, link_cost
 from mix2fld.reproduction.frontier.overview import NEAR, overview, row, seed_count, summary, winners
 from mix2fld.reproduction.frontier.points import (
     Point,
@@ -178,9 +179,8 @@ def _named(point: Point) -> str:
 def _table(points: Sequence[Point]) -> str:
     heads = ("contender", "bits", "devices, %", "server, %", "frontier", "delivered", "s", "J")
     lines = [row(*heads), row("---", *["---:"] * (len(heads) - 1))]
-    on_it = frontier(points)
-    for point in points:
-        cost = link_cost(point.cell)
+    on_it, costs = frontier(points), [link_cost(point.cell) for point in points]
+    for point, cost in zip(points, costs, strict=True):
         lines.append(
             row(
                 point.contender.title,
@@ -196,9 +196,20 @@ def _table(points: Sequence[Point]) -> str:
     note = (
         f"{_over_seeds(points)} The last three columns are closed forms for the paper's link: "
         "chance that an upload is delivered, seconds on the air in all "
-        "rounds, joules of a device's radio."
+        f"rounds, joules of a device's radio.{_of_downloads(costs)}"
     )
     return "\n".join(lines) + "\n\n" + paragraph(note)
+
+
+def _of_downloads(costs: Sequence[LinkCost]) -> str:
+    """What the columns do not show: whether the paper's link carries the downloads."""
+    least = min(cost.download_chance for cost in costs)
+    if least >= Config().updates.delivery_target:
+        return ""
+    return (
+        f" Not all downloads fit that link: the largest has a chance of {100 * least:.1f} %. It "
+        "would take a wider downlink, or weights of fewer bits (`downlink_bits`)."
+    )
 
 
 def _over_seeds(points: Sequence[Point]) -> str:
