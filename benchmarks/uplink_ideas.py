@@ -92,8 +92,8 @@ def by_majority(
     sizes = np.mean(np.abs(turned), axis=0)
     chosen = rotation.backward((votes * sizes).astype(np.float32))
     one: Update = inbox[min(inbox)].value
-    norm = math.sqrt(float(np.mean([inbox[d].value.norm ** 2 for d in inbox])))
-    value = Update(unflatten_tensors(chosen, task.dims), norm, one.captured)
+    norm = math.sqrt(float(np.mean([inbox[d].value.groups[0].norm ** 2 for d in inbox])))
+    value = Update.encoded_whole(unflatten_tensors(chosen, task.dims), norm, one.captured)
     elected = {min(inbox): inbox[min(inbox)]._replace(value=value)}
     return add_mean_update(state, elected, seeds, task, number)
 
@@ -126,7 +126,7 @@ class SharedUpdates(Updates):
         rng = shared_stream(turn.seed, turn.round_number)
         found = self.payload.restore(value, rng, dims.num_weights)
         norm = math.sqrt(found.captured) * float(np.linalg.norm(found.update.astype(np.float64)))
-        return Update(unflatten_tensors(found.update, dims), norm, found.captured)
+        return Update.encoded_whole(unflatten_tensors(found.update, dims), norm, found.captured)
 
 
 class Split(NamedTuple):

@@ -5,7 +5,6 @@ writes the table; ``--page`` only writes it.
 """
 
 import argparse
-import json
 import statistics
 from collections.abc import Iterator, Mapping
 from itertools import product
@@ -14,6 +13,7 @@ from typing import Any, NamedTuple
 
 import mix2fld
 from benchmarks.page_tables import PAGE, replace_table
+from benchmarks.trial_records import append_trial, read_trials
 from benchmarks.uplink_ideas import ALONE, CHANGES, ONE_BIT, VARIANTS
 from mix2fld.data import load_dataset
 from mix2fld.protocol import PROTOCOLS
@@ -79,18 +79,12 @@ def run_missing(most: int) -> None:
         changes = {**BUDGETS.get(case.bits, {}), **CHANGES.get(case.variant, {})}
         one = config.replace(protocols=case.variant, seed=case.seed, **changes)
         (result,) = mix2fld.run(one, dataset=dataset)
-        reached = result.summary["accuracy"]
-        found = {"devices": reached["mean"], "server": reached["global"]}
-        RECORD.parent.mkdir(parents=True, exist_ok=True)
-        with RECORD.open("a", encoding="utf-8") as file:
-            file.write(json.dumps({**case._asdict(), **found}) + "\n")
+        append_trial(RECORD, case, result)
 
 
 def recorded() -> dict[Case, dict[str, float]]:
     """What is known so far."""
-    lines = RECORD.read_text(encoding="utf-8").splitlines() if RECORD.exists() else []
-    rows = [json.loads(line) for line in lines]
-    return {Case(**{key: row[key] for key in Case._fields}): row for row in rows}
+    return read_trials(RECORD, Case)
 
 
 def table(done: Mapping[Case, Mapping[str, float]]) -> str:

@@ -302,7 +302,7 @@ def test_late_statistics_move_the_model_by_what_they_change_in_the_closed_form()
     learnt = [rng.normal(size=part.shape).astype(np.float32) for part in before]
     update = tuple(rng.normal(size=part.shape).astype(np.float32) for part in before)
     now = tuple(part + more for part, more in zip(before, learnt, strict=True))
-    upload = Upload(Update(update, 1.0, 1.0), samples=50, seeds=two)
+    upload = Upload(Update.encoded_whole(update, 1.0, 1.0), samples=50, seeds=two)
     server = ServerState(weights=now, seeds={0: one, 1: two}, updates=3)
     found = add_updates_to_closed_form(server, {1: upload}, None, task, 4)
     assert found.updates == 4
@@ -314,7 +314,7 @@ def test_updates_count_until_the_first_statistics_come_and_then_from_the_closed_
     simulation = simulation_of("murmur-stat", step_limit=100.0)
     task = simulation.scenario.task
     update = tuple(np.ones_like(part) for part in task.common_weights)
-    upload = Upload(Update(update, 1.0, 1.0), samples=50)
+    upload = Upload(Update.encoded_whole(update, 1.0, 1.0), samples=50)
     moved = add_updates_to_closed_form(ServerState(), {0: upload}, None, task, 1)
     for mine, start in zip(moved.weights, task.common_weights, strict=True):
         np.testing.assert_allclose(mine, start + 1, atol=1e-5)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from benchmarks import codec_speed, uplink_trials
+from benchmarks import codec_speed, last_layer, uplink_trials
 from benchmarks.page_tables import PAGE
 from benchmarks.thin_uplink import bound, captured, error_of_mean, main, share_of_signs
 from benchmarks.uplink_ideas import VARIANTS
@@ -238,7 +238,8 @@ def test_tables_of_the_page_follow_from_their_records() -> None:
     page = PAGE.read_text(encoding="utf-8")
     speed = codec_speed.table(json.loads(codec_speed.RECORD.read_text(encoding="utf-8")))
     trials = uplink_trials.table(uplink_trials.recorded())
-    for name, text in {"speed": speed, "trials": trials}.items():
+    apart = last_layer.table(last_layer.recorded())
+    for name, text in {"speed": speed, "trials": trials, "last layer": apart}.items():
         assert f"<!-- {name} -->\n{text}\n<!-- end -->" in page
 
 

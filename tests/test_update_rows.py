@@ -126,7 +126,7 @@ def test_an_update_is_counted_from_the_last_download_that_this_device_received(
             wanted = fleet.wanted[device]
             product = np.sum(row_of(read.tensors) * wanted) / np.sum(wanted**2)
             assert product == pytest.approx(1, abs=0.05)
-            assert read.norm == pytest.approx(np.linalg.norm(wanted), rel=0.3)
+            assert read.groups[0].norm == pytest.approx(np.linalg.norm(wanted), rel=0.3)
     assert stale > 3
     assert lost > 3
 
@@ -139,7 +139,7 @@ def test_without_downloads_updates_get_longer() -> None:
         state, _ = run_round(simulation.scenario, fleet, state)
         turn = Turn(simulation.scenario.task.seed, number, 0)
         data = fleet.packets[0].knowledge.data
-        norms.append(simulation.scenario.wire.decode_knowledge(data, turn).norm)
+        norms.append(simulation.scenario.wire.decode_knowledge(data, turn).groups[0].norm)
     assert norms == sorted(norms)
     assert norms[2] > 1.2 * norms[0]
 
@@ -148,7 +148,7 @@ def an_upload(
     *values: float, norm: float = 1.0, captured: float = 1.0, samples: int = 10
 ) -> Upload:
     tensors = (np.array(values, np.float32),)
-    return Upload(Update(tensors, norm, captured), samples)
+    return Upload(Update.encoded_whole(tensors, norm, captured), samples)
 
 
 class ATask:

@@ -78,6 +78,8 @@ class UpdateConfig(Section):
 
     update_bits: Annotated[Literal["auto"] | int, BeforeValidator(as_update_bits)] = "auto"
     """Murmur: bits of an upload, at least 20; auto: what a device's link delivers reliably."""
+    last_layer_share: AutoOrShare = "auto"
+    """Murmur: share of the bits that code the last layer by itself; auto: half, if it is small."""
     delivery_target: Annotated[float, Field(gt=0, lt=1)] = 0.95
     """Delivery probability that automatic update bits and replayed seeds aim for."""
     bits_per_weight: Annotated[float, Field(ge=0.001, le=16)] = 1.0

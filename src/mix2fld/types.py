@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ __all__ = [
     "Dataset",
     "Delivery",
     "Dimensions",
+    "Group",
     "Inputs",
     "Kernel",
     "Local",
@@ -202,12 +203,24 @@ class Upload(NamedTuple):
     weight: float = 1.0  # of each sample in a mean over devices
 
 
+class Group(NamedTuple):
+    """Arrays of an update that were encoded together."""
+
+    arrays: tuple[int, ...]  # their places among all
+    norm: float  # of what was encoded, estimated from what arrived
+
+
 class Update(NamedTuple):
     """What a device's weights moved by, as far as an upload tells."""
 
     tensors: Tensors
-    norm: float  # of what was encoded, estimated from what arrived
     captured: float  # expected share of its squared norm that arrived; the rest is noise
+    groups: tuple[Group, ...]  # each array is in one; the same for all devices of a run
+
+    @classmethod
+    def encoded_whole(cls, tensors: Tensors, norm: float, captured: float) -> Self:
+        """An update whose arrays were encoded together."""
+        return cls(tensors, captured, (Group(tuple(range(len(tensors))), norm),))
 
 
 @dataclass(frozen=True)

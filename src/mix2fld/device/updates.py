@@ -7,7 +7,6 @@ update is counted from the last delivered upload, and what that left out, or a d
 before the server heard of it, waits as ``residual``.
 """
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
@@ -23,9 +22,12 @@ from mix2fld.link.payloads import (
     LargestEntries,
     RotatedUpdate,
     SparseTernary,
+    SplitUpdate,
     UpdateCodec,
+    estimated_norm,
     flatten_tensors,
     unflatten_tensors,
+    with_last_layer_apart,
 )
 from mix2fld.link.payloads.rotated_plan import COARSE_NORM, FINE_NORM
 from mix2fld.streams import stream
@@ -61,11 +63,12 @@ class Updates(Uplink):
     @property
     def takes_room(self) -> bool:
         """Whether the number of bits is automatic."""
-        return isinstance(self.payload, RotatedUpdate) and self.payload.fewer
+        return isinstance(self.payload, RotatedUpdate | SplitUpdate) and self.payload.fewer
 
     def configured(self, config: "Config", dims: Dimensions) -> Self:
         """With the codec that the config gives an update of this model."""
         codec = self.make_codec(config.updates, dims.num_weights)
+        codec = with_last_layer_apart(codec, config.updates.last_layer_share, dims)
         return replace(self, codec=codec, dims=dims)
 
     def start(self, weights: Tensors) -> State:
@@ -82,10 +85,11 @@ class Updates(Uplink):
         """The update that the codes stand for."""
         dims = self._dims
         found = self.payload.restore(value, _codec_stream(turn), dims.num_weights)
-        # not np.linalg.norm, which shares out so short a sum to threads, in any order
-        length = math.sqrt(float(np.sum(np.square(found.update, dtype=np.float64))))
         tensors = unflatten_tensors(found.update, dims)
-        return Update(tensors, math.sqrt(found.captured) * length, found.captured)
+        if found.apart:
+            return Update(tensors, found.captured, found.apart)
+        norm = estimated_norm(found.update, found.captured)
+        return Update.encoded_whole(tensors, norm, found.captured)
 
     def delivered(self, state: State, local: Local, read: Callable[[], Any]) -> State:
         """With feedback, what comes next is counted from here."""
@@ -142,7 +146,8 @@ class NoisyUpdates(Updates):
     def read(self, value: Any, turn: Turn) -> Update:
         """The noisy update; the one behind it is no longer than the clip, so no step need be."""
         found = super().read(value, turn)
-        return found._replace(norm=min(found.norm, self.clip))
+        groups = [one._replace(norm=min(one.norm, self.clip)) for one in found.groups]
+        return found._replace(groups=tuple(groups))
 
 
 def updates_of_a_device(config: "Config") -> int:

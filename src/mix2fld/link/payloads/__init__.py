@@ -7,8 +7,9 @@ from mix2fld.link.payloads.rotated_update import RotatedUpdate
 from mix2fld.link.payloads.seed_labels import SeedLabels
 from mix2fld.link.payloads.seed_samples import SeedSamples
 from mix2fld.link.payloads.sparse_update import LargestEntries, SparseTernary
+from mix2fld.link.payloads.split_update import SplitUpdate, with_last_layer_apart
 from mix2fld.link.payloads.statistics import ClassStatistics, PartOfStatistics, WeightsWithMeans
-from mix2fld.link.payloads.update_codec import Restored, UpdateCodec
+from mix2fld.link.payloads.update_codec import Restored, UpdateCodec, estimated_norm
 from mix2fld.link.payloads.weights import Weights, flatten_tensors, unflatten_tensors
 from mix2fld.link.payloads.with_seeds import WithSeeds
 
@@ -28,10 +29,13 @@ __all__ = [
     "SeedSamples",
     "Size",
     "SparseTernary",
+    "SplitUpdate",
     "UpdateCodec",
     "Weights",
     "WeightsWithMeans",
     "WithSeeds",
+    "estimated_norm",
     "flatten_tensors",
     "unflatten_tensors",
+    "with_last_layer_apart",
 ]

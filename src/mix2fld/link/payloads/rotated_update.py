@@ -55,7 +55,7 @@ class RotatedUpdate:
     def compress(self, update: Floats, rng: np.random.Generator, room: int | None) -> Codes:
         """Rotate, find the largest of each group and round it; then the norm."""
         size = len(update)
-        bits = self._bits(room, size)
+        bits = self.bits_for(room, size)
         plan = make_plan(bits, size, self.picks)
         squared = float(np.sum(update.astype(np.float64) ** 2))
         deviation = math.sqrt(squared / size) or 1.0
@@ -85,14 +85,8 @@ class RotatedUpdate:
 
     def decode(self, data: bytes, dims: Dimensions) -> Codes:
         """The codes; an honest device could send any of them."""
-        most = self.size(dims).bits
-        bits = 8 * len(data) if self.fewer else most
-        if not min(LEAST_UPDATE_BITS, most) <= bits <= most:
-            raise PayloadError(
-                f"{self.name}: {bits} bits; must be from {LEAST_UPDATE_BITS} to {most}"
-            )
+        bits = self.bits_of(data, dims, self.name)
         plan = make_plan(bits, dims.num_weights, self.picks)
-        check_size(self.name, data, bits)
         read = np.unpackbits(np.frombuffer(data, np.uint8))
         if read[plan.bits :].any():
             raise PayloadError(f"{self.name}: bits beyond {plan.bits} are unused; must be 0")
@@ -103,7 +97,16 @@ class RotatedUpdate:
             start = end
         return Codes(bits, int(from_bits(norm, plan.norm_bits)[0]), np.concatenate(groups))
 
-    def _bits(self, room: int | None, size: int) -> int:
+    def bits_of(self, data: bytes, dims: Dimensions, name: str) -> int:
+        """How many bits were sent, if an upload can have as many; ``name`` is for messages."""
+        most = self.size(dims).bits
+        bits = 8 * len(data) if self.fewer else most
+        if not min(LEAST_UPDATE_BITS, most) <= bits <= most:
+            raise PayloadError(f"{name}: {bits} bits; must be from {LEAST_UPDATE_BITS} to {most}")
+        check_size(name, data, bits)
+        return bits
+
+    def bits_for(self, room: int | None, size: int) -> int:
         """Of an upload that has so much room, if it matters."""
         most = min(self.bits, most_bits(size))
         if not self.fewer:

@@ -5,12 +5,14 @@
 sent.
 """
 
+import math
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mix2fld.link.payloads.codec import Payload
+from mix2fld.types import Group
 
 Floats = NDArray[np.float32]
 
@@ -25,6 +27,8 @@ class Restored(NamedTuple):
     A codec that is right on average restores a vector of 1 / captured times the squared norm of the
     update: the surplus is noise. 1 if there is none.
     """
+    apart: tuple[Group, ...] = ()
+    """Arrays that were encoded by themselves; empty: all of them together."""
 
 
 class UpdateCodec(Payload, Protocol):
@@ -35,3 +39,10 @@ class UpdateCodec(Payload, Protocol):
 
     def restore(self, codes: Any, rng: np.random.Generator, size: int) -> Restored:
         """The update [size] that codes stand for."""
+
+
+def estimated_norm(restored: Floats, captured: float) -> float:
+    """The norm of what was encoded."""
+    # not np.linalg.norm, which shares out so short a sum to threads, in any order
+    length = math.sqrt(float(np.sum(np.square(restored, dtype=np.float64))))
+    return math.sqrt(captured) * length

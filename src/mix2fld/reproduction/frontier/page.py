@@ -53,13 +53,15 @@ devices on a validation split: training samples that no device holds, with a see
 reported. All of them use the mean of downloaded and trained weights on the device. Contenders
 marked "from edges" start from oriented derivatives and a last layer of zeros instead of random
 weights (`initial_weights = edges`): a formula that every device knows, so that it costs no bits.
-Fashion-MNIST uses the training that was chosen on MNIST with the same partition, and so do larger
-networks and more devices; CIFAR-10 and the smartwatch data have searches of their own. All
-contenders run with the paper's split of MNIST and on the smartwatch data, the main ones elsewhere.
-Murmur with 20,000 bits a round and Murmur-Mix with 200 seeds run with larger networks alone: they
-were added once the first seed had shown that fewer bits are too few there. With CIFAR-10, larger
-networks and more devices there are fewer local steps. Seeds that leave a device with only one label
-are skipped, since it would have nothing to mix."""
+Fashion-MNIST uses the training that was chosen on MNIST with the same partition, and so do more
+devices and the network of 80,000 weights; CIFAR-10, the smartwatch data and, on each dataset, the
+MLPs (at 400,000 weights) have searches of their own. All contenders run with the paper's split of
+MNIST and on the smartwatch data, the main ones elsewhere. Where the last layer is a small part of
+the network, which it is in the MLPs, Murmur codes it by itself (`last_layer_share`). Murmur with
+20,000 bits a round and Murmur-Mix with 200 seeds run with larger networks alone: they were added
+once the first seed had shown that fewer bits are too few there. With CIFAR-10, larger networks and
+more devices there are fewer local steps. Seeds that leave a device with only one label are skipped,
+since it would have nothing to mix."""
 
 
 def write_page(records: Records, choices: Mapping[str, Choices]) -> str:

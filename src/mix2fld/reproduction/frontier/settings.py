@@ -84,6 +84,9 @@ FACTORS: dict[str, tuple[str, dict[str, Any]]] = {
     ),
 }
 """More devices and larger networks take fewer local steps, or they would take most of the time."""
+TUNED_WITH = {"wide-mlp": "wide-mlp", "large-mlp": "wide-mlp"}
+"""Factors that have a search of their own, and the one it is made with; others use that of the
+setting they vary."""
 VARIED = ("mnist-non-iid", "fashion-mnist-dirichlet-0.3")
 
 
@@ -94,7 +97,7 @@ def _factors(grid: dict[str, FrontierSetting]) -> list[FrontierSetting]:
             f"{base.title}, {words}",
             base.dataset,
             {**base.changes, **changes},
-            base.tuned_at,
+            f"{base.key}-{TUNED_WITH[name]}" if name in TUNED_WITH else base.tuned_at,
             core=True,
         )
         for base in (grid[key] for key in VARIED)

@@ -1,0 +1,210 @@
+"""Updates whose last layer is coded by itself: bits, both parts, the server's steps, whole runs."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import reference_codecs
+from mix2fld import run
+from mix2fld.errors import InputError
+from mix2fld.link.payloads import (
+    PayloadError,
+    RotatedUpdate,
+    SplitUpdate,
+    UpdateCodec,
+    with_last_layer_apart,
+)
+from mix2fld.link.payloads.rotated_plan import make_plan
+from mix2fld.link.payloads.split_update import last_layer
+from mix2fld.server.updates import add_mean_update
+from mix2fld.types import Dimensions, Group, SampleFormat, ServerState, Update, Upload
+from toys import toy_config, toy_dataset
+
+LABELS = 4
+SHAPES = ((60,), (30, 60), (LABELS,), (LABELS, 30))
+"""A bias and a kernel of two layers, as a tree of them is flattened; the last has 124 weights."""
+ROUNDED_NORM = 2 ** (1 / 16) - 1
+"""Norms are sent in steps of an eighth of an octave."""
+LAST = np.repeat([False, False, True, True], [60, 1800, 4, 120])
+
+
+def dims_of(shapes: tuple[tuple[int, ...], ...] = SHAPES) -> Dimensions:
+    return Dimensions(shapes, LABELS, SampleFormat((8, 8, 1)), 10, 8, (8, 8, 1))
+
+
+def split(
+    bits: int, share: float | Any = 0.5, fewer: bool = False, dims: Dimensions | None = None
+) -> UpdateCodec:
+    whole = RotatedUpdate(picks=True, bits=bits, fewer=fewer)
+    return with_last_layer_apart(whole, share, dims or dims_of())
+
+
+def an_update(seed: int = 0, size: int = len(LAST)) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    return (rng.normal(size=size) * rng.exponential(size=size)).astype(np.float32)
+
+
+def part_bits(codec: UpdateCodec, room: int | None = None) -> tuple[int, int]:
+    codes = codec.compress(an_update(), np.random.default_rng(0), room)
+    last, rest = (0 if one is None else one.bits for one in codes)
+    return last, rest
+
+
+def test_the_last_layer_has_an_axis_for_the_labels() -> None:
+    assert last_layer(dims_of()) == (2, 3)
+    assert last_layer(dims_of(((3, 3, 1, 12), (12,)))) == ()
+
+
+def test_a_small_last_layer_gets_half_of_the_bits_and_at_most_one_for_a_weight() -> None:
+    large = dims_of(((2000, 60), (60,), (60, LABELS), (LABELS,)))
+    size = large.num_weights
+    for bits, last in ((20, 20), (39, 39), (40, 20), (200, 100), (488, 244), (5000, 244)):
+        codec = split(bits, "auto", dims=large)
+        codes = codec.compress(an_update(size=size), np.random.default_rng(0), None)
+        assert codes[0].bits == last
+        assert (0 if codes[1] is None else codes[1].bits) == bits - last
+
+
+@pytest.mark.parametrize(
+    ("codec", "share", "shapes"),
+    [
+        (RotatedUpdate(picks=True, bits=200), "auto", SHAPES),  # 6 % of the weights
+        (RotatedUpdate(picks=True, bits=200), "auto", ((3, 3, 1, 12), (12,))),
+        (RotatedUpdate(picks=True, bits=200), 0, SHAPES),
+        (RotatedUpdate(picks=False, bits=200), 0.5, SHAPES),
+    ],
+)
+def test_other_updates_are_coded_whole(codec: UpdateCodec, share: Any, shapes: Any) -> None:
+    assert with_last_layer_apart(codec, share, dims_of(shapes)) is codec
+
+
+@pytest.mark.parametrize("shapes", [((3, 3, 1, 12), (12,)), ((30, LABELS), (LABELS,))])
+def test_a_model_without_a_last_layer_beside_others_cannot_be_split(shapes: Any) -> None:
+    with pytest.raises(InputError, match=r"last_layer_share = 0\.5: .* 4 labels.*auto or 0"):
+        split(200, dims=dims_of(shapes))
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    bits=st.integers(20, 40_000),
+    share=st.floats(0.01, 1),
+    room=st.integers(0, 40_000),
+    fewer=st.booleans(),
+    seed=st.integers(0, 99),
+)
+def test_any_share_is_carried_to_the_bit(
+    bits: int, share: float, room: int, fewer: bool, seed: int
+) -> None:
+    codec, dims = split(max(bits, 24), share, fewer), dims_of()
+    codes = codec.compress(an_update(seed), np.random.default_rng(seed), room)
+    sent = codec.encode(codes, dims)
+    assert len(sent.data) == -(-sent.bits // 8)
+    assert sent.bits <= codec.size(dims).bits
+    assert fewer or sent.bits == codec.size(dims).bits
+    assert all(one is None or one.bits >= 20 for one in codes)
+    again = codec.decode(sent.data, dims)
+    assert codec.encode(again, dims) == sent
+    ends = [codec.restore(end, np.random.default_rng(seed), len(LAST)) for end in (codes, again)]
+    np.testing.assert_array_equal(ends[0].update, ends[1].update)
+
+
+def test_each_part_is_what_the_oracle_makes_of_it() -> None:
+    codec, update = split(300, 0.4), an_update(5)
+    codes = codec.compress(update, np.random.default_rng(7), None)
+    found = codec.restore(codes, np.random.default_rng(7), len(update))
+    streams = np.random.default_rng(7).spawn(2)
+    for own, bits, rng, group in zip((LAST, ~LAST), (120, 180), streams, found.apart, strict=True):
+        expected = reference_codecs.murmur(update[own].astype(np.float64), rng, bits)
+        np.testing.assert_allclose(found.update[own], expected.update, atol=1e-4)
+        assert group.norm == pytest.approx(expected.norm, rel=1e-4)
+    assert [group.arrays for group in found.apart] == [(2, 3), (0, 1)]
+
+
+def test_what_is_restored_is_right_on_average_and_as_far_off_as_each_part_says() -> None:
+    codec, update, draws = split(200), an_update(3), 1500
+    found = np.array(
+        [
+            codec.restore(
+                codec.compress(update, np.random.default_rng(seed), None),
+                np.random.default_rng(seed),
+                len(update),
+            ).update
+            for seed in range(draws)
+        ],
+        np.float64,
+    )
+    for own, bits in ((LAST, 100), (~LAST, 100)):
+        size, squared = int(own.sum()), float(np.sum(update[own].astype(np.float64) ** 2))
+        captured = make_plan(bits, size, True).captured / size
+        errors = found[:, own] - update[own]
+        assert np.mean(np.sum(errors**2, axis=1)) / squared == pytest.approx(
+            1 / captured - 1, rel=0.12
+        )
+        off = float(np.sum(errors.mean(axis=0) ** 2)) / squared
+        assert off < 1.35 * (1 / captured - 1) / draws + ROUNDED_NORM**2
+
+
+def test_the_last_layer_arrives_with_less_noise_than_in_an_update_that_is_coded_whole() -> None:
+    update, errors = an_update(1), {}
+    for name, codec in (("split", split(200)), ("whole", RotatedUpdate(picks=True, bits=200))):
+        ends = [np.random.default_rng(4), np.random.default_rng(4)]
+        found = codec.restore(codec.compress(update, ends[0], None), ends[1], len(update)).update
+        errors[name] = float(np.sum((found[LAST] - update[LAST]) ** 2))
+    assert errors["split"] < errors["whole"] / 3
+
+
+@pytest.mark.parametrize(
+    ("weights", "bits", "error"), [(407_050, 200, 184), (5_130, 100, 5.2)], ids=["all", "last"]
+)
+def test_errors_of_the_page(weights: int, bits: int, error: float) -> None:
+    """docs/thin_uplink.md: the error of the mean of ten devices."""
+    captured = make_plan(bits, weights, picks=True).captured / weights
+    assert (1 / captured - 1) / 10 == pytest.approx(error, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    "data", [b"", bytes(24), bytes(26), b"\xff" * 25, bytes(24) + b"\x01"], ids=range(5)
+)
+def test_bytes_that_nobody_would_send_are_refused(data: bytes) -> None:
+    codec = split(197)
+    assert isinstance(codec, SplitUpdate)
+    with pytest.raises(PayloadError, match=r"split update|rotated update"):
+        codec.decode(data, dims_of())
+
+
+def test_groups_have_steps_of_their_own() -> None:
+    """Both means have norm 4: one is of updates of norm 1, the other of norm 10."""
+    arrays = [np.array(values, np.float32) for values in ([4.0, 0.0], [0.0, 4.0])]
+
+    class ATask:
+        config = toy_config(step_limit=1.5)
+        common_weights = tuple(np.ones_like(part) for part in arrays)
+
+    update = Update(tuple(arrays), 1.0, (Group((1,), 1.0), Group((0,), 10.0)))
+    task: Any = ATask()
+    inbox = {0: Upload(update, 10), 1: Upload(update, 10)}
+    found = add_mean_update(ServerState(), inbox, None, task, 1)
+    np.testing.assert_allclose(found.weights[0], [5.0, 1.0], rtol=1e-6)
+    np.testing.assert_allclose(found.weights[1], [1.0, 2.5], rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["murmur", "murmur-mix", "dp-murmur"])
+@pytest.mark.parametrize("bits", [100, "auto"])
+def test_rows_of_few_bits_run_with_a_last_layer_apart(name: str, bits: int | str) -> None:
+    config = toy_config(protocols=name, rounds=2, update_bits=bits, last_layer_share=0.3)
+    apart, whole = (
+        run(config.replace(last_layer_share=share), dataset=toy_dataset())[0].summary
+        for share in (0.3, 0.0)
+    )
+    assert apart["uploads"] == whole["uploads"]
+    assert apart["bits"]["up"] == whole["bits"]["up"]
+    assert apart["accuracy"] != whole["accuracy"]
+
+
+@pytest.mark.parametrize("value", [-0.1, 1.5, "half", float("nan")])
+def test_a_share_that_is_none_is_named(value: Any) -> None:
+    with pytest.raises(InputError, match=r"last_layer_share = .*auto, or a number from 0 to 1"):
+        toy_config(last_layer_share=value)
