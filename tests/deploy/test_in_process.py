@@ -70,6 +70,12 @@ def test_every_protocol_has_the_numbers_of_the_engine(tmp_path: Path, name: str)
     assert_same_as_engine(path, tmp_path, tmp_path / "engine")
 
 
+def test_a_last_layer_by_itself_has_the_numbers_of_the_engine(tmp_path: Path) -> None:
+    config = deployed_config(tmp_path, protocols="murmur", update_bits=150, last_layer_share=0.4)
+    path = run_in_process(tmp_path, config)
+    assert_same_as_engine(path, tmp_path, tmp_path / "engine")
+
+
 @pytest.mark.parametrize("name", ["fl", "fd", "mix2fld"])
 def test_lost_uploads_and_missing_devices_have_the_numbers_of_the_engine(
     tmp_path: Path, name: str
