@@ -137,6 +137,13 @@ def test_each_protocol_appears_once() -> None:
     assert [one.point.contender for one in options] == ["murmur-200", "isolated"]
 
 
+def test_of_equal_gains_the_fewest_bits_come_first() -> None:
+    for gain, first in ((0.9301, "murmur"), (0.9320, "fl")):
+        fl = MeasuredPoint("fl", "FL", "fl", {}, 2e6, [gain, gain + 0.01], None)
+        ranked = rank(case(link="ideal"), setting(points=(ALONE, fl, MURMUR)))
+        assert ranked[0].point.protocol == first
+
+
 def test_the_nearest_setting_and_what_lies_outside() -> None:
     near, far = setting(), setting("mnist-shards", skew=0.8)
     assert nearest(case(), {"far": far, "near": near})[0] is near

@@ -68,12 +68,18 @@ class Option:
 
 
 def rank(case: Case, setting: MeasuredSetting) -> list[Option]:
-    """All contenders of a measured setting: those that suit first, the most accurate first."""
+    """All contenders of a measured setting: those that suit first, the most accurate first.
+
+    Of those whose gains are the same to the tenth of a point that is shown, the fewest bits.
+    """
     link = make_link(case.config, case.config.data.devices)
     options = [
         option for point in setting.points if (option := _option(case, setting, point, link))
     ]
-    return sorted(options, key=lambda one: (not one.suits, -one.over_alone.mean))
+    return sorted(
+        options,
+        key=lambda one: (not one.suits, -round(one.over_alone.mean, 1), one.bits_per_round),
+    )
 
 
 def _option(
