@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 BENCH := .venv-bench
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test search test-deploy test-cluster test-mqtt test-arm testbed check format reproduce frontier ledger bench bench-growth bench-many bench-cluster bench-wire sensors links clean report browser screenshots crash fuzz soak package wheels robustness bom lock docs
+.PHONY: help install run test test-all search test-deploy test-cluster test-mqtt test-arm testbed check format reproduce frontier ledger bench bench-growth bench-many bench-cluster bench-wire sensors links clean report programs screenshots crash fuzz soak package wheels robustness bom lock docs
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -18,9 +18,14 @@ run: install ## Run the paper's head-to-head on MNIST: FL, FD, MixFLD, Mix2FLD
 report: install ## Run a small comparison and write runs/first/report.html (a minute or two)
 	$(BIN)/mix2fld run --local-steps 400 --server-steps 200 --seed 0 1 --out runs/first --report
 
-test: $(VENV)/.installed-test browser ## Run checks and tests
+test: $(VENV)/.installed-test programs ## Run checks and tests (six minutes on two cores)
 	$(MAKE) --no-print-directory check
 	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder
+
+test-all: $(VENV)/.installed-test programs ## Run the long tests too: whole deployments, kills, clusters (an hour)
+	$(MAKE) --no-print-directory check
+	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder -m 'not deployment and not cluster'
+	$(BIN)/pytest -q -m 'deployment or cluster'
 
 search: $(VENV)/.installed-test ## Run the property tests with ten times the examples, drawn anew
 	$(BIN)/pytest -q -n 2 --hypothesis-profile search $(shell grep -lr '@given' tests)
@@ -50,15 +55,19 @@ testbed: install ## Measure FL and Mix2FLD over shaped links (needs root, Linux,
 		--out runs/testbed-$$(date +%Y%m%d-%H%M%S) \
 		--record results/testbed/testbed.json --page docs/asymmetric_link.md
 
-# The browser tests need Chromium: installed if possible, otherwise they are skipped.
-browser:
-	@which chromium >/dev/null || which chromium-browser >/dev/null || which google-chrome >/dev/null \
+# Tests use a browser, a broker and a proxy: installed if possible, otherwise these tests are skipped.
+programs:
+	@missing=""; \
+	which chromium chromium-browser google-chrome 2>/dev/null | grep -q . || missing="$$missing chromium"; \
+	which mosquitto /usr/sbin/mosquitto 2>/dev/null | grep -q . || missing="$$missing mosquitto"; \
+	which nginx /usr/sbin/nginx 2>/dev/null | grep -q . || missing="$$missing nginx-light"; \
+	[ -z "$$missing" ] \
 		|| { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get -qq update \
-			&& DEBIAN_FRONTEND=noninteractive apt-get -qq install -y chromium >/dev/null; } \
-		|| echo "Chromium is missing and cannot be installed: the browser tests are skipped"
+			&& DEBIAN_FRONTEND=noninteractive apt-get -qq install -y $$missing >/dev/null; } \
+		|| echo "missing, and cannot be installed:$$missing; their tests are skipped"
 
 SHOTS := runs/screenshots
-screenshots: $(VENV)/.installed-test browser ## Take the screenshots of the report in the README (ten minutes)
+screenshots: $(VENV)/.installed-test programs ## Take the screenshots of the report in the README (ten minutes)
 	$(BIN)/mix2fld run --protocols fl fl8 fd mixfld mix2fld --seed 0 1 2 \
 		--local-steps 1600 --server-steps 800 --out $(SHOTS) --report
 	$(BIN)/python docs/make_screenshots.py $(SHOTS)/report.html docs/images

@@ -7,6 +7,7 @@ branch there and drifts off; the others stay within rounding, which is what the 
 import json
 import statistics
 
+from benchmarks import usage
 from benchmarks.contenders.limit import train_all
 from benchmarks.work import difference, paper_work, reference
 
@@ -22,4 +23,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    usage.arguments(__doc__)
     main()

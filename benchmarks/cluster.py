@@ -15,6 +15,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from benchmarks import usage
 from benchmarks.cluster_page import PAGE, render
 from benchmarks.cluster_peers import measure_peers, tell
 from benchmarks.cluster_sizes import measure_sizes
@@ -197,4 +198,4 @@ def peak_gb(pid: int) -> float:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main(usage.arguments(__doc__, "[page]", "[--only ROW ...]", "[row ROW]", "[fl FILE]"))

@@ -15,6 +15,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from benchmarks import usage
 from benchmarks.machine import percent_busy
 
 ROOT = Path(__file__).parent.parent
@@ -107,4 +108,5 @@ def main(name: str, participants: int, target: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), Path(sys.argv[3]))
+    peer, count, file = usage.arguments(__doc__, "<PEER PARTICIPANTS FILE>")
+    main(peer, int(count), Path(file))

@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from benchmarks import usage
 from benchmarks.machine import describe
 
 ROOT = Path(__file__).parent.parent
@@ -131,4 +132,4 @@ def measure(name: str, value: int) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main(usage.arguments(__doc__, "[page]", "[point NAME VALUE]"))

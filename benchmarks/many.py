@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
+from benchmarks import usage
 from benchmarks.machine import describe
 from benchmarks.many_page import PAGE, render
 
@@ -148,4 +149,4 @@ def spread(name: str, values: list[float]) -> dict[str, float]:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main(usage.arguments(__doc__, "[page]", "[--only ROW ...]", "[row ROW]"))

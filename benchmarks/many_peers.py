@@ -10,6 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from benchmarks import usage
 from benchmarks.work import CORES, LEARNING_RATE, Work, deal, initial_weights
 from mix2fld.streams import stream
 
@@ -166,4 +167,5 @@ def pfl_worker(devices: int, participants: int, steps: int, rounds: int, target:
 
 
 if __name__ == "__main__":
-    pfl_worker(*map(int, sys.argv[1:5]), Path(sys.argv[5]))
+    *counts, file = usage.arguments(__doc__, "<FOUR COUNTS AND A FILE>")
+    pfl_worker(*map(int, counts), Path(file))

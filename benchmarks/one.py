@@ -5,9 +5,8 @@ Prints the record as the last line, in JSON. A row is a model of ``other_models`
 
 import importlib
 import json
-import sys
 
-from benchmarks import other_models, work
+from benchmarks import other_models, usage, work
 from benchmarks.work import CORES
 
 
@@ -33,4 +32,7 @@ def deviation(devices: int, steps: int, weights: work.Tensors, row: str | None =
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4:])
+    contender, devices, steps, *options = usage.arguments(
+        __doc__, "<CONTENDER DEVICES STEPS [OPTION ...]>"
+    )
+    main(contender, int(devices), int(steps), options)

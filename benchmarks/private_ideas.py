@@ -26,7 +26,7 @@ from benchmarks.private_trials import (
 )
 from mix2fld.config import Config
 from mix2fld.data import load_dataset
-from mix2fld.protocol import get_protocol
+from mix2fld.protocols.table import get_protocol
 from mix2fld.report.markdown import markdown_table
 
 ROOT = Path(__file__).parent.parent

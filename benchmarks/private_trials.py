@@ -32,8 +32,8 @@ from mix2fld.learning.private_statistics import (
 )
 from mix2fld.learning.sample_features import FEATURE_KINDS, samples_of
 from mix2fld.learning.task import Task
-from mix2fld.protocol import PROTOCOLS
-from mix2fld.server.private_statistics import GENERATED, root_of, train_student
+from mix2fld.protocols.private import GENERATED, root_of, train_student
+from mix2fld.protocols.table import PROTOCOLS
 from mix2fld.streams import stream
 from mix2fld.types import Dataset, Inputs, Tensors
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from benchmarks import other_page
+from benchmarks import other_page, usage
 from benchmarks.passes import ratios, spread, values
 from benchmarks.table import BY_NAME, CHECK_STEPS, CONTENDERS, Contender
 from mix2fld.report.markdown import markdown_table
@@ -261,4 +261,5 @@ def machine(record: Record) -> str:
 
 
 if __name__ == "__main__":
+    usage.arguments(__doc__)
     main()

@@ -26,10 +26,10 @@ from benchmarks.robustness_costs import (
 from benchmarks.robustness_page import PAGE, render
 from mix2fld.config import PRESETS, Config
 from mix2fld.data import load_dataset
-from mix2fld.device.attacks import ATTACKS, TARGET, with_pattern
-from mix2fld.errors import InputError
-from mix2fld.protocol import PROTOCOLS
+from mix2fld.errors import Mix2fldError
+from mix2fld.protocols.table import PROTOCOLS
 from mix2fld.round.attackers import meets
+from mix2fld.round.attacks import ATTACKS, TARGET, with_pattern
 from mix2fld.round.scenario import attackers_of
 from mix2fld.runs.results import RunResult
 from mix2fld.types import Dataset
@@ -147,7 +147,7 @@ def _run_grid(chosen: Iterable[Case]) -> None:
         one = config.replace(protocols=case.protocol, seed=case.seed, **changes)
         try:
             found = outcome(one, tests[case.tested])
-        except InputError as error:
+        except Mix2fldError as error:
             found = {"server": None, "devices": None, "stopped": str(error)}
         with RECORD.open("a", encoding="utf-8") as file:
             file.write(json.dumps({**case._asdict(), **found}) + "\n")

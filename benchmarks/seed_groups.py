@@ -11,12 +11,13 @@ from unittest.mock import patch
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks import usage
 from benchmarks.robustness import SETTINGS, outcome
 from benchmarks.robustness_costs import SUBTLE, in_points
 from mix2fld.config import PRESETS, Config
 from mix2fld.data import load_dataset
+from mix2fld.protocols import inverse_mixup
 from mix2fld.report.markdown import markdown_table
-from mix2fld.server import inverse_mixup
 
 SEEDS = range(20, 32)
 Order = Callable[[NDArray[np.int32]], NDArray[np.int64]]
@@ -52,4 +53,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    usage.arguments(__doc__)
     main()

@@ -13,18 +13,19 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks import usage
 from benchmarks.robustness import SEEDS, SETTINGS
 from mix2fld.config import PRESETS, Config
 from mix2fld.data import load_dataset
-from mix2fld.device.attacks import mislabel
 from mix2fld.learning.losses import label_loss
 from mix2fld.learning.stepper import Start, draw_samples
 from mix2fld.learning.task import Task
+from mix2fld.protocols.seed_judge import judge_seeds
+from mix2fld.protocols.seed_samples import as_collected
 from mix2fld.report.markdown import markdown_table
+from mix2fld.round.attacks import mislabel
 from mix2fld.round.scenario import attackers_of
 from mix2fld.runs.simulation import make_simulation
-from mix2fld.server.seed_judge import judge_seeds
-from mix2fld.server.seed_sets import as_collected
 from mix2fld.streams import stream
 from mix2fld.types import Samples, Seeds, SeedSet, Tensors
 
@@ -121,4 +122,5 @@ def _pool(
 
 
 if __name__ == "__main__":
+    usage.arguments(__doc__)
     main()

@@ -6,13 +6,13 @@ writes the page from the record.
 """
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import mix2fld
+from benchmarks import usage
 from benchmarks.sensors_page import PAGE, render
 from mix2fld.data import device_parts, load_dataset
 from mix2fld.data.catalogue import DATASETS
@@ -20,7 +20,7 @@ from mix2fld.data.packages import from_pip
 from mix2fld.data.samples import standardised
 from mix2fld.data.watch import WATCH_FILE, Recordings, read_recordings, windows_of, worn_arm
 from mix2fld.learning.make_task import make_task
-from mix2fld.protocol import PROTOCOLS
+from mix2fld.protocols.table import PROTOCOLS, single_runs
 
 ROOT = Path(__file__).parent.parent
 RECORD = ROOT / "results" / "bench" / "sensors.json"
@@ -74,7 +74,7 @@ def measure_all() -> None:
 
 def describe(config: mix2fld.Config, dataset: mix2fld.Dataset) -> dict[str, Any]:
     """What is run."""
-    task = make_task(config.single_runs()[0], dataset.samples, dataset.num_labels)
+    task = make_task(single_runs(config)[0], dataset.samples, dataset.num_labels)
     return {
         "settings": SETTINGS,
         "rounds": config.rounds,
@@ -146,4 +146,4 @@ def write(record: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main(usage.arguments(__doc__, "[page]"))

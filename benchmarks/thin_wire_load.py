@@ -17,6 +17,7 @@ import numpy as np
 import paho.mqtt.client as mqtt
 from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
 
+from benchmarks import usage
 from benchmarks.thin_wire import PORT, broker_at, config_of
 from mix2fld.config import Config
 from mix2fld.data import dataset_sizes
@@ -26,7 +27,7 @@ from mix2fld.edge import topics
 from mix2fld.edge.__main__ import broker_address
 from mix2fld.edge.messages import Download, Order, Taken, Trained, pack, unpack
 from mix2fld.learning.make_task import make_task
-from mix2fld.protocol import get_protocol
+from mix2fld.protocols.table import get_protocol
 from mix2fld.round.wire import Wire
 
 HOST = "127.0.0.1"
@@ -125,4 +126,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    usage.arguments(__doc__, "<FOLDER PROTOCOL DEVICES>")
     main()

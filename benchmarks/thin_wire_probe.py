@@ -5,6 +5,7 @@ import sys
 import time
 from pathlib import Path
 
+from benchmarks import usage
 from mix2fld.edge import topics
 from mix2fld.edge.__main__ import broker_address
 from mix2fld.edge.line import Line
@@ -72,4 +73,5 @@ def _since(before: tuple[int, int], times: int) -> dict[str, float]:
 
 
 if __name__ == "__main__":
+    usage.arguments(__doc__, "<BROKER KEYS SECONDS>")
     main()

@@ -4,7 +4,6 @@
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -12,16 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mix2fld.config_uploads import UpdateConfig
-from mix2fld.device.updates import Updates, picked_coordinates
-from mix2fld.device.uplinks import Turn
 from mix2fld.learning.task import Task
 from mix2fld.link.payloads import Encoded, RotatedUpdate, Size, unflatten_tensors
 from mix2fld.link.payloads.codec import check_size
 from mix2fld.link.payloads.rotation import Rotation
 from mix2fld.link.payloads.update_codec import Restored
-from mix2fld.protocol import PROTOCOLS, Protocol
-from mix2fld.server.steps import Inbox
-from mix2fld.server.updates import add_mean_update
+from mix2fld.protocols.base import Inbox, Protocol, ServerStep, StepInfo, Turn
+from mix2fld.protocols.table import PROTOCOLS
+from mix2fld.protocols.updates import Updates, add_mean_update, picked_coordinates
 from mix2fld.streams import stream
 from mix2fld.types import Dimensions, SampleFormat, SeedSet, ServerState, Update
 
@@ -30,7 +27,7 @@ LINEAR_WEIGHTS = 11_770
 ONE_BIT_NORM = 1.0
 """What a device that sends no norm is taken to have moved by."""
 Floats = NDArray[np.float32]
-Step = Callable[[ServerState, Inbox, SeedSet | None, Task, int], ServerState]
+Step = ServerStep
 
 
 def with_momentum(kept: float) -> Step:
@@ -38,18 +35,18 @@ def with_momentum(kept: float) -> Step:
 
     def step(
         state: ServerState, inbox: Inbox, seeds: SeedSet | None, task: Task, number: int
-    ) -> ServerState:
+    ) -> tuple[ServerState, StepInfo]:
         before = task.common_weights if state.weights is None else state.weights
-        after = add_mean_update(state, inbox, seeds, task, number)
+        after, info = add_mean_update(state, inbox, seeds, task, number)
         if after.weights is None or after.updates == state.updates:
-            return after
+            return after, info
         last = state.memory.get("last step", tuple(np.zeros_like(part) for part in before))
         now = tuple(
             new - old + np.float32(kept) * part
             for new, old, part in zip(after.weights, before, last, strict=True)
         )
         weights = tuple(old + part for old, part in zip(before, now, strict=True))
-        return replace(after, weights=weights, memory={**state.memory, "last step": now})
+        return replace(after, weights=weights, memory={**state.memory, "last step": now}), info
 
     return step
 
@@ -59,30 +56,30 @@ def with_averages(count: int) -> Step:
 
     def step(
         state: ServerState, inbox: Inbox, seeds: SeedSet | None, task: Task, number: int
-    ) -> ServerState:
+    ) -> tuple[ServerState, StepInfo]:
         models = state.memory.get("models", ())
         begun = replace(state, weights=models[-1] if models else state.weights)
-        after = add_mean_update(begun, inbox, seeds, task, number)
+        after, info = add_mean_update(begun, inbox, seeds, task, number)
         if after.weights is None or after.updates == state.updates:
-            return state
+            return state, info
         models = (*models, after.weights)[-count:]
         mean = tuple(
             np.mean(parts, axis=0, dtype=np.float32) for parts in zip(*models, strict=True)
         )
-        return replace(after, weights=mean, memory={**state.memory, "models": models})
+        return replace(after, weights=mean, memory={**state.memory, "models": models}), info
 
     return step
 
 
 def by_majority(
     state: ServerState, inbox: Inbox, seeds: SeedSet | None, task: Task, number: int
-) -> ServerState:
+) -> tuple[ServerState, StepInfo]:
     """Signs of the same rotated coordinates from all devices: each one gets the sign of most.
 
     Its size is the mean of theirs: where all agree it is their mean.
     """
     if not inbox:
-        return state
+        return state, StepInfo()
     rotation = Rotation(shared_stream(task.seed, number), task.dims.num_weights)
     turned = [
         rotation.forward(np.concatenate([part.ravel() for part in inbox[d].value.tensors]))

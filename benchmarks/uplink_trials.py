@@ -16,7 +16,7 @@ from benchmarks.page_tables import PAGE, replace_table
 from benchmarks.trial_records import append_trial, read_trials
 from benchmarks.uplink_ideas import ALONE, CHANGES, ONE_BIT, VARIANTS
 from mix2fld.data import load_dataset
-from mix2fld.protocol import PROTOCOLS
+from mix2fld.protocols.table import PROTOCOLS
 
 RECORD = Path(__file__).parent.parent / "results" / "bench" / "uplink_trials.jsonl"
 SETTINGS: dict[str, Any] = {

@@ -4,6 +4,7 @@ The sources keep the layout of the repository, so that the links of every page h
 of protocols, the reference of the package and the gallery are generated.
 """
 
+import ast
 import html
 import importlib
 import inspect
@@ -18,10 +19,12 @@ from typing import Any
 from make_settings import settings_page
 
 import mix2fld
+from mix2fld import protocols
 from mix2fld.advice.measured import MeasuredSetting, load_measured
 from mix2fld.config import Config
 from mix2fld.learning.task import Sizes, dimensions
-from mix2fld.protocol import PROTOCOLS, Protocol
+from mix2fld.protocols.base import TRAINING, Protocol
+from mix2fld.protocols.table import PROTOCOLS
 from mix2fld.round.wire import Wire
 from mix2fld.types import SampleFormat
 
@@ -135,12 +138,20 @@ def protocol_page(
 mix2fld run --protocols {name}
 ```
 
-Its row of [the protocol table](../src/mix2fld/protocol.py):
+{parameters(row)}
+
+In the file of its family, listed in [the protocol table](../src/mix2fld/protocols/table.py):
 
 ```python
 {source_of(name)}
 ```
 """
+
+
+def parameters(row: Protocol) -> str:
+    """What can be spelled behind its name."""
+    named = ", ".join(f"`{name}`" for name in (*row.parameters, *TRAINING))
+    return f"Parameters, as in `murmur:bits=200`: {named}."
 
 
 def bits(name: str, row: Protocol) -> str:
@@ -208,12 +219,14 @@ def fares(name: str, settings: tuple[MeasuredSetting, ...]) -> str:
 
 
 def source_of(name: str) -> str:
-    """The line of the table that is the protocol."""
-    from mix2fld import protocol
-
-    for line in inspect.getsource(protocol).splitlines():
-        if line.strip().startswith(f'"{name}":'):
-            return " ".join(line.split())
+    """How the protocol is written in the file of its family."""
+    for module in pkgutil.iter_modules(protocols.__path__, "mix2fld.protocols."):
+        source = inspect.getsource(importlib.import_module(module.name))
+        for node in ast.parse(source).body:
+            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+                found = getattr(sys.modules[module.name], node.targets[0].id)
+                if found is PROTOCOLS[name]:
+                    return str(ast.get_source_segment(source, node))
     return f'PROTOCOLS["{name}"]'
 
 
@@ -246,7 +259,7 @@ def public_names() -> str:
     rows = []
     for name in mix2fld.__all__:
         value = getattr(mix2fld, name)
-        home = getattr(value, "__module__", "mix2fld.protocol")
+        home = getattr(value, "__module__", "mix2fld.protocols.table")
         first = (inspect.getdoc(value) or "").splitlines()[0]
         about = "All protocols by their names." if name == "PROTOCOLS" else first
         rows.append(f"| {{py:obj}}`mix2fld.{name} <{home}.{name}>` | {about} |")

@@ -9,13 +9,15 @@ import numpy as np
 
 import mix2fld
 from mix2fld.learning.task import Task
-from mix2fld.server.steps import Inbox, take_mean_weights
+from mix2fld.protocols.base import Inbox, StepInfo, server_step
+from mix2fld.protocols.weights import take_mean_weights
 from mix2fld.types import SeedSet, ServerState
 
 
+@server_step("The server averages all weights that arrived but those farthest from the median.")
 def take_careful_mean(
     state: ServerState, inbox: Inbox, seeds: SeedSet | None, task: Task, round_number: int
-) -> ServerState:
+) -> tuple[ServerState, StepInfo]:
     flat = {d: np.concatenate([t.ravel() for t in upload.value]) for d, upload in inbox.items()}
     if len(flat) > 2:
         median = np.median(list(flat.values()), axis=0)

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 import mix2fld
 from mix2fld.config_uploads import UpdateConfig
-from mix2fld.device.updates import Updates
 from mix2fld.link.payloads import Encoded, PayloadError, Restored, Size
+from mix2fld.protocols.updates import Updates
 from mix2fld.types import Dimensions
 
 

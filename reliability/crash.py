@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from mix2fld.protocol import PROTOCOLS
+from mix2fld.protocols.table import PROTOCOLS
 from reliability.faults import contents
 from reliability.records import write_record
 from reliability.toy import small_flags, write_dataset

@@ -10,8 +10,8 @@ from typing import Any
 
 from mix2fld.config import Config
 from mix2fld.data import load_dataset
-from mix2fld.errors import InputError
-from mix2fld.protocol import PROTOCOLS
+from mix2fld.errors import Mix2fldError
+from mix2fld.protocols.table import PROTOCOLS
 from mix2fld.round.info import RoundInfo
 from mix2fld.runs.simulation import Watcher
 from mix2fld.runs.simulation import run as simulate
@@ -85,7 +85,7 @@ class Bench:
                 self.run(self.out, **options)
             except Crash:
                 pass
-            except InputError as error:
+            except Mix2fldError as error:
                 assert fault == "disk is full", error
                 assert "No space left" in str(error)
         if len(disk.operations) <= fault_at:

@@ -18,7 +18,7 @@ from rich.console import Console
 
 from mix2fld.config import Config
 from mix2fld.data import load_dataset
-from mix2fld.protocol import PROTOCOLS
+from mix2fld.protocols.table import PROTOCOLS
 from mix2fld.report.tables import results_table
 from mix2fld.round.info import RoundInfo
 from mix2fld.runs.reader import find_run_folders

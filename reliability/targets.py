@@ -26,7 +26,7 @@ from mix2fld.data.archives import ARCHIVE_ERRORS, read_tar, read_zip
 from mix2fld.data.own_file import read_own_file
 from mix2fld.data.place_errors import PlaceError
 from mix2fld.data.readers import LAYOUTS, decode
-from mix2fld.errors import InputError
+from mix2fld.errors import Mix2fldError
 from mix2fld.link.channels.synthetic_trace import write_synthetic_trace
 from mix2fld.link.channels.trace_files import read_traces
 from mix2fld.link.payloads import Outputs, PayloadError, SeedSamples, Weights
@@ -74,7 +74,7 @@ def _config_seeds() -> list[bytes]:
 def _accepts_config(data: bytes) -> bool:
     try:
         config = parse_config(data)
-    except InputError as error:
+    except Mix2fldError as error:
         assert "\n" not in str(error).strip(), "more than one line"
         assert len(str(error)) < 2000, "too long to read"
         return False
@@ -190,7 +190,7 @@ def _accepts_npz(data: bytes) -> bool:
     path.write_bytes(data)
     try:
         own = read_own_file(path)
-    except InputError:
+    except Mix2fldError:
         return False
     assert len(own.train_inputs) == len(own.train_labels) > 0
     assert own.train_labels.max() < own.num_labels
@@ -215,7 +215,7 @@ def _accepts_trace(data: bytes) -> bool:
     path.write_bytes(data)
     try:
         traces = read_traces(path, "auto", 0.1)
-    except InputError as error:
+    except Mix2fldError as error:
         assert "\n" not in str(error), "more than one line"
         return False
     for trace in traces:
@@ -369,7 +369,7 @@ def _accepts_run(data: bytes) -> bool:
             folder.prepare(_CONFIG)
             result = _finished(folder)
             state, rounds = folder.resume(_state(0))
-    except InputError:
+    except Mix2fldError:
         return False
     true_rounds, true_states = _true_rounds()
     assert result is None or result == true_rounds
@@ -384,7 +384,7 @@ def _check_loaded(path: Path) -> None:
     """What a report or a frame would show is true, as far as it goes."""
     try:
         run = read_run(path)
-    except InputError:
+    except Mix2fldError:
         return
     if run is not None:
         assert run.config == _CONFIG
@@ -395,7 +395,7 @@ def _check_loaded(path: Path) -> None:
 def _finished(folder: RunFolder) -> list[dict[str, object]] | None:
     try:
         result = folder.finished()
-    except InputError:
+    except Mix2fldError:
         return None
     return None if result is None else result.rounds
 
@@ -448,7 +448,7 @@ def _accepts_skeleton(data: bytes) -> bool:
     except DamagedError as error:
         assert "\n" not in str(error)
         return False
-    except InputError as error:
+    except Mix2fldError as error:
         assert "of format" in str(error)
         return False
     assert difference(found.devices, like.devices) is None

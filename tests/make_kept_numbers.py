@@ -1,26 +1,39 @@
-"""Makes ``records/kept_numbers.json``: short runs of every protocol, by the public interface alone.
+"""Makes ``records/kept_numbers.json``: short runs of every protocol, and what they sent.
 
-The file was made with version 0.1.0, before the round was written for any fleet, and is kept: run
-this again only to add a protocol or a setting, never to make a test pass.
+Parts ``toy``, ``lossy`` and ``mnist`` were made with version 0.1.0, before the round was written
+for any fleet; part ``rows`` with version 0.2.0, for every row of the protocol table (but the
+seconds of dp-seeds and dp-seeds-sum, which had no time for the server until 0.3.0). Both are kept:
+run this again only to add a protocol or a setting, never to make a test pass; what is in the file
+is not made again. Run it as the tests are run, with ``OPENBLAS_NUM_THREADS=1``: the last digits of
+a sum depend on its threads.
 """
 
 import hashlib
 import json
+import os
 import platform
 import sys
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 sys.path.insert(0, str(Path(__file__).parent))
 
 import mix2fld
+from mix2fld.fleet.device_states import DeviceStates
+from mix2fld.fleet.local import LocalFleet, Seen, States, Underway
+from mix2fld.link import Link
 from mix2fld.native.processor import cpu_flags
-from toys import toy_config, toy_dataset
+from mix2fld.round.fleet_interface import Accuracies, Delivered, Order, Outcome, Trained
+from mix2fld.round.scenario import Scenario
+from mix2fld.types import Dataset, Model, Tensors
+from toys import CoinLink, toy_config, toy_dataset
 
 KEPT = Path(__file__).parent / "records" / "kept_numbers.json"
 FADING = {"link": "rayleigh", "bandwidth_hz": 1e6, "max_slots": 420, "uplink_power_dbm": 12.0}
 LOSSY = {**FADING, "max_slots": 8, "uplink_power_dbm": 9.0, "downlink_power_dbm": 5.0}
+FEW_BITS = {**FADING, "update_bits": 600, "last_layer_share": 0.3}
 MNIST = {
     "local_steps": 200,
     "server_steps": 100,
@@ -31,6 +44,10 @@ MNIST = {
     "inverse_samples": 20,
 }
 FIELDS = ("round", "accuracy", "curve", "bits", "slots", "seconds", "change", "converged", "seeds")
+OF_0_1_0 = ("isolated", "fl", "fl8", "fl4", "fd", "fld", "mixfld", "mix2fld")
+"""Rows whose numbers are of that version, and kept as parts of their own."""
+SCHEDULE = {"learning_rate": 0.2, "final_learning_rate": 0.05}
+"""For all other rows: a schedule that does not depend on what a row recommends."""
 ACCURACIES = ("devices", "reference", "global")
 
 
@@ -47,15 +64,94 @@ def numbers_of(result: Any) -> list[dict[str, Any]]:
     ]
 
 
-def toy_numbers(protocol: str, link: dict[str, Any] = FADING) -> list[dict[str, Any]]:
+class Recorder(LocalFleet):
+    """All devices in this process, and a digest of what crossed the link in each round."""
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.digests: list[dict[str, str | None]] = []
+        self._packets: Any = {}
+
+    def train(self, states: States, order: Order) -> tuple[Underway, Trained]:
+        """Keep the uploads until it is known which were delivered."""
+        underway, trained = super().train(states, order)
+        self._packets = trained.packets
+        return underway, trained
+
+    def deliver(self, states: Underway, outcome: Outcome) -> tuple[States, Delivered]:
+        """Note what was delivered, in both directions."""
+        packets = [self._packets[device] for device in sorted(outcome.uploaded)]
+        up = [part.data for p in packets for part in (p.knowledge, p.seeds) if part is not None]
+        down = [] if outcome.download is None else [outcome.download]
+        self.digests.append({"up": digest_of(up), "down": digest_of(down)})
+        return super().deliver(states, outcome)
+
+    def measure(self, observed: Seen, models: Sequence[Tensors]) -> Accuracies:
+        """Note the models measured beside those of devices: the server's is the last."""
+        self.digests[-1]["models"] = digest_of(array.tobytes() for m in models for array in m)
+        return super().measure(observed, models)
+
+
+def digest_of(parts: Iterable[bytes]) -> str | None:
+    """The beginning of the SHA-256 of these bytes, one after the other; None without any."""
+    every = list(parts)
+    return hashlib.sha256(b"".join(every)).hexdigest()[:16] if every else None
+
+
+class Kept(NamedTuple):
+    """What is kept of a run."""
+
+    numbers: list[dict[str, Any]]
+    digests: list[dict[str, str | None]]
+
+
+def run_recorded(
+    config: mix2fld.Config, dataset: Dataset | None = None, link: Link | None = None
+) -> Kept:
+    """One run, with what it sent."""
+    fleets: list[Recorder] = []
+
+    def recorder(
+        scenario: Scenario, samples: Dataset, model: Model | None, states: DeviceStates
+    ) -> Recorder:
+        del model
+        fleets.append(Recorder(scenario, samples, states))
+        return fleets[-1]
+
+    (result,) = mix2fld.run(config, dataset=dataset, link=link, fleet=recorder)
+    return Kept(numbers_of(result), fleets[0].digests)
+
+
+def toy_run(protocol: str, link: dict[str, Any] = FADING, own_link: Link | None = None) -> Kept:
     """Three rounds of an MLP over a fading link that loses some uploads."""
-    config = toy_config(protocols=protocol, rounds=3, partition="non-iid", rare_labels=1, **link)
-    return numbers_of(mix2fld.run(config, dataset=toy_dataset())[0])
+    rates = {} if protocol in OF_0_1_0 else SCHEDULE
+    fields = {"rounds": 3, "partition": "non-iid", "rare_labels": 1, **link, **rates}
+    return run_recorded(toy_config(protocols=protocol, **fields), toy_dataset(), own_link)
 
 
-def mnist_numbers(protocol: str) -> list[dict[str, Any]]:
-    """Two rounds of the paper's network and link."""
-    return numbers_of(mix2fld.run(mix2fld.Config.of(protocols=protocol, **MNIST))[0])
+def mnist_run(protocol: str) -> Kept:
+    """Two rounds of the paper's network and link, at the learning rates of the row."""
+    fewer = {} if protocol in OF_0_1_0 else {"devices": 4, "samples_per_device": 120}
+    return run_recorded(mix2fld.Config.of(protocols=protocol, **MNIST, **fewer))
+
+
+CASES: dict[str, Callable[[str], Kept]] = {
+    "toy": toy_run,
+    "lossy": lambda protocol: toy_run(protocol, LOSSY),
+    "mnist": mnist_run,
+    "coin": lambda protocol: toy_run(protocol, own_link=CoinLink()),
+    "few bits": lambda protocol: toy_run(protocol, FEW_BITS),
+}
+"""Fading, hardly anything delivered, the paper's network, a coin that loses any transfer, and the
+last layer of an update by itself."""
+
+
+def protocols_of(case: str) -> tuple[str, ...]:
+    """The rows that a case is made for."""
+    if case == "lossy":
+        return OF_0_1_0
+    of_few_bits = ("murmur", "murmur-mix", "murmur-stat", "dp-murmur")
+    return of_few_bits if case == "few bits" else tuple(mix2fld.PROTOCOLS)
 
 
 def processor() -> str:
@@ -64,20 +160,22 @@ def processor() -> str:
     return hashlib.sha256(described.encode()).hexdigest()[:16]
 
 
+def sums_in_order() -> bool:
+    """Whether matrices are multiplied by one thread, so that every last digit is kept."""
+    return os.environ.get("OPENBLAS_NUM_THREADS") == "1"
+
+
 if __name__ == "__main__":
-    protocols = tuple(mix2fld.PROTOCOLS)
-    kept = {
-        "version": mix2fld.__version__,
-        "processor": processor(),
-        "toy": {name: toy_numbers(name) for name in protocols},
-        "lossy": {name: toy_numbers(name, LOSSY) for name in protocols},
-        "mnist": {name: mnist_numbers(name) for name in protocols},
-    }
+    kept = json.loads(KEPT.read_text())
+    rows = kept.setdefault("rows", {"version": mix2fld.__version__, "processor": processor()})
+    for case, run_case in CASES.items():
+        for protocol in protocols_of(case):
+            of_case = rows.setdefault(case, {})
+            if protocol in of_case:
+                continue
+            found = run_case(protocol)
+            of_case[protocol] = {"digests": found.digests}
+            if protocol not in kept.get(case, {}):
+                of_case[protocol]["rounds"] = found.numbers
+            print(case, protocol, [(r["uploads"], r["downloads"]) for r in found.numbers])
     KEPT.write_text(json.dumps(kept) + "\n")
-    for part in ("toy", "lossy", "mnist"):
-        for name, rounds in kept[part].items():
-            print(
-                part,
-                name,
-                [(r["uploads"], r["downloads"], r["accuracy"]["global"]) for r in rounds],
-            )

@@ -13,7 +13,8 @@ from mix2fld.errors import InputError
 from mix2fld.learning.make_task import make_task
 from mix2fld.learning.stepper import TestSet
 from mix2fld.link.payloads import PayloadError
-from mix2fld.protocol import PROTOCOLS, Summary
+from mix2fld.protocols.statistics import Summary
+from mix2fld.protocols.table import PROTOCOLS
 from mix2fld.round.checks import check_upload
 from mix2fld.runs.checkpoint import made_with
 from mix2fld.runs.simulation import check, make_simulation, run

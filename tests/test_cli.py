@@ -344,7 +344,7 @@ def test_help_of_a_command_shows_no_alternatives_of_nothing(
     ("given", "line"),
     [
         ("run --devices many", "--devices many: must be a whole number"),
-        ("run --learning-rate fast", "--learning-rate fast: must be a number"),
+        ("run --learning-rate fast", "--learning-rate fast: must be auto or a number"),
         ("run --kernel fast", "--kernel fast: must be one of auto, xla, native"),
         ("run --devices", "--devices: needs a value"),
         ("run --out", "--out: needs a value"),

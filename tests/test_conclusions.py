@@ -136,8 +136,8 @@ CASES: list[tuple[Callable[[Evidence], str], dict[str, float], str, str]] = [
     (
         in_short,
         {f"{s}/fd": 30 for s in SETTINGS},
-        "MixFLD is not worse than FD** after a local phase: it is below in none of 8",
-        "MixFLD is worse than FD** after a local phase: it is below in all 8",
+        "MixFLD is not worse than FD** after a local phase: it is below in none of 4",
+        "MixFLD is worse than FD** after a local phase: it is below in all 4",
     ),
     (
         in_short,

@@ -71,7 +71,7 @@ def refusal_of(name: str, value: object) -> str | None:
         ({"seed": (3, 3)}, ["seed = [3, 3]", "only once"]),
         ({"seed": -1}, ["seed = -1: must be greater than or equal to 0"]),
         ({"participants": 11}, ["participants = 11", "at most devices = 10"]),
-        ({"learning_rate": float("nan")}, ["learning_rate = nan", "finite"]),
+        ({"learning_rate": float("nan")}, ["learning_rate = nan", "above 0"]),
         ({"rond": 3}, ["rond", "did you mean 'rounds'"]),
     ],
 )

@@ -5,9 +5,9 @@ import json
 import numpy as np
 import pytest
 
-from mix2fld.device.uplinks import Turn
 from mix2fld.learning.training import resolve
-from mix2fld.protocol import PROTOCOLS
+from mix2fld.protocols.base import Turn
+from mix2fld.protocols.table import PROTOCOLS
 from mix2fld.round.device_turn import OwnSamples, prepare_upload
 from mix2fld.round.participation import draw_participants
 from mix2fld.runs.simulation import Simulation, make_simulation, run

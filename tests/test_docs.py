@@ -12,7 +12,7 @@ import pytest
 
 from mix2fld.cli.commands import COMMANDS
 from mix2fld.data import PARTITIONS
-from mix2fld.protocol import PROTOCOLS
+from mix2fld.protocols.table import PROTOCOLS
 
 ROOT = Path(__file__).parent.parent
 PAGES = [

@@ -7,7 +7,7 @@ import pytest
 
 from mix2fld.data import PARTITIONS
 from mix2fld.link import LINKS
-from mix2fld.protocol import PROTOCOLS
+from mix2fld.protocols.table import PROTOCOLS
 
 PAGE = (Path(__file__).parent.parent / "docs" / "howto" / "extending.md").read_text()
 COMMON, *SECTIONS = re.split(r"^## ", PAGE, flags=re.MULTILINE)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from mix2fld.learning.task import dimensions
-from mix2fld.server.inverse_mixup import (
+from mix2fld.protocols.inverse_mixup import (
     MOST_GROUPS,
     Joined,
     Pool,
@@ -16,7 +16,7 @@ from mix2fld.server.inverse_mixup import (
     inverse_groups,
     samples_wanted,
 )
-from mix2fld.server.seed_sets import as_collected, inversely_mixed
+from mix2fld.protocols.seed_samples import as_collected, inversely_mixed
 from mix2fld.streams import stream
 from mix2fld.types import SampleFormat, Seeds
 from toys import toy_config

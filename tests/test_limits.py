@@ -127,7 +127,7 @@ def test_many_bits_of_quantisation_approach_full_precision() -> None:
 def test_inverse_mixup_of_one_shared_pair_gives_the_raw_samples_back() -> None:
     """Devices that hold the same two samples mix the same pair; undoing it leaves the raw ones."""
     from mix2fld.data.samples import Coding
-    from mix2fld.server.inverse_mixup import Groups, Pool, unmix
+    from mix2fld.protocols.inverse_mixup import Groups, Pool, unmix
     from mix2fld.types import SampleFormat
 
     raw = np.array([[10.0, 200.0], [250.0, 30.0]])

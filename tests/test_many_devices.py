@@ -9,7 +9,7 @@ import pytest
 
 from mix2fld.config import AUTO_EVALUATED, Config
 from mix2fld.errors import InputError
-from mix2fld.protocol import PROTOCOLS
+from mix2fld.protocols.table import PROTOCOLS
 from mix2fld.report.over_seeds import over_seeds, spread_words
 from mix2fld.report.page_data import page_data
 from mix2fld.report.tables import results_table

@@ -9,7 +9,7 @@ from examples.own_uplink import LARGEST, LargeEntries
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mix2fld.protocol import PROTOCOLS
+from mix2fld.protocols.table import PROTOCOLS
 from mix2fld.runs.loop import Watcher
 from mix2fld.runs.simulation import make_simulation, run
 from mix2fld.types import Dimensions, SampleFormat

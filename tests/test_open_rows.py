@@ -9,17 +9,18 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from mix2fld.device.uplinks import Turn, Uplink
-from mix2fld.errors import InputError
 from mix2fld.learning.losses import Loss
 from mix2fld.link.payloads import Encoded, PayloadError, Size
-from mix2fld.protocol import PROTOCOLS, unmixed
+from mix2fld.protocols.base import Turn, Uplink
+from mix2fld.protocols.distillation import take_mean_outputs
+from mix2fld.protocols.seed_samples import unmixed
+from mix2fld.protocols.table import PROTOCOLS
+from mix2fld.round.checks import DivergedError
 from mix2fld.round.fleet_interface import Order, Trained
 from mix2fld.round.one_round import run_round, start_run
 from mix2fld.round.plan import plan_transfers
 from mix2fld.round.wire import Packet, Wire
 from mix2fld.runs.simulation import Simulation, check, make_simulation, run
-from mix2fld.server.steps import take_mean_outputs
 from mix2fld.types import Dimensions, Local, State
 from toys import DeadLink, toy_config, toy_dataset
 
@@ -207,12 +208,12 @@ def test_a_wrapped_row_that_unmixes_has_its_condition_named(monkeypatch):
     seeds = replace(unmixed, prepare=wrapped(unmixed.prepare, calls, "prepare"))
 
     def diverge(*given: Any) -> Any:
-        state = take_mean_outputs(*given)
-        return replace(state, weights=(np.full(3, 1e9, np.float32),))
+        state, info = take_mean_outputs(*given)
+        return replace(state, weights=(np.full(3, 1e9, np.float32),)), info
 
     row = replace(PROTOCOLS["mix2fld"], seeds=seeds, server_step=diverge)
     monkeypatch.setitem(PROTOCOLS, "own", row)
-    with pytest.raises(InputError, match=r"mixing_ratio = 0\.49.*condition number"):
+    with pytest.raises(DivergedError, match=r"mixing_ratio = 0\.49.*condition number"):
         run(toy_config(protocols="own", mixing_ratio=0.49), dataset=toy_dataset())
 
 

@@ -12,7 +12,7 @@ from mix2fld.link.channels.mcs import schemes
 from mix2fld.presets import DEVICE_CLASSES, NAMED, STANDARDS
 from mix2fld.presets.checked import CHECKED, where_checked
 from mix2fld.presets.lorawan import RATES, time_on_air_s
-from mix2fld.protocol import PROTOCOLS
+from mix2fld.protocols.table import PROTOCOLS
 from mix2fld.round.energy import Power
 
 ROOT = Path(__file__).parent.parent

@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose
 from mix2fld.config_uploads import SeedingConfig
 from mix2fld.privacy.measure import closest_pair, measure
 from mix2fld.privacy.sample_privacy import sample_privacy, statistics
-from mix2fld.server.inverse_mixup import inverse_ratios
+from mix2fld.protocols.inverse_mixup import inverse_ratios
 from toys import toy_dataset
 
 RATIOS = (0.001, 0.1, 0.3, 0.49)

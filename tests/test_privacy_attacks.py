@@ -21,7 +21,7 @@ from mix2fld.privacy.inversion import recover_uploads
 from mix2fld.privacy.lira import SHARED_BY_ALL, group_ratios, likelihood_ratios, margin
 from mix2fld.privacy.rates import Share, above, check_candidates, threshold
 from mix2fld.privacy.residual import fit_prior, residual_scores
-from mix2fld.server.inverse_mixup import Groups, Pool, unmix
+from mix2fld.protocols.inverse_mixup import Groups, Pool, unmix
 from mix2fld.types import SampleFormat
 
 FORMAT = SampleFormat((4, 4, 1))
@@ -210,6 +210,37 @@ def test_rows_that_groups_share_find_members_of_small_groups_alone() -> None:
     null = group_ratios(stranger, shadows, saw, groups)
     low, high = above(null[own], threshold(null[~own], 0.01)).interval()
     assert low <= 0.01 <= high
+
+
+def test_group_ratios_are_those_of_plain_loops() -> None:
+    rng = np.random.default_rng(4)
+    groups, statistics, models = np.array([0, 0, 0, 1, 1]), 2, 24
+    saw = np.array([rng.permutation(models) < models // 2 for _ in groups]).T
+    effects = rng.normal(size=(len(groups), statistics)) + 1.0
+    noise = rng.normal(size=(models, len(groups), statistics))
+    shadows = 3.0 + saw[..., None] * effects + 0.5 * noise
+    target = 3.0 + effects + 0.5 * rng.normal(size=effects.shape)
+    expected = np.zeros(len(groups))
+    for group in (0, 1):
+        its = [n for n in range(len(groups)) if groups[n] == group]
+        within, count = np.zeros((statistics, statistics)), 0
+        means = {}
+        for n in its:
+            means[n] = [shadows[saw[:, n] == seen, n].mean(axis=0) for seen in (True, False)]
+            for s in range(models):
+                off = shadows[s, n] - means[n][0 if saw[s, n] else 1]
+                within += np.outer(off, off)
+            count += models - 2
+        inverse = np.linalg.inv(within / count + 1e-9 * np.eye(statistics))
+        apart = {n: means[n][0] - means[n][1] for n in its}
+        found = sum(apart[n] @ inverse @ apart[n] for n in its)
+        errors = sum(1 / saw[:, n].sum() + 1 / (~saw[:, n]).sum() for n in its)
+        kept = max(0.0, 1 - statistics * errors / found)
+        for n in its:
+            expected[n] = kept * apart[n] @ inverse @ (target[n] - sum(means[n]) / 2)
+    found_ratios = group_ratios(target, shadows, saw, groups)
+    np.testing.assert_allclose(found_ratios, expected, rtol=1e-9)
+    assert np.abs(expected).min() > 0.01
 
 
 def _half(rng: np.random.Generator, count: int) -> np.ndarray:

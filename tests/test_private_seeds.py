@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mix2fld.audit.known_others import attack_statistics, far_neighbours
-from mix2fld.device.noise import NOISE_KEY, with_secret_noise
 from mix2fld.errors import InputError
 from mix2fld.learning.edges import edge_network, has_edges
 from mix2fld.learning.private_statistics import (
@@ -21,10 +20,11 @@ from mix2fld.learning.private_statistics import (
 )
 from mix2fld.learning.sample_features import UNIT, sample_feature_count, sample_features, samples_of
 from mix2fld.link.payloads.statistics import LARGEST_WHOLE
-from mix2fld.protocol import PROTOCOLS
+from mix2fld.protocols.noise import NOISE_KEY, with_secret_noise
+from mix2fld.protocols.private import take_private_seeds, train_on_generated
+from mix2fld.protocols.table import PROTOCOLS
 from mix2fld.round.device_turn import start_device
-from mix2fld.runs.simulation import Simulation, make_simulation
-from mix2fld.server.private_statistics import take_private_seeds, train_on_generated
+from mix2fld.runs.simulation import Simulation, make_simulation, run
 from toys import toy_config, toy_dataset
 
 LABELS = toy_dataset().num_labels
@@ -146,3 +146,13 @@ def test_seeds_of_samples_that_are_no_images_or_series_are_refused() -> None:
     flat = Dimensions(((3,), (3, 4)), 3, SampleFormat((4,)), 5, 3, (4,))
     with pytest.raises(InputError, match=r"samples are \[4\]: seeds are generated for images"):
         sample_feature_count(flat, 2)
+
+
+@pytest.mark.parametrize("name", ["dp-seeds", "dp-seeds-sum"])
+def test_the_servers_training_on_generated_samples_takes_its_time(name: str) -> None:
+    config = toy_config(protocols=name, server_steps=50, server_step_us=1000.0)
+    (result,) = run(config, dataset=toy_dataset())
+    learned = [info for info in result.rounds if info["downloads"]["attempted"]]
+    assert learned
+    for info in learned:
+        assert info["seconds"]["computing"] >= 50 * 1e-3

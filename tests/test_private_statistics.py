@@ -19,12 +19,11 @@ from deploy.lab import (
     state_on_disk,
 )
 from mix2fld.accounting import delta_of, epsilon_of, noise_multiplier, shares
+from mix2fld.aggregation.outliers import far_uploads
 from mix2fld.audit.known_others import attack_statistics, far_neighbours
 from mix2fld.config import Config
 from mix2fld.data import load_dataset
 from mix2fld.deploy.settings import read_settings
-from mix2fld.device.noise import NOISE_KEY, with_secret_noise
-from mix2fld.device.private_statistics import STAGE
 from mix2fld.errors import InputError
 from mix2fld.learning.features import fixed_features
 from mix2fld.learning.private_statistics import (
@@ -51,10 +50,10 @@ from mix2fld.privacy.empirical import (
     most_true_positives,
 )
 from mix2fld.privacy.rates import Share
+from mix2fld.protocols.noise import NOISE_KEY, with_secret_noise
+from mix2fld.protocols.private import STAGE, trusted_sum
 from mix2fld.round.checks import check_upload
 from mix2fld.runs.simulation import Simulation, make_simulation, run
-from mix2fld.server.outliers import far_uploads
-from mix2fld.server.private_statistics import trusted_sum
 from mix2fld.types import Dimensions, SampleFormat, StatisticsPart, Upload
 from toys import LABELS, CoinLink, DeadDownlink, toy_config, toy_dataset
 

@@ -23,7 +23,8 @@ from mix2fld.fleet import cluster
 from mix2fld.fleet.hosts import Hosts
 from mix2fld.fleet.ray_fleet import RayFleet
 from mix2fld.fleet.shard_messages import dump_states, load_states
-from mix2fld.protocol import PROTOCOLS
+from mix2fld.protocols.table import PROTOCOLS
+from mix2fld.round.checks import DivergedError
 from mix2fld.round.device_turn import DUE
 from mix2fld.runs.loop import Watcher
 from mix2fld.sweep.mirror import Sender, whole, write_pieces
@@ -214,7 +215,7 @@ def test_a_device_that_diverges_is_named_as_in_this_process(tmp_path: Path, host
     config, data = toy_config(protocols="fl", learning_rate=1e6), toy_dataset()
     words = []
     for more in ({}, {"fleet": partial(RayFleet, hosts)}):
-        with pytest.raises(InputError, match="the weights of device") as raised:
+        with pytest.raises(DivergedError, match="the weights of device") as raised:
             mix2fld.run(config, dataset=data, **more)
         words.append(str(raised.value))
     assert words[0] == words[1]

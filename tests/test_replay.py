@@ -145,7 +145,7 @@ def test_local_steps_draw_from_what_came_down(name: str) -> None:
         simulation = simulation_of(name, replay=share)
         state, first = simulation.run_round(simulation.start())
         _, second = simulation.run_round(state)
-        ends.append((first.accuracy["devices"], second.accuracy["devices"]))
+        ends.append((first.change, second.change))
     assert ends[0][0] == ends[1][0]
     assert ends[0][1] != ends[1][1]
 

@@ -9,7 +9,7 @@ from benchmarks.robustness_page import render
 
 import mix2fld
 from mix2fld.config import PRESETS, Config
-from mix2fld.device.attacks import ATTACKS
+from mix2fld.round.attacks import ATTACKS
 from toys import toy_dataset
 
 

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from mix2fld.errors import InputError
-from mix2fld.protocol import PROTOCOLS
+from mix2fld.protocols.table import PROTOCOLS
+from mix2fld.round.checks import DivergedError
 from mix2fld.round.info import RoundInfo
 from mix2fld.runs.config_file import load_config
 from mix2fld.runs.loop import Watcher
@@ -122,5 +123,5 @@ def test_a_file_in_the_way_is_named(tmp_path: Path) -> None:
 
 
 def test_divergence_is_named() -> None:
-    with pytest.raises(InputError, match=r"learning_rate = 1e\+30.*device.*round 1"):
+    with pytest.raises(DivergedError, match=r"learning_rate = 1e\+30.*device.*round 1"):
         run(toy_config(learning_rate=1e30), dataset=toy_dataset())

@@ -8,13 +8,13 @@ import pytest
 
 import mix2fld
 from mix2fld.config import PRESETS, Config
-from mix2fld.device.attacks import mislabel, plant_backdoor
 from mix2fld.errors import InputError
 from mix2fld.learning.replay import REPLAY
+from mix2fld.protocols.seed_judge import NOTHING_JUDGED, judge_seeds
+from mix2fld.round.attacks import mislabel, plant_backdoor
 from mix2fld.round.one_round import run_round
 from mix2fld.runs.loop import Watcher
 from mix2fld.runs.simulation import make_simulation, resume_run
-from mix2fld.server.seed_judge import NOTHING_JUDGED, judge_seeds
 from mix2fld.types import Dataset, Seeds
 
 BARS, PER_LABEL = 4, 200

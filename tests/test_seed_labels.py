@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deploy.lab import assert_same_as_engine, deployed_config, run_in_process
+from mix2fld.aggregation.aggregate import combine_labels
 from mix2fld.config import PRESETS, Config
 from mix2fld.errors import InputError
 from mix2fld.learning.losses import label_loss
@@ -16,13 +17,11 @@ from mix2fld.learning.replay import REPLAY
 from mix2fld.learning.stepper import Start, draw_samples
 from mix2fld.link import PayloadError
 from mix2fld.link.payloads import SeedLabels
+from mix2fld.protocols.labels import convert_seed_labels, judge_labels, labels_of_seeds
+from mix2fld.protocols.seed_judge import NOTHING_JUDGED
 from mix2fld.round.suspects import find_suspects, in_words
 from mix2fld.runs.loop import Watcher
 from mix2fld.runs.simulation import Simulation, make_simulation, run
-from mix2fld.server.aggregate import combine_labels
-from mix2fld.server.label_judge import judge_labels, labels_of_seeds
-from mix2fld.server.seed_judge import NOTHING_JUDGED
-from mix2fld.server.steps import convert_seed_labels
 from mix2fld.streams import integer, stream
 from mix2fld.types import Dimensions, SampleFormat, Samples, Upload
 from toys import LABELS, CoinLink, toy_config, toy_dataset
@@ -110,7 +109,7 @@ def test_the_server_learns_the_mean_of_the_labels(bits: int) -> None:
         rounded = np.rint(likely * top) if bits > 1 else np.eye(LABELS)[likely.argmax(axis=1)]
         labels = rounded / rounded.sum(axis=1, keepdims=True)
         means += labels.reshape(4, 10, LABELS) / 2
-    after = convert_seed_labels(state.server, inbox, state.server.seed_set, task, 2)
+    after, _ = convert_seed_labels(state.server, inbox, state.server.seed_set, task, 2)
     samples = Samples(state.server.seed_set.inputs, means.reshape(40, LABELS).astype(np.float32))
     draws = draw_samples(stream(0, "conversion", 2), 40, 20, 1)
     start = Start(
@@ -130,7 +129,8 @@ def test_seeds_that_nobody_labelled_keep_their_own_label() -> None:
     silent = {0: Upload({}, 40)}
     labelled = {0: Upload(dict(enumerate(np.split(server.seed_set.targets, 4))), 40)}
     ends = [
-        convert_seed_labels(server, inbox, server.seed_set, task, 2) for inbox in (silent, labelled)
+        convert_seed_labels(server, inbox, server.seed_set, task, 2)[0]
+        for inbox in (silent, labelled)
     ]
     for one, other in zip(*(end.weights for end in ends), strict=True):
         np.testing.assert_array_equal(one, other)
@@ -200,7 +200,7 @@ def test_labels_that_contradict_the_seeds_do_not_count_and_are_named() -> None:
     judged = judge_labels(inbox, came_with)
     assert judged.left_out == (3,)
     with_liar, without = (
-        convert_seed_labels(server, box, server.seed_set, task, 2) for box in (inbox, honest)
+        convert_seed_labels(server, box, server.seed_set, task, 2)[0] for box in (inbox, honest)
     )
     for one, other in zip(with_liar.weights, without.weights, strict=True):
         np.testing.assert_array_equal(one, other)

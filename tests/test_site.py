@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mix2fld.config import PRESETS, field_names
-from mix2fld.protocol import PROTOCOLS
+from mix2fld.protocols.table import PROTOCOLS
 
 DOCS = Path(__file__).parent.parent / "docs"
 WORDS = tomllib.loads((DOCS / "site" / "protocols.toml").read_text(encoding="utf-8"))
@@ -34,7 +34,8 @@ def test_the_page_of_a_protocol(name: str, make_site: object) -> None:
     assert page.startswith(f"# {PROTOCOLS[name].title}\n")
     assert page.count("<svg") == page.count("</svg>") == 2
     assert WORDS[name]["where"] in page
-    assert f'"{name}": Protocol(' in page
+    assert f'"{PROTOCOLS[name].title}"' in page.split("```python")[1]
+    assert all(f"`{parameter}`" in page for parameter in PROTOCOLS[name].parameters)
 
 
 def test_the_page_of_settings_has_every_setting_and_preset(make_site: object) -> None:

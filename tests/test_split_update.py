@@ -18,8 +18,7 @@ from mix2fld.link.payloads import (
     with_last_layer_apart,
 )
 from mix2fld.link.payloads.rotated_plan import make_plan
-from mix2fld.link.payloads.split_update import last_layer
-from mix2fld.server.updates import add_mean_update
+from mix2fld.protocols.updates import add_mean_update
 from mix2fld.types import Dimensions, Group, SampleFormat, ServerState, Update, Upload
 from toys import toy_config, toy_dataset
 
@@ -53,9 +52,30 @@ def part_bits(codec: UpdateCodec, room: int | None = None) -> tuple[int, int]:
     return last, rest
 
 
-def test_the_last_layer_has_an_axis_for_the_labels() -> None:
-    assert last_layer(dims_of()) == (2, 3)
-    assert last_layer(dims_of(((3, 3, 1, 12), (12,)))) == ()
+@pytest.mark.parametrize(
+    ("shapes", "arrays"),
+    [
+        (SHAPES, (2, 3)),
+        (((3, 3, 1, 12), (12,)), ()),
+        (((LABELS,), (LABELS, 30), (LABELS,), (LABELS, LABELS)), (2, 3)),
+        (((LABELS, 30), (LABELS,), (LABELS, LABELS), (LABELS,)), (2, 3)),
+        (((30, 60), (60, LABELS)), (1,)),
+        (((LABELS,), (30, LABELS), (60,), (30, 60)), (0, 1)),
+    ],
+)
+def test_the_last_layer_is_the_last_with_an_axis_for_the_labels(
+    shapes: tuple[tuple[int, ...], ...], arrays: tuple[int, ...]
+) -> None:
+    assert dims_of(shapes).last_layer == arrays
+
+
+def test_a_small_share_with_nearly_all_bits_is_carried() -> None:
+    """The rest cannot use all that is left: the last layer gets more than its share."""
+    codec, dims = split(40_000, 0.02), dims_of()
+    codes = codec.compress(an_update(), np.random.default_rng(0), None)
+    again = codec.decode(codec.encode(codes, dims).data, dims)
+    found = codec.restore(again, np.random.default_rng(0), len(LAST))
+    np.testing.assert_allclose(found.update, an_update(), atol=5e-3)
 
 
 def test_a_small_last_layer_gets_half_of_the_bits_and_at_most_one_for_a_weight() -> None:
@@ -186,7 +206,7 @@ def test_groups_have_steps_of_their_own() -> None:
     update = Update(tuple(arrays), 1.0, (Group((1,), 1.0), Group((0,), 10.0)))
     task: Any = ATask()
     inbox = {0: Upload(update, 10), 1: Upload(update, 10)}
-    found = add_mean_update(ServerState(), inbox, None, task, 1)
+    found, _ = add_mean_update(ServerState(), inbox, None, task, 1)
     np.testing.assert_allclose(found.weights[0], [5.0, 1.0], rtol=1e-6)
     np.testing.assert_allclose(found.weights[1], [1.0, 2.5], rtol=1e-6)
 
@@ -196,12 +216,12 @@ def test_groups_have_steps_of_their_own() -> None:
 def test_rows_of_few_bits_run_with_a_last_layer_apart(name: str, bits: int | str) -> None:
     config = toy_config(protocols=name, rounds=2, update_bits=bits, last_layer_share=0.3)
     apart, whole = (
-        run(config.replace(last_layer_share=share), dataset=toy_dataset())[0].summary
+        run(config.replace(last_layer_share=share), dataset=toy_dataset())[0]
         for share in (0.3, 0.0)
     )
-    assert apart["uploads"] == whole["uploads"]
-    assert apart["bits"]["up"] == whole["bits"]["up"]
-    assert apart["accuracy"] != whole["accuracy"]
+    assert apart.summary["uploads"] == whole.summary["uploads"]
+    assert apart.summary["bits"]["up"] == whole.summary["bits"]["up"]
+    assert apart.rounds[-1]["change"] != whole.rounds[-1]["change"]
 
 
 @pytest.mark.parametrize("value", [-0.1, 1.5, "half", float("nan")])

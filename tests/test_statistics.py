@@ -26,12 +26,12 @@ from mix2fld.learning.task import Task
 from mix2fld.link import PayloadError
 from mix2fld.link.payloads import ClassStatistics
 from mix2fld.models import make_model
+from mix2fld.protocols.statistics import add_updates_to_closed_form
 from mix2fld.round.checks import check_upload
 from mix2fld.round.device_turn import UNTRAINED
 from mix2fld.round.plan import plan_transfers
 from mix2fld.runs.loop import Watcher
 from mix2fld.runs.simulation import Simulation, make_simulation, run
-from mix2fld.server.statistics import add_updates_to_closed_form
 from mix2fld.types import (
     Dataset,
     Dimensions,
@@ -304,7 +304,7 @@ def test_late_statistics_move_the_model_by_what_they_change_in_the_closed_form()
     now = tuple(part + more for part, more in zip(before, learnt, strict=True))
     upload = Upload(Update.encoded_whole(update, 1.0, 1.0), samples=50, seeds=two)
     server = ServerState(weights=now, seeds={0: one, 1: two}, updates=3)
-    found = add_updates_to_closed_form(server, {1: upload}, None, task, 4)
+    found, _ = add_updates_to_closed_form(server, {1: upload}, None, task, 4)
     assert found.updates == 4
     for mine, base, more, moved in zip(found.weights, after, learnt, update, strict=True):
         np.testing.assert_allclose(mine, base + more + moved, atol=1e-4)
@@ -315,12 +315,12 @@ def test_updates_count_until_the_first_statistics_come_and_then_from_the_closed_
     task = simulation.scenario.task
     update = tuple(np.ones_like(part) for part in task.common_weights)
     upload = Upload(Update.encoded_whole(update, 1.0, 1.0), samples=50)
-    moved = add_updates_to_closed_form(ServerState(), {0: upload}, None, task, 1)
+    moved, _ = add_updates_to_closed_form(ServerState(), {0: upload}, None, task, 1)
     for mine, start in zip(moved.weights, task.common_weights, strict=True):
         np.testing.assert_allclose(mine, start + 1, atol=1e-5)
     own = statistics_of_device(simulation, 0)
     server = replace(moved, seeds={0: own})
-    found = add_updates_to_closed_form(server, {0: upload._replace(seeds=own)}, None, task, 2)
+    found, _ = add_updates_to_closed_form(server, {0: upload._replace(seeds=own)}, None, task, 2)
     network = closed_form_network(fixed_features(task), [own])
     assert all(map(np.array_equal, found.weights, network))
 

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mix2fld.aggregation.statistics_filter import far_statistics, trusted_statistics
 from mix2fld.config import PRESETS
 from mix2fld.config_trust import DefenceConfig
 from mix2fld.errors import InputError
@@ -13,7 +14,6 @@ from mix2fld.round.attackers import check_attack
 from mix2fld.round.checks import check_upload
 from mix2fld.round.suspects import in_words
 from mix2fld.runs.simulation import make_simulation
-from mix2fld.server.statistics_filter import far_statistics, trusted_statistics
 from mix2fld.types import SampleFormat, Statistics, Upload
 from test_seed_judge import bars
 from test_statistics import some_features, statistics_of

@@ -175,7 +175,7 @@ def test_a_folder_belongs_to_one_sweep_which_may_grow(tmp_path: Path) -> None:
         with pytest.raises(InputError, match=f"holds another sweep, with {words}"):
             claim_folder(other, tmp_path / "out")
     damaged = tmp_path / "out" / "sweep.toml"
-    for text in ("", "= 3", damaged.read_text().replace("format = 1", "format = 9")):
+    for text in ("", "= 3", damaged.read_text().replace("format = 2", "format = 9")):
         damaged.write_text(text)
         with pytest.raises(InputError, match=r"sweep\.toml: is not the plan of a sweep"):
             claim_folder(plan([0.1, 0.2, 0.3], seed=(0, 1)), tmp_path / "out")
@@ -497,3 +497,15 @@ def test_bad_input_is_one_line_and_writes_nothing(
     assert words in shown
     assert shown.count("\n") == 1
     assert not list(tmp_path.iterdir())
+
+
+def test_the_time_left_of_a_resumed_job_counts_only_what_was_computed_now(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    job = Job(Path("fl-s0"), toy_config(protocols="fl", rounds=10), "fl-s0")
+    track = Track(job, "running", done_before=6, rounds=8)
+    progress = Progress([track], started=100.0)
+    monkeypatch.setattr(time, "monotonic", lambda: 140.0)
+    assert progress.seconds_left() == pytest.approx(40.0)  # two rounds in 40 s, two are left
+    track.rounds = 6
+    assert progress.seconds_left() is None

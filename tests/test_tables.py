@@ -124,7 +124,12 @@ def with_value(column: str, row: int, value: object) -> pd.DataFrame:
         (a_frame(), {"source_column": "whom"}, "did you mean 'who'"),
         (a_frame(), {}, "column 'who': has 'Ann', which is not a number"),
         (a_frame().assign(label="saw"), FIELDS, "has only the label 'saw'; must have at least two"),
-        (a_frame().assign(label=0.5), FIELDS, "has the value 0.5; must be strings or integers"),
+        (a_frame().assign(label=0.5), FIELDS, "has the value 0.5; must be strings or integers. T"),
+        (
+            a_frame(300).assign(label=range(300)),
+            FIELDS,
+            "300 different integers; must be at most 100",
+        ),
         (with_value("speed", 7, np.nan), FIELDS, "column 'speed': row 7 is missing or not finite"),
         (with_value("on", 4, None), FIELDS, "column 'on': .*missing"),
         (with_value("label", 9, None), FIELDS, "label_column = 'label': row 9 has no value"),

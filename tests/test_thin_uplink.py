@@ -18,7 +18,7 @@ from mix2fld.link.payloads import RotatedUpdate
 from mix2fld.link.payloads.gaussian import mean_largest
 from mix2fld.link.payloads.positions import encode_positions
 from mix2fld.link.payloads.rotated_plan import make_plan
-from mix2fld.protocol import PROTOCOLS
+from mix2fld.protocols.table import PROTOCOLS
 from mix2fld.reproduction.frontier.points import points_of
 from mix2fld.reproduction.results_folder import ResultsFolder
 from mix2fld.runs.simulation import run

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.console import Console
 
 from mix2fld.config import Config
 from mix2fld.errors import InputError
@@ -19,7 +20,9 @@ from mix2fld.learning.training import (
     rate_in_round,
     resolve,
 )
-from mix2fld.protocol import PROTOCOLS
+from mix2fld.protocols.table import PROTOCOLS
+from mix2fld.report.tables import results_table
+from mix2fld.runs.config_file import parse_config
 from mix2fld.runs.simulation import make_simulation, run
 from toys import toy_config, toy_dataset
 
@@ -49,7 +52,7 @@ PLAIN = LocalTraining(0.01, 0.01, 0.0, 1e-4, "trained")
         (
             {"learning_rate": 0.1},
             PLAIN._replace(learning_rate=0.1, final_learning_rate=0.1),
-            LocalTraining(0.2, 0.05, 2.0, 1e-4, "mean"),
+            LocalTraining(0.1, 0.1, 2.0, 1e-4, "mean"),
         ),
     ],
 )
@@ -59,6 +62,35 @@ def test_a_config_overrides_what_a_row_recommends(
     config = Config.of(**fields)
     assert resolve(config, Training()) == plain
     assert resolve(config, RECOMMENDED) == recommended
+
+
+@pytest.mark.parametrize(
+    ("written", "protocol", "rates"),
+    [
+        (0.01, "murmur", ("auto", "auto")),
+        (0.05, "murmur", (0.1, 0.025)),
+        (0.05, "fl", (0.05, "auto")),
+        (0.01, "fl", ("auto", "auto")),
+    ],
+)
+def test_a_run_of_an_older_version_goes_on_with_the_rates_that_it_began_with(
+    written: float, protocol: str, rates: tuple[Any, Any]
+) -> None:
+    """Version 0.2 multiplied any learning rate by the schedule of the protocol."""
+    text = f'format = 1\nprotocols = ["{protocol}"]\n[learning]\nlearning_rate = {written}\n'
+    learning = parse_config(text.encode()).learning
+    assert (learning.learning_rate, learning.final_learning_rate) == rates
+
+
+def test_every_table_says_how_devices_trained(capsys: pytest.CaptureFixture[str]) -> None:
+    results = run(
+        toy_config(protocols=("fl", "murmur"), learning_rate="auto"), dataset=toy_dataset()
+    )
+    Console(width=100).print(results_table(results))
+    said = " ".join(capsys.readouterr().out.split())
+    assert "FL: η 0.01; Murmur: η 0.02 → 0.005, τ 2, mean model" in said
+    frame = results.frame("runs")
+    assert list(frame["training/learning_rate"]) == [0.01, 0.02]
 
 
 PAPERS_ROWS = ("isolated", "fl", "fl8", "fl4", "fd", "fld", "mixfld", "mix2fld")
@@ -108,8 +140,8 @@ def test_resolved_values_are_in_the_summary_and_the_config_is_what_the_user_said
     monkeypatch.setitem(PROTOCOLS, "quiet", row)
     (result,) = run(toy_config(protocols="quiet", learning_rate=0.1), dataset=toy_dataset())
     assert result.summary["training"] == {
-        "learning_rate": 0.2,
-        "final_learning_rate": 0.05,
+        "learning_rate": 0.1,
+        "final_learning_rate": 0.1,
         "logit_adjustment": 2.0,
         "prior_floor": 1e-4,
         "device_model": "mean",

@@ -9,13 +9,6 @@ from hypothesis import strategies as st
 from scipy.linalg import hadamard as sylvester
 
 from mix2fld.config_uploads import UpdateConfig
-from mix2fld.device.updates import (
-    largest_entries,
-    picked_coordinates,
-    rotated_levels,
-    rotated_signs,
-    sparse_ternary,
-)
 from mix2fld.errors import InputError
 from mix2fld.link.payloads import (
     LargestEntries,
@@ -28,6 +21,13 @@ from mix2fld.link.payloads.gaussian import lloyd_max, mean_largest
 from mix2fld.link.payloads.positions import decode_positions, encode_positions, most_bits
 from mix2fld.link.payloads.rotated_plan import make_plan
 from mix2fld.link.payloads.rotation import Rotation, block_sizes, hadamard
+from mix2fld.protocols.updates import (
+    largest_entries,
+    picked_coordinates,
+    rotated_levels,
+    rotated_signs,
+    sparse_ternary,
+)
 from mix2fld.types import Dimensions, SampleFormat
 
 PAPER = 12_544

@@ -5,15 +5,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mix2fld.device.uplinks import Turn
 from mix2fld.errors import InputError
-from mix2fld.protocol import PROTOCOLS
+from mix2fld.protocols.base import Turn
+from mix2fld.protocols.table import PROTOCOLS
+from mix2fld.protocols.updates import add_mean_update
 from mix2fld.round.fleet_interface import Order, Outcome, Trained
 from mix2fld.round.one_round import run_round
 from mix2fld.round.rooms import upload_rooms
 from mix2fld.runs.simulation import Simulation, check, make_simulation, run
-from mix2fld.server.updates import add_mean_update
-from mix2fld.types import Delivery, ServerState, Update, Upload
+from mix2fld.types import Delivery, Group, ServerState, Update, Upload
 from toys import CoinLink, DeadDownlink, DeadLink, toy_config, toy_dataset
 
 WITH_FEEDBACK = ("topk", "stc", "sign")
@@ -161,7 +161,7 @@ class ATask:
 
 def step(inbox: dict[int, Upload], state: ServerState | None = None, **fields: Any) -> Any:
     task: Any = ATask(**fields)
-    return add_mean_update(state or ServerState(), inbox, None, task, 1)
+    return add_mean_update(state or ServerState(), inbox, None, task, 1)[0]
 
 
 def test_the_server_adds_the_mean_update() -> None:
@@ -349,3 +349,25 @@ def test_a_number_of_bits_that_is_fixed_asks_nothing_of_the_link() -> None:
     ideal = simulation_of("murmur", update_bits="auto").scenario
     assert upload_rooms(ideal, (1,), {}) == {1: 8 * (8836 // 8 + 2)}
     assert upload_rooms(ideal, (), {}) == {}
+
+
+def test_one_huge_norm_does_not_lengthen_the_step_of_a_robust_aggregation() -> None:
+    """The mean of squared norms follows one liar; their median does not."""
+    config = toy_config(protocols="murmur", aggregation="median", step_limit=1.0)
+
+    class ATask:
+        config: Any = None
+        common_weights = (np.zeros(4, np.float32),)
+
+    ATask.config = config
+    task: Any = ATask()
+    moved = np.full(4, 5.0, np.float32)  # of length 10
+    norms = (1.0, 1.0, 1.0, 1e6)
+    inbox = {
+        d: Upload(Update((moved,), 1.0, (Group((0,), norm),)), 10) for d, norm in enumerate(norms)
+    }
+    found, _ = add_mean_update(ServerState(), inbox, None, task, 1)
+    np.testing.assert_allclose(np.linalg.norm(found.weights[0]), 1.0, rtol=1e-6)
+    ATask.config = config.replace(aggregation="mean")
+    found, _ = add_mean_update(ServerState(), inbox, None, task, 1)
+    np.testing.assert_allclose(np.linalg.norm(found.weights[0]), 10.0, rtol=1e-6)

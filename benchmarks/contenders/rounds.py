@@ -11,15 +11,15 @@ from mix2fld.data import load_dataset
 from mix2fld.learning.native import NativeStepper
 from mix2fld.learning.stepper import TestSet
 from mix2fld.learning.xla import XlaStepper
-from mix2fld.protocol import PROTOCOLS
+from mix2fld.protocols import distillation
+from mix2fld.protocols.table import PROTOCOLS
 from mix2fld.runs.simulation import make_simulation
-from mix2fld.server import steps as server_steps
 from mix2fld.types import Dataset
 
 PARTS: tuple[tuple[str, Any, str], ...] = (
     ("local", NativeStepper, "train"),
     ("local", XlaStepper, "train"),
-    ("conversion", server_steps, "convert"),
+    ("conversion", distillation, "convert"),
     ("evaluation", TestSet, "accuracies"),
 )
 

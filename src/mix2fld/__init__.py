@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from mix2fld.config import Config
     from mix2fld.data.tables import dataset_from_table
     from mix2fld.errors import InputError
-    from mix2fld.protocol import PROTOCOLS, Protocol
+    from mix2fld.protocols.base import Protocol
+    from mix2fld.protocols.table import PROTOCOLS
     from mix2fld.runs.link_plan import plan_link
     from mix2fld.runs.reader import load_runs
     from mix2fld.runs.results import RunResult
@@ -42,8 +43,8 @@ _HOMES = {
     "InputError": "errors",
     "dataset_from_table": "data.tables",
     "load_runs": "runs.reader",
-    "PROTOCOLS": "protocol",
-    "Protocol": "protocol",
+    "PROTOCOLS": "protocols.table",
+    "Protocol": "protocols.base",
     "RunResult": "runs.results",
     "plan_link": "runs.link_plan",
     "run": "runs.simulation",

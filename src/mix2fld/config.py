@@ -4,6 +4,7 @@ Where the paper is silent or contradicts itself, the default is our decision and
 are the literal readings; ``docs/decisions`` gives the reasons. This module imports no JAX.
 """
 
+import re
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -85,10 +86,10 @@ class LearningConfig(Section):
     """Train with XLA, or with a native kernel if the model has one; auto: the faster."""
     optimizer: str = "sgd"
     """sgd, momentum or adam; its state is reset in every local phase and every conversion."""
-    learning_rate: PositiveFloat = 0.01
-    """Step size, eta."""
+    learning_rate: AutoOrPositive = "auto"
+    """Step size, eta, just as given; auto: 0.01, in the protocol's own schedule."""
     final_learning_rate: AutoOrPositive = "auto"
-    """Step size of the last round, reached geometrically; auto: the protocol's value."""
+    """Step size of the last round, reached geometrically; auto: as the first, or the schedule's."""
     batch_size: Positive = 1
     """Samples per SGD step."""
     local_steps: Positive = 6400
@@ -223,27 +224,35 @@ class Config(Section):
         every = self.updates.upload_every
         if every > self.rounds:
             raise InputError(
-                f"upload_every = {every}: nothing would be uploaded; must be at most rounds = "
-                f"{self.rounds}"
+                field="upload_every",
+                value=every,
+                hint=f"nothing would be uploaded; must be at most rounds = {self.rounds}",
             )
         needed, asked = self.availability.min_uploads, self.participants_per_round
         if needed > asked:
             raise InputError(
-                f"min_uploads = {needed}: must be at most {asked}, the devices asked in a round"
+                field="min_uploads",
+                value=needed,
+                hint=f"must be at most {asked}, the devices asked in a round",
             )
         costs = self.clock.device_step_us
         if isinstance(costs, tuple) and len(costs) != self.data.devices:
             raise InputError(
-                f"device_step_us: {len(costs)} values; must be one, or one for each of devices = "
-                f"{self.data.devices}"
+                field="device_step_us",
+                hint=f"{len(costs)} values; must be one, or one for each of devices = "
+                f"{self.data.devices}",
             )
         if self.attack.attack != "none" and self.attack.attackers >= self.data.devices:
             raise InputError(
-                f"attackers = {self.attack.attackers}: must be below devices = {self.data.devices}"
+                field="attackers",
+                value=self.attack.attackers,
+                hint=f"must be below devices = {self.data.devices}",
             )
         if self.attack.attack != "none" and self.attack.attack_from > self.rounds:
             raise InputError(
-                f"attack_from = {self.attack.attack_from}: must be at most rounds = {self.rounds}"
+                field="attack_from",
+                value=self.attack.attack_from,
+                hint=f"must be at most rounds = {self.rounds}",
             )
         return self
 
@@ -277,18 +286,10 @@ class Config(Section):
             (tree[section] if section else tree)[name] = value
         return type(self)(**tree)
 
-    def single_runs(self) -> list[Self]:
-        """Return one config for each protocol and seed, in the order in which they run."""
-        return [
-            self.replace(protocols=(protocol,), seed=(seed,))
-            for seed in self.seed
-            for protocol in self.protocols
-        ]
-
     @property
     def run_name(self) -> str:
         """Folder name of a single run, ``<protocol>-s<seed>``."""
-        return f"{self.protocols[0]}-s{self.seed[0]}"
+        return f"{re.sub(r'[:=,]', '-', self.protocols[0])}-s{self.seed[0]}"
 
 
 SECTIONS: dict[str, type[Section]] = {

@@ -51,7 +51,9 @@ class CellConfig(Section):
         ):
             shown = ", ".join(f"{distance:g}" for distance in self.ring_m)
             raise InputError(
-                f"ring_m = {shown}: must be two distances above 0, the nearer one first"
+                field="ring_m",
+                value=shown,
+                hint="must be two distances above 0, the nearer one first",
             )
         return self
 

@@ -57,18 +57,24 @@ class SeedingConfig(Section):
         shown = ", ".join(f"{ratio:g}" for ratio in self.mixing_ratio)
         if not self.mixing_ratio or min(self.ratios) <= 0:
             raise InputError(
-                f"mixing_ratio = {shown}: ratios must be above 0 and sum to less than 1"
+                field="mixing_ratio",
+                value=shown,
+                hint="ratios must be above 0 and sum to less than 1",
             )
         if len(self.mixing_ratio) == 1 and self.mixing_ratio[0] >= 0.5:
             raise InputError(
-                f"mixing_ratio = {shown}: must be above 0 and below 0.5; at 0.5 the two labels of "
-                "a mixed-up sample are indistinguishable and inverse-Mixup divides by zero"
+                field="mixing_ratio",
+                value=shown,
+                hint="must be above 0 and below 0.5; at 0.5 the two labels of "
+                "a mixed-up sample are indistinguishable and inverse-Mixup divides by zero",
             )
         condition = mixing_condition(self.ratios)
         if condition > self.max_condition:
             raise InputError(
-                f"mixing_ratio = {shown}: the mixing matrix has condition number {condition:.3g}, "
-                f"must be at most max_condition = {self.max_condition:g}; move the ratios apart"
+                field="mixing_ratio",
+                value=shown,
+                hint=f"the mixing matrix has condition number {condition:.3g}, "
+                f"must be at most max_condition = {self.max_condition:g}; move the ratios apart",
             )
         return self
 
@@ -96,7 +102,9 @@ class UpdateConfig(Section):
     @model_validator(mode="after")
     def _levels(self) -> Self:
         if 16 < self.downlink_bits < 32:
-            raise InputError(f"downlink_bits = {self.downlink_bits}: must be 32, or from 2 to 16")
+            raise InputError(
+                field="downlink_bits", value=self.downlink_bits, hint="must be 32, or from 2 to 16"
+            )
         return self
 
 
@@ -112,6 +120,8 @@ class StatisticsConfig(Section):
     def _levels(self) -> Self:
         if 16 < self.statistics_bits < 32:
             raise InputError(
-                f"statistics_bits = {self.statistics_bits}: must be 32, or from 2 to 16"
+                field="statistics_bits",
+                value=self.statistics_bits,
+                hint="must be 32, or from 2 to 16",
             )
         return self

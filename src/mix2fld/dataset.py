@@ -70,14 +70,16 @@ class Dataset:
             self._check_part(part)
         train, test = self.train_inputs, self.test_inputs
         if train.dtype != test.dtype:
-            raise InputError(f"test_inputs: {test.dtype}; training samples are {train.dtype}")
+            raise InputError(
+                field="test_inputs", hint=f"{test.dtype}; training samples are {train.dtype}"
+            )
         if train.shape[1:] != test.shape[1:]:
             raise InputError(
-                f"test_inputs: {list(test.shape[1:])} each; training samples are "
-                f"{list(train.shape[1:])}"
+                field="test_inputs",
+                hint=f"{list(test.shape[1:])} each; training samples are {list(train.shape[1:])}",
             )
         if self.num_labels < 2:
-            raise InputError(f"num_labels = {self.num_labels}: must be 2 or more")
+            raise InputError(field="num_labels", value=self.num_labels, hint="must be 2 or more")
         self._check_range()
         self._check_standardised()
         self._check_sources()
@@ -102,8 +104,9 @@ class Dataset:
         if self.train_inputs.dtype != np.float32:
             if self.value_range is not None:
                 raise InputError(
-                    f"value_range = {self.value_range}: only float32 samples have one; these are "
-                    f"{self.train_inputs.dtype}"
+                    field="value_range",
+                    value=self.value_range,
+                    hint=f"only float32 samples have one; these are {self.train_inputs.dtype}",
                 )
             return
         given = self.value_range
@@ -138,13 +141,15 @@ class Dataset:
         sources = np.asarray(self.train_sources)
         if not np.issubdtype(sources.dtype, np.integer) or sources.shape != self.train_labels.shape:
             raise InputError(
-                f"train_sources: {sources.dtype}{list(sources.shape)}; must be integers, one for "
-                f"each of {len(self.train_labels)} training samples"
+                field="train_sources",
+                hint=f"{sources.dtype}{list(sources.shape)}; must be integers, one for "
+                f"each of {len(self.train_labels)} training samples",
             )
         if sources.min() < 0 or sources.max() >= 2**31:
             raise InputError(
-                f"train_sources: from {sources.min()} to {sources.max()}; must be 0 or above, and "
-                f"below {2**31}"
+                field="train_sources",
+                hint=f"from {sources.min()} to {sources.max()}; must be 0 or above, and "
+                f"below {2**31}",
             )
         object.__setattr__(self, "train_sources", np.ascontiguousarray(sources, np.int32))
 

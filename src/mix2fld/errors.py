@@ -1,11 +1,47 @@
-"""The exception for bad input, whose message says what would be right."""
+"""What is told to the user in one sentence: bad input, and what else can stop a run."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from typing import Any
 
 
-class InputError(Exception):
-    """Bad input. The message is one sentence: the field, its value, what would be right."""
+class Mix2fldError(Exception):
+    """A command ends with this sentence, and no traceback."""
+
+
+class InputError(Mix2fldError):
+    """Bad input: the field, its value, what would be right.
+
+    Of a field without a value, or of something else that was given, there is a sentence alone.
+    """
+
+    def __init__(
+        self, sentence: str = "", *, field: str = "", value: Any = None, hint: str = ""
+    ) -> None:
+        super().__init__(sentence)
+        self.field, self.value, self.hint = field, value, hint or sentence
+
+    def __str__(self) -> str:
+        if not self.field:
+            return self.hint
+        shown = self.field if self.value is None else f"{self.field} = {self.value}"
+        return f"{shown}: {self.hint}"
+
+    def renamed(self, before: str, now: str) -> "InputError":
+        """The same, of a field that has another name for whoever reads it."""
+        field = now if self.field == before else self.field
+        return InputError(field=field, value=self.value, hint=self.hint)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _same, (self.field, self.value, self.hint)
+
+
+def _same(field: str, value: Any, hint: str) -> InputError:
+    return InputError(field=field, value=value, hint=hint)
+
+
+class TransportLostError(Mix2fldError):
+    """No device can be asked, because what carries the messages is away: this is not a round."""
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

@@ -267,6 +267,27 @@ class Dimensions:
         """N_mod, counted from the model."""
         return sum(self.weight_sizes)
 
+    @cached_property
+    def last_layer(self) -> tuple[int, ...]:
+        """The arrays of the layer whose outputs are the logits; none if the model has no such.
+
+        Its kernel has an axis for the labels at either end, its bias is beside it. Where several
+        layers look like that, it is the last.
+        """
+        shapes, bias = self.weight_shapes, (self.num_labels,)
+        kernels = [
+            n
+            for n, shape in enumerate(shapes)
+            if len(shape) > 1 and self.num_labels in (shape[0], shape[-1])
+        ]
+        pairs = [
+            tuple(sorted((n, beside)))
+            for n in kernels
+            for beside in (n - 1, n + 1)
+            if 0 <= beside < len(shapes) and shapes[beside] == bias
+        ]
+        return max(pairs, default=tuple(kernels[-1:]))
+
 
 def sameness(part: Any) -> Any:
     """A key that two parts of states have in common if one can stand for both.

@@ -1,5 +1,6 @@
 """Flower without its processes: messages go straight from the server app to the client app."""
 
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from threading import Event
@@ -26,6 +27,15 @@ class InProcessGrid:
     hanging: set[int] = field(default_factory=set)
     """Devices whose answers begin to come in and then never end."""
     is_away: Callable[[int], bool] = lambda device: False
+    superlink_is_away: Callable[[], bool] = lambda: False
+    """Flower's calls are repeated until it is back."""
+    refuses: Callable[[int], bool] = lambda device: False
+    """Devices whose orders the SuperLink does not take."""
+
+    strays: list[Message] = field(default_factory=list)
+    """Messages of nodes that answer nothing, which come with whatever is asked for first."""
+    poison: int = 0
+    """Pulls that take an answer along with a message that cannot be read."""
 
     stuck: set[str] = field(default_factory=set)
 
@@ -33,19 +43,34 @@ class InProcessGrid:
         TaskIdentity.task_id = TaskIdentity.run_id = TaskIdentity.node_id = 1
 
     def get_nodes(self) -> Iterable[SimpleNamespace]:
+        self._reach()
         for device in self.node_configs:
             if not self.is_away(device):
                 name = self.names.get(device, f"device-{device}")
                 yield SimpleNamespace(node_id=100 + device, name=name)
 
-    def push_messages(self, messages: Iterable[Message]) -> list[str]:
-        return [self._deliver(message) for message in messages]
+    def push_messages(self, messages: Iterable[Message]) -> list[str | None]:
+        self._reach()
+        return [
+            None if self.refuses(message.metadata.dst_node_id - 100) else self._deliver(message)
+            for message in messages
+        ]
 
     def pull_messages(self, numbers: Iterable[str]) -> list[Message]:
+        self._reach()
         numbers = list(numbers)
         if self.stuck.intersection(numbers):
             Event().wait()
-        return [self.replies.pop(number) for number in numbers if number in self.replies]
+        found = [self.replies.pop(number) for number in numbers if number in self.replies]
+        if found and self.poison:
+            self.poison -= 1
+            raise ValueError("no such record")
+        strays, self.strays[:] = list(self.strays), []
+        return [*strays, *found]
+
+    def _reach(self) -> None:
+        while self.superlink_is_away():
+            time.sleep(0.05)
 
     def _deliver(self, message: Message) -> str:
         number = uuid4().hex

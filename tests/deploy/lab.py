@@ -23,7 +23,7 @@ from mix2fld.deploy.settings import Settings, read_settings
 from mix2fld.deploy.trial import write_device_files
 from mix2fld.edge.store import Store
 from mix2fld.link import Direction, IdealLink, Memoryless
-from mix2fld.protocol import PROTOCOLS
+from mix2fld.protocols.table import PROTOCOLS
 from mix2fld.round.device_turn import receive, settle
 from mix2fld.round.state import RunState
 from mix2fld.runs.checkpoint import load_checkpoint

@@ -11,13 +11,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mix2fld.device.uplinks import Turn, Uplink
 from mix2fld.learning.losses import label_loss
 from mix2fld.learning.task import Task
 from mix2fld.link.payloads import Encoded, PayloadError, Size
-from mix2fld.protocol import Protocol
-from mix2fld.server.downlinks import GlobalWeights
-from mix2fld.server.steps import Inbox
+from mix2fld.protocols.base import Inbox, Protocol, StepInfo, Turn, Uplink
+from mix2fld.protocols.weights import GlobalWeights
 from mix2fld.types import Dimensions, Local, SeedSet, ServerState, State, Tensors
 
 MOST = 200
@@ -86,16 +84,18 @@ class LargestUpdates(Uplink):
 
 def add_updates(
     state: ServerState, inbox: Inbox, seeds: SeedSet | None, task: Task, round_number: int
-) -> ServerState:
+) -> tuple[ServerState, StepInfo]:
     """The mean update, added to the global model; the server too remembers something."""
     del seeds, round_number
     if not inbox:
-        return state
+        return state, StepInfo()
     last = state.weights or task.common_weights
     weights = added(last, [inbox[device].value for device in sorted(inbox)], len(inbox))
     heard = state.memory.get("heard", np.zeros(task.config.data.devices, np.int64)).copy()
     heard[sorted(inbox)] += 1
-    return replace(state, weights=weights, updates=state.updates + 1, memory={"heard": heard})
+    return replace(
+        state, weights=weights, updates=state.updates + 1, memory={"heard": heard}
+    ), StepInfo()
 
 
 def flat(tensors: Tensors) -> NDArray[np.float32]:

@@ -7,6 +7,7 @@ from mix2fld.config import Config
 from mix2fld.data import load_dataset
 from mix2fld.data.own_file import read_device_file
 from mix2fld.deploy.diary import Say
+from mix2fld.deploy.identity import next_epoch
 from mix2fld.deploy.mqtt_nodes import MqttNodes
 from mix2fld.deploy.mqtt_server import initial_weights, run_settings
 from mix2fld.deploy.serving import serve_run
@@ -16,6 +17,7 @@ from mix2fld.edge.device import Device, MakeTask
 from mix2fld.edge.full import full_task
 from mix2fld.edge.line import Listener
 from mix2fld.round.scenario import Scenario
+from mix2fld.runs.loop import Watcher
 
 
 class MemoryLine:
@@ -91,11 +93,17 @@ def run_in_memory(
     broker: MemoryBroker | None = None,
     make_task: MakeTask = full_task,
     timeout_s: float = 20,
+    watcher: Watcher | None = None,
 ) -> Path:
-    """Run a run with devices in this process; returns its folder."""
+    """Run a run with devices in this process; returns its folder.
+
+    Devices that a broker knows already are those of before.
+    """
     broker = broker or MemoryBroker()
     files = write_device_files(folder, config, load_dataset(config.data))
     for number, file in enumerate(files):
+        if str(number) in broker.clients:
+            continue
 
         def source(samples, labels, file=file):
             return read_device_file(file, samples, labels)
@@ -104,12 +112,14 @@ def run_in_memory(
         broker.connect(str(number), device)
 
     def connect(scenario: Scenario, run: str, say: Say) -> MqttNodes:
-        nodes = MqttNodes(scenario.devices, timeout_s, run, say, initial_weights(scenario))
+        nodes = MqttNodes(
+            scenario.devices, timeout_s, run, say, initial_weights(scenario), next_epoch(path)
+        )
         line = broker.connect("server", nodes)
         nodes.begin(line, run_settings(scenario, run), first=not (path / "rounds.jsonl").exists())
         return nodes
 
     settings = Settings(config, folder / "runs", timeout_s, wait_s=1)
     path = settings.out / config.run_name
-    serve_run(settings, connect)
+    serve_run(settings, connect, watcher)
     return path

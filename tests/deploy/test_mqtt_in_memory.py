@@ -2,6 +2,7 @@
 
 import random
 import shutil
+import time
 import zlib
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +23,7 @@ from mix2fld.edge.messages import (
     unpack,
     unpack_settings,
 )
+from mix2fld.runs.loop import Watcher
 
 
 @pytest.mark.parametrize("name", DEPLOYED)
@@ -112,6 +114,42 @@ def test_an_order_that_comes_again_is_answered_without_training(tmp_path: Path) 
             by_turn.setdefault((answer.round, topic), set()).add(answer.upload)
     assert len(by_turn) == 8
     assert all(len(uploads) == 1 for uploads in by_turn.values())
+
+
+def test_a_late_order_of_an_older_round_is_not_answered(tmp_path: Path) -> None:
+    broker = MemoryBroker()
+    run_in_memory(tmp_path, deployed_config(tmp_path, protocols="fd", rounds=2), broker)
+    orders = [data for topic, data, _ in broker.sent if topic == "o/2" and data[:1] == b"O"]
+    first, last = unpack(orders[0]), unpack(orders[-1])
+    assert (first.epoch, first.round, last.round) == (last.epoch, 1, 2)
+    state = sorted((tmp_path / "device-2").rglob("*"))
+    before, said = [f.read_bytes() for f in state if f.is_file()], len(broker.sent)
+    broker.send("o/2", orders[0])
+    assert [topic for topic, _, _ in broker.sent[said:]] == ["o/2"]
+    assert [f.read_bytes() for f in state if f.is_file()] == before
+
+
+def test_a_server_started_again_is_obeyed_whatever_its_clock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = deployed_config(tmp_path, protocols="fd", rounds=2)
+    broker, path = MemoryBroker(), tmp_path / "runs" / config.run_name
+
+    class StoppedError(Exception):
+        pass
+
+    class Stopping(Watcher):
+        def round_done(self, config, info):
+            raise StoppedError
+
+    with pytest.raises(StoppedError):
+        run_in_memory(tmp_path, config, broker, watcher=Stopping())
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now - 3600)
+    assert run_in_memory(tmp_path, config, broker, timeout_s=3) == path
+    assert [info["uploads"]["delivered"] for info in rounds_of(path)] == [4, 4]
+    orders = [unpack(data) for topic, data, _ in broker.sent if topic == "o/2" and data[:1] == b"O"]
+    assert [order.epoch for order in orders] == [2**31 + 1, 2**31 + 2]
 
 
 class Losing(MemoryBroker):

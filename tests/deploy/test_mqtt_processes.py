@@ -125,7 +125,7 @@ def test_of_two_devices_with_one_key_one_ends_and_says_why(fleet: MqttFleet) -> 
 def all_take_part(monkeypatch: pytest.MonkeyPatch) -> None:
     """No round begins without one of the four: who is away then is not asked in it."""
     wait_for = MqttNodes.wait_for
-    monkeypatch.setattr(MqttNodes, "wait_for", lambda self, _, s: wait_for(self, 4, s))
+    monkeypatch.setattr(MqttNodes, "wait_for", lambda self, _, s: wait_for(self, 4, max(s, 60)))
 
 
 @pytest.mark.deployment

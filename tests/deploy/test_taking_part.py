@@ -25,7 +25,7 @@ from deploy.largest_updates import LARGEST
 from mix2fld.config import Config
 from mix2fld.deploy.client_app import app
 from mix2fld.deploy.messages import Trained, TrainOrder
-from mix2fld.protocol import PROTOCOLS
+from mix2fld.protocols.table import PROTOCOLS
 from mix2fld.runs.folder import RunFolder
 from mix2fld.runs.simulation import make_simulation
 from toys import toy_dataset

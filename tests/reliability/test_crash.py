@@ -2,7 +2,7 @@
 
 from reliability.crash import kill_runs
 
-from mix2fld.protocol import PROTOCOLS
+from mix2fld.protocols.table import PROTOCOLS
 
 
 def test_killed_runs_end_with_the_same_bytes() -> None:

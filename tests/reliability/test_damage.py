@@ -16,6 +16,7 @@ from mix2fld.data.cache import cache_file, read_cache, write_cache
 from mix2fld.errors import InputError
 from mix2fld.runs.config_file import dump_config
 from mix2fld.runs.folder import RunFolder
+from mix2fld.runs.records import DamagedError
 from mix2fld.runs.simulation import resume_run, run
 from stored_runs import as_kept
 from toys import DeadLink, toy_config, toy_dataset
@@ -92,7 +93,7 @@ def test_a_damaged_finished_run_is_no_result(tmp_path, whole, file) -> None:
     play(tmp_path)
     path = tmp_path / "fl-s0" / file
     path.write_bytes(path.read_bytes().replace(b"0.", b"0.1", 1))
-    with pytest.raises(InputError, match=rf"{file}.*mix2fld resume .*fl-s0"):
+    with pytest.raises(DamagedError, match=rf"{file}.*mix2fld resume .*fl-s0"):
         RunFolder(path.parent).finished()
     resume_run(path.parent, toy_dataset(), Quiet())
     assert contents(path.parent) == whole
@@ -107,7 +108,7 @@ def test_every_bit_of_a_record_counts(tmp_path) -> None:
         changed = bytearray(sound)
         changed[at] ^= 1 << bit
         path.write_bytes(changed)
-        with pytest.raises(InputError, match=r"rounds\.jsonl"):
+        with pytest.raises(DamagedError, match=r"rounds\.jsonl"):
             RunFolder(path.parent).finished()
 
 
@@ -199,7 +200,7 @@ def test_damage_cannot_pass_for_format_1(tmp_path, whole) -> None:
     found = json.loads(summary.read_text())
     del found["checksum"]
     summary.write_text(json.dumps({**found, "format": 1}))
-    with pytest.raises(InputError, match=r"summary\.json has no checksum"):
+    with pytest.raises(DamagedError, match=r"summary\.json has no checksum"):
         RunFolder(summary.parent).finished()
 
 

@@ -148,7 +148,7 @@ def test_tricks_in_pickles_are_refused(content) -> None:
         (b"\xff\xfe", "not a TOML file"),
         (b"rounds = 1" + b"0" * 3000, "rounds"),
         (b"#" * (1 << 21), "larger than"),
-        (b"format = 2\nrounds = 1", "reads format 1"),
+        (b"format = 3\nrounds = 1", "reads formats up to 2"),
         (b"protocols = " + b'["x' + b"y" * 9000 + b'"]\nrounds = 0', "rounds"),
     ],
 )

@@ -5,13 +5,14 @@ import math
 import numpy as np
 import pytest
 
+from mix2fld.aggregation.aggregate import average_weights
 from mix2fld.errors import InputError
 from mix2fld.learning.losses import label_loss, one_hot
 from mix2fld.learning.stepper import Start, Watch, draw_samples, local_results
 from mix2fld.report.tables import results_table
+from mix2fld.round.checks import DivergedError
 from mix2fld.runs.simulation import make_simulation, run
 from mix2fld.runs.summary import summarise
-from mix2fld.server.aggregate import average_weights
 from mix2fld.types import Samples, Upload
 from toys import toy_config, toy_dataset
 
@@ -19,7 +20,7 @@ from toys import toy_config, toy_dataset
 def test_a_device_that_diverges_is_named(tmp_path) -> None:
     config = toy_config(learning_rate=1e30)
     with pytest.raises(
-        InputError, match=r"weights of device \d diverged in round 1; use a smaller"
+        DivergedError, match=r"weights of device \d diverged in round 1; use a smaller"
     ):
         run(config, tmp_path, dataset=toy_dataset())
     assert not list(tmp_path.rglob("summary.json"))
@@ -27,7 +28,7 @@ def test_a_device_that_diverges_is_named(tmp_path) -> None:
 
 
 def test_weights_that_grow_without_bound_are_found_before_they_overflow() -> None:
-    with pytest.raises(InputError, match="diverged"):
+    with pytest.raises(DivergedError, match="diverged"):
         run(toy_config(learning_rate=1e17, local_steps=1), dataset=toy_dataset())
 
 
@@ -35,7 +36,7 @@ def test_the_printed_sign_is_named_as_a_cause() -> None:
     config = toy_config(
         protocols="fd", distillation_loss="printed", distillation_weight=1e9, rounds=3
     )
-    with pytest.raises(InputError, match=r"diverged in round 2.*printed has no lower bound"):
+    with pytest.raises(DivergedError, match=r"diverged in round 2.*printed has no lower bound"):
         run(config, dataset=toy_dataset())
 
 
@@ -48,13 +49,13 @@ def test_the_condition_number_is_named_as_a_cause() -> None:
         local_steps=1,
         rounds=3,
     )
-    with pytest.raises(InputError, match=r"server's model diverged.*condition number 5e\+03"):
+    with pytest.raises(DivergedError, match=r"server's model diverged.*condition number 5e\+03"):
         run(config, dataset=toy_dataset())
 
 
 def test_the_weight_of_distillation_is_named_as_a_cause() -> None:
     config = toy_config(protocols="fd", distillation_weight=1e30, rounds=3)
-    with pytest.raises(InputError, match=r"or a smaller distillation_weight than 1e\+30"):
+    with pytest.raises(DivergedError, match=r"or a smaller distillation_weight than 1e\+30"):
         run(config, dataset=toy_dataset())
 
 

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mix2fld.device.seeds import mixed_samples
-from mix2fld.protocol import PROTOCOLS, Protocol
+from mix2fld.protocols.base import Protocol
+from mix2fld.protocols.seed_samples import inversely_mixed, mixed_samples
+from mix2fld.protocols.table import PROTOCOLS
 from mix2fld.report.curves import with_holds
 from mix2fld.report.gallery import gallery
 from mix2fld.runs.reader import LoadedRun, read_run
-from mix2fld.server.seed_sets import inversely_mixed
 
 
 def with_seeds(**changes: Any) -> Protocol:

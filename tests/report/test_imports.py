@@ -36,7 +36,7 @@ def test_a_report_imports_no_engine(path: Path) -> None:
 
 
 def test_the_protocol_table_is_read_in_one_module() -> None:
-    readers = [path.stem for path in MODULES if "mix2fld.protocol" in imported(path)]
+    readers = [path.stem for path in MODULES if "mix2fld.protocols.table" in imported(path)]
     assert readers == ["protocol_view"]
 
 

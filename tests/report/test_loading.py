@@ -126,6 +126,22 @@ def test_frames_of_runs_and_of_devices(runs: Path) -> None:
         assert devices[column].tolist()[-4:] == expected
 
 
+def test_a_frame_of_runs_has_the_totals_of_the_summary(runs: Path) -> None:
+    summary = json.loads((runs / "fl-s0" / "summary.json").read_text())
+    row = mix2fld.load_runs(runs / "fl-s0", rows="runs").iloc[0]
+    for group in ("bits", "uploads", "downloads"):
+        for name, total in summary[group].items():
+            assert row[f"{group}/{name}"] == total > 0
+    for group in ("seconds", "joules"):
+        for name, total in summary[group].items():
+            if name != "device_round":
+                assert row[f"{group}/{name}"] == pytest.approx(total)
+    of_device, rounds = summary["joules"]["device_round"], summary["rounds"]
+    assert row["joules/device_mean"] == pytest.approx(of_device["mean"] * rounds)
+    assert row["joules/device_most"] == pytest.approx(of_device["most"] * rounds)
+    assert row["accuracy/mean"] == summary["accuracy"]["mean"]
+
+
 def test_time_is_split_by_where_it_went(runs: Path) -> None:
     run = read_run(runs / "mix2fld-s0")
     assert run is not None

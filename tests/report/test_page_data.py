@@ -10,6 +10,7 @@ import pytest
 
 from mix2fld.cli.commands import parse
 from mix2fld.config import Config
+from mix2fld.protocols.table import PROTOCOLS
 from mix2fld.report.command import command
 from mix2fld.report.curves import curve
 from mix2fld.report.dataset import UnavailableDataError, data_of
@@ -19,6 +20,7 @@ from mix2fld.report.headline import best_of
 from mix2fld.report.html import MOST_BYTES, as_json, report_page
 from mix2fld.report.over_seeds import over_seeds, spread_words
 from mix2fld.report.page_data import page_data
+from mix2fld.report.round_steps import round_steps
 from mix2fld.report.series import group
 from mix2fld.runs.reader import Found, LoadedRun, read_run, require_runs
 from mix2fld.runs.simulation import make_simulation
@@ -252,3 +254,8 @@ def test_devices_that_were_not_asked_are_shown_as_such(tmp_path: Path, protocol:
         assert [row.count("n") for row in run[direction]] == [1] * 4
         assert {len(row) for row in run[direction]} == {4}
     assert report_page(data)
+
+
+@pytest.mark.parametrize("name", PROTOCOLS)
+def test_the_servers_step_of_every_protocol_is_told(name: str) -> None:
+    assert "takes its step" not in round_steps(name, Config())["server"]

@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+from mix2fld.protocols.table import PROTOCOLS
 from mix2fld.report.publication import COLUMN, charts, draw_all
 from mix2fld.report.series import group
-from mix2fld.report.style import STYLES, as_text
+from mix2fld.report.style import as_text
 from mix2fld.runs.reader import require_runs
 from stored_runs import play
 
@@ -20,9 +21,9 @@ CURVES = {
 OTHERS = {"time", "payload", "deliveries", "devices", "labels", "samples"}
 
 
-@pytest.mark.parametrize("protocol", STYLES)
+@pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_text_in_the_colour_of_a_protocol_stands_out_from_white(protocol: str) -> None:
-    colour = as_text(STYLES[protocol]["color"])
+    colour = as_text(PROTOCOLS[protocol].colour)
     parts = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
     linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
     luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]

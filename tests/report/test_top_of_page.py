@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from mix2fld.config import Config
-from mix2fld.errors import InputError
 from mix2fld.report.curves import HOLD, reference_points, shapes
 from mix2fld.report.headline import best_of, tiles
 from mix2fld.report.html import report_page
@@ -19,6 +18,7 @@ from mix2fld.report.plans import plans_of
 from mix2fld.report.run_state import standing_of
 from mix2fld.report.series import group, in_words
 from mix2fld.report.whatif import what_if
+from mix2fld.round.checks import DivergedError
 from mix2fld.runs.layout import RunFiles
 from mix2fld.runs.reader import Found, LoadedRun, read_run, read_runs, require_runs
 from mix2fld.runs.simulation import run
@@ -107,7 +107,7 @@ def test_uploads_that_were_lost_are_counted_where_the_link_is_not_known(tmp_path
 def test_a_run_that_diverges_is_failed_and_says_why(tmp_path: Path) -> None:
     dataset = save_dataset(tmp_path / "toy.npz", toy_dataset())
     config = toy_config(dataset=str(dataset), protocols=("fl", "fd"), learning_rate=1e6)
-    with pytest.raises(InputError, match="diverged"):
+    with pytest.raises(DivergedError, match="diverged"):
         run(config, tmp_path / "runs")
     found = read_runs([tmp_path / "runs"])
     states = {loaded.protocol: standing_of(loaded) for loaded in found.runs}
@@ -117,7 +117,7 @@ def test_a_run_that_diverges_is_failed_and_says_why(tmp_path: Path) -> None:
     data = page_data(found)
     assert "diverged" in data["findings"][0]["lines"][0]
     assert [one["state"] for one in data["states"]] == ["not started", "failed"]
-    with pytest.raises(InputError, match="diverged"):  # resumed, it fails again
+    with pytest.raises(DivergedError, match="diverged"):  # resumed, it fails again
         run(config, tmp_path / "runs")
     fixed = config.replace(learning_rate=0.01, protocols="fl")
     run(fixed, tmp_path / "runs", overwrite=True)

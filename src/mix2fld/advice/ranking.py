@@ -10,11 +10,12 @@ from mix2fld.advice.case import Case
 from mix2fld.advice.measured import MeasuredPoint, MeasuredSetting
 from mix2fld.config import Config
 from mix2fld.data.partition import OF_SOURCES
-from mix2fld.errors import InputError
+from mix2fld.errors import Mix2fldError
 from mix2fld.learning.edges import has_edges
 from mix2fld.learning.task import Sizes, dimensions
 from mix2fld.link import Link, make_link
-from mix2fld.protocol import Summary, get_protocol
+from mix2fld.protocols.statistics import Summary
+from mix2fld.protocols.table import get_protocol
 from mix2fld.report.units import in_bits, in_time, percent
 from mix2fld.reproduction.frontier.link_costs import times_in_a_run
 from mix2fld.reproduction.statistics import Spread, spread
@@ -92,7 +93,7 @@ def _option(
     try:
         own = dimensions(config.seeding, dims.samples, dims.num_labels, dims.weight_shapes)
         plans = plan_transfers([point.protocol], Sizes(config, own), link)
-    except InputError:
+    except Mix2fldError:
         return None  # for example, small seeds of samples that cannot be pooled
     share = {plan: times_in_a_run(plan, config) / config.rounds for plan in plans}
     uploads = [plan for plan in plans if plan.budget.direction == "uplink"]

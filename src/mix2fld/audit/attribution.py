@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve
 
-from mix2fld.errors import InputError
+from mix2fld.errors import Mix2fldError
 from mix2fld.learning.features import Head, find_head
 from mix2fld.learning.sgd import unit_pixels
 from mix2fld.learning.task import Task
@@ -32,7 +32,7 @@ def head_of(task: Task, model: Model) -> Head | None:
     """The last, linear layer of a model; None if it does not end in one, or is of PyTorch."""
     try:
         return None if model.torch is not None else find_head(task)
-    except InputError:
+    except Mix2fldError:
         return None
 
 

@@ -23,8 +23,12 @@ from mix2fld.data import fingerprint
 from mix2fld.errors import InputError, did_you_mean
 from mix2fld.privacy.rates import FALSE_POSITIVES, check_candidates
 from mix2fld.privacy.residual import Prior, fit_prior
-from mix2fld.protocol import Seeding, Summary, get_protocol, guarantee_of, mixed, raw
+from mix2fld.protocols.base import Seeding
+from mix2fld.protocols.seed_samples import mixed, raw
+from mix2fld.protocols.statistics import Summary
+from mix2fld.protocols.table import get_protocol, guarantee_of
 from mix2fld.round.wire import Wire, check_mixable
+from mix2fld.runs.config_file import with_rates_as_used
 from mix2fld.runs.interrupts import raise_if_remembered
 from mix2fld.types import Dataset
 
@@ -244,10 +248,15 @@ class Audit:
 def _check_kinds(kinds: Collection[str]) -> None:
     for kind in kinds:
         if kind not in KINDS:
-            raise InputError(f"stages = {kind!r}: no such stage; {did_you_mean(kind, KINDS)}")
+            raise InputError(
+                field="stages",
+                value=f"{kind!r}",
+                hint=f"no such stage; {did_you_mean(kind, KINDS)}",
+            )
 
 
 def _with_defaults(about: dict[str, Any]) -> dict[str, Any]:
     """What an older record is about: settings that did not exist then had their defaults."""
     effort = asdict(Effort(**about["effort"]))
-    return {**about, "config": Config(**about["config"]).model_dump(mode="json"), "effort": effort}
+    config = Config(**with_rates_as_used(about["config"]))
+    return {**about, "config": config.model_dump(mode="json"), "effort": effort}

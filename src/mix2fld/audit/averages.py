@@ -25,7 +25,7 @@ from mix2fld.privacy.averages import (
 from mix2fld.privacy.box import Candidates
 from mix2fld.privacy.rates import FALSE_POSITIVES, Scores
 from mix2fld.privacy.residual import Prior, fit_prior
-from mix2fld.protocol import get_protocol
+from mix2fld.protocols.table import get_protocol
 from mix2fld.types import Statistics
 
 TEN = 10

@@ -8,6 +8,7 @@ from mix2fld.config import Config
 from mix2fld.errors import InputError
 from mix2fld.privacy.lira import LEAST_SHADOWS
 from mix2fld.report.command import command
+from mix2fld.runs.config_file import with_rates_as_used
 
 FLAGS = {
     "outsiders": "outsiders",
@@ -59,7 +60,9 @@ class Effort:
                 raise InputError(f"{name} = {getattr(self, name)}: must be at least {least}")
         if self.shadows < LEAST_SHADOWS:
             raise InputError(
-                f"shadows = {self.shadows}: must be at least {LEAST_SHADOWS}, better 64"
+                field="shadows",
+                value=self.shadows,
+                hint=f"must be at least {LEAST_SHADOWS}, better 64",
             )
 
 
@@ -79,5 +82,5 @@ def audit_command(record: dict[str, Any], path: str) -> str:
         words += ["--budgets", *(f"{epsilon:g}:{side}" for epsilon, side in given["budgets"])]
     kinds = dict.fromkeys(name.split("/")[0] for name in record["stages"])
     words += ["--stages", *kinds, "--out", path]
-    run = command(Config(**record["about"]["config"]))
+    run = command(Config(**with_rates_as_used(record["about"]["config"])))
     return run.replace("mix2fld run", "mix2fld privacy audit", 1) + " " + shlex.join(words)

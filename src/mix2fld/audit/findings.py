@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from mix2fld.device.uplinks import NoUplink
 from mix2fld.privacy.rates import Share
-from mix2fld.protocol import Seeding, Summary, get_protocol
+from mix2fld.protocols.base import NoUplink, Seeding
+from mix2fld.protocols.statistics import Summary
+from mix2fld.protocols.table import get_protocol
 
 Stages = Mapping[str, Any]
 LOW, HIGH = "0.001", "0.01"

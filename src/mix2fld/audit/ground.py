@@ -42,9 +42,11 @@ class Ground:
         check_candidates(min(self.outsiders, len(rows)), min(FALSE_POSITIVES))
         if len(rows) < 2 * self.outsiders:
             raise InputError(
-                f"outsiders = {self.outsiders:,}: devices leave {len(rows):,} training samples, of "
+                field="outsiders",
+                value=f"{self.outsiders:,}",
+                hint=f"devices leave {len(rows):,} training samples, of "
                 "which the attacker's public ones take at least half; decrease it, or devices, "
-                "samples_per_device or seeds"
+                "samples_per_device or seeds",
             )
         return rows[self.outsiders :], rows[: self.outsiders]
 
@@ -80,8 +82,9 @@ class Ground:
             available = pool_of[labels[pool_of] == label]
             if len(available) < count:
                 raise InputError(
-                    f"outsiders: {len(available)} samples of label {label} are left, {count} are "
-                    "needed; decrease devices or samples_per_device"
+                    field="outsiders",
+                    hint=f"{len(available)} samples of label {label} are left, {count} are "
+                    "needed; decrease devices or samples_per_device",
                 )
             chosen.append(rng.choice(available, size=int(count), replace=False))
         return np.concatenate(chosen)

@@ -11,9 +11,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mix2fld.accounting import noise_multiplier
-from mix2fld.device.noise import NOISE_KEY
-from mix2fld.device.private_statistics import STAGE
-from mix2fld.device.uplinks import Turn
 from mix2fld.learning.edges import Floats
 from mix2fld.learning.private_statistics import (
     MEANS,
@@ -29,6 +26,9 @@ from mix2fld.privacy.empirical import (
     most_true_positives,
 )
 from mix2fld.privacy.rates import FALSE_POSITIVES, Scores, above, check_candidates, threshold
+from mix2fld.protocols.base import Turn
+from mix2fld.protocols.noise import NOISE_KEY
+from mix2fld.protocols.private import STAGE
 from mix2fld.round.device_turn import start_device
 from mix2fld.round.wire import Wire
 from mix2fld.types import Local, State

@@ -11,13 +11,13 @@ from mix2fld.audit.attribution import coefficients, head_of
 from mix2fld.audit.ground import Ground, Rows
 from mix2fld.audit.predictions import logits
 from mix2fld.audit.seeds import strangers
-from mix2fld.device.noise import NOISE_KEY
-from mix2fld.device.uplinks import Turn
 from mix2fld.learning.losses import one_hot
 from mix2fld.learning.stepper import Draws, Start, Watch, draw_samples, local_results
 from mix2fld.learning.task import Task
 from mix2fld.privacy.lira import margin
-from mix2fld.protocol import get_protocol
+from mix2fld.protocols.base import Turn
+from mix2fld.protocols.noise import NOISE_KEY
+from mix2fld.protocols.table import get_protocol
 from mix2fld.round.device_turn import (
     SEEDS_DUE,
     Own,

@@ -22,7 +22,7 @@ from mix2fld.audit.page_tables import (
 from mix2fld.audit.reference import reference_table
 from mix2fld.audit.sections import Record, Row, Section, sections
 from mix2fld.data.partition import OF_SOURCES
-from mix2fld.privacy.guarantees import EVERYTHING
+from mix2fld.protocols.guarantees import EVERYTHING
 from mix2fld.report.markdown import markdown_table
 
 ATTACKS = {

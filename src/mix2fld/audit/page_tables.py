@@ -16,7 +16,7 @@ from mix2fld.audit.findings import (
 )
 from mix2fld.audit.sections import Section
 from mix2fld.privacy.rates import Share
-from mix2fld.protocol import get_protocol
+from mix2fld.protocols.table import get_protocol
 from mix2fld.report.markdown import markdown_table
 
 PARTS = ("minor", "dominant")

@@ -15,7 +15,7 @@ from mix2fld.audit.findings import (
     strongest,
 )
 from mix2fld.audit.sections import Section
-from mix2fld.protocol import get_protocol
+from mix2fld.protocols.table import get_protocol
 
 HIDES_NOTHING = 0.99
 """If attacks find more than this share of the constituents, at every mixing ratio tried."""

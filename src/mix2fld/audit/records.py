@@ -28,7 +28,11 @@ class AuditRecord:
             then = json.loads(json.dumps(complete(before["about"])))
             if then != self.about:
                 differs = _differs(then, self.about)
-                raise InputError(f"out = {path}: holds another audit ({differs}); use another file")
+                raise InputError(
+                    field="out",
+                    value=path,
+                    hint=f"holds another audit ({differs}); use another file",
+                )
             self.stages = before["stages"]
 
     def add(self, stage: str, found: Any) -> None:

@@ -11,7 +11,7 @@ from mix2fld.audit.separation import Query, Weights, separate
 from mix2fld.privacy.box import Floats
 from mix2fld.privacy.rates import Share
 from mix2fld.privacy.unmixing import as_mixes
-from mix2fld.protocol import Seeding
+from mix2fld.protocols.base import Seeding
 
 
 def recovery(ground: Ground, seeding: Seeding, seed: int, separator: Weights) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from mix2fld.privacy.unmixing import (
     link_dominants,
     minors,
 )
-from mix2fld.protocol import Seeding
+from mix2fld.protocols.base import Seeding
 
 
 class Parts(NamedTuple):

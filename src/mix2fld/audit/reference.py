@@ -14,6 +14,7 @@ from mix2fld.audit.sections import Section
 from mix2fld.config import Config
 from mix2fld.privacy.rates import Share
 from mix2fld.report.markdown import markdown_table
+from mix2fld.runs.config_file import with_rates_as_used
 
 Find = Callable[[Stages], Share | float | None]
 
@@ -84,7 +85,7 @@ FIGURES = (
 
 def reference_table(section: Section) -> str:
     """Every figure of before that the records hold too; none of other data or training."""
-    config = Config(**section.records[0]["about"]["config"])
+    config = Config(**with_rates_as_used(section.records[0]["about"]["config"]))
     if (config.data, config.learning) != (Config().data, Config().learning):
         return ""
     rows = []

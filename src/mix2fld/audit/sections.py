@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 from mix2fld.accounting import Guarantee
 from mix2fld.audit.findings import LOW, Stages, leak_of, matching, mean, pooled
 from mix2fld.config import Config
-from mix2fld.device.uplinks import NoUplink
 from mix2fld.errors import InputError
 from mix2fld.privacy.rates import Share
-from mix2fld.protocol import PROTOCOLS, get_protocol, guarantee_of
+from mix2fld.protocols.base import NoUplink
+from mix2fld.protocols.table import PROTOCOLS, get_protocol, guarantee_of
+from mix2fld.runs.config_file import with_rates_as_used
 
 Record = dict[str, Any]
 SAME = ("data", "learning")
@@ -48,7 +49,7 @@ class Section:
             for name, stage in record["stages"].items():
                 if name in found:
                     raise InputError(
-                        f"records: two of {self.dataset} hold {name}; give one of them"
+                        field="records", hint=f"two of {self.dataset} hold {name}; give one of them"
                     )
                 found[name] = stage
         return found
@@ -63,7 +64,7 @@ class Section:
         """The settings that the accuracy of a protocol was measured with, if it was."""
         naming = [r for r in self.records if protocol in r["about"]["config"]["protocols"]]
         measured = [r for r in naming if matching(r["stages"], rf"accuracy/{protocol}/s\d+")]
-        config = Config(**(measured or naming)[0]["about"]["config"])
+        config = Config(**with_rates_as_used((measured or naming)[0]["about"]["config"]))
         return config.replace(protocols=(protocol,))
 
     def rows(self) -> list[Row]:
@@ -97,8 +98,9 @@ def sections(records: Mapping[str, Record]) -> list[Section]:
         known_path, known = first.setdefault(dataset, (path, about))
         if known["data"] != about["data"]:
             raise InputError(
-                f"records: {path} and {known_path} name {dataset}, but their samples differ; make "
-                "a page of its own for one of them"
+                field="records",
+                hint=f"{path} and {known_path} name {dataset}, but their samples differ; make "
+                "a page of its own for one of them",
             )
         groups.setdefault(_title(dataset, known["config"], about["config"]), {})[path] = record
     return [Section(name, tuple(found.values()), tuple(found)) for name, found in groups.items()]

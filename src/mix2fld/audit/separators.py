@@ -12,7 +12,7 @@ from mix2fld.config import DataConfig
 from mix2fld.data import load_dataset
 from mix2fld.errors import InputError
 from mix2fld.privacy.box import Candidates
-from mix2fld.protocol import mixed
+from mix2fld.protocols.seed_samples import mixed
 
 PUBLIC_AT_MOST = 30_000
 
@@ -67,7 +67,9 @@ def foreign_samples(ground: Ground, name: str) -> Candidates:
     other = load_dataset(DataConfig(dataset=name))
     own = ground.dataset
     if other.samples != own.samples:
-        raise InputError(f"foreign = {name}: samples are {other.samples}, must be {own.samples}")
+        raise InputError(
+            field="foreign", value=name, hint=f"samples are {other.samples}, must be {own.samples}"
+        )
     config = ground.config.replace(dataset=name)
     found = Ground(other, config, 0).candidates(
         np.arange(min(PUBLIC_AT_MOST, len(other.train_labels)))

@@ -18,7 +18,7 @@ from mix2fld.audit.findings import (
     pooled,
 )
 from mix2fld.privacy.rates import Share
-from mix2fld.protocol import get_protocol
+from mix2fld.protocols.table import get_protocol
 from mix2fld.report.tables import PLAIN
 
 

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TextIO
 
 from mix2fld.cli.commands import COMMANDS, overview, parse
-from mix2fld.errors import InputError, did_you_mean
+from mix2fld.errors import InputError, Mix2fldError, did_you_mean
+from mix2fld.own_code import names_custom_module, trust_working_folder
 from mix2fld.runs.interrupts import remembered
 
 BAD_INPUT = 2
@@ -21,8 +22,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point of ``mix2fld``; the guide lists the exit codes."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     _make_printable()
-    with suppress(FileNotFoundError):  # the working folder was removed
-        sys.path.append(str(Path.cwd()))  # where --model finds a custom module
+    if names_custom_module(given):
+        with suppress(FileNotFoundError):  # the working folder was removed
+            trust_working_folder()
     try:
         with remembered():
             _run(given)
@@ -65,7 +67,7 @@ def _exit_code(error: BaseException, given: list[str]) -> int:
     match error:
         case BrokenPipeError():
             raise error
-        case InputError() | OSError():
+        case Mix2fldError() | OSError():
             print(f"mix2fld: {error}", file=sys.stderr)
         case ModuleNotFoundError(name=str(name)) if name.split(".")[0] == "matplotlib":
             print("mix2fld: a figure needs matplotlib; pip install 'mix2fld[figures]'",

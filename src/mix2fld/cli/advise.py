@@ -101,9 +101,11 @@ class AdviseCommand:
         from mix2fld.runs.link_plan import sizes_of
 
         if self.weights is not None and self.weights < 1:
-            raise InputError(f"weights = {self.weights}: must be 1 or more")
+            raise InputError(field="weights", value=self.weights, hint="must be 1 or more")
         if self.deadline_s is not None and self.deadline_s <= 0:
-            raise InputError(f"deadline_s = {self.deadline_s:g}: must be above 0")
+            raise InputError(
+                field="deadline_s", value=f"{self.deadline_s:g}", hint="must be above 0"
+            )
         config = self.settings
         counts = None if self.label_counts is None else _read_counts(self.label_counts)
         if counts is not None:
@@ -141,8 +143,9 @@ class AdviseCommand:
 
         if self.label_counts is not None or self.weights is not None:
             raise InputError(
-                "pilot: needs your data and your model, as --dataset and --model; label_counts and "
-                "weights only describe them"
+                field="pilot",
+                hint="needs your data and your model, as --dataset and --model; label_counts and "
+                "weights only describe them",
             )
         dataset = load_dataset(self.settings.data)
         changes = {**PILOT, "measured_on": "validation", "test_samples": 2000}
@@ -162,15 +165,20 @@ def _read_counts(path: Path) -> Any:
         counts = np.atleast_2d(np.loadtxt(path, delimiter=",", dtype=np.int64))
     except OSError as error:
         reason = error.strerror or "no such file"
-        raise InputError(f"label_counts = {path}: cannot be read ({reason})") from None
+        raise InputError(
+            field="label_counts", value=path, hint=f"cannot be read ({reason})"
+        ) from None
     except ValueError as error:
         raise InputError(
-            f"label_counts = {path}: must be whole numbers, one row of equal length for each "
-            f"device ({error})"
+            field="label_counts",
+            value=path,
+            hint=f"must be whole numbers, one row of equal length for each device ({error})",
         ) from None
     if counts.min(initial=0) < 0 or not counts.sum() or counts.shape[1] < 2:
         raise InputError(
-            f"label_counts = {path}: must be 0 or more, for at least two labels, and not all 0"
+            field="label_counts",
+            value=path,
+            hint="must be 0 or more, for at least two labels, and not all 0",
         )
     return counts
 

@@ -258,6 +258,10 @@ def starting_config(given: list[str], command: str = "run") -> Any:
         config = load_config(chosen.config, config)
     for name in chosen.preset:
         if name not in PRESETS:
-            raise InputError(f"preset = {name!r}: no such preset; {did_you_mean(name, PRESETS)}")
+            raise InputError(
+                field="preset",
+                value=f"{name!r}",
+                hint=f"no such preset; {did_you_mean(name, PRESETS)}",
+            )
         config = config.replace(**PRESETS[name])
     return config

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import tyro
 
 from mix2fld.config import Config, DataConfig
-from mix2fld.errors import InputError
+from mix2fld.errors import InputError, Mix2fldError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -118,7 +118,8 @@ def data_get(names: tuple[str, ...], data_folder: Path | None = None) -> None:
 
     if not names:
         raise InputError(
-            f"names: must name at least one dataset; known: {', '.join(sorted(DATASETS))}"
+            field="names",
+            hint=f"must name at least one dataset; known: {', '.join(sorted(DATASETS))}",
         )
     for name in names:
         dataset_info(name)
@@ -127,7 +128,7 @@ def data_get(names: tuple[str, ...], data_folder: Path | None = None) -> None:
         config = DataConfig(dataset=name, data_folder=data_folder)
         try:
             dataset = load_dataset(config, console=PipedConsole(stderr=True))
-        except InputError as error:
+        except Mix2fldError as error:
             faults.append(str(error))
             continue
         kept = f"in {cache_file(name)}" if cached(name) else "not cached: not writable"
@@ -150,9 +151,9 @@ def data_show(
     from mix2fld.report.label_map import draw_label_map, label_table
 
     if seed < 0:
-        raise InputError(f"seed = {seed}: must be 0 or above")
+        raise InputError(field="seed", value=seed, hint="must be 0 or above")
     if out is not None and out.suffix != ".png":
-        raise InputError(f"out = {out}: must end in .png")
+        raise InputError(field="out", value=out, hint="must end in .png")
     dataset = load_dataset(data, console=PipedConsole(stderr=True))
     labels, num_labels = dataset.train_labels, dataset.num_labels
     parts = device_parts(dataset, Config(seed=(seed,), data=data), every_label=False)
@@ -166,7 +167,7 @@ def data_show(
         console.print(line, markup=False)
     try:
         check_labels_covered(labels, parts, num_labels)
-    except InputError as error:
+    except Mix2fldError as error:
         console.print(f"A run would fail: {error}", markup=False)
     if out is not None:
         with writing("out", out):

@@ -91,9 +91,13 @@ class DeployKeys:
         else:
             needs_mqtt()
         if not self.hosts:
-            raise InputError("hosts: must name at least one, e.g. 192.168.1.10 or link.example.org")
+            raise InputError(
+                field="hosts", hint="must name at least one, e.g. 192.168.1.10 or link.example.org"
+            )
         if self.out.exists():
-            raise InputError(f"out = {self.out}: already exists; must be a new folder")
+            raise InputError(
+                field="out", value=self.out, hint="already exists; must be a new folder"
+            )
         from mix2fld.data.files import writing
 
         devices = self.settings.data.devices

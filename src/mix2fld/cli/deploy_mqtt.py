@@ -94,6 +94,7 @@ class DeployServer:
         from mix2fld.deploy.settings import Settings
         from mix2fld.deploy.trial import forget
         from mix2fld.edge.__main__ import broker_address
+        from mix2fld.protocols.table import single_runs
         from mix2fld.report.tables import results_table
         from mix2fld.runs.simulation import check
 
@@ -106,7 +107,7 @@ class DeployServer:
         console.print(f"waiting up to {self.wait_s:g} s for {devices} devices at {address}")
         with RichWatcher(console, settings) as watcher:
             results = []
-            for single in settings.single_runs():
+            for single in single_runs(settings):
                 if self.overwrite:
                     forget(self.out / single.run_name)
                 each = Settings(single, self.out, self.timeout_s, self.wait_s)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def check_timeout(timeout_s: float) -> None:
     """Raise ``InputError`` unless it is positive."""
     if not timeout_s > 0:
-        raise InputError(f"timeout_s = {timeout_s:g}: must be above 0")
+        raise InputError(field="timeout_s", value=f"{timeout_s:g}", hint="must be above 0")
 
 
 def run_and_show(

@@ -139,13 +139,13 @@ def _memory() -> Finding:
 
 def _cache() -> Finding:
     from mix2fld.data import DATASETS, cache_folder, cached
-    from mix2fld.errors import InputError
+    from mix2fld.errors import Mix2fldError
 
     try:
         folder = cache_folder()
         folder.mkdir(parents=True, exist_ok=True)
         held = [name for name in DATASETS if cached(name)]
-    except (InputError, OSError) as error:
+    except (Mix2fldError, OSError) as error:
         cost = "datasets are downloaded for each run; set MIX2FLD_CACHE to a folder"
         return Finding("cache", f"cannot be used ({error})", fine=False, cost=cost)
     free = shutil.disk_usage(folder).free / 2**30

@@ -12,17 +12,18 @@ from mix2fld.errors import InputError
 
 @dataclass(frozen=True)
 class ExportCommand:
-    """Write runs as one table for other programs: CSV or Parquet.
+    """Write runs as one table for other programs, CSV or Parquet; or the trained model of one run.
 
     Examples:
       mix2fld export runs/head-to-head > rounds.csv
+      mix2fld export runs/head-to-head/mix2fld-s0 --to model -o model.safetensors
       mix2fld export runs --to parquet --rows devices -o devices.parquet
     """
 
     runs: tyro.conf.Positional[tuple[Path, ...]]
     """Run folders, or folders of runs; finished or in progress."""
-    to: Literal["csv", "parquet"] = "csv"
-    """Format of the table."""
+    to: Literal["csv", "parquet", "model"] = "csv"
+    """Format of the table; or model: the server's weights by name, as safetensors."""
     rows: Literal["rounds", "runs", "devices"] = "rounds"
     """What a row is: a round, a whole run, or a device in a round."""
     out: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
@@ -30,15 +31,22 @@ class ExportCommand:
     output: tyro.conf.OmitArgPrefixes[Output] = field(default_factory=Output)
 
     def run(self) -> None:
-        """Write the table."""
+        """Write the table, or the model."""
+        if self.to == "model":
+            self._write_model()
+            return
         from mix2fld.cli.console import bold
         from mix2fld.data.files import writing
         from mix2fld.runs.reader import frame_of, require_runs
 
         if self.to == "parquet" and self.out is None:
-            raise InputError("out: must name the file to write for parquet, e.g. -o runs.parquet")
+            raise InputError(
+                field="out", hint="must name the file to write for parquet, e.g. -o runs.parquet"
+            )
         if self.output.json and self.out is None:
-            raise InputError("json: needs out, since the table goes to standard output otherwise")
+            raise InputError(
+                field="json", hint="needs out, since the table goes to standard output otherwise"
+            )
         with self.output.working("reading runs"):
             found = require_runs(self.runs or (Path(),))
             frame = frame_of(found.runs, self.rows)
@@ -61,3 +69,27 @@ class ExportCommand:
         shape = f"{len(frame):,} rows, {len(frame.columns)} columns"
         self.output.console().print(f"{shape} in {bold(self.out)}")
         self.output.print_json({"out": self.out, "rows": len(frame), "columns": list(frame)})
+
+    def _write_model(self) -> None:
+        from mix2fld.cli.console import bold
+        from mix2fld.data.files import write_whole, writing
+        from mix2fld.runs.reader import require_runs
+        from mix2fld.runs.trained import model_file
+
+        if self.out is None:
+            raise InputError(
+                field="out", hint="must name the file to write, e.g. -o model.safetensors"
+            )
+        found = require_runs(self.runs or (Path(),)).runs
+        if len(found) > 1:
+            names = ", ".join(str(run.folder) for run in found[:3])
+            raise InputError(
+                field="runs", hint=f"{len(found)} runs ({names} ...); a model is of one, name it"
+            )
+        (run,) = found
+        data = model_file(run.folder, run.config, run.summary if run.finished else None)
+        with writing("out", self.out):
+            self.out.parent.mkdir(parents=True, exist_ok=True)
+            write_whole(self.out, data)
+        self.output.console().print(f"the model of {run.folder.name} is in {bold(self.out)}")
+        self.output.print_json({"out": self.out, "run": run.folder, "bytes": len(data)})

@@ -36,7 +36,7 @@ class LinkCommand:
     def run(self) -> None:
         """Print the budget of every transfer, and what a round comes to."""
         from mix2fld.cli.console import PipedConsole
-        from mix2fld.protocol import PROTOCOLS
+        from mix2fld.protocols.table import PROTOCOLS
         from mix2fld.report.link_tables import link_table, rounds_table
         from mix2fld.runs.link_plan import plan_all
 
@@ -66,8 +66,10 @@ def _draw(config: Config, plan: "LinkPlan", out: Path) -> None:
 
     if config.channel.link not in ("cell", "rayleigh"):
         raise InputError(
-            f"out = {out}: devices have no places with link = {config.channel.link}; must be "
-            "rayleigh or cell"
+            field="out",
+            value=out,
+            hint=f"devices have no places with link = {config.channel.link}; must be "
+            "rayleigh or cell",
         )
     state = lasting_state(config, plan.link)
     alike = np.full(config.data.devices, config.channel.distance_m)

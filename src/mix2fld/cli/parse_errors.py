@@ -83,4 +83,4 @@ def _body(box: str) -> str:
 def _plain(value: str) -> str:
     """Without the marks of Python and of the help."""
     plain = re.sub(r"['{}]", "", value).replace("|", " or ").rstrip(".,")
-    return _KINDS.get(plain, plain)
+    return " or ".join(_KINDS.get(kind, kind) for kind in plain.split(" or "))

@@ -113,7 +113,9 @@ class PrivacyPage:
         from mix2fld.data.files import write_whole, writing
 
         if not self.records:
-            raise InputError("records: must name at least one record of mix2fld privacy audit")
+            raise InputError(
+                field="records", hint="must name at least one record of mix2fld privacy audit"
+            )
         page = privacy_page({str(path): load_audit(path) for path in self.records})
         with writing("out", self.out):
             write_whole(self.out, page.encode())
@@ -125,7 +127,9 @@ def _budget(text: str) -> tuple[float, int]:
         epsilon, side = text.split(":")
         budget = float(epsilon), int(side)
     except ValueError:
-        raise InputError(f"budgets = {text!r}: must be epsilon:feature_side, such as 4:4") from None
+        raise InputError(
+            field="budgets", value=f"{text!r}", hint="must be epsilon:feature_side, such as 4:4"
+        ) from None
     Config.of(epsilon=budget[0], feature_side=budget[1])
     return budget
 
@@ -134,7 +138,7 @@ def _settings_of(run: Path) -> Config:
     from mix2fld.runs.folder import RunFolder
 
     if not run.is_dir():
-        raise InputError(f"of_run = {run}: there is no such folder")
+        raise InputError(field="of_run", value=run, hint="there is no such folder")
     return RunFolder(run).config()
 
 

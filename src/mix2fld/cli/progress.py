@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from mix2fld.config import Config
-from mix2fld.protocol import get_protocol
+from mix2fld.protocols.table import get_protocol, single_runs
 from mix2fld.round.info import RoundInfo
 from mix2fld.runs.loop import Watcher
 from mix2fld.runs.metrics import device_accuracies
@@ -92,7 +92,7 @@ class RichWatcher(Bars, Watcher):
             single.run_name: self._progress.add_task(
                 self._title(single), total=config.rounds, start=False, news="waiting"
             )
-            for single in config.single_runs()
+            for single in single_runs(config)
         }
         self._whole = self._progress.add_task("all runs", total=self._rounds_left, news="")
 

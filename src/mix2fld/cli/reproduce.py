@@ -62,7 +62,7 @@ class ReproduceCommand:
             if name not in known:
                 raise InputError(f"{name}: no such experiment; {did_you_mean(name, known)}")
         if not self.names:
-            raise InputError(f"names: must name at least one of {', '.join(known)}")
+            raise InputError(field="names", hint=f"must name at least one of {', '.join(known)}")
         everything = any(name in EVERYTHING for name in self.names)
         chosen = [e for e in EXPERIMENTS.values() if everything or e.name in self.names]
         scale = _with_seeds(QUICK if self.quick else FULL, self.seeds)
@@ -95,7 +95,7 @@ def _with_seeds(scale: "Scale", seeds: int | None) -> "Scale":
     if seeds is None:
         return scale
     if not 1 <= seeds <= len(scale.seeds):
-        raise InputError(f"seeds = {seeds}: must be from 1 to {len(scale.seeds)}")
+        raise InputError(field="seeds", value=seeds, hint=f"must be from 1 to {len(scale.seeds)}")
     return replace(scale, seeds=scale.seeds[:seeds])
 
 

@@ -24,6 +24,8 @@ class ResumeCommand:
 
     folder: tyro.conf.Positional[Path]
     """Folder of a run, of a comparison, or of many of them."""
+    trust_code: bool = False
+    """Import a custom model that the stored settings name from the working folder."""
     output: tyro.conf.OmitArgPrefixes[Output] = field(default_factory=Output)
 
     def run(self) -> None:
@@ -35,11 +37,13 @@ class ResumeCommand:
         from mix2fld.runs.reader import find_run_folders, holds_run
 
         if not self.folder.is_dir():
-            raise InputError(f"folder = {self.folder}: there is no such folder")
+            raise InputError(field="folder", value=self.folder, hint="there is no such folder")
         runs = [path for path in find_run_folders([self.folder]) if holds_run(path)]
         if not runs:
             raise InputError(
-                f"folder = {self.folder}: holds no runs; must be the --out folder of runs"
+                field="folder",
+                value=self.folder,
+                hint="holds no runs; must be the --out folder of runs",
             )
         console = self.output.console()
         keep_compiled_code(cache_folder() / "compiled")

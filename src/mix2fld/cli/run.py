@@ -40,6 +40,8 @@ class RunCommand:
     """Named settings: symmetric, literal, ideal, iid, robust; nb-iot and others; phone, sensor."""
     out: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
     """Folder for the runs; by default one under runs/ named after the settings."""
+    trust_code: bool = False
+    """Import a custom model that the config file names from the working folder."""
     overwrite: bool = False
     """Replace runs that already exist in the folder."""
     report: bool = False
@@ -121,11 +123,12 @@ class RunCommand:
 
     def _report(self, console: "Console", out: Path) -> None:
         from mix2fld.cli.console import bold
+        from mix2fld.protocols.table import single_runs
         from mix2fld.report.html import write_report
         from mix2fld.runs.reader import require_runs
 
         with self.output.working("writing the report"):
-            names = [single.run_name for single in self.settings.single_runs()]
+            names = [single.run_name for single in single_runs(self.settings)]
             write_report(require_runs([out / name for name in names]), out / "report.html")
         console.print(f"report in {bold(out / 'report.html')}")
 
@@ -138,10 +141,12 @@ def fleet_of(name: str, hosts: int | None) -> "Iterator[MakeFleet]":
     kind, _, address = name.partition(":")
     if kind not in ("local", "ray") or (kind == "local" and address):
         raise InputError(
-            f"fleet = {name}: no such fleet; must be local, ray, ray:auto or ray:HOST:PORT"
+            field="fleet",
+            value=name,
+            hint="no such fleet; must be local, ray, ray:auto or ray:HOST:PORT",
         )
     if hosts is not None and (hosts < 1 or kind == "local"):
-        raise InputError(f"hosts = {hosts}: must be 1 or more, with --fleet ray")
+        raise InputError(field="hosts", value=hosts, hint="must be 1 or more, with --fleet ray")
     if kind == "local":
         yield in_this_process
         return
@@ -180,7 +185,7 @@ def attackers(config: Config) -> list[str]:
 
 def guarantees(config: Config) -> list[str]:
     """What each protocol with noise guarantees, in words."""
-    from mix2fld.protocol import get_protocol, guarantee_of
+    from mix2fld.protocols.table import get_protocol, guarantee_of
 
     promised = {name: guarantee_of(config.replace(protocols=name)) for name in config.protocols}
     return [

@@ -52,10 +52,12 @@ class Running:
             if value is not None and value < 1:
                 raise InputError(f"{name} = {value}: must be 1 or more")
         if self.retries < 0:
-            raise InputError(f"retries = {self.retries}: must be 0 or more")
+            raise InputError(field="retries", value=self.retries, hint="must be 0 or more")
         if self.cluster is not None and self.workers is not None:
             raise InputError(
-                f"workers = {self.workers}: applies to this machine only; omit it with --cluster"
+                field="workers",
+                value=self.workers,
+                hint="applies to this machine only; omit it with --cluster",
             )
 
 

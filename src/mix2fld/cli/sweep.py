@@ -52,6 +52,8 @@ class SweepCommand:
     """TOML file with settings that all runs share; flags override it."""
     preset: tuple[str, ...] = ()
     """Named settings, as in mix2fld run."""
+    trust_code: bool = False
+    """Import a custom model that a file names from the working folder."""
     zip: tuple[str, ...] = ()
     """Settings whose values advance together instead of being crossed."""
     out: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
@@ -114,7 +116,9 @@ class SweepCommand:
         given = self.searching
         if given.search is None:
             raise InputError(
-                f"range = {given.range[0]}: applies to a search only; add --search optuna"
+                field="range",
+                value=given.range[0],
+                hint="applies to a search only; add --search optuna",
             )
         if self.varied:
             name = next(iter(self.varied))
@@ -123,9 +127,11 @@ class SweepCommand:
                 f"{name}=LOW:HIGH"
             )
         if self.dry_run:
-            raise InputError("dry_run: a search has no fixed list of runs; omit --dry-run")
+            raise InputError(
+                field="dry_run", hint="a search has no fixed list of runs; omit --dry-run"
+            )
         if self.out is None:
-            raise InputError("out: a search needs a folder; give --out FOLDER")
+            raise InputError(field="out", hint="a search needs a folder; give --out FOLDER")
         base = self.settings
         ranges = tuple(read_range(text, base) for text in given.range)
         search = Search(base, ranges, given.objective, given.trials, given.at_once)

@@ -254,7 +254,9 @@ def dataset_info(name: str) -> DatasetInfo:
     """Return the row of a dataset; an unknown name raises ``InputError``."""
     if name not in DATASETS:
         raise InputError(
-            f"dataset = {name!r}: no such dataset, and not a file that ends in .npz, .csv, "
-            f".parquet or .feather; {did_you_mean(name, DATASETS)}"
+            field="dataset",
+            value=f"{name!r}",
+            hint=f"no such dataset, and not a file that ends in .npz, .csv, "
+            f".parquet or .feather; {did_you_mean(name, DATASETS)}",
         )
     return DATASETS[name]

@@ -10,7 +10,7 @@ from mix2fld.data.npz import MissingArrayError, read_npz
 from mix2fld.data.place_errors import PlaceError
 from mix2fld.data.samples import standardise
 from mix2fld.dataset import Dataset, SampleFormat
-from mix2fld.errors import InputError
+from mix2fld.errors import InputError, Mix2fldError
 
 _NAMES = {
     "train_inputs": ("x_train", "train_images"),
@@ -47,7 +47,9 @@ def device_dataset(
         found = list(arrays[name].shape[1:])
         if found != list(samples.shape):
             raise InputError(
-                f"dataset = {path}: {name} are {found}; this run has {list(samples.shape)}"
+                field="dataset",
+                value=path,
+                hint=f"{name} are {found}; this run has {list(samples.shape)}",
             )
         if samples.mean and "mean" not in arrays:
             arrays[name] = standardise(arrays[name], samples.mean, samples.std)
@@ -57,12 +59,16 @@ def device_dataset(
             stated = arrays.setdefault(name, np.array(numbers))
             if not _same_numbers(stated, numbers):
                 raise InputError(
-                    f"dataset = {path}: {name} is {stated.tolist()}; this run has {list(numbers)}"
+                    field="dataset",
+                    value=path,
+                    hint=f"{name} is {stated.tolist()}; this run has {list(numbers)}",
                 )
     dataset = _dataset(path, arrays, num_labels)
     if dataset.samples.dtype != samples.dtype:
         raise InputError(
-            f"dataset = {path}: samples are {dataset.samples.dtype}; this run has {samples.dtype}"
+            field="dataset",
+            value=path,
+            hint=f"samples are {dataset.samples.dtype}; this run has {samples.dtype}",
         )
     return dataset
 
@@ -80,7 +86,7 @@ def _arrays(path: Path) -> dict[str, NDArray[Any]]:
         except MissingArrayError:
             continue
         except (PlaceError, OSError, ValueError) as error:
-            raise InputError(f"dataset = {path}: {error}") from None
+            raise InputError(field="dataset", value=path, hint=f"{error}") from None
     for part in ("train", "test"):
         inputs, labels = arrays[f"{part}_inputs"], arrays[f"{part}_labels"]
         if inputs.dtype == np.uint8 and inputs.ndim == 3:
@@ -88,8 +94,10 @@ def _arrays(path: Path) -> dict[str, NDArray[Any]]:
         arrays[f"{part}_labels"] = _labels(path, f"{part}_labels", labels)
         if len(inputs) != len(labels):
             raise InputError(
-                f"dataset = {path}: {len(inputs)} {part}_inputs but {len(labels)} "
-                f"{part}_labels; must be one label for each sample"
+                field="dataset",
+                value=path,
+                hint=f"{len(inputs)} {part}_inputs but {len(labels)} "
+                f"{part}_labels; must be one label for each sample",
             )
     return arrays
 
@@ -101,22 +109,24 @@ def _dataset(path: Path, arrays: dict[str, NDArray[Any]], num_labels: int) -> Da
             fields[name] = tuple(fields[name].ravel().tolist())
     try:
         return Dataset(path.stem, num_labels=num_labels, **fields)
-    except InputError as error:
-        raise InputError(f"dataset = {path}: {error}") from None
+    except Mix2fldError as error:
+        raise InputError(field="dataset", value=path, hint=f"{error}") from None
 
 
 def _array(path: Path, name: str) -> NDArray[Any]:
     try:
         return read_npz(path, name, *_NAMES[name])
     except FileNotFoundError:
-        raise InputError(f"dataset = {path}: there is no such file") from None
+        raise InputError(field="dataset", value=path, hint="there is no such file") from None
     except MissingArrayError as error:
         raise InputError(
-            f"dataset = {path}: has no array {name!r} (or {_NAMES[name][0]!r}); must hold "
-            f"{', '.join(_NAMES)}, but {error}"
+            field="dataset",
+            value=path,
+            hint=f"has no array {name!r} (or {_NAMES[name][0]!r}); must hold "
+            f"{', '.join(_NAMES)}, but {error}",
         ) from None
     except (PlaceError, OSError, ValueError) as error:
-        raise InputError(f"dataset = {path}: {error}") from None
+        raise InputError(field="dataset", value=path, hint=f"{error}") from None
 
 
 def _labels(path: Path, name: str, array: NDArray[Any]) -> NDArray[np.integer[Any]]:
@@ -124,13 +134,21 @@ def _labels(path: Path, name: str, array: NDArray[Any]) -> NDArray[np.integer[An
         array = array[:, 0]
     if not np.issubdtype(array.dtype, np.integer) or array.ndim != 1 or array.size == 0:
         raise InputError(
-            f"dataset = {path}: {name} is {array.dtype} of shape {list(array.shape)}; must be "
-            "integers of shape [n]"
+            field="dataset",
+            value=path,
+            hint=f"{name} is {array.dtype} of shape {list(array.shape)}; must be "
+            "integers of shape [n]",
         )
     if array.min() < 0:
-        raise InputError(f"dataset = {path}: {name} has label {array.min()}; must be 0 or above")
+        raise InputError(
+            field="dataset", value=path, hint=f"{name} has label {array.min()}; must be 0 or above"
+        )
     if array.max() >= 2**31:
-        raise InputError(f"dataset = {path}: {name} has label {array.max()}; must be below {2**31}")
+        raise InputError(
+            field="dataset",
+            value=path,
+            hint=f"{name} has label {array.max()}; must be below {2**31}",
+        )
     return array
 
 
@@ -141,13 +159,19 @@ def _count_labels(
     if len(seen) != int(train.max()) + 1:
         gap = int(np.flatnonzero(seen != np.arange(len(seen)))[0])
         raise InputError(
-            f"dataset = {path}: train_labels go up to {train.max()} but label {gap} has no sample; "
-            "labels must be 0, 1, 2, ..., each with at least one sample"
+            field="dataset",
+            value=path,
+            hint=f"train_labels go up to {train.max()} but label {gap} has no sample; "
+            "labels must be 0, 1, 2, ..., each with at least one sample",
         )
     if len(seen) < 2:
-        raise InputError(f"dataset = {path}: train_labels has one label; must have at least two")
+        raise InputError(
+            field="dataset", value=path, hint="train_labels has one label; must have at least two"
+        )
     if int(test.max()) >= len(seen):
         raise InputError(
-            f"dataset = {path}: test_labels has label {test.max()}, which no training sample has"
+            field="dataset",
+            value=path,
+            hint=f"test_labels has label {test.max()}, which no training sample has",
         )
     return len(seen)

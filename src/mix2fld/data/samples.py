@@ -96,7 +96,7 @@ class Coding:
 
     def __post_init__(self) -> None:
         if not (1 <= self.bits <= MOST_CODE_BITS or self.bits == FLOAT_BITS):
-            raise InputError(f"seed_bits = {self.bits}: must be from 1 to 16, or 32")
+            raise InputError(field="seed_bits", value=self.bits, hint="must be from 1 to 16, or 32")
 
     @property
     def rounds(self) -> bool:

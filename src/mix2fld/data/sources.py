@@ -131,7 +131,7 @@ def _from_folder(info: DatasetInfo, folder: Path, console: "Console | None") -> 
     from mix2fld.data.places import read_place
 
     if not folder.is_dir():
-        raise InputError(f"data_folder = {folder}: there is no such folder")
+        raise InputError(field="data_folder", value=folder, hint="there is no such folder")
     faults = []
     for place in info.folders:
         try:
@@ -142,10 +142,14 @@ def _from_folder(info: DatasetInfo, folder: Path, console: "Console | None") -> 
             faults.append(f"{folder / place.address}: {error}")
     if faults:
         raise InputError(
-            f"data_folder = {folder}: holds no usable {info.name}; {'; '.join(faults)}"
+            field="data_folder",
+            value=folder,
+            hint=f"holds no usable {info.name}; {'; '.join(faults)}",
         )
     raise InputError(
-        f"data_folder = {folder}: does not hold {info.name}; looked for {_looked_for(info)}"
+        field="data_folder",
+        value=folder,
+        hint=f"does not hold {info.name}; looked for {_looked_for(info)}",
     )
 
 
@@ -176,6 +180,8 @@ def _fetch(info: DatasetInfo, console: "Console | None") -> "Arrays":
             faults.append((place, str(error)))
     listed = "".join(f"\n  {place}: {reason}" for place, reason in faults)
     raise InputError(
-        f"dataset = {info.name!r}: could not be downloaded; if you have its files, name their "
-        f"folder with --data-folder. Tried:{listed}"
+        field="dataset",
+        value=f"{info.name!r}",
+        hint=f"could not be downloaded; if you have its files, name their "
+        f"folder with --data-folder. Tried:{listed}",
     )

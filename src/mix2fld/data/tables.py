@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from mix2fld.config import DataConfig
 from mix2fld.data.samples import channel_statistics, standardise
 from mix2fld.dataset import Dataset
-from mix2fld.errors import InputError, did_you_mean
+from mix2fld.errors import InputError, Mix2fldError, did_you_mean
 from mix2fld.streams import stream
 
 Columns = dict[str, NDArray[Any]]
@@ -31,12 +31,12 @@ def dataset_from_table(table: Any, name: str = "table", **fields: Any) -> Datase
 def read_table_file(path: Path, config: DataConfig) -> Dataset:
     """The dataset in a .csv, .parquet, .feather or .arrow file."""
     if not path.is_file():
-        raise InputError(f"dataset = {path}: there is no such file")
+        raise InputError(field="dataset", value=path, hint="there is no such file")
     try:
         columns = _read_csv(path) if path.suffix == ".csv" else _read_arrow(path)
         return _dataset(path.stem, columns, config)
-    except InputError as error:
-        raise InputError(f"dataset = {path}: {error}") from None
+    except Mix2fldError as error:
+        raise InputError(field="dataset", value=path, hint=f"{error}") from None
 
 
 def columns_of(table: Any) -> Columns:
@@ -49,7 +49,8 @@ def columns_of(table: Any) -> Columns:
         named = ((name, table[name]) for name in table.columns)
     else:
         raise InputError(
-            f"table: {type(table).__name__}; must be a frame, an Arrow table or a dict of columns"
+            field="table",
+            hint=f"{type(table).__name__}; must be a frame, an Arrow table or a dict of columns",
         )
     columns: Columns = {}
     for name, values in named:
@@ -58,9 +59,9 @@ def columns_of(table: Any) -> Columns:
             raise InputError(f"column {str(name)!r}: must be one column of single values")
         columns[str(name)] = array
     if len({len(column) for column in columns.values()}) > 1:
-        raise InputError("table: its columns are not equally long")
+        raise InputError(field="table", hint="its columns are not equally long")
     if not columns or not len(next(iter(columns.values()))):
-        raise InputError("table: has no rows")
+        raise InputError(field="table", hint="has no rows")
     return columns
 
 
@@ -119,7 +120,7 @@ def _read_arrow(path: Path) -> Columns:
 
 
 def _dataset(name: str, columns: Columns, config: DataConfig) -> Dataset:
-    labels, label_names = _classes("label_column", config.label_column, columns)
+    labels, label_names = _classes(LABEL_COLUMN, config.label_column, columns)
     sources: NDArray[np.int32] | None = None
     source_names: tuple[str, ...] = ()
     if config.source_column is not None:
@@ -128,11 +129,12 @@ def _dataset(name: str, columns: Columns, config: DataConfig) -> Dataset:
     values = [_numbers(key, column) for key, column in columns.items() if key not in special]
     if len(label_names) < 2:
         raise InputError(
-            f"label_column = {config.label_column!r}: has only the label {label_names[0]!r}; must "
-            "have at least two"
+            field="label_column",
+            value=f"{config.label_column!r}",
+            hint=f"has only the label {label_names[0]!r}; must have at least two",
         )
     if not values:
-        raise InputError("table: has no column of numbers beside the label")
+        raise InputError(field="table", hint="has no column of numbers beside the label")
     train, test = _split(columns, labels, config)
     _check_trained(labels, label_names, train)
     inputs: NDArray[Any] = np.stack(values, axis=1)
@@ -151,6 +153,15 @@ def _dataset(name: str, columns: Columns, config: DataConfig) -> Dataset:
     )  # fmt: skip
 
 
+LABEL_COLUMN = "label_column"
+MOST_NUMBERS = 100
+"""Different integers in a column of labels; more of them are numbers to predict."""
+_NO_REGRESSION = (
+    ". These seem to be numbers to predict, and labels are classes: put them into classes, such as "
+    "ranges; if they are names, write them as text such as n17"
+)
+
+
 def _classes(field: str, name: str, columns: Columns) -> tuple[NDArray[np.int32], tuple[str, ...]]:
     """A column as numbers 0, 1, ... in the sorted order of its values, and these values."""
     column = _column(field, name, columns)
@@ -167,9 +178,15 @@ def _classes(field: str, name: str, columns: Columns) -> tuple[NDArray[np.int32]
             fraction = column[column != np.rint(column)][0]
             raise InputError(
                 f"{field} = {name!r}: has the value {fraction:g}; must be strings or integers"
+                f"{_NO_REGRESSION if field == LABEL_COLUMN else ''}"
             )
         column = column.astype(np.int64)
     kinds, numbers = np.unique(column, return_inverse=True)
+    if field == LABEL_COLUMN and column.dtype.kind in "iu" and len(kinds) > MOST_NUMBERS:
+        raise InputError(
+            f"{field} = {name!r}: has {len(kinds):,} different integers; must be at most "
+            f"{MOST_NUMBERS}{_NO_REGRESSION}"
+        )
     return numbers.astype(np.int32), tuple(str(kind) for kind in kinds.tolist())
 
 
@@ -219,9 +236,11 @@ def _split(
     other = ~np.isin(said, SPLITS)
     if other.any() or len(set(said.tolist())) < 2:
         raise InputError(
-            f"split_column = {config.split_column!r}: row {int(np.argmax(other))} has "
+            field="split_column",
+            value=f"{config.split_column!r}",
+            hint=f"row {int(np.argmax(other))} has "
             f"{str(column[np.argmax(other)])!r}; must be train or test in every row, both at "
-            "least once"
+            "least once",
         )
     return np.flatnonzero(said == "train"), np.flatnonzero(said == "test")
 
@@ -239,7 +258,9 @@ def _drawn_split(
     test = rng.permutation(np.concatenate(tested))
     if not len(test):
         raise InputError(
-            f"test_fraction = {fraction:g}: leaves none of {len(labels)} rows for testing"
+            field="test_fraction",
+            value=f"{fraction:g}",
+            hint=f"leaves none of {len(labels)} rows for testing",
         )
     return np.setdiff1d(np.arange(len(labels)), test), test
 

@@ -10,7 +10,7 @@ from mix2fld.config import Config
 from mix2fld.data import dataset_sizes
 from mix2fld.errors import InputError
 from mix2fld.learning.make_task import make_task
-from mix2fld.protocol import get_protocol
+from mix2fld.protocols.table import get_protocol
 from mix2fld.round.wire import Wire
 
 PORT = 8883

@@ -71,7 +71,11 @@ def check_address(address: str, authority: Path | None = None) -> list[Finding]:
 def _parsed(address: str) -> tuple[str, int]:
     host, colon, port = address.rpartition(":")
     if not colon or not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
-        raise InputError(f"address = {address!r}: must be host:port, such as link.example.org:8443")
+        raise InputError(
+            field="address",
+            value=f"{address!r}",
+            hint="must be host:port, such as link.example.org:8443",
+        )
     return host.strip("[]"), int(port)
 
 
@@ -175,4 +179,6 @@ def _trusting(authority: Path) -> ssl.SSLContext:
     try:
         return ssl.create_default_context(cafile=str(authority))
     except (OSError, ssl.SSLError) as error:
-        raise InputError(f"root_certificates = {authority}: cannot be read ({error})") from None
+        raise InputError(
+            field="root_certificates", value=authority, hint=f"cannot be read ({error})"
+        ) from None

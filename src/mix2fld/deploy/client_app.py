@@ -16,7 +16,7 @@ from mix2fld.deploy.messages import FORMAT, Download, Refused, Taken, TrainOrder
 from mix2fld.deploy.settings import config_digest, read_settings
 from mix2fld.edge.messages import MessageError
 from mix2fld.edge.store import Store
-from mix2fld.errors import InputError
+from mix2fld.errors import InputError, Mix2fldError
 from mix2fld.round.checks import DivergedError
 
 app = ClientApp()
@@ -38,7 +38,7 @@ def _answer(message: Message, work: Callable[[], Wire]) -> Message:
     """What a device answers; if it cannot do what it was asked, why."""
     try:
         answer = work()
-    except (InputError, MessageError) as error:
+    except (Mix2fldError, MessageError) as error:
         answer = Refused(reason=str(error), diverged=isinstance(error, DivergedError))
     except OSError as error:
         answer = Refused(reason=f"a file cannot be used: {error}")

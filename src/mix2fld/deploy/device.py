@@ -43,4 +43,4 @@ def _read_samples(path: Path, order: TrainOrder) -> Dataset:
     try:
         return read_device_file(path, order.samples, order.num_labels)
     except InputError as error:
-        raise InputError(str(error).replace("dataset = ", "data = ", 1)) from None
+        raise error.renamed("dataset", "data") from None

@@ -115,7 +115,9 @@ class Federation(Processes):
         """Start nginx, through which nodes connect from now on; returns its address."""
         program = shutil.which("nginx", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
         if program is None:
-            raise InputError("proxy: needs nginx; install it, e.g. with: apt install nginx-light")
+            raise InputError(
+                field="proxy", hint="needs nginx; install it, e.g. with: apt install nginx-light"
+            )
         scratch, self._door = self.folder / "proxy", free_port()
         scratch.mkdir(exist_ok=True)
         proxy = Proxy(

@@ -126,7 +126,9 @@ def _general_name(host: str) -> x509.GeneralName:
     except ValueError:
         if len(host) > LONGEST_NAME or not HOST_NAME.fullmatch(host):
             raise InputError(
-                f"hosts = {host[:80]!r}: must be an IP address or a name such as link.example.org, "
-                "in ASCII and without a port"
+                field="hosts",
+                value=f"{host[:80]!r}",
+                hint="must be an IP address or a name such as link.example.org, "
+                "in ASCII and without a port",
             ) from None
         return x509.DNSName(host)

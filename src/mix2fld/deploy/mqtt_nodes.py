@@ -13,7 +13,7 @@ from mix2fld.deploy.remote_fleet import Hear
 from mix2fld.edge import messages, topics
 from mix2fld.edge.line import Line
 from mix2fld.edge.messages import Download, MessageError, Order, pack, read_head
-from mix2fld.errors import InputError
+from mix2fld.errors import Mix2fldError
 
 RESEND_S = 30.0
 """Seconds after which an order that is not answered is sent again."""
@@ -46,18 +46,22 @@ class MqttNodes:
     """One message reaches all."""
 
     def __init__(
-        self, devices: int, timeout_s: float, run: str, say: Say, starts: Callable[[int], bytes]
-    ) -> None:
-        """``starts`` tells a device that cannot draw its initial weights what they are."""
+        self, devices: int, timeout_s: float, run: str, say: Say, starts: Callable[[int], bytes],
+        epoch: int = 1,
+    ) -> None:  # fmt: skip
+        """``starts`` tells a device that cannot draw its initial weights what they are.
+
+        ``epoch`` counts the starts of the server: devices ignore orders of an earlier one.
+        """
         self._devices, self.timeout_s, self._run, self._say = devices, timeout_s, run, say
-        self._epoch, self._starts = int(time.time()), starts
+        self._epoch, self._starts = epoch, starts
         self._line: Line | None = None
         self._settings = b""
         self._online: set[int] = set()
         self._events: SimpleQueue[Event] = SimpleQueue()
         self._last: tuple[int, bytes] | None = None
         self._has: dict[int, int] = {}
-        self._fault: InputError | None = None
+        self._fault: Mix2fldError | None = None
 
     def begin(self, line: Line, settings: bytes, first: bool) -> None:
         """Make the run known to all devices; ``first`` if it has no round yet."""
@@ -93,7 +97,7 @@ class MqttNodes:
         else:
             self._online.discard(device)
 
-    def fail(self, error: InputError) -> None:
+    def fail(self, error: Mix2fldError) -> None:
         """The broker refuses the server: whoever waits is told."""
         self._fault = error
         self._events.put(("fault", -1, b""))

@@ -7,13 +7,14 @@ from typing import Any
 
 from mix2fld.config import Config
 from mix2fld.deploy.diary import Say
+from mix2fld.deploy.identity import next_epoch
 from mix2fld.deploy.mqtt_nodes import MqttNodes
 from mix2fld.deploy.serving import serve_run
 from mix2fld.deploy.settings import Settings, check_deployable
 from mix2fld.edge.initial import pack_start
 from mix2fld.edge.messages import pack_settings
 from mix2fld.edge.mqtt_line import Address, MqttLine
-from mix2fld.errors import InputError
+from mix2fld.errors import Mix2fldError
 from mix2fld.round.scenario import Scenario
 from mix2fld.runs.layout import RunFiles
 from mix2fld.runs.loop import Watcher
@@ -38,11 +39,12 @@ def serve_mqtt(settings: Settings, address: Address, watcher: Watcher | None = N
 
     def connect(scenario: Scenario, run: str, say: Say) -> MqttNodes:
         starts = initial_weights(scenario)
-        nodes = MqttNodes(scenario.devices, settings.timeout_s, run, say, starts)
+        path = settings.out / settings.config.run_name
+        epoch = next_epoch(path)
+        nodes = MqttNodes(scenario.devices, settings.timeout_s, run, say, starts, epoch)
         line = MqttLine(NAME, address, nodes, say=say)
         lines.append(line)
         line.start()
-        path = settings.out / settings.config.run_name
         line.wait(min(CONNECT_S, settings.wait_s))
         nodes.begin(line, run_settings(scenario, run), first=not RunFiles(path).rounds.exists())
         threading.Thread(target=_listen, args=(line, nodes), daemon=True).start()
@@ -90,5 +92,5 @@ def _listen(line: MqttLine, nodes: MqttNodes) -> None:
     try:
         while True:
             line.run()
-    except InputError as error:
+    except Mix2fldError as error:
         nodes.fail(error)

@@ -72,7 +72,7 @@ class MqttFleet(Processes):
     def start_device(self, device: int, name: str | None = None, port: int | None = None) -> None:
         """Start the process of a device; ``port`` is another way to the broker than its own."""
         file = self.files[device].resolve()
-        command = [sys.executable, "-m", "mix2fld.edge", "--device", str(device)]
+        command = [sys.executable, "-P", "-m", "mix2fld.edge", "--device", str(device)]
         command += ["--broker", f"{HOST}:{port or self.port}", "--keys", str(self.keys)]
         command += ["--data", str(file), "--state", str(file.parent / "state")]
         self.start(name or f"device-{device}", command)

@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Mapping
 from queue import Empty, SimpleQueue
+from typing import Any, NamedTuple
 
 import httpx
 from flwr.app import Message, RecordDict
@@ -21,16 +22,59 @@ from mix2fld.deploy.messages import (
     Wire,
     unpack,
 )
+from mix2fld.errors import TransportLostError
 
 POLL_S = 0.2
 MOST_POLLS_S = 100.0
 GRACE_S = 5.0  # an order must not expire while somebody waits for its answer
+REACH_S = 15.0
+"""Seconds that the SuperLink may take for a short answer, beyond which it is taken to be away."""
 NAME = re.compile(r"device-(\d+)")
 
 Hear = Callable[[int, RecordDict], TrainOrder | None]
 """(device, what it answered) -> what it is asked next in this round, if anything."""
-Heard = SimpleQueue[tuple[str, RecordDict | str | httpx.HTTPError]]
+MOST_REPEATS = 3
+
+
+class UnreadableError(Exception):
+    """A message came that cannot be read, and an answer may have been lost with it."""
+
+
+Answer = RecordDict | str | UnreadableError | httpx.HTTPError
+Heard = SimpleQueue[tuple[str, Answer]]
 """(number of an order, the answer to it, or why there will be none)."""
+
+
+class Call:
+    """A call to the SuperLink, in a thread of its own: Flower repeats it until it succeeds."""
+
+    def __init__(self, function: Callable[[], Any]) -> None:
+        self._ended: SimpleQueue[tuple[Any, BaseException | None]] = SimpleQueue()
+        threading.Thread(target=self._run, args=(function,), daemon=True).start()
+
+    def _run(self, function: Callable[[], Any]) -> None:
+        try:
+            self._ended.put((function(), None))
+        except BaseException as error:
+            self._ended.put((None, error))
+
+    def result(self, seconds: float) -> Any:
+        """What it returned; raises ``Empty`` after so many seconds without an end."""
+        value, error = self._ended.get(timeout=seconds)
+        if isinstance(error, httpx.HTTPError):
+            raise _lost(one_line(error))
+        if error is not None:
+            raise error
+        return value
+
+
+class Waiting(NamedTuple):
+    """An exchange: until when it waits, how often it looks, and what it has heard."""
+
+    deadline: float
+    pause: float
+    heard: Heard
+    over: threading.Event
 
 
 class Nodes:
@@ -44,11 +88,12 @@ class Nodes:
         self.timeout_s, self._run, self._say = timeout_s, run, say
         self._unknown: set[int] = set()
         self._found: dict[int, int] = {}
+        self._looking: Call | None = None
 
     def online(self) -> dict[int, int]:
         """The node of every device that is connected."""
         found: dict[int, int] = {}
-        for node in sorted(self._grid.get_nodes(), key=lambda node: node.node_id):
+        for node in sorted(self._nodes_now(), key=lambda node: node.node_id):
             match = NAME.fullmatch(node.name)
             device = int(match.group(1)) if match else -1
             if 0 <= device < self._devices and device not in found:
@@ -93,69 +138,133 @@ class Nodes:
         self, kind: str, round_number: int, orders: Mapping[int, Wire], hear: Hear
     ) -> None:
         """A late answer, a second one, or one to another round's order finds nobody waiting."""
-        deadline = time.monotonic() + self.timeout_s
+        asked: dict[str, tuple[int, int, Wire]] = {}
+        repeats = dict.fromkeys(orders, 0)
         pause = max(POLL_S, len(orders) / MOST_POLLS_S)
-        waiting: dict[str, tuple[int, int]] = {}
-        heard: Heard = SimpleQueue()
+        deadline = time.monotonic() + self.timeout_s
+        waiting = Waiting(deadline, pause, SimpleQueue(), threading.Event())
 
-        def send(device: int, node: int, order: Wire) -> None:
+        def send(device: int, node: int | None, order: Wire) -> None:
             left = deadline - time.monotonic()
             if left <= 0:
                 return
-            ttl = left + GRACE_S
-            message = Message(order.pack(), node, kind, ttl=ttl, group_id=str(round_number))
-            numbers = list(self._grid.push_messages([message]))
-            if numbers and numbers[0]:
-                waiting[numbers[0]] = device, node
-                listening = (numbers[0], deadline, pause, heard)
+            number = None if node is None else self._push(kind, round_number, node, order, left)
+            if node is not None and number:
+                asked[number] = device, node, order
+                listening = (number, node, waiting)
                 threading.Thread(target=self._listen, args=listening, daemon=True).start()
             else:
                 self._say(f"round {round_number}: device {device} failed: it cannot be reached")
 
-        for device, order in orders.items():
-            send(device, self._found[device], order)
-        while waiting and (left := deadline - time.monotonic()) > 0:
-            try:
-                number, answer = heard.get(timeout=left)
-            except Empty:
-                break
-            device, node = waiting.pop(number)
-            if isinstance(answer, httpx.HTTPError):
-                raise answer
-            if isinstance(answer, str):
-                self._say(f"round {round_number}: device {device} failed: {answer}")
-            elif (more := hear(device, answer)) is not None:
-                send(device, node, more)
-        for device, _ in sorted(waiting.values()):
+        try:
+            for device, order in orders.items():
+                send(device, self._found.get(device), order)
+            if orders and not asked:
+                raise TransportLostError("none of the devices that are to be asked can be reached")
+            while asked and (found := self._next(waiting)) is not None:
+                number, answer = found
+                device, node, order = asked.pop(number)
+                if isinstance(answer, httpx.HTTPError):
+                    raise _lost(one_line(answer))
+                if isinstance(answer, UnreadableError):
+                    repeats[device] += 1
+                    if repeats[device] <= MOST_REPEATS:
+                        send(device, node, order)
+                        continue
+                    answer = f"its answer cannot be read ({answer})"
+                if isinstance(answer, str):
+                    self._say(f"round {round_number}: device {device} failed: {answer}")
+                elif (more := hear(device, answer)) is not None:
+                    send(device, node, more)
+        finally:
+            waiting.over.set()
+        for device in sorted(device for device, _, _ in asked.values()):
             self._say(
                 f"round {round_number}: device {device} did not answer within {self.timeout_s:g} s"
             )
 
-    def _listen(self, number: str, deadline: float, pause: float, heard: Heard) -> None:
+    def _push(self, kind: str, number: int, node: int, order: Wire, left: float) -> str | None:
+        """Hand an order to the SuperLink; returns its number, or None if it is not taken."""
+        message = Message(order.pack(), node, kind, ttl=left + GRACE_S, group_id=str(number))
+        call = Call(lambda: list(self._grid.push_messages([message])))
+        while True:
+            try:
+                numbers = call.result(REACH_S)
+            except Empty:
+                self._nodes_now()  # a large order takes its time; a SuperLink that is away does not
+            else:
+                return numbers[0] if numbers else None
+
+    def _next(self, waiting: Waiting) -> tuple[str, Answer] | None:
+        """What is heard next; None when the time is over. Looks after a SuperLink that is silent.
+
+        The time is not over, but the transport lost, if the SuperLink is away in the end.
+        """
+        while True:
+            left = waiting.deadline - time.monotonic()
+            try:
+                return waiting.heard.get(timeout=max(0.0, min(left, REACH_S)))
+            except Empty:
+                self._nodes_now()
+                if left <= REACH_S:
+                    return None
+
+    def _nodes_now(self) -> list[Any]:
+        """All nodes that are connected; raises ``TransportLostError`` if the SuperLink is away."""
+        self._looking = self._looking or Call(lambda: list(self._grid.get_nodes()))
+        try:
+            found: list[Any] = self._looking.result(REACH_S)
+        except Empty:  # the call may yet succeed, and is waited for again
+            raise _lost(f"no answer in {REACH_S:g} s") from None
+        except BaseException:
+            self._looking = None
+            raise
+        self._looking = None
+        return found
+
+    def _listen(self, number: str, node: int, waiting: Waiting) -> None:
         """Wait for the answer to one order, in a thread of its own.
 
         Flower shows an answer as soon as it begins to come in, and then waits for all of it, for
         hours if its device is gone: nobody else must wait for it.
         """
-        answer: RecordDict | str | httpx.HTTPError | None = None
-        while answer is None and time.monotonic() < deadline:
+        answer: Answer | None = None
+        while answer is None and time.monotonic() < waiting.deadline and not waiting.over.is_set():
             try:
-                answer = self._answer_to(number)
+                answer = self._answer_to(number, node)
             except httpx.HTTPError as error:
                 answer = error
             if answer is None:
-                time.sleep(pause)
+                time.sleep(waiting.pause)
         if answer is not None:
-            heard.put((number, answer))
+            waiting.heard.put((number, answer))
 
-    def _answer_to(self, number: str) -> RecordDict | str | None:
-        """The answer to one order, or why there will be none; None if it has not arrived."""
+    def _answer_to(self, number: str, node: int) -> Answer | None:
+        """The answer to one order, or why there will be none; None if it has not arrived.
+
+        Any node can send the server a message, and Flower hands it over with whatever is asked for:
+        an answer counts only if it comes from the node that the order went to, and replies to it.
+        """
         try:
             replies = list(self._grid.pull_messages([number]))
         except httpx.HTTPError:
             raise
         except Exception as error:
-            return f"its answer cannot be read ({one_line(error)})"
-        if not replies:
-            return None
-        return one_line(replies[0].error.reason) if replies[0].has_error() else replies[0].content
+            return UnreadableError(one_line(error))
+        found: Answer | None = None
+        for reply in replies:
+            about = reply.metadata
+            if about.reply_to_message_id == number and reply.has_error():
+                found = one_line(reply.error.reason)
+            elif about.reply_to_message_id == number and about.src_node_id == node:
+                found = reply.content
+            else:
+                self._say(
+                    f"node {about.src_node_id} sent a message that answers no order of its own: "
+                    "left out"
+                )
+        return found
+
+
+def _lost(why: str) -> TransportLostError:
+    return TransportLostError(f"the SuperLink cannot be reached ({why})")

@@ -1,6 +1,8 @@
 """The devices of a deployment as a fleet: at the other end of a network.
 
-What carries orders and answers is a ``Nodes``: Flower, or an MQTT broker.
+What carries orders and answers is a ``Nodes``: Flower, or an MQTT broker. Losing it is not a round:
+the server waits until it is back and asks again, or stops without recording anything. A device that
+was asked and does not answer is a lost upload, and the round is one.
 """
 
 import time
@@ -22,7 +24,7 @@ from mix2fld.deploy.messages import (
 )
 from mix2fld.deploy.settings import config_digest
 from mix2fld.edge.messages import MessageError
-from mix2fld.errors import InputError
+from mix2fld.errors import TransportLostError
 from mix2fld.learning.stepper import TestSet, snapshot_steps
 from mix2fld.link.payloads import Encoded, PayloadError
 from mix2fld.round.checks import global_refused
@@ -31,6 +33,10 @@ from mix2fld.round.fleet_interface import Trained as TrainedFleet
 from mix2fld.round.scenario import Scenario
 from mix2fld.round.wire import Packet
 from mix2fld.types import SampleFormat, Tensors
+
+RETRY_S = 1.0
+"""Seconds between two looks for a device while there is none."""
+RESUME = "the same command resumes the run"
 
 Owed = NDArray[np.bool_]
 """[D], who gets the last download with its next order; all else is on the devices' own disks."""
@@ -41,7 +47,11 @@ Hear = Callable[[int, Any], TrainOrder | None]
 
 
 class Nodes(Protocol):
-    """Carries orders to devices and their answers back, each once and in time."""
+    """Carries orders to devices and their answers back, each once and in time.
+
+    Each call raises ``TransportLostError``, soon, if no device can be asked, or if the transport is
+    lost while answers are missing: it is then repeated for these devices.
+    """
 
     timeout_s: float
     """Seconds after which a round continues without the missing answers."""
@@ -100,12 +110,7 @@ class RemoteFleet:
 
     def available(self) -> Sequence[int]:
         """The devices that are connected, as soon as there is one."""
-        online = self._nodes.wait_for(1, self._nodes.timeout_s)
-        if not online:
-            raise InputError(
-                "no device is connected; start some, and the same command resumes the run"
-            )
-        return sorted(online)
+        return sorted(self._wait_for_devices(self._nodes.timeout_s))
 
     def train(self, states: Owed, order: Order) -> tuple[Underway, TrainedFleet]:
         """Ask for uploads, and take those that can be taken."""
@@ -156,7 +161,10 @@ class RemoteFleet:
             except MessageError as error:
                 self._say(f"round {number}: device {device} took no download: {error}")
 
-        self._nodes.multicast(number, data, devices, hear)
+        def send() -> None:
+            self._nodes.multicast(number, data, set(devices) - confirmed, hear)
+
+        self._carry(number, send)
         return confirmed
 
     def measure(self, observed: Answers, models: Sequence[Tensors]) -> Accuracies:
@@ -178,9 +186,11 @@ class RemoteFleet:
         replied, diverged = set[int](), set[int]()
         started = time.monotonic()
         orders = self._orders(owed, order)
+        unanswered = set(orders)
 
         def hear(device: int, content: Any) -> TrainOrder | None:
             replied.add(device)
+            unanswered.discard(device)
             try:
                 reply = self._nodes.read(content, Trained, Behind, Refused)
                 if isinstance(reply, Behind) and not orders[device].catch_up:
@@ -189,6 +199,7 @@ class RemoteFleet:
                     )
                     last = {"catch_up": True, "download": order.last_download()}
                     orders[device] = orders[device].model_copy(update=last)
+                    unanswered.add(device)
                     return orders[device]
                 if isinstance(reply, Refused) and reply.diverged:
                     diverged.add(device)
@@ -197,10 +208,48 @@ class RemoteFleet:
                 self.refuse(device, order.round_number, str(error))
             return None
 
-        self._nodes.ask(order.round_number, orders, hear)
+        def ask() -> None:
+            missing = {device: orders[device] for device in orders if device in unanswered}
+            self._nodes.ask(order.round_number, missing, hear)
+
+        self._carry(order.round_number, ask)
         if diverged == set(order.asked):
             raise global_refused(order.round_number, len(diverged))
         return answers, frozenset(replied)
+
+    def _carry(self, number: int, exchange: Callable[[], None]) -> None:
+        """Do an exchange, and repeat what is missing of it when a lost transport is back."""
+        deadline: float | None = None
+        while True:
+            try:
+                return exchange()
+            except TransportLostError as error:
+                self._say(f"round {number}: {error}; the round waits")
+                now = time.monotonic()
+                deadline = now + self._nodes.timeout_s if deadline is None else deadline
+                if now >= deadline:
+                    raise TransportLostError(f"{error}; {RESUME}") from None
+                time.sleep(min(RETRY_S, deadline - now))
+                self._wait_for_devices(deadline - time.monotonic())
+                self._say(f"round {number}: devices can be reached again")
+
+    def _wait_for_devices(self, seconds: float) -> Collection[int]:
+        """The devices that are connected, as soon as there is one; says if it has to wait."""
+        deadline, said = time.monotonic() + seconds, ""
+        while True:
+            left = max(0.0, deadline - time.monotonic())
+            try:
+                if online := self._nodes.wait_for(1, min(RETRY_S, left)):
+                    return online
+                why = "no device is connected; start some"
+            except TransportLostError as error:
+                why = str(error)
+                time.sleep(min(RETRY_S, left))
+            if not left:
+                raise TransportLostError(f"{why}, and {RESUME}")
+            if why != said:
+                self._say(f"{why}; waiting for {left:.0f} s")
+            said = why
 
     def _orders(self, owed: Owed, order: Order) -> dict[int, TrainOrder]:
         roster = order.roster

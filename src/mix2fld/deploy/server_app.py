@@ -10,7 +10,7 @@ from mix2fld.deploy.diary import Say, one_line
 from mix2fld.deploy.nodes import Nodes
 from mix2fld.deploy.serving import serve_run
 from mix2fld.deploy.settings import Settings, read_settings
-from mix2fld.errors import InputError
+from mix2fld.errors import Mix2fldError
 from mix2fld.round.scenario import Scenario
 from mix2fld.runs.results import RunResult
 
@@ -24,7 +24,7 @@ def main(grid: Grid, context: Context) -> None:
     shorten_first_wait()
     try:
         serve(grid, read_settings(context.run_config))
-    except InputError as error:
+    except Mix2fldError as error:
         logger.error("mix2fld: %s", one_line(error))
         logger.addFilter(_without_trace)
         raise  # Flower then has the run fail, with these words
@@ -41,6 +41,6 @@ def serve(grid: Grid, settings: Settings) -> RunResult:
 
 def _without_trace(record: logging.LogRecord) -> bool:
     """Keep to one line what Flower's log says of bad input."""
-    if record.exc_info and isinstance(record.exc_info[1], InputError):
+    if record.exc_info and isinstance(record.exc_info[1], Mix2fldError):
         record.exc_info = None
     return True

@@ -8,12 +8,12 @@ from mix2fld.deploy.diary import Say, diary
 from mix2fld.deploy.identity import refuse_run_of_simulator, run_identity
 from mix2fld.deploy.remote_fleet import Nodes, RemoteFleet
 from mix2fld.deploy.settings import Settings
-from mix2fld.errors import InputError
+from mix2fld.errors import InputError, Mix2fldError
 from mix2fld.learning.compilation import keep_compiled_code
 from mix2fld.learning.make_task import make_task
 from mix2fld.learning.stepper import TestSet
 from mix2fld.link import IdealLink, Link
-from mix2fld.protocol import get_protocol
+from mix2fld.protocols.table import get_protocol
 from mix2fld.round.checks import check_countable
 from mix2fld.round.info import RoundInfo
 from mix2fld.round.one_round import start_run
@@ -23,6 +23,7 @@ from mix2fld.runs.folder import RunFolder, sample_record
 from mix2fld.runs.layout import RunFiles
 from mix2fld.runs.loop import Watcher, run_rounds
 from mix2fld.runs.results import RunResult
+from mix2fld.runs.trained import form_of
 
 Connect = Callable[[Scenario, str, Say], Nodes]
 """(what is run, the identity of the run, its diary) -> the devices that can be asked."""
@@ -48,7 +49,8 @@ def serve_run(
     path = settings.out / config.run_name
     refuse_run_of_simulator(path)
     say = diary(RunFiles(path).diary)
-    with RunFolder(path, say, sample_record(dataset.samples)) as folder:
+    made_with = {**sample_record(dataset.samples), **form_of(task, dataset.label_names)}
+    with RunFolder(path, say, made_with) as folder:
         folder.prepare(config)
         try:
             tests = TestSet(task.stepper, *measured_samples(dataset, config))
@@ -59,7 +61,7 @@ def serve_run(
             if len(rounds) < config.rounds:
                 _wait_for_devices(nodes, settings, say)
             return run_rounds(scenario, fleet, folder, Teller(say, watcher))
-        except InputError as error:
+        except Mix2fldError as error:
             say(f"stopped: {error}")
             raise
 
@@ -69,7 +71,9 @@ def _wait_for_devices(nodes: Nodes, settings: Settings, say: Say) -> None:
     found = nodes.wait_for(devices, settings.wait_s)
     say(f"{len(found)} of {devices} devices are connected")
     if not found:
-        raise InputError(f"wait-s = {settings.wait_s:g}: no device is connected; start some")
+        raise InputError(
+            field="wait-s", value=f"{settings.wait_s:g}", hint="no device is connected; start some"
+        )
 
 
 class Teller(Watcher):

@@ -13,7 +13,7 @@ from typing import Any
 
 from mix2fld.config import PRESETS, Config, field_names, setting
 from mix2fld.errors import InputError
-from mix2fld.protocol import get_protocol
+from mix2fld.protocols.table import get_protocol
 from mix2fld.runs.config_file import dump_config
 
 SEVERAL = ("mixing_ratio", "value_range", "ring_m", "distances_m")
@@ -50,10 +50,14 @@ def read_settings(run_config: Mapping[str, Any]) -> Settings:
     try:
         fields = dict(_parsed(part) for part in shlex.split(str(run_config["settings"])))
     except ValueError as error:
-        raise InputError(f"settings = {run_config['settings']!r}: {error}") from None
+        raise InputError(
+            field="settings", value=f"{run_config['settings']!r}", hint=f"{error}"
+        ) from None
     for name in ("protocols", "seed"):
         if name in fields:
-            raise InputError(f"settings: {name} must be set by its own key of the run config")
+            raise InputError(
+                field="settings", hint=f"{name} must be set by its own key of the run config"
+            )
     config = DEFAULTS.replace(
         **fields,
         protocols=run_config["protocol"],
@@ -77,13 +81,17 @@ def check_deployable(config: Config) -> None:
     """Refuse what only a simulation has."""
     if config.attack.attack != "none":
         raise InputError(
-            f"attack = {config.attack.attack}: is for simulations; devices of a deployment are real"
+            field="attack",
+            value=config.attack.attack,
+            hint="is for simulations; devices of a deployment are real",
         )
     row = get_protocol(config.protocols[0])
     if row.uplink.needs_trusted_sum:
         raise InputError(
-            f"protocol = {config.protocols[0]}: its trusted sum is only simulated; in a deployment "
-            "the server would see uploads without noise: choose dp-statistics"
+            field="protocol",
+            value=config.protocols[0],
+            hint="its trusted sum is only simulated; in a deployment "
+            "the server would see uploads without noise: choose dp-statistics",
         )
 
 
@@ -95,7 +103,7 @@ def config_digest(config: Config) -> str:
 def _parsed(part: str) -> tuple[str, Any]:
     name, equals, value = part.partition("=")
     if not equals:
-        raise InputError(f"settings: {part!r} must be a name=value")
+        raise InputError(field="settings", hint=f"{part!r} must be a name=value")
     return name, tuple(value.split(",")) if name in SEVERAL else value
 
 

@@ -26,6 +26,7 @@ from mix2fld.deploy.settings import Settings
 from mix2fld.deploy.trial import with_absolute_paths, write_device_files
 from mix2fld.errors import InputError
 from mix2fld.native.processor import usable_cores
+from mix2fld.protocols.table import single_runs
 from mix2fld.round.info import RoundInfo
 from mix2fld.runs.link_plan import plan_link
 from mix2fld.runs.loop import Watcher
@@ -76,12 +77,16 @@ class Moved(NamedTuple):
 def check_possible() -> None:
     """Say what is missing for network namespaces."""
     if sys.platform != "linux":
-        raise InputError("testbed: needs network namespaces, which only Linux has")
+        raise InputError(field="testbed", hint="needs network namespaces, which only Linux has")
     missing = [tool for tool in ("ip", "tc") if shutil.which(tool) is None]
     if missing:
-        raise InputError(f"testbed: {' and '.join(missing)} not found: apt-get install iproute2")
+        raise InputError(
+            field="testbed", hint=f"{' and '.join(missing)} not found: apt-get install iproute2"
+        )
     if os.geteuid() != 0:
-        raise InputError("testbed: making network namespaces needs root; run it with sudo")
+        raise InputError(
+            field="testbed", hint="making network namespaces needs root; run it with sudo"
+        )
 
 
 @contextmanager
@@ -167,8 +172,8 @@ def measure(
     """Run every protocol of ``config`` over shaped wires; returns what was measured."""
     check_possible()
     if folder.exists():
-        raise InputError(f"out = {folder}: already exists; name another folder")
-    singles = with_absolute_paths(config).replace(computing_time="measured").single_runs()
+        raise InputError(field="out", value=folder, hint="already exists; name another folder")
+    singles = single_runs(with_absolute_paths(config).replace(computing_time="measured"))
     devices = config.data.devices
     record: dict[str, Any] = {
         "devices": devices,
@@ -220,7 +225,7 @@ def _idle(federation: Federation, nodes: Sequence[str]) -> dict[str, float]:
     deadline = time.monotonic() + START_SECONDS
     while any("SuperNode ID" not in federation.log(f"device-{d}") for d in range(len(nodes))):
         if time.monotonic() > deadline:
-            raise InputError(f"testbed: nodes do not connect; see {federation.logs}")
+            raise InputError(field="testbed", hint=f"nodes do not connect; see {federation.logs}")
         time.sleep(0.5)
     time.sleep(SETTLE_SECONDS)
     before = [_counts(node) for node in nodes]
@@ -338,4 +343,4 @@ def _ip(arguments: str) -> None:
 def _call(command: str) -> None:
     done = subprocess.run(command.split(), capture_output=True, text=True, check=False)
     if done.returncode:
-        raise InputError(f"testbed: {command} failed: {done.stderr.strip()}")
+        raise InputError(field="testbed", hint=f"{command} failed: {done.stderr.strip()}")

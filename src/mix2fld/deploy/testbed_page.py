@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from mix2fld.protocol import get_protocol
+from mix2fld.protocols.table import get_protocol
 from mix2fld.report.markdown import markdown_table
 
 HEAD = """# A real asymmetric link

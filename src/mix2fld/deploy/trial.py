@@ -15,6 +15,7 @@ from mix2fld.data.locks import FolderLock
 from mix2fld.deploy.identity import claim
 from mix2fld.deploy.settings import Settings
 from mix2fld.errors import InputError
+from mix2fld.protocols.table import single_runs
 from mix2fld.runs.folder import RunFolder
 from mix2fld.runs.layout import RunFiles
 from mix2fld.runs.results import RunResult
@@ -45,12 +46,12 @@ def run_trial(
     """
     config, results = with_absolute_paths(config).replace(computing_time="measured"), []
     with alone_in(out / name):
-        for single in config.single_runs():
+        for single in single_runs(config):
             if trial.overwrite:
                 forget(out / single.run_name)
             claim(out / single.run_name, single)
         for seed in config.seed:
-            folder, singles = out / name / f"s{seed}", config.replace(seed=seed).single_runs()
+            folder, singles = out / name / f"s{seed}", single_runs(config.replace(seed=seed))
             if trial.overwrite:
                 shutil.rmtree(folder, ignore_errors=True)
             files = write_device_files(folder, singles[0], dataset)
@@ -102,8 +103,10 @@ def alone_in(folder: Path) -> Iterator[None]:
         alone = lock.take()
     if not alone:
         raise InputError(
-            f"out = {folder.parent}: another process is writing this run; wait until it is done, "
-            "or name another folder"
+            field="out",
+            value=folder.parent,
+            hint="another process is writing this run; wait until it is done, "
+            "or name another folder",
         )
     try:
         yield
@@ -126,5 +129,6 @@ def with_absolute_paths(config: Config) -> Config:
 def forget(path: Path) -> None:
     """Remove a deployed run, and only the files of one."""
     RunFolder(path).clear()
-    for file in (RunFiles(path).identity, RunFiles(path).diary):
+    files = RunFiles(path)
+    for file in (files.identity, files.epoch, files.diary):
         file.unlink(missing_ok=True)

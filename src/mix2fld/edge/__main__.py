@@ -12,7 +12,7 @@ from mix2fld.edge.mqtt_line import KEEP_ALIVE_S, Address, MqttLine
 from mix2fld.edge.sources import make_source
 from mix2fld.edge.tasks import make_task
 from mix2fld.edge.topics import presence
-from mix2fld.errors import InputError
+from mix2fld.errors import InputError, Mix2fldError
 
 PORT = 8883
 MOST_DEVICES, LONGEST_KEEP_ALIVE_S = 10**9, 3600
@@ -25,7 +25,7 @@ def main() -> None:
         chosen = _arguments()
         check_distributions()
         _run(chosen)
-    except InputError as error:
+    except Mix2fldError as error:
         sys.exit(f"mix2fld-device: {error}")
     except KeyboardInterrupt:
         sys.exit(0)
@@ -101,11 +101,15 @@ def broker_address(broker: str, keys: Path, name: str) -> Address:
     port = int(found[2] or PORT) if found else 0
     if not found or not 0 < port < 1 << 16:
         raise InputError(
-            f"broker = {broker!r}: must be host:port, such as broker.example.org:8883 or [::1]:8883"
+            field="broker",
+            value=f"{broker!r}",
+            hint="must be host:port, such as broker.example.org:8883 or [::1]:8883",
         )
     for file in ("ca.crt", f"{name}.crt", f"{name}.key"):
         if not (keys / file).is_file():
-            raise InputError(f"keys = {keys}: has no {file}; mix2fld deploy keys makes them")
+            raise InputError(
+                field="keys", value=keys, hint=f"has no {file}; mix2fld deploy keys makes them"
+            )
     files = (keys / "ca.crt", keys / f"{name}.crt", keys / f"{name}.key")
     return Address(found[1].strip("[]"), port, *files)
 

@@ -29,7 +29,7 @@ from mix2fld.edge.small import NeedsStartError, SmallStepper
 from mix2fld.edge.sources import Source
 from mix2fld.edge.store import Store
 from mix2fld.edge.turn import Ask, is_behind, take_turn
-from mix2fld.errors import InputError
+from mix2fld.errors import InputError, Mix2fldError
 from mix2fld.learning.task import Task
 from mix2fld.link.payloads import PayloadError
 from mix2fld.round.checks import DivergedError
@@ -136,7 +136,7 @@ class Device:
         try:
             if store.download_of(download.round) is None:
                 store.keep_download(download.round, download.data)
-        except (InputError, OSError):
+        except (Mix2fldError, OSError):
             return  # the server sees that it is missing
         if took_part:
             self._send(line, Taken(download.run, download.round))
@@ -145,7 +145,7 @@ class Device:
         """The upload; if the device cannot do what it was asked, why."""
         try:
             return self._train(order, run)
-        except (InputError, MessageError, PayloadError) as error:
+        except (Mix2fldError, MessageError, PayloadError) as error:
             reason, diverged = str(error), isinstance(error, DivergedError)
         except OSError as error:
             reason, diverged = f"a file cannot be used: {error}", False
@@ -192,7 +192,7 @@ class Device:
         try:
             return self._source(run.samples, run.num_labels)
         except InputError as error:
-            raise InputError(str(error).replace("dataset = ", "data = ", 1)) from None
+            raise error.renamed("dataset", "data") from None
 
     def _send(self, line: Line, answer: Message) -> None:
         line.publish(topics.uploads(self.number), pack(answer), qos=1)

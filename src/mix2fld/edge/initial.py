@@ -50,7 +50,7 @@ def unpack_start(data: bytes, seed: int, shapes: Shapes) -> Tensors:
     with suppress(zlib.error):
         raw = unpacker.decompress(data[1:], count * width + 1)
     if len(raw) != count * width or not unpacker.eof:
-        raise InputError("start: does not fit the model of this run")
+        raise InputError(field="start", hint="does not fit the model of this run")
     moves = np.frombuffer(raw, "i1" if width == 1 else "<i8").astype(np.int64)
     ends = np.cumsum([tensor.size for tensor in guessed])[:-1]
     return tuple(

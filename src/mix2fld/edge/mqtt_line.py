@@ -79,7 +79,9 @@ class MqttLine:
             )  # fmt: skip
         except (OSError, ssl.SSLError) as error:
             folder = address.certificate.parent
-            raise InputError(f"keys = {folder}: cannot be used ({_plain(error)})") from None
+            raise InputError(
+                field="keys", value=folder, hint=f"cannot be used ({_plain(error)})"
+            ) from None
         client.reconnect_delay_set(FIRST_DELAY_S, LONGEST_DELAY_S)
         client.on_connect, client.on_disconnect = self._on_connect, self._on_disconnect
         client.on_message, client.on_socket_open = self._on_message, _without_delay

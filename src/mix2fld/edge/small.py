@@ -11,8 +11,9 @@ from mix2fld.learning.kernel_steps import KernelStepper
 from mix2fld.learning.known_shapes import known_shapes, suitable_model
 from mix2fld.learning.losses import signed_weight
 from mix2fld.learning.task import Task, dimensions
+from mix2fld.learning.training import base_rate
 from mix2fld.native import kernel_of
-from mix2fld.protocol import get_protocol
+from mix2fld.protocols.table import get_protocol
 from mix2fld.types import Dimensions, Inputs, Kernel, Tensors
 
 
@@ -24,7 +25,7 @@ class SmallStepper(KernelStepper):
     """Steps by a kernel, from initial weights that the server tells."""
 
     def __init__(self, kernel: Kernel, learning: Any, dims: Dimensions) -> None:
-        super().__init__(kernel, learning.learning_rate, signed_weight(learning))
+        super().__init__(kernel, base_rate(learning), signed_weight(learning))
         self._dims = dims
         self.start: bytes | None = None
         """What the server sent of the initial weights."""

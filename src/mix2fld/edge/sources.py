@@ -28,11 +28,11 @@ def make_source(data: Path | None, function: str | None, newest: int, tests: Pat
     if function is not None:
         return FunctionSource(_found(function), function, _tests(tests))
     if data is None:
-        raise InputError("data: must name a file or a folder, or source a function")
+        raise InputError(field="data", hint="must name a file or a folder, or source a function")
     if data.is_dir():
         return FolderSource(data, newest, _tests(tests))
     if not data.exists():
-        raise InputError(f"data = {data}: there is no such file or folder")
+        raise InputError(field="data", value=data, hint="there is no such file or folder")
     return lambda samples, labels: read_device_file(data, samples, labels)
 
 
@@ -46,7 +46,7 @@ class FolderSource:
 
     def __init__(self, folder: Path, newest: int, tests: Labelled) -> None:
         if newest < 1:
-            raise InputError(f"newest = {newest}: must be 1 or above")
+            raise InputError(field="newest", value=newest, hint="must be 1 or above")
         self._folder, self._newest, self._tests = folder, newest, tests
         self._inputs: NDArray[Any] | None = None
         self._labels: NDArray[Any] = np.empty(newest, np.int64)
@@ -60,7 +60,9 @@ class FolderSource:
                 self._last = file.name
         held = min(self._seen, self._newest)
         if self._inputs is None or not held:
-            raise InputError(f"data = {self._folder}: holds no .npz file with samples yet")
+            raise InputError(
+                field="data", value=self._folder, hint="holds no .npz file with samples yet"
+            )
         own = self._inputs[:held], self._labels[:held]
         return _dataset(self._folder, own, self._tests, samples, num_labels)
 
@@ -69,8 +71,10 @@ class FolderSource:
             self._inputs = np.empty((self._newest, *inputs.shape[1:]), inputs.dtype)
         if inputs.shape[1:] != self._inputs.shape[1:] or inputs.dtype != self._inputs.dtype:
             raise InputError(
-                f"data = {self._folder}: holds samples of {inputs.dtype} {list(inputs.shape[1:])} "
-                f"beside {self._inputs.dtype} {list(self._inputs.shape[1:])}"
+                field="data",
+                value=self._folder,
+                hint=f"holds samples of {inputs.dtype} {list(inputs.shape[1:])} "
+                f"beside {self._inputs.dtype} {list(self._inputs.shape[1:])}",
             )
         kept = slice(max(0, len(labels) - self._newest), None)
         places = np.arange(self._seen, self._seen + len(labels))[kept] % self._newest
@@ -92,7 +96,9 @@ class FunctionSource:
         except Exception as error:  # of somebody else's code
             reason = f"{type(error).__name__}: {error}"
             raise InputError(
-                f"source = {self._name}: must return inputs and labels; it raised {reason}"
+                field="source",
+                value=self._name,
+                hint=f"must return inputs and labels; it raised {reason}",
             ) from None
         return _dataset(Path(self._name), own, self._tests, samples, num_labels)
 
@@ -107,7 +113,9 @@ def _dataset(
 
 def _tests(path: Path | None) -> Labelled:
     if path is None:
-        raise InputError("tests: must name an .npz file with inputs and labels to test with")
+        raise InputError(
+            field="tests", hint="must name an .npz file with inputs and labels to test with"
+        )
     return _labelled(path)
 
 
@@ -115,11 +123,13 @@ def _labelled(path: Path) -> Labelled:
     try:
         inputs, labels = read_npz(path, "inputs"), read_npz(path, "labels")
     except FileNotFoundError:
-        raise InputError(f"data = {path}: there is no such file") from None
+        raise InputError(field="data", value=path, hint="there is no such file") from None
     except (MissingArrayError, PlaceError, OSError, ValueError) as error:
-        raise InputError(f"data = {path}: {error}") from None
+        raise InputError(field="data", value=path, hint=f"{error}") from None
     if labels.ndim != 1 or len(inputs) != len(labels):
-        raise InputError(f"data = {path}: {len(inputs)} inputs, labels {list(labels.shape)}")
+        raise InputError(
+            field="data", value=path, hint=f"{len(inputs)} inputs, labels {list(labels.shape)}"
+        )
     return inputs, labels
 
 
@@ -128,7 +138,7 @@ def _found(name: str) -> Callable[[], Labelled]:
     try:
         found: Any = getattr(import_module(module), function) if colon else None
     except (ImportError, AttributeError, ValueError) as error:
-        raise InputError(f"source = {name}: cannot be imported ({error})") from None
+        raise InputError(field="source", value=name, hint=f"cannot be imported ({error})") from None
     if not callable(found):
-        raise InputError(f"source = {name}: must be package.module:function")
+        raise InputError(field="source", value=name, hint="must be package.module:function")
     return found

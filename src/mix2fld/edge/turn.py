@@ -5,15 +5,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mix2fld.device.noise import with_secret_noise
-from mix2fld.device.uplinks import Turn
 from mix2fld.edge.store import Own, Store
 from mix2fld.learning.losses import one_hot
 from mix2fld.learning.replay import Extra
 from mix2fld.learning.stepper import Draws, Start, TestSet, Watch, local_results, snapshot_steps
 from mix2fld.learning.task import Task
 from mix2fld.learning.training import model_in_use
-from mix2fld.protocol import get_protocol
+from mix2fld.protocols.base import Turn
+from mix2fld.protocols.noise import with_secret_noise
+from mix2fld.protocols.table import get_protocol
 from mix2fld.round.checks import check_devices
 from mix2fld.round.device_turn import (
     SEEDS_DUE,

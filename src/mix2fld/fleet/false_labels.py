@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mix2fld.config import Config
-from mix2fld.device.attacks import ATTACKS, shift_labels
+from mix2fld.round.attacks import ATTACKS, shift_labels
 from mix2fld.round.scenario import attackers_of
 from mix2fld.types import Dataset
 

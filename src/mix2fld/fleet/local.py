@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mix2fld.data import device_parts, label_counts, measured_samples
-from mix2fld.device.uplinks import Turn
 from mix2fld.errors import InputError
 from mix2fld.fleet.device_states import DeviceStates, StatesInMemory
 from mix2fld.fleet.false_labels import add_false_labels
@@ -18,6 +17,7 @@ from mix2fld.learning.losses import one_hot
 from mix2fld.learning.stepper import Draws, Start, TestSet, Watch, local_results, snapshot_steps
 from mix2fld.learning.training import model_in_use
 from mix2fld.native.processor import usable_cores
+from mix2fld.protocols.base import Turn
 from mix2fld.round.checks import (
     check_countable,
     check_devices,

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from mix2fld.errors import InputError
+from mix2fld.errors import InputError, Mix2fldError
 from mix2fld.fleet.cluster import one_line, put
 from mix2fld.fleet.device_states import DeviceStates, StatesInMemory
 from mix2fld.fleet.hosts import Handle, Hosts
@@ -262,7 +262,7 @@ def _failure(error: Any) -> Exception:
     """What went wrong in a host, as it would have here."""
     if isinstance(error.cause, MemoryError):
         return InputError(f"fleet = ray: a host is out of memory ({one_line(error.cause)}); {KEPT}")
-    return error.cause if isinstance(error.cause, InputError) else error
+    return error.cause if isinstance(error.cause, Mix2fldError) else error
 
 
 def _end(shard: Shard, outcome: Outcome) -> ShardOutcome:

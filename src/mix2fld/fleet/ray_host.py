@@ -15,7 +15,7 @@ from mix2fld.native.processor import CORES
 if TYPE_CHECKING:
     from mix2fld.config import Config
     from mix2fld.fleet.local import LocalFleet
-    from mix2fld.protocol import Protocol
+    from mix2fld.protocols.base import Protocol
     from mix2fld.round.fleet_interface import Order
     from mix2fld.round.scenario import Scenario
     from mix2fld.round.wire import Packet

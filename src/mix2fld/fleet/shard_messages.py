@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from mix2fld.device.noise import NO_KEY
-from mix2fld.device.private_statistics import DONE, SCATTER, SUMS
+from mix2fld.protocols.noise import NO_KEY
+from mix2fld.protocols.private import DONE, SCATTER, SUMS
 from mix2fld.round.device_turn import DUE, SENT
 from mix2fld.types import State
 

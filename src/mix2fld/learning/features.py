@@ -79,7 +79,7 @@ def fixed_features(task: Task) -> Features:
 
 def feature_count(dims: Dimensions, side: int) -> int:
     """How many features statistics are taken of, d: at most those that the last layer sees."""
-    kernel = max(dims.weight_sizes[-2:], default=0)
+    kernel = max((dims.weight_sizes[n] for n in dims.last_layer), default=0)
     return min(MAPS * side**2, max(1, kernel // dims.num_labels))
 
 
@@ -95,8 +95,10 @@ def _edge_features(task: Task, side: int) -> Features:
     rows, columns = height // 2, width // 2
     if side > min(rows, columns):
         raise InputError(
-            f"feature_side = {side}: images of {height} x {width} have maps of {rows} x {columns}; "
-            f"must be at most {min(rows, columns)}"
+            field="feature_side",
+            value=side,
+            hint=f"images of {height} x {width} have maps of {rows} x {columns}; "
+            f"must be at most {min(rows, columns)}",
         )
     first, second = oriented_derivatives(channels), blurred_differences()
     given = task.config.privacy.feature_clip
@@ -150,21 +152,31 @@ def _random_features(task: Task, count: int) -> Features:
 
 def find_head(task: Task) -> Head:
     """The last, linear layer of a model; raises ``InputError`` if it does not end in one."""
-    shapes, labels = task.dims.weight_shapes, task.dims.num_labels
-    last = len(shapes) - 1
-    for bias, kernel in ((last - 1, last), (last, last - 1)):
-        if len(shapes) < 2 or shapes[bias] != (labels,) or len(shapes[kernel]) != 2:
-            continue
-        if labels in shapes[kernel]:
-            head = Head(bias, kernel, transposed=shapes[kernel][0] != labels)
-            size = task.dims.weight_sizes[kernel] // labels
-            bias_alone = np.arange(labels, dtype=np.float64) + 2
-            network = head.put(task.common_weights, np.zeros((labels, size)), bias_alone)
-            nothing = np.zeros((1, *task.dims.samples.shape), task.dims.samples.dtype)
-            if np.array_equal(task.stepper.logits(network, nothing)[0], bias_alone):
+    shapes, labels, last = task.dims.weight_shapes, task.dims.num_labels, task.dims.last_layer
+    kernel = max(last, key=lambda n: len(shapes[n]), default=0)
+    if len(last) == 2 and len(shapes[kernel]) == 2:
+        (bias,) = set(last) - {kernel}
+        sides = [turned for turned in (False, True) if shapes[kernel][turned] == labels]
+        for head in (Head(bias, kernel, transposed=turned) for turned in sides):
+            if _gives_logits(head, task):
                 return head
     raise InputError(
-        f"protocols = {task.config.protocols[0]}: the model must end in a linear layer, with a "
-        f"bias [{labels}] and a kernel [{labels}, F] as its last two weights; it has "
-        f"{[list(shape) for shape in shapes[-2:]]}"
+        field="protocols",
+        value=task.config.protocols[0],
+        hint=f"the model must end in a linear layer, with a "
+        f"bias [{labels}] and a kernel [{labels}, F] side by side; it has "
+        f"{[list(shape) for shape in shapes[-2:]]}",
     )
+
+
+def _gives_logits(head: Head, task: Task) -> bool:
+    """Whether the bias is added to the logits, and a row of the kernel makes one of them."""
+    labels = task.dims.num_labels
+    size = task.dims.weight_sizes[head.kernel] // labels
+    bias, rows = np.arange(labels, dtype=np.float64) + 2, np.zeros((labels, size))
+    some = np.ones((1, *task.dims.samples.shape), task.dims.samples.dtype)
+    alone = head.put(task.common_weights, rows, bias)
+    rows[0] = 1
+    first = head.put(task.common_weights, rows, bias)
+    by_bias, by_both = (task.stepper.logits(network, some)[0] for network in (alone, first))
+    return np.array_equal(by_bias, bias) and np.array_equal(by_both[1:], bias[1:])

@@ -10,8 +10,9 @@ from mix2fld.learning.native import NativeStepper
 from mix2fld.learning.sgd import Learner
 from mix2fld.learning.stepper import Stepper
 from mix2fld.learning.task import Task, dimensions
+from mix2fld.learning.training import base_rate
 from mix2fld.learning.xla import XlaStepper
-from mix2fld.models import check_model, make_model, weight_shapes
+from mix2fld.models import check_model, make_model, weight_names, weight_shapes
 from mix2fld.models.fast import FastApply
 from mix2fld.types import Kernel, Model, SampleFormat
 
@@ -30,7 +31,7 @@ def make_task(
         _check_once(chosen, samples.shape, num_labels, samples.dtype, batch_size)
         shapes = _shapes_once(chosen)
     dims = dimensions(config.seeding, samples, num_labels, shapes)
-    return Task(config, dims, choose_stepper(chosen, config.learning))
+    return Task(config, dims, choose_stepper(chosen, config.learning), _names_once(chosen))
 
 
 def choose_stepper(model: Model, config: LearningConfig) -> Stepper:
@@ -44,7 +45,7 @@ def choose_stepper(model: Model, config: LearningConfig) -> Stepper:
     kernel = _kernel(model, config)
     if kernel is None:
         return XlaStepper(learner)
-    return NativeStepper(learner, kernel, config.learning_rate)
+    return NativeStepper(learner, kernel, base_rate(config))
 
 
 def _kernel(model: Model, config: LearningConfig) -> Kernel | None:
@@ -66,4 +67,5 @@ def _kernel(model: Model, config: LearningConfig) -> Kernel | None:
 # once, since asking JAX anew for each run would fill its caches.
 _known_model = lru_cache(maxsize=16)(make_model)
 _check_once = lru_cache(maxsize=16)(check_model)
+_names_once = lru_cache(maxsize=16)(weight_names)
 _shapes_once = lru_cache(maxsize=16)(weight_shapes)

@@ -25,6 +25,7 @@ from mix2fld.learning.torch_steps import (
     on_gpu,
     train,
 )
+from mix2fld.learning.training import base_rate
 from mix2fld.learning.workers import Held, in_workers
 from mix2fld.native.processor import usable_cores
 from mix2fld.types import Inputs, Model, Samples, Tensors, TorchModule
@@ -38,13 +39,16 @@ class TorchStepper:
     def __init__(self, model: Model, module: TorchModule, config: LearningConfig) -> None:
         if config.kernel != "auto":
             raise InputError(
-                f"kernel = {config.kernel}: {model.name} is a PyTorch module, which PyTorch "
-                "trains; use auto"
+                field="kernel",
+                value=config.kernel,
+                hint=f"{model.name} is a PyTorch module, which PyTorch trains; use auto",
             )
         if config.optimizer not in OPTIMIZERS:
             known = did_you_mean(config.optimizer, OPTIMIZERS)
             raise InputError(
-                f"optimizer = {config.optimizer!r}: no such optimizer for PyTorch modules; {known}"
+                field="optimizer",
+                value=f"{config.optimizer!r}",
+                hint=f"no such optimizer for PyTorch modules; {known}",
             )
         self._model = model
         self._recipe = Held(
@@ -52,7 +56,7 @@ class TorchStepper:
                 title=model.name,
                 module=module,
                 optimizer=config.optimizer,
-                learning_rate=config.learning_rate,
+                learning_rate=base_rate(config),
                 distillation_weight=signed_weight(config),
                 dominant_teacher=config.soft_label_teacher == "dominant",
             )

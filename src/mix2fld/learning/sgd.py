@@ -13,6 +13,7 @@ from jax import Array
 from mix2fld.config import LearningConfig
 from mix2fld.errors import InputError, did_you_mean
 from mix2fld.learning.losses import Loss, signed_weight
+from mix2fld.learning.training import base_rate
 from mix2fld.types import Model, Phase, Samples, Weights
 
 OPTIMIZERS: dict[str, Callable[[float], optax.GradientTransformation]] = {
@@ -36,7 +37,7 @@ class Learner:
         """The learner that a config asks for."""
         return cls(
             model=model,
-            optimizer=_optimizer(config.optimizer, config.learning_rate),
+            optimizer=_optimizer(config.optimizer, base_rate(config)),
             distillation_weight=signed_weight(config),
             dominant_teacher=config.soft_label_teacher == "dominant",
         )
@@ -47,7 +48,7 @@ def _optimizer(name: str, learning_rate: float) -> optax.GradientTransformation:
     """One object for equal arguments: equal learners are then equal, and share compiled code."""
     if name not in OPTIMIZERS:
         known = did_you_mean(name, OPTIMIZERS)
-        raise InputError(f"optimizer = {name!r}: no such optimizer; {known}")
+        raise InputError(field="optimizer", value=f"{name!r}", hint=f"no such optimizer; {known}")
     return OPTIMIZERS[name](learning_rate)
 
 

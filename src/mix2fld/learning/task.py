@@ -50,6 +50,8 @@ class Task(Sizes):
     """The same with whoever trains and tests: the one choice of a stepper."""
 
     stepper: Stepper
+    weight_names: tuple[str, ...] = ()
+    """What the model calls its weights; a small device does not know."""
 
     def initial_weights(self, device: int) -> Tensors:
         """The weights a device starts from: the same for all, or its own (decision 7)."""

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from mix2fld.types import Tensors
 
 if TYPE_CHECKING:
-    from mix2fld.config import Config
+    from mix2fld.config import Config, LearningConfig
 
+PAPER_RATE = 0.01
 DeviceModel = Literal["trained", "mean"]
 
 
@@ -24,7 +25,7 @@ class Training:
 
     logit_adjustment: float = 0.0
     rate_factors: tuple[float, float] = (1.0, 1.0)
-    """The learning rates of the first and the last round, in units of ``learning_rate``."""
+    """The learning rates of the first and the last round, in units of the paper's."""
     device_model: DeviceModel = "trained"
     replay: float = 0.0
 
@@ -40,15 +41,23 @@ class LocalTraining(NamedTuple):
     replay: float = 0.0  # probability that a step draws from the seeds of all devices
 
 
+def base_rate(learning: "LearningConfig") -> float:
+    """The step size that a protocol's schedule multiplies, and that of the server."""
+    return PAPER_RATE if learning.learning_rate == "auto" else learning.learning_rate
+
+
 def resolve(config: "Config", row: Training) -> LocalTraining:
     """What a run uses: the fields of its config, and what its row recommends where they are auto.
 
-    A final learning rate that the config names is that of a schedule from ``learning_rate``.
+    A learning rate that the config names is that of every round, or up to a final one of a schedule
+    from it; the row's own schedule counts only where neither is named.
     """
     learning = config.learning
-    first, last = (factor * learning.learning_rate for factor in row.rate_factors)
+    first = last = base_rate(learning)
     if learning.final_learning_rate != "auto":
-        first, last = learning.learning_rate, learning.final_learning_rate
+        last = learning.final_learning_rate
+    elif learning.learning_rate == "auto":
+        first, last = (factor * first for factor in row.rate_factors)
     adjustment, model = learning.logit_adjustment, learning.device_model
     replay = config.seeding.replay
     return LocalTraining(

@@ -13,7 +13,7 @@ from threading import Thread
 from traceback import format_exc, print_exc
 from typing import Any, BinaryIO, NamedTuple
 
-from mix2fld.errors import InputError
+from mix2fld.errors import Mix2fldError
 
 
 class Keep(NamedTuple):
@@ -84,7 +84,7 @@ def _answer(held: dict[int, Any], call: Call) -> Answer:
             if isinstance(held[key], bytes):
                 held[key] = pickle.loads(held[key])
         return Answer(call.function(*(held[key] for key in call.held), call.item))
-    except InputError as error:
+    except Mix2fldError as error:
         return Answer(bad_input=str(error))
     except Exception:
         return Answer(failure=format_exc())

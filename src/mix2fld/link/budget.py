@@ -120,7 +120,7 @@ def estimated(
 ) -> Budget:  # fmt: skip
     """The same numbers from ``draws`` simulated transmissions."""
     if draws < 1:
-        raise InputError(f"draws = {draws}: must be 1 or more")
+        raise InputError(field="draws", value=draws, hint="must be 1 or more")
     deliveries = [send() for _ in range(draws)]
     delivered = np.stack([delivery.delivered for delivery in deliveries])  # [draws, D]
     slots = np.stack([delivery.slots for delivery in deliveries])  # [draws, D]
@@ -206,6 +206,6 @@ def mean_slowest(
 def check_demand(bits: int, devices: int) -> None:
     """Refuse what cannot be asked of any link."""
     if bits < 0:
-        raise InputError(f"bits = {bits}: must be 0 or more")
+        raise InputError(field="bits", value=bits, hint="must be 0 or more")
     if devices < 1:
-        raise InputError(f"devices = {devices}: must be 1 or more")
+        raise InputError(field="devices", value=devices, hint="must be 1 or more")

@@ -10,7 +10,7 @@ from mix2fld.lazy import names_of
 if TYPE_CHECKING:
     from mix2fld.models.adapters import from_equinox, from_flax, from_nnx
     from mix2fld.models.builders import MODELS, Builder, make_model
-    from mix2fld.models.model_checks import check_model, weight_shapes
+    from mix2fld.models.model_checks import check_model, weight_names, weight_shapes
     from mix2fld.models.networks import cifar_cnn, mlp, paper_cnn, signal_cnn
     from mix2fld.models.pytorch import from_torch
 
@@ -27,6 +27,7 @@ __all__ = [
     "mlp",
     "paper_cnn",
     "signal_cnn",
+    "weight_names",
     "weight_shapes",
 ]
 
@@ -35,6 +36,7 @@ _HOMES = {
     "Builder": "builders",
     "make_model": "builders",
     "check_model": "model_checks",
+    "weight_names": "model_checks",
     "weight_shapes": "model_checks",
     "cifar_cnn": "networks",
     "mlp": "networks",

@@ -47,7 +47,9 @@ def from_flax(
     linen = library("flax.linen", "flax")
     if not isinstance(module, linen.Module):
         raise InputError(
-            f"module = {module!r}: must be a flax.linen module; for flax.nnx there is from_nnx"
+            field="module",
+            value=f"{module!r}",
+            hint="must be a flax.linen module; for flax.nnx there is from_nnx",
         )
     title = name or type(module).__name__
     blank = jnp.zeros((1, *sample_shape), dtype)

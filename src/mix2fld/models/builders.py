@@ -4,14 +4,14 @@ A builder takes the shape of a sample and the number of labels and returns a ``M
 write it in ``networks`` and name it in ``MODELS``.
 """
 
-import importlib
 from collections.abc import Callable
 from functools import partial
 
-from mix2fld.errors import InputError, did_you_mean
+from mix2fld.errors import InputError, Mix2fldError, did_you_mean
 from mix2fld.models.model_checks import first_line
 from mix2fld.models.networks import SampleShape, cifar_cnn, mlp, paper_cnn, signal_cnn
 from mix2fld.models.pytorch import from_torch, is_torch_module
+from mix2fld.own_code import import_custom
 from mix2fld.types import Model
 
 Builder = Callable[[SampleShape, int], Model]
@@ -37,8 +37,10 @@ def make_model(name: str, sample_shape: SampleShape, num_labels: int) -> Model:
         name = _suitable(sample_shape)
     if name not in MODELS:
         raise InputError(
-            f"model = {name}: neither a known model nor package.module:function; "
-            f"{did_you_mean(name, [*MODELS, 'auto'])}"
+            field="model",
+            value=name,
+            hint=f"neither a known model nor package.module:function; "
+            f"{did_you_mean(name, [*MODELS, 'auto'])}",
         )
     return MODELS[name](sample_shape, num_labels)
 
@@ -53,17 +55,21 @@ def _build_own(name: str, sample_shape: SampleShape, num_labels: int) -> Model:
     builder = _import_builder(name)
     try:
         model = builder(sample_shape, num_labels)
-    except InputError:
+    except Mix2fldError:
         raise
     except Exception as error:
         raise InputError(
-            f"model = {name}: fails as function(sample_shape, num_labels) ({first_line(error)})"
+            field="model",
+            value=name,
+            hint=f"fails as function(sample_shape, num_labels) ({first_line(error)})",
         ) from error
     if is_torch_module(model):
         return from_torch(partial(builder, sample_shape, num_labels), type(model).__name__)
     if not isinstance(model, Model):
         raise InputError(
-            f"model = {name}: must return a Model or a torch.nn.Module, not {type(model).__name__}"
+            field="model",
+            value=name,
+            hint=f"must return a Model or a torch.nn.Module, not {type(model).__name__}",
         )
     return model
 
@@ -71,17 +77,23 @@ def _build_own(name: str, sample_shape: SampleShape, num_labels: int) -> Model:
 def _import_builder(name: str) -> Builder:
     module_name, _, function_name = name.partition(":")
     try:
-        module = importlib.import_module(module_name)
+        module = import_custom(module_name, f"model = {name}")
+    except Mix2fldError:
+        raise
     except Exception as error:
         raise InputError(
-            f"model = {name}: module {module_name!r} cannot be imported ({first_line(error)})"
+            field="model",
+            value=name,
+            hint=f"module {module_name!r} cannot be imported ({first_line(error)})",
         ) from error
     builder = getattr(module, function_name, None)
     if not callable(builder):
         public = [key for key, value in vars(module).items() if callable(value) and key[0] != "_"]
         raise InputError(
-            f"model = {name}: module {module_name!r} has no function {function_name!r}; "
-            f"{did_you_mean(function_name, public)}"
+            field="model",
+            value=name,
+            hint=f"module {module_name!r} has no function {function_name!r}; "
+            f"{did_you_mean(function_name, public)}",
         )
     checked: Builder = builder
     return checked

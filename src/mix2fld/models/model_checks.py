@@ -16,6 +16,14 @@ def weight_shapes(model: Model) -> tuple[tuple[int, ...], ...]:
     return tuple(leaf.shape for leaf in jax.tree.leaves(_abstract_weights(model)))
 
 
+def weight_names(model: Model) -> tuple[str, ...]:
+    """The name of every weight tensor, in the same order: its place in the tree, with dots."""
+    if model.torch is not None:
+        return model.torch.names
+    paths = [path for path, _ in jax.tree_util.tree_leaves_with_path(_abstract_weights(model))]
+    return tuple(jax.tree_util.keystr(path, simple=True, separator=".") for path in paths)
+
+
 def check_model(
     model: Model,
     sample_shape: tuple[int, ...],

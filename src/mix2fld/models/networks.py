@@ -187,13 +187,16 @@ def _he_normal(key: Array, shape: tuple[int, ...], fan_in: int) -> Array:
 def _divisible(name: str, sample_shape: SampleShape, factor: int) -> tuple[int, int, int]:
     if len(sample_shape) != 3:
         raise InputError(
-            f"model = {name}: samples are {list(sample_shape)}, but must be images [H, W, C]; "
-            "choose mlp"
+            field="model",
+            value=name,
+            hint=f"samples are {list(sample_shape)}, but must be images [H, W, C]; choose mlp",
         )
     height, width, channels = sample_shape
     if height % factor or width % factor or not height or not width:
         raise InputError(
-            f"model = {name}: images are {height} x {width}, but height and width must be "
-            f"divisible by {factor}; pad the images, or choose mlp"
+            field="model",
+            value=name,
+            hint=f"images are {height} x {width}, but height and width must be "
+            f"divisible by {factor}; pad the images, or choose mlp",
         )
     return height, width, channels

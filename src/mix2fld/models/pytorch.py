@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from mix2fld.errors import InputError
+from mix2fld.errors import InputError, Mix2fldError
 from mix2fld.models.adapters import library
 from mix2fld.models.model_checks import first_line
 from mix2fld.types import Model, Tensors, TorchModule
@@ -35,7 +35,7 @@ def from_torch(
     from mix2fld.models.torch_network import TorchNetwork
 
     if buffers not in ("refuse", "carry"):
-        raise InputError(f"buffers = {buffers!r}: must be refuse or carry")
+        raise InputError(field="buffers", value=f"{buffers!r}", hint="must be refuse or carry")
     module = _make(make, name)
     title = name or type(module).__name__
     weights = _weights(title, module, carry=buffers == "carry")
@@ -85,7 +85,7 @@ def _make(make: Callable[[], Any], name: str | None) -> Any:
         )
     try:
         first, second = (made_with(SAME_FOR_ALL, make) for _ in range(2))
-    except InputError:
+    except Mix2fldError:
         raise
     except Exception as error:
         raise InputError(f"model {title}: cannot be initialised ({first_line(error)})") from None

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mix2fld.data.samples import Coding
-from mix2fld.server.inverse_mixup import mixing_matrix
+from mix2fld.protocols.inverse_mixup import mixing_matrix
 from mix2fld.types import Carried
 
 

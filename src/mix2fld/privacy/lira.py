@@ -83,8 +83,10 @@ def group_ratios(
 def _check_seen(saw: NDArray[np.bool_]) -> None:
     if min(saw.sum(axis=0).min(), (~saw).sum(axis=0).min()) < LEAST_SEEN:
         raise InputError(
-            f"shadows = {len(saw)}: some candidate was seen by too many or too few of the shadow "
-            f"models; must be at least {LEAST_SHADOWS}, better 64"
+            field="shadows",
+            value=len(saw),
+            hint=f"some candidate was seen by too many or too few of the shadow "
+            f"models; must be at least {LEAST_SHADOWS}, better 64",
         )
 
 

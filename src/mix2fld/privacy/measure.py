@@ -10,9 +10,9 @@ from mix2fld.config import Config
 from mix2fld.config_uploads import SeedingConfig
 from mix2fld.data import device_parts
 from mix2fld.data.samples import Coding, mix, to_stored_units
-from mix2fld.device.seeds import draw_groups, seed_stream
 from mix2fld.privacy.sample_privacy import Statistics, sample_privacy, statistics
-from mix2fld.server.inverse_mixup import Pool, find_groups, unmix
+from mix2fld.protocols.inverse_mixup import Pool, find_groups, unmix
+from mix2fld.protocols.seed_samples import draw_groups, seed_stream
 from mix2fld.streams import stream
 from mix2fld.types import Dataset, Inputs
 

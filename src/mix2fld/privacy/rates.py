@@ -70,6 +70,8 @@ def check_candidates(count: int, false_positives: float) -> None:
     needed = round(1 / false_positives)
     if count < needed:
         raise InputError(
-            f"candidates = {count:,}: a false-positive rate of {100 * false_positives:g} % cannot "
-            f"be measured on so few samples outside the upload; must be at least {needed:,}"
+            field="candidates",
+            value=f"{count:,}",
+            hint=f"a false-positive rate of {100 * false_positives:g} % cannot "
+            f"be measured on so few samples outside the upload; must be at least {needed:,}",
         )

@@ -37,7 +37,7 @@ def draw_cell(
     check_format(out)
     uploads = _largest_uploads(plans)
     if not uploads:
-        raise InputError(f"out = {out}: no protocol uploads anything")
+        raise InputError(field="out", value=out, hint="no protocol uploads anything")
     columns = min(COLUMNS, len(uploads))
     rows = -(-len(uploads) // columns)
     with mpl.rc_context(PAPER):
@@ -64,7 +64,7 @@ def draw_cell(
 def check_format(out: Path) -> None:
     """Refuse a file that no picture can be."""
     if out.suffix not in FORMATS:
-        raise InputError(f"out = {out}: must end in {', '.join(FORMATS)}")
+        raise InputError(field="out", value=out, hint=f"must end in {', '.join(FORMATS)}")
 
 
 def _largest_uploads(plans: Sequence[PlannedTransfer]) -> list[PlannedTransfer]:

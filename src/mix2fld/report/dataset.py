@@ -11,7 +11,7 @@ from mix2fld.config import Config, DataConfig
 from mix2fld.data import device_parts, fingerprint, label_counts, load_dataset
 from mix2fld.data.cache import read_cache
 from mix2fld.data.catalogue import DATASETS
-from mix2fld.errors import InputError
+from mix2fld.errors import Mix2fldError
 from mix2fld.report.protocol_view import could_charge
 from mix2fld.runs.checkpoint import made_with
 from mix2fld.runs.layout import RunFiles
@@ -28,7 +28,7 @@ def data_of(run: LoadedRun) -> Dataset:
     try:
         data = run.config.data.model_copy(update={"data_folder": None})
         dataset = _load(data, _age(data))
-    except InputError as error:
+    except Mix2fldError as error:
         raise UnavailableDataError(str(error)) from None
     if not _same_samples(run, dataset) or not _as_recorded(run, dataset):
         raise UnavailableDataError(
@@ -41,7 +41,7 @@ def parts_of(dataset: Dataset, config: Config) -> Sequence[NDArray[np.integer]]:
     """The samples of each device in a run of one seed."""
     try:
         return device_parts(dataset, config, every_label=False)
-    except InputError as error:
+    except Mix2fldError as error:
         raise UnavailableDataError(str(error)) from None
 
 

@@ -30,6 +30,7 @@ _COLUMNS: dict[str, Callable[[dict[str, Any]], str]] = {
     "accuracy of devices": lambda row: (
         f"{in_percent(row['accuracy'])} ± {in_percent(row['spread'])} %{_measured(row)}"
     ),
+    "training": lambda row: row["training"],
     "uploads delivered": lambda row: f"{row['delivered']} of {row['attempted']}",
     "uplink Mbit": lambda row: f"{row['bits_up'] / 1e6:.3g}",
     "downlink Mbit": lambda row: f"{row['bits_down'] / 1e6:.3g}",

@@ -113,5 +113,7 @@ def make_server(folder: Path, port: int) -> PageServer:
         return PageServer(folder, port)
     except (OSError, OverflowError) as error:
         raise InputError(
-            f"port = {port}: cannot be used ({error}); choose another, or 0 for a free one"
+            field="port",
+            value=port,
+            hint=f"cannot be used ({error}); choose another, or 0 for a free one",
         ) from None

@@ -4,6 +4,8 @@ from collections.abc import Iterable, Sequence
 from statistics import fmean, median, stdev
 from typing import Any
 
+from mix2fld.report.training_words import training_words
+
 Summary = dict[str, Any]
 """The content of a ``summary.json``."""
 
@@ -22,6 +24,7 @@ def over_seeds(runs: Sequence[Summary]) -> dict[str, Any]:
     return {
         "runs": len(runs),
         "rounds": min(run["rounds"] for run in runs),
+        "training": training_words(runs[0].get("training")),
         "accuracy": fmean(means),
         "spread": stdev(means) if several else runs[0]["accuracy"]["std"],
         "spread_over": "seeds" if several else "devices",

@@ -4,7 +4,7 @@ from functools import lru_cache
 
 from mix2fld.config import Config
 from mix2fld.data import dataset_sizes
-from mix2fld.errors import InputError
+from mix2fld.errors import Mix2fldError
 from mix2fld.learning.known_shapes import known_shapes
 from mix2fld.learning.task import Sizes, dimensions
 from mix2fld.link import make_link
@@ -41,7 +41,7 @@ def payload_sizes(config: Config) -> Sizes | None:
     """The sizes of payloads; None for a model or data that is not known."""
     try:
         samples, labels = dataset_sizes(config.data)
-    except InputError:
+    except Mix2fldError:
         return None
     shapes = known_shapes(config.learning.model, samples.shape, labels)
     if shapes is None:
@@ -53,7 +53,7 @@ def number_of_labels(config: Config) -> int | None:
     """Of the dataset; None where it is not available."""
     try:
         return dataset_sizes(config.data)[1]
-    except InputError:
+    except Mix2fldError:
         return None
 
 
@@ -64,5 +64,5 @@ def _plans(config: Config) -> list[PlannedTransfer]:
         return []
     try:
         return plan_transfers(config.protocols, sizes, make_link(config, config.data.devices))
-    except InputError:
+    except Mix2fldError:
         return []

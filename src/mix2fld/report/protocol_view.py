@@ -13,7 +13,9 @@ from mix2fld.config import Config
 from mix2fld.learning.task import Sizes, dimensions
 from mix2fld.link.payloads import Payload, Weights
 from mix2fld.link.payloads.weights import FULL_PRECISION
-from mix2fld.protocol import PROTOCOLS, Protocol, Seeding, Summary
+from mix2fld.protocols.base import Protocol, Seeding
+from mix2fld.protocols.statistics import Summary
+from mix2fld.protocols.table import PROTOCOLS, find_protocol, get_protocol, split_name
 from mix2fld.round.wire import Wire
 from mix2fld.types import Dataset, Inputs, Seeds
 
@@ -26,7 +28,7 @@ def seeding_of(protocol: str) -> Seeding | None:
 
 def make_seeds(sizes: Sizes, device: int, inputs: Inputs, labels: NDArray[np.int32]) -> Seeds:
     """The seed samples that a device of a run makes from its data."""
-    row = PROTOCOLS[sizes.config.protocols[0]]
+    row = get_protocol(sizes.config.protocols[0])
     made = Wire(row, sizes).make_seeds(device, inputs, labels)
     assert isinstance(made, Seeds)
     return made
@@ -81,13 +83,28 @@ def title_of(protocol: str) -> str:
 def in_table_order(protocols: Iterable[str]) -> list[str]:
     """Each once: in the order of the table, then those that it does not have, then isolated."""
     names = set(protocols)
-    known = [name for name in PROTOCOLS if name in names and name != "isolated"]
+    known = [
+        spelled
+        for name in PROTOCOLS
+        for spelled in sorted(names)
+        if split_name(spelled)[0] == name != "isolated"
+    ]
     return [*known, *sorted(names - set(known))]
+
+
+def own_look(protocol: str) -> bool:
+    """Whether no other protocol of the table had its colour and line first.
+
+    A custom protocol may be made of another.
+    """
+    name, _ = split_name(protocol)
+    looks = {(row.colour, row.line): other for other, row in reversed(PROTOCOLS.items())}
+    return looks.get((PROTOCOLS[name].colour, PROTOCOLS[name].line)) == name
 
 
 def row_of(protocol: str) -> Protocol | None:
     """The row of a protocol; None if the table does not have it."""
-    return PROTOCOLS.get(protocol)
+    return find_protocol(protocol)
 
 
 def sizes_of(config: Config, dataset: Dataset) -> Sizes:

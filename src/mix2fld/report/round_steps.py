@@ -1,23 +1,8 @@
 """A round of a protocol in four steps, in words: what devices and the server do, what is sent."""
 
 from mix2fld.config import Config
+from mix2fld.protocols.seed_samples import as_collected
 from mix2fld.report.protocol_view import payload_names, row_of, seeding_of
-from mix2fld.server.seed_sets import as_collected
-
-SERVER = {
-    "keep_state": "The server does nothing.",
-    "take_closed_form": "The server adds up all statistics and solves for the model.",
-    "take_private_statistics": "The server adds up noisy statistics and solves for the model.",
-    "take_trusted_sums": "A trusted sum adds noise once; the server solves for the model.",
-    "take_mean_weights": "The server averages the weights that arrived.",
-    "add_mean_update": "The server adds the mean of the updates that arrived to its model.",
-    "take_mean_outputs": "The server averages the outputs that arrived, label by label.",
-    "convert_mean_outputs": "The server averages the outputs and trains a model on the samples it"
-    " has collected, with these outputs as a teacher: outputs become weights.",
-    "convert_seed_labels": "The server averages the labels that devices assign to shared samples"
-    " and trains a model on them.",
-}
-"""By the name of the row's server step."""
 
 
 def round_steps(protocol: str, config: Config) -> dict[str, str]:
@@ -35,8 +20,7 @@ def round_steps(protocol: str, config: Config) -> dict[str, str]:
     return {
         "device": f"Each device takes {steps} on its own samples{_seeds_made(protocol, config)}.",
         "uplink": _sent("Devices upload", up, protocol, config),
-        "server": SERVER.get(getattr(row.server_step, "__name__", ""), "The server takes its step.")
-        + _seeds_used(protocol),
+        "server": row.server_words + _seeds_used(protocol),
         "downlink": "Nothing is downloaded." if down == "nothing" else _multicast(down),
     }
 

@@ -8,32 +8,8 @@ import zlib
 from collections.abc import Sequence
 from typing import Any
 
-STYLES: dict[str, dict[str, Any]] = {
-    "isolated": {"color": "#7f7f7f", "linestyle": (0, (1, 1))},
-    "own-statistics": {"color": "#7f7f7f", "linestyle": "--"},
-    "statistics": {"color": "#882255", "linestyle": "-"},
-    "dp-statistics": {"color": "#882255", "linestyle": "--"},
-    "dp-sum": {"color": "#882255", "linestyle": ":"},
-    "dp-seeds": {"color": "#6f5f00", "linestyle": "--"},
-    "dp-seeds-sum": {"color": "#6f5f00", "linestyle": ":"},
-    "fl": {"color": "#0072b2", "linestyle": "-"},
-    "fl8": {"color": "#56b4e9", "linestyle": "--"},
-    "fl4": {"color": "#56b4e9", "linestyle": ":"},
-    "topk": {"color": "#999933", "linestyle": ":"},
-    "stc": {"color": "#999933", "linestyle": "--"},
-    "sign": {"color": "#44aa99", "linestyle": ":"},
-    "eden": {"color": "#44aa99", "linestyle": "--"},
-    "murmur": {"color": "#aa4499", "linestyle": "-"},
-    "murmur-mix": {"color": "#aa4499", "linestyle": (0, (5, 1))},
-    "murmur-stat": {"color": "#aa4499", "linestyle": ":"},
-    "dp-fl": {"color": "#117733", "linestyle": "-"},
-    "dp-murmur": {"color": "#117733", "linestyle": "--"},
-    "fd": {"color": "#e69f00", "linestyle": "-."},
-    "cfd": {"color": "#e69f00", "linestyle": ":"},
-    "fld": {"color": "#009e73", "linestyle": "--"},
-    "mixfld": {"color": "#cc79a7", "linestyle": (0, (5, 1))},
-    "mix2fld": {"color": "#d55e00", "linestyle": "-"},
-}
+from mix2fld.report.protocol_view import own_look, row_of
+
 OTHERS: tuple[dict[str, Any], ...] = (
     {"color": "#000000", "linestyle": "--"},
     {"color": "#882255", "linestyle": "-."},
@@ -41,6 +17,8 @@ OTHERS: tuple[dict[str, Any], ...] = (
     {"color": "#6f5f00", "linestyle": "--"},
 )
 """For custom protocols, chosen by their name."""
+LINES = ("-", "--", ":", "-.", (0, (5, 1)), (0, (1, 1)))
+"""For protocols with parameters, chosen by these."""
 ON_DARK = {
     "#0072b2": "#4ba3e0",
     "#7f7f7f": "#a6a6a6",
@@ -91,8 +69,12 @@ PAPER: Any = {
 
 
 def style_of(protocol: str) -> dict[str, Any]:
-    """Colour and line style of a protocol."""
-    return STYLES.get(protocol) or OTHERS[zlib.crc32(protocol.encode()) % len(OTHERS)]
+    """Colour and line style of a protocol; of one with parameters, another line."""
+    number, row = zlib.crc32(protocol.encode()), row_of(protocol)
+    if row is None or not own_look(protocol):
+        return OTHERS[number % len(OTHERS)]
+    line = LINES[number % len(LINES)] if ":" in protocol else row.line
+    return {"color": row.colour, "linestyle": line}
 
 
 def as_text(colour: str) -> str:

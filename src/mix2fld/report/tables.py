@@ -1,12 +1,13 @@
 """Finished runs as tables for the terminal."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.table import Table
 
 from mix2fld.report.over_seeds import over_seeds, spread_words
 from mix2fld.report.protocol_view import title_of
+from mix2fld.report.training_words import trainings
 from mix2fld.report.units import in_percent
 from mix2fld.runs.results import RunResult
 
@@ -23,10 +24,10 @@ def results_table(results: Sequence[RunResult]) -> Table:
     table = Table(
         title=f"After {rounds} round{'s' if rounds > 1 else ''}",
         caption=f"accuracy in %, ± {spread_words(list(rows.values()))}; "
-        "J per round: of one device; conv.: round of convergence",
+        f"J per round: of one device; conv.: round of convergence{_trained(rows)}",
         **PLAIN,
     )
-    table.add_column("protocol", no_wrap=True)
+    table.add_column("protocol")
     for heading in (
         f"accuracy of\n{_whose(list(rows.values()))}",
         "ref.\ndevice",
@@ -45,6 +46,11 @@ def results_table(results: Sequence[RunResult]) -> Table:
         style = "bold" if row["accuracy"] == best else ""
         table.add_row(title_of(name), *_result_cells(row), style=style)
     return table
+
+
+def _trained(rows: Mapping[str, dict[str, Any]]) -> str:
+    found = trainings({title_of(name): row["training"] for name, row in rows.items()})
+    return f"\n{found} (η: step size)" if found else ""
 
 
 def _whose(rows: Sequence[dict[str, Any]]) -> str:

@@ -7,10 +7,10 @@ size that follows no such formula stays as it is in the run.
 from typing import Any
 
 from mix2fld.config import Config
-from mix2fld.device.uplinks import TrainedWeights
-from mix2fld.errors import InputError
+from mix2fld.errors import Mix2fldError
 from mix2fld.link.channels.rayleigh import watts
 from mix2fld.link.payloads.weights import FULL_PRECISION
+from mix2fld.protocols.weights import TrainedWeights
 from mix2fld.report.plans import has_named_parts, payload_sizes
 from mix2fld.report.protocol_view import in_table_order, row_of, title_of
 from mix2fld.report.series import Series
@@ -97,7 +97,7 @@ def _affine(config: Config, direction: str, seeds: bool, bits: int) -> Formula |
         fields = {"seed_samples": times * samples, "devices": of_devices * devices}
         try:
             return _bits(config.replace(**fields), direction, seeds)
-        except InputError:
+        except Mix2fldError:
             return None
 
     double = at(2)
@@ -112,7 +112,7 @@ def _bits(config: Config, direction: str, seeds: bool) -> int | None:
         return None
     try:
         wire = Wire(row, sizes)
-    except InputError:
+    except Mix2fldError:
         return None
     size = wire.upload_size(with_seeds=seeds) if direction == "uplink" else wire.download_size()
     return size.bits

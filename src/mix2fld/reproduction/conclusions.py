@@ -22,6 +22,11 @@ def against(found: Spread, other: str) -> str:
     return f"{abs(found.mean):.1f} points {where} {other}"
 
 
+def in_points(found: Spread) -> str:
+    """A mean difference with its 95 % interval."""
+    return f"{found.mean:+.2f} points [{found.low:+.2f}, {found.high:+.2f}]"
+
+
 def change(found: Spread) -> str:
     """What a change does, as a verb: ``gains 1.5 points``."""
     where = standing(found)

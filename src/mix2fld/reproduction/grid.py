@@ -5,6 +5,7 @@ from pathlib import Path
 
 from mix2fld.config import Config
 from mix2fld.errors import InputError
+from mix2fld.protocols.table import single_runs
 from mix2fld.reproduction.cell_records import Recorded
 from mix2fld.reproduction.experiments import Cell, Experiment, Scale
 from mix2fld.runs.folder import RunFolder
@@ -69,7 +70,7 @@ def results_of(
 def _missing(cell: Cell, scale: Scale, recorded: Recorded) -> list[Config]:
     """The runs of a cell that are not recorded."""
     known = recorded.get(cell.key, {})
-    return [one for one in cell.config(scale).single_runs() if one.seed[0] not in known]
+    return [one for one in single_runs(cell.config(scale)) if one.seed[0] not in known]
 
 
 def _finished(path: Path) -> RunResult:

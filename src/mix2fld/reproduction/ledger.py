@@ -7,7 +7,15 @@ import numpy as np
 from mix2fld.report.markdown import markdown_table
 from mix2fld.reproduction.cell_records import CellRecord
 from mix2fld.reproduction.claims import OF_THE_PAPER, judge
-from mix2fld.reproduction.evidence import ASYMMETRIC, BEST_PAIR, SYMMETRIC, Claim, Evidence
+from mix2fld.reproduction.conclusions import listed
+from mix2fld.reproduction.evidence import (
+    ASYMMETRIC,
+    BEST_PAIR,
+    MEASURES,
+    SYMMETRIC,
+    Claim,
+    Evidence,
+)
 from mix2fld.reproduction.experiments import DEVICE_COUNTS, PANELS, QUICK, SETTINGS
 from mix2fld.reproduction.ledger_privacy import privacy_tables
 from mix2fld.reproduction.ledger_questions import inverse_count, privacy_accuracy, why
@@ -24,18 +32,28 @@ from mix2fld.reproduction.times import converged_rounds, jumps, rounds_to_final
 PREVIEW = f"""
 **A preview.** One seed has no spread, so no direction counts and the verdicts below mean nothing; at
 most {QUICK.most_rounds} short rounds are not the paper's setting."""
-MARKS = {"yes": "holds", "weaker": "weaker", "no": "does not hold"}
+MARKS = {
+    "yes": "holds",
+    "weaker": "weaker",
+    "no": "does not hold",
+    "unknown": "cannot be judged",
+}
 RULES = """\
 Accuracies are those that the paper plots: of a randomly chosen reference device, at the end of its
-last local phase, in per cent. The paper does not say whether its gains are points or relative; here
+last local phase, in per cent. C5 and C8, whose differences are small, are judged by the mean of all
+devices as well. The paper does not say whether its gains are points or relative; here
 they are judged as points. Differences are taken seed by seed; brackets hold the 95 %
 interval of their mean (Student's t). A direction counts when that interval excludes zero. A part of
 a claim *holds* when its direction counts and its size is at least half the paper's; it is *weaker*
-when only the direction counts, or only in some of the settings; otherwise it *does not hold*. A
-claim is *reproduced* when all its parts hold, *not reproduced* when none holds and none is weaker,
-and *partly reproduced* in between. "As accurate" means at most one point below. Ratios of times have
+when only the direction counts, or only in some of the settings; otherwise it *does not hold*. It
+*cannot be judged* when the records lack what it compares: FL has no time to converge where hardly
+anything arrives, because the stopping rule compares two downloads. A claim is *reproduced* when all
+its parts hold, *not reproduced* when none holds and none is weaker, and *partly reproduced* in
+between. Runs that are the same in asymmetric and symmetric channels are counted once ("both
+channels"). "As accurate" means at most one point below. Ratios of times have
 to hold at every listed cost of a step. "Up to" is the largest of several means, as in the paper, and
 so is biased upward. Standard deviations (±) and variances are those of the sample (n − 1)."""
+VERDICTS = ("reproduced", "partly reproduced", "not reproduced", "cannot be judged")
 SEEDS_THAT_FIT = (
     "With 50 devices each has 0.4 MHz: ten seeds need 83 of 105 slots, fifty would need 397 "
     "(decision 21)."
@@ -63,14 +81,11 @@ def write_ledger(evidence: Evidence, seeds: int) -> str:
 
 
 def _head(claims: Sequence[Claim], seeds: int, evidence: Evidence) -> str:
-    counts = {v: sum(c.verdict == v for c in claims) for v in ("reproduced", "partly reproduced")}
-    missing = len(claims) - sum(counts.values())
     return f"""
 # Which claims of the paper hold up
 
 Every figure, table and claim of *Mix2FLD: Downlink Federated Learning After Uplink Federated
-Distillation With Two-Way Mixup*, reproduced with {"one seed" if seeds == 1 else f"{seeds} seeds"}. Of {len(claims)} claims
-{counts["reproduced"]} are reproduced, {counts["partly reproduced"]} partly, {missing} not.
+Distillation With Two-Way Mixup*, run again with {"one seed" if seeds == 1 else f"{seeds} seeds"}. {verdict_counts(claims)}
 {in_short(evidence) if seeds > 1 else PREVIEW}
 
 This page and its figures are made by `make ledger` from the records in `results/records`; the
@@ -86,14 +101,41 @@ def _glance(claims: Sequence[Claim]) -> str:
             part.paper,
             part.ours,
             MARKS[part.holds],
-            f"**{claim.verdict}**" if first else "",
+            _verdict(claim) if first else "",
             f"`{claim.command}`" if first else "",
         )
         for claim in claims
         for first, part in ((part is claim.parts[0], part) for part in claim.parts)
     ]
     shown = markdown_table(("claim", "what", "paper", "here", "part", "verdict", "command"), rows)
-    return f"## At a glance\n\n{shown}\n\n### How a verdict is reached\n\n{RULES}"
+    return "\n\n".join(
+        ("## At a glance", shown, _apart(claims), "### How a verdict is reached", RULES)
+    )
+
+
+def verdict_counts(claims: Sequence[Claim]) -> str:
+    """How many claims have which verdict, in a sentence."""
+    counts = {v: sum(claim.verdict == v for claim in claims) for v in VERDICTS}
+    shown = [f"{count} {verdict}" for verdict, count in counts.items() if count]
+    return f"Of {len(claims)} claims, {listed(shown)}."
+
+
+def _verdict(claim: Claim) -> str:
+    single = {name: claim.verdict_by(measure) for measure, name in MEASURES.items()}
+    if len(set(single.values())) == 1:
+        return f"**{claim.verdict}**"
+    return f"**{claim.verdict}** ({'; '.join(f'{n}: {v}' for n, v in single.items())})"
+
+
+def _apart(claims: Sequence[Claim]) -> str:
+    """Where the reference device and the mean of all devices lead to different marks."""
+    apart = [f'{claim.name}, "{text}"' for claim in claims for text in claim.parts_apart]
+    both = [claim.name for claim in claims if any(part.measure for part in claim.parts)]
+    where = f"part on {listed(apart)}" if apart else "agree on every statement"
+    return paragraph(
+        f"Judged by both measures: {listed(both)}. The reference device and the mean of all "
+        f"devices {where}."
+    )
 
 
 def _costs(evidence: Evidence) -> str:

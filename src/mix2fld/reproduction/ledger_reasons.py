@@ -13,7 +13,7 @@ from mix2fld.reproduction.conclusions import (
     share_of_paper,
 )
 from mix2fld.reproduction.evidence import BEST_PAIR, SYMMETRIC, Evidence
-from mix2fld.reproduction.experiments import READINGS, RELAXED_SLOTS, SETTINGS
+from mix2fld.reproduction.experiments import READINGS, RELAXED_SLOTS
 from mix2fld.reproduction.ledger_summary import privacy_ranges
 from mix2fld.reproduction.number_text import delivery, paragraph
 from mix2fld.reproduction.privacy_records import above_mixup
@@ -45,7 +45,8 @@ def _mixed(evidence: Evidence) -> str:
     names = [name for name, (_, _, protocols) in READINGS.items() if "mixfld" in protocols]
     below = [gain(evidence.reading(n, "mixfld"), fd, "mean").below_zero for n in names]
     lowest = min(names, key=lambda name: _mean(evidence, name, "mixfld"))
-    places = [(s, n) for s in SETTINGS for n in (10, 50)]
+    cells = ["fd", *(f"mixfld-{n}" for n in (10, 50)), *(f"mix2fld-{n}-{2 * n}" for n in (10, 50))]
+    places = [(s, n) for s in evidence.distinct(cells) for n in (10, 50)]
     over_fd = [
         downloaded_gain(evidence.at(s, f"mixfld-{n}"), evidence.at(s, "fd")) for s, n in places
     ]

@@ -73,8 +73,10 @@ class ResultsFolder:
         missing = [name for name in EXPERIMENTS if not self.records(name).exists()]
         if missing:
             raise InputError(
-                f"results = {self.path}: no records of {', '.join(missing)}; "
-                f"make them with: mix2fld reproduce {' '.join(missing)}"
+                field="results",
+                value=self.path,
+                hint=f"no records of {', '.join(missing)}; "
+                f"make them with: mix2fld reproduce {' '.join(missing)}",
             )
         cells = {
             key: cell
@@ -106,8 +108,9 @@ class ResultsFolder:
         records = self.frontier_records()
         if not records:
             raise InputError(
-                f"results = {self.path}: no records of the frontier; make them with: "
-                "mix2fld reproduce frontier"
+                field="results",
+                value=self.path,
+                hint="no records of the frontier; make them with: mix2fld reproduce frontier",
             )
         for key, cells in records.items():
             path = self.figure(f"frontier-{key}")

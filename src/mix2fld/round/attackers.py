@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mix2fld.device.attacks import ATTACKS, Attack, Known
-from mix2fld.device.uplinks import NoUplink, Turn
 from mix2fld.errors import InputError
 from mix2fld.learning.task import Task
 from mix2fld.link.payloads import flatten_tensors, unflatten_tensors
-from mix2fld.protocol import Protocol, Summary
+from mix2fld.protocols.base import NoUplink, Protocol, Turn
+from mix2fld.protocols.statistics import Summary
+from mix2fld.round.attacks import ATTACKS, Attack, Known
 from mix2fld.round.fleet_interface import Trained
 from mix2fld.round.scenario import Scenario, attackers_of
 from mix2fld.round.wire import Packet
@@ -31,11 +31,15 @@ def check_attack(scenario: Scenario) -> None:
         return
     if not meets(attack, row):
         kinds = "uploads of weights, updates, outputs or statistics" if attack.upload else "seeds"
-        raise InputError(f"attack = {name}: replaces {kinds}; {row.title} has none")
+        raise InputError(field="attack", value=name, hint=f"replaces {kinds}; {row.title} has none")
     strength = scenario.config.attack.attack_strength
     if attack.upload is None and strength is not None and not (attack.seeds and strength <= 1):
         wanted = "a share of seeds, at most 1" if attack.seeds else "left out: it has no factor"
-        raise InputError(f"attack_strength = {strength:g}: with attack = {name} must be {wanted}")
+        raise InputError(
+            field="attack_strength",
+            value=f"{strength:g}",
+            hint=f"with attack = {name} must be {wanted}",
+        )
 
 
 def meets(attack: Attack, row: Protocol) -> bool:

@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mix2fld.bounds import mixing_condition
-from mix2fld.errors import InputError
+from mix2fld.errors import InputError, Mix2fldError
+from mix2fld.learning.training import base_rate
 from mix2fld.link.payloads import PayloadError
 from mix2fld.types import (
     Local,
@@ -35,11 +36,11 @@ WORTH_A_WORD = 10.0
 """Condition number from which unmixing is named as a likely cause."""
 
 
-class DivergedError(InputError):
+class DivergedError(Mix2fldError):
     """The weights of a device grew without bound in its local phase."""
 
 
-class GlobalRefusedError(InputError):
+class GlobalRefusedError(Mix2fldError):
     """No device that was asked can train from the global model."""
 
 
@@ -72,7 +73,7 @@ def check_devices(config: "Config", local: Mapping[int, Local], round_number: in
         if config.learning.distillation_loss == "printed":
             causes.append("distillation_loss = printed has no lower bound: use cross-entropy")
         raise DivergedError(
-            f"learning_rate = {config.learning.learning_rate:g}: the weights of device "
+            f"learning_rate = {base_rate(config.learning):g}: the weights of device "
             f"{device} diverged in round {round_number}; {' or '.join(causes)}"
         )
 
@@ -91,9 +92,9 @@ def check_server(
             f"move mixing_ratio = {ratios} away from equal ratios: its condition number "
             f"{condition:.3g} is what unmixing can amplify a value by"
         )
-    raise InputError(
-        f"learning_rate = {config.learning.learning_rate:g}: the server's model diverged in "
-        f"round {round_number}; {' or '.join(causes)}"
+    raise DivergedError(
+        f"learning_rate = {base_rate(config.learning):g}: the server's model diverged in round "
+        f"{round_number}; {' or '.join(causes)}"
     )
 
 
@@ -108,7 +109,7 @@ def warn_if_chance_level(
         return None
     learning = config.learning
     cause = (
-        f"learning_rate = {learning.learning_rate:g} may be too large or too small, or local_steps "
+        f"learning_rate = {base_rate(learning):g} may be too large or too small, or local_steps "
         f"= {learning.local_steps} too few"
     )
     if suspect is not None:
@@ -125,8 +126,10 @@ def check_countable(config: "Config") -> None:
     drawn = learning.local_steps * learning.batch_size
     if drawn > LARGEST_COUNT:
         raise InputError(
-            f"local_steps = {learning.local_steps}: {drawn:,} samples in a round, with batch_size "
-            f"= {learning.batch_size}, are more than the {LARGEST_COUNT:,} that are counted exactly"
+            field="local_steps",
+            value=learning.local_steps,
+            hint=f"{drawn:,} samples in a round, with batch_size = {learning.batch_size}, are more "
+            f"than the {LARGEST_COUNT:,} that are counted exactly",
         )
 
 
@@ -175,4 +178,4 @@ def _largest(arrays: Iterable[NDArray[Any]]) -> float:
 
 
 def _smaller_rate(config: "Config") -> str:
-    return f"use a smaller learning_rate than {config.learning.learning_rate:g}"
+    return f"use a smaller learning_rate than {base_rate(config.learning):g}"

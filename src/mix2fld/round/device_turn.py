@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mix2fld.device.uplinks import Turn
 from mix2fld.learning.replay import REPLAY, Extra, merge_stocks, mixture_prior, with_replay
 from mix2fld.learning.stepper import Draws, Start, draw_samples
 from mix2fld.learning.task import Task
-from mix2fld.learning.training import label_prior, logit_offset, rate_in_round
+from mix2fld.learning.training import base_rate, label_prior, logit_offset, rate_in_round
 from mix2fld.link.payloads import Encoded
+from mix2fld.protocols.base import Turn
 from mix2fld.round.wire import Packet, Wire
 from mix2fld.streams import integer, stream
 from mix2fld.types import Inputs, Local, State, Tensors
@@ -73,7 +73,7 @@ def begin_phase(
         weights=_first_weights(wire, task, state, rows),
         teacher=_teacher(state, task.dims.num_labels),
         logit_offset=_logit_offset(wire, task, rows),
-        rate_factor=rate / task.config.learning.learning_rate,
+        rate_factor=rate / base_rate(task.config.learning),
         randomness=partial(integer, turn.seed, "model", turn.round_number, turn.device),
     )
     return start, np.asarray(draws, np.int32)

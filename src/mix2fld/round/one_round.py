@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from mix2fld.learning.stepper import snapshot_steps
 from mix2fld.round.attackers import replace_uploads
 from mix2fld.round.clock import Clock, Slowest, computing_seconds, transfer_seconds
+from mix2fld.round.convergence import relative_change
 from mix2fld.round.fleet_interface import Fleet, Order, Outcome, Trained
 from mix2fld.round.info import Measured, Observed, RoundInfo, Transfer, record
 from mix2fld.round.participation import as_array, draw_participants
@@ -23,7 +24,6 @@ from mix2fld.round.server_turn import sends_download, server_turn
 from mix2fld.round.state import Roster, RunState
 from mix2fld.round.suspects import find_suspects
 from mix2fld.round.uploads import collect_uploads, only, transmit
-from mix2fld.server.convergence import relative_change
 from mix2fld.streams import stream
 from mix2fld.types import ServerState, State
 

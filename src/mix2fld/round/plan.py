@@ -9,16 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mix2fld.config import Config
-from mix2fld.device.uplinks import MeanOutputs
 from mix2fld.learning.task import Sizes
 from mix2fld.link import Budget, Direction, Forecast, Link, Size
 from mix2fld.link.transports import Transport
-from mix2fld.protocol import get_protocol
+from mix2fld.protocols.base import Arrives
+from mix2fld.protocols.table import get_protocol
 from mix2fld.round.clock import device_step_us
 from mix2fld.round.energy import Busy, Power
 from mix2fld.round.rooms import reaches_half
 from mix2fld.round.wire import Wire
-from mix2fld.server.downlinks import Arrives
 from mix2fld.streams import stream
 from mix2fld.types import State
 
@@ -163,9 +162,8 @@ def plan_round(name: str, transfers: Sequence[PlannedTransfer], config: Config) 
     step_us = device_step_us(config)
     local = step_us * config.learning.local_steps * 1e-6
     row = get_protocol(name)
-    learns = isinstance(row.uplink, MeanOutputs) or row.uplink.labels_seeds
-    converts = row.seeds is not None and learns
-    server = config.learning.server_steps * config.clock.server_step_us * 1e-6 if converts else 0.0
+    steps = config.learning.server_steps if row.server_trains else 0
+    server = steps * config.clock.server_step_us * 1e-6
     communication = sum(plan.round_seconds for plan in mine)
     computing = float(local.max()) + server
 

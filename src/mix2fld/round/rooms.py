@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 
 from mix2fld.bounds import LEAST_UPDATE_BITS
 from mix2fld.config import Config
+from mix2fld.protocols.base import Arrives
 from mix2fld.round.scenario import Scenario
-from mix2fld.server.downlinks import Arrives
 from mix2fld.types import State
 
 DRAWS = 200

@@ -7,7 +7,7 @@ from mix2fld.config import Config
 from mix2fld.learning.task import Task
 from mix2fld.learning.training import LocalTraining
 from mix2fld.link import Link
-from mix2fld.protocol import Protocol
+from mix2fld.protocols.base import Protocol
 from mix2fld.round.clock import device_step_us
 from mix2fld.round.wire import Wire
 from mix2fld.streams import stream

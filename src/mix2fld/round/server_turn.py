@@ -6,12 +6,12 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from mix2fld.config import Config
-from mix2fld.protocol import Summary
+from mix2fld.protocols.base import StepInfo
+from mix2fld.protocols.seed_judge import NOTHING_JUDGED, Judgement, judge_seeds
+from mix2fld.protocols.statistics import Summary
 from mix2fld.round.checks import check_server
 from mix2fld.round.clock import computing_seconds
 from mix2fld.round.scenario import Scenario
-from mix2fld.server.label_judge import judge_labels, labels_of_seeds
-from mix2fld.server.seed_judge import NOTHING_JUDGED, Judgement, judge_seeds
 from mix2fld.types import SeedSet, ServerState, Upload
 
 
@@ -33,21 +33,18 @@ def server_turn(
     """The global update."""
     config, seeding = scenario.config, scenario.protocol.seeds
     started = time.perf_counter()
-    after, judged = global_update(scenario, before, inbox, round_number)
+    after, judged, info = global_update(scenario, before, inbox, round_number)
     measured = time.perf_counter() - started
     unmixes = seeding is not None and seeding.unmixed
     check_server(config, after.weights, unmixes, round_number)
-    learns = after.outputs is not None or scenario.wire.uplink.labels_seeds
-    converted = after.seed_set is not None and learns
-    converted &= after.updates > before.updates
-    steps = judged.steps + (config.learning.server_steps if converted else 0)
+    steps = judged.steps + info.steps
     seconds = computing_seconds(config.clock, config.clock.server_step_us, steps, measured)
-    return ServerTurn(after, seconds, judged, _judged_labels(scenario, after, inbox))
+    return ServerTurn(after, seconds, judged, info.judged or NOTHING_JUDGED)
 
 
 def global_update(
     scenario: Scenario, state: ServerState, inbox: Mapping[int, Upload], round_number: int
-) -> tuple[ServerState, Judgement]:
+) -> tuple[ServerState, Judgement, StepInfo]:
     """Take in new seeds, then the protocol's own step; seeds are judged when new ones arrive."""
     new = {d: upload.seeds for d, upload in inbox.items() if upload.seeds is not None}
     judged = NOTHING_JUDGED
@@ -59,15 +56,8 @@ def global_update(
         judged = found if new else NOTHING_JUDGED  # else it was judged before, in another process
         state = replace(state, seed_set=_prepared(scenario, state, found.left_out))
     step = scenario.protocol.server_step
-    return step(state, inbox, state.seed_set, scenario.task, round_number), judged
-
-
-def _judged_labels(
-    scenario: Scenario, server: ServerState, inbox: Mapping[int, Upload]
-) -> Judgement:
-    if not scenario.wire.uplink.labels_seeds or server.seed_set is None:
-        return NOTHING_JUDGED
-    return judge_labels(inbox, labels_of_seeds(server, server.seed_set))
+    after, info = step(state, inbox, state.seed_set, scenario.task, round_number)
+    return after, judged, info
 
 
 def _prepared(scenario: Scenario, state: ServerState, left_out: tuple[int, ...]) -> SeedSet | None:

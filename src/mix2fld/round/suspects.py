@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from mix2fld.server.outliers import far_uploads, kind_of
-from mix2fld.server.seed_judge import Judgement
-from mix2fld.server.statistics_filter import far_statistics
+from mix2fld.aggregation.outliers import far_uploads, kind_of
+from mix2fld.aggregation.statistics_filter import far_statistics
+from mix2fld.protocols.seed_judge import Judgement
 from mix2fld.types import Statistics, Upload
 
 

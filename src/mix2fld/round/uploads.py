@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mix2fld.device.uplinks import Turn
 from mix2fld.link import Direction, PayloadError, check_delivery
+from mix2fld.protocols.base import Turn
 from mix2fld.round.checks import check_upload
 from mix2fld.round.fleet_interface import Fleet, Order, Trained
 from mix2fld.round.info import Quorum, Transfer

@@ -9,17 +9,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mix2fld.device.seeds import seed_stream
-from mix2fld.device.uplinks import Turn
-from mix2fld.errors import InputError
+from mix2fld.errors import InputError, Mix2fldError
 from mix2fld.learning.private_statistics import Measured, measure_samples
 from mix2fld.learning.replay import REPLAY, seeds_in
 from mix2fld.learning.task import Sizes, Task
 from mix2fld.learning.training import resolve
 from mix2fld.link.payloads import Encoded, Payload, PayloadError, SeedSamples, Size
-from mix2fld.protocol import Protocol, Summary
-from mix2fld.server.downlinks import Arrives, Downlink
-from mix2fld.server.replay import Replayed
+from mix2fld.protocols.base import Arrives, Downlink, Protocol, Turn
+from mix2fld.protocols.replay import Replayed
+from mix2fld.protocols.seed_samples import seed_stream
+from mix2fld.protocols.statistics import Summary
 from mix2fld.types import (
     Inputs,
     Local,
@@ -94,7 +93,7 @@ class Wire:
         rng = seed_stream(self._sizes.seed, device)
         try:
             return self.seeding.collect(rng, inputs, labels, self._sizes)
-        except InputError as error:
+        except Mix2fldError as error:
             raise InputError(f"device {device}: {error}") from None
 
     def prepare_seeds(self, seeds: Mapping[int, Any]) -> Any:
@@ -180,8 +179,10 @@ class Wire:
     def _replayed(self, title: str) -> Replayed:
         if not isinstance(self._seeds, SeedSamples):
             raise InputError(
-                f"replay = {self.training.replay:g}: {title} uploads no seed samples that could be "
-                "replayed; choose a protocol with seeds, such as mixfld, or 0"
+                field="replay",
+                value=f"{self.training.replay:g}",
+                hint=f"{title} uploads no seed samples that could be "
+                "replayed; choose a protocol with seeds, such as mixfld, or 0",
             )
         return Replayed(self.downlink, self._seeds, self._dims, self._sizes.config.data.devices)
 
@@ -191,8 +192,10 @@ def check_mixable(protocol: Protocol, samples: SampleFormat) -> None:
     seeding = protocol.seeds
     if seeding is not None and not isinstance(seeding, Summary) and not samples.mixable:
         raise InputError(
-            f"protocols = {protocol.title}: uploads seed samples, but samples are {samples}: token "
-            "ids, which cannot be mixed or rounded; choose a protocol without seeds, such as fl"
+            field="protocols",
+            value=protocol.title,
+            hint=f"uploads seed samples, but samples are {samples}: token "
+            "ids, which cannot be mixed or rounded; choose a protocol without seeds, such as fl",
         )
 
 

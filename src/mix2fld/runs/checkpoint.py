@@ -2,7 +2,8 @@
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -76,15 +77,8 @@ def load_checkpoint(
 
     ``restored`` looks whether the states of devices are all there.
     """
-    try:
-        with safe_open(path, framework="numpy") as file:
-            metadata = file.metadata() or {}
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        scalars = json.loads(metadata["state"])
-        if set(scalars) != SCALARS_OF_FORMAT_1 and scalars.pop("sha256") != digest(
-            scalars, tensors
-        ):
-            raise DamagedError("its checksum does not match")
+    with _reading():
+        scalars, tensors = _intact(path)
         if scalars["format"] in OLD_FORMATS:
             tree = upgrade(scalars, tensors, like)
         else:
@@ -95,6 +89,32 @@ def load_checkpoint(
         found = Checkpoint(tree, scalars.get("records"), scalars.get("made_with", {}))
         found.state(like)
         return found
+
+
+def read_checkpoint(path: Path) -> tuple[State, dict[str, str]]:
+    """The state as a tree, and what it was made with; ``DamagedError`` unless it is intact."""
+    with _reading():
+        scalars, tensors = _intact(path)
+        if scalars["format"] != FORMAT:
+            raise DamagedError(f"has format {scalars['format']}, not {FORMAT}")
+        return put_together(scalars["state"], tensors), scalars["made_with"]
+
+
+def _intact(path: Path) -> tuple[dict[str, Any], Tensors]:
+    with safe_open(path, framework="numpy") as file:
+        metadata = file.metadata() or {}
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    scalars = json.loads(metadata["state"])
+    if set(scalars) != SCALARS_OF_FORMAT_1 and scalars.pop("sha256") != digest(scalars, tensors):
+        raise DamagedError("its checksum does not match")
+    return scalars, tensors
+
+
+@contextmanager
+def _reading() -> Iterator[None]:
+    """Whatever a damaged file leads to is one error."""
+    try:
+        yield
     except (
         *(OSError, SafetensorError, KeyError, ValueError, TypeError, IndexError),
         *(RecursionError, AttributeError, OverflowError),

@@ -8,10 +8,10 @@ from typing import Any
 import tomli_w
 
 from mix2fld.config import Config
-from mix2fld.errors import InputError
+from mix2fld.errors import InputError, Mix2fldError
 
-FORMAT = 1
-"""Of ``config.toml``; a file without a number is of this format."""
+FORMAT = 2
+"""Of ``config.toml``; a file written by hand has no number and is of this format."""
 MOST_BYTES = 1 << 20
 SEAL = "# checksum "
 SECTIONS_BEFORE_SEALS = ("data", "learning", "seeding", "channel", "clock")
@@ -33,10 +33,14 @@ def parse_config(data: bytes, start: Config | None = None) -> Config:
     except (ValueError, RecursionError) as error:
         raise InputError(f"not a TOML file ({error})") from None
     found = tree.pop("format", FORMAT)
-    if found != FORMAT:
+    if found not in (1, FORMAT):
         raise InputError(
-            f"format = {str(found)[:20]}: this version of mix2fld reads format {FORMAT}"
+            field="format",
+            value=f"{str(found)[:20]}",
+            hint=f"this version of mix2fld reads formats up to {FORMAT}",
         )
+    if found == 1:
+        tree = with_rates_as_used(tree)
     return Config(**_over(start or Config(), _renamed(tree)))
 
 
@@ -68,7 +72,7 @@ def load_sealed_config(path: Path) -> Config:
             )
     elif not all(f"[{section}]" in text for section in SECTIONS_BEFORE_SEALS):
         raise InputError(f"{path}: is not a complete config.toml of a run")
-    config = _parse_named(path, data)
+    config = _parse_named(path, data if begins_sealed else b"format = 1\n" + data)
     if len(config.protocols) != 1 or len(config.seed) != 1:
         raise InputError(f"{path}: does not belong to a run, which has one protocol and one seed")
     return config
@@ -78,7 +82,7 @@ def is_of_run(path: Path) -> bool:
     """Whether a file is the config of a run, intact or not."""
     try:
         return _read(path).startswith(SEAL.encode()) or bool(load_sealed_config(path))
-    except InputError:
+    except Mix2fldError:
         return False
 
 
@@ -92,17 +96,44 @@ def _renamed(tree: dict[str, Any]) -> dict[str, Any]:
     return tree
 
 
+def with_rates_as_used(tree: dict[str, Any]) -> dict[str, Any]:
+    """The fields of a version that multiplied any learning rate by the protocol's schedule."""
+    from mix2fld.learning.training import PAPER_RATE  # with NumPy, which help does not need
+
+    learning = tree.get("learning", {})
+    rate, final = learning.get("learning_rate"), learning.get("final_learning_rate", "auto")
+    if rate == PAPER_RATE:
+        return {**tree, "learning": {**learning, "learning_rate": "auto"}}
+    names = tree.get("protocols")
+    if not isinstance(rate, float) or final != "auto" or not isinstance(names, list):
+        return tree
+    (first, last), *others = {_rate_factors(name) for name in names}
+    if others or (first, last) == (1.0, 1.0):
+        return tree
+    used = {"learning_rate": first * rate, "final_learning_rate": last * rate}
+    return {**tree, "learning": {**learning, **used}}
+
+
+def _rate_factors(protocol: Any) -> tuple[float, float]:
+    from mix2fld.protocols.table import PROTOCOLS
+
+    row = PROTOCOLS.get(str(protocol))
+    return (1.0, 1.0) if row is None else row.training.rate_factors
+
+
 def _read(path: Path) -> bytes:
     """The bytes of a file, hardly more than a config may have."""
     try:
         if path.exists() and not path.is_file():
-            raise InputError(f"config = {path}: cannot be read (not a file)")
+            raise InputError(field="config", value=path, hint="cannot be read (not a file)")
         with path.open("rb") as file:
             return file.read(MOST_BYTES + 1)
     except OSError as error:
-        raise InputError(f"config = {path}: cannot be read ({error.strerror})") from None
+        raise InputError(
+            field="config", value=path, hint=f"cannot be read ({error.strerror})"
+        ) from None
     except ValueError as error:
-        raise InputError(f"config = {path}: cannot be read ({error})") from None
+        raise InputError(field="config", value=path, hint=f"cannot be read ({error})") from None
 
 
 def _over(start: Config, tree: dict[str, Any]) -> dict[str, Any]:
@@ -121,8 +152,8 @@ def _parse_named(path: Path, data: bytes, start: Config | None = None) -> Config
     """As ``parse_config``, with the file in what it says."""
     try:
         return parse_config(data, start)
-    except InputError as error:
-        raise InputError(f"config = {path}: {error}") from None
+    except Mix2fldError as error:
+        raise InputError(field="config", value=path, hint=f"{error}") from None
 
 
 def _checksum(text: str) -> str:

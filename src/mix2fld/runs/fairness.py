@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mix2fld.config import Config
-from mix2fld.errors import InputError
+from mix2fld.errors import Mix2fldError
 from mix2fld.link import make_link
 from mix2fld.streams import stream
 
@@ -19,7 +19,7 @@ def distances_m(config: Config) -> NDArray[np.float64] | None:
         state = make_link(config, config.data.devices).start(
             config.data.devices, stream(config.seed[0], "link")
         )
-    except InputError:
+    except Mix2fldError:
         return None
     distances: NDArray[np.float64] = state.get("link", state)["distance_m"]
     return distances if np.ptp(distances) > 0 else None

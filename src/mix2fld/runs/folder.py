@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, suppress
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -28,7 +29,7 @@ from mix2fld.data.files import (
     writing,
 )
 from mix2fld.data.locks import FolderLock
-from mix2fld.errors import InputError
+from mix2fld.errors import InputError, Mix2fldError
 from mix2fld.fleet.device_states import DeviceStates, StatesInMemory
 from mix2fld.round.info import RoundInfo
 from mix2fld.round.state import RunState
@@ -45,6 +46,7 @@ from mix2fld.runs.records import (
 )
 from mix2fld.runs.results import RunResult
 from mix2fld.runs.stored import read_stored, remedy
+from mix2fld.runs.trained import FORM, stored_weights
 from mix2fld.types import SampleFormat
 
 KEPT = "; finished rounds are kept, and the same command resumes after them"
@@ -92,16 +94,23 @@ class RunFolder:
         """Refuse a folder that cannot be written or holds anything but this run."""
         parent = next(folder for folder in (self.path, *self.path.parents) if folder.exists())
         if not parent.is_dir() or not os.access(parent, os.W_OK | os.X_OK):
-            raise InputError(f"out = {self.path}: {parent} is not a folder that can be written to")
+            raise InputError(
+                field="out",
+                value=self.path,
+                hint=f"{parent} is not a folder that can be written to",
+            )
         if self._files.config.exists():
             _refuse_other_config(self.path, self.config(), config)
         elif self._files.existing():
             raise InputError(
-                f"out = {self.path}: holds a run without its config.toml; put it back, or name "
-                "another folder"
+                field="out",
+                value=self.path,
+                hint="holds a run without its config.toml; put it back, or name another folder",
             )
         elif self.path.exists() and self._files.hold_others():
-            raise InputError(f"out = {self.path}: holds other files; choose another folder")
+            raise InputError(
+                field="out", value=self.path, hint="holds other files; choose another folder"
+            )
 
     def config(self) -> Config:
         """The settings of the run in the folder."""
@@ -135,7 +144,9 @@ class RunFolder:
         if self._files.hold_others() or (
             own == [self._files.config] and not is_of_run(self._files.config)
         ):
-            raise InputError(f"out = {self.path}: holds other files; choose another folder")
+            raise InputError(
+                field="out", value=self.path, hint="holds other files; choose another folder"
+            )
 
     def tidy(self) -> None:
         """Remove what a process left that died at the very end of its run."""
@@ -198,7 +209,9 @@ class RunFolder:
         stored = read_stored(self._files)
         if stored.fault:
             raise DamagedError(f"{self.path}: {stored.fault}; {remedy(self.path)}")
-        return RunResult(stored.config, stored.records.rounds, stored.summary or {})
+        config = stored.config
+        find = partial(stored_weights, self.path, config)
+        return RunResult(config, stored.records.rounds, stored.summary or {}, find)
 
     def check_data(self) -> None:
         """Refuse to take a run for one with different data."""
@@ -207,7 +220,7 @@ class RunFolder:
 
     def fail(self, reason: str) -> None:
         """Keep why the run cannot continue, for whoever looks at the folder later."""
-        with suppress(InputError), self._writing():
+        with suppress(Mix2fldError), self._writing():
             write_whole(self._files.failure, (" ".join(reason.split()) + "\n").encode())
 
     def finish(self, summary: dict[str, Any]) -> None:
@@ -247,22 +260,28 @@ class RunFolder:
         return state
 
     def _compare(self, before: dict[str, str]) -> None:
-        for name in sorted(set(before) & set(self.made_with), key="samples".__ne__):
+        for name in sorted({*before} & {*self.made_with} - {FORM}, key="samples".__ne__):
             then, now = before[name], self.made_with[name]
             if then != now and name == "samples":
                 raise InputError(
-                    f"out = {self.path}: its samples were stored differently "
-                    f"({_changes(then, now)}); use the same data, or choose another folder"
+                    field="out",
+                    value=self.path,
+                    hint=f"its samples were stored differently "
+                    f"({_changes(then, now)}); use the same data, or choose another folder",
                 )
             if then != now and name == "data":
                 raise InputError(
-                    f"out = {self.path}: the data changed (checksum {then}, now {now}); use the "
-                    "same data, or choose another folder"
+                    field="out",
+                    value=self.path,
+                    hint=f"the data changed (checksum {then}, now {now}); use the "
+                    "same data, or choose another folder",
                 )
             if then != now and name in ("link", "model"):
                 raise InputError(
-                    f"out = {self.path}: was run with a different {name} ({then}; now {now}); use "
-                    f"the same {name}, or choose another folder"
+                    field="out",
+                    value=self.path,
+                    hint=f"was run with a different {name} ({then}; now {now}); use "
+                    f"the same {name}, or choose another folder",
                 )
             if then != now:
                 self._tell(
@@ -278,8 +297,10 @@ class RunFolder:
     def _take(self) -> None:
         if not self._lock.take():
             raise InputError(
-                f"out = {self.path}: another process is writing this run; wait until it is done, "
-                "or choose another folder"
+                field="out",
+                value=self.path,
+                hint="another process is writing this run; wait until it is done, "
+                "or choose another folder",
             )
 
     def _writing(self, hint: str = "") -> AbstractContextManager[None]:
@@ -318,6 +339,8 @@ def _refuse_other_config(path: Path, found: Config, wanted: Config) -> None:
         old, new = setting(found, name), setting(wanted, name)
         if old != new:
             raise InputError(
-                f"out = {path}: holds a run with {name} = {old}, not {new}; "
-                "choose another folder, or give --overwrite to replace the run"
+                field="out",
+                value=path,
+                hint=f"holds a run with {name} = {old}, not {new}; "
+                "choose another folder, or give --overwrite to replace the run",
             )

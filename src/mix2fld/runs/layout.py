@@ -50,6 +50,11 @@ class RunFiles:
         return self.folder / "identity"
 
     @property
+    def epoch(self) -> Path:
+        """How often the server of a deployed run was started."""
+        return self.folder / "epoch"
+
+    @property
     def diary(self) -> Path:
         """What happened in a deployed run, in words."""
         return self.folder / "diary.log"

@@ -1,10 +1,11 @@
 """Runs the rounds of one run to its end, whatever its fleet."""
 
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 from mix2fld.config import Config
-from mix2fld.errors import InputError
+from mix2fld.errors import InputError, Mix2fldError
 from mix2fld.round.checks import GlobalRefusedError, warn_if_chance_level
 from mix2fld.round.fleet_interface import Fleet
 from mix2fld.round.info import RoundInfo
@@ -16,6 +17,7 @@ from mix2fld.runs.folder import RunFolder, warn
 from mix2fld.runs.interrupts import raise_if_remembered
 from mix2fld.runs.results import RunResult
 from mix2fld.runs.summary import summarise
+from mix2fld.runs.trained import by_name
 
 
 class Watcher:
@@ -47,13 +49,14 @@ def run_rounds(
         state, rounds = folder.resume(like=state)
     watcher.begin(config, len(rounds))
     try:
-        _run_missing(scenario, fleet, state, folder, watcher, rounds)
-    except InputError as error:
+        state = _run_missing(scenario, fleet, state, folder, watcher, rounds)
+    except Mix2fldError as error:
         if folder is not None:
             folder.fail(str(error))
         raise
     summary = summarise(config, rounds, scenario.reference, scenario.task.stepper.name)
-    result = RunResult(config, rounds, summary)
+    find = partial(by_name, state.server.weights, scenario.task.weight_names, config)
+    result = RunResult(config, rounds, summary, find)
     if folder is not None:
         folder.finish(result.summary)
     watcher.end(result)
@@ -72,8 +75,8 @@ def _run_missing(
     folder: RunFolder | None,
     watcher: Watcher,
     rounds: list[dict[str, Any]],
-) -> None:
-    """Add the rounds that are missing to ``rounds``, and to the run's folder."""
+) -> RunState:
+    """Add the rounds that are missing to ``rounds``, and to the run's folder; the last state."""
     config = scenario.config
     while len(rounds) < config.rounds and not (
         config.stop_when_converged and rounds and rounds[-1]["converged"]
@@ -87,6 +90,7 @@ def _run_missing(
         rounds.append(asdict(info))
         watcher.round_done(config, info)
         raise_if_remembered()
+    return state
 
 
 def _taken_back(

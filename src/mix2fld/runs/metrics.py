@@ -35,6 +35,23 @@ def metrics_of(rounds: Rounds) -> list[dict[str, float]]:
     return rows
 
 
+TOTALS = ("uploads", "downloads", "bits", "seconds", "joules")
+"""Groups whose value for a run is the sum over its rounds."""
+
+
+def run_metrics(rounds: Rounds) -> dict[str, float]:
+    """The metrics of a whole run: totals of what is spent, otherwise those of its last round."""
+    rows = metrics_of(rounds)
+    found = {
+        name: sum(row.get(name, 0.0) for row in rows) if name.split("/")[0] in TOTALS else value
+        for name, value in rows[-1].items()
+    }
+    if "joules/device_most" in found:
+        spent = np.sum([info["joules"]["devices"] for info in rounds if "joules" in info], axis=0)
+        found["joules/device_most"] = float(np.max(spent))
+    return found
+
+
 JOULES = ("transmit", "receive", "computing", "idle")
 """What the energy of devices is spent on."""
 PARTS = ("uplink", "downlink", "device", "server")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from mix2fld.config import Config, field_names, setting
-from mix2fld.errors import InputError
+from mix2fld.errors import InputError, Mix2fldError
 from mix2fld.round.scenario import reference_device
 from mix2fld.runs.config_file import is_of_run
 from mix2fld.runs.fairness import distances_m
@@ -84,7 +84,7 @@ def read_runs(paths: Sequence[Path]) -> Found:
     for folder in find_run_folders(paths):
         try:
             run = read_run(folder)
-        except InputError as error:
+        except Mix2fldError as error:
             found.notes.append(str(error))
             continue
         if run is None:
@@ -99,14 +99,16 @@ def require_runs(paths: Sequence[Path]) -> Found:
     """As ``read_runs``; raises ``InputError`` where there is nothing to show."""
     for path in paths:
         if not path.exists():
-            raise InputError(f"runs = {path}: there is no such folder")
+            raise InputError(field="runs", value=path, hint="there is no such folder")
     found = read_runs(paths)
     found.planned = [run for run in found.runs if not run.rounds]
     found.runs = [run for run in found.runs if run.rounds]
     if not found.runs:
         where = ", ".join(map(str, paths))
         reason = f" ({found.notes[0]})" if found.notes else ""
-        raise InputError(f"runs = {where}: holds no run with a finished round{reason}")
+        raise InputError(
+            field="runs", value=where, hint=f"holds no run with a finished round{reason}"
+        )
     return found
 
 
@@ -119,7 +121,7 @@ def read_run(folder: Path) -> LoadedRun | None:
         return None
     except OSError as error:
         raise InputError(f"{folder}: cannot be read ({error.strerror})") from None
-    except InputError:
+    except Mix2fldError:
         if not files.config.is_file():
             return None
         raise
@@ -135,7 +137,8 @@ def read_run(folder: Path) -> LoadedRun | None:
 def load_runs(*paths: Path | str, rows: Rows = "rounds") -> "pd.DataFrame":
     """A pandas frame of all runs at or below ``paths``.
 
-    A row is a round, a run (its last round) or a device in a round; ``folder``, ``protocol``,
+    A row is a round, a run (totals of bits, transfers, seconds and joules, otherwise its last
+    round) or a device in a round; ``folder``, ``protocol``,
     ``seed`` and every setting that is not the default of all runs have separate columns.
     """
     found = require_runs([Path(path) for path in paths or (".",)])
@@ -191,15 +194,16 @@ def _records(run: LoadedRun, rows: Rows) -> Iterator[dict[str, Any]]:
     if rows == "devices":
         yield from _device_records(run)
         return
-    from mix2fld.runs.metrics import metrics_of
+    from mix2fld.runs.metrics import metrics_of, run_metrics
 
-    metrics = metrics_of(run.rounds)
-    table = [{"round": info["round"], **row} for info, row in zip(run.rounds, metrics, strict=True)]
     if rows == "rounds":
-        yield from table
+        for info, row in zip(run.rounds, metrics_of(run.rounds), strict=True):
+            yield {"round": info["round"], **row}
         return
     converged = next((info["round"] for info in run.rounds if info["converged"]), None)
-    yield {"finished": run.finished, **table[-1], "converged_round": converged}
+    last = {"round": run.rounds[-1]["round"], **run_metrics(run.rounds)}
+    training = {f"training/{name}": value for name, value in run.summary["training"].items()}
+    yield {"finished": run.finished, **last, "converged_round": converged, **training}
 
 
 def _device_records(run: LoadedRun) -> Iterator[dict[str, Any]]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mix2fld.errors import InputError
+from mix2fld.errors import InputError, Mix2fldError
 
 FORMAT = 3
 """Of ``rounds.jsonl`` and ``summary.json``. Format 2, which does not say who was asked, and format
@@ -24,7 +24,7 @@ START = ""
 """What stands before the first line."""
 
 
-class DamagedError(InputError):
+class DamagedError(Mix2fldError):
     """A file of a run is not as it was written."""
 
 
@@ -88,7 +88,7 @@ def read_records(path: Path) -> Records:
             records.fault = f"line {number} {error}"
             records.half_written = not line.endswith(b"\n")
             break
-        except InputError as error:
+        except Mix2fldError as error:
             raise InputError(f"{path}: {error}") from None
         records.rounds.append(fields)
         records.lines.append(line)

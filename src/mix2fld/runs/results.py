@@ -1,24 +1,38 @@
 """Finished runs together, with a face for notebooks."""
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mix2fld.config import Config
+from mix2fld.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from mix2fld.runs.reader import Rows
+    from mix2fld.runs.trained import NamedWeights
 
 
 @dataclass(frozen=True)
 class RunResult:
-    """One finished run: its config, its rounds as recorded, its summary."""
+    """One finished run: its config, its rounds as recorded, its summary, its trained model."""
 
     config: Config
     rounds: list[dict[str, Any]]
     summary: dict[str, Any]
+    find_weights: "Callable[[], NamedWeights] | None" = field(
+        default=None, repr=False, compare=False
+    )
+    """Where its weights are."""
+
+    @property
+    def weights(self) -> "NamedWeights":
+        """The server's trained model: every weight by the name that the model gives it."""
+        if self.find_weights is None:
+            raise InputError(f"{self.config.run_name}: its weights were not kept")
+        return self.find_weights()
 
     def _repr_html_(self) -> str:
         """A table and a picture, in a notebook."""

@@ -12,7 +12,7 @@ from mix2fld.fleet.device_states import DeviceStates, StatesInMemory
 from mix2fld.fleet.local import LocalFleet
 from mix2fld.learning.make_task import make_task
 from mix2fld.link import Link, make_link
-from mix2fld.protocol import get_protocol
+from mix2fld.protocols.table import get_protocol, single_runs
 from mix2fld.round.attackers import check_attack
 from mix2fld.round.fleet_interface import Fleet
 from mix2fld.round.info import RoundInfo
@@ -27,6 +27,7 @@ from mix2fld.runs.loop import Watcher, run_rounds
 from mix2fld.runs.records import DamagedError
 from mix2fld.runs.results import Results, RunResult
 from mix2fld.runs.state_files import StatesInFiles
+from mix2fld.runs.trained import form_of
 from mix2fld.types import Dataset, Model
 
 MakeFleet = Callable[[Scenario, Dataset, Model | None, DeviceStates], Fleet]
@@ -72,7 +73,7 @@ def run(
     samples = load_dataset(config.data) if dataset is None else dataset
     for row in rows:
         check_mixable(row, samples.samples)
-    singles = config.single_runs()
+    singles = single_runs(config)
     own, told = Own(model, link, fleet), watcher or Watcher()
     with ExitStack() as locks:
         folders: Sequence[RunFolder | None] = [None] * len(singles)
@@ -99,7 +100,7 @@ def resume_run(
 def prepare_runs(config: Config, out: Path, *, overwrite: bool = False) -> list[Path]:
     """Make a folder for every run of ``config``, all or none."""
     with ExitStack() as locks:
-        folders = _prepared(config.single_runs(), out, overwrite, Watcher(), locks)
+        folders = _prepared(single_runs(config), out, overwrite, Watcher(), locks)
         return [folder.path for folder in folders]
 
 
@@ -162,7 +163,7 @@ def make_scenario(
 def check(config: Config, dataset: Dataset) -> list[str]:
     """Find bad input before anything is written, and say which transfers can never arrive."""
     problems = []
-    for single in config.replace(seed=config.seed[0]).single_runs():
+    for single in single_runs(config.replace(seed=config.seed[0])):
         scenario, fleet = make_simulation(single, dataset)
         fleet.check_seeds()
         plans = plan_transfers(single.protocols, scenario.task, scenario.link)
@@ -200,6 +201,7 @@ def _simulate(
         run_round(scenario, fleet, start_run(scenario, fleet))  # compiling is not computing
     if folder is not None:
         folder.made_with["kernel"] = scenario.task.stepper.name
+        folder.made_with |= form_of(scenario.task, dataset.label_names)
         folder.device_states = states
     return run_rounds(scenario, fleet, folder, watcher)
 
@@ -215,8 +217,9 @@ def _refuse_deployed(path: Path) -> None:
     """No simulator knows what its devices have."""
     if RunFiles(path).identity.exists():
         raise InputError(
-            f"folder = {path}: holds a run of a deployment; resume it with the command that "
-            "started it"
+            field="folder",
+            value=path,
+            hint="holds a run of a deployment; resume it with the command that started it",
         )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from mix2fld.bounds import mixing_condition
 from mix2fld.config import Config
 from mix2fld.learning.training import Training, resolve
-from mix2fld.protocol import PROTOCOLS, guarantee_of
+from mix2fld.protocols.table import find_protocol, guarantee_of
 from mix2fld.round.energy import Power
 from mix2fld.runs.fairness import near_and_far
 from mix2fld.runs.metrics import JOULES, device_accuracies
@@ -91,7 +91,7 @@ def _quorum(rounds: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 def _training(config: Config) -> dict[str, Any]:
     """What the devices trained with: the config, and what the row recommends where it is auto."""
-    row = PROTOCOLS.get(config.protocols[0])
+    row = find_protocol(config.protocols[0])
     return resolve(config, Training() if row is None else row.training)._asdict()
 
 

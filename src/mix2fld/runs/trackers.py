@@ -80,8 +80,9 @@ def check_installed(tracker: Tracker) -> None:
     package = {"tensorboard": "tensorboardX"}.get(tracker, tracker)
     if find_spec(package) is None:
         raise InputError(
-            f"track = {tracker!r}: needs {package}; install it with: "
-            f"pip install 'mix2fld[{tracker}]'"
+            field="track",
+            value=f"{tracker!r}",
+            hint=f"needs {package}; install it with: pip install 'mix2fld[{tracker}]'",
         )
 
 

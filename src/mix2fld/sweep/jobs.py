@@ -7,7 +7,7 @@ from pathlib import Path
 
 from mix2fld.config import Config, DataConfig
 from mix2fld.data import load_dataset
-from mix2fld.protocol import get_protocol
+from mix2fld.protocols.table import get_protocol
 from mix2fld.round.wire import check_mixable
 from mix2fld.runs.layout import RunFiles
 from mix2fld.runs.simulation import prepare_runs
@@ -39,9 +39,9 @@ class Job:
     @property
     def round_cost(self) -> int:
         """SGD steps of a round."""
-        config, seeds = self.config, get_protocol(self.config.protocols[0]).seeds
+        config, row = self.config, get_protocol(self.config.protocols[0])
         learning = config.learning
-        trains = learning.server_steps if seeds is not None else 0
+        trains = learning.server_steps if row.server_trains else 0
         return config.participants_per_round * learning.local_steps + trains
 
     def rounds_done(self) -> int:

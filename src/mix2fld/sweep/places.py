@@ -7,7 +7,7 @@ from queue import SimpleQueue
 from threading import Lock
 
 from mix2fld.config import Config
-from mix2fld.errors import InputError
+from mix2fld.errors import InputError, Mix2fldError
 from mix2fld.learning.workers import Worker
 from mix2fld.native.processor import usable_cores
 from mix2fld.round.info import RoundInfo
@@ -118,7 +118,7 @@ class Processes:
             worker = self._worker(place)
             ((_, done),) = worker.answers(run_job, (), iter([(0, job)]))
             return done
-        except (OSError, InputError, RuntimeError) as error:
+        except (OSError, Mix2fldError, RuntimeError) as error:
             self._lose(place)
             return Done(reason_of(error))
         finally:

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from mix2fld.config import Config, field_names, setting
-from mix2fld.errors import InputError, did_you_mean
-from mix2fld.protocol import get_protocol
+from mix2fld.errors import InputError, Mix2fldError, did_you_mean
+from mix2fld.protocols.table import get_protocol, single_runs
 from mix2fld.sweep.jobs import Job
 
 Axis = dict[str, tuple[Any, ...]]
@@ -79,7 +79,7 @@ class Plan:
             Job(out / key / single.run_name, single, f"{key}/{single.run_name}".lstrip("/"))
             for seed in self.base.seed
             for key, config in settings.items()
-            for single in config.replace(seed=seed).single_runs()
+            for single in single_runs(config.replace(seed=seed))
         ]
 
     def describe(self) -> dict[str, list[str]]:
@@ -110,7 +110,9 @@ def make_plan(
     """The plan in which each field is an axis, but for those that are zipped."""
     for name in (name for names in zipped for name in names):
         if name not in varied:
-            raise InputError(f"zip = {name}: no values are given for it; name a field that varies")
+            raise InputError(
+                field="zip", value=name, hint="no values are given for it; name a field that varies"
+            )
     together = {name for names in zipped for name in names}
     axes = [{name: varied[name] for name in names} for names in zipped]
     axes += [{name: values} for name, values in varied.items() if name not in together]
@@ -153,7 +155,7 @@ def _typed(base: Config, axis: Mapping[str, Sequence[Any]]) -> Axis:
     rows = []
     for values in zip(*given.values(), strict=True):
         row = dict(zip(given, values, strict=True))
-        with suppress(InputError):
+        with suppress(Mix2fldError):
             config = base.replace(**row)
             row = {name: setting(config, name) for name in row}
         rows.append(row)
@@ -173,7 +175,7 @@ def _check_axis(axis: Axis) -> None:
         raise InputError(f"{', '.join(axis) or 'zip'}: no values, so that there is nothing to run")
     if len(set(lengths.values())) > 1:
         counted = ", ".join(f"{name} has {count}" for name, count in lengths.items())
-        raise InputError(f"zip: {counted} values; all must have the same number")
+        raise InputError(field="zip", hint=f"{counted} values; all must have the same number")
     _refuse_twice(" ".join(axis), list(zip(*axis.values(), strict=True)))
 
 

@@ -9,13 +9,13 @@ import tomli_w
 
 from mix2fld.config import Config, field_names, setting
 from mix2fld.data.files import write_whole, writing
-from mix2fld.errors import InputError, did_you_mean
+from mix2fld.errors import InputError, Mix2fldError, did_you_mean
 from mix2fld.runs.config_file import parse_config
 from mix2fld.sweep.plan import Plan, expand, make_plan, shown
 
 ENTRIES = ("protocols", "seed", "settings", "cross", "zip")
 NAME = "sweep.toml"
-FORMAT = 1
+FORMAT = 2
 """Of that file."""
 MOST_BYTES = 1 << 20
 
@@ -37,11 +37,13 @@ def read_plan(path: Path, start: Config) -> Written:
             raise InputError(f"larger than {MOST_BYTES:,} bytes")
         return _parse(tomllib.loads(data.decode()), start)
     except OSError as error:
-        raise InputError(f"plan = {path}: cannot be read ({error.strerror})") from None
-    except InputError as error:
-        raise InputError(f"plan = {path}: {error}") from None
+        raise InputError(
+            field="plan", value=path, hint=f"cannot be read ({error.strerror})"
+        ) from None
+    except Mix2fldError as error:
+        raise InputError(field="plan", value=path, hint=f"{error}") from None
     except (ValueError, RecursionError) as error:
-        raise InputError(f"plan = {path}: not a TOML file ({error})") from None
+        raise InputError(field="plan", value=path, hint=f"not a TOML file ({error})") from None
 
 
 def _parse(tree: dict[str, Any], start: Config) -> Written:
@@ -53,7 +55,7 @@ def _parse(tree: dict[str, Any], start: Config) -> Written:
     varied: dict[str, Sequence[Any]] = {}
     groups = tree.get("zip", [])
     if not isinstance(groups, list) or not all(isinstance(group, dict) for group in groups):
-        raise InputError("zip: must be tables of fields and values, each [[zip]]")
+        raise InputError(field="zip", hint="must be tables of fields and values, each [[zip]]")
     for group in (*groups, _table(tree, "cross")):
         for name, values in group.items():
             if name in varied:
@@ -92,7 +94,9 @@ def claim_folder(plan: Plan, out: Path) -> None:
     if path.exists():
         _refuse_other(path, plan)
     elif out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise InputError(f"out = {out}: holds other files and no {NAME}; choose another folder")
+        raise InputError(
+            field="out", value=out, hint=f"holds other files and no {NAME}; choose another folder"
+        )
     with writing("out", out):
         out.mkdir(parents=True, exist_ok=True)
         write_whole(path, dump_plan(plan))
@@ -103,8 +107,9 @@ def _refuse_other(path: Path, plan: Plan) -> None:
 
     def refuse(name: str, old: Any, new: Any) -> None:
         raise InputError(
-            f"out = {path.parent}: holds another sweep, with {name} = {old}, not {new}; name "
-            "another folder"
+            field="out",
+            value=path.parent,
+            hint=f"holds another sweep, with {name} = {old}, not {new}; name another folder",
         )
 
     groups, now = ([tuple(axis) for axis in p.axes] for p in (before, plan))
@@ -135,12 +140,12 @@ def _words(groups: Sequence[tuple[str, ...]]) -> str:
 def _stored(path: Path) -> Plan:
     try:
         tree = tomllib.loads(path.read_text(encoding="utf-8"))
-        if tree.get("format") != FORMAT:
-            raise InputError(f"format {tree.get('format')}, this version reads {FORMAT}")
-        base = parse_config(tomli_w.dumps(tree["base"]).encode())
+        if tree.get("format") not in (1, FORMAT):
+            raise InputError(f"format {tree.get('format')}, this version reads up to {FORMAT}")
+        base = parse_config(tomli_w.dumps({"format": tree["format"], **tree["base"]}).encode())
         zipped = [tuple(axis) for axis in tree["axes"]]
         return make_plan(base, {n: v for axis in tree["axes"] for n, v in axis.items()}, zipped)
-    except (OSError, ValueError, KeyError, TypeError, InputError) as error:
+    except (OSError, ValueError, KeyError, TypeError, Mix2fldError) as error:
         raise InputError(
             f"{path}: is not the plan of a sweep ({error}); remove it, then repeat the command "
             "with the whole plan"

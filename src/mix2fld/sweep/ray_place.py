@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from mix2fld.errors import InputError
+from mix2fld.errors import InputError, Mix2fldError
 from mix2fld.fleet.cluster import check_versions, one_line, other_processor, put, versions
 from mix2fld.runs.folder import RunFolder, warn
 from mix2fld.sweep.jobs import Job, dataset_of
@@ -70,7 +70,7 @@ class Cluster:
                 return []
         except StopIteration:
             item = Done("the task ended without a result")
-        except (OSError, InputError) as error:
+        except (OSError, Mix2fldError) as error:
             self._ray.cancel(task, force=True)
             item = Done(reason_of(error))
         except self._ray.exceptions.RayError as error:
@@ -99,7 +99,9 @@ class Cluster:
         probe = self._ray.remote(node_versions)
         nodes = [n for n in self._ray.nodes() if n["Alive"] and n["Resources"].get("CPU")]
         if not nodes:
-            raise InputError("cluster: no node has a core; add one with: ray start --address=...")
+            raise InputError(
+                field="cluster", hint="no node has a core; add one with: ray start --address=..."
+            )
         answers = [
             probe.options(
                 num_cpus=0,
@@ -112,14 +114,16 @@ class Cluster:
                 found = self._ray.get(answer, timeout=NODE_S)
             except self._ray.exceptions.GetTimeoutError:
                 raise InputError(
-                    f"cluster: node {node['NodeManagerHostname']} did not answer in {NODE_S:.0f} "
-                    "s; look at: ray status"
+                    field="cluster",
+                    hint=f"node {node['NodeManagerHostname']} did not answer in {NODE_S:.0f} "
+                    "s; look at: ray status",
                 ) from None
             except self._ray.exceptions.RayError as error:
                 cause = getattr(error, "cause", None) or error
                 raise InputError(
-                    f"cluster: node {node['NodeManagerHostname']} cannot run mix2fld "
-                    f"({one_line(cause)}); install the same version on it"
+                    field="cluster",
+                    hint=f"node {node['NodeManagerHostname']} cannot run mix2fld "
+                    f"({one_line(cause)}); install the same version on it",
                 ) from None
             check_versions(self._own, found)
             if note := other_processor(self._own, found):

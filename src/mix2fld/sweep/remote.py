@@ -29,7 +29,7 @@ def run_remote(
 ) -> "Iterator[str | Pieces | Done]":
     """The name of the node, then what changes in the run's folder, then what came of it."""
     os.environ[CORES] = str(cores)  # before anything is imported that counts them
-    from mix2fld.errors import InputError
+    from mix2fld.errors import Mix2fldError
     from mix2fld.fleet.cluster import check_versions, versions
     from mix2fld.sweep.mirror import Sender, write_pieces
     from mix2fld.sweep.work import Done, run_into
@@ -38,7 +38,7 @@ def run_remote(
     yield here["node"]
     try:
         check_versions(driver, here)
-    except InputError as error:
+    except Mix2fldError as error:
         yield Done(str(error))
         return
     news: SimpleQueue[Any] = SimpleQueue()

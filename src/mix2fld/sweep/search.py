@@ -67,9 +67,11 @@ class Search:
         for name in self.objectives:
             if name not in OBJECTIVES:
                 hint = did_you_mean(name, OBJECTIVES)
-                raise InputError(f"objective = {name}: no such objective; {hint}")
+                raise InputError(field="objective", value=name, hint=f"no such objective; {hint}")
         if not self.objectives or not self.ranges:
-            raise InputError("search: needs at least one objective and one --range FIELD=LOW:HIGH")
+            raise InputError(
+                field="search", hint="needs at least one objective and one --range FIELD=LOW:HIGH"
+            )
         for name in ("trials", "at_once"):
             if getattr(self, name) < 1:
                 raise InputError(f"{name} = {getattr(self, name)}: must be 1 or more")
@@ -91,20 +93,28 @@ def read_range(text: str, base: Config) -> Range:
     low, _, more = rest.partition(":")
     high, _, scale = more.partition(":")
     if name not in field_names():
-        raise InputError(f"range = {text}: no such field; {did_you_mean(name, field_names())}")
+        raise InputError(
+            field="range", value=text, hint=f"no such field; {did_you_mean(name, field_names())}"
+        )
     value = setting(base, name)
     number = value[0] if isinstance(value, tuple) and value else value
     numeric = isinstance(number, (int, float)) and not isinstance(number, bool)
     if name in NOT_SWEPT or not (numeric or number == "auto"):
-        raise InputError(f"range = {text}: {name} = {number} has no range of numbers")
+        raise InputError(
+            field="range", value=text, hint=f"{name} = {number} has no range of numbers"
+        )
     try:
         found = Range(name, float(low), float(high), scale == "log", isinstance(number, int))
     except ValueError:
-        raise InputError(f"range = {text}: must be FIELD=LOW:HIGH or FIELD=LOW:HIGH:log") from None
+        raise InputError(
+            field="range", value=text, hint="must be FIELD=LOW:HIGH or FIELD=LOW:HIGH:log"
+        ) from None
     if scale not in ("", "log") or not found.low < found.high or (found.log and found.low <= 0):
         raise InputError(
-            f"range = {text}: must be FIELD=LOW:HIGH or FIELD=LOW:HIGH:log, with LOW below HIGH "
-            "(above 0 for log)"
+            field="range",
+            value=text,
+            hint="must be FIELD=LOW:HIGH or FIELD=LOW:HIGH:log, with LOW below HIGH "
+            "(above 0 for log)",
         )
     for end in (found.low, found.high):
         base.replace(**{name: int(end) if found.whole else end})
@@ -189,13 +199,18 @@ def _storage(optuna: Any, search: Search, out: Path) -> Any:
     from optuna.storages.journal import JournalFileBackend
 
     if not (out / JOURNAL).exists() and any(out.iterdir()):
-        raise InputError(f"out = {out}: holds other files and no {JOURNAL}; choose another folder")
+        raise InputError(
+            field="out",
+            value=out,
+            hint=f"holds other files and no {JOURNAL}; choose another folder",
+        )
     storage = optuna.storages.JournalStorage(JournalFileBackend(str(out / JOURNAL)))
     others = [name for name in optuna.get_all_study_names(storage) if name != _name(search)]
     if others:
         raise InputError(
-            f"out = {out}: holds another search, {others[0]}, not {_name(search)}; name another "
-            "folder"
+            field="out",
+            value=out,
+            hint=f"holds another search, {others[0]}, not {_name(search)}; name another folder",
         )
     return storage
 

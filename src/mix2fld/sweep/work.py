@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from mix2fld.config import Config
 from mix2fld.data import cache_folder
-from mix2fld.errors import InputError
+from mix2fld.errors import Mix2fldError
 from mix2fld.learning.compilation import keep_compiled_code
 from mix2fld.round.info import RoundInfo
 from mix2fld.runs.loop import Watcher
@@ -55,6 +55,6 @@ def reason_of(error: BaseException) -> str:
     """Why a run failed, in one line."""
     if isinstance(error, MemoryError):
         return " ".join(f"out of memory ({error})".split())
-    if isinstance(error, (InputError, OSError)):
+    if isinstance(error, (Mix2fldError, OSError)):
         return " ".join(str(error).split())
     return " ".join(f"internal error, {type(error).__name__}: {error}".split())

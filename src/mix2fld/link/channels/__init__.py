@@ -38,7 +38,9 @@ def make_link(config: Config, devices: int) -> Link:
     """The link that a config names, for at most ``devices`` devices at once."""
     name = config.channel.link
     if name not in LINKS:
-        raise InputError(f"link = {name!r}: no such link; {did_you_mean(name, LINKS)}")
+        raise InputError(
+            field="link", value=f"{name!r}", hint=f"no such link; {did_you_mean(name, LINKS)}"
+        )
     link, coming = LINKS[name](config, devices), config.availability
     if not coming.leave_probability:
         return link

@@ -48,8 +48,10 @@ def assemble(config: Config) -> Assembled:
     delay = math.ceil(radio.delay_ms / channel.slot_ms)
     if delay >= channel.max_slots:
         raise InputError(
-            f"delay_ms = {radio.delay_ms:g}: must be below T_max, max_slots x slot_ms = "
-            f"{channel.max_slots * channel.slot_ms:g} ms"
+            field="delay_ms",
+            value=f"{radio.delay_ms:g}",
+            hint=f"must be below T_max, max_slots x slot_ms = "
+            f"{channel.max_slots * channel.slot_ms:g} ms",
         )
     return Assembled(
         uplink=_side(config, "uplink", delay),

@@ -88,7 +88,7 @@ class Link(ABC):
         By default from simulated transmissions, each of which begins in the same state.
         """
         if draws < 1:
-            raise InputError(f"draws = {draws}: must be 1 or more")
+            raise InputError(field="draws", value=draws, hint="must be 1 or more")
         rng = np.random.default_rng(0)
         sending, sent = np.flatnonzero(bits), []
         for _ in range(draws):

@@ -41,8 +41,9 @@ class Geometry:
         near, far = cell.ring_m or (channel.distance_m, channel.distance_m)
         if cell.distances_m and len(cell.distances_m) != config.data.devices:
             raise InputError(
-                f"distances_m: {len(cell.distances_m)} distances; must be one for each of devices "
-                f"= {config.data.devices}"
+                field="distances_m",
+                hint=f"{len(cell.distances_m)} distances; must be one for each of devices "
+                f"= {config.data.devices}",
             )
         model = _path_loss(config)
         model.check_distances(np.array(cell.distances_m or (near, far)))
@@ -110,7 +111,9 @@ def _path_loss(config: Config) -> PathLoss:
     cell = config.cell
     if cell.path_loss not in MODELS:
         raise InputError(
-            f"path_loss = {cell.path_loss!r}: no such model; {did_you_mean(cell.path_loss, MODELS)}"
+            field="path_loss",
+            value=f"{cell.path_loss!r}",
+            hint=f"no such model; {did_you_mean(cell.path_loss, MODELS)}",
         )
     kind, base, device = MODELS[cell.path_loss]
     more = {"exponent": config.channel.path_loss_exponent} if kind is PowerLaw else {}

@@ -104,7 +104,11 @@ def schemes(table: str, symbols: float, largest: int = 0) -> Schemes:
     With a ``largest`` block, schemes end at the first that fills it, at a lower code rate.
     """
     if table not in TABLES:
-        raise InputError(f"mcs_table = {table!r}: no such table; {did_you_mean(table, TABLES)}")
+        raise InputError(
+            field="mcs_table",
+            value=f"{table!r}",
+            hint=f"no such table; {did_you_mean(table, TABLES)}",
+        )
     order, rate, repeated = _fitting(TABLES[table], symbols, largest)
     gain = repeated / from_db(np.array([GAP_DB[int(bits)] for bits in order]))
     sent, carried = np.maximum(symbols / repeated, LEAST_SYMBOLS), order * rate / 1024

@@ -52,7 +52,7 @@ class Radio:
     def slots_needed(self, bits: int) -> int:
         """Decoded slots that carry ``bits`` bits."""
         if bits < 0:
-            raise InputError(f"bits = {bits}: must be 0 or more")
+            raise InputError(field="bits", value=bits, hint="must be 0 or more")
         per_slot = self.bits_per_slot
         if per_slot.is_integer():
             return -(-bits // int(per_slot))
@@ -221,11 +221,12 @@ def watts(dbm: float) -> float:
 def check_channel(config: ChannelConfig, devices: int) -> None:
     """Refuse a channel that no formula can work with."""
     if devices < 1:
-        raise InputError(f"devices = {devices}: must be 1 or more")
+        raise InputError(field="devices", value=devices, hint="must be 1 or more")
     if devices * config.max_slots > MAX_FADING_DRAWS:
         raise InputError(
-            f"max_slots = {config.max_slots}: with {devices} devices it must be at most "
-            f"{MAX_FADING_DRAWS // devices}"
+            field="max_slots",
+            value=config.max_slots,
+            hint=f"with {devices} devices it must be at most {MAX_FADING_DRAWS // devices}",
         )
     positive = config.model_dump(
         include={
@@ -243,7 +244,9 @@ def check_channel(config: ChannelConfig, devices: int) -> None:
     path_loss_db = 10 * config.path_loss_exponent * math.log10(config.distance_m)
     if abs(path_loss_db) > MAX_PATH_LOSS_DB:
         raise InputError(
-            f"path_loss_exponent = {config.path_loss_exponent:g}: over distance_m = "
+            field="path_loss_exponent",
+            value=f"{config.path_loss_exponent:g}",
+            hint=f"over distance_m = "
             f"{config.distance_m:g} the path loss is {path_loss_db:.4g} dB; must be within "
-            f"{MAX_PATH_LOSS_DB:g} dB of zero"
+            f"{MAX_PATH_LOSS_DB:g} dB of zero",
         )

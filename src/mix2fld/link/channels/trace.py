@@ -35,12 +35,15 @@ class TraceLink(Link):
         """The traces that a config names, for at most ``devices`` devices."""
         radio, channel = config.radio, config.channel
         if radio.trace is None:
-            raise InputError("trace: must name a file or a folder of rates for link = trace")
+            raise InputError(
+                field="trace", hint="must name a file or a folder of rates for link = trace"
+            )
         traces = read_traces(radio.trace, radio.trace_layout, radio.trace_uplink_share)
         if len(traces) < devices:
             raise InputError(
-                f"trace = {radio.trace}: holds {len(traces)} devices; must hold at least devices = "
-                f"{devices}"
+                field="trace",
+                value=radio.trace,
+                hint=f"holds {len(traces)} devices; must hold at least devices = {devices}",
             )
         return cls(tuple(traces[:devices]), channel.slot_ms / 1000, channel.max_slots)
 
@@ -48,7 +51,9 @@ class TraceLink(Link):
         """The trace begins with the run."""
         del rng
         if devices > len(self.traces):
-            raise InputError(f"devices = {devices}: the trace holds {len(self.traces)}")
+            raise InputError(
+                field="devices", value=devices, hint=f"the trace holds {len(self.traces)}"
+            )
         return {"seconds": np.array(0.0)}
 
     def begin_round(

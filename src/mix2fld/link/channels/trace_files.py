@@ -101,7 +101,9 @@ def make_trace(times: Floats, up: Floats, down: Floats, available: NDArray[np.bo
     step = float(np.median(np.diff(times))) if len(times) > 1 else 1.0
     edges = np.append(times - times[0], times[-1] - times[0] + step)
     if not (np.diff(edges) > 0).all():
-        raise InputError(f"trace: times from {times[0]:g} to {times[-1]:g} are indistinguishable")
+        raise InputError(
+            field="trace", hint=f"times from {times[0]:g} to {times[-1]:g} are indistinguishable"
+        )
     return Trace(
         Carried(edges, np.where(available, up, 0.0)),
         Carried(edges, np.where(available, down, 0.0)),
@@ -114,7 +116,7 @@ def read_traces(path: Path, layout: str, uplink_share: float) -> list[Trace]:
     if path.is_dir():
         files = sorted(each for each in path.iterdir() if each.suffix in {".csv", ".parquet"})
         if not files:
-            raise InputError(f"trace = {path}: holds no .csv and no .parquet file")
+            raise InputError(field="trace", value=path, hint="holds no .csv and no .parquet file")
         return [trace for each in files for trace in read_traces(each, layout, uplink_share)]
     rows = _read_rows(path)
     chosen = _layout_of(path, rows[0]) if layout == "auto" else layout
@@ -128,7 +130,7 @@ def read_traces(path: Path, layout: str, uplink_share: float) -> list[Trace]:
 
 def _read_rows(path: Path) -> list[Row]:
     if not path.is_file():
-        raise InputError(f"trace = {path}: there is no such file")
+        raise InputError(field="trace", value=path, hint="there is no such file")
     try:
         if path.suffix == ".parquet":
             rows = _read_parquet(path)
@@ -136,9 +138,9 @@ def _read_rows(path: Path) -> list[Row]:
             with path.open(newline="", encoding="utf-8") as file:
                 rows = list(csv.DictReader(file, strict=True))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise InputError(f"trace = {path}: cannot be read ({error})") from None
+        raise InputError(field="trace", value=path, hint=f"cannot be read ({error})") from None
     if not rows:
-        raise InputError(f"trace = {path}: has no rows")
+        raise InputError(field="trace", value=path, hint="has no rows")
     return rows
 
 
@@ -149,11 +151,13 @@ def _read_parquet(path: Path) -> list[Row]:
         frame = pd.read_parquet(path)
     except ImportError:
         raise InputError(
-            f"trace = {path}: Parquet needs pandas and pyarrow; install them with: "
-            "pip install 'mix2fld[frames]'"
+            field="trace",
+            value=path,
+            hint="Parquet needs pandas and pyarrow; install them with: "
+            "pip install 'mix2fld[frames]'",
         ) from None
     except ValueError as error:
-        raise InputError(f"trace = {path}: cannot be read ({error})") from None
+        raise InputError(field="trace", value=path, hint=f"cannot be read ({error})") from None
     return [{str(name): value for name, value in row.items()} for row in frame.to_dict("records")]
 
 
@@ -167,8 +171,10 @@ def _layout_of(path: Path, row: Row) -> str:
             return layout
     shown = ", ".join(map(str, list(row)[:6]))
     raise InputError(
-        f"trace = {path}: columns {shown}; must have time_s, device, uplink_* and downlink_*, or "
-        "be those of a public data set (raca, lumos5g)"
+        field="trace",
+        value=path,
+        hint=f"columns {shown}; must have time_s, device, uplink_* and downlink_*, or "
+        "be those of a public data set (raca, lumos5g)",
     )
 
 
@@ -176,7 +182,7 @@ def _rates(path: Path, rows: list[Row]) -> list[Trace]:
     """The layout of this package, which must be complete."""
     for name in ("time_s", "device"):
         if name not in rows[0]:
-            raise InputError(f"trace = {path}: has no column {name}")
+            raise InputError(field="trace", value=path, hint=f"has no column {name}")
     times, devices = _numbers(path, rows, "time_s"), _numbers(path, rows, "device")
     up, down = (_rate_column(path, rows, way) for way in ("uplink", "downlink"))
     here = _numbers(path, rows, "available") if "available" in rows[0] else np.ones(len(rows))
@@ -195,16 +201,20 @@ def _check_times(path: Path, device: str, times: Floats, places: NDArray[np.int6
         if wrong.any():
             at = int(np.argmax(wrong)) + 1
             raise InputError(
-                f"trace = {path}: row {places[at] + 2} (device {device}, time_s = {times[at]:g}) "
-                f"has {kind} the row before; each device must have one row for each time, in order"
+                field="trace",
+                value=path,
+                hint=f"row {places[at] + 2} (device {device}, time_s = {times[at]:g}) "
+                f"has {kind} the row before; each device must have one row for each time, in order",
             )
     usual = float(np.median(steps)) if len(steps) else 1.0
     if len(steps) and steps.max() > LONGEST_GAP * usual:
         at = int(np.argmax(steps))
         raise InputError(
-            f"trace = {path}: device {device} has no rows from time_s = {times[at]:g} to "
+            field="trace",
+            value=path,
+            hint=f"device {device} has no rows from time_s = {times[at]:g} to "
             f"{times[at + 1]:g}, but one every {usual:g} s elsewhere; fill the gap, with available "
-            "= 0 if the device was away"
+            "= 0 if the device was away",
         )
 
 
@@ -213,7 +223,9 @@ def _rate_column(path: Path, rows: list[Row], way: str) -> Floats:
     names = [name for name in rows[0] if isinstance(name, str) and name.startswith(f"{way}_")]
     if len(names) != 1:
         raise InputError(
-            f"trace = {path}: {len(names)} columns {way}_*; must be one, e.g. {way}_mbps"
+            field="trace",
+            value=path,
+            hint=f"{len(names)} columns {way}_*; must be one, e.g. {way}_mbps",
         )
     (name,) = names
     values, unit = _rates_of(path, rows, name), name.removeprefix(f"{way}_")
@@ -221,8 +233,10 @@ def _rate_column(path: Path, rows: list[Row], way: str) -> Floats:
     median = float(np.median(sent)) if sent.size else 0.0
     if unit not in UNITS:
         raise InputError(
-            f"trace = {path}: column {name} has no known unit, and its median is {median:g}: bits "
-            f"or bytes? must end in {', '.join(f'_{known}' for known in UNITS)}"
+            field="trace",
+            value=path,
+            hint=f"column {name} has no known unit, and its median is {median:g}: bits "
+            f"or bytes? must end in {', '.join(f'_{known}' for known in UNITS)}",
         )
     low, high = PLAUSIBLE_BPS
     bps = median * UNITS[unit]
@@ -230,8 +244,10 @@ def _rate_column(path: Path, rows: list[Row], way: str) -> Floats:
         fits = [known for known, scale in UNITS.items() if low <= median * scale <= high]
         hint = f"; is it {way}_{fits[0]}?" if fits else ""
         raise InputError(
-            f"trace = {path}: column {name} has the median {median:g}, which would be {bps:g} "
-            f"bit/s; must be between {low:g} and {high:g}{hint}"
+            field="trace",
+            value=path,
+            hint=f"column {name} has the median {median:g}, which would be {bps:g} "
+            f"bit/s; must be between {low:g} and {high:g}{hint}",
         )
     return values * UNITS[unit]
 
@@ -240,7 +256,9 @@ def _rates_of(path: Path, rows: list[Row], name: str) -> Floats:
     """A column of rates, in its own unit."""
     values = _numbers(path, rows, name)
     if (values < 0).any():
-        raise InputError(f"trace = {path}: column {name} has {values.min():g}; must be 0 or more")
+        raise InputError(
+            field="trace", value=path, hint=f"column {name} has {values.min():g}; must be 0 or more"
+        )
     return values
 
 
@@ -278,7 +296,7 @@ def _by_second(seconds: Floats, *columns: Floats) -> list[Floats]:
 def _require(path: Path, rows: list[Row], names: Iterable[str]) -> None:
     missing = [name for name in names if name not in rows[0]]
     if missing:
-        raise InputError(f"trace = {path}: has no column {missing[0]}")
+        raise InputError(field="trace", value=path, hint=f"has no column {missing[0]}")
 
 
 def _stamp(path: Path, text: Any) -> float:
@@ -286,7 +304,9 @@ def _stamp(path: Path, text: Any) -> float:
         return (datetime.strptime(str(text), RACA_TIME) - EPOCH).total_seconds()
     except ValueError:
         raise InputError(
-            f"trace = {path}: Timestamp = {str(text)[:30]!r}; must be like 2019.11.28_07.12.03"
+            field="trace",
+            value=path,
+            hint=f"Timestamp = {str(text)[:30]!r}; must be like 2019.11.28_07.12.03",
         ) from None
 
 
@@ -301,7 +321,9 @@ def _numbers(path: Path, rows: list[Row], name: str) -> Floats:
             values[place] = np.nan
         if not abs(values[place]) <= LARGEST:
             raise InputError(
-                f"trace = {path}: row {place + 2}, column {name} = {str(text)[:20]!r}; must be a "
-                f"number, at most {LARGEST:g}"
+                field="trace",
+                value=path,
+                hint=f"row {place + 2}, column {name} = {str(text)[:20]!r}; must be a "
+                f"number, at most {LARGEST:g}",
             )
     return values

@@ -102,8 +102,10 @@ def check_draws() -> None:
     found = zlib.crc32(b"".join(part.astype("<i4").tobytes() for part in drawn))
     if found != TRIAL_CHECKSUM:
         raise InputError(
-            f"numpy = {np.__version__}: draws random numbers that differ from those of the other "
-            "end of the link; must be a version that mix2fld was tested with, such as 2.4"
+            field="numpy",
+            value=np.__version__,
+            hint="draws random numbers that differ from those of the other "
+            "end of the link; must be a version that mix2fld was tested with, such as 2.4",
         )
 
 

@@ -36,7 +36,7 @@ class SeedSamples:
 
     def __post_init__(self) -> None:
         if self.mix_size < 1:
-            raise InputError(f"mix_size = {self.mix_size}: must be 1 or more")
+            raise InputError(field="mix_size", value=self.mix_size, hint="must be 1 or more")
 
     def size(self, dims: Dimensions) -> Size:
         """N_S (values seed_bits + mix_size ceil(log2 N_L))."""
@@ -95,8 +95,10 @@ def _label_bits(dims: Dimensions) -> int:
     bits = (dims.num_labels - 1).bit_length()
     if bits > MOST_LABEL_BITS:
         raise InputError(
-            f"num_labels = {dims.num_labels}: seed samples carry labels of up to "
-            f"{MOST_LABEL_BITS} bits; must be at most {2**MOST_LABEL_BITS}"
+            field="num_labels",
+            value=dims.num_labels,
+            hint=f"seed samples carry labels of up to "
+            f"{MOST_LABEL_BITS} bits; must be at most {2**MOST_LABEL_BITS}",
         )
     return bits
 

@@ -139,11 +139,6 @@ class SplitUpdate:
         return replace(exact, bits=given), replace(exact, bits=left) if left else None
 
 
-def last_layer(dims: Dimensions) -> tuple[int, ...]:
-    """The arrays with an axis for the labels."""
-    return tuple(n for n, shape in enumerate(dims.weight_shapes) if dims.num_labels in shape)
-
-
 def with_last_layer_apart(
     codec: UpdateCodec, share: float | Literal["auto"], dims: Dimensions
 ) -> UpdateCodec:
@@ -153,13 +148,15 @@ def with_last_layer_apart(
     """
     if not isinstance(codec, RotatedUpdate) or not codec.picks or share == 0:
         return codec
-    arrays = last_layer(dims)
+    arrays = dims.last_layer
     weights = sum(dims.weight_sizes[n] for n in arrays)
     if share != "auto":
         if weights in (0, dims.num_weights):
             raise InputError(
-                f"last_layer_share = {share:g}: this model has no last layer beside other weights "
-                f"(arrays with an axis of {dims.num_labels} labels); must be auto or 0"
+                field="last_layer_share",
+                value=f"{share:g}",
+                hint=f"this model has no last layer beside other weights "
+                f"(a kernel with an axis of {dims.num_labels} labels); must be auto or 0",
             )
         return SplitUpdate(codec, share, codec.bits, arrays, dims)
     if not 0 < weights < SMALL_SHARE * dims.num_weights:

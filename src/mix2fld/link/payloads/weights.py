@@ -38,7 +38,9 @@ class Weights:
     def __post_init__(self) -> None:
         if self._quantised and not 2 <= self.bits_per_weight <= 16:
             raise InputError(
-                f"bits_per_weight = {self.bits_per_weight}: must be 32, or from 2 to 16"
+                field="bits_per_weight",
+                value=self.bits_per_weight,
+                hint="must be 32, or from 2 to 16",
             )
 
     @property

@@ -45,7 +45,7 @@ function drawSummary() {
 function stateNote(series) {
   const same = several() && series.settings.length > 1 ? `same in ${series.settings.length} settings` : null;
   const open = series.ranked ? null : `* ${STATES[series.state]}, not ranked`;
-  const note = [open, same].filter(Boolean).join("; ");
+  const note = [open, same, series.summary.training].filter(Boolean).join("; ");
   return note ? element("small", {}, note) : null;
 }
 

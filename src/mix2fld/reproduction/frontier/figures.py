@@ -8,7 +8,7 @@ import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
-from mix2fld.protocol import PROTOCOLS
+from mix2fld.protocols.table import PROTOCOLS
 from mix2fld.report.style import style_of
 from mix2fld.reproduction.frontier.contenders import FROM_EDGES
 from mix2fld.reproduction.frontier.points import Point, frontier

@@ -6,8 +6,8 @@ from itertools import count, islice
 
 from mix2fld.config import Config
 from mix2fld.data import device_parts, label_counts, load_dataset
-from mix2fld.errors import InputError
-from mix2fld.protocol import get_protocol
+from mix2fld.errors import Mix2fldError
+from mix2fld.protocols.table import get_protocol, single_runs
 from mix2fld.reproduction.experiments import Cell, Experiment, Scale
 from mix2fld.reproduction.frontier.settings import FrontierSetting
 from mix2fld.runs.simulation import make_simulation
@@ -42,9 +42,9 @@ def _refused(cell: Cell, scale: Scale) -> bool:
     config = cell.config(scale)
     dataset = load_dataset(config.data)
     try:
-        for single in config.single_runs():
+        for single in single_runs(config):
             make_simulation(single, dataset).fleet.check_seeds()
-    except InputError:
+    except Mix2fldError:
         return True
     return False
 

@@ -10,7 +10,7 @@ import secrets
 import numpy as np
 from numpy.typing import NDArray
 
-from mix2fld.device.uplinks import Turn
+from mix2fld.protocols.base import Turn
 from mix2fld.streams import stream
 from mix2fld.types import State
 

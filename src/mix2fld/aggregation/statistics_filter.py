@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from mix2fld.aggregation.aggregate import CAP
+from mix2fld.aggregation.outliers import FEWEST
+from mix2fld.aggregation.robust import FAR
 from mix2fld.learning.edges import Floats
-from mix2fld.server.aggregate import CAP
-from mix2fld.server.outliers import FEWEST
-from mix2fld.server.robust import FAR
 from mix2fld.types import Statistics
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from mix2fld.learning.losses import label_loss
 from mix2fld.learning.stepper import Start, draw_samples
 from mix2fld.learning.task import Task
-from mix2fld.server.seed_sets import as_collected
+from mix2fld.protocols.seed_samples import as_collected
 from mix2fld.streams import stream
 from mix2fld.types import Samples, Seeds, SeedSet, Tensors
 

@@ -7,17 +7,20 @@ update is counted from the last delivered upload, and what that left out, or a d
 before the server heard of it, waits as ``residual``.
 """
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from mix2fld.accounting import noise_multiplier, shares
+from mix2fld.aggregation.aggregate import combine_weights
 from mix2fld.bounds import LEAST_UPDATE_BITS
-from mix2fld.device.noise import NO_KEY, NOISE_KEY, noise_stream
-from mix2fld.device.uplinks import Turn, Uplink
 from mix2fld.errors import InputError
+from mix2fld.learning.losses import label_loss
+from mix2fld.learning.task import Task
+from mix2fld.learning.training import Training
 from mix2fld.link.payloads import (
     LargestEntries,
     RotatedUpdate,
@@ -30,8 +33,23 @@ from mix2fld.link.payloads import (
     with_last_layer_apart,
 )
 from mix2fld.link.payloads.rotated_plan import COARSE_NORM, FINE_NORM
+from mix2fld.protocols.base import Inbox, Protocol, StepInfo, Turn, Uplink, named, server_step
+from mix2fld.protocols.guarantees import of_updates, updates_of_a_device
+from mix2fld.protocols.noise import NO_KEY, NOISE_KEY, noise_stream
+from mix2fld.protocols.seed_samples import OF_SEEDS, mixed
+from mix2fld.protocols.weights import GlobalWeights
 from mix2fld.streams import stream
-from mix2fld.types import Dimensions, Local, State, Tensors, Update
+from mix2fld.types import (
+    Dimensions,
+    Group,
+    Local,
+    SeedSet,
+    ServerState,
+    State,
+    Tensors,
+    Update,
+    Upload,
+)
 
 if TYPE_CHECKING:
     from mix2fld.config import Config
@@ -39,6 +57,8 @@ if TYPE_CHECKING:
 
 MakeCodec = Callable[["UpdateConfig", int], UpdateCodec]
 """From the settings and the number of weights."""
+
+
 MOST_BITS_PER_WEIGHT = 32
 
 
@@ -150,11 +170,6 @@ class NoisyUpdates(Updates):
         return found._replace(groups=tuple(groups))
 
 
-def updates_of_a_device(config: "Config") -> int:
-    """How many updates a device uploads at most."""
-    return config.rounds // config.updates.upload_every
-
-
 def picked_coordinates(config: "UpdateConfig", weights: int) -> RotatedUpdate:
     """Murmur: the largest of random groups of rotated coordinates, in ``update_bits`` bits.
 
@@ -164,8 +179,10 @@ def picked_coordinates(config: "UpdateConfig", weights: int) -> RotatedUpdate:
         return RotatedUpdate(picks=True, bits=_with_norm(1, weights), fewer=True)
     if weights and config.update_bits > MOST_BITS_PER_WEIGHT * weights:
         raise InputError(
-            f"update_bits = {config.update_bits}: more than {MOST_BITS_PER_WEIGHT} for each of "
-            f"{weights:,} weights; must be at most {MOST_BITS_PER_WEIGHT * weights:,}"
+            field="update_bits",
+            value=config.update_bits,
+            hint=f"more than {MOST_BITS_PER_WEIGHT} for each of "
+            f"{weights:,} weights; must be at most {MOST_BITS_PER_WEIGHT * weights:,}",
         )
     return RotatedUpdate(picks=True, bits=config.update_bits)
 
@@ -217,3 +234,89 @@ def _plus(one: Tensors, other: Tensors) -> Tensors:
 
 def _minus(one: Tensors, other: Tensors) -> Tensors:
     return tuple(a - b for a, b in zip(one, other, strict=True))
+
+
+@server_step("The server adds the mean of the updates that arrived to its model.")
+def add_mean_update(
+    state: ServerState, inbox: Inbox, seeds: SeedSet | None, task: Task, round_number: int
+) -> tuple[ServerState, StepInfo]:
+    """The mean of the delivered updates, or if it is too long a part of it, is added to the model.
+
+    In few bits, noise makes the mean longer than the updates are. A step is at most ``step_limit``
+    times as long as they are, by the root mean square of their norms; with a robust aggregation in
+    place of the mean, by the median of them. Arrays that were encoded by themselves have a step of
+    their own.
+    """
+    del seeds, round_number
+    if not inbox:
+        return state, StepInfo()
+    defence = task.config.defence
+    uploads = as_tensors(inbox)
+    still = tuple(np.zeros_like(part) for part in uploads[min(uploads)].value)
+    mean = combine_weights(uploads, still, defence)
+    last = task.common_weights if state.weights is None else state.weights
+    weights = list(last)
+    for group in zip(*(inbox[device].value.groups for device in sorted(inbox)), strict=True):
+        step = _step(mean, group, task.config)
+        for place in group[0].arrays:
+            weights[place] = last[place] + step * mean[place]
+    return replace(state, weights=tuple(weights), updates=state.updates + 1), StepInfo()
+
+
+def _step(mean: Tensors, group: Sequence[Group], config: "Config") -> np.float32:
+    """What the mean of some arrays is shortened to; ``group`` has them as each device sent them."""
+    squared = np.mean if config.defence.aggregation == "mean" else np.median
+    norm = math.sqrt(squared(np.square([own.norm for own in group])))
+    moved = [mean[place] for place in group[0].arrays]
+    length = math.sqrt(sum(float(np.sum(part.astype(np.float64) ** 2)) for part in moved))
+    return np.float32(min(1.0, config.updates.step_limit * norm / length) if length else 1.0)
+
+
+def as_tensors(inbox: Inbox) -> dict[int, Upload]:
+    """The decoded updates as plain tensors, each weighing by its samples and what it captured.
+
+    The more of an update was captured, the less noise it brings. Where devices differ by as much as
+    they move, the mean with these weights is closest to that of all updates.
+    """
+    return {
+        device: Upload(upload.value.tensors, upload.samples, weight=upload.value.captured)
+        for device, upload in inbox.items()
+    }
+
+
+adjusted = Training(logit_adjustment=2.0, rate_factors=(2.0, 0.5), device_model="mean")
+replaying = Training(logit_adjustment=1.0, rate_factors=(2.0, 0.5), device_model="mean", replay=0.3)
+OF_UPDATES = named("upload_every", "step_limit", "downlink_bits")
+OF_MURMUR = {**OF_UPDATES, "bits": "update_bits", **named("last_layer_share", "delivery_target")}
+
+TOP_K = Protocol(
+    "Top-k", label_loss, Updates(largest_entries, feedback=True), None, add_mean_update,
+    GlobalWeights(), parameters={**OF_UPDATES, **named("kept_share")}, colour="#999933", line=":",
+)  # fmt: skip
+STC = replace(TOP_K, title="STC", uplink=Updates(sparse_ternary, feedback=True), line="--")
+SIGN = replace(
+    TOP_K, title="Sign", uplink=Updates(rotated_signs, feedback=True), parameters=OF_UPDATES,
+    colour="#44aa99",
+)  # fmt: skip
+EDEN = replace(
+    SIGN, title="EDEN", uplink=Updates(rotated_levels),
+    parameters={**OF_UPDATES, **named("bits_per_weight")}, line="--",
+)  # fmt: skip
+MURMUR = Protocol(
+    "Murmur", label_loss, Updates(picked_coordinates), None, add_mean_update, GlobalWeights(),
+    adjusted, parameters=OF_MURMUR, colour="#aa4499",
+)  # fmt: skip
+MURMUR_MIX = replace(
+    MURMUR, title="Murmur-Mix", seeds=mixed, training=replaying,
+    parameters={**OF_MURMUR, **OF_SEEDS}, line=(0, (5, 1)),
+)  # fmt: skip
+DP_FL = Protocol(
+    "DP-FL", label_loss, NoisyUpdates(rotated_levels), None, add_mean_update, GlobalWeights(),
+    adjusted, promise=of_updates,
+    parameters={**OF_UPDATES, **named("bits_per_weight", "epsilon", "delta", "update_clip")},
+    colour="#117733",
+)  # fmt: skip
+DP_MURMUR = replace(
+    DP_FL, title="DP-Murmur", uplink=NoisyUpdates(picked_coordinates),
+    parameters={**OF_MURMUR, **named("epsilon", "delta", "update_clip")}, line="--",
+)  # fmt: skip

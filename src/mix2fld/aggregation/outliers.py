@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mix2fld.server.robust import FAR
+from mix2fld.aggregation.robust import FAR
 from mix2fld.types import StatisticsPart, Tensors, Update, Upload
 
 FEWEST = 3

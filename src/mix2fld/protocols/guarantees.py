@@ -1,15 +1,12 @@
 """What a protocol with noise promises about the samples of a device."""
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from mix2fld.accounting import Guarantee, noise_multiplier
-from mix2fld.device.updates import updates_of_a_device
 
 if TYPE_CHECKING:
     from mix2fld.config import Config
 
-Promise = Callable[["Config"], Guarantee]
 SAMPLE = "one sample of a device with its label, replaced by any other"
 EVERYTHING = "all samples of a device, replaced by any others"
 COUNTED = "how many samples a device holds, and that it takes part"
@@ -30,6 +27,11 @@ def of_trusted_sum(config: "Config") -> Guarantee:
 def of_updates(config: "Config") -> Guarantee:
     """Clipped updates, with noise by the device itself."""
     return _guarantee(config, updates_of_a_device(config), EVERYTHING, "the device itself")
+
+
+def updates_of_a_device(config: "Config") -> int:
+    """How many updates a device uploads at most."""
+    return config.rounds // config.updates.upload_every
 
 
 def _guarantee(config: "Config", uploads: int, protects: str, noise_by: str) -> Guarantee:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from mix2fld.server.robust import Centre, aggregate_rows, aggregate_tensors
+from mix2fld.aggregation.robust import Centre, aggregate_rows, aggregate_tensors
 from mix2fld.types import Tensors, Upload
 
 if TYPE_CHECKING:

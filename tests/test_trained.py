@@ -1,0 +1,92 @@
+"""The trained model in the user's hands: named weights in memory, from disk, and as a file."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors import safe_open
+from safetensors.numpy import load_file
+
+from mix2fld import Model, run
+from mix2fld.cli import main
+from mix2fld.errors import InputError
+from mix2fld.models import make_model, weight_names
+from mix2fld.runs.simulation import finished_run
+from toys import save_dataset, toy_config, toy_dataset, toy_signals
+
+
+def test_weights_have_the_names_of_the_model_and_predict_as_well_as_the_server(
+    tmp_path: Path,
+) -> None:
+    data = toy_dataset()
+    (result,) = run(toy_config(protocols="fl"), tmp_path, dataset=data)
+    weights = result.weights
+    assert list(weights) == ["linear1.bias", "linear1.kernel", "linear2.bias", "linear2.kernel"]
+    model = make_model("mlp", data.sample_shape, data.num_labels)
+    tree: dict[str, dict[str, np.ndarray]] = {}
+    for name, array in weights.items():
+        layer, kind = name.split(".")
+        tree.setdefault(layer, {})[kind] = array
+    logits = np.asarray(model.apply(tree, data.test_inputs.astype(np.float32) / 255))
+    right = float(np.mean(logits.argmax(axis=1) == data.test_labels))
+    assert right == pytest.approx(result.summary["accuracy"]["global"], abs=1e-6)
+    again = finished_run(tmp_path / "fl-s0", data)
+    assert again is not None
+    for name, array in again.weights.items():
+        np.testing.assert_array_equal(array, weights[name])
+
+
+def test_a_server_without_a_model_says_so() -> None:
+    (result,) = run(toy_config(protocols="fd"), dataset=toy_dataset())
+    with pytest.raises(InputError, match="protocols = fd: its server has no model"):
+        _ = result.weights
+
+
+def test_a_model_file_has_what_is_needed_to_use_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    signals = toy_signals(mean=(40.0, 0.0), std=(9.0, 0.02))
+    data = save_dataset(tmp_path / "signals.npz", signals)
+    config = toy_config(protocols=("fl", "mix2fld"), dataset=str(data), model="mlp")
+    results = run(config, tmp_path / "runs", dataset=signals)
+    path = tmp_path / "made" / "model.safetensors"
+    main(["export", str(tmp_path / "runs" / "mix2fld-s0"), "--to", "model", "-o", str(path)])
+    assert "mix2fld-s0" in capsys.readouterr().out
+    for name, array in load_file(path).items():
+        np.testing.assert_array_equal(array, results[1].weights[name])
+    with safe_open(path, framework="numpy") as file:
+        about = json.loads(file.metadata()["mix2fld"])
+    assert about["labels"] == ["0", "1", "2", "3"]
+    assert about["standardisation"] == {"mean": [40.0, 0.0], "std": [9.0, 0.02]}
+    assert about["sample_shape"] == [12, 2]
+    assert about["accuracy"] == results[1].summary["accuracy"]["global"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("fd-s0", "--to", "model", "-o", "m"), "protocols = fd: its server has no model"),
+        (("", "--to", "model", "-o", "m"), "2 runs"),
+        (("fl-s0", "--to", "model"), "out: must name the file"),
+    ],
+)
+def test_what_cannot_be_exported_is_named(
+    arguments: tuple[str, ...],
+    words: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run(toy_config(protocols=("fl", "fd")), tmp_path / "runs", dataset=toy_dataset())
+    monkeypatch.chdir(tmp_path)
+    folder, *flags = arguments
+    with pytest.raises(SystemExit) as stopped:
+        main(["export", str(tmp_path / "runs" / folder), *flags])
+    assert stopped.value.code == 2
+    assert words in capsys.readouterr().err
+
+
+def test_names_are_the_places_in_a_tree_of_weights() -> None:
+    model = Model("nested", lambda key: {"a": [np.ones(2), np.ones(3)], "b": np.ones(1)}, max)
+    assert weight_names(model) == ("a.0", "a.1", "b")
