@@ -83,8 +83,8 @@ def measure(name: str) -> dict[str, Any]:
     busy = {"busy_before": percent_busy()}
     if kind == "sizes":
         return measure_sizes() | busy
-    from mix2fld.fleet.cluster import connected
-    from mix2fld.fleet.hosts import Hosts
+    from mix2fld.engine.fleets.cluster import connected
+    from mix2fld.engine.fleets.hosts import Hosts
 
     with connected("", "fleet", HOSTS) as ray:
         hosts = Hosts(ray, HOSTS)
@@ -99,11 +99,11 @@ def measure_fleets(
     changes: dict[str, Any], rounds: int, hosts: Any, beside: bool
 ) -> dict[str, Any]:
     """Rounds on the Ray fleet; ``beside``, in turn with those of the fleet of this process."""
-    from mix2fld.config import Config
+    from mix2fld.config.settings import Config
     from mix2fld.data import load_dataset
-    from mix2fld.fleet.local import LocalFleet
-    from mix2fld.fleet.ray_fleet import RayFleet
-    from mix2fld.round.one_round import run_round, start_run
+    from mix2fld.engine.fleets.local import LocalFleet
+    from mix2fld.engine.fleets.ray_fleet import RayFleet
+    from mix2fld.engine.one_round import run_round, start_run
     from mix2fld.runs.simulation import make_scenario
 
     config = Config.of(**changes, rounds=rounds + 1)
@@ -135,7 +135,7 @@ class Counting:
     """A Ray fleet whose bytes between driver and hosts are counted."""
 
     def __init__(self, inner: Any) -> None:
-        from mix2fld.fleet import ray_fleet, shard_messages
+        from mix2fld.engine.fleets import ray_fleet, shard_messages
 
         self.inner, self.bytes = inner, 0
 
@@ -168,12 +168,12 @@ class Counting:
 
 def tell_rounds(target: Path) -> None:
     """Seconds of some rounds of FL on the Ray fleet, after one that compiles."""
-    from mix2fld.config import Config
+    from mix2fld.config.settings import Config
     from mix2fld.data import load_dataset
-    from mix2fld.fleet.cluster import connected
-    from mix2fld.fleet.hosts import Hosts
-    from mix2fld.fleet.ray_fleet import RayFleet
-    from mix2fld.round.one_round import run_round, start_run
+    from mix2fld.engine.fleets.cluster import connected
+    from mix2fld.engine.fleets.hosts import Hosts
+    from mix2fld.engine.fleets.ray_fleet import RayFleet
+    from mix2fld.engine.one_round import run_round, start_run
     from mix2fld.runs.simulation import make_scenario
 
     config = Config.of(protocols="fl", **MANY, evaluated_devices=1)

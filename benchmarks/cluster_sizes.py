@@ -40,8 +40,8 @@ SIZES = [
 
 def measure_sizes() -> dict[str, Any]:
     """Every size on as many hosts as it names, all on the cores of this machine."""
-    from mix2fld.fleet.cluster import connected
-    from mix2fld.fleet.hosts import Hosts
+    from mix2fld.engine.fleets.cluster import connected
+    from mix2fld.engine.fleets.hosts import Hosts
 
     found = []
     for count in sorted({size.hosts for size in SIZES}):
@@ -55,10 +55,10 @@ def measure_sizes() -> dict[str, Any]:
 
 def _measure(size: Size, hosts: Any) -> dict[str, Any]:
     from benchmarks.cluster import Counting
-    from mix2fld.config import Config
+    from mix2fld.config.settings import Config
     from mix2fld.data import load_dataset
-    from mix2fld.fleet.ray_fleet import RayFleet
-    from mix2fld.round.one_round import run_round, start_run
+    from mix2fld.engine.fleets.ray_fleet import RayFleet
+    from mix2fld.engine.one_round import run_round, start_run
     from mix2fld.runs.simulation import make_scenario
 
     config = Config.of(

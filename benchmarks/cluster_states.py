@@ -14,8 +14,8 @@ ROUNDS = 5
 def measure_states(protocol: str, where: str, hosts: Any) -> dict[str, Any]:
     """A run with its folder on the Ray fleet; after each round, memory and what is written."""
     import mix2fld
-    from mix2fld.config import Config
-    from mix2fld.fleet.ray_fleet import RayFleet
+    from mix2fld.config.settings import Config
+    from mix2fld.engine.fleets.ray_fleet import RayFleet
     from mix2fld.runs.loop import Watcher
 
     class Looking(Watcher):

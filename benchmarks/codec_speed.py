@@ -19,12 +19,12 @@ from benchmarks import machine
 from benchmarks.contenders import engine
 from benchmarks.page_tables import PAGE, replace_table
 from benchmarks.passes import spread
-from mix2fld.config import Config
-from mix2fld.learning.make_task import make_task
-from mix2fld.link.payloads import rotation
+from mix2fld.codecs import rotation
+from mix2fld.config.settings import Config
+from mix2fld.engine.wire import Wire
 from mix2fld.protocols.base import Turn
 from mix2fld.protocols.table import get_protocol
-from mix2fld.round.wire import Wire
+from mix2fld.tasks.make_task import make_task
 from mix2fld.types import Local, SampleFormat
 
 RECORD = Path(__file__).parent.parent / "results" / "bench" / "codec.json"

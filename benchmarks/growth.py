@@ -67,13 +67,13 @@ def measure(name: str, value: int) -> dict[str, Any]:
 
     import numpy as np
 
-    from mix2fld.config import Config
+    from mix2fld.config.settings import Config
     from mix2fld.data import load_dataset
-    from mix2fld.learning.losses import label_loss, one_hot
-    from mix2fld.learning.stepper import Start, TestSet, Watch
+    from mix2fld.engine.device_turn import local_draws
     from mix2fld.models import mlp
-    from mix2fld.round.device_turn import local_draws
     from mix2fld.runs.simulation import make_simulation
+    from mix2fld.tasks.losses import label_loss, one_hot
+    from mix2fld.tasks.stepper import Start, TestSet, Watch
     from mix2fld.types import Samples
 
     devices = value if name == "devices" else 10

@@ -94,7 +94,7 @@ def measure(row: Row) -> dict[str, Any]:
 def measure_engine(row: Row) -> dict[str, Any]:
     """Whole rounds of this engine over an ideal link; the first one is not counted in seconds."""
     from benchmarks.contenders.rounds import PARTS, Stopwatch
-    from mix2fld.config import Config
+    from mix2fld.config.settings import Config
     from mix2fld.data import load_dataset
     from mix2fld.runs.simulation import make_simulation
 

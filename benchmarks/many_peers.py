@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from benchmarks import usage
 from benchmarks.work import CORES, LEARNING_RATE, Work, deal, initial_weights
-from mix2fld.streams import stream
+from mix2fld.base.streams import stream
 
 ANY_ROUND = 1
 
@@ -25,7 +25,7 @@ def dealt(devices: int) -> Any:
 
 def work_of(devices: int, device: int, steps: int) -> Work:
     """The samples of one device and its draws."""
-    from mix2fld.learning.stepper import draw_samples
+    from mix2fld.tasks.stepper import draw_samples
 
     dataset, parts = dealt(devices)
     rng = stream(0, "draws", ANY_ROUND, device)

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mix2fld.learning.stepper import draw_samples
-from mix2fld.streams import stream
+from mix2fld.base.streams import stream
+from mix2fld.tasks.stepper import draw_samples
 
 SAMPLES = 500
 LABELS = 10
@@ -107,7 +107,7 @@ def reference(model: OtherModel, devices: int, steps: int) -> list[NDArray[np.fl
     import jax
     import jax.numpy as jnp
 
-    from mix2fld.learning.sgd import OPTIMIZERS, cross_entropy
+    from mix2fld.tasks.sgd import OPTIMIZERS, cross_entropy
 
     work, network = other_work(model, devices, steps), jax_model(model.network)
     images, labels = jnp.asarray(work.images, jnp.float32) / 255, jnp.eye(LABELS)[work.labels]

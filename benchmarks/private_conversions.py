@@ -10,10 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mix2fld.learning import private_statistics
-from mix2fld.learning.class_statistics import square
-from mix2fld.learning.edges import Floats
-from mix2fld.learning.private_statistics import (
+from mix2fld.base.streams import stream
+from mix2fld.tasks import private_statistics
+from mix2fld.tasks.class_statistics import square
+from mix2fld.tasks.edges import Floats
+from mix2fld.tasks.private_statistics import (
     RIDGE,
     RIDGE_OF_NOISE,
     Bounds,
@@ -21,7 +22,6 @@ from mix2fld.learning.private_statistics import (
     means_of,
     noisy_covariance,
 )
-from mix2fld.streams import stream
 from mix2fld.types import Inputs
 
 SHIFT = 2

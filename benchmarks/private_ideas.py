@@ -24,7 +24,7 @@ from benchmarks.private_trials import (
     cases,
     measure,
 )
-from mix2fld.config import Config
+from mix2fld.config.settings import Config
 from mix2fld.data import load_dataset
 from mix2fld.protocols.table import get_protocol
 from mix2fld.report.markdown import markdown_table

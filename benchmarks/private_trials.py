@@ -16,25 +16,25 @@ import numpy as np
 import mix2fld
 from benchmarks import private_conversions as ways
 from benchmarks.private_conversions import Covariance, Known, Labels, Means, Move
-from mix2fld.config import Config
+from mix2fld.base.streams import stream
+from mix2fld.config.settings import Config
 from mix2fld.data import device_parts, load_dataset
 from mix2fld.data.measured import measured_samples
-from mix2fld.learning.class_statistics import upper_triangle
-from mix2fld.learning.edges import Floats
-from mix2fld.learning.features import Features, clip_norms
-from mix2fld.learning.make_task import make_task
-from mix2fld.learning.private_statistics import (
+from mix2fld.protocols.private import GENERATED, root_of, train_student
+from mix2fld.protocols.table import PROTOCOLS
+from mix2fld.tasks.class_statistics import upper_triangle
+from mix2fld.tasks.edges import Floats
+from mix2fld.tasks.features import Features, clip_norms
+from mix2fld.tasks.make_task import make_task
+from mix2fld.tasks.private_statistics import (
     Measured,
     bounds_of,
     class_sums,
     deviations,
     network_of,
 )
-from mix2fld.learning.sample_features import FEATURE_KINDS, samples_of
-from mix2fld.learning.task import Task
-from mix2fld.protocols.private import GENERATED, root_of, train_student
-from mix2fld.protocols.table import PROTOCOLS
-from mix2fld.streams import stream
+from mix2fld.tasks.sample_features import FEATURE_KINDS, samples_of
+from mix2fld.tasks.task import Task
 from mix2fld.types import Dataset, Inputs, Tensors
 
 SETTINGS: dict[str, Any] = {

@@ -24,13 +24,13 @@ from benchmarks.robustness_costs import (
     SUBTLE,
 )
 from benchmarks.robustness_page import PAGE, render
-from mix2fld.config import PRESETS, Config
+from mix2fld.base.errors import Mix2fldError
+from mix2fld.config.settings import PRESETS, Config
 from mix2fld.data import load_dataset
-from mix2fld.errors import Mix2fldError
+from mix2fld.engine.attackers import meets
+from mix2fld.engine.attacks import ATTACKS, TARGET, with_pattern
+from mix2fld.engine.scenario import attackers_of
 from mix2fld.protocols.table import PROTOCOLS
-from mix2fld.round.attackers import meets
-from mix2fld.round.attacks import ATTACKS, TARGET, with_pattern
-from mix2fld.round.scenario import attackers_of
 from mix2fld.runs.results import RunResult
 from mix2fld.types import Dataset
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from mix2fld.engine.attacks import ATTACKS
 from mix2fld.protocols.table import PROTOCOLS
-from mix2fld.round.attacks import ATTACKS
 
 MOST_COST = 2.0
 """Points that an attack may cost."""

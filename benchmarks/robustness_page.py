@@ -24,9 +24,9 @@ from benchmarks.robustness_costs import (
     of,
     with_attackers,
 )
+from mix2fld.engine.attacks import ATTACKS
 from mix2fld.protocols.table import PROTOCOLS
 from mix2fld.report.markdown import markdown_table
-from mix2fld.round.attacks import ATTACKS
 
 PAGE = Path(__file__).parent.parent / "docs" / "robustness.md"
 

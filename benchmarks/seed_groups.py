@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from benchmarks import usage
 from benchmarks.robustness import SETTINGS, outcome
 from benchmarks.robustness_costs import SUBTLE, in_points
-from mix2fld.config import PRESETS, Config
+from mix2fld.config.settings import PRESETS, Config
 from mix2fld.data import load_dataset
 from mix2fld.protocols import inverse_mixup
 from mix2fld.report.markdown import markdown_table

@@ -2,8 +2,8 @@
 
 ``python -m benchmarks.seed_influence`` prints the table of decision 33. Two of ten devices shift
 the labels of a share of their seeds. Each device gets two scores: the share of its labels that
-models of other devices agree with (``server/seed_judge.py``), and how many held-out seeds of all
-others a student gets right more with its seeds than without them. What is shown is the chance that
+models of other devices agree with (``protocols/seed_screening.py``), and how many held-out seeds of
+all others a student gets right more with its seeds than without them. What is shown is the chance that
 an attacker scores below an honest device: 1 tells all apart, 0.5 is guessing.
 """
 
@@ -15,18 +15,18 @@ from numpy.typing import NDArray
 
 from benchmarks import usage
 from benchmarks.robustness import SEEDS, SETTINGS
-from mix2fld.config import PRESETS, Config
+from mix2fld.base.streams import stream
+from mix2fld.config.settings import PRESETS, Config
 from mix2fld.data import load_dataset
-from mix2fld.learning.losses import label_loss
-from mix2fld.learning.stepper import Start, draw_samples
-from mix2fld.learning.task import Task
-from mix2fld.protocols.seed_judge import judge_seeds
+from mix2fld.engine.attacks import mislabel
+from mix2fld.engine.scenario import attackers_of
 from mix2fld.protocols.seed_samples import as_collected
+from mix2fld.protocols.seed_screening import judge_seeds
 from mix2fld.report.markdown import markdown_table
-from mix2fld.round.attacks import mislabel
-from mix2fld.round.scenario import attackers_of
 from mix2fld.runs.simulation import make_simulation
-from mix2fld.streams import stream
+from mix2fld.tasks.losses import label_loss
+from mix2fld.tasks.stepper import Start, draw_samples
+from mix2fld.tasks.task import Task
 from mix2fld.types import Samples, Seeds, SeedSet, Tensors
 
 SHARES = (1.0, 0.6, 0.4, 0.2)

@@ -19,8 +19,8 @@ from mix2fld.data.catalogue import DATASETS
 from mix2fld.data.packages import from_pip
 from mix2fld.data.samples import standardised
 from mix2fld.data.watch import WATCH_FILE, Recordings, read_recordings, windows_of, worn_arm
-from mix2fld.learning.make_task import make_task
 from mix2fld.protocols.table import PROTOCOLS, single_runs
+from mix2fld.tasks.make_task import make_task
 
 ROOT = Path(__file__).parent.parent
 RECORD = ROOT / "results" / "bench" / "sensors.json"

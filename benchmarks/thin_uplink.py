@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from mix2fld.link.payloads import RotatedUpdate
-from mix2fld.link.payloads.rotated_plan import COARSE_NORM, make_plan
+from mix2fld.codecs import RotatedUpdate
+from mix2fld.codecs.rotated_plan import COARSE_NORM, make_plan
 
 WEIGHTS, DEVICES = 12_544, 10
 BUDGETS = (20, 96, 200, 500, 1400, 4000, 12_000)

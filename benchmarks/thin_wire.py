@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.thin_wire_page import render
-from mix2fld.config import Config
+from mix2fld.config.settings import Config
 from mix2fld.data import load_dataset
 from mix2fld.deploy.broker import Broker, find_mosquitto, largest_message
 from mix2fld.deploy.keys import make_fleet_certificates
@@ -186,7 +186,7 @@ def _run(
 
 def device_command(folder: Path, number: int, node: str, file: Path) -> list[str]:
     """What starts a device in its namespace."""
-    command = [*within(node), sys.executable, "-m", "mix2fld.edge", "--device", str(number)]
+    command = [*within(node), sys.executable, "-m", "mix2fld.deploy.edge", "--device", str(number)]
     command += ["--broker", f"{SERVER}:{PORT}", "--keys", str(folder / "keys")]
     return [*command, "--data", str(file), "--state", str(file.parent / "state")]
 

@@ -19,16 +19,16 @@ from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
 
 from benchmarks import usage
 from benchmarks.thin_wire import PORT, broker_at, config_of
-from mix2fld.config import Config
+from mix2fld.config.settings import Config
 from mix2fld.data import dataset_sizes
+from mix2fld.deploy.edge import topics
+from mix2fld.deploy.edge.__main__ import broker_address
+from mix2fld.deploy.edge.messages import Download, Order, Taken, Trained, pack, unpack
 from mix2fld.deploy.mqtt_server import serve_mqtt
 from mix2fld.deploy.settings import Settings
-from mix2fld.edge import topics
-from mix2fld.edge.__main__ import broker_address
-from mix2fld.edge.messages import Download, Order, Taken, Trained, pack, unpack
-from mix2fld.learning.make_task import make_task
+from mix2fld.engine.wire import Wire
 from mix2fld.protocols.table import get_protocol
-from mix2fld.round.wire import Wire
+from mix2fld.tasks.make_task import make_task
 
 HOST = "127.0.0.1"
 

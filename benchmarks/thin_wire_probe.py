@@ -6,11 +6,11 @@ import time
 from pathlib import Path
 
 from benchmarks import usage
-from mix2fld.edge import topics
-from mix2fld.edge.__main__ import broker_address
-from mix2fld.edge.line import Line
-from mix2fld.edge.messages import Trained, pack
-from mix2fld.edge.mqtt_line import MqttLine
+from mix2fld.deploy.edge import topics
+from mix2fld.deploy.edge.__main__ import broker_address
+from mix2fld.deploy.edge.line import Line
+from mix2fld.deploy.edge.messages import Trained, pack
+from mix2fld.deploy.edge.mqtt_line import MqttLine
 
 ETHERNET, UPLOADS = 14, 20
 SIZES = (169, 400, 50_176)

@@ -10,16 +10,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mix2fld.config_uploads import UpdateConfig
-from mix2fld.learning.task import Task
-from mix2fld.link.payloads import Encoded, RotatedUpdate, Size, unflatten_tensors
-from mix2fld.link.payloads.codec import check_size
-from mix2fld.link.payloads.rotation import Rotation
-from mix2fld.link.payloads.update_codec import Restored
+from mix2fld.base.streams import stream
+from mix2fld.codecs import Encoded, RotatedUpdate, Size, unflatten_tensors
+from mix2fld.codecs.codec import check_size
+from mix2fld.codecs.rotation import Rotation
+from mix2fld.codecs.update_codec import Restored
+from mix2fld.config.uploads import UpdateConfig
 from mix2fld.protocols.base import Inbox, Protocol, ServerStep, StepInfo, Turn
 from mix2fld.protocols.table import PROTOCOLS
 from mix2fld.protocols.updates import Updates, add_mean_update, picked_coordinates
-from mix2fld.streams import stream
+from mix2fld.tasks.task import Task
 from mix2fld.types import Dimensions, SampleFormat, SeedSet, ServerState, Update
 
 LINEAR_WEIGHTS = 11_770

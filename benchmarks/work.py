@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mix2fld.config import Config
+from mix2fld.base.streams import stream
+from mix2fld.config.settings import Config
 from mix2fld.data import device_parts, load_dataset
-from mix2fld.learning.stepper import draw_samples
-from mix2fld.streams import stream
+from mix2fld.tasks.stepper import draw_samples
 from mix2fld.types import Dataset
 
 LEARNING_RATE = 0.01
@@ -103,8 +103,8 @@ def reference(work: Work, device: int) -> Tensors:
     import jax
     import jax.numpy as jnp
 
-    from mix2fld.learning.losses import label_loss, one_hot
-    from mix2fld.learning.sgd import Run, begin_steps, sgd_steps
+    from mix2fld.tasks.losses import label_loss, one_hot
+    from mix2fld.tasks.sgd import Run, begin_steps, sgd_steps
     from mix2fld.types import Samples
 
     learner = paper_learner()
@@ -118,9 +118,9 @@ def reference(work: Work, device: int) -> Tensors:
 @lru_cache
 def paper_learner() -> Any:
     """The package's learner for this work: the paper's network and plain SGD."""
-    from mix2fld.config import LearningConfig
-    from mix2fld.learning.sgd import Learner
+    from mix2fld.config.settings import LearningConfig
     from mix2fld.models import paper_cnn
+    from mix2fld.tasks.sgd import Learner
 
     config = LearningConfig(learning_rate=LEARNING_RATE)
     return Learner.from_config(paper_cnn((28, 28, 1), 10), config)

@@ -9,12 +9,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from mix2fld.config import PRESETS, Config
-from mix2fld.presets import DEVICE_CLASSES, STANDARDS, Fields
-from mix2fld.presets.checked import where_checked
+from mix2fld.config.presets import DEVICE_CLASSES, STANDARDS, Fields
+from mix2fld.config.presets.checked import where_checked
+from mix2fld.config.settings import PRESETS, Config
+from mix2fld.engine.plan import PlannedTransfer
 from mix2fld.protocols.table import PROTOCOLS
 from mix2fld.report.units import in_joules, in_time
-from mix2fld.round.plan import PlannedTransfer
 from mix2fld.runs.link_plan import LinkPlan, plan_all
 
 PAGE = Path(__file__).parent / "links.md"

@@ -5,8 +5,8 @@ import inspect
 import textwrap
 from typing import Any
 
-from mix2fld.config import PRESETS, SECTIONS, Config
-from mix2fld.config_base import Section
+from mix2fld.config.fields import Section
+from mix2fld.config.settings import PRESETS, SECTIONS, Config
 
 HEAD = """# Settings
 

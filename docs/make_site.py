@@ -21,11 +21,11 @@ from make_settings import settings_page
 import mix2fld
 from mix2fld import protocols
 from mix2fld.advice.measured import MeasuredSetting, load_measured
-from mix2fld.config import Config
-from mix2fld.learning.task import Sizes, dimensions
+from mix2fld.config.settings import Config
+from mix2fld.engine.wire import Wire
 from mix2fld.protocols.base import TRAINING, Protocol
 from mix2fld.protocols.table import PROTOCOLS
-from mix2fld.round.wire import Wire
+from mix2fld.tasks.task import Sizes, dimensions
 from mix2fld.types import SampleFormat
 
 ROOT = Path(__file__).parent.parent
@@ -49,7 +49,7 @@ INTRODUCTION = """Each protocol is a row of one table: local loss, uplink, seed 
 and downlink. Each has a page with its idea, equation, bits, measured accuracy and code."""
 API = """# API
 
-Every public module, from its docstrings. Most users need `mix2fld` itself and `mix2fld.config`.
+Every public module, from its docstrings. Most users need `mix2fld` alone.
 """
 Words = dict[str, dict[str, str]]
 

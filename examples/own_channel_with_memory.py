@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import mix2fld
-from mix2fld.link import Direction, Link
+from mix2fld.links import Direction, Link
 from mix2fld.types import State
 
 

@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 
 import mix2fld
-from mix2fld.learning.task import Task
 from mix2fld.protocols.base import Inbox, StepInfo, server_step
-from mix2fld.protocols.weights import take_mean_weights
+from mix2fld.protocols.weights import average_weights
+from mix2fld.tasks.task import Task
 from mix2fld.types import SeedSet, ServerState
 
 
@@ -23,7 +23,7 @@ def take_careful_mean(
         median = np.median(list(flat.values()), axis=0)
         farthest = max(flat, key=lambda d: float(np.linalg.norm(flat[d] - median)))
         inbox = {d: upload for d, upload in inbox.items() if d != farthest}
-    return take_mean_weights(state, inbox, seeds, task, round_number)
+    return average_weights(state, inbox, seeds, task, round_number)
 
 
 mix2fld.PROTOCOLS["careful"] = replace(

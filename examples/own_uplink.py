@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import mix2fld
-from mix2fld.config_uploads import UpdateConfig
-from mix2fld.link.payloads import Encoded, PayloadError, Restored, Size
+from mix2fld.codecs import Encoded, PayloadError, Restored, Size
+from mix2fld.config.uploads import UpdateConfig
 from mix2fld.protocols.updates import Updates
 from mix2fld.types import Dimensions
 

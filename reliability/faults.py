@@ -8,11 +8,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from mix2fld.config import Config
+from mix2fld.base.errors import Mix2fldError
+from mix2fld.config.settings import Config
 from mix2fld.data import load_dataset
-from mix2fld.errors import Mix2fldError
+from mix2fld.engine.info import RoundInfo
 from mix2fld.protocols.table import PROTOCOLS
-from mix2fld.round.info import RoundInfo
 from mix2fld.runs.simulation import Watcher
 from mix2fld.runs.simulation import run as simulate
 from mix2fld.types import Dataset

@@ -1,4 +1,4 @@
-"""A stand-in for the ``os`` of ``mix2fld.data.files`` in which one chosen operation goes wrong."""
+"""A stand-in for the ``os`` of ``mix2fld.base.files`` in which one chosen operation goes wrong."""
 
 import errno
 import os

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from mix2fld.link import payloads
+from mix2fld import codecs as payloads
 from mix2fld.report.markdown import markdown_table
 from mix2fld.runs import checkpoint, config_file, records, state_files
 

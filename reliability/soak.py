@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from mix2fld.config import Config
+from mix2fld.config.settings import Config
 from mix2fld.data import load_dataset
+from mix2fld.engine.info import RoundInfo
 from mix2fld.protocols.table import PROTOCOLS
 from mix2fld.report.tables import results_table
-from mix2fld.round.info import RoundInfo
 from mix2fld.runs.reader import find_run_folders
 from mix2fld.runs.simulation import Watcher, resume_run, run
 from reliability.records import write_record

@@ -21,18 +21,19 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import save as save_tensors
 
-from mix2fld.config import Config
+from mix2fld.base.errors import Mix2fldError
+from mix2fld.base.trees import difference, flatten
+from mix2fld.codecs import Outputs, PayloadError, SeedSamples, Weights
+from mix2fld.config.settings import Config
 from mix2fld.data.archives import ARCHIVE_ERRORS, read_tar, read_zip
 from mix2fld.data.own_file import read_own_file
 from mix2fld.data.place_errors import PlaceError
 from mix2fld.data.readers import LAYOUTS, decode
-from mix2fld.errors import Mix2fldError
-from mix2fld.link.channels.synthetic_trace import write_synthetic_trace
-from mix2fld.link.channels.trace_files import read_traces
-from mix2fld.link.payloads import Outputs, PayloadError, SeedSamples, Weights
-from mix2fld.round.clock import Clock
-from mix2fld.round.info import RoundInfo
-from mix2fld.round.state import Roster, RunState
+from mix2fld.engine.clock import Clock
+from mix2fld.engine.info import RoundInfo
+from mix2fld.engine.state import Roster, RunState
+from mix2fld.links.channels.synthetic_trace import write_synthetic_trace
+from mix2fld.links.channels.trace_files import read_traces
 from mix2fld.runs.checkpoint import (
     FORMAT,
     OLD_FORMATS,
@@ -45,7 +46,6 @@ from mix2fld.runs.config_file import dump_config, parse_config
 from mix2fld.runs.folder import RunFolder
 from mix2fld.runs.reader import read_run
 from mix2fld.runs.records import DamagedError
-from mix2fld.runs.trees import difference, take_apart
 from mix2fld.types import Dimensions, SampleFormat, Seeds, ServerState
 
 sys.path.append(str(Path(__file__).parent.parent / "tests"))
@@ -418,7 +418,7 @@ def _kept_tensors() -> tuple[dict[str, Any], dict[str, NDArray[Any]], dict[str, 
         "teachers": np.ones((2, 2, 2), np.float32),
         "seeds_due": np.array([True, False]),
     }
-    return *take_apart(_open_state(2).tree(), "state"), old
+    return *flatten(_open_state(2).tree(), "state"), old
 
 
 def _skeleton_seeds() -> list[bytes]:

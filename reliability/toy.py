@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mix2fld.config import Config
+from mix2fld.config.settings import Config
 from mix2fld.types import Dataset
 
 LABELS, SIDE = 4, 8

@@ -8,7 +8,7 @@ import matplotlib
 from hypothesis import settings
 
 from mix2fld.data import cache_folder
-from mix2fld.learning.compilation import keep_compiled_code
+from mix2fld.tasks.compilation import keep_compiled_code
 
 sys.path.insert(0, str(Path(__file__).parent))
 matplotlib.use("Agg")

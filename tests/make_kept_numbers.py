@@ -21,12 +21,12 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 sys.path.insert(0, str(Path(__file__).parent))
 
 import mix2fld
-from mix2fld.fleet.device_states import DeviceStates
-from mix2fld.fleet.local import LocalFleet, Seen, States, Underway
-from mix2fld.link import Link
+from mix2fld.engine.fleet_interface import Accuracies, Delivered, Order, Outcome, Trained
+from mix2fld.engine.fleets.device_states import DeviceStates
+from mix2fld.engine.fleets.local import LocalFleet, Seen, States, Underway
+from mix2fld.engine.scenario import Scenario
+from mix2fld.links import Link
 from mix2fld.native.processor import cpu_flags
-from mix2fld.round.fleet_interface import Accuracies, Delivered, Order, Outcome, Trained
-from mix2fld.round.scenario import Scenario
 from mix2fld.types import Dataset, Model, Tensors
 from toys import CoinLink, toy_config, toy_dataset
 

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.linalg import norm
 from numpy.typing import NDArray
 
-from mix2fld.config import Config
-from mix2fld.streams import stream
+from mix2fld.base.streams import stream
+from mix2fld.config.settings import Config
 from reference_codecs import Coded, Memory, as_row, coded, like_weights, mean_update
 from reference_equations import (
     Outputs,

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.integrate import quad
 from scipy.special import erf
 
-from mix2fld.config_uploads import UpdateConfig
+from mix2fld.config.uploads import UpdateConfig
 
 Floats = NDArray[np.float64]
 

@@ -10,8 +10,8 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from mix2fld.config import LearningConfig
-from mix2fld.config_uploads import SeedingConfig
+from mix2fld.config.settings import LearningConfig
+from mix2fld.config.uploads import SeedingConfig
 from reference_networks import Floats, Network, Weights, softmax
 
 Outputs = list[Floats | None]  # the average output of each label

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from mix2fld.config import Config
+from mix2fld.config.settings import Config
 from mix2fld.runs.simulation import run
 from mix2fld.types import Dataset
 from toys import CoinLink, save_dataset, toy_config, toy_dataset

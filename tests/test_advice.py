@@ -22,11 +22,11 @@ from mix2fld.advice.measured import (
 from mix2fld.advice.ranking import Option, best_by_protocol, rank
 from mix2fld.advice.regime_map import _stretches, draw_regime_map, winner
 from mix2fld.cli import main
-from mix2fld.config import Config
-from mix2fld.learning.task import Sizes, dimensions
-from mix2fld.link import make_link
+from mix2fld.config.settings import Config
+from mix2fld.links import make_link
 from mix2fld.reproduction.frontier.points import points_of
 from mix2fld.reproduction.results_folder import ResultsFolder
+from mix2fld.tasks.task import Sizes, dimensions
 from mix2fld.types import SampleFormat
 from stored_runs import save_toy_dataset
 

@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 
 import mix2fld
-from mix2fld.errors import InputError
-from mix2fld.learning.make_task import make_task
-from mix2fld.learning.stepper import TestSet
-from mix2fld.link.payloads import PayloadError
+from mix2fld.base.errors import InputError
+from mix2fld.codecs import PayloadError
+from mix2fld.engine.checks import check_upload
 from mix2fld.protocols.statistics import Summary
 from mix2fld.protocols.table import PROTOCOLS
-from mix2fld.round.checks import check_upload
 from mix2fld.runs.checkpoint import made_with
 from mix2fld.runs.simulation import check, make_simulation, run
+from mix2fld.tasks.make_task import make_task
+from mix2fld.tasks.stepper import TestSet
 from mix2fld.types import Dataset, Model, SampleFormat, Seeds, Upload
 from toys import toy_config, toy_dataset, toy_signals
 

@@ -7,17 +7,17 @@ import numpy as np
 import pytest
 
 import mix2fld
+from mix2fld.base.errors import InputError
 from mix2fld.cli import main
 from mix2fld.cli.run import attackers
-from mix2fld.config import PRESETS, Config
-from mix2fld.errors import InputError
-from mix2fld.fleet import local as local_fleet
+from mix2fld.config.settings import PRESETS, Config
+from mix2fld.engine.attackers import replace_uploads
+from mix2fld.engine.attacks import ATTACKS, CLAIM, TARGET, Known, with_pattern
+from mix2fld.engine.fleet_interface import Order
+from mix2fld.engine.fleets import local as local_fleet
+from mix2fld.engine.scenario import attackers_of, reference_device
 from mix2fld.protocols.statistics import Summary
 from mix2fld.protocols.table import PROTOCOLS
-from mix2fld.round.attackers import replace_uploads
-from mix2fld.round.attacks import ATTACKS, CLAIM, TARGET, Known, with_pattern
-from mix2fld.round.fleet_interface import Order
-from mix2fld.round.scenario import attackers_of, reference_device
 from mix2fld.runs.checkpoint import load_checkpoint
 from mix2fld.runs.simulation import Simulation, make_simulation, resume_run
 from mix2fld.types import Local, Seeds

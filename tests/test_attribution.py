@@ -6,9 +6,9 @@ import pytest
 
 from mix2fld.audit.attribution import RIDGE, coefficients, explain, features, head_of
 from mix2fld.audit.predictions import logits
-from mix2fld.learning.features import Head
-from mix2fld.learning.make_task import make_task
 from mix2fld.models import make_model
+from mix2fld.tasks.features import Head
+from mix2fld.tasks.make_task import make_task
 from mix2fld.types import Model
 from toys import toy_config, toy_dataset
 

@@ -21,8 +21,8 @@ from mix2fld.audit.sections import sections
 from mix2fld.audit.separation import Query, separate, train_separator
 from mix2fld.audit.separators import foreign_samples
 from mix2fld.audit.summary import summary_tables
+from mix2fld.base.errors import InputError
 from mix2fld.cli import main
-from mix2fld.errors import InputError
 from mix2fld.privacy.box import Candidates
 from mix2fld.privacy.empirical import most_true_positives
 from mix2fld.reproduction.attacked_mixes import attack_table, attacks_on_mixes, audited_mixes

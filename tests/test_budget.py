@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from mix2fld.config import ChannelConfig
-from mix2fld.errors import InputError
-from mix2fld.link import IdealLink, Link, Memoryless, RayleighLink
-from mix2fld.link.channels.rayleigh import Transmitter
+from mix2fld.base.errors import InputError
+from mix2fld.base.streams import stream
+from mix2fld.config.settings import ChannelConfig
+from mix2fld.links import IdealLink, Link, Memoryless, RayleighLink
+from mix2fld.links.channels.rayleigh import Transmitter
 from mix2fld.runs.simulation import make_simulation
-from mix2fld.streams import stream
 from mix2fld.types import Delivery
 from toys import toy_config, toy_dataset
 

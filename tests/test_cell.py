@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mix2fld.config import Config
-from mix2fld.link import CellLink, Link, RayleighLink, check_delivery, make_link
-from mix2fld.streams import stream
+from mix2fld.base.streams import stream
+from mix2fld.config.settings import Config
+from mix2fld.links import CellLink, Link, RayleighLink, check_delivery, make_link
 
 FL_BITS = 32 * 12_544
 

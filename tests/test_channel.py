@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from mix2fld.config import ChannelConfig, Config
-from mix2fld.errors import InputError
-from mix2fld.link import LINKS, Direction, IdealLink, RayleighLink, check_delivery, make_link
+from mix2fld.base.errors import InputError
+from mix2fld.config.settings import ChannelConfig, Config
+from mix2fld.links import LINKS, Direction, IdealLink, RayleighLink, check_delivery, make_link
 from mix2fld.types import Delivery
 
 FL_BITS = 32 * 12_544

@@ -78,7 +78,7 @@ def test_brackets_in_a_path_are_not_markup(
 def test_brackets_in_a_problem_are_not_markup(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("mix2fld.round.plan.PlannedTransfer.problem", "[/]")
+    monkeypatch.setattr("mix2fld.engine.plan.PlannedTransfer.problem", "[/]")
     main(["link", "--protocols", "fd"])
     assert capsys.readouterr().out.endswith("[/]\n")
 

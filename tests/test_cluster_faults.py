@@ -16,10 +16,10 @@ import numpy as np
 import pytest
 
 import mix2fld
-from mix2fld.errors import InputError
-from mix2fld.fleet import cluster
-from mix2fld.fleet.hosts import Hosts
-from mix2fld.fleet.ray_fleet import RayFleet
+from mix2fld.base.errors import InputError
+from mix2fld.engine.fleets import cluster
+from mix2fld.engine.fleets.hosts import Hosts
+from mix2fld.engine.fleets.ray_fleet import RayFleet
 from mix2fld.runs.config_file import dump_config
 from mix2fld.runs.loop import Watcher
 from test_ray import contents

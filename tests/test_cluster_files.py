@@ -13,8 +13,8 @@ import pytest
 import yaml
 
 from mix2fld.cli.sweep_flags import take_axes
-from mix2fld.config import field_names
-from mix2fld.fleet import cluster
+from mix2fld.config.settings import field_names
+from mix2fld.engine.fleets import cluster
 
 FOLDER = Path(__file__).parent.parent / "containers"
 STUB = """#!/bin/bash

@@ -8,7 +8,7 @@ CODE = """
 import sys, time
 from pathlib import Path
 import jax, jax.numpy as jnp
-from mix2fld.learning.compilation import CompileClock, keep_compiled_code
+from mix2fld.tasks.compilation import CompileClock, keep_compiled_code
 keep_compiled_code(Path(sys.argv[1]))
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
 clock = CompileClock()

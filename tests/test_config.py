@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mix2fld.bounds import mixing_condition
-from mix2fld.config import Config, DataConfig, Section, field_names
+from mix2fld.base.bounds import mixing_condition
+from mix2fld.base.errors import InputError
+from mix2fld.config.settings import Config, DataConfig, Section, field_names
 from mix2fld.data import DATASETS, PARTITIONS
-from mix2fld.errors import InputError
 from mix2fld.runs.config_file import dump_config, load_config
 
 DECISIONS = Path(__file__).parent.parent / "docs" / "decisions"

@@ -5,13 +5,13 @@ import json
 import numpy as np
 import pytest
 
-from mix2fld.learning.training import resolve
+from mix2fld.base.trees import difference, flatten, unflatten
+from mix2fld.engine.device_turn import OwnSamples, prepare_upload
+from mix2fld.engine.participation import draw_participants
 from mix2fld.protocols.base import Turn
 from mix2fld.protocols.table import PROTOCOLS
-from mix2fld.round.device_turn import OwnSamples, prepare_upload
-from mix2fld.round.participation import draw_participants
 from mix2fld.runs.simulation import Simulation, make_simulation, run
-from mix2fld.runs.trees import difference, put_together, take_apart
+from mix2fld.tasks.training import resolve
 from mix2fld.types import Local
 from toys import CoinLink, DeadDownlink, DeadLink, toy_config, toy_dataset
 
@@ -165,10 +165,10 @@ def test_every_state_survives_a_checkpoint(name: str) -> None:
     simulation = make_simulation(toy_config(protocols=name), toy_dataset(), link=CoinLink())
     state, _ = simulation.run_round(simulation.start())
     tree = state.tree()
-    again = put_together(*take_apart(tree))
+    again = unflatten(*flatten(tree))
     assert difference(again, tree) is None
     restored = type(state).from_tree(again)
     after, info = simulation.run_round(restored)
     expected, expected_info = simulation.run_round(state)
     assert info == expected_info
-    assert take_apart(after.tree())[0] == take_apart(expected.tree())[0]
+    assert flatten(after.tree())[0] == flatten(expected.tree())[0]

@@ -5,8 +5,8 @@ import hashlib
 import numpy as np
 import pytest
 
+from mix2fld.base.errors import InputError
 from mix2fld.data import fingerprint
-from mix2fld.errors import InputError
 from mix2fld.types import Dataset, SampleFormat
 from toys import toy_dataset
 

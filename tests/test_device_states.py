@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mix2fld.errors import InputError
-from mix2fld.fleet.device_states import StatesInMemory
+from mix2fld.base.errors import InputError
+from mix2fld.engine.fleets.device_states import StatesInMemory
 from mix2fld.runs import state_files
 from mix2fld.runs.layout import RunFiles
 from mix2fld.runs.loop import Watcher
@@ -160,7 +160,7 @@ def test_a_full_disk_is_one_message(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(state_files, "write_whole", full)
+    monkeypatch.setattr(state_files, "write_atomic", full)
     config = toy_config(protocols="fd", device_states="disk", **MANY)
     with pytest.raises(InputError, match=r"out = .*No space left.*the same command resumes"):
         run(config, tmp_path, dataset=toy_dataset())

@@ -8,7 +8,7 @@ import pytest
 
 from mix2fld.cli.commands import COMMANDS, _kinds
 from mix2fld.cli.suggestions import check_flags, check_subcommand, split_commas
-from mix2fld.config import PRESETS
+from mix2fld.config.settings import PRESETS
 from mix2fld.protocols.table import PROTOCOLS
 
 ROOT = Path(__file__).parent.parent

@@ -7,14 +7,14 @@ import pytest
 
 from deploy.lab import assert_same_as_engine, deployed_config
 from deploy.memory_line import run_in_memory
-from mix2fld.config import Config
-from mix2fld.edge.small import SmallStepper, small_task
-from mix2fld.errors import InputError
-from mix2fld.learning.edges import FEATURE_GAIN, edge_maps, edge_network, has_edges
-from mix2fld.learning.make_task import make_task
-from mix2fld.learning.task import Task
+from mix2fld.base.errors import InputError
+from mix2fld.config.settings import Config
+from mix2fld.deploy.edge.small import SmallStepper, small_task
 from mix2fld.native import small_cnn
 from mix2fld.runs.simulation import make_simulation
+from mix2fld.tasks.edges import FEATURE_GAIN, edge_maps, edge_network, has_edges
+from mix2fld.tasks.make_task import make_task
+from mix2fld.tasks.task import Task
 from toys import toy_config, toy_dataset
 
 EDGES = {"model": "paper-cnn", "initial_weights": "edges"}

@@ -8,16 +8,15 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from mix2fld.aggregation import aggregate
-from mix2fld.bounds import mixing_condition
-from mix2fld.config import ChannelConfig, Config, LearningConfig
+from mix2fld.base.bounds import mixing_condition
+from mix2fld.config.settings import ChannelConfig, Config, LearningConfig
 from mix2fld.data.samples import Coding, mix
-from mix2fld.learning.losses import Loss, distillation_loss, label_loss
-from mix2fld.learning.make_task import make_task
-from mix2fld.learning.sgd import Learner, Run, begin_steps, sgd_steps
-from mix2fld.learning.stepper import local_results
-from mix2fld.learning.task import Sizes, dimensions
-from mix2fld.link import RayleighLink
+from mix2fld.engine.clock import Clock, Slowest
+from mix2fld.engine.convergence import relative_change
+from mix2fld.engine.info import Measured, Observed, Quorum, Transfer, record
+from mix2fld.engine.state import Roster, RunState
+from mix2fld.links import RayleighLink
+from mix2fld.protocols.aggregation import aggregate
 from mix2fld.protocols.distillation import convert
 from mix2fld.protocols.inverse_mixup import (
     Groups,
@@ -28,11 +27,12 @@ from mix2fld.protocols.inverse_mixup import (
     unmix,
 )
 from mix2fld.protocols.seed_samples import mixed_samples, soft_labels
-from mix2fld.round.clock import Clock, Slowest
-from mix2fld.round.convergence import relative_change
-from mix2fld.round.info import Measured, Observed, Quorum, Transfer, record
-from mix2fld.round.state import Roster, RunState
 from mix2fld.runs.simulation import make_simulation, run
+from mix2fld.tasks.losses import Loss, distillation_loss, label_loss
+from mix2fld.tasks.make_task import make_task
+from mix2fld.tasks.sgd import Learner, Run, begin_steps, sgd_steps
+from mix2fld.tasks.stepper import local_results
+from mix2fld.tasks.task import Sizes, dimensions
 from mix2fld.types import Delivery, Model, SampleFormat, Samples, SeedSet, ServerState, Upload
 from toys import toy_config, toy_dataset
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from mix2fld.data import PARTITIONS
-from mix2fld.link import LINKS
+from mix2fld.links import LINKS
 from mix2fld.protocols.table import PROTOCOLS
 
 PAGE = (Path(__file__).parent.parent / "docs" / "howto" / "extending.md").read_text()

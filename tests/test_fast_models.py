@@ -14,13 +14,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jax import Array, lax
 
-from mix2fld.config import LearningConfig
-from mix2fld.learning.losses import label_loss, one_hot
-from mix2fld.learning.make_task import choose_stepper
-from mix2fld.learning.stepper import Start, TestSet, Watch
+from mix2fld.config.settings import LearningConfig
 from mix2fld.models import fast, from_equinox, from_flax, from_nnx
 from mix2fld.models.fast import FastApply, kernels
 from mix2fld.native import library
+from mix2fld.tasks.losses import label_loss, one_hot
+from mix2fld.tasks.make_task import choose_stepper
+from mix2fld.tasks.stepper import Start, TestSet, Watch
 from mix2fld.types import Model, Samples
 
 FORMS = pytest.mark.parametrize("machine_code", [True, False])

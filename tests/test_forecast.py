@@ -5,9 +5,9 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from mix2fld.config import ChannelConfig
-from mix2fld.link import IdealLink, Link, Memoryless, RayleighLink
-from mix2fld.link.budget import mean_slowest
+from mix2fld.config.settings import ChannelConfig
+from mix2fld.links import IdealLink, Link, Memoryless, RayleighLink
+from mix2fld.links.budget import mean_slowest
 from mix2fld.runs.simulation import make_simulation
 from mix2fld.types import Delivery
 from toys import toy_config, toy_dataset
@@ -112,8 +112,8 @@ def test_a_link_says_who_can_be_reached_in_a_round():
 
 
 def test_on_air_is_checked_like_the_rest():
-    from mix2fld.errors import InputError
-    from mix2fld.link import check_delivery
+    from mix2fld.base.errors import InputError
+    from mix2fld.links import check_delivery
 
     ok, slots = np.ones(2, np.bool_), np.array([1, 2])
     check_delivery(OnlyOdd(), Delivery(ok, slots, np.array([0.5, 2.0])), 2)

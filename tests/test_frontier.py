@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from invented_records import record
-from mix2fld.config import Config
+from mix2fld.base.errors import InputError
+from mix2fld.config.settings import Config
 from mix2fld.data import device_parts
-from mix2fld.errors import InputError
 from mix2fld.protocols.table import PROTOCOLS
 from mix2fld.reproduction.cell_records import CellRecord
 from mix2fld.reproduction.experiments import FULL, QUICK, Cell, Experiment

@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose
 from scipy import stats
 
 from invented_records import COSTS, a_world, as_the_paper_says, privacy, record
-from mix2fld.config import Config
+from mix2fld.config.settings import Config
 from mix2fld.reproduction.cell_records import CellRecord, load_records
 from mix2fld.reproduction.claims import CLAIMS, judge
 from mix2fld.reproduction.evidence import Claim, Evidence, Part, sized

@@ -6,16 +6,16 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from mix2fld.config import Config
-from mix2fld.learning.losses import label_loss, one_hot
-from mix2fld.learning.sgd import Learner, Run, begin_steps, sgd_steps
-from mix2fld.learning.stepper import draw_samples
-from mix2fld.learning.xla import tensors_of
+from mix2fld.base.streams import stream
+from mix2fld.config.settings import Config
+from mix2fld.engine.one_round import run_round
+from mix2fld.engine.state import RunState
 from mix2fld.models import mlp
-from mix2fld.round.one_round import run_round
-from mix2fld.round.state import RunState
 from mix2fld.runs.simulation import Simulation, make_simulation, run
-from mix2fld.streams import stream
+from mix2fld.tasks.losses import label_loss, one_hot
+from mix2fld.tasks.sgd import Learner, Run, begin_steps, sgd_steps
+from mix2fld.tasks.stepper import draw_samples
+from mix2fld.tasks.xla import tensors_of
 from mix2fld.types import Samples, Tensors
 from toys import LABELS, SIDE, toy_config, toy_dataset
 

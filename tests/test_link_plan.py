@@ -7,13 +7,13 @@ from itertools import product
 
 import pytest
 
+from mix2fld.base.errors import InputError
 from mix2fld.cli import main
-from mix2fld.config import Config
-from mix2fld.errors import InputError
-from mix2fld.learning.known_shapes import known_shapes
+from mix2fld.config.settings import Config
+from mix2fld.engine.energy import Power
 from mix2fld.models import MODELS, make_model, weight_shapes
-from mix2fld.round.energy import Power
 from mix2fld.runs.link_plan import plan_all, plan_link
+from mix2fld.tasks.known_shapes import known_shapes
 
 SHAPES = ((28, 28, 1), (32, 32, 3), (6, 10, 2), (7, 9, 1), (100, 6), (16, 1), (12, 4), (20,))
 

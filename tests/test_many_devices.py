@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mix2fld.config import AUTO_EVALUATED, Config
-from mix2fld.errors import InputError
+from mix2fld.base.errors import InputError
+from mix2fld.config.settings import AUTO_EVALUATED, Config
+from mix2fld.engine.clock import device_step_us
+from mix2fld.engine.scenario import evaluated_devices, reference_device
 from mix2fld.protocols.table import PROTOCOLS
 from mix2fld.report.over_seeds import over_seeds, spread_words
 from mix2fld.report.page_data import page_data
 from mix2fld.report.tables import results_table
-from mix2fld.round.clock import device_step_us
-from mix2fld.round.scenario import evaluated_devices, reference_device
 from mix2fld.runs.metrics import metrics_of, seconds_by_part
 from mix2fld.runs.reader import frame_of, read_run, read_runs
 from mix2fld.runs.simulation import Simulation, make_simulation, run

@@ -12,9 +12,8 @@ import pytest
 from jax import Array, lax
 from jax.test_util import check_grads
 
-from mix2fld.config import Config
-from mix2fld.errors import InputError
-from mix2fld.learning.make_task import make_task
+from mix2fld.base.errors import InputError
+from mix2fld.config.settings import Config
 from mix2fld.models import (
     MODELS,
     check_model,
@@ -29,6 +28,7 @@ from mix2fld.models import (
     weight_shapes,
 )
 from mix2fld.models.layers import conv_relu, conv_relu_pool
+from mix2fld.tasks.make_task import make_task
 from mix2fld.types import Model, SampleFormat, Weights
 
 MNIST = (28, 28, 1)
@@ -313,7 +313,7 @@ def test_signals_that_are_none(shape: tuple[int, ...]) -> None:
 @pytest.fixture
 def own_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     (tmp_path / "own_models.py").write_text(
-        "from mix2fld.errors import InputError\n"
+        "from mix2fld.base.errors import InputError\n"
         "from mix2fld.models import mlp\n"
         "def small(sample_shape, num_labels):\n"
         "    return mlp(sample_shape, num_labels, hidden=(3,))\n"

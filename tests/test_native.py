@@ -12,15 +12,15 @@ import numpy as np
 import pytest
 
 from mix2fld import native
-from mix2fld.config import LearningConfig
-from mix2fld.errors import InputError
-from mix2fld.learning.losses import Loss, distillation_loss, label_loss
-from mix2fld.learning.make_task import choose_stepper
-from mix2fld.learning.native import NativeStepper
-from mix2fld.learning.sgd import Learner, Run, begin_steps, correct_predictions, sgd_steps
-from mix2fld.learning.stepper import Start, Watch, draw_samples
-from mix2fld.learning.xla import XlaStepper, tensors_of
+from mix2fld.base.errors import InputError
+from mix2fld.config.settings import LearningConfig
 from mix2fld.models import mlp, paper_cnn
+from mix2fld.tasks.losses import Loss, distillation_loss, label_loss
+from mix2fld.tasks.make_task import choose_stepper
+from mix2fld.tasks.native import NativeStepper
+from mix2fld.tasks.sgd import Learner, Run, begin_steps, correct_predictions, sgd_steps
+from mix2fld.tasks.stepper import Start, Watch, draw_samples
+from mix2fld.tasks.xla import XlaStepper, tensors_of
 from mix2fld.types import Model, Phase, Samples
 
 SHAPES = [(28, 28, 1), (32, 32, 3), (8, 8, 2)]

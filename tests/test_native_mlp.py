@@ -5,15 +5,15 @@ import shutil
 import numpy as np
 import pytest
 
-from mix2fld.config import LearningConfig
-from mix2fld.errors import InputError
-from mix2fld.learning.losses import distillation_loss, label_loss
-from mix2fld.learning.make_task import choose_stepper
-from mix2fld.learning.native import NativeStepper
-from mix2fld.learning.stepper import Start, Watch, draw_samples
-from mix2fld.learning.xla import XlaStepper
+from mix2fld.base.errors import InputError
+from mix2fld.config.settings import LearningConfig
 from mix2fld.models import mlp
 from mix2fld.native import mlp as mlp_kernel
+from mix2fld.tasks.losses import distillation_loss, label_loss
+from mix2fld.tasks.make_task import choose_stepper
+from mix2fld.tasks.native import NativeStepper
+from mix2fld.tasks.stepper import Start, Watch, draw_samples
+from mix2fld.tasks.xla import XlaStepper
 from mix2fld.types import Samples
 
 STEPS, LABELS = 200, 4

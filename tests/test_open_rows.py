@@ -9,18 +9,18 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from mix2fld.learning.losses import Loss
-from mix2fld.link.payloads import Encoded, PayloadError, Size
+from mix2fld.codecs import Encoded, PayloadError, Size
+from mix2fld.engine.checks import DivergedError
+from mix2fld.engine.fleet_interface import Order, Trained
+from mix2fld.engine.one_round import run_round, start_run
+from mix2fld.engine.plan import plan_transfers
+from mix2fld.engine.wire import Packet, Wire
 from mix2fld.protocols.base import Turn, Uplink
 from mix2fld.protocols.distillation import take_mean_outputs
 from mix2fld.protocols.seed_samples import unmixed
 from mix2fld.protocols.table import PROTOCOLS
-from mix2fld.round.checks import DivergedError
-from mix2fld.round.fleet_interface import Order, Trained
-from mix2fld.round.one_round import run_round, start_run
-from mix2fld.round.plan import plan_transfers
-from mix2fld.round.wire import Packet, Wire
 from mix2fld.runs.simulation import Simulation, check, make_simulation, run
+from mix2fld.tasks.losses import Loss
 from mix2fld.types import Dimensions, Local, State
 from toys import DeadLink, toy_config, toy_dataset
 

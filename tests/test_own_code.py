@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from mix2fld.errors import InputError
-from mix2fld.own_code import import_custom, names_custom_module
+from mix2fld.base.custom_code import import_custom, names_custom_module
+from mix2fld.base.errors import InputError
 from toys import save_dataset, toy_dataset
 
 PLANTED = ("zstandard", "cloudpickle", "etils", "jax_plugins", "pandas", "pickle", "mix2fld_plugin")

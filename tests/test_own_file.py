@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from mix2fld.config import DataConfig
+from mix2fld.base.errors import InputError
+from mix2fld.config.settings import DataConfig
 from mix2fld.data import dataset_sizes, load_dataset
 from mix2fld.data.own_file import read_device_file
-from mix2fld.errors import InputError
 from mix2fld.types import SampleFormat
 
 

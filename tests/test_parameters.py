@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from mix2fld import run
-from mix2fld.config import field_names
-from mix2fld.errors import InputError
+from mix2fld.base.errors import InputError
+from mix2fld.config.settings import field_names
 from mix2fld.protocols.base import TRAINING
 from mix2fld.protocols.table import PROTOCOLS, find_protocol, get_protocol, single_runs
 from mix2fld.report.page_data import page_data

@@ -10,8 +10,10 @@ from hypothesis import strategies as st
 from PIL import Image
 from rich.console import Console
 
+from mix2fld.base.errors import InputError
+from mix2fld.base.streams import stream
 from mix2fld.cli.data import data_show
-from mix2fld.config import Config, DataConfig
+from mix2fld.config.settings import Config, DataConfig
 from mix2fld.data import (
     PARTITIONS,
     check_labels_covered,
@@ -20,9 +22,7 @@ from mix2fld.data import (
     measured_samples,
 )
 from mix2fld.data.partition import OF_SOURCES, partition
-from mix2fld.errors import InputError
 from mix2fld.report.label_map import draw_label_map, label_table
-from mix2fld.streams import stream
 from toys import toy_dataset
 
 KINDS = sorted(set(PARTITIONS) - OF_SOURCES)

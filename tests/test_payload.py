@@ -9,9 +9,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from mix2fld.data.samples import coding_of
-from mix2fld.errors import InputError
-from mix2fld.link.payloads import (
+from mix2fld.base.errors import InputError
+from mix2fld.codecs import (
     Encoded,
     Nothing,
     Outputs,
@@ -22,7 +21,8 @@ from mix2fld.link.payloads import (
     flatten_tensors,
     unflatten_tensors,
 )
-from mix2fld.link.payloads.bits import pack, unpack
+from mix2fld.codecs.bits import pack, unpack
+from mix2fld.data.samples import coding_of
 from mix2fld.types import Dimensions, SampleFormat, Seeds
 
 PAPER_SHAPES = ((3, 3, 1, 12), (12,), (3, 3, 12, 6), (6,), (1176, 10), (10,))

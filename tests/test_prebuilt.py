@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from mix2fld import native
-from mix2fld.link.payloads.rotation import Rotation
+from mix2fld.codecs.rotation import Rotation
 from mix2fld.native import library, recipe
 from mix2fld.native.rotation import RotationKernel
 from mix2fld.types import Phase, Samples, StepRule

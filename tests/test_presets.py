@@ -6,14 +6,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mix2fld.config import PRESETS, Config, field_names
-from mix2fld.link import make_link
-from mix2fld.link.channels.mcs import schemes
-from mix2fld.presets import DEVICE_CLASSES, NAMED, STANDARDS
-from mix2fld.presets.checked import CHECKED, where_checked
-from mix2fld.presets.lorawan import RATES, time_on_air_s
+from mix2fld.config.presets import DEVICE_CLASSES, NAMED, STANDARDS
+from mix2fld.config.presets.checked import CHECKED, where_checked
+from mix2fld.config.presets.lorawan import RATES, time_on_air_s
+from mix2fld.config.settings import PRESETS, Config, field_names
+from mix2fld.engine.energy import Power
+from mix2fld.links import make_link
+from mix2fld.links.channels.mcs import schemes
 from mix2fld.protocols.table import PROTOCOLS
-from mix2fld.round.energy import Power
 
 ROOT = Path(__file__).parent.parent
 
@@ -152,7 +152,7 @@ def test_progress_is_that_of_a_simulation(monkeypatch):
     state = link.lasting(link.start(10, np.random.default_rng(0)))
     sizes = np.full(10, 30_000)
     by_progress = link.forecast("uplink", sizes, state, draws=40)
-    monkeypatch.setattr("mix2fld.link.channels.cell.LARGEST_PROGRESS", 0)
+    monkeypatch.setattr("mix2fld.links.channels.cell.LARGEST_PROGRESS", 0)
     simulated = link.forecast("uplink", sizes, state, draws=40)
     np.testing.assert_array_equal(by_progress.probability, simulated.probability)
     np.testing.assert_array_equal(by_progress.expected_slots, simulated.expected_slots)

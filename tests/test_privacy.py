@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from mix2fld.config_uploads import SeedingConfig
+from mix2fld.config.uploads import SeedingConfig
 from mix2fld.privacy.measure import closest_pair, measure
 from mix2fld.privacy.sample_privacy import sample_privacy, statistics
 from mix2fld.protocols.inverse_mixup import inverse_ratios

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 from mix2fld.audit.seeds import Scored, rates_at
+from mix2fld.base.errors import InputError
 from mix2fld.data.samples import Coding, mix
-from mix2fld.errors import InputError
 from mix2fld.privacy.averages import (
     Scatter,
     Sums,

@@ -11,15 +11,15 @@ from pathlib import Path
 import pytest
 
 from mix2fld import native
+from mix2fld.base.private_folder import private_folder
 from mix2fld.data import private_folder as module
-from mix2fld.data.private_folder import private_folder
 
 LOAD = """
 import sys
 from pathlib import Path
 import jax
 from mix2fld.data import cache_folder
-from mix2fld.learning.compilation import keep_compiled_code
+from mix2fld.tasks.compilation import keep_compiled_code
 from mix2fld import native
 keep_compiled_code(cache_folder() / "compiled")
 found = native.small_cnn((8, 8, 1), 4, 2, 3) is not None

@@ -9,8 +9,8 @@ from benchmarks import private_conversions as ways
 from benchmarks.private_ideas import page, recorded
 from benchmarks.private_trials import IDEAS, ROWS, Case, cases, idea_of
 
-from mix2fld.learning.class_statistics import upper_triangle
-from mix2fld.learning.private_statistics import COUNT_WEIGHT, Bounds, means_of, shrunk_means
+from mix2fld.tasks.class_statistics import upper_triangle
+from mix2fld.tasks.private_statistics import COUNT_WEIGHT, Bounds, means_of, shrunk_means
 
 ROOT = Path(__file__).parent.parent
 BOUNDS = Bounds(3.0, 1.0, nonnegative=True)

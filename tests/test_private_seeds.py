@@ -8,9 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mix2fld.audit.known_others import attack_statistics, far_neighbours
-from mix2fld.errors import InputError
-from mix2fld.learning.edges import edge_network, has_edges
-from mix2fld.learning.private_statistics import (
+from mix2fld.base.errors import InputError
+from mix2fld.codecs.statistics import LARGEST_WHOLE
+from mix2fld.engine.device_turn import start_device
+from mix2fld.protocols.noise import NOISE_KEY, with_secret_noise
+from mix2fld.protocols.private import take_private_seeds, train_on_generated
+from mix2fld.protocols.table import PROTOCOLS
+from mix2fld.runs.simulation import Simulation, make_simulation, run
+from mix2fld.tasks.edges import edge_network, has_edges
+from mix2fld.tasks.private_statistics import (
     bounds_of,
     clean_covariance,
     deviations,
@@ -18,13 +24,7 @@ from mix2fld.learning.private_statistics import (
     measure_samples,
     shrunk_means,
 )
-from mix2fld.learning.sample_features import UNIT, sample_feature_count, sample_features, samples_of
-from mix2fld.link.payloads.statistics import LARGEST_WHOLE
-from mix2fld.protocols.noise import NOISE_KEY, with_secret_noise
-from mix2fld.protocols.private import take_private_seeds, train_on_generated
-from mix2fld.protocols.table import PROTOCOLS
-from mix2fld.round.device_turn import start_device
-from mix2fld.runs.simulation import Simulation, make_simulation, run
+from mix2fld.tasks.sample_features import UNIT, sample_feature_count, sample_features, samples_of
 from toys import toy_config, toy_dataset
 
 LABELS = toy_dataset().num_labels
@@ -100,7 +100,7 @@ def test_seeds_are_generated_from_means_that_know_their_noise() -> None:
 
 
 def test_noise_alone_leaves_no_covariance() -> None:
-    from mix2fld.learning.class_statistics import upper_triangle
+    from mix2fld.tasks.class_statistics import upper_triangle
 
     noise = np.random.default_rng(0).normal(size=(60, 60))
     scatter = upper_triangle((noise + noise.T) / 2)

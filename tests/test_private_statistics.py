@@ -18,15 +18,26 @@ from deploy.lab import (
     run_in_process,
     state_on_disk,
 )
-from mix2fld.accounting import delta_of, epsilon_of, noise_multiplier, shares
-from mix2fld.aggregation.outliers import far_uploads
 from mix2fld.audit.known_others import attack_statistics, far_neighbours
-from mix2fld.config import Config
+from mix2fld.base.accounting import delta_of, epsilon_of, noise_multiplier, shares
+from mix2fld.base.errors import InputError
+from mix2fld.codecs import PartOfStatistics, PayloadError, WeightsWithMeans
+from mix2fld.config.settings import Config
 from mix2fld.data import load_dataset
 from mix2fld.deploy.settings import read_settings
-from mix2fld.errors import InputError
-from mix2fld.learning.features import fixed_features
-from mix2fld.learning.private_statistics import (
+from mix2fld.engine.checks import check_upload
+from mix2fld.privacy.empirical import (
+    epsilon_at_least,
+    gaussian_epsilon_at_least,
+    most_true_positives,
+)
+from mix2fld.privacy.rates import Share
+from mix2fld.protocols.aggregation.outliers import far_uploads
+from mix2fld.protocols.noise import NOISE_KEY, with_secret_noise
+from mix2fld.protocols.private import STAGE, trusted_sum
+from mix2fld.runs.simulation import Simulation, make_simulation, run
+from mix2fld.tasks.features import fixed_features
+from mix2fld.tasks.private_statistics import (
     COUNT_WEIGHT,
     GRID,
     MEANS,
@@ -42,18 +53,6 @@ from mix2fld.learning.private_statistics import (
     network_of,
     noisy_covariance,
 )
-from mix2fld.link import PayloadError
-from mix2fld.link.payloads import PartOfStatistics, WeightsWithMeans
-from mix2fld.privacy.empirical import (
-    epsilon_at_least,
-    gaussian_epsilon_at_least,
-    most_true_positives,
-)
-from mix2fld.privacy.rates import Share
-from mix2fld.protocols.noise import NOISE_KEY, with_secret_noise
-from mix2fld.protocols.private import STAGE, trusted_sum
-from mix2fld.round.checks import check_upload
-from mix2fld.runs.simulation import Simulation, make_simulation, run
 from mix2fld.types import Dimensions, SampleFormat, StatisticsPart, Upload
 from toys import LABELS, CoinLink, DeadDownlink, toy_config, toy_dataset
 
@@ -419,7 +418,7 @@ def test_noise_of_a_deployment_is_secret(tmp_path: Path) -> None:
 def test_with_the_same_noise_the_deployment_has_the_numbers_of_the_engine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    monkeypatch.setattr("mix2fld.edge.turn.with_secret_noise", lambda state: state)
+    monkeypatch.setattr("mix2fld.deploy.edge.turn.with_secret_noise", lambda state: state)
     config = deployed_config(tmp_path, protocols=name, rounds=3, epsilon=100.0)
     path = run_in_process(tmp_path, config)
     assert_same_as_engine(path, tmp_path, tmp_path / "engine")

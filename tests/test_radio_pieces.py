@@ -11,16 +11,16 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from mix2fld.config import Config
-from mix2fld.errors import InputError
-from mix2fld.link import make_link
-from mix2fld.link.channels.fading import Fading
-from mix2fld.link.channels.geometry import Geometry, from_db
-from mix2fld.link.channels.mcs import TABLES, TARGET_ERRORS, schemes
-from mix2fld.link.channels.packets import Packets, arrived_by, log_chances
-from mix2fld.link.channels.path_loss import MODELS
-from mix2fld.link.channels.rate import AdaptiveScheme, Demand, OptimalTarget, Signals
-from mix2fld.link.channels.sharing import Aloha, ProportionalFair, RoundRobin, Slot, Tdma, Turns
+from mix2fld.base.errors import InputError
+from mix2fld.config.settings import Config
+from mix2fld.links import make_link
+from mix2fld.links.channels.fading import Fading
+from mix2fld.links.channels.geometry import Geometry, from_db
+from mix2fld.links.channels.mcs import TABLES, TARGET_ERRORS, schemes
+from mix2fld.links.channels.packets import Packets, arrived_by, log_chances
+from mix2fld.links.channels.path_loss import MODELS
+from mix2fld.links.channels.rate import AdaptiveScheme, Demand, OptimalTarget, Signals
+from mix2fld.links.channels.sharing import Aloha, ProportionalFair, RoundRobin, Slot, Tdma, Turns
 
 SIONNA = {
     ("umi", 2.0): (

@@ -17,15 +17,15 @@ import numpy as np
 import pytest
 
 import mix2fld
+from mix2fld.base.errors import InputError
 from mix2fld.cli import main
-from mix2fld.errors import InputError
-from mix2fld.fleet import cluster
-from mix2fld.fleet.hosts import Hosts
-from mix2fld.fleet.ray_fleet import RayFleet
-from mix2fld.fleet.shard_messages import dump_states, load_states
+from mix2fld.engine.checks import DivergedError
+from mix2fld.engine.device_turn import DUE
+from mix2fld.engine.fleets import cluster
+from mix2fld.engine.fleets.hosts import Hosts
+from mix2fld.engine.fleets.ray_fleet import RayFleet
+from mix2fld.engine.fleets.shard_messages import dump_states, load_states
 from mix2fld.protocols.table import PROTOCOLS
-from mix2fld.round.checks import DivergedError
-from mix2fld.round.device_turn import DUE
 from mix2fld.runs.loop import Watcher
 from mix2fld.sweep.mirror import Sender, whole, write_pieces
 from mix2fld.sweep.places import ThisProcess
@@ -347,7 +347,7 @@ def test_versions_that_differ_are_one_message(
     ray: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     own = cluster.versions()
-    for place in ("mix2fld.fleet.hosts", "mix2fld.sweep.ray_place"):
+    for place in ("mix2fld.engine.fleets.hosts", "mix2fld.sweep.ray_place"):
         monkeypatch.setattr(f"{place}.versions", lambda: {**own, "mix2fld": "9.9.9"})
     with pytest.raises(InputError, match=r"node .* has mix2fld .*, but this machine has 9\.9\.9"):
         Cluster(ray)

@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 
 import reference_networks
-from mix2fld.config import Config
-from mix2fld.learning.losses import one_hot
+from mix2fld.base.streams import stream
+from mix2fld.config.settings import Config
+from mix2fld.engine.info import RoundInfo
+from mix2fld.engine.state import RunState
 from mix2fld.native import small_cnn
 from mix2fld.protocols.inverse_mixup import Pool, find_groups
 from mix2fld.protocols.table import PROTOCOLS
-from mix2fld.round.info import RoundInfo
-from mix2fld.round.state import RunState
 from mix2fld.runs.simulation import Simulation, make_simulation
-from mix2fld.streams import stream
+from mix2fld.tasks.losses import one_hot
 from mix2fld.types import Dataset, Tensors
 from reference import WEIGHT_BITS, Record, Reference, State
 from reference_codecs import like_weights

@@ -2,7 +2,7 @@
 
 from mix2fld.audit.reference import reference_table
 from mix2fld.audit.sections import Section
-from mix2fld.config import Config
+from mix2fld.config.settings import Config
 from mix2fld.privacy.rates import Share
 
 

@@ -17,10 +17,14 @@ from deploy.lab import (
     rounds_of,
     run_in_process,
 )
+from mix2fld.base.errors import InputError
+from mix2fld.codecs import Outputs, PayloadError, SeedSamples, Weights, WithSeeds
 from mix2fld.deploy.client_app import app
-from mix2fld.edge.store import Store
-from mix2fld.errors import InputError
-from mix2fld.learning.replay import (
+from mix2fld.deploy.edge.store import Store
+from mix2fld.engine.plan import plan_transfers
+from mix2fld.runs.loop import Watcher
+from mix2fld.runs.simulation import Simulation, make_simulation, run
+from mix2fld.tasks.replay import (
     REPLAY,
     Extra,
     add_to_stock,
@@ -30,11 +34,6 @@ from mix2fld.learning.replay import (
     seeds_in,
     with_replay,
 )
-from mix2fld.link import PayloadError
-from mix2fld.link.payloads import Outputs, SeedSamples, Weights, WithSeeds
-from mix2fld.round.plan import plan_transfers
-from mix2fld.runs.loop import Watcher
-from mix2fld.runs.simulation import Simulation, make_simulation, run
 from mix2fld.types import Dimensions, SampleFormat, Seeds
 from toys import CoinLink, DeadDownlink, RoomyDownlink, toy_config, toy_dataset
 

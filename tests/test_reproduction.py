@@ -10,8 +10,8 @@ import pytest
 from numpy.testing import assert_allclose
 
 from invented_records import ALL_CELLS
+from mix2fld.base.errors import InputError
 from mix2fld.cli import main
-from mix2fld.errors import InputError
 from mix2fld.reproduction.cell_records import load_records, recorded_runs, save_records
 from mix2fld.reproduction.experiments import EXPERIMENTS, FULL, QUICK, Cell, Experiment, Scale
 from mix2fld.reproduction.grid import cells_of, jobs_of, results_of, run_experiments

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import ndimage
 
+from mix2fld.base.errors import InputError
 from mix2fld.data.resolution import enlarge, pool, pooled_shape
-from mix2fld.errors import InputError
 from mix2fld.runs.simulation import check, make_simulation, run
 from mix2fld.types import Dataset
 from toys import toy_config, toy_dataset

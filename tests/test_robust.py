@@ -8,16 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from mix2fld.aggregation import outliers, robust
-from mix2fld.aggregation.aggregate import (
+from mix2fld.config.trust import DefenceConfig
+from mix2fld.protocols.aggregation import outliers, robust
+from mix2fld.protocols.aggregation.aggregate import (
     average_outputs,
     average_weights,
     combine_outputs,
     combine_weights,
     count_samples,
 )
-from mix2fld.aggregation.outliers import far_uploads
-from mix2fld.config_trust import DefenceConfig
+from mix2fld.protocols.aggregation.outliers import far_uploads
 from mix2fld.types import Upload
 
 ROBUST = ["trimmed-mean", "median", "clipped-mean", "krum", "geometric-median", "filtered-median"]

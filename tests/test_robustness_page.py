@@ -8,8 +8,8 @@ from benchmarks.robustness_costs import FRESH, SEEDS, cost_of, in_points
 from benchmarks.robustness_page import render
 
 import mix2fld
-from mix2fld.config import PRESETS, Config
-from mix2fld.round.attacks import ATTACKS
+from mix2fld.config.settings import PRESETS, Config
+from mix2fld.engine.attacks import ATTACKS
 from toys import toy_dataset
 
 

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mix2fld.errors import InputError
-from mix2fld.link.payloads import RotatedUpdate, rotation
-from mix2fld.link.payloads.rotation import Rotation, draw_choices
+from mix2fld.base.errors import InputError
+from mix2fld.base.streams import stream
+from mix2fld.codecs import RotatedUpdate, rotation
+from mix2fld.codecs.rotation import Rotation, draw_choices
 from mix2fld.native.rotation import rotation_kernel
-from mix2fld.streams import stream
 from mix2fld.types import Dimensions, SampleFormat
 
 pytestmark = pytest.mark.skipif(rotation_kernel() is None, reason="no compiler here")

@@ -7,19 +7,19 @@ import numpy as np
 import pytest
 
 import mix2fld
-from mix2fld.config import Config
-from mix2fld.errors import InputError
-from mix2fld.link import ComesAndGoes, IdealLink, Memoryless, make_link
-from mix2fld.round.energy import Busy, Power
+from mix2fld.base.errors import InputError
+from mix2fld.base.streams import stream
+from mix2fld.config.settings import Config
+from mix2fld.engine.energy import Busy, Power
+from mix2fld.links import IdealLink, MarkovAvailability, Memoryless, make_link
 from mix2fld.runs.simulation import make_simulation
-from mix2fld.streams import stream
 from mix2fld.types import Delivery
 from toys import toy_config, toy_dataset
 
 
 def test_devices_come_and_go_as_their_chain_says():
     """Share of time, and correlation from round to round: 1 - leave - return."""
-    link = ComesAndGoes(IdealLink(), leave=0.1, come_back=0.3)
+    link = MarkovAvailability(IdealLink(), leave=0.1, come_back=0.3)
     devices = 4000
     state = link.start(devices, stream(0, "link"))
     seen = [state["here"]]

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from mix2fld.errors import InputError
+from mix2fld.base.errors import InputError
+from mix2fld.engine.checks import DivergedError
+from mix2fld.engine.info import RoundInfo
 from mix2fld.protocols.table import PROTOCOLS
-from mix2fld.round.checks import DivergedError
-from mix2fld.round.info import RoundInfo
 from mix2fld.runs.config_file import load_config
 from mix2fld.runs.loop import Watcher
 from mix2fld.runs.simulation import run

@@ -9,20 +9,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deploy.lab import assert_same_as_engine, deployed_config, run_in_process
-from mix2fld.aggregation.aggregate import combine_labels
-from mix2fld.config import PRESETS, Config
-from mix2fld.errors import InputError
-from mix2fld.learning.losses import label_loss
-from mix2fld.learning.replay import REPLAY
-from mix2fld.learning.stepper import Start, draw_samples
-from mix2fld.link import PayloadError
-from mix2fld.link.payloads import SeedLabels
+from mix2fld.base.errors import InputError
+from mix2fld.base.streams import integer, stream
+from mix2fld.codecs import PayloadError, SeedLabels
+from mix2fld.config.settings import PRESETS, Config
+from mix2fld.engine.suspects import find_suspects, in_words
+from mix2fld.protocols.aggregation.aggregate import combine_labels
 from mix2fld.protocols.labels import convert_seed_labels, judge_labels, labels_of_seeds
-from mix2fld.protocols.seed_judge import NOTHING_JUDGED
-from mix2fld.round.suspects import find_suspects, in_words
+from mix2fld.protocols.seed_screening import NO_VERDICT
 from mix2fld.runs.loop import Watcher
 from mix2fld.runs.simulation import Simulation, make_simulation, run
-from mix2fld.streams import integer, stream
+from mix2fld.tasks.losses import label_loss
+from mix2fld.tasks.replay import REPLAY
+from mix2fld.tasks.stepper import Start, draw_samples
 from mix2fld.types import Dimensions, SampleFormat, Samples, Upload
 from toys import LABELS, CoinLink, toy_config, toy_dataset
 
@@ -204,7 +203,7 @@ def test_labels_that_contradict_the_seeds_do_not_count_and_are_named() -> None:
     )
     for one, other in zip(with_liar.weights, without.weights, strict=True):
         np.testing.assert_array_equal(one, other)
-    (suspect,) = find_suspects(inbox, NOTHING_JUDGED, judged, {})
+    (suspect,) = find_suspects(inbox, NO_VERDICT, judged, {})
     assert in_words(suspect) == (
         "device 3 assigns 0.0 % of the seeds their own labels, typically 100.0 %"
     )

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mix2fld.config import PRESETS, field_names
+from mix2fld.config.settings import PRESETS, field_names
 from mix2fld.protocols.table import PROTOCOLS
 
 DOCS = Path(__file__).parent.parent / "docs"

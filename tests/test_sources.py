@@ -34,8 +34,9 @@ from dataset_files import (
     tar_of,
     write_files,
 )
+from mix2fld.base.errors import InputError
 from mix2fld.cli.data import data_get, data_list
-from mix2fld.config import DataConfig
+from mix2fld.config.settings import DataConfig
 from mix2fld.data import (
     DATASETS,
     Place,
@@ -50,7 +51,6 @@ from mix2fld.data.place_errors import PlaceError
 from mix2fld.data.places import read_place
 from mix2fld.data.readers import LAYOUTS, idx_header
 from mix2fld.dataset import SampleFormat
-from mix2fld.errors import InputError
 
 
 @pytest.fixture

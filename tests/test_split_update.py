@@ -9,15 +9,15 @@ from hypothesis import strategies as st
 
 import reference_codecs
 from mix2fld import run
-from mix2fld.errors import InputError
-from mix2fld.link.payloads import (
+from mix2fld.base.errors import InputError
+from mix2fld.codecs import (
     PayloadError,
     RotatedUpdate,
     SplitUpdate,
     UpdateCodec,
     with_last_layer_apart,
 )
-from mix2fld.link.payloads.rotated_plan import make_plan
+from mix2fld.codecs.rotated_plan import make_plan
 from mix2fld.protocols.updates import add_mean_update
 from mix2fld.types import Dimensions, Group, SampleFormat, ServerState, Update, Upload
 from toys import toy_config, toy_dataset

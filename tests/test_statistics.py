@@ -11,8 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deploy.lab import assert_same_as_engine, deployed_config, run_in_process
-from mix2fld.errors import InputError
-from mix2fld.learning.class_statistics import (
+from mix2fld.base.errors import InputError
+from mix2fld.codecs import ClassStatistics, PayloadError
+from mix2fld.engine.checks import check_upload
+from mix2fld.engine.device_turn import UNTRAINED
+from mix2fld.engine.plan import plan_transfers
+from mix2fld.models import make_model
+from mix2fld.protocols.statistics import add_updates_to_closed_form
+from mix2fld.runs.loop import Watcher
+from mix2fld.runs.simulation import Simulation, make_simulation, run
+from mix2fld.tasks.class_statistics import (
     RIDGE,
     closed_form_network,
     discriminant_head,
@@ -21,17 +29,8 @@ from mix2fld.learning.class_statistics import (
     square,
     upper_triangle,
 )
-from mix2fld.learning.features import LONGEST_EDGES, clip_norms, fixed_features
-from mix2fld.learning.task import Task
-from mix2fld.link import PayloadError
-from mix2fld.link.payloads import ClassStatistics
-from mix2fld.models import make_model
-from mix2fld.protocols.statistics import add_updates_to_closed_form
-from mix2fld.round.checks import check_upload
-from mix2fld.round.device_turn import UNTRAINED
-from mix2fld.round.plan import plan_transfers
-from mix2fld.runs.loop import Watcher
-from mix2fld.runs.simulation import Simulation, make_simulation, run
+from mix2fld.tasks.features import LONGEST_EDGES, clip_norms, fixed_features
+from mix2fld.tasks.task import Task
 from mix2fld.types import (
     Dataset,
     Dimensions,

@@ -5,14 +5,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mix2fld.aggregation.statistics_filter import far_statistics, trusted_statistics
-from mix2fld.config import PRESETS
-from mix2fld.config_trust import DefenceConfig
-from mix2fld.errors import InputError
-from mix2fld.link import PayloadError
-from mix2fld.round.attackers import check_attack
-from mix2fld.round.checks import check_upload
-from mix2fld.round.suspects import in_words
+from mix2fld.base.errors import InputError
+from mix2fld.codecs import PayloadError
+from mix2fld.config.settings import PRESETS
+from mix2fld.config.trust import DefenceConfig
+from mix2fld.engine.attackers import check_attack
+from mix2fld.engine.checks import check_upload
+from mix2fld.engine.suspects import in_words
+from mix2fld.protocols.aggregation.statistics_filter import far_statistics, trusted_statistics
 from mix2fld.runs.simulation import make_simulation
 from mix2fld.types import SampleFormat, Statistics, Upload
 from test_seed_judge import bars

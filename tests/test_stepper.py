@@ -6,12 +6,13 @@ import jax
 import numpy as np
 import pytest
 
-from mix2fld.config import LearningConfig
-from mix2fld.learning import xla
-from mix2fld.learning.losses import Loss, distillation_loss, label_loss, one_hot
-from mix2fld.learning.make_task import choose_stepper, make_task
-from mix2fld.learning.sgd import Learner, Run, begin_steps, sgd_steps
-from mix2fld.learning.stepper import (
+from mix2fld.config.settings import LearningConfig
+from mix2fld.models import make_model
+from mix2fld.tasks import xla
+from mix2fld.tasks.losses import Loss, distillation_loss, label_loss, one_hot
+from mix2fld.tasks.make_task import choose_stepper, make_task
+from mix2fld.tasks.sgd import Learner, Run, begin_steps, sgd_steps
+from mix2fld.tasks.stepper import (
     Learned,
     Start,
     Stepper,
@@ -20,8 +21,7 @@ from mix2fld.learning.stepper import (
     draw_samples,
     local_results,
 )
-from mix2fld.learning.xla import over_devices
-from mix2fld.models import make_model
+from mix2fld.tasks.xla import over_devices
 from mix2fld.types import Samples
 from reference_equations import learn
 from reference_networks import cnn

@@ -14,12 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
+from mix2fld.base.errors import InputError
 from mix2fld.cli import main
 from mix2fld.cli.board import running_table
 from mix2fld.cli.sweep import missing_runs
 from mix2fld.cli.sweep_flags import take_axes
-from mix2fld.config import Config
-from mix2fld.errors import InputError
+from mix2fld.config.settings import Config
 from mix2fld.report.page_data import page_data
 from mix2fld.runs.folder import RunFolder
 from mix2fld.runs.reader import require_runs

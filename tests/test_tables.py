@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from pyarrow import feather, parquet
 
 import mix2fld
+from mix2fld.base.errors import InputError
 from mix2fld.cli import main
-from mix2fld.config import DataConfig
+from mix2fld.config.settings import DataConfig
 from mix2fld.data import fingerprint, load_dataset
-from mix2fld.errors import InputError
 from toys import toy_config
 
 

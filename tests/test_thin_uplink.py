@@ -12,16 +12,16 @@ from benchmarks.page_tables import PAGE
 from benchmarks.thin_uplink import bound, captured, error_of_mean, main, share_of_signs
 from benchmarks.uplink_ideas import VARIANTS
 
-from mix2fld.config import LearningConfig
-from mix2fld.learning.training import LocalTraining, logit_offset
-from mix2fld.link.payloads import RotatedUpdate
-from mix2fld.link.payloads.gaussian import mean_largest
-from mix2fld.link.payloads.positions import encode_positions
-from mix2fld.link.payloads.rotated_plan import make_plan
+from mix2fld.codecs import RotatedUpdate
+from mix2fld.codecs.gaussian import mean_largest
+from mix2fld.codecs.positions import encode_positions
+from mix2fld.codecs.rotated_plan import make_plan
+from mix2fld.config.settings import LearningConfig
 from mix2fld.protocols.table import PROTOCOLS
 from mix2fld.reproduction.frontier.points import points_of
 from mix2fld.reproduction.results_folder import ResultsFolder
 from mix2fld.runs.simulation import run
+from mix2fld.tasks.training import LocalTraining, logit_offset
 from mix2fld.types import Dataset
 from toys import toy_config
 

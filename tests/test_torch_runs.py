@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from mix2fld.cli import main
-from mix2fld.learning import pytorch, workers
-from mix2fld.learning.compilation import CompileClock
 from mix2fld.runs.checkpoint import made_with
 from mix2fld.runs.loop import Watcher
 from mix2fld.runs.simulation import resume_run, run
+from mix2fld.tasks import pytorch, workers
+from mix2fld.tasks.compilation import CompileClock
 from stored_runs import save_toy_dataset
 from toys import CoinLink, toy_config, toy_dataset
 

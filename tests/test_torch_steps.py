@@ -13,13 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from mix2fld.config import LearningConfig
-from mix2fld.errors import InputError
-from mix2fld.learning import sgd, torch_steps
-from mix2fld.learning.losses import Loss, distillation_loss, label_loss, one_hot
-from mix2fld.learning.make_task import choose_stepper
-from mix2fld.learning.stepper import Start, Stepper, Watch, draw_samples
+from mix2fld.base.errors import InputError
+from mix2fld.config.settings import LearningConfig
 from mix2fld.models import check_model, from_torch, mlp, paper_cnn
+from mix2fld.tasks import sgd, torch_steps
+from mix2fld.tasks.losses import Loss, distillation_loss, label_loss, one_hot
+from mix2fld.tasks.make_task import choose_stepper
+from mix2fld.tasks.stepper import Start, Stepper, Watch, draw_samples
 from mix2fld.types import Model, Phase, Samples, Tensors
 from torch_modules import perceptron, small_cnn, with_batch_norm, with_dropout
 from toys import toy_dataset
@@ -326,7 +326,7 @@ def test_a_custom_loss_is_refused() -> None:
 
 def test_workers_do_without_jax() -> None:
     code = (
-        "import sys, mix2fld.learning.worker, mix2fld.learning.torch_steps\n"
+        "import sys, mix2fld.tasks.worker, mix2fld.tasks.torch_steps\n"
         "assert 'jax' not in sys.modules"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

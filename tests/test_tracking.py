@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from mix2fld.base.errors import InputError
 from mix2fld.cli.progress import Watchers
-from mix2fld.errors import InputError
 from mix2fld.runs.metrics import metrics_of
 from mix2fld.runs.reader import read_run
 from mix2fld.runs.simulation import run

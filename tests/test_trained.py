@@ -9,8 +9,8 @@ from safetensors import safe_open
 from safetensors.numpy import load_file
 
 from mix2fld import Model, run
+from mix2fld.base.errors import InputError
 from mix2fld.cli import main
-from mix2fld.errors import InputError
 from mix2fld.models import make_model, weight_names
 from mix2fld.runs.simulation import finished_run
 from toys import save_dataset, toy_config, toy_dataset, toy_signals

@@ -9,9 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from mix2fld.config import Config
-from mix2fld.errors import InputError
-from mix2fld.learning.training import (
+from mix2fld.base.errors import InputError
+from mix2fld.config.settings import Config
+from mix2fld.protocols.table import PROTOCOLS
+from mix2fld.report.tables import results_table
+from mix2fld.runs.config_file import parse_config
+from mix2fld.runs.simulation import make_simulation, run
+from mix2fld.tasks.training import (
     LocalTraining,
     Training,
     label_prior,
@@ -20,10 +24,6 @@ from mix2fld.learning.training import (
     rate_in_round,
     resolve,
 )
-from mix2fld.protocols.table import PROTOCOLS
-from mix2fld.report.tables import results_table
-from mix2fld.runs.config_file import parse_config
-from mix2fld.runs.simulation import make_simulation, run
 from toys import toy_config, toy_dataset
 
 RECOMMENDED = Training(logit_adjustment=2.0, rate_factors=(2.0, 0.5), device_model="mean")

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from mix2fld.cli import main
-from mix2fld.link.payloads import Size
-from mix2fld.link.transports import TRANSPORTS
+from mix2fld.codecs import Size
+from mix2fld.links.transports import TRANSPORTS
 
 
 @pytest.mark.parametrize(("payload", "measured"), [(169, 373), (400, 607), (50_176, 52_757)])

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from safetensors.numpy import load, save
 
-from mix2fld.runs.trees import difference, put_together, take_apart
-from mix2fld.types import sameness
+from mix2fld.base.trees import difference, flatten, identity_key, unflatten
 
 DTYPES = st.sampled_from([np.float32, np.float64, np.int32, np.int64, np.uint8, np.bool_])
 ARRAYS = hnp.arrays(DTYPES, hnp.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=3))
@@ -78,7 +77,7 @@ def leaves(tree: Any) -> list[Any]:
 
 def stored(tree: Any) -> tuple[Any, dict[str, Any]]:
     """Skeleton and tensors after a way through JSON and a file."""
-    skeleton, tensors = take_apart(tree, "state")
+    skeleton, tensors = flatten(tree, "state")
     return json.loads(json.dumps(skeleton)), load(save(tensors))
 
 
@@ -95,7 +94,7 @@ def assert_same(found: Any, expected: Any) -> None:
 
 def sharing(states: list[Any]) -> list[list[int]]:
     """For each leaf, the first device that has the very same array as each device."""
-    columns = zip(*(map(sameness, leaves(state)) for state in states), strict=True)
+    columns = zip(*(map(identity_key, leaves(state)) for state in states), strict=True)
     return [[column.index(one) for one in column] for column in columns]
 
 
@@ -110,13 +109,13 @@ A, B = np.zeros(2), np.ones(2)
 @example([{"a": [{"x": A}, {"x": B}]}, {"a": [{"x": B}, {"x": B}]}])
 @example([{}, {}])
 def test_a_tree_comes_back(tree):
-    assert_same(put_together(*stored(tree)), tree)
+    assert_same(unflatten(*stored(tree)), tree)
 
 
 @given(fleets())
 def test_states_of_devices_come_back_and_share_what_they_shared(states):
     skeleton, tensors = stored({"devices": states})
-    restored = put_together(skeleton, tensors)["devices"]
+    restored = unflatten(skeleton, tensors)["devices"]
     assert_same(restored, states)
     assert sharing(restored) == sharing(states)
     again = stored({"devices": restored})
@@ -131,7 +130,7 @@ def test_devices_that_share_a_state_share_it_again(states, data):
     places = data.draw(st.lists(st.integers(0, len(states) - 1), min_size=1, max_size=8))
     everyone = [states[place] for place in places]
     skeleton, tensors = stored({"devices": everyone, "array": A})
-    restored = put_together(skeleton, tensors)["devices"]
+    restored = unflatten(skeleton, tensors)["devices"]
     assert_same(restored, everyone)
     assert sharing(restored) == sharing(everyone)
     same = [[places.index(place) for place in places]]
@@ -149,7 +148,7 @@ def sharing_of(things: list[int]) -> list[list[int]]:
 
 @given(fleets())
 def test_a_shared_array_is_stored_once(states):
-    _, tensors = take_apart(states)
+    _, tensors = flatten(states)
     kept = sum(len(tensor) for name, tensor in tensors.items() if not name.endswith("@"))
     assert kept == sum(len(set(column)) for column in sharing(states))
 
@@ -157,7 +156,7 @@ def test_a_shared_array_is_stored_once(states):
 def test_ten_thousand_devices_that_share_a_state_are_stored_as_one():
     state = {"weights": (np.ones(1000), np.zeros(3)), "seeds_due": np.array(True)}
     other = {**state, "seeds_due": np.array(False)}
-    _, tensors = take_apart({"devices": [state] * 9_999 + [other]})
+    _, tensors = flatten({"devices": [state] * 9_999 + [other]})
     places = 10_000 * 4 + 2 * 2 * 4  # of each device, and of the two arrays that both states share
     assert sum(tensor.nbytes for tensor in tensors.values()) == 8000 + 24 + 2 + places
 
@@ -167,7 +166,7 @@ def test_an_array_in_several_places_is_stored_once():
     tree = {"a": array, "b": [array, 1], "c": {"d": (array, np.ones(100))}}
     skeleton, tensors = stored(tree)
     assert sum(tensor.nbytes for tensor in tensors.values()) == 2 * 800
-    restored = put_together(skeleton, tensors)
+    restored = unflatten(skeleton, tensors)
     assert restored["a"] is restored["b"][0] is restored["c"]["d"][0]
     assert_same(restored, tree)
 
@@ -175,7 +174,7 @@ def test_an_array_in_several_places_is_stored_once():
 def test_the_memory_of_many_devices_is_that_of_one():
     weights, own = np.ones((1000,)), np.zeros(3)
     states = [{"weights": (weights, own + device)} for device in range(100)]
-    _, tensors = take_apart(states)
+    _, tensors = flatten(states)
     assert sum(tensor.nbytes for tensor in tensors.values()) == 8000 + 100 * 24 + 100 * 4
 
 
@@ -227,7 +226,7 @@ def replaced(tree: Any, path: list[Any], new: Any) -> Any:
 def test_a_scalar_of_numpy_can_be_resumed():
     """It comes back as an array, which is the same to whoever compares forms and computes."""
     tree = {"count": np.int64(3)}
-    restored = put_together(*stored(tree))
+    restored = unflatten(*stored(tree))
     assert restored["count"] == 3
     assert difference(restored, tree) is None
 
@@ -241,7 +240,7 @@ class Named(NamedTuple):
 @pytest.mark.parametrize("leaf", [object(), {1: 2}, Named(1), {1, 2}, b"bytes", 1j])
 def test_what_would_not_come_back_is_refused(leaf):
     with pytest.raises(TypeError, match=r"state\.memory: .* cannot be part of a state"):
-        take_apart({"memory": leaf}, "state")
+        flatten({"memory": leaf}, "state")
 
 
 @pytest.mark.parametrize(
@@ -249,4 +248,4 @@ def test_what_would_not_come_back_is_refused(leaf):
 )
 def test_a_skeleton_that_nothing_made_is_refused(skeleton):
     with pytest.raises((KeyError, TypeError, ValueError)):
-        put_together(skeleton, {})
+        unflatten(skeleton, {})

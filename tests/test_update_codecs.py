@@ -8,19 +8,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.linalg import hadamard as sylvester
 
-from mix2fld.config_uploads import UpdateConfig
-from mix2fld.errors import InputError
-from mix2fld.link.payloads import (
+from mix2fld.base.errors import InputError
+from mix2fld.codecs import (
     LargestEntries,
     PayloadError,
     RotatedUpdate,
     SparseTernary,
     UpdateCodec,
 )
-from mix2fld.link.payloads.gaussian import lloyd_max, mean_largest
-from mix2fld.link.payloads.positions import decode_positions, encode_positions, most_bits
-from mix2fld.link.payloads.rotated_plan import make_plan
-from mix2fld.link.payloads.rotation import Rotation, block_sizes, hadamard
+from mix2fld.codecs.gaussian import lloyd_max, mean_largest
+from mix2fld.codecs.positions import decode_positions, encode_positions, most_bits
+from mix2fld.codecs.rotated_plan import make_plan
+from mix2fld.codecs.rotation import Rotation, block_sizes, hadamard
+from mix2fld.config.uploads import UpdateConfig
 from mix2fld.protocols.updates import (
     largest_entries,
     picked_coordinates,

@@ -5,13 +5,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mix2fld.errors import InputError
+from mix2fld.base.errors import InputError
+from mix2fld.engine.bit_budgets import upload_bit_budgets
+from mix2fld.engine.fleet_interface import Order, Outcome, Trained
+from mix2fld.engine.one_round import run_round
 from mix2fld.protocols.base import Turn
 from mix2fld.protocols.table import PROTOCOLS
 from mix2fld.protocols.updates import add_mean_update
-from mix2fld.round.fleet_interface import Order, Outcome, Trained
-from mix2fld.round.one_round import run_round
-from mix2fld.round.rooms import upload_rooms
 from mix2fld.runs.simulation import Simulation, check, make_simulation, run
 from mix2fld.types import Delivery, Group, ServerState, Update, Upload
 from toys import CoinLink, DeadDownlink, DeadLink, toy_config, toy_dataset
@@ -190,7 +190,7 @@ def test_updates_weigh_by_what_they_captured() -> None:
 
 def test_weights_by_captured_shares_come_closest_to_the_mean_of_all() -> None:
     """Devices that differ by as much as they move, in 100, 400 and 4,000 bits."""
-    from mix2fld.link.payloads import RotatedUpdate
+    from mix2fld.codecs import RotatedUpdate
 
     size, errors = 2000, {"equal": 0.0, "captured": 0.0}
     for trial in range(40):
@@ -285,7 +285,7 @@ def test_automatic_bits_are_the_most_that_arrive_reliably() -> None:
     fields = {"link": "rayleigh", "slot_ms": 0.001, "max_slots": 20, "update_bits": "auto"}
     for target in (0.5, 0.95):
         scenario = simulation_of("murmur", **fields, delivery_target=target).scenario
-        rooms = upload_rooms(scenario, (0, 2, 3), {})
+        rooms = upload_bit_budgets(scenario, (0, 2, 3), {})
 
         def chance(bits: int, scenario: Any = scenario) -> float:
             return float(scenario.link.budget("uplink", bits, 3).delivery_probability)
@@ -345,10 +345,10 @@ def test_automatic_bits_differ_between_devices_and_rounds_of_a_fading_cell() -> 
 
 def test_a_number_of_bits_that_is_fixed_asks_nothing_of_the_link() -> None:
     for name, fields in (("murmur", {"update_bits": 30}), ("stc", {}), ("fl", {})):
-        assert upload_rooms(simulation_of(name, **fields).scenario, (0, 1), {}) == {}
+        assert upload_bit_budgets(simulation_of(name, **fields).scenario, (0, 1), {}) == {}
     ideal = simulation_of("murmur", update_bits="auto").scenario
-    assert upload_rooms(ideal, (1,), {}) == {1: 8 * (8836 // 8 + 2)}
-    assert upload_rooms(ideal, (), {}) == {}
+    assert upload_bit_budgets(ideal, (1,), {}) == {1: 8 * (8836 // 8 + 2)}
+    assert upload_bit_budgets(ideal, (), {}) == {}
 
 
 def test_one_huge_norm_does_not_lengthen_the_step_of_a_robust_aggregation() -> None:

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 import worker_jobs
-from mix2fld.errors import InputError
-from mix2fld.learning import workers
-from mix2fld.learning.workers import Held, Workers
+from mix2fld.base.errors import InputError
+from mix2fld.tasks import workers
+from mix2fld.tasks.workers import Held, Workers
 
 TESTS = Path(__file__).parent
 
@@ -106,7 +106,7 @@ SCRIPT = """
 import os, sys, threading, time
 sys.path.insert(0, {tests!r})
 import worker_jobs
-from mix2fld.learning import workers
+from mix2fld.tasks import workers
 workers.usable_cores = lambda: 2
 processes = {{p for p, _ in workers.in_workers(worker_jobs.process_and_square, (), 8, int)}}
 print(*processes, flush=True)

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from reliability.toy import LABELS, SIDE, toy_config, toy_dataset
 
-from mix2fld.link import Direction, Memoryless
+from mix2fld.links import Direction, Memoryless
 from mix2fld.types import Dataset, Delivery
 
 __all__ = [

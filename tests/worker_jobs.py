@@ -5,7 +5,7 @@ import sys
 import time
 from typing import Any
 
-from mix2fld.errors import InputError
+from mix2fld.base.errors import InputError
 
 
 def process_and_square(item: int) -> tuple[int, int]:

@@ -8,10 +8,10 @@ import numpy as np
 from benchmarks.torch_work import from_torch, paper_network, to_torch
 from benchmarks.work import LEARNING_RATE, deal, draw, initial_weights, mean_weights
 from mix2fld import models
-from mix2fld.config import LearningConfig
-from mix2fld.learning.losses import label_loss, one_hot
-from mix2fld.learning.make_task import choose_stepper
-from mix2fld.learning.stepper import Start, Watch
+from mix2fld.config.settings import LearningConfig
+from mix2fld.tasks.losses import label_loss, one_hot
+from mix2fld.tasks.make_task import choose_stepper
+from mix2fld.tasks.stepper import Start, Watch
 from mix2fld.types import Samples
 
 

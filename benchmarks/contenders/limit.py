@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 import mix2fld.native
 from benchmarks.machine import cpu_flags
 from benchmarks.work import CORES, LEARNING_RATE, Tensors, Work, mean_weights, paper_work
-from mix2fld.learning.losses import one_hot
 from mix2fld.native import SampleSet
 from mix2fld.native.library import FOR_THIS_MACHINE
 from mix2fld.native.recipe import FLAGS
+from mix2fld.tasks.losses import one_hot
 from mix2fld.types import Samples
 
 SOURCE = Path(mix2fld.native.__file__).with_name("small_cnn.c")

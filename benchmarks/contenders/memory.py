@@ -3,7 +3,7 @@
 import resource
 from typing import Any
 
-from mix2fld.config import Config
+from mix2fld.config.settings import Config
 from mix2fld.data import load_dataset
 from mix2fld.runs.simulation import make_simulation
 

@@ -15,10 +15,10 @@ from benchmarks.other_models import (
 )
 from benchmarks.peak import peak_gflops
 from benchmarks.work import CORES, mean_weights
-from mix2fld.config import LearningConfig
-from mix2fld.learning.losses import label_loss, one_hot
-from mix2fld.learning.make_task import choose_stepper
-from mix2fld.learning.stepper import Start, Stepper, TestSet, Watch
+from mix2fld.config.settings import LearningConfig
+from mix2fld.tasks.losses import label_loss, one_hot
+from mix2fld.tasks.make_task import choose_stepper
+from mix2fld.tasks.stepper import Start, Stepper, TestSet, Watch
 from mix2fld.types import Model, Samples, Tensors
 
 TESTED = 2048

@@ -6,14 +6,14 @@ from contextlib import ExitStack
 from typing import Any
 from unittest.mock import patch
 
-from mix2fld.config import Config
+from mix2fld.config.settings import Config
 from mix2fld.data import load_dataset
-from mix2fld.learning.native import NativeStepper
-from mix2fld.learning.stepper import TestSet
-from mix2fld.learning.xla import XlaStepper
 from mix2fld.protocols import distillation
 from mix2fld.protocols.table import PROTOCOLS
 from mix2fld.runs.simulation import make_simulation
+from mix2fld.tasks.native import NativeStepper
+from mix2fld.tasks.stepper import TestSet
+from mix2fld.tasks.xla import XlaStepper
 from mix2fld.types import Dataset
 
 PARTS: tuple[tuple[str, Any, str], ...] = (

@@ -8,12 +8,12 @@ For example::
 
 from typing import TYPE_CHECKING
 
-from mix2fld.lazy import names_of
+from mix2fld.base.lazy import names_of
 
 if TYPE_CHECKING:
-    from mix2fld.config import Config
+    from mix2fld.base.errors import InputError
+    from mix2fld.config.settings import Config
     from mix2fld.data.tables import dataset_from_table
-    from mix2fld.errors import InputError
     from mix2fld.protocols.base import Protocol
     from mix2fld.protocols.table import PROTOCOLS
     from mix2fld.runs.link_plan import plan_link
@@ -39,8 +39,8 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Config": "config",
-    "InputError": "errors",
+    "Config": "config.settings",
+    "InputError": "base.errors",
     "dataset_from_table": "data.tables",
     "load_runs": "runs.reader",
     "PROTOCOLS": "protocols.table",

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mix2fld.errors import InputError
+from mix2fld.base.errors import InputError
 
 Inputs = NDArray[np.uint8] | NDArray[np.float32] | NDArray[np.int32]
 """Samples as stored: uint8 (fed to a model as x / 255), float32 or int32 (both fed as they are)."""

@@ -42,7 +42,6 @@ __all__ = [
     "Update",
     "Upload",
     "Weights",
-    "sameness",
 ]
 
 Weights = Any
@@ -55,8 +54,6 @@ State = dict[str, Any]
 Whoever defined the entries reads them; all others carry, store and restore the state as it is. The
 arrays are never changed in place, so that many devices can share one until they differ.
 """
-SMALL_BYTES = 64
-"""Arrays of a state up to this size are the same if they are equal."""
 Carried = NDArray[np.uint8] | NDArray[np.uint16] | NDArray[np.float32]
 """Samples as an upload carries them: codes of up to 16 bits, or float32 as a model is fed."""
 
@@ -287,14 +284,3 @@ class Dimensions:
             if 0 <= beside < len(shapes) and shapes[beside] == bias
         ]
         return max(pairs, default=tuple(kernels[-1:]))
-
-
-def sameness(part: Any) -> Any:
-    """A key that two parts of states have in common if one can stand for both.
-
-    Small arrays are compared by what they hold, so that a constant and the same one from a
-    checkpoint are one; of others, only an object itself is the same.
-    """
-    if isinstance(part, np.ndarray) and part.nbytes <= SMALL_BYTES:
-        return part.dtype.str, part.shape, part.tobytes()
-    return id(part)

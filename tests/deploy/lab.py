@@ -13,23 +13,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from deploy.grid import Client, InProcessGrid
-from mix2fld.config import Config
+from mix2fld.base.trees import difference, flatten
+from mix2fld.config.settings import Config
 from mix2fld.data import load_dataset
 from mix2fld.deploy.client_app import app
+from mix2fld.deploy.edge.store import Store
 from mix2fld.deploy.federation import Federation
 from mix2fld.deploy.local_trial import node_config
 from mix2fld.deploy.server_app import serve
 from mix2fld.deploy.settings import Settings, read_settings
 from mix2fld.deploy.trial import write_device_files
-from mix2fld.edge.store import Store
-from mix2fld.link import Direction, IdealLink, Memoryless
+from mix2fld.engine.device_turn import receive, settle
+from mix2fld.engine.state import RunState
+from mix2fld.links import Direction, IdealLink, Memoryless
 from mix2fld.protocols.table import PROTOCOLS
-from mix2fld.round.device_turn import receive, settle
-from mix2fld.round.state import RunState
 from mix2fld.runs.checkpoint import load_checkpoint
 from mix2fld.runs.folder import RunFolder
 from mix2fld.runs.simulation import make_simulation, run
-from mix2fld.runs.trees import difference, take_apart
 from mix2fld.types import Dataset, Delivery, State
 from toys import save_dataset, toy_config, toy_dataset
 
@@ -162,8 +162,8 @@ def state_on_disk(
 def assert_same_trees(mine: Any, theirs: Any) -> None:
     """Equal in form and in every bit."""
     assert difference(mine, theirs) is None
-    _, tensors = take_apart(mine)
-    _, others = take_apart(theirs)
+    _, tensors = flatten(mine)
+    _, others = flatten(theirs)
     for name, tensor in tensors.items():
         np.testing.assert_array_equal(tensor, others[name], err_msg=name)
 

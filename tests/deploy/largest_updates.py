@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mix2fld.learning.losses import label_loss
-from mix2fld.learning.task import Task
-from mix2fld.link.payloads import Encoded, PayloadError, Size
+from mix2fld.codecs import Encoded, PayloadError, Size
 from mix2fld.protocols.base import Inbox, Protocol, StepInfo, Turn, Uplink
 from mix2fld.protocols.weights import GlobalWeights
+from mix2fld.tasks.losses import label_loss
+from mix2fld.tasks.task import Task
 from mix2fld.types import Dimensions, Local, SeedSet, ServerState, State, Tensors
 
 MOST = 200

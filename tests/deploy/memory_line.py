@@ -3,20 +3,20 @@
 from collections import deque
 from pathlib import Path
 
-from mix2fld.config import Config
+from mix2fld.config.settings import Config
 from mix2fld.data import load_dataset
 from mix2fld.data.own_file import read_device_file
 from mix2fld.deploy.diary import Say
+from mix2fld.deploy.edge.device import Device, MakeTask
+from mix2fld.deploy.edge.full import full_task
+from mix2fld.deploy.edge.line import Listener
 from mix2fld.deploy.identity import next_epoch
 from mix2fld.deploy.mqtt_nodes import MqttNodes
 from mix2fld.deploy.mqtt_server import initial_weights, run_settings
 from mix2fld.deploy.serving import serve_run
 from mix2fld.deploy.settings import Settings
 from mix2fld.deploy.trial import write_device_files
-from mix2fld.edge.device import Device, MakeTask
-from mix2fld.edge.full import full_task
-from mix2fld.edge.line import Listener
-from mix2fld.round.scenario import Scenario
+from mix2fld.engine.scenario import Scenario
 from mix2fld.runs.loop import Watcher
 
 

@@ -14,7 +14,7 @@ import paho.mqtt.client as mqtt
 import pytest
 from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
 
-from mix2fld.config import Config
+from mix2fld.config.settings import Config
 from mix2fld.data import load_dataset
 from mix2fld.deploy.broker import largest_message
 from mix2fld.deploy.mqtt_server import serve_mqtt

@@ -14,12 +14,12 @@ from reliability.wheels import CROSS, ArmSystem, arm_system, build_wheel, missin
 from deploy.lab import deployed_config, rounds_of
 from deploy.memory_line import run_in_memory
 from deploy.mqtt_lab import MOSQUITTO, fleet_of, serve
-from mix2fld.config import Config
+from mix2fld.base.trees import flatten
+from mix2fld.config.settings import Config
+from mix2fld.deploy.edge.small import small_task
+from mix2fld.deploy.edge.store import Store
 from mix2fld.deploy.mqtt_trial import MqttFleet
 from mix2fld.deploy.processes import HOST
-from mix2fld.edge.small import small_task
-from mix2fld.edge.store import Store
-from mix2fld.runs.trees import take_apart
 from toys import toy_dataset
 
 LACKING = missing_for_arm() or ("" if MOSQUITTO else "mosquitto")
@@ -49,7 +49,14 @@ def config_in(folder: Path) -> Config:
 def start_on(system: ArmSystem, fleet: MqttFleet, device: int) -> None:
     """Start a device as its machine would; its files are in that machine's root."""
     data = fleet.files[device]
-    words = ["-m", "mix2fld.edge", "--device", str(device), "--broker", f"{HOST}:{fleet.port}"]
+    words = [
+        "-m",
+        "mix2fld.deploy.edge",
+        "--device",
+        str(device),
+        "--broker",
+        f"{HOST}:{fleet.port}",
+    ]
     words += ["--keys", system.inside(fleet.keys), "--data", system.inside(data)]
     words += ["--state", system.inside(data.parent / "state")]
     fleet.start(f"device-{device}", system.command(*words))
@@ -58,7 +65,7 @@ def start_on(system: ArmSystem, fleet: MqttFleet, device: int) -> None:
 def weights_after(folder: Path, run: str, device: int) -> list[np.ndarray]:
     own = Store(folder / f"device-{device}" / "state", run, device).up_to(2)
     assert own is not None
-    return list(take_apart(own.state, "state")[1].values())
+    return list(flatten(own.state, "state")[1].values())
 
 
 def test_an_arm_takes_part_in_a_run(system: ArmSystem, tmp_path: Path) -> None:

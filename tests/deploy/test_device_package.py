@@ -15,10 +15,10 @@ import pytest
 
 from deploy.lab import deployed_config
 from deploy.memory_line import MemoryBroker, run_in_memory
-from mix2fld.edge import __main__ as program
-from mix2fld.edge.messages import Order, Trained, unpack
-from mix2fld.edge.small import small_task
-from mix2fld.errors import InputError
+from mix2fld.base.errors import InputError
+from mix2fld.deploy.edge import __main__ as program
+from mix2fld.deploy.edge.messages import Order, Trained, unpack
+from mix2fld.deploy.edge.small import small_task
 from mix2fld.native import small_cnn
 
 ROOT = Path(__file__).parents[2]
@@ -29,9 +29,9 @@ REPLAY = """
 import json, sys
 from importlib.util import find_spec
 from pathlib import Path
-from mix2fld.edge.device import Device
-from mix2fld.edge.sources import make_source
-from mix2fld.edge.tasks import make_task
+from mix2fld.deploy.edge.device import Device
+from mix2fld.deploy.edge.sources import make_source
+from mix2fld.deploy.edge.tasks import make_task
 
 assert not any(map(find_spec, ["jax", "scipy", "pydantic", "safetensors", "mix2fld.cli"]))
 
@@ -80,20 +80,22 @@ def test_the_files_are_those_that_the_import_contract_reaches() -> None:
         importer, imported = ignored.split(" -> ")
         if imported in graph.modules:
             graph.remove_import(importer=importer, imported=imported)
-    reached = graph.find_upstream_modules("mix2fld.edge.__main__") | {"mix2fld.edge.__main__"}
+    reached = graph.find_upstream_modules("mix2fld.deploy.edge.__main__") | {
+        "mix2fld.deploy.edge.__main__"
+    }
     files = {name for name in SCRIPT["contents"]().values() if name.endswith(".py")}
     named = {name.removesuffix(".py").removesuffix("/__init__").replace("/", ".") for name in files}
     assert reached <= named
     assert all(any(name.startswith(one) for name in reached) for one in named - reached)
-    assert "mix2fld.edge.full" not in named
+    assert "mix2fld.deploy.edge.full" not in named
 
 
 def test_the_program_starts_with_nothing_else(site: Path) -> None:
-    done = run_alone(site, "-m", "mix2fld.edge", "--help")
+    done = run_alone(site, "-m", "mix2fld.deploy.edge", "--help")
     assert done.returncode == 0, done.stderr
     assert "--broker" in done.stdout
     wrong = ["--device", "0", "--broker", "b", "--keys", ".", "--data", ".", "--state", "."]
-    done = run_alone(site, "-m", "mix2fld.edge", *wrong)
+    done = run_alone(site, "-m", "mix2fld.deploy.edge", *wrong)
     assert done.stderr.startswith("mix2fld-device: keys = .: has no ca.crt")
 
 
@@ -139,9 +141,7 @@ def timeless(payload: bytes) -> object:
 
 
 def test_levels_of_updates_need_no_scipy(site: Path) -> None:
-    code = (
-        "from mix2fld.link.payloads.gaussian import lloyd_max; print(lloyd_max(2).means.tolist())"
-    )
+    code = "from mix2fld.codecs.gaussian import lloyd_max; print(lloyd_max(2).means.tolist())"
     done = run_alone(site, "-c", code)
     assert done.returncode == 0, done.stderr
     np.testing.assert_allclose(json.loads(done.stdout), [0.4528, 1.5104], atol=1e-4)

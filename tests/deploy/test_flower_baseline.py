@@ -71,7 +71,7 @@ def test_the_baseline_has_the_numbers_of_the_simulator_also_where_uploads_are_lo
 
 
 def _as_run_config(config: Any) -> dict[str, Any]:
-    from mix2fld.config import Config, field_names, setting
+    from mix2fld.config.settings import Config, field_names, setting
     from mix2fld_flower.settings import NAMES
 
     named = {key: setting(config, field) for key, field in NAMES.items()}

@@ -22,15 +22,15 @@ from deploy.lab import (
     rounds_of,
     run_in_process,
 )
+from mix2fld.base.errors import InputError, TransportLostError
 from mix2fld.data.samples import standardised
 from mix2fld.deploy import nodes, server_app
 from mix2fld.deploy.client_app import app
 from mix2fld.deploy.diary import last_words
 from mix2fld.deploy.messages import DOWNLOAD, TRAIN, Refused, Trained, TrainOrder
 from mix2fld.deploy.settings import Settings
-from mix2fld.errors import InputError, TransportLostError
-from mix2fld.learning.make_task import make_task
 from mix2fld.runs.checkpoint import made_with
+from mix2fld.tasks.make_task import make_task
 from toys import toy_dataset, toy_signals
 
 sys.path.insert(0, str(FAULTY))
@@ -535,5 +535,5 @@ def test_only_the_deployment_imports_flower() -> None:
         if file.parent.name != "deploy":
             assert not re.search(r"^\s*(import|from) flwr", text, re.MULTILINE), file
         else:
-            assert "mix2fld.fleet.local" not in text, file
+            assert "mix2fld.engine.fleets.local" not in text, file
             assert not re.search(r"import.*(pickle|marshal|dill)", text), file

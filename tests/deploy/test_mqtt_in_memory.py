@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from deploy.lab import DEPLOYED, assert_same_as_engine, deployed_config, diary, rounds_of
 from deploy.memory_line import MemoryBroker, MemoryLine, run_in_memory
-from mix2fld.edge.device import Device
-from mix2fld.edge.full import full_task
-from mix2fld.edge.messages import (
+from mix2fld.deploy.edge.device import Device
+from mix2fld.deploy.edge.full import full_task
+from mix2fld.deploy.edge.messages import (
     MessageError,
     Trained,
     pack,

@@ -11,14 +11,14 @@ import pytest
 
 from deploy.lab import deployed_config
 from deploy.mqtt_lab import fleet_of, needs_mosquitto
+from mix2fld.base.errors import InputError
 from mix2fld.deploy import mqtt_server
+from mix2fld.deploy.edge.__main__ import broker_address
 from mix2fld.deploy.keys import make_fleet_certificates
 from mix2fld.deploy.mqtt_server import serve_mqtt
 from mix2fld.deploy.mqtt_trial import MqttFleet
 from mix2fld.deploy.processes import HOST, free_port
 from mix2fld.deploy.settings import Settings
-from mix2fld.edge.__main__ import broker_address
-from mix2fld.errors import InputError
 
 pytestmark = needs_mosquitto
 PATIENCE = 30.0
@@ -44,7 +44,7 @@ def keys_of(fleet: MqttFleet, folder: Path, authority: Path, owner: str, key: st
 def said_by_device(fleet: MqttFleet, keys: Path, broker: str, enough: str) -> str:
     """What the program says, until it says this or ends."""
     file = fleet.files[0]
-    command = [sys.executable, "-m", "mix2fld.edge", "--device", "0", "--broker", broker]
+    command = [sys.executable, "-m", "mix2fld.deploy.edge", "--device", "0", "--broker", broker]
     command += ["--keys", str(keys), "--data", str(file), "--state", str(file.parent / "state")]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None

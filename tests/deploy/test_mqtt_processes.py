@@ -19,7 +19,7 @@ from deploy.mqtt_lab import (
     wait_until,
 )
 from deploy.relay import Relay
-from mix2fld.config import Config
+from mix2fld.config.settings import Config
 from mix2fld.deploy.keys import make_fleet_certificates
 from mix2fld.deploy.mqtt_nodes import MqttNodes
 from mix2fld.deploy.mqtt_trial import MqttFleet

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from deploy.mqtt_lab import needs_mosquitto, wait_until
+from mix2fld.base.errors import InputError
 from mix2fld.cli import main
 from mix2fld.deploy.broker import find_mosquitto
+from mix2fld.deploy.edge.__main__ import broker_address
+from mix2fld.deploy.edge.line import Line
+from mix2fld.deploy.edge.mqtt_line import MqttLine
 from mix2fld.deploy.processes import HOST, free_port
-from mix2fld.edge.__main__ import broker_address
-from mix2fld.edge.line import Line
-from mix2fld.edge.mqtt_line import MqttLine
-from mix2fld.errors import InputError
 
 CREDENTIALS = "/run/credentials/mix2fld-broker.service"
 

@@ -70,7 +70,8 @@ def test_it_trains_over_a_broker(installed: Installed, tmp_path: Path, name: str
 
 def test_other_models_need_the_whole_package(installed: Installed) -> None:
     code = (
-        "from mix2fld.edge.tasks import make_task; from mix2fld.dataset import SampleFormat\n"
+        "from mix2fld.deploy.edge.tasks import make_task\n"
+        "from mix2fld.dataset import SampleFormat\n"
         "learning = dict(model='cifar-cnn', optimizer='adam', batch_size=1, kernel='auto',"
         " soft_label_teacher='mixture')\n"
         "make_task(dict(protocols=['fl'], learning=learning, seeding=dict(mixing_ratio=[0.1])),"

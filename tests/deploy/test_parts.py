@@ -13,10 +13,12 @@ from cryptography.hazmat.primitives.serialization import load_ssh_private_key, l
 from flwr.app import ConfigRecord, RecordDict
 
 from deploy.lab import assert_same_trees
+from mix2fld.base.errors import InputError
+from mix2fld.base.locks import FolderLock
 from mix2fld.cli import main
-from mix2fld.config import PRESETS, Config
-from mix2fld.data.locks import FolderLock
+from mix2fld.config.settings import PRESETS, Config
 from mix2fld.deploy import testbed
+from mix2fld.deploy.edge.store import RUNS_KEPT, Store
 from mix2fld.deploy.federation import Federation, app_folder
 from mix2fld.deploy.identity import claim, finished_run
 from mix2fld.deploy.keys import make_certificates, make_device_key
@@ -33,8 +35,6 @@ from mix2fld.deploy.messages import (
 )
 from mix2fld.deploy.settings import Settings, read_settings
 from mix2fld.deploy.trial import Trial
-from mix2fld.edge.store import RUNS_KEPT, Store
-from mix2fld.errors import InputError
 from mix2fld.runs.loop import Watcher
 from mix2fld.runs.simulation import run
 from toys import toy_config, toy_dataset

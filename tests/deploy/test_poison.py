@@ -9,9 +9,9 @@ from flwr.app import Context, Message
 
 from deploy.grid import InProcessGrid
 from deploy.lab import FAULTY, Lab, deployed_config, diary, rounds_of, run_in_process
-from mix2fld.config import PRESETS, Config
+from mix2fld.base.errors import InputError
+from mix2fld.config.settings import PRESETS, Config
 from mix2fld.deploy.messages import Refused, TrainOrder
-from mix2fld.errors import InputError
 from mix2fld.report.tables import results_table
 from mix2fld.runs.folder import RunFolder
 from mix2fld.runs.simulation import run

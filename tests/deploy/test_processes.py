@@ -17,8 +17,8 @@ from deploy.lab import (
     rounds_of,
     wait_until,
 )
+from mix2fld.base.errors import InputError
 from mix2fld.deploy.trial import write_device_files
-from mix2fld.errors import InputError
 from mix2fld.runs.simulation import run
 from toys import toy_dataset
 

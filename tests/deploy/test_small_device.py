@@ -9,14 +9,14 @@ import pytest
 
 from deploy.lab import assert_same_as_engine, deployed_config
 from deploy.memory_line import run_in_memory
-from mix2fld.config import Config
+from mix2fld.base.errors import InputError
+from mix2fld.config.settings import Config
+from mix2fld.deploy.edge.initial import pack_start, unpack_start
+from mix2fld.deploy.edge.small import plain_config, small_task
+from mix2fld.deploy.edge.tasks import make_task
 from mix2fld.deploy.mqtt_server import device_config
-from mix2fld.edge.initial import pack_start, unpack_start
-from mix2fld.edge.small import plain_config, small_task
-from mix2fld.edge.tasks import make_task
-from mix2fld.errors import InputError
-from mix2fld.learning.make_task import make_task as full_task
 from mix2fld.native import small_cnn
+from mix2fld.tasks.make_task import make_task as full_task
 from toys import toy_dataset
 
 HAS_KERNEL = small_cnn((8, 8, 1), 12, 6, 4) is not None
@@ -98,14 +98,14 @@ def test_other_runs_need_jax(change: dict, monkeypatch: pytest.MonkeyPatch) -> N
     config = Config.of(**{"model": "paper-cnn", "protocols": "fl", **change})
     told = device_config(config)
     assert small_task(told, data.samples, data.num_labels) is None
-    monkeypatch.setattr("mix2fld.edge.tasks.find_spec", lambda name: None)
+    monkeypatch.setattr("mix2fld.deploy.edge.tasks.find_spec", lambda name: None)
     with pytest.raises(InputError, match="this device has no compiled kernel for it"):
         make_task(told, data.samples, data.num_labels)
 
 
 def test_the_device_program_imports_neither_jax_nor_pydantic() -> None:
     code = (
-        "import sys, mix2fld.edge.__main__, mix2fld.edge.small as small\n"
+        "import sys, mix2fld.deploy.edge.__main__, mix2fld.deploy.edge.small as small\n"
         "small.get_protocol('mix2fld')\n"
         "heavy = {'jax', 'pydantic', 'scipy', 'torch', 'matplotlib', 'requests', 'rich', 'tyro',\n"
         "         'flwr', 'optax', 'PIL'}\n"

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from mix2fld.base.errors import InputError
 from mix2fld.dataset import SampleFormat
-from mix2fld.edge.sources import FolderSource, FunctionSource, make_source
-from mix2fld.errors import InputError
+from mix2fld.deploy.edge.sources import FolderSource, FunctionSource, make_source
 
 SAMPLES = SampleFormat((4, 4, 1))
 

@@ -22,7 +22,7 @@ from deploy.lab import (
     run_in_process,
 )
 from deploy.largest_updates import LARGEST
-from mix2fld.config import Config
+from mix2fld.config.settings import Config
 from mix2fld.deploy.client_app import app
 from mix2fld.deploy.messages import Trained, TrainOrder
 from mix2fld.protocols.table import PROTOCOLS

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from deploy.lab import deployed_config
+from mix2fld.base.errors import InputError
 from mix2fld.deploy import testbed
 from mix2fld.deploy.testbed_page import render
-from mix2fld.errors import InputError
 from mix2fld.runs.loop import Watcher
 from toys import toy_dataset
 

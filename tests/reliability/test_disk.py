@@ -12,8 +12,8 @@ from reliability.faults import FAULTS, INSTANTS, STARTS, Quiet, inject
 from reliability.toy import small_flags, write_dataset
 from test_damage import CONFIG, contents, play
 
+from mix2fld.base.errors import InputError
 from mix2fld.data import files as storage
-from mix2fld.errors import InputError
 from mix2fld.runs.folder import RunFolder
 from mix2fld.runs.simulation import run
 from toys import toy_dataset
@@ -90,7 +90,7 @@ def test_a_read_only_folder(tmp_path) -> None:
 def test_two_processes_in_one_folder(tmp_path) -> None:
     play(tmp_path, stop_after=1)
     hold = (
-        "import sys; from pathlib import Path; from mix2fld.data.locks import FolderLock\n"
+        "import sys; from pathlib import Path; from mix2fld.base.locks import FolderLock\n"
         "lock = FolderLock(Path(sys.argv[1]))\n"
         "assert lock.take(); print('has it', flush=True); input()"
     )
@@ -114,13 +114,13 @@ def test_two_processes_in_one_folder(tmp_path) -> None:
 
 
 def test_ctrl_c_waits_until_a_round_is_written(tmp_path, monkeypatch) -> None:
-    written = storage.append_whole
+    written = storage.append_atomic
 
     def press_and_write(path: Path, data: bytes) -> None:
         os.kill(os.getpid(), signal.SIGINT)
         written(path, data)
 
-    monkeypatch.setattr("mix2fld.runs.folder.append_whole", press_and_write)
+    monkeypatch.setattr("mix2fld.runs.folder.append_atomic", press_and_write)
     with pytest.raises(KeyboardInterrupt):
         run(CONFIG, tmp_path, dataset=toy_dataset(), watcher=Quiet())
     assert (tmp_path / "fl-s0" / "checkpoint.safetensors").exists()

@@ -9,8 +9,8 @@ from reliability.records import read_records
 from reliability.targets import TARGETS
 from test_damage import play
 
+from mix2fld.codecs import FORMAT
 from mix2fld.deploy import messages
-from mix2fld.link.payloads import FORMAT
 from mix2fld.runs import checkpoint, records
 
 PAYLOADS_OF_FORMAT_1 = "1e8dcc0ef9bc0354"

@@ -16,12 +16,12 @@ from reliability.mutate import mutate
 from reliability.targets import TARGETS
 
 from dataset_files import COLOUR, batches, make_info, pickles, python3_pickle
+from mix2fld.base.errors import InputError
 from mix2fld.data import npz
 from mix2fld.data.archives import read_tar, read_zip
 from mix2fld.data.own_file import read_own_file
 from mix2fld.data.place_errors import PlaceError
 from mix2fld.data.readers import decode
-from mix2fld.errors import InputError
 from mix2fld.runs.config_file import load_config
 
 

@@ -5,14 +5,14 @@ import math
 import numpy as np
 import pytest
 
-from mix2fld.aggregation.aggregate import average_weights
-from mix2fld.errors import InputError
-from mix2fld.learning.losses import label_loss, one_hot
-from mix2fld.learning.stepper import Start, Watch, draw_samples, local_results
+from mix2fld.base.errors import InputError
+from mix2fld.engine.checks import DivergedError
+from mix2fld.protocols.aggregation.aggregate import average_weights
 from mix2fld.report.tables import results_table
-from mix2fld.round.checks import DivergedError
 from mix2fld.runs.simulation import make_simulation, run
 from mix2fld.runs.summary import summarise
+from mix2fld.tasks.losses import label_loss, one_hot
+from mix2fld.tasks.stepper import Start, Watch, draw_samples, local_results
 from mix2fld.types import Samples, Upload
 from toys import toy_config, toy_dataset
 

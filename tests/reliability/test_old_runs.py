@@ -10,15 +10,15 @@ import pytest
 from reliability.faults import Quiet
 
 import mix2fld
+from mix2fld.base.errors import InputError
+from mix2fld.base.trees import difference, flatten
 from mix2fld.cli import main
-from mix2fld.config import Config
-from mix2fld.errors import InputError
-from mix2fld.round.state import RunState
+from mix2fld.config.settings import Config
+from mix2fld.engine.state import RunState
 from mix2fld.runs.checkpoint import dump_checkpoint, load_checkpoint
 from mix2fld.runs.folder import RunFolder
 from mix2fld.runs.reader import read_run, read_runs
 from mix2fld.runs.simulation import make_simulation, resume_run, run
-from mix2fld.runs.trees import difference, take_apart
 from stored_runs import as_kept
 from toys import toy_dataset
 
@@ -112,7 +112,7 @@ def assert_same_state(one: Path, other: Path, like: RunState) -> None:
     # Devices one by one: those of an old file do not share what they have in common.
     parts = [[*tree.pop("devices"), tree] for tree in trees]
     for one_part, other_part in zip(*parts, strict=True):
-        mine, theirs = take_apart(one_part)[1], take_apart(other_part)[1]
+        mine, theirs = flatten(one_part)[1], flatten(other_part)[1]
         assert mine.keys() == theirs.keys()
         for name, tensor in mine.items():
             np.testing.assert_array_equal(tensor, theirs[name], err_msg=name)

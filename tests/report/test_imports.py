@@ -10,7 +10,14 @@ import pytest
 import mix2fld
 
 ROOT = Path(mix2fld.__file__).parent
-ENGINES = ("jax", "optax", "flwr", "mix2fld.fleet", "mix2fld.models", "mix2fld.runs.simulation")
+ENGINES = (
+    "jax",
+    "optax",
+    "flwr",
+    "mix2fld.engine.fleets",
+    "mix2fld.models",
+    "mix2fld.runs.simulation",
+)
 MODULES = [*sorted(ROOT.glob("report/*.py")), *sorted(ROOT.glob("privacy/*.py"))]
 
 

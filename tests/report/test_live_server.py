@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from mix2fld.errors import InputError
+from mix2fld.base.errors import InputError
 from mix2fld.report.live import Handler, PageServer, make_server
 
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import mix2fld
+from mix2fld.base.errors import InputError
 from mix2fld.cli import main
-from mix2fld.errors import InputError
 from mix2fld.runs.metrics import PARTS, metrics_of, seconds_by_part
 from mix2fld.runs.reader import read_run, read_runs, require_runs
 from stored_runs import Replay

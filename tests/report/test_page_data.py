@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from mix2fld.cli.commands import parse
-from mix2fld.config import Config
+from mix2fld.config.settings import Config
 from mix2fld.protocols.table import PROTOCOLS
 from mix2fld.report.command import command
 from mix2fld.report.curves import curve

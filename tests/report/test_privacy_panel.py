@@ -10,7 +10,7 @@ from mix2fld.cli import main
 from mix2fld.report.gallery import received_samples
 from mix2fld.report.html import live_page, write_report
 from mix2fld.report.privacy_panel import LeakPoint, privacy_panel
-from mix2fld.report.seed_attack import attack_seeds, take_apart
+from mix2fld.report.seed_attack import attack_seeds, flatten
 from mix2fld.runs.reader import Found, read_run, require_runs
 
 POINTS = (
@@ -27,7 +27,7 @@ def test_the_parts_of_a_mix_add_up_to_what_was_uploaded(runs: Path) -> None:
     received = received_samples(run)
     assert received is not None
     assert received.sources is not None
-    parts = take_apart(received)
+    parts = flatten(received)
     weight, rest = run.config.seeding.ratios
     seen = received.uploaded(parts.rows).reshape(len(parts.rows), -1) / 255
     inside = (parts.minor > 0) & (parts.minor < 1)

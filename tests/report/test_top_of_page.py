@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mix2fld.config import Config
+from mix2fld.config.settings import Config
+from mix2fld.engine.checks import DivergedError
 from mix2fld.report.curves import HOLD, reference_points, shapes
 from mix2fld.report.headline import best_of, tiles
 from mix2fld.report.html import report_page
@@ -18,7 +19,6 @@ from mix2fld.report.plans import plans_of
 from mix2fld.report.run_state import standing_of
 from mix2fld.report.series import group, in_words
 from mix2fld.report.whatif import what_if
-from mix2fld.round.checks import DivergedError
 from mix2fld.runs.layout import RunFiles
 from mix2fld.runs.reader import Found, LoadedRun, read_run, read_runs, require_runs
 from mix2fld.runs.simulation import run
@@ -133,7 +133,7 @@ def test_the_state_of_a_run_follows_the_process_that_writes_it(runs: Path, tmp_p
     assert loaded is not None
     assert standing_of(loaded).state == "stopped"
     code = (
-        "import sys; from pathlib import Path; from mix2fld.data.locks import FolderLock; "
+        "import sys; from pathlib import Path; from mix2fld.base.locks import FolderLock; "
         "lock = FolderLock(Path(sys.argv[1])); print(lock.take(), flush=True); sys.stdin.read()"
     )
     command = [sys.executable, "-c", code, str(folder)]

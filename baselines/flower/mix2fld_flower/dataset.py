@@ -5,7 +5,7 @@ from pathlib import Path
 
 from platformdirs import user_state_path
 
-from mix2fld.config import Config
+from mix2fld.config.settings import Config
 from mix2fld.data import load_dataset
 from mix2fld.deploy.settings import config_digest
 from mix2fld.deploy.trial import write_device_file

@@ -6,8 +6,8 @@ from flwr.serverapp import Grid, ServerApp
 from mix2fld.deploy.diary import Say
 from mix2fld.deploy.nodes import Nodes
 from mix2fld.deploy.serving import serve_run
-from mix2fld.link import make_link
-from mix2fld.round.scenario import Scenario
+from mix2fld.engine.scenario import Scenario
+from mix2fld.links import make_link
 from mix2fld_flower.settings import settings_of
 
 app = ServerApp()

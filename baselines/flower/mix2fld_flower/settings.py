@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from mix2fld.config import Config
+from mix2fld.config.settings import Config
 from mix2fld.deploy.settings import Settings, read_settings
 
 NAMES = {
@@ -37,6 +37,6 @@ def settings_of(run_config: Mapping[str, Any]) -> Settings:
 
 def _paper() -> str:
     """What mix2fld's defaults for deployments change, set back: here all clients are trusted."""
-    from mix2fld.config import PRESETS, setting
+    from mix2fld.config.settings import PRESETS, setting
 
     return " ".join(f"{name}={setting(Config(), name)}" for name in PRESETS["robust"])

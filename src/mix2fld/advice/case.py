@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from mix2fld.advice.measured import Kind, MeasuredSetting
-from mix2fld.config import Config
-from mix2fld.learning.task import Sizes
+from mix2fld.config.settings import Config
+from mix2fld.tasks.task import Sizes
 
 FAR_SKEW = 0.15
 """A difference in label skew beyond which nothing close was measured."""

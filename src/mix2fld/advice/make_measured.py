@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from mix2fld.advice.measured import MeasuredPoint, MeasuredSetting, label_skew
-from mix2fld.config import Config
+from mix2fld.config.settings import Config
 from mix2fld.data import device_parts, label_counts, load_dataset
 from mix2fld.data.partition import OF_SOURCES
 from mix2fld.reproduction.cell_records import CellRecord

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from mix2fld.errors import InputError
+from mix2fld.base.errors import InputError
 from mix2fld.reproduction.frontier.settings import SETTINGS
 
 FORMAT = 1

@@ -8,19 +8,19 @@ import numpy as np
 
 from mix2fld.advice.case import Case
 from mix2fld.advice.measured import MeasuredPoint, MeasuredSetting
-from mix2fld.config import Config
+from mix2fld.base.errors import Mix2fldError
+from mix2fld.config.settings import Config
 from mix2fld.data.partition import OF_SOURCES
-from mix2fld.errors import Mix2fldError
-from mix2fld.learning.edges import has_edges
-from mix2fld.learning.task import Sizes, dimensions
-from mix2fld.link import Link, make_link
+from mix2fld.engine.energy import Power
+from mix2fld.engine.plan import PlannedTransfer, plan_transfers
+from mix2fld.links import Link, make_link
 from mix2fld.protocols.statistics import Summary
 from mix2fld.protocols.table import get_protocol
 from mix2fld.report.units import in_bits, in_time, percent
 from mix2fld.reproduction.frontier.link_costs import times_in_a_run
 from mix2fld.reproduction.statistics import Spread, spread
-from mix2fld.round.energy import Power
-from mix2fld.round.plan import PlannedTransfer, plan_transfers
+from mix2fld.tasks.edges import has_edges
+from mix2fld.tasks.task import Sizes, dimensions
 
 IDEAL_FL = "fl"
 ALONE = ("isolated", "own-statistics")

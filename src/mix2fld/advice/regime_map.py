@@ -11,7 +11,7 @@ from matplotlib.patches import Rectangle
 
 from mix2fld.advice.case import Case, nearest
 from mix2fld.advice.measured import MeasuredPoint, MeasuredSetting
-from mix2fld.data.files import writing
+from mix2fld.base.files import writing
 from mix2fld.report.protocol_view import title_of
 from mix2fld.report.style import style_of
 

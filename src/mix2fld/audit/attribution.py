@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve
 
-from mix2fld.errors import Mix2fldError
-from mix2fld.learning.features import Head, find_head
-from mix2fld.learning.sgd import unit_pixels
-from mix2fld.learning.task import Task
+from mix2fld.base.errors import Mix2fldError
+from mix2fld.tasks.features import Head, find_head
+from mix2fld.tasks.sgd import unit_pixels
+from mix2fld.tasks.task import Task
 from mix2fld.types import Inputs, Model, Tensors
 
 RIDGE = 0.01

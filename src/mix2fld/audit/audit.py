@@ -18,16 +18,16 @@ from mix2fld.audit.ground import Ground
 from mix2fld.audit.records import AuditRecord
 from mix2fld.audit.seeds import NULLS, inversion, membership
 from mix2fld.audit.separators import PUBLIC_AT_MOST, Separators
-from mix2fld.config import Config
+from mix2fld.base.errors import InputError, did_you_mean
+from mix2fld.config.settings import Config
 from mix2fld.data import fingerprint
-from mix2fld.errors import InputError, did_you_mean
+from mix2fld.engine.wire import Wire, check_mixable
 from mix2fld.privacy.rates import FALSE_POSITIVES, check_candidates
 from mix2fld.privacy.residual import Prior, fit_prior
 from mix2fld.protocols.base import Seeding
 from mix2fld.protocols.seed_samples import mixed, raw
 from mix2fld.protocols.statistics import Summary
 from mix2fld.protocols.table import get_protocol, guarantee_of
-from mix2fld.round.wire import Wire, check_mixable
 from mix2fld.runs.config_file import with_rates_as_used
 from mix2fld.runs.interrupts import raise_if_remembered
 from mix2fld.types import Dataset
@@ -207,7 +207,7 @@ class Audit:
 
     def _attack_noise(self, name: str, seed: int) -> dict[str, Any]:
         from mix2fld.audit.known_others import attack_statistics, far_neighbours
-        from mix2fld.learning.make_task import make_task
+        from mix2fld.tasks.make_task import make_task
 
         data = self.dataset
         config = self.config.replace(protocols=(name,), seed=seed)

@@ -8,11 +8,7 @@ import numpy as np
 from mix2fld.audit.ground import Ground, Rows
 from mix2fld.audit.seeds import Scored, rates_at, strangers
 from mix2fld.audit.separators import PUBLIC_AT_MOST
-from mix2fld.learning.class_statistics import square
-from mix2fld.learning.features import fixed_features
-from mix2fld.learning.make_task import make_task
-from mix2fld.learning.task import Task
-from mix2fld.link.payloads.weights import FULL_PRECISION
+from mix2fld.codecs.weights import FULL_PRECISION
 from mix2fld.privacy.averages import (
     Floats,
     Population,
@@ -26,6 +22,10 @@ from mix2fld.privacy.box import Candidates
 from mix2fld.privacy.rates import FALSE_POSITIVES, Scores
 from mix2fld.privacy.residual import Prior, fit_prior
 from mix2fld.protocols.table import get_protocol
+from mix2fld.tasks.class_statistics import square
+from mix2fld.tasks.features import fixed_features
+from mix2fld.tasks.make_task import make_task
+from mix2fld.tasks.task import Task
 from mix2fld.types import Statistics
 
 TEN = 10

@@ -4,8 +4,8 @@ import shlex
 from dataclasses import dataclass
 from typing import Any
 
-from mix2fld.config import Config
-from mix2fld.errors import InputError
+from mix2fld.base.errors import InputError
+from mix2fld.config.settings import Config
 from mix2fld.privacy.lira import LEAST_SHADOWS
 from mix2fld.report.command import command
 from mix2fld.runs.config_file import with_rates_as_used

@@ -7,15 +7,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mix2fld.config import Config
+from mix2fld.base.errors import InputError
+from mix2fld.base.streams import stream
+from mix2fld.config.settings import Config
 from mix2fld.data import device_parts
 from mix2fld.data.resolution import pool
 from mix2fld.data.samples import stored_unit
-from mix2fld.errors import InputError
-from mix2fld.learning.task import Sizes, dimensions
 from mix2fld.privacy.box import Candidates
 from mix2fld.privacy.rates import FALSE_POSITIVES, check_candidates
-from mix2fld.streams import stream
+from mix2fld.tasks.task import Sizes, dimensions
 from mix2fld.types import Dataset
 
 Rows = NDArray[np.integer[Any]]

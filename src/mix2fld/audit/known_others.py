@@ -10,16 +10,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mix2fld.accounting import noise_multiplier
-from mix2fld.learning.edges import Floats
-from mix2fld.learning.private_statistics import (
-    MEANS,
-    Measured,
-    class_scatter,
-    class_sums,
-    means_of,
-)
-from mix2fld.learning.task import Task
+from mix2fld.base.accounting import noise_multiplier
+from mix2fld.engine.device_turn import start_device
+from mix2fld.engine.wire import Wire
 from mix2fld.privacy.empirical import (
     epsilon_at_least,
     gaussian_epsilon_at_least,
@@ -29,8 +22,15 @@ from mix2fld.privacy.rates import FALSE_POSITIVES, Scores, above, check_candidat
 from mix2fld.protocols.base import Turn
 from mix2fld.protocols.noise import NOISE_KEY
 from mix2fld.protocols.private import STAGE
-from mix2fld.round.device_turn import start_device
-from mix2fld.round.wire import Wire
+from mix2fld.tasks.edges import Floats
+from mix2fld.tasks.private_statistics import (
+    MEANS,
+    Measured,
+    class_scatter,
+    class_sums,
+    means_of,
+)
+from mix2fld.tasks.task import Task
 from mix2fld.types import Local, State
 
 

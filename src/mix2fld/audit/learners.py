@@ -11,14 +11,8 @@ from mix2fld.audit.attribution import coefficients, head_of
 from mix2fld.audit.ground import Ground, Rows
 from mix2fld.audit.predictions import logits
 from mix2fld.audit.seeds import strangers
-from mix2fld.learning.losses import one_hot
-from mix2fld.learning.stepper import Draws, Start, Watch, draw_samples, local_results
-from mix2fld.learning.task import Task
-from mix2fld.privacy.lira import margin
-from mix2fld.protocols.base import Turn
-from mix2fld.protocols.noise import NOISE_KEY
-from mix2fld.protocols.table import get_protocol
-from mix2fld.round.device_turn import (
+from mix2fld.base.streams import stream
+from mix2fld.engine.device_turn import (
     SEEDS_DUE,
     Own,
     OwnSamples,
@@ -28,9 +22,15 @@ from mix2fld.round.device_turn import (
     settle,
     start_device,
 )
-from mix2fld.round.device_turn import Rows as HeldRows
-from mix2fld.round.wire import Wire
-from mix2fld.streams import stream
+from mix2fld.engine.device_turn import Rows as HeldRows
+from mix2fld.engine.wire import Wire
+from mix2fld.privacy.lira import margin
+from mix2fld.protocols.base import Turn
+from mix2fld.protocols.noise import NOISE_KEY
+from mix2fld.protocols.table import get_protocol
+from mix2fld.tasks.losses import one_hot
+from mix2fld.tasks.stepper import Draws, Start, Watch, draw_samples, local_results
+from mix2fld.tasks.task import Task
 from mix2fld.types import Local, Model, Samples, State, Tensors, Update
 
 Statistics = list[NDArray[np.float64]]

@@ -9,9 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from mix2fld.learning.sgd import unit_pixels
-from mix2fld.learning.xla import TEST_BATCH
 from mix2fld.models.fast import FastApply
+from mix2fld.tasks.sgd import unit_pixels
+from mix2fld.tasks.xla import TEST_BATCH
 from mix2fld.types import Inputs, Model, Tensors
 
 

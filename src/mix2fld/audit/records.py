@@ -5,8 +5,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from mix2fld.data.files import write_whole, writing
-from mix2fld.errors import InputError
+from mix2fld.base.errors import InputError
+from mix2fld.base.files import write_atomic, writing
 
 KIND = "mix2fld privacy audit"
 PLACES = 6
@@ -42,7 +42,7 @@ class AuditRecord:
             return
         with writing("out", self.path):
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            write_whole(self.path, dump_audit(self.about, self.stages))
+            write_atomic(self.path, dump_audit(self.about, self.stages))
 
 
 def dump_audit(about: dict[str, Any], stages: dict[str, Any]) -> bytes:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from mix2fld.audit.findings import HIGH, LOW, Stages, mean, mixing_ratios, pooled, strongest
 from mix2fld.audit.page_tables import percent
 from mix2fld.audit.sections import Section
-from mix2fld.config import Config
+from mix2fld.config.settings import Config
 from mix2fld.privacy.rates import Share
 from mix2fld.report.markdown import markdown_table
 from mix2fld.runs.config_file import with_rates_as_used

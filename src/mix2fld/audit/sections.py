@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from mix2fld.accounting import Guarantee
 from mix2fld.audit.findings import LOW, Stages, leak_of, matching, mean, pooled
-from mix2fld.config import Config
-from mix2fld.errors import InputError
+from mix2fld.base.accounting import Guarantee
+from mix2fld.base.errors import InputError
+from mix2fld.config.settings import Config
 from mix2fld.privacy.rates import Share
 from mix2fld.protocols.base import NoUplink
 from mix2fld.protocols.table import PROTOCOLS, get_protocol, guarantee_of

@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mix2fld.audit.ground import Ground, Rows
+from mix2fld.base.streams import stream
 from mix2fld.data.samples import coding_of
-from mix2fld.learning.task import Sizes
 from mix2fld.privacy.box import Candidates, Mixes, box_scores
 from mix2fld.privacy.inversion import recover_uploads
 from mix2fld.privacy.rates import FALSE_POSITIVES, Scores, Share, above, threshold
@@ -17,7 +17,7 @@ from mix2fld.privacy.unmixing import as_mixes
 from mix2fld.protocols.base import Seeding
 from mix2fld.protocols.inverse_mixup import inverse_groups, unmix
 from mix2fld.protocols.seed_samples import draw_groups, seed_stream
-from mix2fld.streams import stream
+from mix2fld.tasks.task import Sizes
 from mix2fld.types import Seeds
 
 PARTS = ("minor", "dominant")

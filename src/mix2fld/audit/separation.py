@@ -13,8 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
+from mix2fld.base.streams import integer, stream
 from mix2fld.privacy.box import Candidates, Floats
-from mix2fld.streams import integer, stream
 
 WIDTH = 512
 BATCH = 64

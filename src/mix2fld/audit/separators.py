@@ -8,9 +8,9 @@ import numpy as np
 
 from mix2fld.audit.ground import Ground
 from mix2fld.audit.recurring import recurring_samples
-from mix2fld.config import DataConfig
+from mix2fld.base.errors import InputError
+from mix2fld.config.settings import DataConfig
 from mix2fld.data import load_dataset
-from mix2fld.errors import InputError
 from mix2fld.privacy.box import Candidates
 from mix2fld.protocols.seed_samples import mixed
 

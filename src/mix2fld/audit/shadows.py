@@ -19,17 +19,17 @@ from mix2fld.audit.learners import (
     train,
 )
 from mix2fld.audit.seeds import NULLS, Scored, rates_at
-from mix2fld.config import Config
-from mix2fld.learning.make_task import make_task
+from mix2fld.base.streams import stream
+from mix2fld.config.settings import Config
+from mix2fld.engine.wire import Wire
 from mix2fld.models import make_model
 from mix2fld.privacy.lira import group_ratios, likelihood_ratios
 from mix2fld.privacy.rates import FALSE_POSITIVES, Scores
 from mix2fld.protocols.base import Turn
 from mix2fld.protocols.distillation import MeanOutputs
 from mix2fld.protocols.table import get_protocol
-from mix2fld.round.wire import Wire
 from mix2fld.runs.simulation import make_simulation
-from mix2fld.streams import stream
+from mix2fld.tasks.make_task import make_task
 from mix2fld.types import Local, State
 
 Told = Callable[[int], None]

@@ -8,9 +8,9 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import TextIO
 
+from mix2fld.base.custom_code import names_custom_module, trust_working_folder
+from mix2fld.base.errors import InputError, Mix2fldError, did_you_mean
 from mix2fld.cli.commands import COMMANDS, overview, parse
-from mix2fld.errors import InputError, Mix2fldError, did_you_mean
-from mix2fld.own_code import names_custom_module, trust_working_folder
 from mix2fld.runs.interrupts import remembered
 
 BAD_INPUT = 2
@@ -103,7 +103,7 @@ def _run(given: list[str]) -> None:
 
 def _import_jax() -> None:
     """Delay Ctrl-C until JAX is imported: within the import it prints tracebacks, or crashes."""
-    from mix2fld.data.files import uninterrupted
+    from mix2fld.base.files import uninterrupted
 
     with uninterrupted():
         import jax  # noqa: F401

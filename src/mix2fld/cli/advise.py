@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from mix2fld.config import Config
+from mix2fld.config.settings import Config
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -94,11 +94,11 @@ class AdviseCommand:
 
     def _case(self) -> "Case":
         from mix2fld.advice.case import Case
+        from mix2fld.base.errors import InputError
         from mix2fld.data import dataset_sizes
         from mix2fld.data.partition import OF_SOURCES
-        from mix2fld.errors import InputError
-        from mix2fld.learning.task import Sizes, dimensions
         from mix2fld.runs.link_plan import sizes_of
+        from mix2fld.tasks.task import Sizes, dimensions
 
         if self.weights is not None and self.weights < 1:
             raise InputError(field="weights", value=self.weights, hint="must be 1 or more")
@@ -136,8 +136,8 @@ class AdviseCommand:
         return f"to check{own}: {command(config, self.preset)}"
 
     def _pilot(self, options: "Sequence[Option]") -> "Results":
+        from mix2fld.base.errors import InputError
         from mix2fld.data import load_dataset
-        from mix2fld.errors import InputError
         from mix2fld.runs.results import Results
         from mix2fld.runs.simulation import run
 
@@ -159,7 +159,7 @@ class AdviseCommand:
 def _read_counts(path: Path) -> Any:
     import numpy as np
 
-    from mix2fld.errors import InputError
+    from mix2fld.base.errors import InputError
 
     try:
         counts = np.atleast_2d(np.loadtxt(path, delimiter=",", dtype=np.int64))

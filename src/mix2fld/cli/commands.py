@@ -226,7 +226,7 @@ def every_form() -> Any:
     """Return the union of all commands, for completion."""
     import tyro
 
-    from mix2fld.config import Config
+    from mix2fld.config.settings import Config
 
     return reduce(
         or_,
@@ -245,8 +245,8 @@ def starting_config(given: list[str], command: str = "run") -> Any:
     import argparse
     from pathlib import Path
 
-    from mix2fld.config import PRESETS, Config
-    from mix2fld.errors import InputError, did_you_mean
+    from mix2fld.base.errors import InputError, did_you_mean
+    from mix2fld.config.settings import PRESETS, Config
     from mix2fld.runs.config_file import load_config
 
     early = argparse.ArgumentParser(add_help=False, allow_abbrev=False)

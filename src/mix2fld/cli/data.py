@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import tyro
 
-from mix2fld.config import Config, DataConfig
-from mix2fld.errors import InputError, Mix2fldError
+from mix2fld.base.errors import InputError, Mix2fldError
+from mix2fld.config.settings import Config, DataConfig
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -144,8 +144,8 @@ def data_show(
     data: DataConfig, seed: int = 0, out: Path | None = None, *, json: bool = False
 ) -> None:
     """Print the label distribution of the partition of ``seed``; save it as a PNG to ``out``."""
+    from mix2fld.base.files import writing
     from mix2fld.cli.console import PipedConsole
-    from mix2fld.data.files import writing
     from mix2fld.data.partition import check_labels_covered, device_parts, label_counts
     from mix2fld.data.sources import load_dataset
     from mix2fld.report.label_map import draw_label_map, label_table

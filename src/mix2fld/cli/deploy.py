@@ -9,11 +9,11 @@ from typing import Annotated, Literal
 
 import tyro
 
+from mix2fld.base.errors import InputError
 from mix2fld.cli.deploy_mqtt import needs_mqtt
 from mix2fld.cli.deploy_trial import check_timeout, run_and_show, trial_folder
 from mix2fld.cli.output import Output
-from mix2fld.config import Config
-from mix2fld.errors import InputError
+from mix2fld.config.settings import Config
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class DeployKeys:
             raise InputError(
                 field="out", value=self.out, hint="already exists; must be a new folder"
             )
-        from mix2fld.data.files import writing
+        from mix2fld.base.files import writing
 
         devices = self.settings.data.devices
         with writing("out", self.out):

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import tyro
 
+from mix2fld.base.errors import InputError
 from mix2fld.cli.deploy_trial import check_timeout, run_and_show, trial_folder
 from mix2fld.cli.output import Output
-from mix2fld.config import Config
-from mix2fld.errors import InputError
+from mix2fld.config.settings import Config
 
 
 @dataclass(frozen=True)
@@ -90,10 +90,10 @@ class DeployServer:
                 raise InputError(f"{name} = {getattr(self, name):g}: must be above 0")
         from mix2fld.cli.progress import RichWatcher
         from mix2fld.data import load_dataset
+        from mix2fld.deploy.edge.__main__ import broker_address
         from mix2fld.deploy.mqtt_server import NAME, serve_mqtt
         from mix2fld.deploy.settings import Settings
         from mix2fld.deploy.trial import forget
-        from mix2fld.edge.__main__ import broker_address
         from mix2fld.protocols.table import single_runs
         from mix2fld.report.tables import results_table
         from mix2fld.runs.simulation import check

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mix2fld.base.errors import InputError
 from mix2fld.cli.output import Output
-from mix2fld.config import Config
-from mix2fld.errors import InputError
+from mix2fld.config.settings import Config
 
 if TYPE_CHECKING:
     from mix2fld.runs.loop import Watcher

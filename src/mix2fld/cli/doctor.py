@@ -138,8 +138,8 @@ def _memory() -> Finding:
 
 
 def _cache() -> Finding:
+    from mix2fld.base.errors import Mix2fldError
     from mix2fld.data import DATASETS, cache_folder, cached
-    from mix2fld.errors import Mix2fldError
 
     try:
         folder = cache_folder()

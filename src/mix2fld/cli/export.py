@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 
 import tyro
 
+from mix2fld.base.errors import InputError
 from mix2fld.cli.output import Output
-from mix2fld.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -35,8 +35,8 @@ class ExportCommand:
         if self.to == "model":
             self._write_model()
             return
+        from mix2fld.base.files import writing
         from mix2fld.cli.console import bold
-        from mix2fld.data.files import writing
         from mix2fld.runs.reader import frame_of, require_runs
 
         if self.to == "parquet" and self.out is None:
@@ -71,8 +71,8 @@ class ExportCommand:
         self.output.print_json({"out": self.out, "rows": len(frame), "columns": list(frame)})
 
     def _write_model(self) -> None:
+        from mix2fld.base.files import write_atomic, writing
         from mix2fld.cli.console import bold
-        from mix2fld.data.files import write_whole, writing
         from mix2fld.runs.reader import require_runs
         from mix2fld.runs.trained import model_file
 
@@ -90,6 +90,6 @@ class ExportCommand:
         data = model_file(run.folder, run.config, run.summary if run.finished else None)
         with writing("out", self.out):
             self.out.parent.mkdir(parents=True, exist_ok=True)
-            write_whole(self.out, data)
+            write_atomic(self.out, data)
         self.output.console().print(f"the model of {run.folder.name} is in {bold(self.out)}")
         self.output.print_json({"out": self.out, "run": run.folder, "bytes": len(data)})

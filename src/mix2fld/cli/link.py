@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
-from mix2fld.config import Config
+from mix2fld.config.settings import Config
 
 if TYPE_CHECKING:
     from mix2fld.runs.link_plan import LinkPlan
@@ -60,9 +60,9 @@ class LinkCommand:
 def _draw(config: Config, plan: "LinkPlan", out: Path) -> None:
     import numpy as np
 
-    from mix2fld.errors import InputError
+    from mix2fld.base.errors import InputError
+    from mix2fld.engine.plan import lasting_state
     from mix2fld.report.cell_map import draw_cell
-    from mix2fld.round.plan import lasting_state
 
     if config.channel.link not in ("cell", "rayleigh"):
         raise InputError(

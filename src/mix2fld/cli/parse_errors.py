@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from io import BytesIO, TextIOWrapper
 
-from mix2fld.errors import InputError
+from mix2fld.base.errors import InputError
 
 _FLAG = r"(?:-\w/)?(?P<flag>[\w-]+)"
 _NUMBER = rf"Error parsing {_FLAG}: (?:invalid literal for int|could not convert string to float)"

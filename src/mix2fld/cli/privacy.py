@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import tyro
 
+from mix2fld.base.errors import InputError
 from mix2fld.cli.output import Output
-from mix2fld.config import Config
-from mix2fld.errors import InputError
+from mix2fld.config.settings import Config
 
 if TYPE_CHECKING:
     from mix2fld.audit.effort import Effort
@@ -110,7 +110,7 @@ class PrivacyPage:
         """Write the page."""
         from mix2fld.audit.page import privacy_page
         from mix2fld.audit.records import load_audit
-        from mix2fld.data.files import write_whole, writing
+        from mix2fld.base.files import write_atomic, writing
 
         if not self.records:
             raise InputError(
@@ -118,7 +118,7 @@ class PrivacyPage:
             )
         page = privacy_page({str(path): load_audit(path) for path in self.records})
         with writing("out", self.out):
-            write_whole(self.out, page.encode())
+            write_atomic(self.out, page.encode())
 
 
 def _budget(text: str) -> tuple[float, int]:

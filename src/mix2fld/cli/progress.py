@@ -9,9 +9,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from mix2fld.config import Config
+from mix2fld.config.settings import Config
+from mix2fld.engine.info import RoundInfo
 from mix2fld.protocols.table import get_protocol, single_runs
-from mix2fld.round.info import RoundInfo
 from mix2fld.runs.loop import Watcher
 from mix2fld.runs.metrics import device_accuracies
 from mix2fld.runs.results import RunResult

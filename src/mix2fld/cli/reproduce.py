@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
+from mix2fld.base.errors import InputError, did_you_mean
 from mix2fld.cli.output import Output
 from mix2fld.cli.running import Running
-from mix2fld.errors import InputError, did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -115,11 +115,11 @@ def _measure(
 ) -> None:
     """Write the two records that are not grids of runs."""
     from mix2fld.data import cache_folder
-    from mix2fld.learning.compilation import keep_compiled_code
     from mix2fld.reproduction.host_timing import measure_host
     from mix2fld.reproduction.privacy_measurement import measure_datasets
     from mix2fld.reproduction.privacy_records import save_privacy
     from mix2fld.reproduction.step_costs import save_host
+    from mix2fld.tasks.compilation import keep_compiled_code
 
     keep_compiled_code(cache_folder() / "compiled")
     if host and not folder.host.exists():

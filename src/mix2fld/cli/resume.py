@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import tyro
 
+from mix2fld.base.errors import InputError
 from mix2fld.cli.output import Output
-from mix2fld.errors import InputError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -32,9 +32,9 @@ class ResumeCommand:
         """Run all of them to their end."""
         from mix2fld.cli.console import bold
         from mix2fld.data import cache_folder
-        from mix2fld.learning.compilation import keep_compiled_code
         from mix2fld.report.tables import results_table
         from mix2fld.runs.reader import find_run_folders, holds_run
+        from mix2fld.tasks.compilation import keep_compiled_code
 
         if not self.folder.is_dir():
             raise InputError(field="folder", value=self.folder, hint="there is no such folder")

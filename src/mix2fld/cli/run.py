@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
+from mix2fld.base.errors import InputError
 from mix2fld.cli.output import Output
-from mix2fld.config import Config
-from mix2fld.errors import InputError
+from mix2fld.config.settings import Config
 from mix2fld.runs.config_file import dump_config
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class RunCommand:
         """Run all protocols and seeds."""
         from mix2fld.cli.console import bold
         from mix2fld.data import cache_folder
-        from mix2fld.learning.compilation import CompileClock, keep_compiled_code
+        from mix2fld.tasks.compilation import CompileClock, keep_compiled_code
 
         console = self.output.console()
         keep_compiled_code(cache_folder() / "compiled")
@@ -150,9 +150,9 @@ def fleet_of(name: str, hosts: int | None) -> "Iterator[MakeFleet]":
     if kind == "local":
         yield in_this_process
         return
-    from mix2fld.fleet.cluster import connected
-    from mix2fld.fleet.hosts import Hosts
-    from mix2fld.fleet.ray_fleet import RayFleet
+    from mix2fld.engine.fleets.cluster import connected
+    from mix2fld.engine.fleets.hosts import Hosts
+    from mix2fld.engine.fleets.ray_fleet import RayFleet
 
     with connected(address, "fleet", hosts) as ray:
         processes = Hosts(ray, hosts)
@@ -172,7 +172,7 @@ def default_folder(config: Config) -> Path:
 
 def attackers(config: Config) -> list[str]:
     """Who attacks with each seed, in words."""
-    from mix2fld.round.scenario import attackers_of
+    from mix2fld.engine.scenario import attackers_of
 
     found = {seed: sorted(attackers_of(config.replace(seed=seed))) for seed in config.seed}
     return [

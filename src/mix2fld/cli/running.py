@@ -5,7 +5,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from mix2fld.errors import InputError
+from mix2fld.base.errors import InputError
 
 if TYPE_CHECKING:
     from mix2fld.sweep.schedule import Place
@@ -36,7 +36,7 @@ class Running:
 
     def _make_place(self, jobs: int, stack: ExitStack) -> "Place":
         if self.cluster is not None:
-            from mix2fld.fleet.cluster import connected
+            from mix2fld.engine.fleets.cluster import connected
             from mix2fld.sweep.ray_place import Cluster
 
             return Cluster(stack.enter_context(connected(self.cluster, "cluster")), self.cores or 1)

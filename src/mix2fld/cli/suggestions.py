@@ -5,10 +5,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
-from mix2fld.errors import InputError, did_you_mean
+from mix2fld.base.errors import InputError, did_you_mean
 
 if TYPE_CHECKING:
-    from mix2fld.config import Config
+    from mix2fld.config.settings import Config
 
 LISTS = ("--protocols", "--seed", "--preset", "--mixing-ratio")
 """Flags whose values may also be separated by commas."""
@@ -75,8 +75,8 @@ def check_flags(given: Sequence[str], kind: Any) -> None:
 
 def check_effects(given: Sequence[str], settings: "Config") -> None:
     """Refuse a flag of a link or an attack that has no effect with the other settings."""
-    from mix2fld.config_radio import NEEDS_LINK, NEEDS_PIECE
-    from mix2fld.config_trust import NEEDS_ATTACK
+    from mix2fld.config.radio import NEEDS_LINK, NEEDS_PIECE
+    from mix2fld.config.trust import NEEDS_ATTACK
 
     has = {
         name: value

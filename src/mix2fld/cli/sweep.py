@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
+from mix2fld.base.errors import InputError
 from mix2fld.cli.output import Output
 from mix2fld.cli.running import Running, Searching
-from mix2fld.config import Config
-from mix2fld.errors import InputError
+from mix2fld.config.settings import Config
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

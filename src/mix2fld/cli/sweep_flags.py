@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from mix2fld.config import Config, field_names
+from mix2fld.config.settings import Config, field_names
 
 Axes = dict[str, Any]
 """``varied`` and ``zipped`` of a plan."""

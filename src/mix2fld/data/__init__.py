@@ -6,12 +6,12 @@
 
 from typing import TYPE_CHECKING
 
-from mix2fld.lazy import names_of
+from mix2fld.base.lazy import names_of
 
 if TYPE_CHECKING:
+    from mix2fld.base.folders import cache_folder
     from mix2fld.data.cache import cache_file, cached
     from mix2fld.data.catalogue import DATASETS, DatasetInfo, Place
-    from mix2fld.data.folders import cache_folder
     from mix2fld.data.measured import measured_samples
     from mix2fld.data.partition import (
         PARTITIONS,

@@ -5,9 +5,9 @@ import secrets
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mix2fld.base.folders import cache_folder
 from mix2fld.data.catalogue import DatasetInfo
 from mix2fld.data.download_progress import print_line
-from mix2fld.data.folders import cache_folder
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from mix2fld.errors import InputError, did_you_mean
+from mix2fld.base.errors import InputError, did_you_mean
 
 PlaceKind = Literal["folder", "archive", "web", "web-archive", "pip", "npm", "apt"]
 LayoutName = Literal[

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from mix2fld.config import Config
+from mix2fld.base.errors import InputError
+from mix2fld.base.streams import stream
+from mix2fld.config.settings import Config
 from mix2fld.data.partition import device_parts
-from mix2fld.errors import InputError
-from mix2fld.streams import stream
 
 if TYPE_CHECKING:
     from mix2fld.types import Dataset, Inputs

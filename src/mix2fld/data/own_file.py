@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mix2fld.base.errors import InputError, Mix2fldError
 from mix2fld.data.npz import MissingArrayError, read_npz
 from mix2fld.data.place_errors import PlaceError
 from mix2fld.data.samples import standardise
 from mix2fld.dataset import Dataset, SampleFormat
-from mix2fld.errors import InputError, Mix2fldError
 
 _NAMES = {
     "train_inputs": ("x_train", "train_images"),

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from mix2fld.config import Config, DataConfig
-from mix2fld.errors import InputError, did_you_mean
-from mix2fld.streams import stream
+from mix2fld.base.errors import InputError, did_you_mean
+from mix2fld.base.streams import stream
+from mix2fld.config.settings import Config, DataConfig
 
 if TYPE_CHECKING:
     from mix2fld.types import Dataset

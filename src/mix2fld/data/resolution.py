@@ -5,7 +5,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from mix2fld.errors import InputError
+from mix2fld.base.errors import InputError
 
 Floats = NDArray[np.float64]
 

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mix2fld.base.errors import InputError
 from mix2fld.data.resolution import enlarge, pool
-from mix2fld.errors import InputError
 from mix2fld.types import Carried, Dataset, Dimensions, Inputs, SampleFormat
 
 PIXEL_MAX = 255

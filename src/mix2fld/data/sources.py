@@ -6,12 +6,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mix2fld.config import DataConfig
+from mix2fld.base.errors import InputError
+from mix2fld.base.folders import expand_home
+from mix2fld.config.settings import DataConfig
 from mix2fld.data.cache import read_cache, write_cache
 from mix2fld.data.catalogue import DatasetInfo, Place, dataset_info
 from mix2fld.data.download_progress import print_line
-from mix2fld.data.folders import expand_home
-from mix2fld.errors import InputError
 
 TABLE_ENDINGS = (".csv", ".parquet", ".feather", ".arrow")
 """Of files that hold a table, one row for each sample."""

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mix2fld.config import DataConfig
+from mix2fld.base.errors import InputError, Mix2fldError, did_you_mean
+from mix2fld.base.streams import stream
+from mix2fld.config.settings import DataConfig
 from mix2fld.data.samples import channel_statistics, standardise
 from mix2fld.dataset import Dataset
-from mix2fld.errors import InputError, Mix2fldError, did_you_mean
-from mix2fld.streams import stream
 
 Columns = dict[str, NDArray[Any]]
 SPLITS = ("train", "test")

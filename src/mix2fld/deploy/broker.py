@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
 
-from mix2fld.config import Config
+from mix2fld.base.errors import InputError
+from mix2fld.config.settings import Config
 from mix2fld.data import dataset_sizes
-from mix2fld.errors import InputError
-from mix2fld.learning.make_task import make_task
+from mix2fld.engine.wire import Wire
 from mix2fld.protocols.table import get_protocol
-from mix2fld.round.wire import Wire
+from mix2fld.tasks.make_task import make_task
 
 PORT = 8883
 MESSAGE_BYTES = 1 << 12

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from cryptography import x509
 
-from mix2fld.errors import InputError
+from mix2fld.base.errors import InputError
 
 SECONDS = 10.0
 PATIENCE = 3.0

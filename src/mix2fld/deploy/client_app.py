@@ -12,12 +12,12 @@ from flwr.app import Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 from platformdirs import user_state_path
 
+from mix2fld.base.errors import InputError, Mix2fldError
+from mix2fld.deploy.edge.messages import MessageError
+from mix2fld.deploy.edge.store import Store
 from mix2fld.deploy.messages import FORMAT, Download, Refused, Taken, TrainOrder, Wire
 from mix2fld.deploy.settings import config_digest, read_settings
-from mix2fld.edge.messages import MessageError
-from mix2fld.edge.store import Store
-from mix2fld.errors import InputError, Mix2fldError
-from mix2fld.round.checks import DivergedError
+from mix2fld.engine.checks import DivergedError
 
 app = ClientApp()
 
@@ -46,8 +46,8 @@ def _answer(message: Message, work: Callable[[], Wire]) -> Message:
 
 
 def _train(content: RecordDict, context: Context) -> Wire:
+    from mix2fld.codecs import PayloadError
     from mix2fld.deploy.device import train as local_train  # brings JAX
-    from mix2fld.link.payloads import PayloadError
 
     _check_format(content)
     order = TrainOrder.unpack(content)

@@ -5,15 +5,15 @@ from pathlib import Path
 
 import jax
 
-from mix2fld.config import Config
+from mix2fld.base.errors import InputError
+from mix2fld.config.settings import Config
 from mix2fld.data import cache_folder
 from mix2fld.data.own_file import read_device_file
+from mix2fld.deploy.edge.store import Store
+from mix2fld.deploy.edge.turn import Ask, is_behind, take_turn
 from mix2fld.deploy.messages import Behind, Trained, TrainOrder
-from mix2fld.edge.store import Store
-from mix2fld.edge.turn import Ask, is_behind, take_turn
-from mix2fld.errors import InputError
-from mix2fld.learning.compilation import keep_compiled_code
-from mix2fld.learning.make_task import make_task
+from mix2fld.tasks.compilation import keep_compiled_code
+from mix2fld.tasks.make_task import make_task
 from mix2fld.types import Dataset
 
 

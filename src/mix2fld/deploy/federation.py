@@ -19,6 +19,7 @@ from typing import Any, Self
 
 import tomli_w
 
+from mix2fld.base.errors import InputError
 from mix2fld.deploy.keys import make_certificates, make_device_key
 from mix2fld.deploy.processes import (
     HOST,
@@ -29,7 +30,6 @@ from mix2fld.deploy.processes import (
     ignoring_signals,
 )
 from mix2fld.deploy.proxy import Proxy
-from mix2fld.errors import InputError
 
 # Several ``flwr`` commands in one process, which takes longer to start than they take.
 SEVERAL_COMMANDS = """

@@ -3,9 +3,9 @@
 import secrets
 from pathlib import Path
 
-from mix2fld.config import Config
-from mix2fld.data.files import write_whole
-from mix2fld.errors import InputError
+from mix2fld.base.errors import InputError
+from mix2fld.base.files import write_atomic
+from mix2fld.config.settings import Config
 from mix2fld.runs.folder import RunFolder
 from mix2fld.runs.layout import RunFiles
 from mix2fld.runs.results import RunResult
@@ -18,7 +18,7 @@ def run_identity(path: Path) -> str:
     """What devices know this run by: drawn once, so that a new run never meets old states."""
     file = RunFiles(path).identity
     if not file.exists():
-        write_whole(file, secrets.token_hex(8).encode())
+        write_atomic(file, secrets.token_hex(8).encode())
     return file.read_text(encoding="ascii")
 
 
@@ -29,7 +29,7 @@ def next_epoch(path: Path) -> int:
     """
     file = RunFiles(path).epoch
     last = int(file.read_text(encoding="ascii")) if file.exists() else CLOCK_EPOCHS_END
-    write_whole(file, str(last + 1).encode())
+    write_atomic(file, str(last + 1).encode())
     return last + 1
 
 

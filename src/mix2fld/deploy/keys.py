@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from mix2fld.errors import InputError
+from mix2fld.base.errors import InputError
 
 VALID_DAYS = 365
 LONGEST_NAME = 253

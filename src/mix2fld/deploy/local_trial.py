@@ -5,15 +5,15 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from mix2fld.config import Config
+from mix2fld.base.errors import InputError
+from mix2fld.config.settings import Config
 from mix2fld.deploy.diary import last_words
 from mix2fld.deploy.federation import Federation
 from mix2fld.deploy.identity import claim, finished_run
 from mix2fld.deploy.proxy import largest_request
 from mix2fld.deploy.settings import Settings
 from mix2fld.deploy.trial import Trial, run_trial
-from mix2fld.errors import InputError
-from mix2fld.round.info import RoundInfo
+from mix2fld.engine.info import RoundInfo
 from mix2fld.runs.layout import RunFiles
 from mix2fld.runs.loop import Watcher
 from mix2fld.runs.records import read_records

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from mix2fld.edge.messages import MessageError
+from mix2fld.deploy.edge.messages import MessageError
 from mix2fld.types import SampleFormat
 
 if TYPE_CHECKING:

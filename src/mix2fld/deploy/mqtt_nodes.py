@@ -7,13 +7,13 @@ from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple
 
+from mix2fld.base.errors import Mix2fldError
 from mix2fld.deploy.diary import Say
+from mix2fld.deploy.edge import messages, topics
+from mix2fld.deploy.edge.line import Line
+from mix2fld.deploy.edge.messages import Download, MessageError, Order, pack, read_head
 from mix2fld.deploy.messages import AnyWire, TrainOrder, held_to_form
 from mix2fld.deploy.remote_fleet import Hear
-from mix2fld.edge import messages, topics
-from mix2fld.edge.line import Line
-from mix2fld.edge.messages import Download, MessageError, Order, pack, read_head
-from mix2fld.errors import Mix2fldError
 
 RESEND_S = 30.0
 """Seconds after which an order that is not answered is sent again."""

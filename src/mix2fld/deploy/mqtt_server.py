@@ -5,21 +5,21 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
-from mix2fld.config import Config
+from mix2fld.base.errors import Mix2fldError
+from mix2fld.base.streams import integer
+from mix2fld.config.settings import Config
 from mix2fld.deploy.diary import Say
+from mix2fld.deploy.edge.initial import pack_start
+from mix2fld.deploy.edge.messages import pack_settings
+from mix2fld.deploy.edge.mqtt_line import Address, MqttLine
 from mix2fld.deploy.identity import next_epoch
 from mix2fld.deploy.mqtt_nodes import MqttNodes
 from mix2fld.deploy.serving import serve_run
 from mix2fld.deploy.settings import Settings, check_deployable
-from mix2fld.edge.initial import pack_start
-from mix2fld.edge.messages import pack_settings
-from mix2fld.edge.mqtt_line import Address, MqttLine
-from mix2fld.errors import Mix2fldError
-from mix2fld.round.scenario import Scenario
+from mix2fld.engine.scenario import Scenario
 from mix2fld.runs.layout import RunFiles
 from mix2fld.runs.loop import Watcher
 from mix2fld.runs.results import RunResult
-from mix2fld.streams import integer
 
 NAME = "server"
 """Of the server's certificate, which the broker's access list knows."""

@@ -8,15 +8,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from mix2fld.config import Config
+from mix2fld.config.settings import Config
 from mix2fld.deploy.broker import Broker, find_mosquitto, largest_message
+from mix2fld.deploy.edge.__main__ import broker_address
+from mix2fld.deploy.edge.mqtt_line import Address
 from mix2fld.deploy.keys import make_fleet_certificates
 from mix2fld.deploy.mqtt_server import serve_mqtt
 from mix2fld.deploy.processes import HOST, Processes, free_port, ignoring_signals
 from mix2fld.deploy.settings import Settings
 from mix2fld.deploy.trial import Trial, run_trial
-from mix2fld.edge.__main__ import broker_address
-from mix2fld.edge.mqtt_line import Address
 from mix2fld.runs.loop import Watcher
 from mix2fld.runs.results import RunResult
 from mix2fld.types import Dataset
@@ -72,7 +72,7 @@ class MqttFleet(Processes):
     def start_device(self, device: int, name: str | None = None, port: int | None = None) -> None:
         """Start the process of a device; ``port`` is another way to the broker than its own."""
         file = self.files[device].resolve()
-        command = [sys.executable, "-P", "-m", "mix2fld.edge", "--device", str(device)]
+        command = [sys.executable, "-P", "-m", "mix2fld.deploy.edge", "--device", str(device)]
         command += ["--broker", f"{HOST}:{port or self.port}", "--keys", str(self.keys)]
         command += ["--data", str(file), "--state", str(file.parent / "state")]
         self.start(name or f"device-{device}", command)

@@ -11,6 +11,7 @@ import httpx
 from flwr.app import Message, RecordDict
 from flwr.serverapp import Grid
 
+from mix2fld.base.errors import TransportLostError
 from mix2fld.deploy.diary import Say, one_line
 from mix2fld.deploy.messages import (
     DOWNLOAD,
@@ -22,7 +23,6 @@ from mix2fld.deploy.messages import (
     Wire,
     unpack,
 )
-from mix2fld.errors import TransportLostError
 
 POLL_S = 0.2
 MOST_POLLS_S = 100.0

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from mix2fld.errors import InputError
+from mix2fld.base.errors import InputError
 
 HOST = "127.0.0.1"
 START_SECONDS = 300.0

@@ -4,11 +4,11 @@ from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
 
-from mix2fld.config import Config
+from mix2fld.config.settings import Config
 from mix2fld.data import dataset_sizes
-from mix2fld.learning.make_task import make_task
+from mix2fld.engine.wire import Wire
 from mix2fld.protocols.table import get_protocol
-from mix2fld.round.wire import Wire
+from mix2fld.tasks.make_task import make_task
 
 PROXY_PORT, SUPERLINK_PORT = 8443, 8000
 MESSAGE_BYTES = 1 << 18

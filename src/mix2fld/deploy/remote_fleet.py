@@ -12,7 +12,10 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from mix2fld.base.errors import TransportLostError
+from mix2fld.codecs import Encoded, PayloadError
 from mix2fld.deploy.diary import Say, one_line
+from mix2fld.deploy.edge.messages import MessageError
 from mix2fld.deploy.messages import (
     FORMAT,
     AnyWire,
@@ -23,15 +26,12 @@ from mix2fld.deploy.messages import (
     TrainOrder,
 )
 from mix2fld.deploy.settings import config_digest
-from mix2fld.edge.messages import MessageError
-from mix2fld.errors import TransportLostError
-from mix2fld.learning.stepper import TestSet, snapshot_steps
-from mix2fld.link.payloads import Encoded, PayloadError
-from mix2fld.round.checks import global_refused
-from mix2fld.round.fleet_interface import Accuracies, Delivered, Order, Outcome
-from mix2fld.round.fleet_interface import Trained as TrainedFleet
-from mix2fld.round.scenario import Scenario
-from mix2fld.round.wire import Packet
+from mix2fld.engine.checks import global_refused
+from mix2fld.engine.fleet_interface import Accuracies, Delivered, Order, Outcome
+from mix2fld.engine.fleet_interface import Trained as TrainedFleet
+from mix2fld.engine.scenario import Scenario
+from mix2fld.engine.wire import Packet
+from mix2fld.tasks.stepper import TestSet, snapshot_steps
 from mix2fld.types import SampleFormat, Tensors
 
 RETRY_S = 1.0
@@ -171,10 +171,10 @@ class RemoteFleet:
         """What devices say of themselves; other models are tested here."""
         answers, reference = observed
         devices = {device: answer.accuracies[-1] for device, answer in answers.items()}
-        on_the_way: list[tuple[int, float]] = []
+        intermediate: list[tuple[int, float]] = []
         if reference in answers:
-            on_the_way = list(zip(self._steps(), answers[reference].accuracies, strict=True))
-        return Accuracies(devices, on_the_way, self._tests.accuracies(models))
+            intermediate = list(zip(self._steps(), answers[reference].accuracies, strict=True))
+        return Accuracies(devices, intermediate, self._tests.accuracies(models))
 
     def refuse(self, device: int, round_number: int, reason: str) -> None:
         """Write it into the diary; the round continues without that upload."""

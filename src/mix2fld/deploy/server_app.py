@@ -5,13 +5,13 @@ import logging
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
+from mix2fld.base.errors import Mix2fldError
 from mix2fld.deploy.backoff import shorten_first_wait
 from mix2fld.deploy.diary import Say, one_line
 from mix2fld.deploy.nodes import Nodes
 from mix2fld.deploy.serving import serve_run
 from mix2fld.deploy.settings import Settings, read_settings
-from mix2fld.errors import Mix2fldError
-from mix2fld.round.scenario import Scenario
+from mix2fld.engine.scenario import Scenario
 from mix2fld.runs.results import RunResult
 
 app = ServerApp()

@@ -2,28 +2,28 @@
 
 from collections.abc import Callable
 
-from mix2fld.config import Config
+from mix2fld.base.errors import InputError, Mix2fldError
+from mix2fld.config.settings import Config
 from mix2fld.data import cache_folder, load_dataset, measured_samples
 from mix2fld.deploy.diary import Say, diary
 from mix2fld.deploy.identity import refuse_run_of_simulator, run_identity
 from mix2fld.deploy.remote_fleet import Nodes, RemoteFleet
 from mix2fld.deploy.settings import Settings
-from mix2fld.errors import InputError, Mix2fldError
-from mix2fld.learning.compilation import keep_compiled_code
-from mix2fld.learning.make_task import make_task
-from mix2fld.learning.stepper import TestSet
-from mix2fld.link import IdealLink, Link
+from mix2fld.engine.checks import check_countable
+from mix2fld.engine.info import RoundInfo
+from mix2fld.engine.one_round import start_run
+from mix2fld.engine.scenario import Scenario
+from mix2fld.engine.suspects import in_words
+from mix2fld.links import IdealLink, Link
 from mix2fld.protocols.table import get_protocol
-from mix2fld.round.checks import check_countable
-from mix2fld.round.info import RoundInfo
-from mix2fld.round.one_round import start_run
-from mix2fld.round.scenario import Scenario
-from mix2fld.round.suspects import in_words
 from mix2fld.runs.folder import RunFolder, sample_record
 from mix2fld.runs.layout import RunFiles
 from mix2fld.runs.loop import Watcher, run_rounds
 from mix2fld.runs.results import RunResult
 from mix2fld.runs.trained import form_of
+from mix2fld.tasks.compilation import keep_compiled_code
+from mix2fld.tasks.make_task import make_task
+from mix2fld.tasks.stepper import TestSet
 
 Connect = Callable[[Scenario, str, Say], Nodes]
 """(what is run, the identity of the run, its diary) -> the devices that can be asked."""

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mix2fld.config import PRESETS, Config, field_names, setting
-from mix2fld.errors import InputError
+from mix2fld.base.errors import InputError
+from mix2fld.config.settings import PRESETS, Config, field_names, setting
 from mix2fld.protocols.table import get_protocol
 from mix2fld.runs.config_file import dump_config
 

@@ -18,16 +18,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from mix2fld.config import Config
+from mix2fld.base.errors import InputError
+from mix2fld.config.settings import Config
 from mix2fld.deploy.federation import Federation
 from mix2fld.deploy.local_trial import follow_run, node_config
 from mix2fld.deploy.processes import START_SECONDS
 from mix2fld.deploy.settings import Settings
 from mix2fld.deploy.trial import with_absolute_paths, write_device_files
-from mix2fld.errors import InputError
+from mix2fld.engine.info import RoundInfo
 from mix2fld.native.processor import usable_cores
 from mix2fld.protocols.table import single_runs
-from mix2fld.round.info import RoundInfo
 from mix2fld.runs.link_plan import plan_link
 from mix2fld.runs.loop import Watcher
 from mix2fld.runs.results import RunResult

@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mix2fld.config import Config
+from mix2fld.base.errors import InputError
+from mix2fld.base.files import writing
+from mix2fld.base.locks import FolderLock
+from mix2fld.config.settings import Config
 from mix2fld.data import device_parts, measured_samples
-from mix2fld.data.files import writing
-from mix2fld.data.locks import FolderLock
 from mix2fld.deploy.identity import claim
 from mix2fld.deploy.settings import Settings
-from mix2fld.errors import InputError
 from mix2fld.protocols.table import single_runs
 from mix2fld.runs.folder import RunFolder
 from mix2fld.runs.layout import RunFiles

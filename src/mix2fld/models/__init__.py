@@ -5,7 +5,7 @@ What needs JAX is imported on first use: the processes that train PyTorch module
 
 from typing import TYPE_CHECKING
 
-from mix2fld.lazy import names_of
+from mix2fld.base.lazy import names_of
 
 if TYPE_CHECKING:
     from mix2fld.models.adapters import from_equinox, from_flax, from_nnx

@@ -7,11 +7,11 @@ write it in ``networks`` and name it in ``MODELS``.
 from collections.abc import Callable
 from functools import partial
 
-from mix2fld.errors import InputError, Mix2fldError, did_you_mean
+from mix2fld.base.custom_code import import_custom
+from mix2fld.base.errors import InputError, Mix2fldError, did_you_mean
 from mix2fld.models.model_checks import first_line
 from mix2fld.models.networks import SampleShape, cifar_cnn, mlp, paper_cnn, signal_cnn
 from mix2fld.models.pytorch import from_torch, is_torch_module
-from mix2fld.own_code import import_custom
 from mix2fld.types import Model
 
 Builder = Callable[[SampleShape, int], Model]

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 from jax import Array
 from jax.interpreters.partial_eval import dce_jaxpr
 
-from mix2fld.errors import InputError
+from mix2fld.base.errors import InputError
 from mix2fld.types import Model, Weights
 
 

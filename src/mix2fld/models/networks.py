@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from mix2fld.errors import InputError
+from mix2fld.base.errors import InputError
 from mix2fld.models.layers import (
     conv_relu,
     conv_relu_pool,

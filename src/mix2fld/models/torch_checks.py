@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from mix2fld.errors import InputError
+from mix2fld.base.errors import InputError
 from mix2fld.models.adapters import NO_STATE
 from mix2fld.models.model_checks import check_logit_shape, first_line
 from mix2fld.models.torch_network import SAME_FOR_ALL, TorchNetwork, as_fed, drawing_from

@@ -14,9 +14,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from mix2fld.data.files import LOCK, write_whole
-from mix2fld.data.folders import cache_folder
-from mix2fld.data.private_folder import private_folder
+from mix2fld.base.files import LOCK, write_atomic
+from mix2fld.base.folders import cache_folder
+from mix2fld.base.private_folder import private_folder
 from mix2fld.native.processor import cpu_flags
 from mix2fld.native.recipe import FLAGS, FOLDER, library_name
 
@@ -88,8 +88,8 @@ def _compile(command: list[str], source: Path, library: Path) -> bytes:
             [*command, str(source), "-o", str(made), "-lm"], check=True, capture_output=True
         )
         code = made.read_bytes()
-    write_whole(library, code)
-    write_whole(_checksum_file(library), f"{hashlib.sha256(code).hexdigest()}\n".encode())
+    write_atomic(library, code)
+    write_atomic(_checksum_file(library), f"{hashlib.sha256(code).hexdigest()}\n".encode())
     return code
 
 

@@ -4,7 +4,7 @@ import math
 
 from scipy.special import ndtr, ndtri
 
-from mix2fld.accounting import epsilon_of, noise_multiplier
+from mix2fld.base.accounting import epsilon_of, noise_multiplier
 from mix2fld.privacy.rates import Share
 
 

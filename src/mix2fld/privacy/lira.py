@@ -8,7 +8,7 @@ Carlini et al., Membership inference attacks from first principles, 2022.
 import numpy as np
 from numpy.typing import NDArray
 
-from mix2fld.errors import InputError
+from mix2fld.base.errors import InputError
 from mix2fld.privacy.rates import Scores
 
 LEAST_SHADOWS = 16

@@ -6,14 +6,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mix2fld.config import Config
-from mix2fld.config_uploads import SeedingConfig
+from mix2fld.base.streams import stream
+from mix2fld.config.settings import Config
+from mix2fld.config.uploads import SeedingConfig
 from mix2fld.data import device_parts
 from mix2fld.data.samples import Coding, mix, to_stored_units
 from mix2fld.privacy.sample_privacy import Statistics, sample_privacy, statistics
 from mix2fld.protocols.inverse_mixup import Pool, find_groups, unmix
 from mix2fld.protocols.seed_samples import draw_groups, seed_stream
-from mix2fld.streams import stream
 from mix2fld.types import Dataset, Inputs
 
 EVERY_GROUP = 1_000_000

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import beta
 
-from mix2fld.errors import InputError
+from mix2fld.base.errors import InputError
 
 FALSE_POSITIVES = (0.001, 0.01)
 """The false-positive rates that every attack is judged at."""

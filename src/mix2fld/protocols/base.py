@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from mix2fld.accounting import Guarantee
-from mix2fld.learning.losses import Loss, label_loss
-from mix2fld.learning.task import Sizes, Task
-from mix2fld.learning.training import Training
-from mix2fld.link.payloads import Nothing, Payload, SeedSamples
+from mix2fld.base.accounting import Guarantee
+from mix2fld.codecs import Nothing, Payload, SeedSamples
+from mix2fld.tasks.losses import Loss, label_loss
+from mix2fld.tasks.task import Sizes, Task
+from mix2fld.tasks.training import Training
 from mix2fld.types import (
     Dimensions,
     Inputs,
@@ -32,8 +32,8 @@ from mix2fld.types import (
 )
 
 if TYPE_CHECKING:
-    from mix2fld.config import Config
-    from mix2fld.protocols.seed_judge import Judgement
+    from mix2fld.config.settings import Config
+    from mix2fld.protocols.seed_screening import Judgement
 
 
 class Turn(NamedTuple):
@@ -54,7 +54,7 @@ class Uplink(ABC):
     """What features are, where it needs them."""
 
     @property
-    def takes_room(self) -> bool:
+    def takes_bit_budget(self) -> bool:
         """Whether an upload can have more or fewer bits, as the server says."""
         return False
 

@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mix2fld.aggregation.aggregate import combine_outputs
-from mix2fld.learning.losses import distillation_loss, label_loss
-from mix2fld.learning.stepper import Draws, Start, draw_samples
-from mix2fld.learning.task import Task
-from mix2fld.link.payloads import Outputs
+from mix2fld.base.streams import integer, stream
+from mix2fld.codecs import Outputs
+from mix2fld.protocols.aggregation.aggregate import combine_outputs
 from mix2fld.protocols.base import (
     Downlink,
     Inbox,
@@ -24,7 +22,9 @@ from mix2fld.protocols.base import (
 )
 from mix2fld.protocols.seed_samples import OF_SEEDS, mixed, raw, unmixed
 from mix2fld.protocols.weights import GlobalWeights
-from mix2fld.streams import integer, stream
+from mix2fld.tasks.losses import distillation_loss, label_loss
+from mix2fld.tasks.stepper import Draws, Start, draw_samples
+from mix2fld.tasks.task import Task
 from mix2fld.types import Dimensions, Local, Samples, SeedSet, ServerState, State, Tensors
 
 if TYPE_CHECKING:

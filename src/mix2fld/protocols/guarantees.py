@@ -2,10 +2,10 @@
 
 from typing import TYPE_CHECKING
 
-from mix2fld.accounting import Guarantee, noise_multiplier
+from mix2fld.base.accounting import Guarantee, noise_multiplier
 
 if TYPE_CHECKING:
-    from mix2fld.config import Config
+    from mix2fld.config.settings import Config
 
 SAMPLE = "one sample of a device with its label, replaced by any other"
 EVERYTHING = "all samples of a device, replaced by any others"

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from mix2fld.base.streams import stream
 from mix2fld.data.resolution import enlarge
 from mix2fld.data.samples import Coding, clip_to_real, coding_of
-from mix2fld.learning.task import Sizes
-from mix2fld.streams import stream
+from mix2fld.tasks.task import Sizes
 from mix2fld.types import Carried, Seeds
 
 if TYPE_CHECKING:
-    from mix2fld.config import Config
+    from mix2fld.config.settings import Config
 
 CANDIDATES = 1_000_000
 MOST_GROUPS = 100_000

@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from mix2fld.aggregation.aggregate import combine_labels
-from mix2fld.learning.losses import label_loss
-from mix2fld.learning.task import Task
-from mix2fld.learning.training import Training
-from mix2fld.link.payloads import SeedLabels
+from mix2fld.codecs import SeedLabels
+from mix2fld.protocols.aggregation.aggregate import combine_labels
 from mix2fld.protocols.base import Inbox, Protocol, StepInfo, Turn, Uplink, named, server_step
 from mix2fld.protocols.distillation import convert
-from mix2fld.protocols.seed_judge import Judgement, below, least_agreement
 from mix2fld.protocols.seed_samples import OF_SEEDS, mixed
+from mix2fld.protocols.seed_screening import Judgement, below, least_agreement
 from mix2fld.protocols.weights import GlobalWeights
+from mix2fld.tasks.losses import label_loss
+from mix2fld.tasks.task import Task
+from mix2fld.tasks.training import Training
 from mix2fld.types import Dimensions, Local, SeedSet, ServerState, State, Upload
 
 if TYPE_CHECKING:
-    from mix2fld.config import Config
+    from mix2fld.config.settings import Config
 
 
 @dataclass(frozen=True)

@@ -13,10 +13,21 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from mix2fld.learning.edges import Floats, edge_network, has_edges
-from mix2fld.learning.features import Features
-from mix2fld.learning.losses import label_loss, one_hot
-from mix2fld.learning.private_statistics import (
+from mix2fld.base.streams import integer, stream
+from mix2fld.codecs import (
+    PartOfStatistics,
+    Weights,
+    WeightsWithMeans,
+)
+from mix2fld.codecs.statistics import LARGEST_WHOLE
+from mix2fld.protocols.base import Downlink, Inbox, Protocol, StepInfo, Turn, Uplink, named
+from mix2fld.protocols.guarantees import of_local_noise, of_trusted_sum
+from mix2fld.protocols.noise import NO_KEY, NOISE_KEY, noise_stream
+from mix2fld.protocols.statistics import OF_STATISTICS, from_statistics, own_closed_form
+from mix2fld.tasks.edges import Floats, edge_network, has_edges
+from mix2fld.tasks.features import Features
+from mix2fld.tasks.losses import label_loss, one_hot
+from mix2fld.tasks.private_statistics import (
     GRID,
     MEANS,
     Bounds,
@@ -32,20 +43,9 @@ from mix2fld.learning.private_statistics import (
     noisy_covariance,
     shrunk_means,
 )
-from mix2fld.learning.sample_features import FEATURE_KINDS, samples_of
-from mix2fld.learning.stepper import Start, draw_samples
-from mix2fld.learning.task import Task
-from mix2fld.link.payloads import (
-    PartOfStatistics,
-    Weights,
-    WeightsWithMeans,
-)
-from mix2fld.link.payloads.statistics import LARGEST_WHOLE
-from mix2fld.protocols.base import Downlink, Inbox, Protocol, StepInfo, Turn, Uplink, named
-from mix2fld.protocols.guarantees import of_local_noise, of_trusted_sum
-from mix2fld.protocols.noise import NO_KEY, NOISE_KEY, noise_stream
-from mix2fld.protocols.statistics import OF_STATISTICS, from_statistics, own_closed_form
-from mix2fld.streams import integer, stream
+from mix2fld.tasks.sample_features import FEATURE_KINDS, samples_of
+from mix2fld.tasks.stepper import Start, draw_samples
+from mix2fld.tasks.task import Task
 from mix2fld.types import (
     Dimensions,
     Inputs,
@@ -60,7 +60,7 @@ from mix2fld.types import (
 )
 
 if TYPE_CHECKING:
-    from mix2fld.config import Config
+    from mix2fld.config.settings import Config
 
 STAGE = "stage"
 

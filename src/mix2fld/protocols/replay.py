@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from mix2fld.learning.replay import REPLAY, add_to_stock, empty_stock
-from mix2fld.link.payloads import SeedSamples, WithSeeds
+from mix2fld.codecs import SeedSamples, WithSeeds
 from mix2fld.protocols.base import Arrives, Downlink
+from mix2fld.tasks.replay import REPLAY, add_to_stock, empty_stock
 from mix2fld.types import Dimensions, Seeds, ServerState, State
 
 OWNERS = "owners"

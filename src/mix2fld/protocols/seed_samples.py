@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from mix2fld.base.errors import InputError
+from mix2fld.base.streams import stream
 from mix2fld.data.samples import carry_seeds, mix, seeds_as_fed
-from mix2fld.errors import InputError
-from mix2fld.learning.task import Sizes
 from mix2fld.protocols.base import Seeding, named
 from mix2fld.protocols.inverse_mixup import (
     Groups,
@@ -22,11 +22,11 @@ from mix2fld.protocols.inverse_mixup import (
     pool_seeds,
     samples_wanted,
 )
-from mix2fld.streams import stream
+from mix2fld.tasks.task import Sizes
 from mix2fld.types import Inputs, Seeds, SeedSet
 
 if TYPE_CHECKING:
-    from mix2fld.config_uploads import SeedingConfig
+    from mix2fld.config.uploads import SeedingConfig
 
 
 def seed_stream(seed: int, device: int) -> np.random.Generator:

@@ -7,13 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mix2fld.aggregation.statistics_filter import trusted_statistics
-from mix2fld.learning.class_statistics import closed_form_network, measure_statistics
-from mix2fld.learning.features import feature_count, fixed_features
-from mix2fld.learning.losses import label_loss
-from mix2fld.learning.task import Sizes, Task
-from mix2fld.learning.training import Training
-from mix2fld.link.payloads import ClassStatistics, Payload
+from mix2fld.codecs import ClassStatistics, Payload
+from mix2fld.protocols.aggregation.statistics_filter import trusted_statistics
 from mix2fld.protocols.base import (
     Inbox,
     NoDownlink,
@@ -27,6 +22,11 @@ from mix2fld.protocols.base import (
 )
 from mix2fld.protocols.updates import OF_MURMUR, Updates, add_mean_update, picked_coordinates
 from mix2fld.protocols.weights import GlobalWeights
+from mix2fld.tasks.class_statistics import closed_form_network, measure_statistics
+from mix2fld.tasks.features import feature_count, fixed_features
+from mix2fld.tasks.losses import label_loss
+from mix2fld.tasks.task import Sizes, Task
+from mix2fld.tasks.training import Training
 from mix2fld.types import Inputs, SeedSet, ServerState, Statistics, Tensors
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def own_closed_form(inputs: Inputs, labels: NDArray[np.int32], task: Task) -> Te
 
 
 @server_step("The server adds up all statistics and solves for the model.")
-def take_closed_form(
+def closed_form_head(
     state: ServerState, inbox: Inbox, seeds: SeedSet | None, task: Task, round_number: int
 ) -> tuple[ServerState, StepInfo]:
     """A head from all statistics so far, on fixed features, whenever new ones are delivered."""
@@ -130,7 +130,7 @@ OWN_STATISTICS = Protocol(
     colour="#7f7f7f", line="--",
 )  # fmt: skip
 STATISTICS = Protocol(
-    "Statistics", label_loss, NoUplink(), summary, take_closed_form, GlobalWeights(),
+    "Statistics", label_loss, NoUplink(), summary, closed_form_head, GlobalWeights(),
     from_statistics, own_closed_form, parameters=OF_STATISTICS, colour="#882255",
 )  # fmt: skip
 MURMUR_STAT = Protocol(

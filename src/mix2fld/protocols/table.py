@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from mix2fld.accounting import Guarantee
-from mix2fld.errors import InputError, did_you_mean
+from mix2fld.base.accounting import Guarantee
+from mix2fld.base.errors import InputError, did_you_mean
 from mix2fld.protocols.base import ISOLATED, TRAINING, Parameter, Protocol
 from mix2fld.protocols.distillation import FD, FLD, MIX_2_FLD, MIX_FLD
 from mix2fld.protocols.labels import CFD
@@ -28,7 +28,7 @@ from mix2fld.protocols.updates import (
 from mix2fld.protocols.weights import FL, FL_4_BIT, FL_8_BIT
 
 if TYPE_CHECKING:
-    from mix2fld.config import Config
+    from mix2fld.config.settings import Config
 
 PROTOCOLS: dict[str, Protocol] = {
     #                                 up                         down          server

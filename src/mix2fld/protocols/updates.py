@@ -14,14 +14,11 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from mix2fld.accounting import noise_multiplier, shares
-from mix2fld.aggregation.aggregate import combine_weights
-from mix2fld.bounds import LEAST_UPDATE_BITS
-from mix2fld.errors import InputError
-from mix2fld.learning.losses import label_loss
-from mix2fld.learning.task import Task
-from mix2fld.learning.training import Training
-from mix2fld.link.payloads import (
+from mix2fld.base.accounting import noise_multiplier, shares
+from mix2fld.base.bounds import LEAST_UPDATE_BITS
+from mix2fld.base.errors import InputError
+from mix2fld.base.streams import stream
+from mix2fld.codecs import (
     LargestEntries,
     RotatedUpdate,
     SparseTernary,
@@ -32,13 +29,16 @@ from mix2fld.link.payloads import (
     unflatten_tensors,
     with_last_layer_apart,
 )
-from mix2fld.link.payloads.rotated_plan import COARSE_NORM, FINE_NORM
+from mix2fld.codecs.rotated_plan import COARSE_NORM, FINE_NORM
+from mix2fld.protocols.aggregation.aggregate import combine_weights
 from mix2fld.protocols.base import Inbox, Protocol, StepInfo, Turn, Uplink, named, server_step
 from mix2fld.protocols.guarantees import of_updates, updates_of_a_device
 from mix2fld.protocols.noise import NO_KEY, NOISE_KEY, noise_stream
 from mix2fld.protocols.seed_samples import OF_SEEDS, mixed
 from mix2fld.protocols.weights import GlobalWeights
-from mix2fld.streams import stream
+from mix2fld.tasks.losses import label_loss
+from mix2fld.tasks.task import Task
+from mix2fld.tasks.training import Training
 from mix2fld.types import (
     Dimensions,
     Group,
@@ -52,8 +52,8 @@ from mix2fld.types import (
 )
 
 if TYPE_CHECKING:
-    from mix2fld.config import Config
-    from mix2fld.config_uploads import UpdateConfig
+    from mix2fld.config.settings import Config
+    from mix2fld.config.uploads import UpdateConfig
 
 MakeCodec = Callable[["UpdateConfig", int], UpdateCodec]
 """From the settings and the number of weights."""
@@ -75,13 +75,13 @@ class Updates(Uplink):
     def payload(self) -> UpdateCodec:  # type: ignore[override]
         """The codes of an update."""
         if self.codec is None:
-            from mix2fld.config_uploads import UpdateConfig
+            from mix2fld.config.uploads import UpdateConfig
 
             return self.make_codec(UpdateConfig(), 0)
         return self.codec
 
     @property
-    def takes_room(self) -> bool:
+    def takes_bit_budget(self) -> bool:
         """Whether the number of bits is automatic."""
         return isinstance(self.payload, RotatedUpdate | SplitUpdate) and self.payload.fewer
 

@@ -3,11 +3,9 @@
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self
 
-from mix2fld.aggregation.aggregate import combine_weights
-from mix2fld.errors import InputError
-from mix2fld.learning.losses import label_loss
-from mix2fld.learning.task import Task
-from mix2fld.link.payloads import Weights
+from mix2fld.base.errors import InputError
+from mix2fld.codecs import Weights
+from mix2fld.protocols.aggregation.aggregate import combine_weights
 from mix2fld.protocols.base import (
     Downlink,
     Inbox,
@@ -18,10 +16,12 @@ from mix2fld.protocols.base import (
     named,
     server_step,
 )
+from mix2fld.tasks.losses import label_loss
+from mix2fld.tasks.task import Task
 from mix2fld.types import Dimensions, Local, SeedSet, ServerState, State, Tensors
 
 if TYPE_CHECKING:
-    from mix2fld.config import Config
+    from mix2fld.config.settings import Config
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class GlobalWeights(Downlink):
 
 
 @server_step("The server averages the weights that arrived.")
-def take_mean_weights(
+def average_weights(
     state: ServerState, inbox: Inbox, seeds: SeedSet | None, task: Task, round_number: int
 ) -> tuple[ServerState, StepInfo]:
     """FL: the global model is the mean of the delivered ones, or what the defence makes of them."""
@@ -88,7 +88,7 @@ def in_bits(row: Protocol, bits: str) -> Protocol:
 
 
 FL = Protocol(
-    "FL", label_loss, TrainedWeights(), None, take_mean_weights, GlobalWeights(),
+    "FL", label_loss, TrainedWeights(), None, average_weights, GlobalWeights(),
     parameters={"bits": in_bits, **named("downlink_bits")}, colour="#0072b2",
 )  # fmt: skip
 FL_8_BIT = replace(FL, title="FL 8-bit", uplink=TrainedWeights(8), colour="#56b4e9", line="--")

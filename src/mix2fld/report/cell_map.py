@@ -13,12 +13,12 @@ from matplotlib.figure import Figure
 from matplotlib.projections.polar import PolarAxes
 from numpy.typing import NDArray
 
-from mix2fld.data.files import writing
-from mix2fld.errors import InputError
+from mix2fld.base.errors import InputError
+from mix2fld.base.files import writing
+from mix2fld.engine.plan import PlannedTransfer
 from mix2fld.report.protocol_view import title_of
 from mix2fld.report.style import PAPER
 from mix2fld.report.units import in_bits, percent
-from mix2fld.round.plan import PlannedTransfer
 
 FORMATS = (".png", ".svg", ".pdf")
 COLUMNS = 4

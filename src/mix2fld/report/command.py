@@ -3,7 +3,7 @@
 import shlex
 from collections.abc import Sequence
 
-from mix2fld.config import PRESETS, Config, field_names, setting
+from mix2fld.config.settings import PRESETS, Config, field_names, setting
 
 
 def command(config: Config, presets: Sequence[str] = ()) -> str:

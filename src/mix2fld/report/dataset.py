@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from mix2fld.config import Config, DataConfig
+from mix2fld.base.errors import Mix2fldError
+from mix2fld.config.settings import Config, DataConfig
 from mix2fld.data import device_parts, fingerprint, label_counts, load_dataset
 from mix2fld.data.cache import read_cache
 from mix2fld.data.catalogue import DATASETS
-from mix2fld.errors import Mix2fldError
 from mix2fld.report.protocol_view import could_charge
 from mix2fld.runs.checkpoint import made_with
 from mix2fld.runs.layout import RunFiles

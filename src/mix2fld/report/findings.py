@@ -3,14 +3,14 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from mix2fld.engine.checks import warn_if_chance_level
+from mix2fld.engine.plan import PlannedTransfer
+from mix2fld.engine.suspects import in_words
 from mix2fld.report.plans import number_of_labels, plans_of
 from mix2fld.report.protocol_view import title_of
 from mix2fld.report.run_state import standing_of
 from mix2fld.report.series import Series, Setting
 from mix2fld.report.units import in_a_row, percent
-from mix2fld.round.checks import warn_if_chance_level
-from mix2fld.round.plan import PlannedTransfer
-from mix2fld.round.suspects import in_words
 from mix2fld.runs.reader import LoadedRun
 
 Finding = dict[str, Any]

@@ -8,7 +8,7 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from mix2fld.data.files import write_whole, writing
+from mix2fld.base.files import write_atomic, writing
 from mix2fld.report.over_seeds import spread_words
 from mix2fld.report.page_data import page_data
 from mix2fld.report.units import in_joules, in_percent
@@ -56,7 +56,7 @@ def write_report(found: Found, path: Path, panels: str = "") -> int:
         if path.exists() and not path.is_file():  # a pipe, or standard output
             path.write_bytes(page)
         else:
-            write_whole(path, page)
+            write_atomic(path, page)
     return len(page)
 
 

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from rich.table import Table
 from rich.text import Text
 
+from mix2fld.engine.plan import PlannedRound, PlannedTransfer
 from mix2fld.report.protocol_view import title_of
 from mix2fld.report.tables import PLAIN
 from mix2fld.report.units import in_joules, in_time, percent
-from mix2fld.round.plan import PlannedRound, PlannedTransfer
 
 RELIABLE, SOMETIMES = 0.95, 0.5
 """Chances of delivery from which a transfer is shown as reliable, and as one that may work."""

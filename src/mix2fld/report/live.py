@@ -6,8 +6,8 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from mix2fld.data.locks import is_locked
-from mix2fld.errors import InputError
+from mix2fld.base.errors import InputError
+from mix2fld.base.locks import is_locked
 from mix2fld.report.html import as_json, live_page
 from mix2fld.report.page_data import page_data
 from mix2fld.runs.layout import RunFiles

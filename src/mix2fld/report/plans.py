@@ -2,17 +2,17 @@
 
 from functools import lru_cache
 
-from mix2fld.config import Config
+from mix2fld.base.errors import Mix2fldError
+from mix2fld.config.settings import Config
 from mix2fld.data import dataset_sizes
-from mix2fld.errors import Mix2fldError
-from mix2fld.learning.known_shapes import known_shapes
-from mix2fld.learning.task import Sizes, dimensions
-from mix2fld.link import make_link
-from mix2fld.round.plan import PlannedTransfer, plan_transfers
+from mix2fld.engine.plan import PlannedTransfer, plan_transfers
+from mix2fld.links import make_link
 from mix2fld.runs.checkpoint import made_with
 from mix2fld.runs.layout import RunFiles
 from mix2fld.runs.reader import LoadedRun
 from mix2fld.runs.records import DamagedError
+from mix2fld.tasks.known_shapes import known_shapes
+from mix2fld.tasks.task import Sizes, dimensions
 
 AS_NAMED = "as in the config"
 MOST_DEVICES = 1000

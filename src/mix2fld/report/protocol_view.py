@@ -9,14 +9,14 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from mix2fld.config import Config
-from mix2fld.learning.task import Sizes, dimensions
-from mix2fld.link.payloads import Payload, Weights
-from mix2fld.link.payloads.weights import FULL_PRECISION
+from mix2fld.codecs import Payload, Weights
+from mix2fld.codecs.weights import FULL_PRECISION
+from mix2fld.config.settings import Config
+from mix2fld.engine.wire import Wire
 from mix2fld.protocols.base import Protocol, Seeding
 from mix2fld.protocols.statistics import Summary
 from mix2fld.protocols.table import PROTOCOLS, find_protocol, get_protocol, split_name
-from mix2fld.round.wire import Wire
+from mix2fld.tasks.task import Sizes, dimensions
 from mix2fld.types import Dataset, Inputs, Seeds
 
 

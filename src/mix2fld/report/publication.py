@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
-from mix2fld.data.files import writing
+from mix2fld.base.files import writing
 from mix2fld.report.curves import AXES, MEASURES, Curve, curve
 from mix2fld.report.dataset import UnavailableDataError, data_of, label_map
 from mix2fld.report.deliveries import (

@@ -1,6 +1,6 @@
 """A round of a protocol in four steps, in words: what devices and the server do, what is sent."""
 
-from mix2fld.config import Config
+from mix2fld.config.settings import Config
 from mix2fld.protocols.seed_samples import as_collected
 from mix2fld.report.protocol_view import payload_names, row_of, seeding_of
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from mix2fld.data.locks import is_locked
+from mix2fld.base.locks import is_locked
 from mix2fld.report.protocol_view import title_of
 from mix2fld.runs.layout import RunFiles
 from mix2fld.runs.reader import LoadedRun

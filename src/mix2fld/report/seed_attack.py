@@ -45,7 +45,7 @@ def attack_seeds(run: LoadedRun) -> dict[str, Any] | None:
     received = received_samples(run)
     if received is None or received.sources is None:
         return None
-    parts = take_apart(received)
+    parts = flatten(received)
     held = np.concatenate(parts_of(received.dataset, run.config)[:MOST_DEVICES])
     found = {
         name: _identified(received, values, received.sources[parts.rows, part], held)
@@ -65,7 +65,7 @@ def attack_seeds(run: LoadedRun) -> dict[str, Any] | None:
     }
 
 
-def take_apart(received: ServerSamples) -> Parts:
+def flatten(received: ServerSamples) -> Parts:
     """Both constituents of every mix of the first devices.
 
     The mean sample of a label is taken from the mixes whose dominant part has that label: no other

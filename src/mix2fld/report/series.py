@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from mix2fld.config import Config, field_names, setting
+from mix2fld.config.settings import Config, field_names, setting
 from mix2fld.report.protocol_view import in_table_order, title_of
 from mix2fld.runs.config_file import dump_config
 from mix2fld.runs.metrics import device_accuracies

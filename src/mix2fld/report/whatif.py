@@ -6,15 +6,15 @@ size that follows no such formula stays as it is in the run.
 
 from typing import Any
 
-from mix2fld.config import Config
-from mix2fld.errors import Mix2fldError
-from mix2fld.link.channels.rayleigh import watts
-from mix2fld.link.payloads.weights import FULL_PRECISION
+from mix2fld.base.errors import Mix2fldError
+from mix2fld.codecs.weights import FULL_PRECISION
+from mix2fld.config.settings import Config
+from mix2fld.engine.wire import Wire
+from mix2fld.links.channels.rayleigh import watts
 from mix2fld.protocols.weights import TrainedWeights
 from mix2fld.report.plans import has_named_parts, payload_sizes
 from mix2fld.report.protocol_view import in_table_order, row_of, title_of
 from mix2fld.report.series import Series
-from mix2fld.round.wire import Wire
 
 Formula = dict[str, float]
 

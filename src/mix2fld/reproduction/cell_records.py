@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mix2fld.data.files import write_whole
-from mix2fld.errors import InputError
+from mix2fld.base.errors import InputError
+from mix2fld.base.files import write_atomic
 from mix2fld.reproduction.experiments import Experiment, Scale
 from mix2fld.runs.metrics import device_accuracies
 
@@ -112,7 +112,7 @@ def save_records(
     head = json.dumps({"format": FORMAT, "experiment": experiment.name, "scale": scale.name})[:-1]
     path.parent.mkdir(parents=True, exist_ok=True)
     body = ",\n".join(cells)
-    write_whole(path, f'{head}, "cells": {{\n{body}\n}}}}\n'.encode())
+    write_atomic(path, f'{head}, "cells": {{\n{body}\n}}}}\n'.encode())
 
 
 def load_records(path: Path) -> dict[str, CellRecord]:

@@ -7,7 +7,7 @@ name the same cell, so that it is simulated once.
 from dataclasses import dataclass
 from typing import Any
 
-from mix2fld.config import Config
+from mix2fld.config.settings import Config
 
 SEED_PAIRS = ((10, 10), (10, 20), (50, 50), (50, 100))
 DEVICE_COUNTS = (10, 20, 30, 40, 50)

@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-from mix2fld.config import Config
-from mix2fld.errors import InputError
+from mix2fld.base.errors import InputError
+from mix2fld.config.settings import Config
 from mix2fld.protocols.table import single_runs
 from mix2fld.reproduction.cell_records import Recorded
 from mix2fld.reproduction.experiments import Cell, Experiment, Scale

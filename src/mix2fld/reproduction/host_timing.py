@@ -1,6 +1,6 @@
 """Measures what an SGD step takes on this machine."""
 
-from mix2fld.config import Config
+from mix2fld.config.settings import Config
 from mix2fld.reproduction.experiments import Scale
 from mix2fld.runs.simulation import run
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from mix2fld.config import Config
+from mix2fld.config.settings import Config
 from mix2fld.reproduction import paper_values as paper
 from mix2fld.reproduction.cell_records import CellRecord
 from mix2fld.reproduction.conclusions import (

@@ -1,6 +1,6 @@
 """Measures the sample privacy of Tables II and III."""
 
-from mix2fld.config import DataConfig
+from mix2fld.config.settings import DataConfig
 from mix2fld.data import load_dataset
 from mix2fld.data.cache import cached
 from mix2fld.privacy.measure import measure

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from mix2fld.data.files import write_whole
-from mix2fld.errors import InputError
+from mix2fld.base.errors import InputError
+from mix2fld.base.files import write_atomic
 from mix2fld.reproduction.experiments import Scale
 from mix2fld.reproduction.paper_values import INFERRED_COLUMNS
 
@@ -24,7 +24,7 @@ def save_privacy(path: Path, scale: Scale, records: PrivacyRecords) -> None:
         for name, runs in records.items()
     ]
     body = ",\n".join(rows)
-    write_whole(path, f'{{"scale": "{scale.name}", "datasets": {{\n{body}\n}}}}\n'.encode())
+    write_atomic(path, f'{{"scale": "{scale.name}", "datasets": {{\n{body}\n}}}}\n'.encode())
 
 
 def load_privacy(path: Path) -> PrivacyRecords:

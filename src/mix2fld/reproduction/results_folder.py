@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from mix2fld.errors import InputError
+from mix2fld.base.errors import InputError
 from mix2fld.reproduction.attacked_mixes import audited_mixes
 from mix2fld.reproduction.cell_records import CellRecord, load_records
 from mix2fld.reproduction.evidence import Evidence

@@ -4,8 +4,8 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from mix2fld.data.files import write_whole
-from mix2fld.errors import InputError
+from mix2fld.base.errors import InputError
+from mix2fld.base.files import write_atomic
 
 STATED_STEP_US = 100.0
 SLOW_DEVICE_US = 1000.0
@@ -23,7 +23,7 @@ class StepCost:
 def save_host(path: Path, measured: dict[str, float]) -> None:
     """Write what ``host_timing.measure_host`` found."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, (json.dumps(measured) + "\n").encode())
+    write_atomic(path, (json.dumps(measured) + "\n").encode())
 
 
 def load_costs(path: Path) -> tuple[StepCost, ...]:

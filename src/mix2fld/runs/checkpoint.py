@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
-from mix2fld.round.state import RunState
+from mix2fld.base.trees import difference, flatten, unflatten
+from mix2fld.engine.state import RunState
 from mix2fld.runs.old_checkpoints import devices_today, upgrade
 from mix2fld.runs.records import DamagedError, refuse_newer
-from mix2fld.runs.trees import difference, put_together, take_apart
 from mix2fld.types import State
 
 FORMAT = 3
@@ -49,7 +49,7 @@ class Checkpoint(NamedTuple):
 
 def dump_checkpoint(state: RunState, records: str, made_with: dict[str, str]) -> bytes:
     """The file's content; the same state gives the same bytes."""
-    skeleton, tensors = take_apart(state.tree(), "state")
+    skeleton, tensors = flatten(state.tree(), "state")
     scalars = {
         "format": FORMAT,
         "state": skeleton,
@@ -83,7 +83,7 @@ def load_checkpoint(
             tree = upgrade(scalars, tensors, like)
         else:
             refuse_newer("checkpoint", scalars["format"], FORMAT)
-            tree = put_together(scalars["state"], tensors)
+            tree = unflatten(scalars["state"], tensors)
             tree["devices"] = devices_today(tree["devices"], like.devices)
         tree["devices"] = restored(tree["devices"])
         found = Checkpoint(tree, scalars.get("records"), scalars.get("made_with", {}))
@@ -97,7 +97,7 @@ def read_checkpoint(path: Path) -> tuple[State, dict[str, str]]:
         scalars, tensors = _intact(path)
         if scalars["format"] != FORMAT:
             raise DamagedError(f"has format {scalars['format']}, not {FORMAT}")
-        return put_together(scalars["state"], tensors), scalars["made_with"]
+        return unflatten(scalars["state"], tensors), scalars["made_with"]
 
 
 def _intact(path: Path) -> tuple[dict[str, Any], Tensors]:

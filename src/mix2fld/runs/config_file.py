@@ -7,8 +7,8 @@ from typing import Any
 
 import tomli_w
 
-from mix2fld.config import Config
-from mix2fld.errors import InputError, Mix2fldError
+from mix2fld.base.errors import InputError, Mix2fldError
+from mix2fld.config.settings import Config
 
 FORMAT = 2
 """Of ``config.toml``; a file written by hand has no number and is of this format."""
@@ -98,7 +98,7 @@ def _renamed(tree: dict[str, Any]) -> dict[str, Any]:
 
 def with_rates_as_used(tree: dict[str, Any]) -> dict[str, Any]:
     """The fields of a version that multiplied any learning rate by the protocol's schedule."""
-    from mix2fld.learning.training import PAPER_RATE  # with NumPy, which help does not need
+    from mix2fld.tasks.training import PAPER_RATE  # with NumPy, which help does not need
 
     learning = tree.get("learning", {})
     rate, final = learning.get("learning_rate"), learning.get("final_learning_rate", "auto")

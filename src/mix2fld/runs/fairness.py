@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mix2fld.config import Config
-from mix2fld.errors import Mix2fldError
-from mix2fld.link import make_link
-from mix2fld.streams import stream
+from mix2fld.base.errors import Mix2fldError
+from mix2fld.base.streams import stream
+from mix2fld.config.settings import Config
+from mix2fld.links import make_link
 
 
 def distances_m(config: Config) -> NDArray[np.float64] | None:

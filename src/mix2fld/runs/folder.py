@@ -17,22 +17,22 @@ from typing import Any, Self
 
 import numpy as np
 
-from mix2fld.config import Config, field_names, setting
-from mix2fld.data.files import (
+from mix2fld.base.errors import InputError, Mix2fldError
+from mix2fld.base.files import (
     LOCK,
     PART,
-    append_whole,
+    append_atomic,
     remove,
     rename,
     uninterrupted,
-    write_whole,
+    write_atomic,
     writing,
 )
-from mix2fld.data.locks import FolderLock
-from mix2fld.errors import InputError, Mix2fldError
-from mix2fld.fleet.device_states import DeviceStates, StatesInMemory
-from mix2fld.round.info import RoundInfo
-from mix2fld.round.state import RunState
+from mix2fld.base.locks import FolderLock
+from mix2fld.config.settings import Config, field_names, setting
+from mix2fld.engine.fleets.device_states import DeviceStates, StatesInMemory
+from mix2fld.engine.info import RoundInfo
+from mix2fld.engine.state import RunState
 from mix2fld.runs.checkpoint import Checkpoint, dump_checkpoint, load_checkpoint, made_with
 from mix2fld.runs.config_file import dump_sealed_config, is_of_run, load_sealed_config
 from mix2fld.runs.layout import DAMAGED, RunFiles
@@ -128,7 +128,7 @@ class RunFolder:
             if self._files.failure.exists():
                 remove(self._files.failure)
             if not self._files.config.exists():
-                write_whole(self._files.config, dump_sealed_config(config))
+                write_atomic(self._files.config, dump_sealed_config(config))
 
     def close(self) -> None:
         """Let other processes write into the folder."""
@@ -171,8 +171,8 @@ class RunFolder:
         line, self._sealed_by = write_line(asdict(info), self._last_seal())
         checkpoint = dump_checkpoint(state, self._sealed_by, self.made_with)
         with self._writing(KEPT), uninterrupted():
-            append_whole(self._files.rounds, line)
-            write_whole(self._files.checkpoint, checkpoint, keep_last_as=self._files.previous)
+            append_atomic(self._files.rounds, line)
+            write_atomic(self._files.checkpoint, checkpoint, keep_last_as=self._files.previous)
             self.device_states.forget_others(self._devices, state.devices)
         self._devices = state.devices
 
@@ -187,11 +187,11 @@ class RunFolder:
             done = state.round_number
             if records.fault or len(records.lines) > done:
                 remove(self._files.summary)
-                write_whole(self._files.rounds, b"".join(records.lines[:done]))
+                write_atomic(self._files.rounds, b"".join(records.lines[:done]))
         self._sealed_by, self._devices = records.checksum(done), state.devices
         return state, records.rounds[:done]
 
-    def take_back_round(self) -> None:
+    def roll_back_round(self) -> None:
         """Forget the last round and the state after it; the state before it is resumed from."""
         lines = read_records(self._files.rounds).lines
         with self._writing(KEPT), uninterrupted():
@@ -199,7 +199,7 @@ class RunFolder:
                 rename(self._files.previous, self._files.checkpoint)
             else:
                 remove(self._files.checkpoint)
-            write_whole(self._files.rounds, b"".join(lines[:-1]))
+            write_atomic(self._files.rounds, b"".join(lines[:-1]))
         self._sealed_by = None
 
     def finished(self) -> RunResult | None:
@@ -221,7 +221,7 @@ class RunFolder:
     def fail(self, reason: str) -> None:
         """Keep why the run cannot continue, for whoever looks at the folder later."""
         with suppress(Mix2fldError), self._writing():
-            write_whole(self._files.failure, (" ".join(reason.split()) + "\n").encode())
+            write_atomic(self._files.failure, (" ".join(reason.split()) + "\n").encode())
 
     def finish(self, summary: dict[str, Any]) -> None:
         """Write the summary; a folder that has one is a finished run."""
@@ -229,7 +229,7 @@ class RunFolder:
         with self._writing(KEPT), uninterrupted():
             remove(self._files.previous)  # first: nobody looks after a run that has its summary
             self.device_states.forget_others(self._devices)
-            write_whole(self._files.summary, text.encode())
+            write_atomic(self._files.summary, text.encode())
         self.close()
 
     def _newest_state(self, like: RunState, records: Records) -> RunState:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from mix2fld.data.files import LOCK, PART
+from mix2fld.base.files import LOCK, PART
 
 DAMAGED = ".damaged"
 

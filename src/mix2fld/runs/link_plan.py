@@ -2,14 +2,14 @@
 
 from typing import NamedTuple
 
-from mix2fld.config import Config
+from mix2fld.base.files import uninterrupted
+from mix2fld.config.settings import Config
 from mix2fld.data import dataset_sizes
-from mix2fld.data.files import uninterrupted
-from mix2fld.learning.known_shapes import known_shapes
-from mix2fld.learning.task import Sizes, dimensions
-from mix2fld.link import Link, make_link
-from mix2fld.link.transports import TRANSPORTS
-from mix2fld.round.plan import DRAWS, PlannedRound, PlannedTransfer, plan_round, plan_transfers
+from mix2fld.engine.plan import DRAWS, PlannedRound, PlannedTransfer, plan_round, plan_transfers
+from mix2fld.links import Link, make_link
+from mix2fld.links.transports import TRANSPORTS
+from mix2fld.tasks.known_shapes import known_shapes
+from mix2fld.tasks.task import Sizes, dimensions
 
 
 class LinkPlan(NamedTuple):
@@ -40,5 +40,5 @@ def sizes_of(config: Config) -> Sizes:
     if shapes is not None:
         return Sizes(config, dimensions(config.seeding, samples, num_labels, shapes))
     with uninterrupted():  # within its import, JAX must not meet Ctrl-C
-        from mix2fld.learning.make_task import make_task
+        from mix2fld.tasks.make_task import make_task
     return make_task(config, samples, num_labels)

@@ -4,15 +4,15 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any
 
-from mix2fld.config import Config
-from mix2fld.errors import InputError, Mix2fldError
-from mix2fld.round.checks import GlobalRefusedError, warn_if_chance_level
-from mix2fld.round.fleet_interface import Fleet
-from mix2fld.round.info import RoundInfo
-from mix2fld.round.one_round import run_round, start_run
-from mix2fld.round.scenario import Scenario
-from mix2fld.round.state import RunState
-from mix2fld.round.suspects import in_words
+from mix2fld.base.errors import InputError, Mix2fldError
+from mix2fld.config.settings import Config
+from mix2fld.engine.checks import GlobalRefusedError, warn_if_chance_level
+from mix2fld.engine.fleet_interface import Fleet
+from mix2fld.engine.info import RoundInfo
+from mix2fld.engine.one_round import run_round, start_run
+from mix2fld.engine.scenario import Scenario
+from mix2fld.engine.state import RunState
+from mix2fld.engine.suspects import in_words
 from mix2fld.runs.folder import RunFolder, warn
 from mix2fld.runs.interrupts import raise_if_remembered
 from mix2fld.runs.results import RunResult
@@ -101,7 +101,7 @@ def _taken_back(
     if rounds:
         reasons += _suspects(rounds[-1])
     if folder is not None and rounds:
-        folder.take_back_round()
+        folder.roll_back_round()
         reasons.append(f"the model before round {len(rounds)} is kept")
     return InputError("; ".join(reasons))
 

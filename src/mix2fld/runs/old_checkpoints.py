@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mix2fld.round.state import Roster, RunState
+from mix2fld.engine.state import Roster, RunState
 from mix2fld.types import State
 
 Tensors = dict[str, NDArray[Any]]

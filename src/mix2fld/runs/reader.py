@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from mix2fld.config import Config, field_names, setting
-from mix2fld.errors import InputError, Mix2fldError
-from mix2fld.round.scenario import reference_device
+from mix2fld.base.errors import InputError, Mix2fldError
+from mix2fld.config.settings import Config, field_names, setting
+from mix2fld.engine.scenario import reference_device
 from mix2fld.runs.config_file import is_of_run
 from mix2fld.runs.fairness import distances_m
 from mix2fld.runs.layout import RunFiles

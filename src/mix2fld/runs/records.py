@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mix2fld.errors import InputError, Mix2fldError
+from mix2fld.base.errors import InputError, Mix2fldError
 
 FORMAT = 3
 """Of ``rounds.jsonl`` and ``summary.json``. Format 2, which does not say who was asked, and format

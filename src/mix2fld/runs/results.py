@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mix2fld.config import Config
-from mix2fld.errors import InputError
+from mix2fld.base.errors import InputError
+from mix2fld.config.settings import Config
 
 if TYPE_CHECKING:
     import pandas as pd

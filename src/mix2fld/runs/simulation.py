@@ -5,22 +5,21 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
 
-from mix2fld.config import Config
+from mix2fld.base.errors import InputError
+from mix2fld.config.settings import Config
 from mix2fld.data import fingerprint, load_dataset
-from mix2fld.errors import InputError
-from mix2fld.fleet.device_states import DeviceStates, StatesInMemory
-from mix2fld.fleet.local import LocalFleet
-from mix2fld.learning.make_task import make_task
-from mix2fld.link import Link, make_link
+from mix2fld.engine.attackers import check_attack
+from mix2fld.engine.fleet_interface import Fleet
+from mix2fld.engine.fleets.device_states import DeviceStates, StatesInMemory
+from mix2fld.engine.fleets.local import LocalFleet
+from mix2fld.engine.info import RoundInfo
+from mix2fld.engine.one_round import run_round, start_run
+from mix2fld.engine.plan import plan_transfers
+from mix2fld.engine.scenario import Scenario
+from mix2fld.engine.state import RunState
+from mix2fld.engine.wire import check_mixable
+from mix2fld.links import Link, make_link
 from mix2fld.protocols.table import get_protocol, single_runs
-from mix2fld.round.attackers import check_attack
-from mix2fld.round.fleet_interface import Fleet
-from mix2fld.round.info import RoundInfo
-from mix2fld.round.one_round import run_round, start_run
-from mix2fld.round.plan import plan_transfers
-from mix2fld.round.scenario import Scenario
-from mix2fld.round.state import RunState
-from mix2fld.round.wire import check_mixable
 from mix2fld.runs.folder import RunFolder, sample_record
 from mix2fld.runs.layout import RunFiles
 from mix2fld.runs.loop import Watcher, run_rounds
@@ -28,6 +27,7 @@ from mix2fld.runs.records import DamagedError
 from mix2fld.runs.results import Results, RunResult
 from mix2fld.runs.state_files import StatesInFiles
 from mix2fld.runs.trained import form_of
+from mix2fld.tasks.make_task import make_task
 from mix2fld.types import Dataset, Model
 
 MakeFleet = Callable[[Scenario, Dataset, Model | None, DeviceStates], Fleet]
@@ -66,8 +66,8 @@ def run(
     With ``out`` each run is kept in ``out/<protocol>-s<seed>/``, and one that already exists is
     resumed; all folders are created first, so that ``out`` shows which runs are missing.
     ``dataset``, ``model`` and ``link`` replace what the config names; ``fleet`` says where devices
-    run, which changes no result (``mix2fld.fleet.ray_fleet`` has another). All folders are locked
-    from the start until their run is done.
+    run, which changes no result (``mix2fld.engine.fleets.ray_fleet`` has another). All folders are
+    locked from the start until their run is done.
     """
     rows = [get_protocol(name) for name in config.protocols]
     samples = load_dataset(config.data) if dataset is None else dataset

@@ -20,12 +20,12 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import save
 
-from mix2fld.data.files import remove, write_whole, writing
-from mix2fld.fleet.device_states import MakeState, entries_of
+from mix2fld.base.files import remove, write_atomic, writing
+from mix2fld.base.trees import Skeleton, Tensors, flatten, pick
+from mix2fld.engine.fleets.device_states import MakeState, entries_of
 from mix2fld.runs.folder import KEPT
 from mix2fld.runs.layout import RunFiles
 from mix2fld.runs.records import DamagedError, refuse_newer
-from mix2fld.runs.trees import Skeleton, Tensors, pick, take_apart
 from mix2fld.types import State
 
 FORMAT = 1
@@ -134,7 +134,7 @@ class StatesInFiles:
         return pick(skeleton, {name: tensor.view() for name, tensor in tensors.items()}, rows)
 
     def _write(self, number: int, members: list[State]) -> bytes:
-        skeleton, tensors = take_apart(members, "states")
+        skeleton, tensors = flatten(members, "states")
         content = json.dumps({"format": FORMAT, "states": skeleton})
         data = bytes(save(tensors, metadata={"states": content}))
         path = self._files.states(number)
@@ -144,7 +144,7 @@ class StatesInFiles:
                 path.write_bytes(data)
         else:
             with writing("out", path.parent, KEPT):
-                write_whole(path, data)
+                write_atomic(path, data)
         return hashlib.sha256(data).digest()
 
     def _forget_pages(self) -> None:

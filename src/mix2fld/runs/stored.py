@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mix2fld.config import Config
+from mix2fld.config.settings import Config
 from mix2fld.runs.config_file import load_sealed_config
 from mix2fld.runs.layout import RunFiles
 from mix2fld.runs.records import DamagedError, Records, read_records, read_summary

@@ -4,14 +4,14 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from mix2fld.bounds import mixing_condition
-from mix2fld.config import Config
-from mix2fld.learning.training import Training, resolve
+from mix2fld.base.bounds import mixing_condition
+from mix2fld.config.settings import Config
+from mix2fld.engine.energy import Power
 from mix2fld.protocols.table import find_protocol, guarantee_of
-from mix2fld.round.energy import Power
 from mix2fld.runs.fairness import near_and_far
 from mix2fld.runs.metrics import JOULES, device_accuracies
 from mix2fld.runs.records import FORMAT
+from mix2fld.tasks.training import Training, resolve
 
 
 def summarise(

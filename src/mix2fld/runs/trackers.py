@@ -13,9 +13,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from mix2fld.config import Config, field_names, setting
-from mix2fld.errors import InputError
-from mix2fld.round.info import RoundInfo
+from mix2fld.base.errors import InputError
+from mix2fld.config.settings import Config, field_names, setting
+from mix2fld.engine.info import RoundInfo
 from mix2fld.runs.loop import Watcher
 from mix2fld.runs.metrics import metrics_of
 from mix2fld.runs.reader import read_run

@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import save
 
-from mix2fld.config import Config
-from mix2fld.errors import InputError
-from mix2fld.learning.task import Task
+from mix2fld.base.errors import InputError
+from mix2fld.config.settings import Config
 from mix2fld.runs.checkpoint import read_checkpoint
 from mix2fld.runs.layout import RunFiles
 from mix2fld.runs.records import DamagedError
+from mix2fld.tasks.task import Task
 from mix2fld.types import Tensors
 
 NamedWeights = dict[str, NDArray[np.float32]]

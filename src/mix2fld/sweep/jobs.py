@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from mix2fld.config import Config, DataConfig
+from mix2fld.config.settings import Config, DataConfig
 from mix2fld.data import load_dataset
+from mix2fld.engine.wire import check_mixable
 from mix2fld.protocols.table import get_protocol
-from mix2fld.round.wire import check_mixable
 from mix2fld.runs.layout import RunFiles
 from mix2fld.runs.simulation import prepare_runs
 from mix2fld.types import Dataset

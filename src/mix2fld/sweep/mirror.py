@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from mix2fld.data.files import LOCK, PART, append_whole, remove, write_whole
+from mix2fld.base.files import LOCK, PART, append_atomic, remove, write_atomic
 from mix2fld.runs.layout import DAMAGED, RunFiles
 
 
@@ -68,10 +68,10 @@ def write_pieces(folder: Path, pieces: Pieces) -> None:
     for piece in pieces.changed:
         path = folder / piece.name
         if piece.start and path.exists() and path.stat().st_size == piece.start:
-            append_whole(path, piece.data)
+            append_atomic(path, piece.data)
         else:
             last = files.previous if path == files.checkpoint else None
-            write_whole(path, piece.data, keep_last_as=last)
+            write_atomic(path, piece.data, keep_last_as=last)
     for file in (*files.existing(), *files.existing(DAMAGED)):
         if file.name not in pieces.names:
             remove(file)

@@ -6,14 +6,14 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from queue import SimpleQueue
 from threading import Lock
 
-from mix2fld.config import Config
-from mix2fld.errors import InputError, Mix2fldError
-from mix2fld.learning.workers import Worker
+from mix2fld.base.errors import InputError, Mix2fldError
+from mix2fld.config.settings import Config
+from mix2fld.engine.info import RoundInfo
 from mix2fld.native.processor import usable_cores
-from mix2fld.round.info import RoundInfo
 from mix2fld.sweep.jobs import Job, dataset_of
 from mix2fld.sweep.schedule import Event
 from mix2fld.sweep.work import Done, Notes, reason_of, run_into, run_job
+from mix2fld.tasks.workers import Worker
 
 
 class ThisProcess:

@@ -15,8 +15,8 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from mix2fld.config import Config, field_names, setting
-from mix2fld.errors import InputError, Mix2fldError, did_you_mean
+from mix2fld.base.errors import InputError, Mix2fldError, did_you_mean
+from mix2fld.config.settings import Config, field_names, setting
 from mix2fld.protocols.table import get_protocol, single_runs
 from mix2fld.sweep.jobs import Job
 

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 import tomli_w
 
-from mix2fld.config import Config, field_names, setting
-from mix2fld.data.files import write_whole, writing
-from mix2fld.errors import InputError, Mix2fldError, did_you_mean
+from mix2fld.base.errors import InputError, Mix2fldError, did_you_mean
+from mix2fld.base.files import write_atomic, writing
+from mix2fld.config.settings import Config, field_names, setting
 from mix2fld.runs.config_file import parse_config
 from mix2fld.sweep.plan import Plan, expand, make_plan, shown
 
@@ -99,7 +99,7 @@ def claim_folder(plan: Plan, out: Path) -> None:
         )
     with writing("out", out):
         out.mkdir(parents=True, exist_ok=True)
-        write_whole(path, dump_plan(plan))
+        write_atomic(path, dump_plan(plan))
 
 
 def _refuse_other(path: Path, plan: Plan) -> None:

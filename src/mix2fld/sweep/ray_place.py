@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
-from mix2fld.errors import InputError, Mix2fldError
-from mix2fld.fleet.cluster import check_versions, one_line, other_processor, put, versions
+from mix2fld.base.errors import InputError, Mix2fldError
+from mix2fld.engine.fleets.cluster import check_versions, one_line, other_processor, put, versions
 from mix2fld.runs.folder import RunFolder, warn
 from mix2fld.sweep.jobs import Job, dataset_of
 from mix2fld.sweep.mirror import Pieces, whole, write_pieces

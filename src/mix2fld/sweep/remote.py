@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from mix2fld.native.processor import CORES
 
 if TYPE_CHECKING:
-    from mix2fld.config import Config
+    from mix2fld.config.settings import Config
     from mix2fld.sweep.mirror import Pieces
     from mix2fld.sweep.work import Done
     from mix2fld.types import Dataset
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def node_versions() -> dict[str, str]:
     """What a node computes with."""
-    from mix2fld.fleet.cluster import versions
+    from mix2fld.engine.fleets.cluster import versions
 
     return versions()
 
@@ -29,8 +29,8 @@ def run_remote(
 ) -> "Iterator[str | Pieces | Done]":
     """The name of the node, then what changes in the run's folder, then what came of it."""
     os.environ[CORES] = str(cores)  # before anything is imported that counts them
-    from mix2fld.errors import Mix2fldError
-    from mix2fld.fleet.cluster import check_versions, versions
+    from mix2fld.base.errors import Mix2fldError
+    from mix2fld.engine.fleets.cluster import check_versions, versions
     from mix2fld.sweep.mirror import Sender, write_pieces
     from mix2fld.sweep.work import Done, run_into
 
@@ -61,7 +61,7 @@ def run_remote(
 
 
 def _sending(news: "SimpleQueue[Any]", sender: Any) -> Any:
-    from mix2fld.round.info import RoundInfo
+    from mix2fld.engine.info import RoundInfo
     from mix2fld.sweep.work import Notes
 
     class Sending(Notes):

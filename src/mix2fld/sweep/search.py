@@ -13,11 +13,11 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple
 
-from mix2fld.config import Config, field_names, setting
-from mix2fld.errors import InputError, did_you_mean
+from mix2fld.base.errors import InputError, did_you_mean
+from mix2fld.base.streams import integer
+from mix2fld.config.settings import Config, field_names, setting
 from mix2fld.runs.config_file import dump_config
 from mix2fld.runs.folder import RunFolder
-from mix2fld.streams import integer
 from mix2fld.sweep.jobs import Job
 from mix2fld.sweep.plan import NOT_SWEPT, Plan
 from mix2fld.sweep.schedule import Progress

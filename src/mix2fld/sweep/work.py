@@ -3,14 +3,14 @@
 from pathlib import Path
 from typing import NamedTuple
 
-from mix2fld.config import Config
+from mix2fld.base.errors import Mix2fldError
+from mix2fld.config.settings import Config
 from mix2fld.data import cache_folder
-from mix2fld.errors import Mix2fldError
-from mix2fld.learning.compilation import keep_compiled_code
-from mix2fld.round.info import RoundInfo
+from mix2fld.engine.info import RoundInfo
 from mix2fld.runs.loop import Watcher
 from mix2fld.runs.simulation import run
 from mix2fld.sweep.jobs import Job, dataset_of
+from mix2fld.tasks.compilation import keep_compiled_code
 from mix2fld.types import Dataset
 
 

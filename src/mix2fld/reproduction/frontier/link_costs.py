@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from mix2fld.config import Config
+from mix2fld.config.settings import Config
+from mix2fld.engine.plan import PlannedTransfer
 from mix2fld.reproduction.cell_records import CellRecord
-from mix2fld.round.plan import PlannedTransfer
 from mix2fld.runs.link_plan import plan_link
 
 NOT_OF_THE_PAPER = ("link", "participants")

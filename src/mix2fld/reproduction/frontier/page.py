@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from mix2fld.config import Config
+from mix2fld.config.settings import Config
 from mix2fld.protocols.table import PROTOCOLS
 from mix2fld.reproduction.cell_records import CellRecord
 from mix2fld.reproduction.frontier.contenders import CANDIDATES_EACH, OURS, PAPERS, contenders

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import count, islice
 
-from mix2fld.config import Config
+from mix2fld.base.errors import Mix2fldError
+from mix2fld.config.settings import Config
 from mix2fld.data import device_parts, label_counts, load_dataset
-from mix2fld.errors import Mix2fldError
 from mix2fld.protocols.table import get_protocol, single_runs
 from mix2fld.reproduction.experiments import Cell, Experiment, Scale
 from mix2fld.reproduction.frontier.settings import FrontierSetting

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from mix2fld.errors import InputError
+from mix2fld.base.errors import InputError
 from mix2fld.reproduction.cell_records import CellRecord
 from mix2fld.reproduction.experiments import Cell, Experiment, Scale
 from mix2fld.reproduction.frontier.contenders import (

@@ -1,0 +1,1 @@
+"""Errors, streams of randomness, files, state trees: what is not about the field."""

@@ -1,0 +1,62 @@
+"""Average output vectors, one for each label."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mix2fld.codecs.codec import (
+    Encoded,
+    PayloadError,
+    Size,
+    check_finite,
+    check_size,
+    encoded,
+    typed,
+)
+from mix2fld.types import Dimensions
+
+Floats = NDArray[np.float32]
+SUM_TOLERANCE = 1e-3
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """Average output vectors [N_L, N_L]; a row of zeros is a label never drawn.
+
+    ``partial_rows`` accepts rows that sum to less than one, as the server's mean has them if it
+    counts a device that never drew the label as zeros.
+    """
+
+    partial_rows: bool = False
+    name: str = "outputs"
+
+    def size(self, dims: Dimensions) -> Size:
+        """32 N_L^2."""
+        return Size(32 * dims.num_labels**2)
+
+    def encode(self, value: Floats, dims: Dimensions) -> Encoded:
+        """Little-endian float32, row by row."""
+        outputs = typed(self.name, value, np.float32, (dims.num_labels, dims.num_labels))
+        self._check(outputs)
+        return encoded(outputs.astype("<f4").tobytes(), self.size(dims))
+
+    def decode(self, data: bytes, dims: Dimensions) -> Floats:
+        """The output vectors [N_L, N_L]."""
+        check_size(self.name, data, self.size(dims).bits)
+        outputs = np.frombuffer(data, "<f4").astype(np.float32)
+        outputs = outputs.reshape(dims.num_labels, dims.num_labels)
+        self._check(outputs)
+        return outputs
+
+    def _check(self, outputs: Floats) -> None:
+        check_finite(self.name, outputs)
+        if np.any(outputs < 0):
+            raise PayloadError(f"{self.name}: a value is negative; must be 0 or more")
+        sums = outputs.sum(axis=1, dtype=np.float64)
+        fine = sums < 1 if self.partial_rows else sums == 0
+        wrong = ~fine & (np.abs(sums - 1) > SUM_TOLERANCE)
+        if wrong.any():
+            row = int(np.argmax(wrong))
+            allowed = "at most 1" if self.partial_rows else "0 or 1"
+            raise PayloadError(f"{self.name}: row {row} sums to {sums[row]:g}; must be {allowed}")

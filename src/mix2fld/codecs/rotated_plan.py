@@ -1,0 +1,105 @@
+"""How the bits of a rotated update are spent: on levels, on a share, or on the largest.
+
+With a bit or more for each coordinate, all are rounded to Lloyd-Max levels (EDEN, Vargaftik et al.
+2022; with one bit, DRIVE, 2021). With less, EDEN sends the signs of a random share. ``picks`` looks
+for the largest instead: of each of many random groups of n, which coordinate has the largest
+magnitude, and its sign. That magnitude grows with n, so that a bit of an index captures more than a
+bit for another coordinate.
+"""
+
+from functools import lru_cache
+from typing import NamedTuple
+
+from mix2fld.codecs.gaussian import lloyd_max, mean_largest
+
+COARSE_NORM, FINE_NORM = 8, 16
+"""Bits of the norm: with less than a bit for each coordinate, and with more."""
+MOST_LEVEL_BITS = 16
+"""Finer levels come no closer than float32 does to the sums of a rotation."""
+
+
+class Part(NamedTuple):
+    """Codes of one kind: of each group of coordinates the place of the largest, and its level."""
+
+    groups: int
+    index_bits: int
+    level_bits: int  # the sign is one of them
+
+    @property
+    def width(self) -> int:
+        """Bits of a code."""
+        return self.index_bits + self.level_bits
+
+    @property
+    def coordinates(self) -> int:
+        """How many coordinates are looked at."""
+        return self.groups << self.index_bits
+
+    @property
+    def captured(self) -> float:
+        """Expected squared norm that its codes know of; that of a coordinate is 1."""
+        if self.index_bits:
+            return self.groups * mean_largest(1 << self.index_bits) ** 2
+        return self.groups * lloyd_max(self.level_bits).captured
+
+
+class Plan(NamedTuple):
+    """How the bits of an upload are spent."""
+
+    norm_bits: int
+    parts: tuple[Part, ...]
+
+    @property
+    def bits(self) -> int:
+        """Those that are of use."""
+        return self.norm_bits + sum(part.groups * part.width for part in self.parts)
+
+    @property
+    def captured(self) -> float:
+        """Expected squared norm that all codes know of, out of 1 for each coordinate."""
+        return sum(part.captured for part in self.parts)
+
+
+@lru_cache(maxsize=256)
+def make_plan(bits: int, size: int, picks: bool) -> Plan:
+    """The plan for ``size`` coordinates."""
+    if bits >= size + FINE_NORM:
+        return _plan(FINE_NORM, *_levels(bits - FINE_NORM, size))
+    room = bits - COARSE_NORM
+    return _plan(COARSE_NORM, *(_largest(room, size) if picks else _share(room, size)))
+
+
+def most_bits(size: int) -> int:
+    """The bits beyond which more are of no use."""
+    return FINE_NORM + MOST_LEVEL_BITS * size if size else 0
+
+
+def _levels(room: int, size: int) -> tuple[Part, ...]:
+    """All coordinates, some of them with one bit more than the others."""
+    level_bits = min(room // size, MOST_LEVEL_BITS)
+    finer = room - level_bits * size if level_bits < MOST_LEVEL_BITS else 0
+    return Part(finer, 0, level_bits + 1), Part(size - finer, 0, level_bits)
+
+
+def _share(room: int, size: int) -> tuple[Part, ...]:
+    """The signs of some coordinates."""
+    return (Part(min(room, size), 0, 1),)
+
+
+def _largest(room: int, size: int) -> tuple[Part, ...]:
+    """Disjoint groups, of the size that captures most: about as large as they can be."""
+    fitting = [j for j in range(min(room, size.bit_length())) if room // (1 + j) << j <= size]
+    choices = [_groups(room, size, index_bits) for index_bits in fitting or [0]]
+    return max(choices, key=lambda parts: sum(part.captured for part in parts))
+
+
+def _groups(room: int, size: int, index_bits: int) -> tuple[Part, ...]:
+    """Groups of one size; bits left over make some of them twice as large."""
+    groups = min(room // (1 + index_bits), size)
+    left = room - groups * (1 + index_bits)
+    larger = min(left, groups, (size >> index_bits) - groups)
+    return Part(larger, index_bits + 1, 1), Part(groups - larger, index_bits, 1)
+
+
+def _plan(norm_bits: int, *parts: Part) -> Plan:
+    return Plan(norm_bits, tuple(part for part in parts if part.groups))

@@ -1,0 +1,164 @@
+"""An update in few bits whose last layer is coded by itself.
+
+The error of few bits spreads evenly over all weights that are rotated together. In a large network
+the last layer is a small part of them and drowns in the noise of the others. Coded by itself, and
+with a step of its own, it arrives.
+"""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mix2fld.base.bounds import LEAST_UPDATE_BITS
+from mix2fld.base.errors import InputError
+from mix2fld.codecs.codec import Encoded, Size
+from mix2fld.codecs.rotated_plan import most_bits
+from mix2fld.codecs.rotated_update import Codes, RotatedUpdate
+from mix2fld.codecs.update_codec import Floats, Restored, UpdateCodec, estimated_norm
+from mix2fld.types import Dimensions, Group
+
+SMALL_SHARE = 1 / 20
+"""Automatically, a last layer that has a smaller share of the weights is coded by itself."""
+AUTO_SHARE = 0.5
+"""The share of the bits that it gets then; at most one for each of its weights."""
+
+SplitCodes = tuple[Codes | None, Codes | None]
+"""Of the last layer and of the rest; None where no bits are left."""
+
+
+class Part(NamedTuple):
+    """Weights that are coded together."""
+
+    arrays: tuple[int, ...]
+    own: NDArray[np.bool_]  # [N_mod]
+    dims: Dimensions  # of a model that has no other weights
+
+
+@dataclass(frozen=True)
+class SplitUpdate:
+    """The update of the last layer in a share of the bits, that of all other weights in the rest.
+
+    Both get as many bits as the smallest upload has, or more; too few for two go to the last layer.
+    """
+
+    whole: RotatedUpdate
+    """How an update would be coded if it were not split: its bits, and how they are spent."""
+    share: float
+    most: float
+    """Bits that the last layer gets at most, as long as the rest has use for more."""
+    arrays: tuple[int, ...]
+    """Those of the last layer."""
+    dims: Dimensions
+    name: str = "split update"
+
+    @property
+    def fewer(self) -> bool:
+        """Whether the bits may be fewer, as there is room."""
+        return self.whole.fewer
+
+    def size(self, dims: Dimensions) -> Size:
+        """The bits of both."""
+        return self.whole.size(dims)
+
+    def compress(self, update: Floats, rng: np.random.Generator, room: int | None) -> SplitCodes:
+        """Each part by itself, with its own rotation."""
+        codecs = self._codecs(self.whole.bits_for(room, len(update)))
+        last, rest = (
+            None if codec is None else codec.compress(update[part.own], new, None)
+            for codec, part, new in zip(codecs, self._parts, rng.spawn(2), strict=True)
+        )
+        return last, rest
+
+    def restore(self, codes: SplitCodes, rng: np.random.Generator, size: int) -> Restored:
+        """Zero where nothing was sent."""
+        update, captured, groups = np.zeros(size, np.float32), 0.0, []
+        for part, code, new in zip(self._parts, codes, rng.spawn(2), strict=True):
+            weights = part.dims.num_weights
+            norm = 0.0
+            if code is not None:
+                found = self.whole.restore(code, new, weights)
+                update[part.own] = found.update
+                captured += found.captured * weights / size
+                norm = estimated_norm(found.update, found.captured)
+            groups.append(Group(part.arrays, norm))
+        return Restored(update, captured, tuple(groups))
+
+    def encode(self, value: SplitCodes, dims: Dimensions) -> Encoded:
+        """The bits of the last layer and those of the rest, without a gap."""
+        del dims
+        found = [
+            self.whole.encode(code, part.dims)
+            for part, code in zip(self._parts, value, strict=True)
+            if code is not None
+        ]
+        bits = [
+            np.unpackbits(np.frombuffer(each.data, np.uint8), count=each.bits) for each in found
+        ]
+        data = np.packbits(np.concatenate(bits)).tobytes()
+        return Encoded(data, sum(each.bits for each in found))
+
+    def decode(self, data: bytes, dims: Dimensions) -> SplitCodes:
+        """The codes of both; an honest device could send any of them."""
+        bits = self.whole.bits_of(data, dims, self.name)
+        read = np.unpackbits(np.frombuffer(data, np.uint8), count=bits)
+        codes: list[Codes | None] = []
+        for codec, part in zip(self._codecs(bits), self._parts, strict=True):
+            taken = codec.bits if codec else 0
+            own, read = np.packbits(read[:taken]).tobytes(), read[taken:]
+            codes.append(None if codec is None else codec.decode(own, part.dims))
+        last, rest = codes
+        return last, rest
+
+    @cached_property
+    def _parts(self) -> tuple[Part, Part]:
+        numbers = range(len(self.dims.weight_shapes))
+        both = (self.arrays, tuple(n for n in numbers if n not in self.arrays))
+        last, rest = (
+            Part(
+                arrays,
+                np.repeat(np.isin(numbers, arrays), self.dims.weight_sizes),
+                replace(self.dims, weight_shapes=tuple(self.dims.weight_shapes[n] for n in arrays)),
+            )
+            for arrays in both
+        )
+        return last, rest
+
+    def _codecs(self, bits: int) -> tuple[RotatedUpdate | None, RotatedUpdate | None]:
+        """Of an upload that has so many bits."""
+        last, rest = (most_bits(part.dims.num_weights) for part in self._parts)
+        given = bits
+        if bits >= 2 * LEAST_UPDATE_BITS:
+            wanted = round(min(self.share * bits, self.most))
+            given = min(max(wanted, LEAST_UPDATE_BITS), bits - LEAST_UPDATE_BITS)
+            given = min(max(given, bits - rest), last)
+        exact = replace(self.whole, fewer=False)
+        left = bits - given
+        return replace(exact, bits=given), replace(exact, bits=left) if left else None
+
+
+def with_last_layer_apart(
+    codec: UpdateCodec, share: float | Literal["auto"], dims: Dimensions
+) -> UpdateCodec:
+    """The codec, split if the model has a last layer that is worth it, or that is asked for.
+
+    Only one that looks for the largest coordinates is split: few bits are what it is made for.
+    """
+    if not isinstance(codec, RotatedUpdate) or not codec.picks or share == 0:
+        return codec
+    arrays = dims.last_layer
+    weights = sum(dims.weight_sizes[n] for n in arrays)
+    if share != "auto":
+        if weights in (0, dims.num_weights):
+            raise InputError(
+                field="last_layer_share",
+                value=f"{share:g}",
+                hint=f"this model has no last layer beside other weights "
+                f"(a kernel with an axis of {dims.num_labels} labels); must be auto or 0",
+            )
+        return SplitUpdate(codec, share, codec.bits, arrays, dims)
+    if not 0 < weights < SMALL_SHARE * dims.num_weights:
+        return codec
+    return SplitUpdate(codec, AUTO_SHARE, weights, arrays, dims)

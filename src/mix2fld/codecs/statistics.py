@@ -1,0 +1,162 @@
+"""Statistics of a device's samples: counts, sums and the scatter within labels."""
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from mix2fld.codecs.bits import from_bits, pack
+from mix2fld.codecs.codec import Encoded, PayloadError, Size, check_size, typed
+from mix2fld.codecs.weights import FULL_PRECISION, Weights
+from mix2fld.types import Dimensions, Statistics, StatisticsPart, Tensors
+
+COUNT_BITS = 16
+STAGE_BITS = 8
+WHOLE_BITS = 21
+LARGEST_WHOLE = (1 << (WHOLE_BITS - 1)) - 1
+"""Whole numbers that are summed are from minus this to this."""
+
+
+@dataclass(frozen=True)
+class ClassStatistics:
+    """Counts of labels, sums of features, and the upper triangle of their scatter.
+
+    The three are separate parts, each rounded to even steps between its own smallest and largest
+    value as weights are: counts in 16 bits, the others in ``bits``, or all of them as floats.
+    """
+
+    features: int
+    bits: int = 8
+    name: str = "statistics"
+
+    def size(self, dims: Dimensions) -> Size:
+        """So many bits for each value, and two float32 for each part if it is rounded."""
+        return Size(sum(payload.size(part).bits for payload, part in self._parts(dims)))
+
+    def encode(self, value: Statistics, dims: Dimensions) -> Encoded:
+        """Counts to a whole byte, then sums and scatter."""
+        counts = typed("statistics.counts", value.counts, np.float32, (dims.num_labels,))
+        (count_payload, count_dims), (payload, part_dims) = self._parts(dims)
+        first = count_payload.encode((counts,), count_dims)
+        rest = payload.encode((value.sums, value.scatter), part_dims)
+        return Encoded(first.data + rest.data, first.bits + rest.bits)
+
+    def decode(self, data: bytes, dims: Dimensions) -> Statistics:
+        """The statistics as the server sees them."""
+        (count_payload, count_dims), (payload, part_dims) = self._parts(dims)
+        end = count_payload.size(count_dims).bits // 8
+        if len(data) < end:
+            raise PayloadError(f"{self.name}: {len(data)} bytes; must be at least {end}")
+        (counts,) = count_payload.decode(data[:end], count_dims)
+        sums, scatter = payload.decode(data[end:], part_dims)
+        return Statistics(counts, sums, scatter)
+
+    def _parts(self, dims: Dimensions) -> tuple[tuple[Weights, Dimensions], ...]:
+        """How the counts are carried, and the rest."""
+        labels, d = dims.num_labels, self.features
+        full = self.bits == FULL_PRECISION
+        return (
+            (Weights(FULL_PRECISION if full else COUNT_BITS), _of_shapes(dims, (labels,))),
+            (Weights(self.bits), _of_shapes(dims, (labels, d), (d * (d + 1) // 2,))),
+        )
+
+
+def _of_shapes(dims: Dimensions, *shapes: tuple[int, ...]) -> Dimensions:
+    return replace(dims, weight_shapes=shapes)
+
+
+@dataclass(frozen=True)
+class PartOfStatistics:
+    """Class sums with counts, or the scatter, after a byte that says which; or nothing at all.
+
+    With noise, values are rounded to even steps between the smallest and the largest as weights
+    are; to be summed, they are whole numbers of 21 bits with a sign.
+    """
+
+    features: int
+    bits: int = 8
+    whole: bool = False
+    name: str = "private statistics"
+
+    def size(self, dims: Dimensions) -> Size:
+        """At most the larger of both parts."""
+        return Size(max(self._bits_of(stage, dims) for stage in (0, 1)), exact=False)
+
+    def encode(self, value: StatisticsPart | None, dims: Dimensions) -> Encoded:
+        """The byte of the stage, then all values."""
+        if value is None:
+            return Encoded(b"", 0)
+        stage, values = value
+        if self.whole:
+            typed("statistics", values, np.int32, self._shape(stage, dims))
+            data = pack(values.ravel() + LARGEST_WHOLE + 1, WHOLE_BITS)
+        else:
+            data = Weights(self.bits).encode((values,), self._dims_of(stage, dims)).data
+        return Encoded(bytes([stage]) + data, self._bits_of(stage, dims))
+
+    def decode(self, data: bytes, dims: Dimensions) -> StatisticsPart | None:
+        """The part as the server sees it."""
+        if not data:
+            return None
+        stage = data[0]
+        if stage not in (0, 1):
+            raise PayloadError(f"{self.name}: part {stage}; must be 0 or 1")
+        check_size(self.name, data, self._bits_of(stage, dims))
+        if not self.whole:
+            (values,) = Weights(self.bits).decode(data[1:], self._dims_of(stage, dims))
+            return StatisticsPart(stage, values)
+        shape = self._shape(stage, dims)
+        count = int(np.prod(shape))
+        bits = np.unpackbits(np.frombuffer(data[1:], np.uint8), count=count * WHOLE_BITS)
+        codes = from_bits(bits, WHOLE_BITS, count).astype(np.int32) - (LARGEST_WHOLE + 1)
+        if np.any(codes < -LARGEST_WHOLE):
+            raise PayloadError(f"{self.name}: {codes.min()}; must be at least {-LARGEST_WHOLE}")
+        return StatisticsPart(stage, codes.reshape(shape))
+
+    def values_of(self, dims: Dimensions) -> tuple[int, int]:
+        """How many values both parts have."""
+        sums, scatter = (int(np.prod(self._shape(stage, dims))) for stage in (0, 1))
+        return sums, scatter
+
+    def _shape(self, stage: int, dims: Dimensions) -> tuple[int, ...]:
+        d = self.features
+        return (d * (d + 1) // 2,) if stage else (dims.num_labels, d + 1)
+
+    def _dims_of(self, stage: int, dims: Dimensions) -> Dimensions:
+        return _of_shapes(dims, self._shape(stage, dims))
+
+    def _bits_of(self, stage: int, dims: Dimensions) -> int:
+        if self.whole:
+            return STAGE_BITS + WHOLE_BITS * self.values_of(dims)[stage]
+        return STAGE_BITS + Weights(self.bits).size(self._dims_of(stage, dims)).bits
+
+
+@dataclass(frozen=True)
+class WeightsWithMeans:
+    """A model, and the class means of features that scatters are counted from, as float32."""
+
+    features: int
+    weights: Weights = field(default_factory=Weights)
+    name: str = "weights and means"
+
+    def size(self, dims: Dimensions) -> Size:
+        """Of both."""
+        means = FULL_PRECISION * dims.num_labels * self.features
+        return Size(self.weights.size(dims).bits + means)
+
+    def encode(self, value: tuple[Tensors, Tensors], dims: Dimensions) -> Encoded:
+        """The means first, which are whole bytes."""
+        tensors, means = value
+        first = Weights().encode(means, self._means(dims))
+        rest = self.weights.encode(tensors, dims)
+        return Encoded(first.data + rest.data, first.bits + rest.bits)
+
+    def decode(self, data: bytes, dims: Dimensions) -> tuple[Tensors, Tensors]:
+        """The weights, and the means."""
+        end = Weights().size(self._means(dims)).bits // 8
+        if len(data) < end:
+            raise PayloadError(f"{self.name}: {len(data)} bytes; must be at least {end}")
+        means = Weights().decode(data[:end], self._means(dims))
+        return self.weights.decode(data[end:], dims), means
+
+    def _means(self, dims: Dimensions) -> Dimensions:
+        return _of_shapes(dims, (dims.num_labels, self.features))

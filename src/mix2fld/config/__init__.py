@@ -1,0 +1,1 @@
+"""Every setting of a run, and presets of links."""

@@ -1,0 +1,181 @@
+"""Divergence: found in the round where it happens, and said with the device and likely cause."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mix2fld.base.bounds import mixing_condition
+from mix2fld.base.errors import InputError, Mix2fldError
+from mix2fld.codecs import PayloadError
+from mix2fld.tasks.training import base_rate
+from mix2fld.types import (
+    Local,
+    SampleFormat,
+    Seeds,
+    Statistics,
+    StatisticsPart,
+    Tensors,
+    Update,
+    Upload,
+)
+
+if TYPE_CHECKING:
+    from mix2fld.config.settings import Config
+
+LARGEST_WEIGHT = 1e6
+"""No model that learns has such weights; one that diverges passes them on its way to infinity."""
+NEAR_CHANCE = 1.25
+"""Accuracy up to this many times that of guessing is no better than guessing."""
+LARGEST_COUNT = 1 << 24
+"""Up to here float32 counts by ones."""
+VALUE_TOLERANCE = 1e-5
+"""Of mixing in float32, as a part of the range."""
+CONDITION_WARNING = 10.0
+"""Condition number from which unmixing is named as a likely cause."""
+
+
+class DivergedError(Mix2fldError):
+    """The weights of a device grew without bound in its local phase."""
+
+
+class GlobalRefusedError(Mix2fldError):
+    """No device that was asked can train from the global model."""
+
+
+def global_refused(round_number: int, devices: int) -> GlobalRefusedError:
+    """What to say when every device that was asked diverged."""
+    return GlobalRefusedError(
+        f"round {round_number}: all {devices} devices that were asked diverge from the global model"
+    )
+
+
+def without_diverged(local: Mapping[int, Local]) -> dict[int, Local]:
+    """What the devices learned that did not diverge."""
+    return {
+        device: result
+        for device, result in local.items()
+        if _largest((*result.weights, result.outputs)) <= LARGEST_WEIGHT
+    }
+
+
+def check_devices(config: "Config", local: Mapping[int, Local], round_number: int) -> None:
+    """Stop if a device diverged in its local phase."""
+    for device, result in local.items():
+        if not _exceeds((*result.weights, result.outputs)):
+            continue
+        causes = [_smaller_rate(config)]
+        if config.learning.distillation_weight > 1:
+            causes.append(
+                f"a smaller distillation_weight than {config.learning.distillation_weight:g}"
+            )
+        if config.learning.distillation_loss == "printed":
+            causes.append("distillation_loss = printed has no lower bound: use cross-entropy")
+        raise DivergedError(
+            f"learning_rate = {base_rate(config.learning):g}: the weights of device "
+            f"{device} diverged in round {round_number}; {' or '.join(causes)}"
+        )
+
+
+def check_server(
+    config: "Config", weights: Tensors | None, unmixes: bool, round_number: int
+) -> None:
+    """Stop if the server's model diverged; ``unmixes`` if it learns from unmixed samples."""
+    if not _exceeds(weights or ()):
+        return
+    causes = [_smaller_rate(config)]
+    condition = mixing_condition(config.seeding.ratios)
+    if unmixes and condition > CONDITION_WARNING:
+        ratios = ", ".join(f"{ratio:g}" for ratio in config.seeding.mixing_ratio)
+        causes.append(
+            f"move mixing_ratio = {ratios} away from equal ratios: its condition number "
+            f"{condition:.3g} is what unmixing can amplify a value by"
+        )
+    raise DivergedError(
+        f"learning_rate = {base_rate(config.learning):g}: the server's model diverged in round "
+        f"{round_number}; {' or '.join(causes)}"
+    )
+
+
+def warn_if_chance_level(
+    config: "Config", num_labels: int, accuracy: float, suspect: str | None = None
+) -> str | None:
+    """What to tell of a run whose devices learned nothing, though all numbers are finite.
+
+    ``suspect``: the first upload that lay far from the rest, in words.
+    """
+    if accuracy > NEAR_CHANCE / num_labels:
+        return None
+    learning = config.learning
+    cause = (
+        f"learning_rate = {base_rate(learning):g} may be too large or too small, or local_steps "
+        f"= {learning.local_steps} too few"
+    )
+    if suspect is not None:
+        cause = f"{suspect}: if it was not honest, preset = robust limits what it can do"
+    return (
+        f"{config.run_name}: with an accuracy of {100 * accuracy:.1f} % its devices are no better "
+        f"than guessing one of {num_labels} labels; {cause}"
+    )
+
+
+def check_countable(config: "Config") -> None:
+    """Refuse a local phase that is too long to count its labels exactly."""
+    learning = config.learning
+    drawn = learning.local_steps * learning.batch_size
+    if drawn > LARGEST_COUNT:
+        raise InputError(
+            field="local_steps",
+            value=learning.local_steps,
+            hint=f"{drawn:,} samples in a round, with batch_size = {learning.batch_size}, are more "
+            f"than the {LARGEST_COUNT:,} that are counted exactly",
+        )
+
+
+def check_upload(upload: Upload, samples: SampleFormat) -> None:
+    """Refuse finite values that nobody learns or measures, which would end a run."""
+    value = upload.value.tensors if isinstance(upload.value, Update) else upload.value
+    if isinstance(value, StatisticsPart):
+        value = (value.values / max(upload.samples, 1),)
+    tensors = value if isinstance(value, tuple) else ()
+    if _exceeds(tensors):
+        raise PayloadError(f"weights: {_largest(tensors):g}; must be at most {LARGEST_WEIGHT:g}")
+    if isinstance(upload.seeds, Statistics):
+        means = [part / max(upload.samples, 1) for part in upload.seeds]
+        if _exceeds(means):
+            raise PayloadError(
+                f"statistics: {_largest(means):g} a sample; must be at most {LARGEST_WEIGHT:g}"
+            )
+        fewest = float(upload.seeds.counts.min(initial=0))
+        if fewest < 0:
+            raise PayloadError(f"statistics: {fewest:g} samples of a label; must not be below 0")
+    if isinstance(upload.seeds, Seeds) and upload.seeds.inputs.dtype == np.float32:
+        low, high = samples.low, samples.high
+        reach = VALUE_TOLERANCE * (high - low)
+        outside = (upload.seeds.inputs < low - reach) | (upload.seeds.inputs > high + reach)
+        if outside.any():
+            value = upload.seeds.inputs[outside][0]
+            raise PayloadError(f"seeds: a value of {value:g}; must be from {low:g} to {high:g}")
+
+
+def _exceeds(arrays: Sequence[NDArray[Any]]) -> bool:
+    """Whether a value is NaN or above the largest weight; mostly, the norm of all says no."""
+    squares = 0.0
+    for array in arrays:
+        if getattr(array, "dtype", None) != np.float32:
+            break
+        squares += float(np.vdot(array, array))
+    else:
+        if squares <= LARGEST_WEIGHT**2 / 2:
+            return False
+    return not _largest(arrays) <= LARGEST_WEIGHT
+
+
+def _largest(arrays: Iterable[NDArray[Any]]) -> float:
+    """The largest absolute value; NaN if there is one."""
+    return float(np.max([np.max(np.abs(array), initial=0) for array in arrays], initial=0))
+
+
+def _smaller_rate(config: "Config") -> str:
+    return f"use a smaller learning_rate than {base_rate(config.learning):g}"

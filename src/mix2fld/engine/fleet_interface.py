@@ -1,0 +1,95 @@
+"""A fleet is where devices live: in this process, on a cluster, at the other end of a network.
+
+The round asks it four things: who can take part, train these, deliver this to these, measure these.
+Everything else (who is asked, what the link delivers, the server's step, the clock, the record) is
+the round's. A fleet keeps nothing itself: the states of its devices come in and go out, and only
+the fleet looks into them.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from mix2fld.engine.state import Roster
+from mix2fld.engine.wire import Packet
+from mix2fld.types import Tensors
+
+
+class Order(NamedTuple):
+    """What devices are asked to do in a round."""
+
+    round_number: int
+    asked: tuple[int, ...]
+    reference: int
+    """The device that is also measured on its way through the local phase, if it is asked."""
+    evaluated: frozenset[int]
+    """The devices whose accuracy is measured; that of others need not be."""
+    roster: Roster
+    last_download: Callable[[], bytes | None]
+    """The last global state as it would be sent, for a device that lost its own."""
+    rooms: Mapping[int, int]
+    """Bits that each device may upload; empty if their number is fixed."""
+
+
+class Trained(NamedTuple):
+    """What came of it."""
+
+    packets: Mapping[int, Packet]
+    """The uploads of the devices that answered."""
+    observed: Any
+    """What ``measure`` needs to know of the local phase."""
+    computing_seconds: Mapping[int, float]
+    """Measured time of each device that answered."""
+    network_seconds: float = 0.0
+    """Measured time on a real network; 0 where the link is simulated."""
+
+
+class Outcome(NamedTuple):
+    """How a round ended for the devices that were asked."""
+
+    round_number: int
+    asked: tuple[int, ...]
+    uploaded: frozenset[int]
+    """Devices whose upload the server has taken."""
+    download: bytes | None
+    """The multicast, if there is one."""
+    receivers: frozenset[int]
+    """Devices that the link delivers it to; some of them may not have been asked."""
+
+
+class Delivered(NamedTuple):
+    """Who has the download."""
+
+    devices: frozenset[int]
+    network_seconds: float = 0.0
+
+
+class Accuracies(NamedTuple):
+    """Test accuracies after a local phase."""
+
+    devices: Mapping[int, float]
+    intermediate: list[tuple[int, float]]
+    """Of the reference device: steps done, accuracy; empty if it did not take part."""
+    models: list[float]
+    """Of the other models that were asked about."""
+
+
+class Fleet(Protocol):
+    """Devices, wherever they are."""
+
+    def start(self) -> Any:
+        """The states of all devices before the first round."""
+
+    def available(self) -> Sequence[int]:
+        """The devices that can take part now."""
+
+    def train(self, states: Any, order: Order) -> tuple[Any, Trained]:
+        """The local phase of the devices that are asked, and their uploads."""
+
+    def deliver(self, states: Any, outcome: Outcome) -> tuple[Any, Delivered]:
+        """Tell the devices that were asked how the round ended; give receivers the download."""
+
+    def measure(self, observed: Any, models: Sequence[Tensors]) -> Accuracies:
+        """Accuracies of the evaluated devices that trained, and of some other models."""
+
+    def refuse(self, device: int, round_number: int, reason: str) -> None:
+        """An upload arrived that no honest device would send."""

@@ -1,0 +1,260 @@
+"""All devices in this process, trained side by side on its cores."""
+
+import time
+from collections.abc import Collection, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mix2fld.base.errors import InputError
+from mix2fld.data import device_parts, label_counts, measured_samples
+from mix2fld.engine.checks import (
+    check_countable,
+    check_devices,
+    global_refused,
+    without_diverged,
+)
+from mix2fld.engine.device_turn import (
+    Own,
+    OwnSamples,
+    Rows,
+    begin_phase,
+    prepare_upload,
+    receive,
+    settle,
+    start_device,
+)
+from mix2fld.engine.fleet_interface import Accuracies, Delivered, Order, Outcome, Trained
+from mix2fld.engine.fleets.device_states import DeviceStates, StatesInMemory
+from mix2fld.engine.fleets.false_labels import add_false_labels
+from mix2fld.engine.fleets.replay_pool import ReplayPool
+from mix2fld.engine.scenario import Scenario, attackers_of
+from mix2fld.engine.wire import Packet, Wire
+from mix2fld.native.processor import usable_cores
+from mix2fld.protocols.base import Turn
+from mix2fld.tasks.losses import one_hot
+from mix2fld.tasks.stepper import Draws, Start, TestSet, Watch, local_results, snapshot_steps
+from mix2fld.tasks.training import model_in_use
+from mix2fld.types import Dataset, Samples, State, Tensors
+
+Indices = NDArray[np.integer[Any]]
+CHECKED_TOGETHER = 100
+"""Devices whose seeds are made in advance, to see whether they can be used together."""
+States = Any
+"""What ``DeviceStates`` keeps; within a round, with the states of those who trained."""
+
+
+class Underway(NamedTuple):
+    """Devices between their local phase and the end of the round."""
+
+    before: Any
+    trained: Mapping[int, State]
+
+
+class Seen(NamedTuple):
+    """Models to measure after a local phase."""
+
+    weights: Mapping[int, Tensors]
+    reference: int
+    snapshots: list[tuple[int, Tensors]]  # of the reference device; empty if it was not asked
+
+
+class Part(NamedTuple):
+    """What came of the local phase of some devices."""
+
+    packets: Mapping[int, Packet]
+    after: Mapping[int, State]
+    """States until it is known how the round ends."""
+    seen: Seen
+    seconds: Mapping[int, float]
+
+
+def conclude(
+    wire: Wire,
+    trained: Mapping[int, State],
+    uploaded: Collection[int],
+    receivers: Collection[int],
+    received: State | None,
+) -> dict[int, State]:
+    """Devices that trained when the round is over; ``received`` is the decoded download."""
+    after = {device: settle(state, device in uploaded) for device, state in trained.items()}
+    if received is None:
+        return after
+    return {d: receive(wire, own, received) if d in receivers else own for d, own in after.items()}
+
+
+class LocalFleet:
+    """The devices of one run, whose samples are rows of one training set."""
+
+    def __init__(
+        self, scenario: Scenario, dataset: Dataset, states: DeviceStates | None = None
+    ) -> None:
+        check_countable(scenario.config)
+        self._scenario = scenario
+        self.parts = device_parts(dataset, scenario.config)
+        dataset, self._false_parts = add_false_labels(dataset, self.parts, scenario.config)
+        self._dataset = dataset
+        stepper = scenario.task.stepper
+        targets = one_hot(dataset.train_labels, dataset.num_labels)
+        own = Samples(dataset.train_inputs, targets)
+        self._samples = ReplayPool(scenario.wire, stepper, own)
+        self._states: DeviceStates = states or StatesInMemory()
+        self._tests = TestSet(stepper, *measured_samples(dataset, scenario.config))
+
+    def start(self) -> States:
+        """Every device as its protocol's row begins it."""
+        wire, task = self._scenario.wire, self._scenario.task
+        alike = self._scenario.config.learning.initial_weights != "independent"
+        return self._states.start(
+            len(self.parts), lambda device: start_device(wire, task, device), alike=alike
+        )
+
+    def states_of(self, states: States) -> dict[int, State]:
+        """The state of every device."""
+        return self._states.read(states, self.available())
+
+    def available(self) -> Sequence[int]:
+        """All devices, always."""
+        return range(len(self.parts))
+
+    def train(self, states: States, order: Order) -> tuple[Underway, Trained]:
+        """The local phase of all devices that are asked, at once."""
+        if not order.asked:
+            nothing = Trained({}, Seen({}, order.reference, []), computing_seconds={})
+            return Underway(states, {}), nothing
+        before = self._states.read(states, order.asked)
+        part = self.train_part(before, order)
+        if not part.packets:
+            raise global_refused(order.round_number, len(order.asked))
+        return Underway(states, part.after), Trained(part.packets, part.seen, part.seconds)
+
+    def train_part(self, before: Mapping[int, State], order: Order) -> Part:
+        """The local phase of some devices; with attackers, of those that do not diverge."""
+        task, config = self._scenario.task, self._scenario.config
+        places = {device: place for place, device in enumerate(order.asked)}
+        watched = order.reference in places
+        steps = snapshot_steps(config.learning.local_steps, config.curve_points)
+        parts = {d: self._part(d, order.round_number) for d in order.asked}
+        turns = {
+            device: Turn(task.seed, order.round_number, device, order.rooms.get(device))
+            for device in order.asked
+        }
+        held, starts, draws = self._begin(before, turns, parts)
+        started = time.perf_counter()
+        loss = self._scenario.protocol.local_loss
+        watch = Watch(places.get(order.reference, 0), steps)
+        learned = task.stepper.train(loss, held, starts, draws, watch)
+        seconds = time.perf_counter() - started
+        local = dict(zip(order.asked, local_results(learned.phases), strict=True))
+        if config.attack.attack == "none":
+            check_devices(config, local, order.round_number)
+        else:  # a device that diverges refuses, as it does in a deployment
+            local = without_diverged(local)
+            watched = watched and order.reference in local
+
+        after, packets = {}, {}
+        for device, result in local.items():
+            own = OwnSamples(len(parts[device]), partial(self._samples_in, parts[device]))
+            lost, turn = config.seeding.lost_seeds, turns[device]
+            packets[device], after[device] = prepare_upload(
+                self._scenario.wire, before[device], result, own, turn, lost
+            )
+        training = self._scenario.training
+        begun = {device: start.weights for device, start in zip(turns, starts, strict=True)}
+        used = {
+            d: model_in_use(training, begun[d], result.weights)
+            for d, result in local.items()
+            if d in order.evaluated
+        }
+        snapshots = [
+            (step, model_in_use(training, begun[order.reference], weights))
+            for step, weights in (learned.snapshots if watched else [])
+        ]
+        seen = Seen(used, order.reference, snapshots)
+        share = min(1.0, usable_cores() / len(order.asked))
+        return Part(packets, after, seen, dict.fromkeys(order.asked, seconds * share))
+
+    def _begin(
+        self, states: Mapping[int, State], turns: Mapping[int, Turn], parts: Mapping[int, Indices]
+    ) -> tuple[Any, list[Start], list[Draws]]:
+        """What the stepper reads from, and the beginning of each local phase."""
+        wire, task = self._scenario.wire, self._scenario.task
+        held, extras = self._samples.hold(states)
+        starts, draws = [], []
+        for device, turn in turns.items():
+            part = parts[device]
+            labels, read = partial(self._labels, part), partial(self._samples_in, part)
+            rows = Rows(part, labels, read, extras.get(device))
+            start, chosen = begin_phase(wire, task, states[device], rows, turn)
+            starts.append(start)
+            draws.append(chosen)
+        return held, starts, draws
+
+    def _labels(self, part: Indices) -> NDArray[np.int32]:
+        return self._dataset.train_labels[part]
+
+    def deliver(self, states: Underway, outcome: Outcome) -> tuple[States, Delivered]:
+        """Settle the uploads; who receives the download takes it over."""
+        wire, (before, trained) = self._scenario.wire, states
+        received = None if outcome.download is None else wire.decode_download(outcome.download)
+        after = conclude(wire, trained, outcome.uploaded, outcome.receivers, received)
+        if received is not None:
+            listeners = self._states.read(before, sorted(outcome.receivers.difference(after)))
+            after |= {d: receive(wire, own, received) for d, own in listeners.items()}
+        return self._states.replaced(before, after), Delivered(outcome.receivers)
+
+    def measure(self, observed: Seen, models: Sequence[Tensors]) -> Accuracies:
+        """All accuracies of a round, in one go."""
+        before_end = observed.snapshots[:-1]
+        tested = [*observed.weights.values(), *(weights for _, weights in before_end), *models]
+        found = iter(self._tests.accuracies(tested))
+        devices = {device: next(found) for device in observed.weights}
+        intermediate = [(step, next(found)) for step, _ in before_end]
+        if observed.snapshots:
+            intermediate.append((observed.snapshots[-1][0], devices[observed.reference]))
+        return Accuracies(devices, intermediate, list(found))
+
+    def measure_models(self, models: Sequence[Tensors]) -> list[float]:
+        """Accuracies of models of anyone."""
+        return self._tests.accuracies(models)
+
+    def refuse(self, device: int, round_number: int, reason: str) -> None:
+        """Unless a device attacks, none of this process is dishonest: its payload has a fault."""
+        if device in attackers_of(self._scenario.config):
+            return
+        raise InputError(f"round {round_number}: upload of device {device}: {reason}")
+
+    def own(self, device: int) -> Own:
+        """The samples that a device holds."""
+        return self._samples_in(self.parts[device])
+
+    def _samples_in(self, part: Indices) -> Own:
+        return self._dataset.train_inputs[part], self._dataset.train_labels[part]
+
+    def _part(self, device: int, round_number: int) -> Indices:
+        """The rows that a device trains on; those of an attacker may be falsely labelled."""
+        begun = round_number >= self._scenario.config.attack.attack_from
+        false = self._false_parts.get(device) if begun else None
+        return self.parts[device] if false is None else false
+
+    def check_seeds(self) -> None:
+        """Raise ``InputError`` if the seeds of all devices together, or their start, would not do.
+
+        Of many devices, those with the fewest samples and the fewest labels make theirs.
+        """
+        wire, everyone = self._scenario.wire, range(len(self.parts))
+        if wire.first_model is not None:
+            wire.first_model(*self.own(0), self._scenario.task)
+        if wire.seeding is None:
+            return
+        few = len(everyone) <= CHECKED_TOGETHER
+        made = {d: wire.make_seeds(d, *self.own(d)) for d in (everyone if few else self._poorest())}
+        if few:
+            wire.prepare_seeds({d: seeds for d, seeds in made.items() if seeds is not None})
+
+    def _poorest(self) -> set[int]:
+        data = self._dataset
+        counts = label_counts(data.train_labels, self.parts, data.num_labels)
+        return {int(counts.sum(axis=1).argmin()), int((counts > 0).sum(axis=1).argmin())}

@@ -1,0 +1,211 @@
+"""The round: it exists once, for every protocol, every link and every fleet.
+
+Ask devices, carry their uploads, let the server take its step, carry its download, read the clock,
+and write down what happened.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mix2fld.base.streams import stream
+from mix2fld.engine.attackers import replace_uploads
+from mix2fld.engine.bit_budgets import download_arrives, upload_bit_budgets
+from mix2fld.engine.clock import Clock, Slowest, computing_seconds, transfer_seconds
+from mix2fld.engine.convergence import relative_change
+from mix2fld.engine.fleet_interface import Fleet, Order, Outcome, Trained
+from mix2fld.engine.info import Measured, Observed, RoundInfo, Transfer, record
+from mix2fld.engine.participation import as_array, draw_participants
+from mix2fld.engine.scenario import Scenario
+from mix2fld.engine.server_turn import sends_download, server_turn
+from mix2fld.engine.state import Roster, RunState
+from mix2fld.engine.suspects import find_suspects
+from mix2fld.engine.uploads import collect_uploads, only, transmit
+from mix2fld.tasks.stepper import snapshot_steps
+from mix2fld.types import ServerState, State
+
+
+def start_run(scenario: Scenario, fleet: Fleet) -> RunState:
+    """The state before the first round."""
+    rng = stream(scenario.task.seed, "link")
+    return RunState(
+        round_number=0,
+        devices=fleet.start(),
+        server=ServerState(),
+        clock=Clock(),
+        roster=Roster.empty(scenario.devices),
+        link=scenario.link.start(scenario.devices, rng),
+    )
+
+
+def run_round(scenario: Scenario, fleet: Fleet, state: RunState) -> tuple[RunState, RoundInfo]:
+    """One global update: local phase, upload, server step, download."""
+    available, link = _reachable(scenario, fleet, state)
+    order = _order(scenario, state, available, link)
+    devices, trained = fleet.train(state.devices, order)
+    trained = replace_uploads(scenario, state.server, order.round_number, trained)
+
+    inbox, up, quorum, link = collect_uploads(scenario, fleet, state.server, order, trained, link)
+    turn = server_turn(scenario, state.server, inbox, order.round_number)
+    server = turn.state
+    audience = _audience(scenario, order, available)
+    down, sent, link = _carry_download(scenario, (state.server, server), audience, order, link)
+    uploaded, receivers = frozenset(inbox), frozenset(np.flatnonzero(down.arrived).tolist())
+    outcome = Outcome(order.round_number, order.asked, uploaded, sent.data, receivers)
+    devices, delivered = fleet.deliver(devices, outcome)
+    down = only(down, delivered.devices)
+    server = _heard(scenario, server, delivered.devices, sent)
+
+    known, measured = _measure(scenario, fleet, state, trained, server)
+    computing = _computing(scenario, order, trained)
+    slowest = _slowest(scenario, computing)
+    trained_at = state.clock.after(computing=slowest.seconds)
+    clock = trained_at.after(
+        communication=transfer_seconds(scenario.link, up.delivery)
+        + transfer_seconds(scenario.link, down.delivery)
+        + trained.network_seconds
+        + delivered.network_seconds,
+        computing=turn.seconds,
+    )
+    roster = _update(state.roster, order, available, outcome, known)
+    after = RunState(order.round_number, devices, server, clock, roster, link)
+    change = relative_change(state.server, server)
+    suspects = find_suspects(inbox, turn.judged, turn.labels, server.seeds)
+    seen = Observed(state, computing, slowest, up, down, quorum, after, change, suspects)
+    return after, record(seen, measured, scenario)
+
+
+def _reachable(scenario: Scenario, fleet: Fleet, state: RunState) -> tuple[Sequence[int], State]:
+    """The devices of the fleet that the link reaches in this round."""
+    rng = stream(scenario.task.seed, "link", state.round_number + 1)
+    seconds = state.clock.communication + state.clock.computing
+    reached, link = scenario.link.begin_round(state.link, seconds, rng)
+    available = fleet.available()
+    if reached is None:
+        return available, link
+    return [device for device in available if reached[device]], link
+
+
+def _order(scenario: Scenario, state: RunState, available: Sequence[int], link: State) -> Order:
+    number = state.round_number + 1
+
+    def last_download() -> bytes | None:
+        if not state.server.updates:
+            return None
+        return scenario.wire.encode_download(state.server).data
+
+    asked = draw_participants(scenario.config, available, number)
+    evaluated = scenario.evaluated_in(number)
+    rooms = upload_bit_budgets(scenario, asked, link) if scenario.wire.uploads_in(number) else {}
+    return Order(number, asked, scenario.reference, evaluated, state.roster, last_download, rooms)
+
+
+def _audience(scenario: Scenario, order: Order, available: Sequence[int]) -> list[int]:
+    """Who listens to the multicast: the devices of this round and of the next (decision 28)."""
+    coming = draw_participants(scenario.config, available, order.round_number + 1)
+    return sorted({*order.asked, *coming})
+
+
+class Multicast(NamedTuple):
+    """What the server sent down."""
+
+    value: Any = None
+    data: bytes | None = None
+
+
+def _carry_download(
+    scenario: Scenario,
+    server: tuple[ServerState, ServerState],
+    audience: list[int],
+    order: Order,
+    link: State,
+) -> tuple[Transfer, Multicast, State]:
+    """Multicast the global state to those who listen, if the server has one to send."""
+    bits, sent = np.zeros(scenario.devices, np.int64), Multicast()
+    before, after = server
+    if sends_download(scenario.config, before, after):
+        arrives = download_arrives(scenario, audience, link)
+        value = scenario.wire.downlink.value_for(after, audience, arrives)
+        encoded = scenario.wire.encode_value(value)
+        bits[audience], sent = encoded.bits, Multicast(value, encoded.data)
+    down, link = transmit(scenario, "downlink", bits, order.round_number, link)
+    return down, sent, link
+
+
+def _heard(
+    scenario: Scenario, server: ServerState, receivers: Collection[int], sent: Multicast
+) -> ServerState:
+    """The server when it knows who received its multicast."""
+    if sent.data is None:
+        return server
+    changed = scenario.wire.downlink.heard(server, receivers, sent.value)
+    return replace(server, memory={**server.memory, **changed}) if changed else server
+
+
+def _computing(scenario: Scenario, order: Order, trained: Trained) -> dict[int, float]:
+    """Seconds that each device that was asked takes for its steps, as stated or as measured."""
+    config, measured = scenario.config, trained.computing_seconds
+    steps, costs = config.learning.local_steps, scenario.step_us
+    return {
+        d: computing_seconds(config.clock, costs[d], steps, measured.get(d, 0.0))
+        for d in order.asked
+    }
+
+
+def _slowest(scenario: Scenario, computing: dict[int, float]) -> Slowest:
+    """Who the round waits for; without any device it lasts as long as with the slowest of all."""
+    config = scenario.config
+    if not computing:
+        steps, cost = config.learning.local_steps, max(scenario.step_us)
+        return Slowest(None, computing_seconds(config.clock, cost, steps, measured=0.0))
+    device = max(computing, key=computing.__getitem__)
+    return Slowest(device, computing[device])
+
+
+def _measure(
+    scenario: Scenario, fleet: Fleet, state: RunState, trained: Trained, server: ServerState
+) -> tuple[NDArray[np.float64], Measured]:
+    """The accuracies known of devices [D], and what the record shows beside them."""
+    task, reference, known = scenario.task, scenario.reference, state.roster.accuracies.copy()
+    untrained = [task.initial_weights(reference)] if np.isnan(known[reference]) else []
+    of_server = [] if server.weights is None else [server.weights]
+    found = fleet.measure(trained.observed, [*untrained, *of_server])
+    for device in found.devices.keys() & set(scenario.evaluated):
+        known[device] = found.devices[device]
+    learning = scenario.config.learning
+    points = snapshot_steps(learning.local_steps, scenario.config.curve_points)
+    at_least = found.models[0] if np.isnan(known[reference]) else float(known[reference])
+    intermediate = found.intermediate or [(step, at_least) for step in points]
+    initial = found.models[0] if state.round_number == 0 else None
+    last = found.models[-1] if of_server else None
+    return known, Measured(intermediate, initial, last)
+
+
+def _update(
+    roster: Roster,
+    order: Order,
+    available: Sequence[int],
+    outcome: Outcome,
+    known: NDArray[np.float64],
+) -> Roster:
+    """A device that was away should catch up later; one that was not drawn has missed nothing."""
+    number, asked = order.round_number, list(order.asked)
+    rested = np.zeros(len(known), np.bool_)
+    rested[as_array(available)] = True
+    rested[asked] = False
+    return Roster(
+        accuracies=known,
+        uploaded=_marked(roster.uploaded, outcome.uploaded, number),
+        last_turn=np.where(rested, roster.last_turn, number),
+        listened=_marked(roster.listened, outcome.receivers.difference(asked), number),
+    )
+
+
+def _marked(rounds: NDArray[np.int64], devices: Collection[int], number: int) -> NDArray[np.int64]:
+    """The rounds of all devices, with that of some set to ``number``."""
+    marked = rounds.copy()
+    marked[list(devices)] = number
+    return marked

@@ -1,0 +1,75 @@
+"""What is kept from round to round, as one plain tree that a checkpoint can hold."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mix2fld.engine.clock import Clock
+from mix2fld.types import Once, Seeds, ServerState, State, Statistics
+
+
+@dataclass(frozen=True, eq=False)
+class Roster:
+    """What the server knows of each device."""
+
+    accuracies: NDArray[np.float64]  # [D], at the end of its last local phase; nan if not measured
+    uploaded: NDArray[np.int64]  # [D], the last round whose upload was delivered; 0 for none
+    last_turn: NDArray[np.int64]  # [D], the round that a device should have been through last
+    listened: NDArray[np.int64]  # [D], the last round whose download it received without a turn
+
+    @classmethod
+    def empty(cls, devices: int) -> "Roster":
+        """Before the first round."""
+        zeros = np.zeros(devices, np.int64)
+        return cls(np.full(devices, np.nan), zeros, zeros, zeros)
+
+
+@dataclass(frozen=True, eq=False)
+class RunState:
+    """All that is kept from one round to the next."""
+
+    round_number: int
+    devices: Any
+    """What the fleet keeps of its devices; nobody else looks into it."""
+    server: ServerState
+    clock: Clock
+    roster: Roster
+    link: State = field(default_factory=dict)
+
+    def tree(self) -> State:
+        """The state as nested dicts and lists of arrays and numbers."""
+        server, roster = self.server, self.roster
+        return {
+            "round": self.round_number,
+            "devices": self.devices,
+            "server": {
+                "weights": server.weights,
+                "outputs": server.outputs,
+                "seeds": {str(d): seeds._asdict() for d, seeds in server.seeds.items()},
+                "updates": server.updates,
+                "memory": server.memory,
+            },
+            "clock": [self.clock.communication, self.clock.computing],
+            "roster": dict(vars(roster)),
+            "link": self.link,
+        }
+
+    @classmethod
+    def from_tree(cls, tree: State) -> "RunState":
+        """The state that ``tree`` took apart."""
+        server = tree["server"]
+        seeds = {int(device): _uploaded_once(parts) for device, parts in server["seeds"].items()}
+        return cls(
+            round_number=int(tree["round"]),
+            devices=tree["devices"],
+            server=ServerState(**{**server, "seeds": seeds}),
+            clock=Clock(*tree["clock"]),
+            roster=Roster(**tree["roster"]),
+            link=tree["link"],
+        )
+
+
+def _uploaded_once(parts: State) -> Once:
+    return Statistics(**parts) if "scatter" in parts else Seeds(**parts)

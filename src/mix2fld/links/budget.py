@@ -1,0 +1,211 @@
+"""How long a payload takes and how often it arrives, without simulating a run."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mix2fld.base.errors import InputError
+from mix2fld.types import Delivery
+
+Direction = Literal["uplink", "downlink"]
+
+
+@dataclass(frozen=True)
+class Budget:
+    """Latency and delivery of one payload per device; slots of a failed transfer are T_max."""
+
+    direction: Direction
+    bits: int
+    devices: int
+    """Devices that send or receive it at the same time."""
+    slots_needed: int | None
+    """Decoded slots that carry the payload; None where only estimated."""
+    max_slots: int
+    fits: bool
+    """Whether the payload can arrive at all; where only estimated, whether it ever did."""
+    slot_success: float | None
+    """Chance that a slot is decoded, q; None where only estimated."""
+    delivery_probability: float
+    mean_slots_if_delivered: float | None
+    """E[T | T <= T_max]; None if delivery has probability 0."""
+    expected_slots: float
+    """E[min(T, T_max)] of one device."""
+    expected_round_slots: float
+    """Mean slots of the slowest device, T_max if any is in outage."""
+    expected_delivered: float
+    """Mean number of devices whose payload arrives."""
+    draws: int = 0
+    """Simulated transmissions behind the numbers; 0 is a closed form."""
+
+
+@dataclass(frozen=True, eq=False)
+class Forecast:
+    """The same of each device, which may have a payload and a channel of its own."""
+
+    direction: Direction
+    bits: NDArray[np.int64]  # [D]
+    max_slots: int
+    probability: NDArray[np.float64]  # [D], that the payload arrives
+    expected_slots: NDArray[np.float64]  # [D], E[min(T, T_max)]
+    on_air_slots: NDArray[np.float64]  # [D], mean slots in which the device sends or receives
+    round_slots: float
+    """Mean slots of the slowest of those who transmit at once, T_max if any is in outage."""
+    draws: int = 0
+    """Simulated transmissions behind the numbers; 0 is a closed form."""
+    standard_error: NDArray[np.float64] | None = None
+    """[D], of the probability; None is a closed form."""
+
+    def as_budget(self, transmitting: int | None = None) -> Budget:
+        """The mean over devices that have something to send; by default all transmit at once."""
+        sending = self.bits > 0
+        if not sending.any():
+            return immediate(self.direction, 0, len(self.bits), self.max_slots, 1.0)
+        devices = int(sending.sum()) if transmitting is None else transmitting
+        chance = float(self.probability[sending].mean())
+        slots = float(self.expected_slots[sending].mean())
+        return Budget(
+            direction=self.direction,
+            bits=int(self.bits.max()),
+            devices=devices,
+            slots_needed=None,
+            max_slots=self.max_slots,
+            fits=chance > 0,
+            slot_success=None,
+            delivery_probability=chance,
+            mean_slots_if_delivered=(
+                (slots - (1 - chance) * self.max_slots) / chance if chance > 0 else None
+            ),
+            expected_slots=slots,
+            expected_round_slots=self.round_slots,
+            expected_delivered=devices * chance,
+            draws=self.draws,
+        )
+
+
+class Simulated(NamedTuple):
+    """Simulated transmissions, each of all devices or of some of them: [draws, D]."""
+
+    taking_part: NDArray[np.bool_]
+    delivered: NDArray[np.bool_]
+    slots: NDArray[np.int64]
+    on_air: NDArray[np.float64]
+
+
+def immediate(
+    direction: Direction, bits: int, devices: int, max_slots: int, slot_success: float
+) -> Budget:
+    """The budget of a payload that arrives at once."""
+    return Budget(
+        direction=direction,
+        bits=bits,
+        devices=devices,
+        slots_needed=0,
+        max_slots=max_slots,
+        fits=True,
+        slot_success=slot_success,
+        delivery_probability=1.0,
+        mean_slots_if_delivered=0.0,
+        expected_slots=0.0,
+        expected_round_slots=0.0,
+        expected_delivered=float(devices),
+    )
+
+
+def estimated(
+    direction: Direction, bits: int, devices: int, max_slots: int, send: Callable[[], Delivery],
+    draws: int,
+) -> Budget:  # fmt: skip
+    """The same numbers from ``draws`` simulated transmissions."""
+    if draws < 1:
+        raise InputError(field="draws", value=draws, hint="must be 1 or more")
+    deliveries = [send() for _ in range(draws)]
+    delivered = np.stack([delivery.delivered for delivery in deliveries])  # [draws, D]
+    slots = np.stack([delivery.slots for delivery in deliveries])  # [draws, D]
+    return Budget(
+        direction=direction,
+        bits=bits,
+        devices=devices,
+        slots_needed=None,
+        max_slots=max_slots,
+        fits=bool(delivered.any()),
+        slot_success=None,
+        delivery_probability=float(delivered.mean()),
+        mean_slots_if_delivered=float(slots[delivered].mean()) if delivered.any() else None,
+        expected_slots=float(slots.mean()),
+        expected_round_slots=float(slots.max(axis=1).mean()),
+        expected_delivered=float(delivered.sum(axis=1).mean()),
+        draws=draws,
+    )
+
+
+def simulated(
+    direction: Direction, bits: NDArray[np.int64], max_slots: int, sent: Simulated
+) -> Forecast:
+    """The forecast from simulated transmissions."""
+    times = np.maximum(sent.taking_part.sum(axis=0), 1)
+
+    def mean(values: NDArray[Any]) -> NDArray[np.float64]:
+        """Of each device, over the transmissions that it took part in."""
+        found: NDArray[np.float64] = np.sum(values * sent.taking_part, axis=0) / times
+        return found
+
+    probability = np.where(bits > 0, mean(sent.delivered), 1.0)
+    return Forecast(
+        direction=direction,
+        bits=bits,
+        max_slots=max_slots,
+        probability=probability,
+        expected_slots=mean(sent.slots),
+        on_air_slots=mean(sent.on_air),
+        round_slots=float(np.mean(np.max(sent.slots * sent.taking_part, axis=1, initial=0))),
+        draws=len(sent.slots),
+        standard_error=np.where(bits > 0, _binomial_error(probability, times), 0.0),
+    )
+
+
+def _binomial_error(share: NDArray[np.float64], times: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Standard error of a share of so many trials, with half a success and half a failure added.
+
+    An estimate that met no outage does not claim that there is none.
+    """
+    smoothed = (share * times + 0.5) / (times + 1)
+    error: NDArray[np.float64] = np.sqrt(smoothed * (1 - smoothed) / times)
+    return error
+
+
+def mean_slowest(
+    arrived: NDArray[np.float64], transmitting: int, steps: NDArray[np.int64]
+) -> float:
+    """Mean slots of the slowest of so many devices, any of them, T_max if one is in outage.
+
+    ``arrived[d, k]`` is the chance that device d is done after k turns, and ``steps[k]`` the slots
+    from there to the next turn, or to T_max after the last. The mean of a product over all choices
+    of n of the first d devices follows from those of d - 1.
+    """
+    if not transmitting:
+        return 0.0
+    if (arrived == arrived[0]).all():
+        all_arrived = arrived[0] ** transmitting
+    elif transmitting == len(arrived):
+        all_arrived = np.prod(arrived, axis=0)
+    else:
+        means = np.zeros((transmitting + 1, arrived.shape[1]))
+        means[0] = 1
+        for count, device in enumerate(arrived, 1):
+            share = np.arange(1, transmitting + 1)[:, None] / count
+            means[1:] = np.maximum(1 - share, 0) * means[1:] + np.minimum(share, 1) * (
+                device * means[:-1]
+            )
+        all_arrived = means[-1]
+    return float((1 - all_arrived) @ steps)
+
+
+def check_demand(bits: int, devices: int) -> None:
+    """Refuse what cannot be asked of any link."""
+    if bits < 0:
+        raise InputError(field="bits", value=bits, hint="must be 0 or more")
+    if devices < 1:
+        raise InputError(field="devices", value=devices, hint="must be 1 or more")

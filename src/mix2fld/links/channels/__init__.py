@@ -1,0 +1,47 @@
+"""What arrives, and when: one file for each link, with its budget beside it."""
+
+from collections.abc import Callable
+
+from mix2fld.base.errors import InputError, did_you_mean
+from mix2fld.config.settings import Config
+from mix2fld.links.channels.availability import MarkovAvailability
+from mix2fld.links.channels.cell import CellLink
+from mix2fld.links.channels.channel import Link, Memoryless, check_delivery
+from mix2fld.links.channels.ideal import IdealLink
+from mix2fld.links.channels.rayleigh import Radio, RayleighLink
+from mix2fld.links.channels.trace import TraceLink
+
+__all__ = [
+    "LINKS",
+    "CellLink",
+    "IdealLink",
+    "Link",
+    "MarkovAvailability",
+    "Memoryless",
+    "Radio",
+    "RayleighLink",
+    "TraceLink",
+    "check_delivery",
+    "make_link",
+]
+
+LINKS: dict[str, Callable[[Config, int], Link]] = {
+    "rayleigh": lambda config, devices: RayleighLink.from_config(config.channel, devices),
+    "cell": lambda config, _: CellLink.from_config(config),
+    "trace": TraceLink.from_config,
+    "ideal": lambda config, devices: IdealLink.from_config(config.channel, devices),
+}
+"""Every link by its name in the config, from the config and the most devices that it can have."""
+
+
+def make_link(config: Config, devices: int) -> Link:
+    """The link that a config names, for at most ``devices`` devices at once."""
+    name = config.channel.link
+    if name not in LINKS:
+        raise InputError(
+            field="link", value=f"{name!r}", hint=f"no such link; {did_you_mean(name, LINKS)}"
+        )
+    link, coming = LINKS[name](config, devices), config.availability
+    if not coming.leave_probability:
+        return link
+    return MarkovAvailability(link, coming.leave_probability, coming.return_probability)

@@ -1,0 +1,81 @@
+"""Devices that come and go: a Markov chain of two states for each of them, in front of any link."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mix2fld.links.budget import Budget, Direction, Forecast
+from mix2fld.links.channels.channel import ESTIMATE_DRAWS, Link
+from mix2fld.types import Delivery, State
+
+
+@dataclass(frozen=True)
+class MarkovAvailability(Link):
+    """A link whose devices are away for some rounds and then come back.
+
+    In the long run a device is available in a share return / (return + leave) of the rounds.
+    """
+
+    link: Link
+    leave: float
+    """Chance that a device that is available is away in the next round."""
+    come_back: float
+    """Chance that one that is away is available in the next round."""
+
+    @property
+    def slot_seconds(self) -> float:  # type: ignore[override]
+        """As the link has it."""
+        return self.link.slot_seconds
+
+    @property
+    def max_slots(self) -> int:  # type: ignore[override]
+        """As the link has it."""
+        return self.link.max_slots
+
+    def start(self, devices: int, rng: np.random.Generator) -> State:
+        """As it is in the long run."""
+        (away,) = rng.spawn(1)
+        here = away.random(devices) < self.come_back / (self.come_back + self.leave)
+        return {"link": self.link.start(devices, rng), "here": here}
+
+    def begin_round(
+        self, state: State, seconds: float, rng: np.random.Generator
+    ) -> tuple[NDArray[np.bool_] | None, State]:
+        """Some leave, some come back; of those that are here, who the link itself can reach."""
+        (moves,) = rng.spawn(1)
+        moved = moves.random(len(state["here"]))
+        here = np.where(state["here"], moved >= self.leave, moved < self.come_back)
+        reached, inner = self.link.begin_round(state["link"], seconds, rng)
+        return here if reached is None else here & reached, {"link": inner, "here": here}
+
+    def transmit(
+        self, direction: Direction, bits: NDArray[np.int64], rng: np.random.Generator, state: State
+    ) -> tuple[Delivery, State]:
+        """As the link does."""
+        delivery, inner = self.link.transmit(direction, bits, rng, state["link"])
+        return delivery, {**state, "link": inner}
+
+    def budget(
+        self, direction: Direction, bits: int, devices: int, *, draws: int = ESTIMATE_DRAWS
+    ) -> Budget:
+        """Of devices that are available."""
+        return self.link.budget(direction, bits, devices, draws=draws)
+
+    def forecast(
+        self,
+        direction: Direction,
+        bits: NDArray[np.int64],
+        state: State,
+        *,
+        transmitting: int | None = None,
+        draws: int = ESTIMATE_DRAWS,
+    ) -> Forecast:
+        """Of devices that are available."""
+        return self.link.forecast(
+            direction, bits, state["link"], transmitting=transmitting, draws=draws
+        )
+
+    def lasting(self, state: State) -> State:
+        """As the link has it."""
+        return {**state, "link": self.link.lasting(state["link"])}

@@ -1,0 +1,236 @@
+"""A cell: devices at their own distances, composed of geometry, fading, rate, sharing and packets.
+
+With the paper's choices for each of them it is the paper's link, draw for draw.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mix2fld.config.settings import Config
+from mix2fld.links.budget import (
+    Budget,
+    Direction,
+    Forecast,
+    Simulated,
+    check_demand,
+    mean_slowest,
+    simulated,
+)
+from mix2fld.links.channels.assembly import assemble
+from mix2fld.links.channels.channel import Link
+from mix2fld.links.channels.geometry import Geometry, from_db
+from mix2fld.links.channels.packets import Law
+from mix2fld.links.channels.path_loss import Floats
+from mix2fld.links.channels.rate import blocks_needed, whole
+from mix2fld.links.channels.transfer import Progress, Side, progress, simulate
+from mix2fld.types import Delivery, State
+
+NODES, NODES_WITHOUT_FADING = 41, 801
+"""Values of shadowing at which a forecast over all of it looks; without fading, chances are steps
+and more are needed."""
+CELL_DRAWS = 400
+"""Simulated transfers behind a forecast that has no closed form."""
+
+LARGEST_PROGRESS = 20_000_000
+"""Numbers that are kept of a progress, from which forecasts of all payloads follow."""
+
+
+@dataclass(frozen=True)
+class CellLink(Link):
+    """Devices at their own places, over a link put together from a config."""
+
+    uplink: Side
+    downlink: Side
+    geometry: Geometry
+    slot_seconds: float
+    max_slots: int
+    delay_slots: int = 0
+    """Slots that any transfer takes before its first one is on the air."""
+
+    @classmethod
+    def from_config(cls, config: Config) -> Self:
+        """The link that a config describes."""
+        return cls(*assemble(config))
+
+    def start(self, devices: int, rng: np.random.Generator) -> State:
+        """Devices on their places."""
+        return self.geometry.place(devices, rng)
+
+    def begin_round(
+        self, state: State, seconds: float, rng: np.random.Generator
+    ) -> tuple[NDArray[np.bool_] | None, State]:
+        """Everyone can be reached; shadowing has changed since the round before."""
+        return None, self.geometry.wander(state, rng) if seconds else state
+
+    def lasting(self, state: State) -> State:
+        """Without the shadowing of a round."""
+        return {name: value for name, value in state.items() if name != "shadowing_db"}
+
+    def transmit(
+        self, direction: Direction, bits: NDArray[np.int64], rng: np.random.Generator, state: State
+    ) -> tuple[Delivery, State]:
+        """What happens to ``bits[d]`` bits of each device, over one draw of the channel."""
+        sending = np.flatnonzero(bits)
+        delivered, slots = np.ones(len(bits), np.bool_), np.zeros(len(bits), np.int64)
+        on_air = np.zeros(len(bits))
+        if sending.size:
+            side = self._side(direction)
+            gain = self.gain(state)[sending] * from_db(state["shadowing_db"][sending])
+            sent = simulate(side, gain[None], bits[None, sending], rng)
+            elapsed = side.turns(len(sending)).elapsed(sent.turns[0]) + self.delay_slots
+            delivered[sending] = sent.delivered[0]
+            slots[sending] = np.where(sent.delivered[0], elapsed, self.max_slots)
+            on_air[sending] = sent.on_air[0]
+        return Delivery(delivered, slots, on_air), state
+
+    def gain(self, state: State) -> Floats:
+        """Mean power that arrives of what is sent, [D], before shadowing."""
+        return self.geometry.gain(state)
+
+    def forecast(
+        self,
+        direction: Direction,
+        bits: NDArray[np.int64],
+        state: State,
+        *,
+        transmitting: int | None = None,
+        draws: int = CELL_DRAWS,
+    ) -> Forecast:
+        """In closed form where turns are alike and independent, otherwise simulated.
+
+        For a state without shadowing, over all that it can be.
+        """
+        sending = np.flatnonzero(bits)
+        count = len(sending) if transmitting is None else min(transmitting, len(sending))
+        if not count:
+            none = np.zeros(len(bits))
+            return Forecast(direction, bits, self.max_slots, none + 1, none, none, 0.0)
+        if self._side(direction).has_law(count):
+            return self._by_law(direction, bits, state, count)
+        return self._by_simulation(direction, bits, state, count, draws)
+
+    def budget(
+        self, direction: Direction, bits: int, devices: int, *, draws: int = CELL_DRAWS
+    ) -> Budget:
+        """The forecast of so many devices on some places, as one."""
+        check_demand(bits, devices)
+        state = self.lasting(self.start(devices, np.random.default_rng(0)))
+        sizes = np.full(devices, bits, np.int64)
+        return self.forecast(direction, sizes, state, draws=draws).as_budget()
+
+    def _side(self, direction: Direction) -> Side:
+        return self.uplink if direction == "uplink" else self.downlink
+
+    def _shadowing(
+        self, side: Side, state: State, devices: NDArray[np.int64]
+    ) -> tuple[Floats, Floats]:
+        """Gains by shadowing of some devices, [nodes, n], and the weight of each node."""
+        if "shadowing_db" in state:
+            return from_db(state["shadowing_db"][devices])[None], np.ones(1)
+        spread = self.geometry.spread(state["distance_m"], state["in_sight"])[devices]
+        if not spread.any():
+            return np.ones((1, len(devices))), np.ones(1)
+        deviations = np.linspace(-4, 4, NODES_WITHOUT_FADING if side.fading.steady else NODES)
+        weights = np.exp(-(deviations**2) / 2)
+        return from_db(deviations[:, None] * spread), weights / weights.sum()
+
+    def _by_law(
+        self, direction: Direction, bits: NDArray[np.int64], state: State, count: int
+    ) -> Forecast:
+        side, sending = self._side(direction), np.flatnonzero(bits)
+        shadowing, weights = self._shadowing(side, state, sending)
+        gain = self.gain(state)[sending] * shadowing
+        demand = side.demand(gain, np.broadcast_to(bits[sending], gain.shape), count)
+        kept = side.rate.keep(demand, side.fading)
+        needed = blocks_needed(demand.bits, whole(kept.per_symbol * demand.symbols))
+        law = _mean_law(side, needed, kept.success, weights, demand.turns)
+        turns = side.turns(count)
+        ends = turns.elapsed(np.arange(demand.turns + 1)) + self.delay_slots
+        ends[0] = 0
+        steps = np.diff(ends, append=self.max_slots)  # slots from k turns to the next
+
+        def spread_out(values: Floats, missing: float) -> Floats:
+            out = np.full(len(bits), missing)
+            out[sending] = values
+            return out
+
+        return Forecast(
+            direction=direction,
+            bits=bits,
+            max_slots=self.max_slots,
+            probability=spread_out(law.arrived[:, -1], 1.0),
+            expected_slots=spread_out((1 - law.arrived) @ steps, 0.0),
+            on_air_slots=spread_out(law.active[:, :-1].sum(axis=1), 0.0),
+            round_slots=mean_slowest(law.arrived, count, steps),
+        )
+
+    def _by_simulation(
+        self, direction: Direction, bits: NDArray[np.int64], state: State, count: int, draws: int
+    ) -> Forecast:
+        side, sending = self._side(direction), np.flatnonzero(bits)
+        rng = np.random.default_rng(0)
+        chosen = np.broadcast_to(sending, (draws, len(sending)))
+        if count < len(sending):
+            chosen = sending[np.argsort(rng.random(chosen.shape), axis=1)[:, :count]]
+        gain = self._drawn_gain(state, chosen, rng)
+        room = gain.size * side.turns(count).most(side.max_slots)
+        if side.sharing.steady and side.rate.adapts and room <= LARGEST_PROGRESS:
+            sent = self._progress(side, gain, rng).of(side.demand(gain, bits[chosen], count).bits)
+        else:
+            sent = simulate(side, gain, bits[chosen], rng)
+        elapsed = side.turns(count).elapsed(sent.turns) + self.delay_slots
+        slots = np.where(sent.delivered, elapsed, self.max_slots)
+
+        def by_device(values: NDArray[Any]) -> NDArray[Any]:
+            """[draws, D] from those of the devices that took part."""
+            spread_out = np.zeros((draws, len(bits)), values.dtype)
+            np.put_along_axis(spread_out, chosen, values, axis=1)
+            return spread_out
+
+        took_part = by_device(np.ones(chosen.shape, np.bool_))
+        found = Simulated(took_part, *map(by_device, (sent.delivered, slots, sent.on_air)))
+        return simulated(direction, bits, self.max_slots, found)
+
+    def _drawn_gain(
+        self, state: State, chosen: NDArray[np.int64], rng: np.random.Generator
+    ) -> Floats:
+        """Gains of some devices, [draws, n], with the shadowing of the state or a drawn one."""
+        gain = self.gain(state)[chosen]
+        if "shadowing_db" in state:
+            return gain * from_db(state["shadowing_db"][chosen])
+        spread = self.geometry.spread(state["distance_m"], state["in_sight"])[chosen]
+        return gain * from_db(spread * rng.standard_normal(chosen.shape))
+
+    def _progress(self, side: Side, gain: Floats, rng: np.random.Generator) -> Progress:
+        """The same for every payload, and simulated once."""
+        key = gain.tobytes()
+        if self._kept.get("gain") != key:
+            self._kept.update(gain=key, progress=progress(side, gain, rng))
+        kept: Progress = self._kept["progress"]
+        return kept
+
+    @cached_property
+    def _kept(self) -> dict[str, Any]:
+        """The progress that was simulated last, of the uplink, and the gains behind it."""
+        return {}
+
+
+def _mean_law(
+    side: Side, needed: NDArray[np.int64], success: Floats, weights: Floats, turns: int
+) -> Law:
+    """The law of each device, [n, K + 1], over all nodes of its shadowing."""
+    cache: dict[tuple[int, float], Law] = {}
+    arrived = np.zeros((needed.shape[1], turns + 1))
+    active = np.zeros_like(arrived)
+    for node, weight in enumerate(weights):
+        for device in range(needed.shape[1]):
+            key = int(needed[node, device]), float(success[node, device])
+            if key not in cache:
+                cache[key] = side.packets.law(*key, turns)
+            arrived[device] += weight * cache[key].arrived
+            active[device] += weight * cache[key].active
+    return Law(arrived, active)

@@ -1,0 +1,157 @@
+"""What every link does: carry one payload per device in one direction, and remember if it must.
+
+A custom link is a subclass of ``Memoryless`` with ``deliver``, or of ``Link`` if what happens to a
+device depends on what happened to it before.
+"""
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mix2fld.base.errors import InputError
+from mix2fld.links.budget import (
+    Budget,
+    Direction,
+    Forecast,
+    Simulated,
+    check_demand,
+    estimated,
+    simulated,
+)
+from mix2fld.types import Delivery, State
+
+ESTIMATE_DRAWS = 1000
+
+
+class Link(ABC):
+    """Carries payloads between devices and server."""
+
+    slot_seconds: float
+    """Length of a slot, tau."""
+    max_slots: int
+    """Slots after which a transfer is an outage, T_max."""
+
+    def start(self, devices: int, rng: np.random.Generator) -> State:
+        """What the link remembers before the first round; most links remember nothing."""
+        del devices, rng
+        return {}
+
+    def begin_round(
+        self, state: State, seconds: float, rng: np.random.Generator
+    ) -> tuple[NDArray[np.bool_] | None, State]:
+        """Which devices can be reached in the round that begins now, and the link as it is now.
+
+        ``seconds`` have passed since the start of the run. None: every device, as on most links.
+        """
+        del seconds, rng
+        return None, state
+
+    @abstractmethod
+    def transmit(
+        self, direction: Direction, bits: NDArray[np.int64], rng: np.random.Generator, state: State
+    ) -> tuple[Delivery, State]:
+        """Send ``bits[d]`` bits from or to each device d; 0 bits are delivered in 0 slots.
+
+        The devices with more than 0 bits share the uplink. The state is that of ``start`` or of
+        the transmission before.
+        """
+
+    def budget(
+        self, direction: Direction, bits: int, devices: int, *, draws: int = ESTIMATE_DRAWS
+    ) -> Budget:
+        """Latency and delivery when so many devices send at once, from simulated transmissions."""
+        check_demand(bits, devices)
+        rng = np.random.default_rng(0)
+        sizes = np.full(devices, bits, dtype=np.int64)
+        state = self.start(devices, rng)
+
+        def send() -> Delivery:
+            nonlocal state
+            delivery, state = self.transmit(direction, sizes, rng, state)
+            return check_delivery(self, delivery, devices)
+
+        return estimated(direction, bits, devices, self.max_slots, send, draws)
+
+    def forecast(
+        self,
+        direction: Direction,
+        bits: NDArray[np.int64],
+        state: State,
+        *,
+        transmitting: int | None = None,
+        draws: int = ESTIMATE_DRAWS,
+    ) -> Forecast:
+        """What each device with ``bits[d]`` > 0 bits can expect of a link in this state.
+
+        All of them transmit at once, or so many of them, any choice being as likely as another.
+        By default from simulated transmissions, each of which begins in the same state.
+        """
+        if draws < 1:
+            raise InputError(field="draws", value=draws, hint="must be 1 or more")
+        rng = np.random.default_rng(0)
+        sending, sent = np.flatnonzero(bits), []
+        for _ in range(draws):
+            taking_part = bits > 0
+            if transmitting is not None and transmitting < len(sending):
+                taking_part = np.zeros(len(bits), np.bool_)
+                taking_part[rng.choice(sending, size=transmitting, replace=False)] = True
+            found, _after = self.transmit(direction, bits * taking_part, rng, state)
+            check_delivery(self, found, len(bits))
+            on_air = found.slots if found.on_air is None else found.on_air
+            sent.append((taking_part, found.delivered, found.slots, on_air))
+        together = Simulated(*(np.stack(each) for each in zip(*sent, strict=True)))
+        return simulated(direction, bits, self.max_slots, together)
+
+    def lasting(self, state: State) -> State:
+        """What of a state is the same in every round, for a forecast over many rounds."""
+        return state
+
+
+class Memoryless(Link):
+    """A link on which every transmission is independent of those before."""
+
+    @abstractmethod
+    def deliver(
+        self, direction: Direction, bits: NDArray[np.int64], rng: np.random.Generator
+    ) -> Delivery:
+        """What happens to ``bits[d]`` bits from or to each device d."""
+
+    def transmit(
+        self, direction: Direction, bits: NDArray[np.int64], rng: np.random.Generator, state: State
+    ) -> tuple[Delivery, State]:
+        """``deliver``, remembering nothing."""
+        return self.deliver(direction, bits, rng), state
+
+
+def check_delivery(link: Link, delivery: Delivery, devices: int) -> Delivery:
+    """The delivery itself, if a link that someone wrote kept to what ``Link`` promises."""
+    name = type(link).__name__
+    delivered, slots = np.asarray(delivery.delivered), np.asarray(delivery.slots)
+    if delivered.dtype != np.bool_ or delivered.shape != (devices,):
+        raise InputError(
+            f"{name}.transmit: delivered is {delivered.dtype}{list(delivered.shape)}; must be "
+            f"bool[{devices}]"
+        )
+    if not np.issubdtype(slots.dtype, np.integer) or slots.shape != (devices,):
+        raise InputError(
+            f"{name}.transmit: slots is {slots.dtype}{list(slots.shape)}; must be int64[{devices}]"
+        )
+    if slots.min() < 0 or slots.max() > link.max_slots:
+        raise InputError(
+            f"{name}.transmit: slots range from {slots.min()} to {slots.max()}; must be within 0 "
+            f"and max_slots = {link.max_slots}"
+        )
+    if np.any(slots[~delivered] != link.max_slots):
+        raise InputError(
+            f"{name}.transmit: a failed transfer took {slots[~delivered].min()} slots; must be "
+            f"max_slots = {link.max_slots}"
+        )
+    if delivery.on_air is not None and (
+        delivery.on_air.shape != (devices,) or np.any(delivery.on_air > slots)
+    ):
+        raise InputError(
+            f"{name}.transmit: on_air is {delivery.on_air.dtype}{list(delivery.on_air.shape)}; "
+            f"must be float64[{devices}], none of them above slots"
+        )
+    return delivery

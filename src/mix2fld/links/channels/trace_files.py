@@ -1,0 +1,329 @@
+"""Traces of rates over time: the layout of this package, and those of two public data sets.
+
+``rates``: a CSV or Parquet file with ``time_s``, ``device``, a column ``uplink_*`` and a column
+``downlink_*`` whose names end in their unit (``_bps``, ``_kbps``, ``_mbps``, ``_bytes_per_s``), and
+``available`` (0 or 1) if there is one.
+
+``raca``: a log of G-NetTrack Pro for each device, of the 4G data set of Raca et al. (MMSys 2018)
+or its 5G successor (MMSys 2020): ``Timestamp``, ``DL_bitrate`` and ``UL_bitrate`` in kbit/s,
+``State``.
+
+``lumos5g``: the table of Narayanan et al. (IMC 2020), one run for each device: ``run_num``,
+``seq_num`` in seconds, ``Throughput`` in Mbit/s, downlink only.
+"""
+
+import csv
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mix2fld.base.errors import InputError
+from mix2fld.links.budget import Direction
+from mix2fld.links.channels.path_loss import Floats
+
+UNITS = {"bps": 1.0, "kbps": 1e3, "mbps": 1e6, "bytes_per_s": 8.0}
+"""Bits per second of the units in which rates may be given."""
+PLAUSIBLE_BPS = (100.0, 10e9)
+"""Where the median of a column of rates must lie."""
+LARGEST = 1e12
+"""Of any number in a trace."""
+LONGEST_GAP = 10.0
+"""Time between two rows of a device, over the usual one, from which it is a gap."""
+RACA_TIME = "%Y.%m.%d_%H.%M.%S"
+EPOCH = datetime(1970, 1, 1)
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Carried:
+    """How much one direction has carried by each time of a trace."""
+
+    times: Floats  # [n + 1], from 0 to the length of the trace
+    rates: Floats  # [n], bits per second from each time to the next
+
+    @cached_property
+    def bits(self) -> Floats:
+        """[n + 1], carried since the beginning."""
+        return np.concatenate([[0.0], np.cumsum(self.rates * np.diff(self.times))])
+
+    def rate_at(self, seconds: float) -> float:
+        """Bits per second at a time; the trace repeats."""
+        place = np.searchsorted(self.times, seconds % self.times[-1], side="right") - 1
+        return float(self.rates[place])
+
+    def until(self, bits: float, begins: float) -> float:
+        """Seconds that so many bits take from a time on; infinite if the trace carries none."""
+        length, whole = self.times[-1], self.bits[-1]
+        if whole <= 0:
+            return float("inf")
+        begin = begins % length
+        goal = float(np.interp(begin, self.times, self.bits)) + bits
+        repeats, rest = divmod(goal, whole)
+        if rest == 0:
+            repeats, rest = repeats - 1, whole
+        place = int(np.searchsorted(self.bits, rest, side="left"))  # the first time it is reached
+        left = (self.bits[place] - rest) / self.rates[place - 1]
+        return float(repeats * length + self.times[place] - left - begin)
+
+
+@dataclass(frozen=True, eq=False)
+class Trace:
+    """One device: its rates over time, and when it is available."""
+
+    uplink: Carried
+    downlink: Carried
+    available: NDArray[np.bool_]  # [n]
+
+    @property
+    def length(self) -> float:
+        """Seconds after which it begins anew."""
+        return float(self.uplink.times[-1])
+
+    def carried(self, direction: Direction) -> Carried:
+        """One direction."""
+        return self.uplink if direction == "uplink" else self.downlink
+
+    def available_at(self, seconds: float) -> bool:
+        """Whether the device is there at a time."""
+        times = self.uplink.times
+        place = np.searchsorted(times, seconds % times[-1], side="right") - 1
+        return bool(self.available[place])
+
+
+def make_trace(times: Floats, up: Floats, down: Floats, available: NDArray[np.bool_]) -> Trace:
+    """A trace from rows in order of time; the last row lasts as long as rows usually do."""
+    step = float(np.median(np.diff(times))) if len(times) > 1 else 1.0
+    edges = np.append(times - times[0], times[-1] - times[0] + step)
+    if not (np.diff(edges) > 0).all():
+        raise InputError(
+            field="trace", hint=f"times from {times[0]:g} to {times[-1]:g} are indistinguishable"
+        )
+    return Trace(
+        Carried(edges, np.where(available, up, 0.0)),
+        Carried(edges, np.where(available, down, 0.0)),
+        available,
+    )
+
+
+def read_traces(path: Path, layout: str, uplink_share: float) -> list[Trace]:
+    """The traces in a file, or in the files of a folder in the order of their names."""
+    if path.is_dir():
+        files = sorted(each for each in path.iterdir() if each.suffix in {".csv", ".parquet"})
+        if not files:
+            raise InputError(field="trace", value=path, hint="holds no .csv and no .parquet file")
+        return [trace for each in files for trace in read_traces(each, layout, uplink_share)]
+    rows = _read_rows(path)
+    chosen = _layout_of(path, rows[0]) if layout == "auto" else layout
+    match chosen:
+        case "raca":
+            return [_raca(path, rows)]
+        case "lumos5g":
+            return _lumos5g(path, rows, uplink_share)
+    return _rates(path, rows)
+
+
+def _read_rows(path: Path) -> list[Row]:
+    if not path.is_file():
+        raise InputError(field="trace", value=path, hint="there is no such file")
+    try:
+        if path.suffix == ".parquet":
+            rows = _read_parquet(path)
+        else:
+            with path.open(newline="", encoding="utf-8") as file:
+                rows = list(csv.DictReader(file, strict=True))
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise InputError(field="trace", value=path, hint=f"cannot be read ({error})") from None
+    if not rows:
+        raise InputError(field="trace", value=path, hint="has no rows")
+    return rows
+
+
+def _read_parquet(path: Path) -> list[Row]:
+    try:
+        import pandas as pd
+
+        frame = pd.read_parquet(path)
+    except ImportError:
+        raise InputError(
+            field="trace",
+            value=path,
+            hint="Parquet needs pandas and pyarrow; install them with: "
+            "pip install 'mix2fld[frames]'",
+        ) from None
+    except ValueError as error:
+        raise InputError(field="trace", value=path, hint=f"cannot be read ({error})") from None
+    return [{str(name): value for name, value in row.items()} for row in frame.to_dict("records")]
+
+
+def _layout_of(path: Path, row: Row) -> str:
+    for layout, needed in (
+        ("raca", {"Timestamp", "DL_bitrate", "UL_bitrate"}),
+        ("lumos5g", {"run_num", "seq_num", "Throughput"}),
+        ("rates", {"time_s", "device"}),
+    ):
+        if needed <= set(row):
+            return layout
+    shown = ", ".join(map(str, list(row)[:6]))
+    raise InputError(
+        field="trace",
+        value=path,
+        hint=f"columns {shown}; must have time_s, device, uplink_* and downlink_*, or "
+        "be those of a public data set (raca, lumos5g)",
+    )
+
+
+def _rates(path: Path, rows: list[Row]) -> list[Trace]:
+    """The layout of this package, which must be complete."""
+    for name in ("time_s", "device"):
+        if name not in rows[0]:
+            raise InputError(field="trace", value=path, hint=f"has no column {name}")
+    times, devices = _numbers(path, rows, "time_s"), _numbers(path, rows, "device")
+    up, down = (_rate_column(path, rows, way) for way in ("uplink", "downlink"))
+    here = _numbers(path, rows, "available") if "available" in rows[0] else np.ones(len(rows))
+    traces = []
+    for device in np.unique(devices):
+        places = np.flatnonzero(devices == device)
+        _check_times(path, f"{device:g}", times[places], places)
+        traces.append(make_trace(times[places], up[places], down[places], here[places] > 0))
+    return traces
+
+
+def _check_times(path: Path, device: str, times: Floats, places: NDArray[np.int64]) -> None:
+    """Refuse rows out of order, twice, or missing."""
+    steps = np.diff(times)
+    for kind, wrong in (("the same time as", steps == 0), ("an earlier time than", steps < 0)):
+        if wrong.any():
+            at = int(np.argmax(wrong)) + 1
+            raise InputError(
+                field="trace",
+                value=path,
+                hint=f"row {places[at] + 2} (device {device}, time_s = {times[at]:g}) "
+                f"has {kind} the row before; each device must have one row for each time, in order",
+            )
+    usual = float(np.median(steps)) if len(steps) else 1.0
+    if len(steps) and steps.max() > LONGEST_GAP * usual:
+        at = int(np.argmax(steps))
+        raise InputError(
+            field="trace",
+            value=path,
+            hint=f"device {device} has no rows from time_s = {times[at]:g} to "
+            f"{times[at + 1]:g}, but one every {usual:g} s elsewhere; fill the gap, with available "
+            "= 0 if the device was away",
+        )
+
+
+def _rate_column(path: Path, rows: list[Row], way: str) -> Floats:
+    """The column of one direction, in bits per second."""
+    names = [name for name in rows[0] if isinstance(name, str) and name.startswith(f"{way}_")]
+    if len(names) != 1:
+        raise InputError(
+            field="trace",
+            value=path,
+            hint=f"{len(names)} columns {way}_*; must be one, e.g. {way}_mbps",
+        )
+    (name,) = names
+    values, unit = _rates_of(path, rows, name), name.removeprefix(f"{way}_")
+    sent = values[values > 0]
+    median = float(np.median(sent)) if sent.size else 0.0
+    if unit not in UNITS:
+        raise InputError(
+            field="trace",
+            value=path,
+            hint=f"column {name} has no known unit, and its median is {median:g}: bits "
+            f"or bytes? must end in {', '.join(f'_{known}' for known in UNITS)}",
+        )
+    low, high = PLAUSIBLE_BPS
+    bps = median * UNITS[unit]
+    if sent.size and not low <= bps <= high:
+        fits = [known for known, scale in UNITS.items() if low <= median * scale <= high]
+        hint = f"; is it {way}_{fits[0]}?" if fits else ""
+        raise InputError(
+            field="trace",
+            value=path,
+            hint=f"column {name} has the median {median:g}, which would be {bps:g} "
+            f"bit/s; must be between {low:g} and {high:g}{hint}",
+        )
+    return values * UNITS[unit]
+
+
+def _rates_of(path: Path, rows: list[Row], name: str) -> Floats:
+    """A column of rates, in its own unit."""
+    values = _numbers(path, rows, name)
+    if (values < 0).any():
+        raise InputError(
+            field="trace", value=path, hint=f"column {name} has {values.min():g}; must be 0 or more"
+        )
+    return values
+
+
+def _raca(path: Path, rows: list[Row]) -> Trace:
+    """One log of G-NetTrack Pro; seconds without a download in progress say nothing of a rate."""
+    _require(path, rows, ("Timestamp", "DL_bitrate", "UL_bitrate"))
+    measured = [row for row in rows if row.get("State", "D") != "I"] or rows
+    stamps = np.array([_stamp(path, row["Timestamp"]) for row in measured])
+    columns = [_rates_of(path, measured, name) * 1e3 for name in ("UL_bitrate", "DL_bitrate")]
+    times, up, down = _by_second(stamps - stamps.min(), *columns)
+    return make_trace(times, up, down, np.ones(len(times), np.bool_))
+
+
+def _lumos5g(path: Path, rows: list[Row], uplink_share: float) -> list[Trace]:
+    """The runs of the loop, each as one device."""
+    _require(path, rows, ("run_num", "seq_num", "Throughput"))
+    runs, seconds = _numbers(path, rows, "run_num"), _numbers(path, rows, "seq_num")
+    down = _rates_of(path, rows, "Throughput") * 1e6
+    traces = []
+    for run in np.unique(runs):
+        mine = runs == run
+        times, rate = _by_second(seconds[mine], down[mine])
+        everywhere = np.ones(len(times), np.bool_)
+        traces.append(make_trace(times, uplink_share * rate, rate, everywhere))
+    return traces
+
+
+def _by_second(seconds: Floats, *columns: Floats) -> list[Floats]:
+    """Rows in order of time, the mean where a second was logged twice; a gap holds the last row."""
+    times, places = np.unique(seconds, return_inverse=True)
+    counts = np.bincount(places)
+    return [times, *(np.bincount(places, weights=column) / counts for column in columns)]
+
+
+def _require(path: Path, rows: list[Row], names: Iterable[str]) -> None:
+    missing = [name for name in names if name not in rows[0]]
+    if missing:
+        raise InputError(field="trace", value=path, hint=f"has no column {missing[0]}")
+
+
+def _stamp(path: Path, text: Any) -> float:
+    try:
+        return (datetime.strptime(str(text), RACA_TIME) - EPOCH).total_seconds()
+    except ValueError:
+        raise InputError(
+            field="trace",
+            value=path,
+            hint=f"Timestamp = {str(text)[:30]!r}; must be like 2019.11.28_07.12.03",
+        ) from None
+
+
+def _numbers(path: Path, rows: list[Row], name: str) -> Floats:
+    """A column as finite numbers; the dash of a public data set is 0."""
+    values = np.empty(len(rows))
+    for place, row in enumerate(rows):
+        text = row.get(name)
+        try:
+            values[place] = 0.0 if text == "-" else float(text)  # type: ignore[arg-type]
+        except (TypeError, ValueError):
+            values[place] = np.nan
+        if not abs(values[place]) <= LARGEST:
+            raise InputError(
+                field="trace",
+                value=path,
+                hint=f"row {place + 2}, column {name} = {str(text)[:20]!r}; must be a "
+                f"number, at most {LARGEST:g}",
+            )
+    return values

@@ -1,0 +1,78 @@
+"""Uploads that lie far from the rest: who sent them, and how far they lie."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mix2fld.protocols.aggregation.robust import FAR
+from mix2fld.types import StatisticsPart, Tensors, Update, Upload
+
+FEWEST = 3
+FEW = 32
+"""Up to so many uploads are compared with their median, which takes longer than their mean."""
+FAR_OUTPUTS = 0.3
+"""Root mean square over labels below which no outputs are far: the largest possible is 1.4."""
+
+
+def far_uploads(inbox: Mapping[int, Upload]) -> dict[int, float]:
+    """Devices whose upload lies far from the middle of all, and how many times the median does."""
+    devices = sorted(inbox)
+    kinds = {kind_of(inbox[device].value) for device in devices}
+    values = [inbox[device].value for device in devices]
+    if len(devices) < FEWEST or len(kinds) > 1 or None in kinds or not _same_shapes(values):
+        return {}
+    least = 0.0
+    if kinds == {"outputs"}:
+        distances, least = _between_outputs(np.stack(values)), FAR_OUTPUTS
+    else:
+        tensors = [value.tensors if isinstance(value, Update) else value for value in values]
+        distances = _from_the_middle(_rows(tensors))
+    typical = float(np.median(distances))
+    far = zip(devices, distances, strict=True)
+    return {d: apart / typical for d, apart in far if typical and apart > max(FAR * typical, least)}
+
+
+def kind_of(value: Any) -> str | None:
+    """What an upload is called in records; None if it is none of what is compared here."""
+    if isinstance(value, Update):
+        return "update"
+    if isinstance(value, StatisticsPart):  # of a trusted sum nobody sees single ones
+        return None
+    if isinstance(value, tuple):
+        return "weights"
+    return "outputs" if isinstance(value, np.ndarray) and value.ndim == 2 else None
+
+
+def _same_shapes(values: list[Any]) -> bool:
+    """Whether the values can be compared: a custom payload may carry some entries of many."""
+    tensors = [value.tensors if isinstance(value, Update) else value for value in values]
+    shapes = {tuple(np.shape(part) for part in value) for value in tensors}
+    return len(shapes) == 1
+
+
+def _rows(models: list[Tensors]) -> NDArray[np.float32]:
+    """The weights of each model one after the other [n, N_mod]."""
+    rows = np.empty((len(models), sum(tensor.size for tensor in models[0])), np.float32)
+    for row, tensors in zip(rows, models, strict=True):
+        np.concatenate([tensor.ravel() for tensor in tensors], out=row)
+    return rows
+
+
+def _from_the_middle(rows: NDArray[np.float32]) -> list[float]:
+    """The distance of each row from the median; of many from the mean, which one moves little."""
+    middle = np.median(rows, axis=0) if len(rows) <= FEW else rows.mean(axis=0)
+    rows -= middle
+    return np.sqrt(np.einsum("ij,ij->i", rows, rows)).tolist()
+
+
+def _between_outputs(values: NDArray[np.float32]) -> list[float]:
+    """The distance of outputs [n, N_L, N_L] from the median of each label, where it was drawn."""
+    outputs = values.astype(np.float64)
+    seen = np.asarray(outputs.any(axis=2))
+    middle = np.zeros(outputs.shape[1:])
+    for label in np.flatnonzero(seen.any(axis=0)).tolist():
+        middle[label] = np.median(outputs[seen[:, label], label], axis=0)
+    squares = np.where(seen, ((outputs - middle) ** 2).sum(axis=2), 0.0).sum(axis=1)
+    return np.sqrt(squares / np.maximum(seen.sum(axis=1), 1)).tolist()

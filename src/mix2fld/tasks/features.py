@@ -1,0 +1,182 @@
+"""Fixed features, the same on every device without being sent: what statistics are taken of.
+
+For the paper's network they are edges: its convolutions get oriented derivatives and blurred
+differences of neighbouring orientations, and the low frequencies of each map count. Any other
+network that ends in a linear layer has those of its initial weights, in random directions.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from mix2fld.base.errors import InputError
+from mix2fld.base.streams import stream
+from mix2fld.tasks.edges import (
+    FEATURE_GAIN,
+    MAPS,
+    Floats,
+    blurred_differences,
+    edge_maps,
+    edge_network,
+    has_edges,
+    oriented_derivatives,
+)
+from mix2fld.tasks.task import Task
+from mix2fld.types import Dimensions, Inputs, Tensors
+
+LONGEST_EDGES = 3.1
+"""Norm to which edge features of a sample are clipped: few are longer."""
+
+
+@dataclass(frozen=True, eq=False)
+class Features:
+    """A network without a head, and what its last layer sees of samples, in few directions."""
+
+    network: Tensors  # the bias and the kernel of its last layer are zero
+    projection: Floats  # [d, F], orthonormal rows: the directions
+    gain: float  # the network's features are so many times those that are measured
+    measure: Callable[[Inputs], Floats]
+    """Samples as a model is fed them or as stored -> features [n, d]."""
+    head: "Head"
+    clip: float | None = None
+    """Norm to which features, none of them negative, were clipped before they were projected."""
+    away: float | None = None
+    """Norm to which distances from class means are clipped unless the config says; None: by d."""
+
+    def with_head(self, kernel: Floats, bias: Floats) -> Tensors:
+        """The network with a linear head [N_L, d] on the features measured."""
+        return self.head.put(self.network, kernel @ self.projection / self.gain, bias)
+
+
+@dataclass(frozen=True)
+class Head:
+    """Where the last, linear layer of a model is among its weights."""
+
+    bias: int
+    kernel: int
+    transposed: bool
+    """Whether the kernel is [F, N_L], not [N_L, F]."""
+
+    def put(self, network: Tensors, kernel: Floats, bias: Floats) -> Tensors:
+        """The network with this last layer."""
+        tensors = list(network)
+        tensors[self.bias] = bias.astype(np.float32)
+        turned = kernel.T if self.transposed else kernel
+        tensors[self.kernel] = np.ascontiguousarray(turned, np.float32)
+        return tuple(tensors)
+
+
+@lru_cache(maxsize=4)
+def fixed_features(task: Task) -> Features:
+    """The features of a run's model, ``feature_side`` squared for each of six maps."""
+    side = task.config.statistics.feature_side
+    if has_edges(task.dims):
+        return _edge_features(task, side)
+    return _random_features(task, MAPS * side**2)
+
+
+def feature_count(dims: Dimensions, side: int) -> int:
+    """How many features statistics are taken of, d: at most those that the last layer sees."""
+    kernel = max((dims.weight_sizes[n] for n in dims.last_layer), default=0)
+    return min(MAPS * side**2, max(1, kernel // dims.num_labels))
+
+
+def clip_norms(vectors: Floats, longest: float) -> Floats:
+    """Each row, shortened to ``longest`` if it is longer."""
+    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+    clipped: Floats = vectors * np.minimum(1.0, longest / np.maximum(norms, 1e-12))
+    return clipped
+
+
+def _edge_features(task: Task, side: int) -> Features:
+    height, width, channels = task.dims.samples.shape
+    rows, columns = height // 2, width // 2
+    if side > min(rows, columns):
+        raise InputError(
+            field="feature_side",
+            value=side,
+            hint=f"images of {height} x {width} have maps of {rows} x {columns}; "
+            f"must be at most {min(rows, columns)}",
+        )
+    first, second = oriented_derivatives(channels), blurred_differences()
+    given = task.config.privacy.feature_clip
+    longest = LONGEST_EDGES if given == "auto" else given
+    projection = np.kron(np.eye(MAPS), np.kron(cosines(rows, side), cosines(columns, side)))
+
+    def measure(inputs: Inputs) -> Floats:
+        maps = edge_maps(as_fed(inputs), first, second)
+        return clip_norms(maps, longest) @ projection.T
+
+    head = Head(4, 5, transposed=False)
+    return Features(edge_network(task.dims), projection, FEATURE_GAIN, measure, head, longest)
+
+
+def cosines(length: int, count: int) -> Floats:
+    """The first rows of the orthonormal discrete cosine transform: [count, length]."""
+    frequency, place = np.arange(count)[:, None], np.arange(length) + 0.5
+    rows = np.cos(np.pi * frequency * place / length) * np.sqrt(2 / length)
+    rows[0] /= np.sqrt(2)
+    return rows
+
+
+def as_fed(inputs: Inputs) -> Floats:
+    """Samples as a model is fed them."""
+    scale = 255.0 if inputs.dtype == np.uint8 else 1.0
+    return inputs.astype(np.float64) / scale
+
+
+def _random_features(task: Task, count: int) -> Features:
+    """Random directions of what the last layer of the initial network sees."""
+    head, labels = find_head(task), task.dims.num_labels
+    size = task.dims.weight_sizes[head.kernel] // labels
+    projection = np.eye(size)
+    if count < size:
+        draws = stream(task.seed, "features").normal(size=(size, count))
+        projection = np.linalg.qr(draws)[0].T
+    nothing = head.put(task.common_weights, np.zeros((labels, size)), np.zeros(labels))
+
+    def measure(inputs: Inputs) -> Floats:
+        found = []
+        for begin in range(0, len(projection), labels):  # so many directions as there are logits
+            rows = np.zeros((labels, size))
+            some = projection[begin : begin + labels]
+            rows[: len(some)] = some
+            network = head.put(nothing, rows, np.zeros(labels))
+            found.append(task.stepper.logits(network, inputs)[:, : len(some)])
+        return np.concatenate(found, axis=1).astype(np.float64)
+
+    return Features(nothing, projection, 1.0, measure, head)
+
+
+def find_head(task: Task) -> Head:
+    """The last, linear layer of a model; raises ``InputError`` if it does not end in one."""
+    shapes, labels, last = task.dims.weight_shapes, task.dims.num_labels, task.dims.last_layer
+    kernel = max(last, key=lambda n: len(shapes[n]), default=0)
+    if len(last) == 2 and len(shapes[kernel]) == 2:
+        (bias,) = set(last) - {kernel}
+        sides = [turned for turned in (False, True) if shapes[kernel][turned] == labels]
+        for head in (Head(bias, kernel, transposed=turned) for turned in sides):
+            if _gives_logits(head, task):
+                return head
+    raise InputError(
+        field="protocols",
+        value=task.config.protocols[0],
+        hint=f"the model must end in a linear layer, with a "
+        f"bias [{labels}] and a kernel [{labels}, F] side by side; it has "
+        f"{[list(shape) for shape in shapes[-2:]]}",
+    )
+
+
+def _gives_logits(head: Head, task: Task) -> bool:
+    """Whether the bias is added to the logits, and a row of the kernel makes one of them."""
+    labels = task.dims.num_labels
+    size = task.dims.weight_sizes[head.kernel] // labels
+    bias, rows = np.arange(labels, dtype=np.float64) + 2, np.zeros((labels, size))
+    some = np.ones((1, *task.dims.samples.shape), task.dims.samples.dtype)
+    alone = head.put(task.common_weights, rows, bias)
+    rows[0] = 1
+    first = head.put(task.common_weights, rows, bias)
+    by_bias, by_both = (task.stepper.logits(network, some)[0] for network in (alone, first))
+    return np.array_equal(by_bias, bias) and np.array_equal(by_both[1:], bias[1:])

@@ -1,0 +1,71 @@
+"""Makes the task of a run: the model, and the one choice of who takes its steps."""
+
+from dataclasses import replace
+from functools import lru_cache
+
+from mix2fld.base.errors import InputError
+from mix2fld.config.settings import Config, LearningConfig
+from mix2fld.models import check_model, make_model, weight_names, weight_shapes
+from mix2fld.models.fast import FastApply
+from mix2fld.tasks.known_shapes import known_shapes
+from mix2fld.tasks.native import NativeStepper
+from mix2fld.tasks.sgd import Learner
+from mix2fld.tasks.stepper import Stepper
+from mix2fld.tasks.task import Task, dimensions
+from mix2fld.tasks.training import base_rate
+from mix2fld.tasks.xla import XlaStepper
+from mix2fld.types import Kernel, Model, SampleFormat
+
+
+def make_task(
+    config: Config, samples: SampleFormat, num_labels: int, model: Model | None = None
+) -> Task:
+    """The task of a single run; ``model`` overrides the one that the config names."""
+    name = config.learning.model
+    chosen = model or _known_model(name, samples.shape, num_labels)
+    shapes = None
+    if model is None and samples.dtype != "int32":
+        shapes = known_shapes(name, samples.shape, num_labels)
+    if shapes is None:  # a model that is not ours, or for samples that ours do not take
+        batch_size = min(config.learning.batch_size, 2)
+        _check_once(chosen, samples.shape, num_labels, samples.dtype, batch_size)
+        shapes = _shapes_once(chosen)
+    dims = dimensions(config.seeding, samples, num_labels, shapes)
+    return Task(config, dims, choose_stepper(chosen, config.learning), _names_once(chosen))
+
+
+def choose_stepper(model: Model, config: LearningConfig) -> Stepper:
+    """PyTorch for its modules; machine code where the model has it and it suits, else XLA."""
+    if model.torch is not None:
+        from mix2fld.tasks.pytorch import TorchStepper
+
+        return TorchStepper(model, model.torch, config)
+    fast = replace(model, apply=FastApply(model.apply, machine_code=config.kernel != "xla"))
+    learner = Learner.from_config(fast, config)
+    kernel = _kernel(model, config)
+    if kernel is None:
+        return XlaStepper(learner)
+    return NativeStepper(learner, kernel, base_rate(config))
+
+
+def _kernel(model: Model, config: LearningConfig) -> Kernel | None:
+    """The model's machine code, for plain SGD."""
+    plain = (config.optimizer, config.batch_size, config.soft_label_teacher)
+    if config.kernel == "xla" or (config.kernel == "auto" and model.kernel_on_request):
+        return None
+    suits = (config.optimizer, config.soft_label_teacher) == ("sgd", "mixture")
+    kernel = model.kernel() if model.kernel is not None and suits else None
+    if kernel is None and config.kernel == "native":
+        raise InputError(
+            f"kernel = native: {model.name} with optimizer = {plain[0]}, batch_size = {plain[1]}, "
+            f"soft_label_teacher = {plain[2]} has no native kernel on this machine; use auto"
+        )
+    return kernel
+
+
+# One object for equal arguments, so that runs of one process share their compiled code; and asked
+# once, since asking JAX anew for each run would fill its caches.
+_known_model = lru_cache(maxsize=16)(make_model)
+_check_once = lru_cache(maxsize=16)(check_model)
+_names_once = lru_cache(maxsize=16)(weight_names)
+_shapes_once = lru_cache(maxsize=16)(weight_shapes)

@@ -1,0 +1,124 @@
+"""The one interface behind which weights are trained and tested: native code, XLA, or another.
+
+Everyone else hands over plain arrays and gets plain arrays back. Which stepper a run uses is
+decided once, by ``make_task``.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mix2fld.tasks.losses import Loss
+from mix2fld.types import Inputs, Local, Phase, Samples, Tensors
+
+Draws = NDArray[np.int32]
+"""[K, B]: which samples each SGD step uses."""
+
+
+def no_randomness() -> int:
+    """The seed of a model that draws nothing."""
+    return 0
+
+
+class Start(NamedTuple):
+    """Where a learner begins its steps, and what is its own in their loss and rate."""
+
+    weights: Tensors
+    teacher: NDArray[np.float32]  # [N_L, N_L]; zero rows switch distillation off
+    logit_offset: NDArray[np.float32] | None = None
+    """[N_L], added to the logits in the loss only: not to the outputs F, and not when testing."""
+    rate_factor: float = 1.0
+    """Multiplies the learning rate of these steps."""
+    randomness: Callable[[], int] = no_randomness
+    """Returns the seed of what a model draws itself in these steps, such as dropout."""
+
+
+class Watch(NamedTuple):
+    """Which of several learners is looked at, and after how many steps; the last is all."""
+
+    place: int
+    steps: tuple[int, ...]
+
+
+class Learned(NamedTuple):
+    """The learners at the end of their steps, and the watched one on the way there."""
+
+    phases: list[Phase]  # weights are Tensors
+    snapshots: list[tuple[int, Tensors]]  # steps done, weights
+
+
+class Stepper(Protocol):
+    """Takes the steps of Eqs. 1, 3 and 5, and counts correct predictions."""
+
+    @property
+    def name(self) -> str:
+        """For records: native, xla or pytorch."""
+
+    def draw_weights(self, seed: int) -> Tensors:
+        """The model's initial weights for one seed."""
+
+    def hold(self, samples: Samples, extra: Samples | None = None) -> Any:
+        """The samples where many learners' steps can read them, for ``train``.
+
+        Draws from ``len(samples.targets)`` on point into ``extra``, whose inputs may be stored in
+        another type.
+        """
+
+    def train(
+        self, loss: Loss, held: Any, starts: Sequence[Start], draws: Sequence[Draws], watch: Watch
+    ) -> Learned:
+        """The steps of many learners, each with its own draws from the samples held."""
+
+    def train_one(self, loss: Loss, samples: Samples, start: Start, draws: Draws) -> Tensors:
+        """The steps of one learner on samples of its own: the server's student."""
+
+    def logits(self, weights: Tensors, inputs: Inputs) -> NDArray[np.float32]:
+        """What a model answers for samples, [n, N_L]."""
+
+    def hold_tests(self, inputs: Inputs, labels: NDArray[np.int32]) -> Any:
+        """Test samples where ``count_correct`` can read them."""
+
+    def count_correct(self, tests: Any, models: Sequence[Tensors]) -> list[int]:
+        """How many test samples each model labels correctly."""
+
+
+class TestSet:
+    """Test samples, for the accuracy of many models at once."""
+
+    __test__ = False  # not a test of pytest's
+
+    def __init__(self, stepper: Stepper, inputs: Inputs, labels: NDArray[np.int32]) -> None:
+        self.size = len(labels)
+        self._stepper = stepper
+        self._held = stepper.hold_tests(inputs, labels)
+
+    def accuracies(self, models: Sequence[Tensors]) -> list[float]:
+        """Test accuracy of each model; one that is given several times is tested once."""
+        if not models:
+            return []
+        distinct = {id(model): model for model in models}
+        counts = self._stepper.count_correct(self._held, list(distinct.values()))
+        found = dict(zip(distinct, counts, strict=True))
+        return [found[id(model)] / self.size for model in models]
+
+
+def local_results(phases: Sequence[Phase]) -> list[Local]:
+    """Eq. 2: the mean output under each ground-truth label; zero for a label never drawn."""
+    counts = np.stack([np.asarray(phase.label_counts) for phase in phases])[:, :, None]
+    sums = np.stack([np.asarray(phase.output_sums) for phase in phases])
+    divisors = np.where(counts > 0, counts, 1.0)  # a soft label counts in part
+    outputs = np.where(counts > 0, sums / divisors, 0.0).astype(np.float32)
+    return [Local(phase.weights, own) for phase, own in zip(phases, outputs, strict=True)]
+
+
+def draw_samples(rng: np.random.Generator, samples: int, steps: int, batch_size: int) -> Draws:
+    """Which samples each SGD step uses, uniformly drawn: [K, B]."""
+    return rng.integers(samples, size=(steps, batch_size), dtype=np.int32)
+
+
+def snapshot_steps(steps: int, points: int) -> tuple[int, ...]:
+    """The numbers of steps after which a device of interest is looked at; the last is all."""
+    ends = np.linspace(0, steps, points + 1).astype(int)
+    return tuple(int(end) for end in np.unique(ends) if end > 0)

@@ -1,0 +1,74 @@
+"""What is learned, fixed for a whole run: shared by every device, the server and every fleet."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from mix2fld.base import streams
+from mix2fld.data.resolution import pooled_shape
+from mix2fld.tasks.edges import edge_network
+from mix2fld.tasks.stepper import Stepper
+from mix2fld.types import Dimensions, SampleFormat, Tensors
+
+if TYPE_CHECKING:
+    from mix2fld.config.settings import Config
+    from mix2fld.config.uploads import SeedingConfig
+
+
+def dimensions(
+    config: "SeedingConfig",
+    samples: SampleFormat,
+    num_labels: int,
+    weight_shapes: tuple[tuple[int, ...], ...] = (),
+) -> Dimensions:
+    """The sizes that decide how many bits a payload has; without a model, those of seeds."""
+    return Dimensions(
+        weight_shapes=weight_shapes,
+        num_labels=num_labels,
+        samples=samples,
+        seed_samples=config.seed_samples,
+        seed_bits=config.seed_bits,
+        seed_shape=pooled_shape(samples.shape, config.seed_pooling),
+    )
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """A single run's config with the sizes that follow from its data and model."""
+
+    config: "Config"
+    dims: Dimensions
+
+    @property
+    def seed(self) -> int:
+        """The one seed of this run."""
+        return self.config.seed[0]
+
+
+@dataclass(frozen=True, eq=False)
+class Task(Sizes):
+    """The same with whoever trains and tests: the one choice of a stepper."""
+
+    stepper: Stepper
+    weight_names: tuple[str, ...] = ()
+    """What the model calls its weights; a small device does not know."""
+
+    def initial_weights(self, device: int) -> Tensors:
+        """The weights a device starts from: the same for all, or its own (decision 7)."""
+        if self.config.learning.initial_weights != "independent":
+            return self.common_weights
+        return self._draw("weights", 1 + device)
+
+    @cached_property
+    def common_weights(self) -> Tensors:
+        """What all start from, the server's student too: one draw, or edges."""
+        if self.config.learning.initial_weights == "edges":
+            return edge_network(self.dims)
+        return self._draw("weights", 0)
+
+    def untrained_student(self, round_number: int) -> Tensors:
+        """A student of its own for one round (decision 6)."""
+        return self._draw("student", round_number)
+
+    def _draw(self, purpose: str, index: int) -> Tensors:
+        return self.stepper.draw_weights(streams.integer(self.seed, purpose, index))
