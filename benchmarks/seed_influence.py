@@ -3,8 +3,8 @@
 ``python -m benchmarks.seed_influence`` prints the table of decision 33. Two of ten devices shift
 the labels of a share of their seeds. Each device gets two scores: the share of its labels that
 models of other devices agree with (``protocols/seed_screening.py``), and how many held-out seeds of
-all others a student gets right more with its seeds than without them. What is shown is the chance that
-an attacker scores below an honest device: 1 tells all apart, 0.5 is guessing.
+all others a student gets right more with its seeds than without them. What is shown is the chance
+that an attacker scores below an honest device: 1 tells all apart, 0.5 is guessing.
 """
 
 from collections.abc import Mapping, Sequence

@@ -87,7 +87,7 @@ def found(number: str) -> str | None:
 
 def cache() -> Path:
     """The user's own cache, so that the dataset is not downloaded once more."""
-    from mix2fld.data import cache_folder
+    from mix2fld.base.folders import cache_folder
 
     return cache_folder()
 

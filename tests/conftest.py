@@ -7,7 +7,7 @@ from pathlib import Path
 import matplotlib
 from hypothesis import settings
 
-from mix2fld.data import cache_folder
+from mix2fld.base.folders import cache_folder
 from mix2fld.tasks.compilation import keep_compiled_code
 
 sys.path.insert(0, str(Path(__file__).parent))

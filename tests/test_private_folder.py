@@ -18,7 +18,7 @@ LOAD = """
 import sys
 from pathlib import Path
 import jax
-from mix2fld.data import cache_folder
+from mix2fld.base.folders import cache_folder
 from mix2fld.tasks.compilation import keep_compiled_code
 from mix2fld import native
 keep_compiled_code(cache_folder() / "compiled")

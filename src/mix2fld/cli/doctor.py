@@ -139,7 +139,8 @@ def _memory() -> Finding:
 
 def _cache() -> Finding:
     from mix2fld.base.errors import Mix2fldError
-    from mix2fld.data import DATASETS, cache_folder, cached
+    from mix2fld.base.folders import cache_folder
+    from mix2fld.data import DATASETS, cached
 
     try:
         folder = cache_folder()

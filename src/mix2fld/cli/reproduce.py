@@ -114,7 +114,7 @@ def _measure(
     console: "Console", folder: "ResultsFolder", scale: "Scale", privacy: bool, host: bool
 ) -> None:
     """Write the two records that are not grids of runs."""
-    from mix2fld.data import cache_folder
+    from mix2fld.base.folders import cache_folder
     from mix2fld.reproduction.host_timing import measure_host
     from mix2fld.reproduction.privacy_measurement import measure_datasets
     from mix2fld.reproduction.privacy_records import save_privacy

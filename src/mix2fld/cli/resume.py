@@ -30,8 +30,8 @@ class ResumeCommand:
 
     def run(self) -> None:
         """Run all of them to their end."""
+        from mix2fld.base.folders import cache_folder
         from mix2fld.cli.console import bold
-        from mix2fld.data import cache_folder
         from mix2fld.report.tables import results_table
         from mix2fld.runs.reader import find_run_folders, holds_run
         from mix2fld.tasks.compilation import keep_compiled_code

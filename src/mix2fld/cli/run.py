@@ -57,8 +57,8 @@ class RunCommand:
 
     def run(self) -> None:
         """Run all protocols and seeds."""
+        from mix2fld.base.folders import cache_folder
         from mix2fld.cli.console import bold
-        from mix2fld.data import cache_folder
         from mix2fld.tasks.compilation import CompileClock, keep_compiled_code
 
         console = self.output.console()

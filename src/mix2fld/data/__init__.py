@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from mix2fld.base.lazy import names_of
 
 if TYPE_CHECKING:
-    from mix2fld.base.folders import cache_folder
     from mix2fld.data.cache import cache_file, cached
     from mix2fld.data.catalogue import DATASETS, DatasetInfo, Place
     from mix2fld.data.measured import measured_samples
@@ -29,7 +28,6 @@ __all__ = [
     "DatasetInfo",
     "Place",
     "cache_file",
-    "cache_folder",
     "cached",
     "check_labels_covered",
     "dataset_from_table",
@@ -48,7 +46,6 @@ _HOMES = {
     "PARTITIONS": "partition",
     "Place": "catalogue",
     "cache_file": "cache",
-    "cache_folder": "folders",
     "cached": "cache",
     "check_labels_covered": "partition",
     "dataset_from_table": "tables",

@@ -6,8 +6,8 @@ from pathlib import Path
 import jax
 
 from mix2fld.base.errors import InputError
+from mix2fld.base.folders import cache_folder
 from mix2fld.config.settings import Config
-from mix2fld.data import cache_folder
 from mix2fld.data.own_file import read_device_file
 from mix2fld.deploy.edge.store import Store
 from mix2fld.deploy.edge.turn import Ask, is_behind, take_turn

@@ -3,8 +3,9 @@
 from collections.abc import Callable
 
 from mix2fld.base.errors import InputError, Mix2fldError
+from mix2fld.base.folders import cache_folder
 from mix2fld.config.settings import Config
-from mix2fld.data import cache_folder, load_dataset, measured_samples
+from mix2fld.data import load_dataset, measured_samples
 from mix2fld.deploy.diary import Say, diary
 from mix2fld.deploy.identity import refuse_run_of_simulator, run_identity
 from mix2fld.deploy.remote_fleet import Nodes, RemoteFleet

@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mix2fld.base.errors import Mix2fldError
+from mix2fld.base.folders import cache_folder
 from mix2fld.config.settings import Config
-from mix2fld.data import cache_folder
 from mix2fld.engine.info import RoundInfo
 from mix2fld.runs.loop import Watcher
 from mix2fld.runs.simulation import run

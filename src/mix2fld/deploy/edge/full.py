@@ -3,8 +3,8 @@
 from contextlib import suppress
 from typing import Any
 
+from mix2fld.base.folders import cache_folder
 from mix2fld.config.settings import Config
-from mix2fld.data import cache_folder
 from mix2fld.dataset import SampleFormat
 from mix2fld.tasks.task import Task
 

@@ -184,7 +184,7 @@ class Host:
 
 
 def _make(plan: RunPlan, dataset: "Dataset") -> "tuple[Scenario, LocalFleet]":
-    from mix2fld.data import cache_folder
+    from mix2fld.base.folders import cache_folder
     from mix2fld.engine.fleets.local import LocalFleet
     from mix2fld.engine.scenario import Scenario
     from mix2fld.links import IdealLink
