@@ -3,23 +3,26 @@
 from mix2fld.codecs.codec import FORMAT, Encoded, Payload, PayloadError, Size
 from mix2fld.codecs.nothing import Nothing
 from mix2fld.codecs.outputs import Outputs
+from mix2fld.codecs.pair import Pair
 from mix2fld.codecs.rotated_update import RotatedUpdate
 from mix2fld.codecs.seed_labels import SeedLabels
 from mix2fld.codecs.seed_samples import SeedSamples
 from mix2fld.codecs.sparse_update import LargestEntries, SparseTernary
 from mix2fld.codecs.split_update import SplitUpdate, with_last_layer_apart
-from mix2fld.codecs.statistics import ClassStatistics, PartOfStatistics, WeightsWithMeans
+from mix2fld.codecs.statistics import ClassMeans, ClassStatistics, PartOfStatistics
 from mix2fld.codecs.update_codec import Restored, UpdateCodec, estimated_norm
 from mix2fld.codecs.weights import Weights, flatten_tensors, unflatten_tensors
 from mix2fld.codecs.with_seeds import WithSeeds
 
 __all__ = [
     "FORMAT",
+    "ClassMeans",
     "ClassStatistics",
     "Encoded",
     "LargestEntries",
     "Nothing",
     "Outputs",
+    "Pair",
     "PartOfStatistics",
     "Payload",
     "PayloadError",
@@ -32,7 +35,6 @@ __all__ = [
     "SplitUpdate",
     "UpdateCodec",
     "Weights",
-    "WeightsWithMeans",
     "WithSeeds",
     "estimated_norm",
     "flatten_tensors",

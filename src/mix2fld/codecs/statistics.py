@@ -1,6 +1,6 @@
 """Statistics of a device's samples: counts, sums and the scatter within labels."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -131,32 +131,23 @@ class PartOfStatistics:
 
 
 @dataclass(frozen=True)
-class WeightsWithMeans:
-    """A model, and the class means of features that scatters are counted from, as float32."""
+class ClassMeans:
+    """Class means of features that scatters are relative to, as float32."""
 
     features: int
-    weights: Weights = field(default_factory=Weights)
-    name: str = "weights and means"
+    name: str = "means"
 
     def size(self, dims: Dimensions) -> Size:
-        """Of both."""
-        means = FULL_PRECISION * dims.num_labels * self.features
-        return Size(self.weights.size(dims).bits + means)
+        """32 bits for each feature of a label."""
+        return Weights().size(self._dims(dims))
 
-    def encode(self, value: tuple[Tensors, Tensors], dims: Dimensions) -> Encoded:
-        """The means first, which are whole bytes."""
-        tensors, means = value
-        first = Weights().encode(means, self._means(dims))
-        rest = self.weights.encode(tensors, dims)
-        return Encoded(first.data + rest.data, first.bits + rest.bits)
+    def encode(self, value: Tensors, dims: Dimensions) -> Encoded:
+        """One array."""
+        return Weights().encode(value, self._dims(dims))
 
-    def decode(self, data: bytes, dims: Dimensions) -> tuple[Tensors, Tensors]:
-        """The weights, and the means."""
-        end = Weights().size(self._means(dims)).bits // 8
-        if len(data) < end:
-            raise PayloadError(f"{self.name}: {len(data)} bytes; must be at least {end}")
-        means = Weights().decode(data[:end], self._means(dims))
-        return self.weights.decode(data[end:], dims), means
+    def decode(self, data: bytes, dims: Dimensions) -> Tensors:
+        """One array."""
+        return Weights().decode(data, self._dims(dims))
 
-    def _means(self, dims: Dimensions) -> Dimensions:
+    def _dims(self, dims: Dimensions) -> Dimensions:
         return _of_shapes(dims, (dims.num_labels, self.features))

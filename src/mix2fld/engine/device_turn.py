@@ -20,7 +20,7 @@ from mix2fld.protocols.base import Device, OwnSamples, Turn
 from mix2fld.tasks.replay import REPLAY, Extra, merge_stocks, mixture_prior, with_replay
 from mix2fld.tasks.stepper import Draws, Start, draw_samples
 from mix2fld.tasks.task import Task
-from mix2fld.tasks.training import base_rate, label_prior, logit_offset, rate_in_round
+from mix2fld.tasks.training import base_rate, label_prior, logit_offset
 from mix2fld.types import Local, State, Tensors
 
 PENDING, SEEDS_DUE, UNTRAINED = "pending", "seeds_due", "untrained"
@@ -54,12 +54,11 @@ def begin_phase(
     if rows.extra is not None:
         rng = stream(turn.seed, "replay", turn.round_number, turn.device)
         draws = with_replay(rng, draws, rows.extra, wire.training.replay)
-    rate = rate_in_round(wire.training, turn.round_number, task.config.rounds)
     start = Start(
         weights=_first_weights(wire, task, state, rows),
         teacher=np.zeros((task.dims.num_labels,) * 2, np.float32),
         logit_offset=_logit_offset(wire, task, rows),
-        rate_factor=rate / base_rate(task.config.learning),
+        rate_factor=wire.rate_in(turn) / base_rate(task.config.learning),
         randomness=partial(integer, turn.seed, "model", turn.round_number, turn.device),
     )
     return wire.protocol.begin(state, start), np.asarray(draws, np.int32)
@@ -98,7 +97,9 @@ def prepare_upload(
     after, samples = _with_weights(state, local.weights), len(rows.own)
     if not wire.uploads_in(turn.round_number):
         return Message(turn.device, turn.round_number, Encoded(b"", 0), None, samples), after
-    device = Device(state, turn, rows.read, partial(wire.replayed_samples, state))
+    device = Device(
+        state, turn, rows.read, partial(wire.replayed_samples, state), wire.rate_in(turn)
+    )
     body = wire.encode_body(device, local)
 
     def read() -> Any:

@@ -48,12 +48,13 @@ def run_round(scenario: Scenario, fleet: Fleet, state: RunState) -> tuple[RunSta
     devices, trained = fleet.train(state.devices, order)
     trained = replace_uploads(scenario, state.server, order.round_number, trained)
 
-    inbox, up, quorum, link = collect_uploads(scenario, fleet, state.server, order, trained, link)
+    collected = collect_uploads(scenario, fleet, state.server, order, trained, link)
+    inbox, uploaded, up, quorum, link = collected
     turn = server_turn(scenario, state.server, inbox, order.round_number)
     server = turn.state
     audience = _audience(scenario, order, available)
     down, sent, link = _carry_download(scenario, (state.server, server), audience, order, link)
-    uploaded, receivers = frozenset(inbox), frozenset(np.flatnonzero(down.arrived).tolist())
+    receivers = frozenset(np.flatnonzero(down.arrived).tolist())
     outcome = Outcome(order.round_number, order.asked, uploaded, sent.data, receivers)
     devices, delivered = fleet.deliver(devices, outcome)
     down = only(down, delivered.devices)

@@ -7,8 +7,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from mix2fld.base.errors import InputError
 from mix2fld.base.streams import stream
-from mix2fld.codecs import PayloadError
+from mix2fld.codecs import PayloadError, flatten_tensors, unflatten_tensors
 from mix2fld.engine.checks import check_upload
 from mix2fld.engine.fleet_interface import Fleet, Order, Trained
 from mix2fld.engine.info import Quorum, Transfer
@@ -17,11 +18,16 @@ from mix2fld.links import Direction, check_delivery
 from mix2fld.protocols.base import Turn
 from mix2fld.types import Delivery, ServerState, State, Upload
 
+SUM = -1
+"""In place of a device: the sum of all uploads, of which the server sees no single one."""
+
 
 class Collected(NamedTuple):
     """What came of the uploads."""
 
     inbox: dict[int, Upload]
+    delivered: frozenset[int]
+    """The devices whose uploads count."""
     transfer: Transfer
     quorum: Quorum
     link: State
@@ -57,7 +63,42 @@ def collect_uploads(
         up = _one_after_the_other(up, again)
     quorum = Quorum(needed, len(inbox), repeats)
     taken = inbox if quorum.met else {}
-    return Collected(taken, only(up, taken), quorum, link)
+    inbox = _added(scenario, taken, order.round_number) if scenario.link.adds else taken
+    return Collected(inbox, frozenset(taken), only(up, taken), quorum, link)
+
+
+def check_sums(scenario: Scenario) -> None:
+    """Refuse a protocol whose uploads have no meaning as a sum, on a link that adds them."""
+    protocol, config = scenario.protocol, scenario.config
+    if not scenario.link.adds:
+        return
+    if not protocol.sums or protocol.once is not None:
+        raise InputError(
+            field="protocols",
+            value=protocol.title,
+            hint="the link adds uploads, and a sum of these has no meaning; choose fl or a protocol "
+            "of updates",
+        )
+    if config.defence.aggregation != "mean":
+        raise InputError(
+            field="aggregation",
+            value=config.defence.aggregation,
+            hint="the link adds uploads, of which the server sees none; must be mean",
+        )
+
+
+def _added(scenario: Scenario, opened: dict[int, Upload], number: int) -> dict[int, Upload]:
+    """What the server receives if the link adds: one upload, by the samples of each device."""
+    if not opened:
+        return {}
+    protocol, dims = scenario.wire.protocol, scenario.task.dims
+    samples = np.array([opened[device].samples for device in sorted(opened)], np.float64)
+    tensors = [protocol.tensors_in(opened[d].value, opened[d].samples) for d in sorted(opened)]
+    signals = np.stack([flatten_tensors(each, dims).astype(np.float64) for each in tensors])
+    rng = stream(scenario.task.seed, "superposition", number)
+    total = scenario.link.superpose(signals * samples[:, None], rng)
+    mean = unflatten_tensors((total / samples.sum()).astype(np.float32), dims)
+    return {SUM: Upload(protocol.from_sum(mean), int(samples.sum()))}
 
 
 def transmit(

@@ -17,7 +17,7 @@ from mix2fld.protocols.replay import Replayed
 from mix2fld.protocols.seed_samples import seed_stream
 from mix2fld.tasks.replay import REPLAY, seeds_in
 from mix2fld.tasks.task import Sizes
-from mix2fld.tasks.training import resolve
+from mix2fld.tasks.training import rate_in_round, resolve
 from mix2fld.types import Inputs, Local, SampleFormat, SeedSet, ServerState, State, Upload
 
 
@@ -51,6 +51,10 @@ class Wire:
     def uploads_in(self, round_number: int) -> bool:
         """Whether devices upload in this round, or only train."""
         return round_number % self._sizes.config.updates.upload_every == 0
+
+    def rate_in(self, turn: Turn) -> float:
+        """The learning rate of a device in its turn."""
+        return rate_in_round(self.training, turn.round_number, self._sizes.config.rounds)
 
     def download_size(self, arrives: Arrives | None = None) -> Size:
         """Bits of the multicast in advance; with ``arrives``, of the largest that arrives."""

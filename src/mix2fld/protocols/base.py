@@ -67,6 +67,8 @@ class Device(NamedTuple):
     samples: Callable[[], OwnSamples]
     replayed: Callable[[], SeedSet | None]
     """The seed samples of all devices that it holds, as the server would prepare them."""
+    learning_rate: float = 0.0
+    """Of the steps that it took."""
 
 
 class StepInfo(NamedTuple):
@@ -176,6 +178,8 @@ class Protocol(ABC):
     colour: str = "#000000"
     line: str | tuple[int, tuple[int, ...]] = "-"
     """Its line in figures, as Matplotlib has it."""
+    sums: ClassVar[bool] = False
+    """Whether a sum of uploads says what the server needs of them (``from_sum``)."""
     trusted_sum: bool = False
     """Whether somebody between device and server must sum uploads, which is only simulated."""
     sizes: Sizes | None = field(default=None, compare=False, repr=False)
@@ -314,6 +318,13 @@ class Protocol(ABC):
         return {}
 
     # What an upload says, as numbers
+
+    def from_sum(self, mean: Tensors) -> Any:
+        """What the server takes the mean of uploads for, where only their sum arrives.
+
+        ``mean`` has the arrays of ``tensors_in``, each device weighing as much as it has samples.
+        """
+        raise NotImplementedError(f"{self.title}: a sum of its uploads has no meaning")
 
     def tensors_in(self, value: Any, samples: int) -> Tensors:
         """The arrays of an upload that must not be too large; ``samples`` as it claims."""

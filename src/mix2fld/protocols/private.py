@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mix2fld.base.streams import integer, stream
-from mix2fld.codecs import PartOfStatistics, WeightsWithMeans
+from mix2fld.codecs import ClassMeans, Pair, PartOfStatistics
 from mix2fld.codecs.statistics import LARGEST_WHOLE
 from mix2fld.protocols.base import Device, Inbox, MakeModel, Promise, StepInfo, Turn, setting
 from mix2fld.protocols.guarantees import of_local_noise, of_trusted_sum
@@ -90,9 +90,9 @@ class PrivateStatistics(DownloadsWeights):
         return PartOfStatistics(self._features, self.statistics_bits, self.trusted_sum)
 
     @property
-    def download_codec(self) -> WeightsWithMeans:  # type: ignore[override]
-        """The global model, and the class means that the scatter of devices is relative to."""
-        return WeightsWithMeans(self._features, super().download_codec)
+    def download_codec(self) -> Pair:  # type: ignore[override]
+        """The class means that the scatter of devices is relative to, and the global model."""
+        return Pair(ClassMeans(self._features), super().download_codec)
 
     @property
     def _features(self) -> int:
@@ -134,11 +134,11 @@ class PrivateStatistics(DownloadsWeights):
 
     def download(self, server: ServerState) -> Any:
         """The server's model, and its means."""
-        return server.weights, (server.memory[MEANS],)
+        return (server.memory[MEANS],), server.weights
 
     def received(self, value: Any) -> State:
         """New weights, and means."""
-        weights, (means,) = value
+        (means,), weights = value
         return {"weights": weights, MEANS: means}
 
     def on_download(self, state: State, weights: Tensors) -> State:

@@ -60,6 +60,7 @@ class Updates(DownloadsWeights):
     """Devices upload what their weights moved by; the server adds the mean to its model."""
 
     upload_kind = "update"
+    sums = True
     feedback: bool = False
     """Whether what a codec leaves out is due with the next upload."""
     upload_every: int = setting("updates.upload_every", 1)
@@ -150,6 +151,11 @@ class Updates(DownloadsWeights):
         del samples
         tensors: Tensors = value.tensors
         return tensors
+
+    def from_sum(self, mean: Tensors) -> Update:
+        """The mean update, which is taken in full."""
+        length = float(np.linalg.norm(flatten_tensors(mean, self.dims)))
+        return Update.encoded_whole(mean, length, captured=1.0)
 
     def as_row(self, value: Any, server: ServerState) -> NDArray[np.float64]:
         """The weights that the update leads to from the global model."""

@@ -51,6 +51,7 @@ class FL(DownloadsWeights):
     """Federated averaging."""
 
     upload_kind = "weights"
+    sums = True
     title: str = "FL"
     colour: str = "#0072b2"
     bits: int = parameter(32)
@@ -94,6 +95,10 @@ class FL(DownloadsWeights):
         del samples
         tensors: Tensors = value
         return tensors
+
+    def from_sum(self, mean: Tensors) -> Tensors:
+        """The mean model."""
+        return mean
 
     def as_row(self, value: Any, server: ServerState) -> NDArray[np.float64]:
         """The weights."""

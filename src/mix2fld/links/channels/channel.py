@@ -32,6 +32,17 @@ class Link(ABC):
     max_slots: int
     """Slots after which a transfer is an outage, T_max."""
 
+    adds: bool = False
+    """Whether uploads are added on their way: the server then sees their sum, and none of them."""
+
+    def superpose(
+        self, signals: NDArray[np.float64], rng: np.random.Generator
+    ) -> NDArray[np.float64]:
+        """What the server receives of uploads [n, p] that arrive at once, on a link that adds."""
+        del rng
+        total: NDArray[np.float64] = signals.sum(axis=0)
+        return total
+
     def start(self, devices: int, rng: np.random.Generator) -> State:
         """What the link remembers before the first round; most links remember nothing."""
         del devices, rng
