@@ -17,7 +17,7 @@ from mix2fld.engine.scenario import Scenario, attackers_of
 from mix2fld.engine.wire import Packet
 from mix2fld.protocols.base import NoUplink, Protocol, Turn
 from mix2fld.protocols.statistics import Summary
-from mix2fld.tasks.task import Task
+from mix2fld.tasks.learning import Learning
 from mix2fld.types import Local, Seeds, ServerState, State, Statistics, Tensors, Update
 
 Floats = NDArray[np.float64]
@@ -78,9 +78,9 @@ class _Stage:
 
     def __init__(self, scenario: Scenario, server: ServerState, round_number: int) -> None:
         self._scenario, self._round = scenario, round_number
-        self._model = _last_model(scenario.task, server)
+        self._model = _last_model(scenario.learning, server)
         self._sends_outputs = scenario.protocol.uplink.payload.name == "outputs"
-        labels = scenario.task.dims.num_labels
+        labels = scenario.learning.dims.num_labels
         uniform = np.full(labels * labels, 1.0 / labels)
         outputs = uniform if server.outputs is None else server.outputs.ravel().astype(np.float64)
         self.last: Floats = outputs if self._sends_outputs else self._flat(self._model)
@@ -101,7 +101,7 @@ class _Stage:
 
     def attacked(self, device: int, packet: Packet, attack: Attack, honest: Floats) -> Packet:
         """The upload that is sent in place of an honest one."""
-        wire, dims = self._scenario.wire, self._scenario.task.dims
+        wire, dims = self._scenario.wire, self._scenario.learning.dims
         knowledge, seeds = packet.knowledge, packet.seeds
         if attack.upload is not None:
             sent = attack.upload(self._known(device, packet, attack, honest))
@@ -116,7 +116,7 @@ class _Stage:
         return Packet(knowledge, seeds, attack.samples or packet.samples)
 
     def _known(self, device: int, packet: Packet, attack: Attack, honest: Floats) -> Known:
-        rng = stream(self._scenario.task.seed, "attack", self._round, device)
+        rng = stream(self._scenario.learning.seed, "attack", self._round, device)
         return Known(self.learned(device, packet), honest, self.last, rng, self._strength(attack))
 
     def _strength(self, attack: Attack) -> float:
@@ -125,7 +125,7 @@ class _Stage:
 
     def _local(self, sent: Floats) -> Local:
         """What a device would have learned that uploads this."""
-        dims = self._scenario.task.dims
+        dims = self._scenario.learning.dims
         outputs = np.zeros((dims.num_labels,) * 2, np.float32)
         if self._sends_outputs:
             return Local(self._model, _as_distributions(sent.reshape(outputs.shape)))
@@ -136,10 +136,10 @@ class _Stage:
         return {"weights": self._model, **self._scenario.wire.uplink.start(self._model)}
 
     def _flat(self, tensors: Tensors) -> Floats:
-        return flatten_tensors(tensors, self._scenario.task.dims).astype(np.float64)
+        return flatten_tensors(tensors, self._scenario.learning.dims).astype(np.float64)
 
     def _turn(self, device: int) -> Turn:
-        return Turn(self._scenario.task.seed, self._round, device)
+        return Turn(self._scenario.learning.seed, self._round, device)
 
 
 class _Statistics(_Stage):
@@ -178,8 +178,8 @@ class _Statistics(_Stage):
         return own
 
 
-def _last_model(task: Task, server: ServerState) -> Tensors:
-    return task.common_weights if server.weights is None else server.weights
+def _last_model(learning: Learning, server: ServerState) -> Tensors:
+    return learning.common_weights if server.weights is None else server.weights
 
 
 def _as_distributions(values: Floats) -> NDArray[np.float32]:

@@ -16,9 +16,9 @@ from mix2fld.base.streams import integer, stream
 from mix2fld.codecs import Encoded
 from mix2fld.engine.wire import Packet, Wire
 from mix2fld.protocols.base import Turn
+from mix2fld.tasks.learning import Learning
 from mix2fld.tasks.replay import REPLAY, Extra, merge_stocks, mixture_prior, with_replay
 from mix2fld.tasks.stepper import Draws, Start, draw_samples
-from mix2fld.tasks.task import Task
 from mix2fld.tasks.training import base_rate, label_prior, logit_offset, rate_in_round
 from mix2fld.types import Inputs, Local, State, Tensors
 
@@ -36,14 +36,14 @@ class OwnSamples(NamedTuple):
     read: Callable[[], Own]
 
 
-def start_device(wire: Wire, task: Task, device: int) -> State:
+def start_device(wire: Wire, learning: Learning, device: int) -> State:
     """A device before its first round."""
-    weights = task.initial_weights(device)
+    weights = learning.initial_weights(device)
     seeds = {} if wire.seeding is None else {SEEDS_DUE: DUE}
     first = {} if wire.first_model is None else {UNTRAINED: DUE}
     return {
         "weights": weights,
-        **wire.downlink.start(task.dims),
+        **wire.downlink.start(learning.dims),
         **wire.uplink.start(weights),
         **seeds,
         **first,
@@ -61,44 +61,44 @@ class Rows(NamedTuple):
 
 
 def begin_phase(
-    wire: Wire, task: Task, state: State, rows: Rows, turn: Turn
+    wire: Wire, learning: Learning, state: State, rows: Rows, turn: Turn
 ) -> tuple[Start, Draws]:
     """Where a device's local phase begins, and which of the samples held its steps use [K, B]."""
-    draws = rows.own[local_draws(task, turn.round_number, turn.device, len(rows.own))]
+    draws = rows.own[local_draws(learning, turn.round_number, turn.device, len(rows.own))]
     if rows.extra is not None:
         rng = stream(turn.seed, "replay", turn.round_number, turn.device)
         draws = with_replay(rng, draws, rows.extra, wire.training.replay)
-    rate = rate_in_round(wire.training, turn.round_number, task.config.rounds)
+    rate = rate_in_round(wire.training, turn.round_number, learning.config.rounds)
     start = Start(
-        weights=_first_weights(wire, task, state, rows),
-        teacher=_teacher(state, task.dims.num_labels),
-        logit_offset=_logit_offset(wire, task, rows),
-        rate_factor=rate / base_rate(task.config.learning),
+        weights=_first_weights(wire, learning, state, rows),
+        teacher=_teacher(state, learning.dims.num_labels),
+        logit_offset=_logit_offset(wire, learning, rows),
+        rate_factor=rate / base_rate(learning.config.learning),
         randomness=partial(integer, turn.seed, "model", turn.round_number, turn.device),
     )
     return start, np.asarray(draws, np.int32)
 
 
-def _first_weights(wire: Wire, task: Task, state: State, rows: Rows) -> Tensors:
+def _first_weights(wire: Wire, learning: Learning, state: State, rows: Rows) -> Tensors:
     """The device's weights; what it can make of its own samples if it has only untrained ones."""
     weights: Tensors = state["weights"]
     if wire.first_model is None or not state[UNTRAINED]:
         return weights
-    return wire.first_model(*rows.read(), task)
+    return wire.first_model(*rows.read(), learning)
 
 
-def local_draws(task: Task, round_number: int, device: int, samples: int) -> Draws:
+def local_draws(learning: Learning, round_number: int, device: int, samples: int) -> Draws:
     """Which of a device's own samples each of its steps uses: [K, B]."""
-    config = task.config.learning
-    rng = stream(task.seed, "draws", round_number, device)
+    config = learning.config.learning
+    rng = stream(learning.seed, "draws", round_number, device)
     return draw_samples(rng, samples, config.local_steps, config.batch_size)
 
 
-def _logit_offset(wire: Wire, task: Task, rows: Rows) -> NDArray[np.float32] | None:
+def _logit_offset(wire: Wire, learning: Learning, rows: Rows) -> NDArray[np.float32] | None:
     """What the local loss adds to the logits, by the labels of what is drawn."""
     if not wire.training.logit_adjustment:
         return None
-    prior = label_prior(rows.labels(), task.dims.num_labels)
+    prior = label_prior(rows.labels(), learning.dims.num_labels)
     if rows.extra is not None:
         prior = mixture_prior(prior, rows.extra, wire.training.replay)
     return logit_offset(wire.training, prior)

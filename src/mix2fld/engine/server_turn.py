@@ -52,11 +52,11 @@ def global_update(
         state = replace(state, seeds={**state.seeds, **new}, seed_set=None)
     seeding = scenario.protocol.seeds
     if seeding is not None and not isinstance(seeding, Summary) and state.seed_set is None:
-        found = judge_seeds(state.seeds, scenario.task)
+        found = judge_seeds(state.seeds, scenario.learning)
         judged = found if new else NO_VERDICT  # else it was judged before, in another process
         state = replace(state, seed_set=_prepared(scenario, state, found.left_out))
     step = scenario.protocol.server_step
-    after, info = step(state, inbox, state.seed_set, scenario.task, round_number)
+    after, info = step(state, inbox, state.seed_set, scenario.learning, round_number)
     return after, judged, info
 
 

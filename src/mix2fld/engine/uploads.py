@@ -70,7 +70,7 @@ def transmit(
     repeat: int = 0,
 ) -> tuple[Transfer, State]:
     """Send over the link, with the draws of this round, or of one of its repeats."""
-    rng = stream(scenario.task.seed, direction, number, *([repeat] if repeat else []))
+    rng = stream(scenario.learning.seed, direction, number, *([repeat] if repeat else []))
     delivery, link = scenario.link.transmit(direction, bits, rng, link)
     checked = check_delivery(scenario.link, delivery, len(bits))
     return Transfer(bits, checked, int(np.count_nonzero(bits))), link
@@ -115,10 +115,10 @@ def _open(
     for device in np.flatnonzero(up.arrived).tolist():
         if device not in trained.packets:
             continue
-        turn = Turn(scenario.task.seed, order.round_number, device)
+        turn = Turn(scenario.learning.seed, order.round_number, device)
         try:
             upload = scenario.wire.decode_upload(trained.packets[device], turn)
-            check_upload(upload, scenario.task.dims.samples)
+            check_upload(upload, scenario.learning.dims.samples)
         except PayloadError as error:
             fleet.refuse(device, order.round_number, str(error))
         else:

@@ -15,9 +15,9 @@ from mix2fld.protocols.base import Arrives, Downlink, Protocol, Turn
 from mix2fld.protocols.replay import Replayed
 from mix2fld.protocols.seed_samples import seed_stream
 from mix2fld.protocols.statistics import Summary
+from mix2fld.tasks.learning import Learning, Sizes
 from mix2fld.tasks.private_statistics import Measured, measure_samples
 from mix2fld.tasks.replay import REPLAY, seeds_in
-from mix2fld.tasks.task import Sizes, Task
 from mix2fld.tasks.training import resolve
 from mix2fld.types import (
     Inputs,
@@ -161,7 +161,7 @@ class Wire:
         samples = self.replayed_samples(state)
         if samples is None:
             return {}
-        if not isinstance(self._sizes, Task):
+        if not isinstance(self._sizes, Learning):
             raise TypeError("labels need the model of a run, not its sizes alone")
         logits = self._sizes.stepper.logits(weights, samples.inputs)
         likely = np.exp(logits - logits.max(axis=1, keepdims=True))
@@ -172,7 +172,7 @@ class Wire:
 
     def measure_samples(self, inputs: Inputs, labels: NDArray[np.int32]) -> Measured:
         """What statistics of a device's own samples are taken of."""
-        if not isinstance(self._sizes, Task):
+        if not isinstance(self._sizes, Learning):
             raise TypeError("features need the model of a run, not its sizes alone")
         return measure_samples(self._sizes, inputs, labels, self.uplink.kind)
 

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from mix2fld.base.accounting import Guarantee
 from mix2fld.codecs import Nothing, Payload, SeedSamples
+from mix2fld.tasks.learning import Learning, Sizes
 from mix2fld.tasks.losses import Loss, label_loss
-from mix2fld.tasks.task import Sizes, Task
 from mix2fld.tasks.training import Training
 from mix2fld.types import (
     Dimensions,
@@ -186,7 +186,7 @@ Inbox = Mapping[int, Upload]
 CollectSeeds = Callable[[np.random.Generator, Inputs, NDArray[np.int32], Sizes], Any]
 
 
-MakeModel = Callable[[Inputs, NDArray[np.int32], Task], Tensors]
+MakeModel = Callable[[Inputs, NDArray[np.int32], Learning], Tensors]
 
 
 PrepareSeeds = Callable[[Mapping[int, Seeds], Sizes], SeedSet | None]
@@ -201,7 +201,9 @@ class StepInfo(NamedTuple):
     """Of uploads that can contradict each other: what was found of them."""
 
 
-ServerStep = Callable[[ServerState, Inbox, SeedSet | None, Task, int], tuple[ServerState, StepInfo]]
+ServerStep = Callable[
+    [ServerState, Inbox, SeedSet | None, Learning, int], tuple[ServerState, StepInfo]
+]
 Promise = Callable[["Config"], Guarantee]
 """What uploads with these settings guarantee about the samples of a device."""
 
@@ -283,10 +285,10 @@ def named(*fields: str) -> dict[str, Parameter]:
 
 @server_step("The server does nothing.")
 def keep_state(
-    state: ServerState, inbox: Inbox, seeds: SeedSet | None, task: Task, round_number: int
+    state: ServerState, inbox: Inbox, seeds: SeedSet | None, learning: Learning, round_number: int
 ) -> tuple[ServerState, StepInfo]:
     """Isolated devices: there is nothing to do."""
-    del inbox, seeds, task, round_number
+    del inbox, seeds, learning, round_number
     return state, StepInfo()
 
 

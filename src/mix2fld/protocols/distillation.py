@@ -22,9 +22,9 @@ from mix2fld.protocols.base import (
 )
 from mix2fld.protocols.seed_samples import OF_SEEDS, mixed, raw, unmixed
 from mix2fld.protocols.weights import GlobalWeights
+from mix2fld.tasks.learning import Learning
 from mix2fld.tasks.losses import distillation_loss, label_loss
 from mix2fld.tasks.stepper import Draws, Start, draw_samples
-from mix2fld.tasks.task import Task
 from mix2fld.types import Dimensions, Local, Samples, SeedSet, ServerState, State, Tensors
 
 if TYPE_CHECKING:
@@ -64,18 +64,18 @@ class GlobalOutputs(Downlink):
 
 @server_step("The server averages the outputs that arrived, label by label.")
 def take_mean_outputs(
-    state: ServerState, inbox: Inbox, seeds: SeedSet | None, task: Task, round_number: int
+    state: ServerState, inbox: Inbox, seeds: SeedSet | None, learning: Learning, round_number: int
 ) -> tuple[ServerState, StepInfo]:
     """FD: the global outputs are the mean of the delivered ones, label by label."""
     del seeds, round_number
     if not inbox:
         return state, StepInfo()
-    last = np.zeros((task.dims.num_labels,) * 2, np.float32)
+    last = np.zeros((learning.dims.num_labels,) * 2, np.float32)
     outputs = combine_outputs(
         inbox,
         last if state.outputs is None else state.outputs,
-        task.config.learning.unseen_labels,
-        task.config.defence,
+        learning.config.learning.unseen_labels,
+        learning.config.defence,
     )
     return replace(state, outputs=outputs, updates=state.updates + 1), StepInfo()
 
@@ -86,41 +86,41 @@ def take_mean_outputs(
     trains=True,
 )
 def convert_mean_outputs(
-    state: ServerState, inbox: Inbox, seeds: SeedSet | None, task: Task, round_number: int
+    state: ServerState, inbox: Inbox, seeds: SeedSet | None, learning: Learning, round_number: int
 ) -> tuple[ServerState, StepInfo]:
     """FLD and its kin: mean outputs as in FD, then converted to a global model on the seeds."""
     if not inbox:
         return state, StepInfo()
-    averaged, info = take_mean_outputs(state, inbox, seeds, task, round_number)
+    averaged, info = take_mean_outputs(state, inbox, seeds, learning, round_number)
     if seeds is None or averaged.outputs is None:
         return replace(averaged, updates=state.updates), info
-    weights = convert(averaged.weights, averaged.outputs, seeds, task, round_number)
-    return replace(averaged, weights=weights), StepInfo(task.config.learning.server_steps)
+    weights = convert(averaged.weights, averaged.outputs, seeds, learning, round_number)
+    return replace(averaged, weights=weights), StepInfo(learning.config.learning.server_steps)
 
 
 def convert(
     weights: Tensors | None,
     outputs: NDArray[np.float32],
     seeds: SeedSet,
-    task: Task,
+    learning: Learning,
     round_number: int,
 ) -> Tensors:
     """K_s steps of Eq. 5 from the last global model, or from an untrained one (decision 6)."""
-    learning = task.config.learning
-    if learning.student_start == "fresh":
-        weights = task.untrained_student(round_number)
+    settings = learning.config.learning
+    if settings.student_start == "fresh":
+        weights = learning.untrained_student(round_number)
     elif weights is None:
-        weights = task.common_weights
+        weights = learning.common_weights
     draws = draw_samples(
-        stream(task.seed, "conversion", round_number),
+        stream(learning.seed, "conversion", round_number),
         len(seeds.targets),
-        learning.server_steps,
-        learning.batch_size,
+        settings.server_steps,
+        settings.batch_size,
     )
     samples, draws = _needed(seeds, draws)
-    randomness = partial(integer, task.seed, "student model", round_number)
+    randomness = partial(integer, learning.seed, "student model", round_number)
     start = Start(weights, outputs, randomness=randomness)
-    return task.stepper.train_one(distillation_loss, samples, start, draws)
+    return learning.stepper.train_one(distillation_loss, samples, start, draws)
 
 
 def _needed(seeds: SeedSet, draws: Draws) -> tuple[Samples, Draws]:

@@ -14,8 +14,8 @@ from mix2fld.protocols.distillation import convert
 from mix2fld.protocols.seed_samples import OF_SEEDS, mixed
 from mix2fld.protocols.seed_screening import Judgement, below, least_agreement
 from mix2fld.protocols.weights import GlobalWeights
+from mix2fld.tasks.learning import Learning
 from mix2fld.tasks.losses import label_loss
-from mix2fld.tasks.task import Task
 from mix2fld.tasks.training import Training
 from mix2fld.types import Dimensions, Local, SeedSet, ServerState, State, Upload
 
@@ -88,7 +88,7 @@ def labels_of_seeds(server: ServerState, seeds: SeedSet) -> dict[int, NDArray[np
     trains=True,
 )
 def convert_seed_labels(
-    state: ServerState, inbox: Inbox, seeds: SeedSet | None, task: Task, round_number: int
+    state: ServerState, inbox: Inbox, seeds: SeedSet | None, learning: Learning, round_number: int
 ) -> tuple[ServerState, StepInfo]:
     """CFD: a global model learns the mean of the labels that devices give to the seeds.
 
@@ -97,7 +97,7 @@ def convert_seed_labels(
     """
     if seeds is None:
         return state, StepInfo()
-    came_with, defence = labels_of_seeds(state, seeds), task.config.defence
+    came_with, defence = labels_of_seeds(state, seeds), learning.config.defence
     judged = judge_labels(inbox, came_with)
     info = StepInfo(judged=judged)
     if not inbox:
@@ -110,9 +110,9 @@ def convert_seed_labels(
         given = [trusted[d].value[device] for d in sorted(trusted) if device in trusted[d].value]
         labels.append(combine_labels(given, defence) if given else own)
     labelled = replace(seeds, targets=np.concatenate(labels).astype(np.float32))
-    no_teacher = np.zeros((task.dims.num_labels,) * 2, np.float32)
-    weights = convert(state.weights, no_teacher, labelled, task, round_number)
-    info = info._replace(steps=task.config.learning.server_steps)
+    no_teacher = np.zeros((learning.dims.num_labels,) * 2, np.float32)
+    weights = convert(state.weights, no_teacher, labelled, learning, round_number)
+    info = info._replace(steps=learning.config.learning.server_steps)
     return replace(state, weights=weights, updates=state.updates + 1), info
 
 

@@ -26,6 +26,7 @@ from mix2fld.protocols.noise import NO_KEY, NOISE_KEY, noise_stream
 from mix2fld.protocols.statistics import OF_STATISTICS, from_statistics, own_closed_form
 from mix2fld.tasks.edges import Floats, edge_network, has_edges
 from mix2fld.tasks.features import Features
+from mix2fld.tasks.learning import Learning
 from mix2fld.tasks.losses import label_loss, one_hot
 from mix2fld.tasks.private_statistics import (
     GRID,
@@ -45,7 +46,6 @@ from mix2fld.tasks.private_statistics import (
 )
 from mix2fld.tasks.sample_features import FEATURE_KINDS, samples_of
 from mix2fld.tasks.stepper import Start, draw_samples
-from mix2fld.tasks.task import Task
 from mix2fld.types import (
     Dimensions,
     Inputs,
@@ -204,30 +204,35 @@ class TakeStatistics:
         return f"Noisy statistics are added up; {then}"
 
     def __call__(
-        self, state: ServerState, inbox: Inbox, seeds: SeedSet | None, task: Task, round_number: int
+        self,
+        state: ServerState,
+        inbox: Inbox,
+        seeds: SeedSet | None,
+        learning: Learning,
+        round_number: int,
     ) -> tuple[ServerState, StepInfo]:
         """The server's step."""
         del seeds
-        memory, noise = state.memory, deviations(task, self.kind, on_grid=self.summed)
+        memory, noise = state.memory, deviations(learning, self.kind, on_grid=self.summed)
         for name, arrived in _by_part(inbox):
             values = [upload.value.values for upload in arrived]
             total, draws = np.sum(values, axis=0), len(arrived)
             if self.summed:
-                rng = stream(task.seed, f"privacy-{name}", round_number)
+                rng = stream(learning.seed, f"privacy-{name}", round_number)
                 total, draws = trusted_sum(values, getattr(noise, name), rng), 1
             memory = {**memory, **_added(memory, name, total, arrived, draws)}
         if memory is state.memory or "sums" not in memory:
             return replace(state, memory=memory), StepInfo()
-        means, weights = self._model(memory, task, noise, round_number)
+        means, weights = self._model(memory, learning, noise, round_number)
         known = {**memory, MEANS: means.astype(np.float32)}
-        info = StepInfo(task.config.learning.server_steps if self.trains else 0)
+        info = StepInfo(learning.config.learning.server_steps if self.trains else 0)
         return replace(state, memory=known, weights=weights, updates=state.updates + 1), info
 
     def _model(
-        self, memory: State, task: Task, noise: Deviations, round_number: int
+        self, memory: State, learning: Learning, noise: Deviations, round_number: int
     ) -> tuple[Floats, Tensors]:
         """Class means, and the model that follows from all parts."""
-        bounds, features = bounds_of(task, self.kind), FEATURE_KINDS[self.kind].make(task)
+        bounds, features = bounds_of(learning, self.kind), FEATURE_KINDS[self.kind].make(learning)
         means = self._means(memory, noise, bounds)
         covariance = np.eye(means.shape[1]) * bounds.residual**2 / means.shape[1]
         if "scatter" in memory:
@@ -235,7 +240,7 @@ class TakeStatistics:
             clean = clean_covariance if self.kind == "samples" else noisy_covariance
             covariance = clean(memory["scatter"], samples, noise.scatter * math.sqrt(draws))
         if self.kind == "samples":
-            return means, train_on_generated(features, means, covariance, task, round_number)
+            return means, train_on_generated(features, means, covariance, learning, round_number)
         return means, network_of(features, means, covariance)
 
     def _means(self, memory: State, noise: Deviations, bounds: Bounds) -> Floats:
@@ -260,18 +265,18 @@ take_summed_seeds = TakeStatistics(summed=True, kind="samples")
 
 
 def train_on_generated(
-    features: Features, means: Floats, covariance: Floats, task: Task, round_number: int
+    features: Features, means: Floats, covariance: Floats, learning: Learning, round_number: int
 ) -> Tensors:
     """A model after K_s steps on samples drawn from a Gaussian for each label.
 
     The student begins with edges where the model has them, which need no data.
     """
     labels = np.arange(len(means)).repeat(GENERATED)
-    rng = stream(task.seed, "generated", round_number)
+    rng = stream(learning.seed, "generated", round_number)
     drawn = means[labels] + rng.normal(size=(len(labels), means.shape[1])) @ root_of(covariance)
-    inputs = samples_of(features, drawn, task.dims)
-    begun = edge_network(task.dims) if has_edges(task.dims) else task.common_weights
-    return train_student(begun, inputs, labels, task, rng, round_number)
+    inputs = samples_of(features, drawn, learning.dims)
+    begun = edge_network(learning.dims) if has_edges(learning.dims) else learning.common_weights
+    return train_student(begun, inputs, labels, learning, rng, round_number)
 
 
 def root_of(covariance: Floats) -> Floats:
@@ -285,21 +290,21 @@ def train_student(
     begun: Tensors,
     inputs: Inputs,
     labels: NDArray[np.integer[Any]],
-    task: Task,
+    learning: Learning,
     rng: np.random.Generator,
     round_number: int,
 ) -> Tensors:
     """What is begun with, after K_s steps on samples that the server generated."""
-    learning, count = task.config.learning, task.dims.num_labels
+    settings, count = learning.config.learning, learning.dims.num_labels
     samples = Samples(inputs, one_hot(labels.astype(np.int32), count))
-    draws = draw_samples(rng, len(labels), learning.server_steps, learning.batch_size)
+    draws = draw_samples(rng, len(labels), settings.server_steps, settings.batch_size)
     no_teacher = np.zeros((count, count), np.float32)
     start = Start(
         begun,
         no_teacher,
-        randomness=partial(integer, task.seed, "student model", round_number),
+        randomness=partial(integer, learning.seed, "student model", round_number),
     )
-    return task.stepper.train_one(label_loss, samples, start, draws)
+    return learning.stepper.train_one(label_loss, samples, start, draws)
 
 
 def trusted_sum(

@@ -24,8 +24,8 @@ from mix2fld.protocols.updates import OF_MURMUR, Updates, add_mean_update, picke
 from mix2fld.protocols.weights import GlobalWeights
 from mix2fld.tasks.class_statistics import closed_form_network, measure_statistics
 from mix2fld.tasks.features import feature_count, fixed_features
+from mix2fld.tasks.learning import Learning, Sizes
 from mix2fld.tasks.losses import label_loss
-from mix2fld.tasks.task import Sizes, Task
 from mix2fld.tasks.training import Training
 from mix2fld.types import Inputs, SeedSet, ServerState, Statistics, Tensors
 
@@ -38,25 +38,25 @@ def own_statistics(
 ) -> Statistics:
     """Counts, sums and scatter of fixed features of all samples of a device."""
     del rng
-    if not isinstance(sizes, Task):
+    if not isinstance(sizes, Learning):
         raise TypeError("statistics need the model of a run, not its sizes alone")
     return measure_statistics(fixed_features(sizes), inputs, labels, sizes.dims.num_labels)
 
 
-def own_closed_form(inputs: Inputs, labels: NDArray[np.int32], task: Task) -> Tensors:
+def own_closed_form(inputs: Inputs, labels: NDArray[np.int32], learning: Learning) -> Tensors:
     """Fixed features with the head that follows from the device's own statistics."""
-    features = fixed_features(task)
-    own = measure_statistics(features, inputs, labels, task.dims.num_labels)
+    features = fixed_features(learning)
+    own = measure_statistics(features, inputs, labels, learning.dims.num_labels)
     return closed_form_network(features, [own])
 
 
 @server_step("The server adds up all statistics and solves for the model.")
 def closed_form_head(
-    state: ServerState, inbox: Inbox, seeds: SeedSet | None, task: Task, round_number: int
+    state: ServerState, inbox: Inbox, seeds: SeedSet | None, learning: Learning, round_number: int
 ) -> tuple[ServerState, StepInfo]:
     """A head from all statistics so far, on fixed features, whenever new ones are delivered."""
     del seeds, round_number
-    weights = _closed_form(state.seeds, task) if _brings_statistics(inbox) else None
+    weights = _closed_form(state.seeds, learning) if _brings_statistics(inbox) else None
     if weights is None:
         return state, StepInfo()
     return replace(state, weights=weights, updates=state.updates + 1), StepInfo()
@@ -67,7 +67,7 @@ def closed_form_head(
     "arrived."
 )
 def add_updates_to_closed_form(
-    state: ServerState, inbox: Inbox, seeds: SeedSet | None, task: Task, round_number: int
+    state: ServerState, inbox: Inbox, seeds: SeedSet | None, learning: Learning, round_number: int
 ) -> tuple[ServerState, StepInfo]:
     """The closed form of all statistics so far, and every update since the first of them.
 
@@ -76,13 +76,13 @@ def add_updates_to_closed_form(
     closed form.
     """
     new = _brings_statistics(inbox)
-    after = _closed_form(state.seeds, task) if new else None
+    after = _closed_form(state.seeds, learning) if new else None
     if after is None:
-        return add_mean_update(state, inbox, seeds, task, round_number)
-    before = _closed_form({d: own for d, own in state.seeds.items() if d not in new}, task)
+        return add_mean_update(state, inbox, seeds, learning, round_number)
+    before = _closed_form({d: own for d, own in state.seeds.items() if d not in new}, learning)
     if before is None:
         return replace(state, weights=after, updates=state.updates + 1), StepInfo()
-    moved, info = add_mean_update(state, inbox, seeds, task, round_number)
+    moved, info = add_mean_update(state, inbox, seeds, learning, round_number)
     assert moved.weights is not None
     parts = zip(moved.weights, after, before, strict=True)
     return replace(moved, weights=tuple(now + (later - old) for now, later, old in parts)), info
@@ -93,13 +93,13 @@ def _brings_statistics(inbox: Inbox) -> set[int]:
     return {d for d, upload in inbox.items() if isinstance(upload.seeds, Statistics)}
 
 
-def _closed_form(seeds: Mapping[int, Any], task: Task) -> Tensors | None:
+def _closed_form(seeds: Mapping[int, Any], learning: Learning) -> Tensors | None:
     """The network that follows from these statistics; None if there are none to trust."""
     held = {d: own for d, own in seeds.items() if isinstance(own, Statistics)}
-    trusted = trusted_statistics(held, task.config.defence) if held else {}
+    trusted = trusted_statistics(held, learning.config.defence) if held else {}
     if not any(own.counts.any() for own in trusted.values()):
         return None
-    return closed_form_network(fixed_features(task), [trusted[d] for d in sorted(trusted)])
+    return closed_form_network(fixed_features(learning), [trusted[d] for d in sorted(trusted)])
 
 
 @dataclass(frozen=True)

@@ -36,8 +36,8 @@ from mix2fld.protocols.guarantees import of_updates, updates_of_a_device
 from mix2fld.protocols.noise import NO_KEY, NOISE_KEY, noise_stream
 from mix2fld.protocols.seed_samples import OF_SEEDS, mixed
 from mix2fld.protocols.weights import GlobalWeights
+from mix2fld.tasks.learning import Learning
 from mix2fld.tasks.losses import label_loss
-from mix2fld.tasks.task import Task
 from mix2fld.tasks.training import Training
 from mix2fld.types import (
     Dimensions,
@@ -238,7 +238,7 @@ def _minus(one: Tensors, other: Tensors) -> Tensors:
 
 @server_step("The server adds the mean of the updates that arrived to its model.")
 def add_mean_update(
-    state: ServerState, inbox: Inbox, seeds: SeedSet | None, task: Task, round_number: int
+    state: ServerState, inbox: Inbox, seeds: SeedSet | None, learning: Learning, round_number: int
 ) -> tuple[ServerState, StepInfo]:
     """The mean of the delivered updates, or if it is too long a part of it, is added to the model.
 
@@ -250,14 +250,14 @@ def add_mean_update(
     del seeds, round_number
     if not inbox:
         return state, StepInfo()
-    defence = task.config.defence
+    defence = learning.config.defence
     uploads = as_tensors(inbox)
     still = tuple(np.zeros_like(part) for part in uploads[min(uploads)].value)
     mean = combine_weights(uploads, still, defence)
-    last = task.common_weights if state.weights is None else state.weights
+    last = learning.common_weights if state.weights is None else state.weights
     weights = list(last)
     for group in zip(*(inbox[device].value.groups for device in sorted(inbox)), strict=True):
-        step = _step(mean, group, task.config)
+        step = _step(mean, group, learning.config)
         for place in group[0].arrays:
             weights[place] = last[place] + step * mean[place]
     return replace(state, weights=tuple(weights), updates=state.updates + 1), StepInfo()

@@ -16,8 +16,8 @@ from mix2fld.protocols.base import (
     named,
     server_step,
 )
+from mix2fld.tasks.learning import Learning
 from mix2fld.tasks.losses import label_loss
-from mix2fld.tasks.task import Task
 from mix2fld.types import Dimensions, Local, SeedSet, ServerState, State, Tensors
 
 if TYPE_CHECKING:
@@ -63,20 +63,20 @@ class GlobalWeights(Downlink):
 
 @server_step("The server averages the weights that arrived.")
 def average_weights(
-    state: ServerState, inbox: Inbox, seeds: SeedSet | None, task: Task, round_number: int
+    state: ServerState, inbox: Inbox, seeds: SeedSet | None, learning: Learning, round_number: int
 ) -> tuple[ServerState, StepInfo]:
     """FL: the global model is the mean of the delivered ones, or what the defence makes of them."""
     del seeds, round_number
     if not inbox:
         return state, StepInfo()
-    weights = combine_weights(inbox, last_model(state, task), task.config.defence)
+    weights = combine_weights(inbox, last_model(state, learning), learning.config.defence)
     return replace(state, weights=weights, updates=state.updates + 1), StepInfo()
 
 
-def last_model(state: ServerState, task: Task) -> Tensors | None:
+def last_model(state: ServerState, learning: Learning) -> Tensors | None:
     """The model that devices started from, if it is one and the same."""
-    common = task.config.learning.initial_weights != "independent"
-    return task.common_weights if state.weights is None and common else state.weights
+    common = learning.config.learning.initial_weights != "independent"
+    return learning.common_weights if state.weights is None and common else state.weights
 
 
 def in_bits(row: Protocol, bits: str) -> Protocol:

@@ -1,7 +1,7 @@
 """The one interface behind which weights are trained and tested: native code, XLA, or another.
 
 Everyone else hands over plain arrays and gets plain arrays back. Which stepper a run uses is
-decided once, by ``make_task``.
+decided once, by ``make_learning``.
 """
 
 from collections.abc import Callable, Sequence

@@ -21,10 +21,10 @@ from mix2fld.engine.wire import Packet, Wire
 from mix2fld.protocols.base import Turn
 from mix2fld.protocols.noise import with_secret_noise
 from mix2fld.protocols.table import get_protocol
+from mix2fld.tasks.learning import Learning
 from mix2fld.tasks.losses import one_hot
 from mix2fld.tasks.replay import Extra
 from mix2fld.tasks.stepper import Draws, Start, TestSet, Watch, local_results, snapshot_steps
-from mix2fld.tasks.task import Task
 from mix2fld.tasks.training import model_in_use
 from mix2fld.types import Dataset, Samples, State
 
@@ -60,16 +60,16 @@ def is_behind(ask: Ask, own: Own | None) -> bool:
     return (own.round if own else 0) < ask.last_turn and not ask.catch_up
 
 
-def take_turn(ask: Ask, task: Task, samples: Dataset, store: Store) -> Turned:
+def take_turn(ask: Ask, learning: Learning, samples: Dataset, store: Store) -> Turned:
     """One local phase on the device's own samples, and the upload that follows it."""
-    config, protocol = task.config, get_protocol(task.config.protocols[0])
-    wire, turn = Wire(protocol, task), Turn(task.seed, ask.round, ask.device, ask.room)
-    state = _begin(wire, task, ask, store.up_to(ask.last_turn))
+    config, protocol = learning.config, get_protocol(learning.config.protocols[0])
+    wire, turn = Wire(protocol, learning), Turn(learning.seed, ask.round, ask.device, ask.room)
+    state = _begin(wire, learning, ask, store.up_to(ask.last_turn))
 
-    held, start, draws = _begin_phase(wire, task, samples, state, turn)
+    held, start, draws = _begin_phase(wire, learning, samples, state, turn)
     watch = Watch(0, snapshot_steps(config.learning.local_steps, config.curve_points))
     started = time.perf_counter()
-    learned = task.stepper.train(protocol.local_loss, held, [start], [draws], watch)
+    learned = learning.stepper.train(protocol.local_loss, held, [start], [draws], watch)
     seconds = time.perf_counter() - started
     (local,) = local_results(learned.phases)
     check_devices(config, {ask.device: local}, ask.round)
@@ -80,16 +80,16 @@ def take_turn(ask: Ask, task: Task, samples: Dataset, store: Store) -> Turned:
     packet, after = prepare_upload(wire, state, local, own_samples, turn, config.seeding.lost_seeds)
     snapshots = learned.snapshots if ask.watched else learned.snapshots[-1:]
     used = [model_in_use(wire.training, start.weights, weights) for _, weights in snapshots]
-    tests = TestSet(task.stepper, samples.test_inputs, samples.test_labels)
+    tests = TestSet(learning.stepper, samples.test_inputs, samples.test_labels)
     accuracies = tests.accuracies(used)
     store.save(ask.round, after)
     return Turned(packet, accuracies, seconds)
 
 
-def _begin(wire: Wire, task: Task, ask: Ask, own: Own | None) -> State:
+def _begin(wire: Wire, learning: Learning, ask: Ask, own: Own | None) -> State:
     """The device as it was left, or as new; then what came down, the latest last."""
     if own is None:
-        state = with_secret_noise(start_device(wire, task, ask.device))
+        state = with_secret_noise(start_device(wire, learning, ask.device))
         if ask.uploaded:  # the device has lost what it sent
             state = {**state, **wire.uplink.forgotten(state)}
     else:
@@ -103,10 +103,10 @@ def _begin(wire: Wire, task: Task, ask: Ask, own: Own | None) -> State:
 
 
 def _begin_phase(
-    wire: Wire, task: Task, samples: Dataset, state: State, turn: Turn
+    wire: Wire, learning: Learning, samples: Dataset, state: State, turn: Turn
 ) -> tuple[Any, Start, Draws]:
     """What the stepper reads from, and the beginning of the local phase."""
-    own = Samples(samples.train_inputs, one_hot(samples.train_labels, task.dims.num_labels))
+    own = Samples(samples.train_inputs, one_hot(samples.train_labels, learning.dims.num_labels))
     replayed = wire.replayed_samples(state)
     extra = None if replayed is None else Samples(replayed.inputs, replayed.targets)
     seeds = None if extra is None else Extra(len(own.targets), extra.targets)
@@ -116,4 +116,4 @@ def _begin_phase(
         lambda: (samples.train_inputs, samples.train_labels),
         seeds,
     )
-    return task.stepper.hold(own, extra), *begin_phase(wire, task, state, rows, turn)
+    return learning.stepper.hold(own, extra), *begin_phase(wire, learning, state, rows, turn)

@@ -96,7 +96,7 @@ class LocalFleet:
         self.parts = device_parts(dataset, scenario.config)
         dataset, self._false_parts = add_false_labels(dataset, self.parts, scenario.config)
         self._dataset = dataset
-        stepper = scenario.task.stepper
+        stepper = scenario.learning.stepper
         targets = one_hot(dataset.train_labels, dataset.num_labels)
         own = Samples(dataset.train_inputs, targets)
         self._samples = ReplayPool(scenario.wire, stepper, own)
@@ -105,10 +105,10 @@ class LocalFleet:
 
     def start(self) -> States:
         """Every device as its protocol's row begins it."""
-        wire, task = self._scenario.wire, self._scenario.task
+        wire, learning = self._scenario.wire, self._scenario.learning
         alike = self._scenario.config.learning.initial_weights != "independent"
         return self._states.start(
-            len(self.parts), lambda device: start_device(wire, task, device), alike=alike
+            len(self.parts), lambda device: start_device(wire, learning, device), alike=alike
         )
 
     def states_of(self, states: States) -> dict[int, State]:
@@ -132,20 +132,20 @@ class LocalFleet:
 
     def train_part(self, before: Mapping[int, State], order: Order) -> Part:
         """The local phase of some devices; with attackers, of those that do not diverge."""
-        task, config = self._scenario.task, self._scenario.config
+        learning, config = self._scenario.learning, self._scenario.config
         places = {device: place for place, device in enumerate(order.asked)}
         watched = order.reference in places
         steps = snapshot_steps(config.learning.local_steps, config.curve_points)
         parts = {d: self._part(d, order.round_number) for d in order.asked}
         turns = {
-            device: Turn(task.seed, order.round_number, device, order.rooms.get(device))
+            device: Turn(learning.seed, order.round_number, device, order.rooms.get(device))
             for device in order.asked
         }
         held, starts, draws = self._begin(before, turns, parts)
         started = time.perf_counter()
         loss = self._scenario.protocol.local_loss
         watch = Watch(places.get(order.reference, 0), steps)
-        learned = task.stepper.train(loss, held, starts, draws, watch)
+        learned = learning.stepper.train(loss, held, starts, draws, watch)
         seconds = time.perf_counter() - started
         local = dict(zip(order.asked, local_results(learned.phases), strict=True))
         if config.attack.attack == "none":
@@ -180,14 +180,14 @@ class LocalFleet:
         self, states: Mapping[int, State], turns: Mapping[int, Turn], parts: Mapping[int, Indices]
     ) -> tuple[Any, list[Start], list[Draws]]:
         """What the stepper reads from, and the beginning of each local phase."""
-        wire, task = self._scenario.wire, self._scenario.task
+        wire, learning = self._scenario.wire, self._scenario.learning
         held, extras = self._samples.hold(states)
         starts, draws = [], []
         for device, turn in turns.items():
             part = parts[device]
             labels, read = partial(self._labels, part), partial(self._samples_in, part)
             rows = Rows(part, labels, read, extras.get(device))
-            start, chosen = begin_phase(wire, task, states[device], rows, turn)
+            start, chosen = begin_phase(wire, learning, states[device], rows, turn)
             starts.append(start)
             draws.append(chosen)
         return held, starts, draws
@@ -246,7 +246,7 @@ class LocalFleet:
         """
         wire, everyone = self._scenario.wire, range(len(self.parts))
         if wire.first_model is not None:
-            wire.first_model(*self.own(0), self._scenario.task)
+            wire.first_model(*self.own(0), self._scenario.learning)
         if wire.seeding is None:
             return
         few = len(everyone) <= CHECKED_TOGETHER
