@@ -95,8 +95,8 @@ def measure(name: str, value: int) -> dict[str, Any]:
     model = mlp((28, 28, 1), 10, hidden=(value,)) if name == "weights" else None
     dataset = load_dataset(config.data)
     simulation = make_simulation(config, dataset, model)
-    task, parts = simulation.scenario.task, simulation.fleet.parts
-    stepper = task.stepper
+    learning, parts = simulation.scenario.learning, simulation.fleet.parts
+    stepper = learning.stepper
     state, _ = simulation.run_round(simulation.start())
     held = stepper.hold(Samples(dataset.train_inputs, one_hot(dataset.train_labels, 10)))
     nobody = np.zeros((10, 10), np.float32)
@@ -104,7 +104,7 @@ def measure(name: str, value: int) -> dict[str, Any]:
     seconds = []
     for number in range(2, 2 + REPEATS):
         draws = [
-            part[local_draws(task, number, device, len(part))].astype("i4")
+            part[local_draws(learning, number, device, len(part))].astype("i4")
             for device, part in enumerate(parts)
         ]
         started = time.perf_counter()
@@ -120,7 +120,7 @@ def measure(name: str, value: int) -> dict[str, Any]:
     used = len(os.sched_getaffinity(0))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return {
-        "value": task.dims.num_weights if name == "weights" else value,
+        "value": learning.dims.num_weights if name == "weights" else value,
         "us_per_step": statistics.median(seconds) / (devices * steps) * used * 1e6,
         "least": min(seconds) / (devices * steps) * used * 1e6,
         "most": max(seconds) / (devices * steps) * used * 1e6,

@@ -25,7 +25,8 @@ from mix2fld.protocols.table import PROTOCOLS
 from mix2fld.tasks.class_statistics import upper_triangle
 from mix2fld.tasks.edges import Floats
 from mix2fld.tasks.features import Features, clip_norms
-from mix2fld.tasks.make_task import make_task
+from mix2fld.tasks.learning import Learning
+from mix2fld.tasks.make_learning import make_learning
 from mix2fld.tasks.private_statistics import (
     Measured,
     bounds_of,
@@ -34,7 +35,6 @@ from mix2fld.tasks.private_statistics import (
     network_of,
 )
 from mix2fld.tasks.sample_features import FEATURE_KINDS, samples_of
-from mix2fld.tasks.task import Task
 from mix2fld.types import Dataset, Inputs, Tensors
 
 SETTINGS: dict[str, Any] = {
@@ -150,11 +150,11 @@ def idea_of(case: Case) -> Idea:
     return IDEAS[local][case.idea]
 
 
-def task_of(case: Case, dataset: Dataset, **changes: Any) -> Task:
+def learning_of(case: Case, dataset: Dataset, **changes: Any) -> Learning:
     """The run that a case belongs to."""
     given = {"protocols": case.row, "seed": case.seed, "epsilon": case.epsilon}
     config = Config.of(**SETTINGS).replace(**{**given, **idea_of(case).settings, **changes})
-    return make_task(config, dataset.samples, dataset.num_labels)
+    return make_learning(config, dataset.samples, dataset.num_labels)
 
 
 def kind_of(row: str) -> str:
@@ -168,53 +168,53 @@ def held_by(seed: int, kind: str) -> Held:
     dataset = load_dataset(Config().data)
     known = load_dataset(Config.of(dataset=PUBLIC_DATASET).data)
     row = "dp-seeds" if kind == "samples" else "dp-statistics"
-    task = task_of(Case(row, BASE, 8.0, seed), dataset, feature_side=WHOLE_SIDE)
-    rows = np.concatenate(device_parts(dataset, task.config))
-    whole = FEATURE_KINDS[kind].make(task)
+    learning = learning_of(Case(row, BASE, 8.0, seed), dataset, feature_side=WHOLE_SIDE)
+    rows = np.concatenate(device_parts(dataset, learning.config))
+    whole = FEATURE_KINDS[kind].make(learning)
     inputs, labels = dataset.train_inputs[rows], dataset.train_labels[rows]
     public, public_labels = (
         known.train_inputs[:PUBLIC_SAMPLES],
         known.train_labels[:PUBLIC_SAMPLES],
     )
-    test = measured_samples(dataset, task.config)
+    test = measured_samples(dataset, learning.config)
     found = whole.measure(inputs), whole.measure(public)
     return Held(inputs, labels, whole, *found, public_labels, test)
 
 
-def server_model(case: Case, dataset: Dataset) -> tuple[Task, Tensors]:
+def server_model(case: Case, dataset: Dataset) -> tuple[Learning, Tensors]:
     """What the server makes of the noisy statistics of all devices."""
-    idea, kind, task = idea_of(case), kind_of(case.row), task_of(case, dataset)
-    held, lowest = held_by(case.seed, kind), FEATURE_KINDS[kind].make(task)
+    idea, kind, learning = idea_of(case), kind_of(case.row), learning_of(case, dataset)
+    held, lowest = held_by(case.seed, kind), FEATURE_KINDS[kind].make(learning)
     chosen = ways.directions(
         idea.basis, lowest.projection @ held.whole.projection.T, held.public, case.seed
     )
     features = replace(lowest, projection=chosen @ held.whole.projection)
     rng = stream(case.seed, "ideas-noise", round(1000 * case.epsilon))
-    means, covariances = noisy_statistics(case, task, chosen, rng)
+    means, covariances = noisy_statistics(case, learning, chosen, rng)
     if kind == "model":
-        return task, network_of(features, means, covariances[0])
-    labels = np.arange(len(means)).repeat(GENERATED * task.dims.num_labels // len(means))
+        return learning, network_of(features, means, covariances[0])
+    labels = np.arange(len(means)).repeat(GENERATED * learning.dims.num_labels // len(means))
     roots = [root_of(each) for each in covariances]
     drawn = [
         means[group] + rng.normal(size=(count, means.shape[1])) @ roots[group % len(roots)]
         for group, count in enumerate(np.bincount(labels))
     ]
-    images = samples_of(features, np.concatenate(drawn), task.dims)
+    images = samples_of(features, np.concatenate(drawn), learning.dims)
     inputs = idea.move(rng, images)
-    every = labels % task.dims.num_labels
-    return task, train_student(task.common_weights, inputs, every, task, rng, 2)
+    every = labels % learning.dims.num_labels
+    return learning, train_student(learning.common_weights, inputs, every, learning, rng, 2)
 
 
 def noisy_statistics(
-    case: Case, task: Task, chosen: Floats, rng: np.random.Generator
+    case: Case, learning: Learning, chosen: Floats, rng: np.random.Generator
 ) -> tuple[Floats, list[Floats]]:
     """Means of each group and covariances, from sums and scatters with noise."""
     idea, kind = idea_of(case), kind_of(case.row)
-    held, bounds = held_by(case.seed, kind), bounds_of(task, kind)
+    held, bounds = held_by(case.seed, kind), bounds_of(learning, kind)
     summed = case.row in ROWS.values()
-    noise = deviations(task, kind, on_grid=summed)
-    times = 1.0 if summed else float(np.sqrt(task.config.data.devices))
-    labels, groups = held.labels, task.dims.num_labels
+    noise = deviations(learning, kind, on_grid=summed)
+    times = 1.0 if summed else float(np.sqrt(learning.config.data.devices))
+    labels, groups = held.labels, learning.dims.num_labels
     if idea.slants:
         labels, groups = ways.by_slant(held.inputs, labels, groups), 2 * groups
     values = clip_norms(held.values @ chosen.T, bounds.longest)
@@ -243,16 +243,16 @@ def _within(values: Floats, labels: Labels) -> Floats:
 
 def measure(case: Case, dataset: Dataset, *, with_devices: bool) -> dict[str, float]:
     """Accuracies on the validation split: of the server's model, and of devices that begin so."""
-    task, weights = server_model(case, dataset)
+    learning, weights = server_model(case, dataset)
     inputs, labels = held_by(case.seed, kind_of(case.row)).test
-    right = task.stepper.logits(weights, inputs).argmax(axis=1) == labels
+    right = learning.stepper.logits(weights, inputs).argmax(axis=1) == labels
     found = {"server": float(right.mean())}
     if with_devices:
-        found["devices"] = device_accuracy(case, dataset, task, weights)
+        found["devices"] = device_accuracy(case, dataset, learning, weights)
     return found
 
 
-def device_accuracy(case: Case, dataset: Dataset, task: Task, weights: Tensors) -> float:
+def device_accuracy(case: Case, dataset: Dataset, learning: Learning, weights: Tensors) -> float:
     """Of the devices of a run that begin with the server's model and train as the row does."""
     begun = replace(
         PROTOCOLS["own-statistics"],
@@ -260,5 +260,5 @@ def device_accuracy(case: Case, dataset: Dataset, task: Task, weights: Tensors) 
         first_model=lambda *_: weights,
     )
     PROTOCOLS["tried"] = begun
-    (result,) = mix2fld.run(task.config.replace(protocols="tried"), dataset=dataset)
+    (result,) = mix2fld.run(learning.config.replace(protocols="tried"), dataset=dataset)
     return float(result.summary["accuracy"]["mean"])

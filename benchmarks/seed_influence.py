@@ -24,9 +24,9 @@ from mix2fld.protocols.seed_samples import as_collected
 from mix2fld.protocols.seed_screening import judge_seeds
 from mix2fld.report.markdown import markdown_table
 from mix2fld.runs.simulation import make_simulation
+from mix2fld.tasks.learning import Learning
 from mix2fld.tasks.losses import label_loss
 from mix2fld.tasks.stepper import Start, draw_samples
-from mix2fld.tasks.task import Task
 from mix2fld.types import Samples, Seeds, SeedSet, Tensors
 
 SHARES = (1.0, 0.6, 0.4, 0.2)
@@ -44,15 +44,18 @@ def main() -> None:
         attacked = config.replace(seed=seed, attack="seed-label-shift")
         scenario, fleet = make_simulation(attacked.replace(attack="none"), dataset)
         seeds = {d: scenario.wire.make_seeds(d, *fleet.own(d)) for d in range(scenario.devices)}
-        bad, labels = attackers_of(attacked), scenario.task.dims.num_labels
+        bad, labels = attackers_of(attacked), scenario.learning.dims.num_labels
         for share in SHARES:
             false = {
                 d: mislabel(own, labels, share) if d in bad else own for d, own in seeds.items()
             }
-            judged = judge_seeds(false, scenario.task)
+            judged = judge_seeds(false, scenario.learning)
             caught[share].append(len(bad.intersection(judged.left_out)))
             wrongly += len(set(judged.left_out) - bad)
-            found = {"agreement": judged.agreement, "influence": influence(false, scenario.task)}
+            found = {
+                "agreement": judged.agreement,
+                "influence": influence(false, scenario.learning),
+            }
             for name, values in found.items():
                 scores.setdefault((share, name), []).append(chance_below(values, bad))
     rows = [
@@ -73,43 +76,43 @@ def chance_below(values: Mapping[int, float], bad: frozenset[int]) -> float:
     return float(np.mean([np.sign(values[good] - values[evil]) for evil, good in pairs])) / 2 + 0.5
 
 
-def influence(seeds: Mapping[int, Seeds], task: Task) -> dict[int, float]:
+def influence(seeds: Mapping[int, Seeds], learning: Learning) -> dict[int, float]:
     """Of each device: held-out seeds of all others that a student gets right thanks to its seeds.
 
     Every other seed is learned from, the rest is held out.
     """
-    held = {device: _collected(own, task) for device, own in seeds.items()}
-    whole = _student(held, sorted(held), task)
+    held = {device: _collected(own, learning) for device, own in seeds.items()}
+    whole = _student(held, sorted(held), learning)
     found = {}
     for device in sorted(held):
         others = [other for other in sorted(held) if other != device]
-        without = _student(held, others, task)
+        without = _student(held, others, learning)
         found[device] = float(
-            _right(held, others, whole, task) - _right(held, others, without, task)
+            _right(held, others, whole, learning) - _right(held, others, without, learning)
         )
     return found
 
 
-def _collected(own: Seeds, task: Task) -> SeedSet:
-    found = as_collected({0: own}, task)
+def _collected(own: Seeds, learning: Learning) -> SeedSet:
+    found = as_collected({0: own}, learning)
     if found is None:
         raise ValueError("a device without seeds has no influence")
     return found
 
 
-def _student(held: Held, devices: Sequence[int], task: Task) -> Tensors:
-    learning, labels = task.config.learning, task.dims.num_labels
+def _student(held: Held, devices: Sequence[int], learning: Learning) -> Tensors:
+    settings, labels = learning.config.learning, learning.dims.num_labels
     inputs, targets = _pool(held, devices, first=0)
     draws = draw_samples(
-        stream(task.seed, "influence"), len(targets), learning.server_steps, learning.batch_size
+        stream(learning.seed, "influence"), len(targets), settings.server_steps, settings.batch_size
     )
-    start = Start(task.common_weights, np.zeros((labels, labels), np.float32))
-    return task.stepper.train_one(label_loss, Samples(inputs, targets), start, draws)
+    start = Start(learning.common_weights, np.zeros((labels, labels), np.float32))
+    return learning.stepper.train_one(label_loss, Samples(inputs, targets), start, draws)
 
 
-def _right(held: Held, devices: Sequence[int], weights: Tensors, task: Task) -> int:
+def _right(held: Held, devices: Sequence[int], weights: Tensors, learning: Learning) -> int:
     inputs, targets = _pool(held, devices, first=1)
-    likeliest = task.stepper.logits(weights, inputs).argmax(axis=1)
+    likeliest = learning.stepper.logits(weights, inputs).argmax(axis=1)
     return int((likeliest == targets.argmax(axis=1)).sum())
 
 

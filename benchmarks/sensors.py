@@ -20,7 +20,7 @@ from mix2fld.data.packages import from_pip
 from mix2fld.data.samples import standardised
 from mix2fld.data.watch import WATCH_FILE, Recordings, read_recordings, windows_of, worn_arm
 from mix2fld.protocols.table import PROTOCOLS, single_runs
-from mix2fld.tasks.make_task import make_task
+from mix2fld.tasks.make_learning import make_learning
 
 ROOT = Path(__file__).parent.parent
 RECORD = ROOT / "results" / "bench" / "sensors.json"
@@ -74,13 +74,13 @@ def measure_all() -> None:
 
 def describe(config: mix2fld.Config, dataset: mix2fld.Dataset) -> dict[str, Any]:
     """What is run."""
-    task = make_task(single_runs(config)[0], dataset.samples, dataset.num_labels)
+    learning = make_learning(single_runs(config)[0], dataset.samples, dataset.num_labels)
     return {
         "settings": SETTINGS,
         "rounds": config.rounds,
         "split_seeds": SPLIT_SEEDS,
         "samples": str(dataset.samples),
-        "weights": task.dims.num_weights,
+        "weights": learning.dims.num_weights,
         "seed_samples": config.seeding.seed_samples,
         "held": sorted(len(part) for part in device_parts(dataset, config)),
         "tests": len(dataset.test_labels),

@@ -19,7 +19,7 @@ from mix2fld.config.uploads import UpdateConfig
 from mix2fld.protocols.base import Inbox, Protocol, ServerStep, StepInfo, Turn
 from mix2fld.protocols.table import PROTOCOLS
 from mix2fld.protocols.updates import Updates, add_mean_update, picked_coordinates
-from mix2fld.tasks.task import Task
+from mix2fld.tasks.learning import Learning
 from mix2fld.types import Dimensions, SampleFormat, SeedSet, ServerState, Update
 
 LINEAR_WEIGHTS = 11_770
@@ -34,10 +34,10 @@ def with_momentum(kept: float) -> Step:
     """The server moves on by a part of its last step."""
 
     def step(
-        state: ServerState, inbox: Inbox, seeds: SeedSet | None, task: Task, number: int
+        state: ServerState, inbox: Inbox, seeds: SeedSet | None, learning: Learning, number: int
     ) -> tuple[ServerState, StepInfo]:
-        before = task.common_weights if state.weights is None else state.weights
-        after, info = add_mean_update(state, inbox, seeds, task, number)
+        before = learning.common_weights if state.weights is None else state.weights
+        after, info = add_mean_update(state, inbox, seeds, learning, number)
         if after.weights is None or after.updates == state.updates:
             return after, info
         last = state.memory.get("last step", tuple(np.zeros_like(part) for part in before))
@@ -55,11 +55,11 @@ def with_averages(count: int) -> Step:
     """Devices and tests get the mean of the last models; updates go on from the last one."""
 
     def step(
-        state: ServerState, inbox: Inbox, seeds: SeedSet | None, task: Task, number: int
+        state: ServerState, inbox: Inbox, seeds: SeedSet | None, learning: Learning, number: int
     ) -> tuple[ServerState, StepInfo]:
         models = state.memory.get("models", ())
         begun = replace(state, weights=models[-1] if models else state.weights)
-        after, info = add_mean_update(begun, inbox, seeds, task, number)
+        after, info = add_mean_update(begun, inbox, seeds, learning, number)
         if after.weights is None or after.updates == state.updates:
             return state, info
         models = (*models, after.weights)[-count:]
@@ -72,7 +72,7 @@ def with_averages(count: int) -> Step:
 
 
 def by_majority(
-    state: ServerState, inbox: Inbox, seeds: SeedSet | None, task: Task, number: int
+    state: ServerState, inbox: Inbox, seeds: SeedSet | None, learning: Learning, number: int
 ) -> tuple[ServerState, StepInfo]:
     """Signs of the same rotated coordinates from all devices: each one gets the sign of most.
 
@@ -80,7 +80,7 @@ def by_majority(
     """
     if not inbox:
         return state, StepInfo()
-    rotation = Rotation(shared_stream(task.seed, number), task.dims.num_weights)
+    rotation = Rotation(shared_stream(learning.seed, number), learning.dims.num_weights)
     turned = [
         rotation.forward(np.concatenate([part.ravel() for part in inbox[d].value.tensors]))
         for d in sorted(inbox)
@@ -90,9 +90,9 @@ def by_majority(
     chosen = rotation.backward((votes * sizes).astype(np.float32))
     one: Update = inbox[min(inbox)].value
     norm = math.sqrt(float(np.mean([inbox[d].value.groups[0].norm ** 2 for d in inbox])))
-    value = Update.encoded_whole(unflatten_tensors(chosen, task.dims), norm, one.captured)
+    value = Update.encoded_whole(unflatten_tensors(chosen, learning.dims), norm, one.captured)
     elected = {min(inbox): inbox[min(inbox)]._replace(value=value)}
-    return add_mean_update(state, elected, seeds, task, number)
+    return add_mean_update(state, elected, seeds, learning, number)
 
 
 def _without_rounding(row: Floats) -> Floats:

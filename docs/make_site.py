@@ -25,7 +25,7 @@ from mix2fld.config.settings import Config
 from mix2fld.engine.wire import Wire
 from mix2fld.protocols.base import TRAINING, Protocol
 from mix2fld.protocols.table import PROTOCOLS
-from mix2fld.tasks.task import Sizes, dimensions
+from mix2fld.tasks.learning import Sizes, dimensions
 from mix2fld.types import SampleFormat
 
 ROOT = Path(__file__).parent.parent

@@ -45,7 +45,7 @@ class Scaffold(FL):
 
     def _moved(self, state: State, local: Local, rate: float) -> Tensors:
         """By what c_i changes: (x - y) / (K eta) - c."""
-        steps = np.float32(self.task.config.learning.local_steps * rate)
+        steps = np.float32(self.learning.config.learning.local_steps * rate)
         parts = zip(state["weights"], local.weights, state["control"], strict=True)
         return tuple((x - y) / steps - c for x, y, c in parts)
 
@@ -61,13 +61,16 @@ class Scaffold(FL):
             return server, StepInfo()
         models = {d: Upload(up.value[0], up.samples) for d, up in inbox.items()}
         after, info = super().step(server, models, round_number)
-        devices = self.task.config.data.devices
-        moved = [sum(parts) / devices for parts in zip(*(up.value[1] for up in inbox.values()))]
+        devices = self.learning.config.data.devices
+        moved = [
+            sum(parts) / devices
+            for parts in zip(*(u.value[1] for u in inbox.values()), strict=True)
+        ]
         control = tuple(a + b for a, b in zip(self._control(server), moved, strict=True))
         return replace(after, memory={**after.memory, "control": control}), info
 
     def _control(self, server: ServerState) -> Tensors:
-        nothing = tuple(np.zeros_like(part) for part in self.task.common_weights)
+        nothing = tuple(np.zeros_like(part) for part in self.learning.common_weights)
         control: Tensors = server.memory.get("control", nothing)
         return control
 
@@ -82,7 +85,9 @@ class Scaffold(FL):
 mix2fld.PROTOCOLS["scaffold"] = Scaffold()
 
 if __name__ == "__main__":
-    fields = dict(devices=5, local_steps=500, rounds=2, test_samples=1000, link="ideal")
-    config = mix2fld.Config.of(protocols=("fl", "scaffold"), learning_rate=0.01, **fields)
+    config = mix2fld.Config.of(
+        protocols=("fl", "scaffold"), devices=5, local_steps=500, rounds=2, test_samples=1000,
+        learning_rate=0.01, link="ideal",
+    )  # fmt: skip
     for result in mix2fld.run(config):
         print(result.summary["protocol"], result.summary["accuracy"])

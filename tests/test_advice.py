@@ -26,7 +26,7 @@ from mix2fld.config.settings import Config
 from mix2fld.links import make_link
 from mix2fld.reproduction.frontier.points import points_of
 from mix2fld.reproduction.results_folder import ResultsFolder
-from mix2fld.tasks.task import Sizes, dimensions
+from mix2fld.tasks.learning import Sizes, dimensions
 from mix2fld.types import SampleFormat
 from stored_runs import save_toy_dataset
 

@@ -16,7 +16,7 @@ from mix2fld.protocols.statistics import Summary
 from mix2fld.protocols.table import PROTOCOLS
 from mix2fld.runs.checkpoint import made_with
 from mix2fld.runs.simulation import check, make_simulation, run
-from mix2fld.tasks.make_task import make_task
+from mix2fld.tasks.make_learning import make_learning
 from mix2fld.tasks.stepper import TestSet
 from mix2fld.types import Dataset, Model, SampleFormat, Seeds, Upload
 from toys import toy_config, toy_dataset, toy_signals
@@ -55,7 +55,9 @@ def test_what_the_server_learns_from_is_in_the_units_of_the_data() -> None:
     scenario, fleet = make_simulation(signal_config(protocols="fld", seed_bits=12), data)
     own, labels = fleet.own(2)
     made = scenario.wire.make_seeds(2, own, labels)
-    decoded = scenario.wire._seeds.decode(scenario.wire.encode_seeds(made).data, scenario.task.dims)
+    decoded = scenario.wire._seeds.decode(
+        scenario.wire.encode_seeds(made).data, scenario.learning.dims
+    )
     learned = scenario.wire.prepare_seeds({2: decoded}).inputs
     assert learned.dtype == np.float32
     step = (data.value_range[1] - data.value_range[0]) / 4095
@@ -146,8 +148,8 @@ def test_float_images_are_tested_as_they_are_stored(kernel: str) -> None:
         (data.samples, data.test_inputs),
         (scaled, (data.test_inputs / 255).astype(np.float32)),
     ):
-        task = make_task(config, samples, 4)
-        models = [task.stepper.draw_weights(seed) for seed in range(6)]
-        found.append(TestSet(task.stepper, inputs, data.test_labels).accuracies(models))
+        learning = make_learning(config, samples, 4)
+        models = [learning.stepper.draw_weights(seed) for seed in range(6)]
+        found.append(TestSet(learning.stepper, inputs, data.test_labels).accuracies(models))
     assert found[0] == found[1]
     assert len(set(found[0])) > 1

@@ -8,16 +8,16 @@ from mix2fld.audit.attribution import RIDGE, coefficients, explain, features, he
 from mix2fld.audit.predictions import logits
 from mix2fld.models import make_model
 from mix2fld.tasks.features import Head
-from mix2fld.tasks.make_task import make_task
+from mix2fld.tasks.make_learning import make_learning
 from mix2fld.types import Model
 from toys import toy_config, toy_dataset
 
 
 def made(name: str) -> tuple[Model, tuple[np.ndarray, ...], Head, np.ndarray]:
     dataset = toy_dataset()
-    task = make_task(toy_config(model=name), dataset.samples, dataset.num_labels)
+    learning = make_learning(toy_config(model=name), dataset.samples, dataset.num_labels)
     model = make_model(name, dataset.sample_shape, dataset.num_labels)
-    head = head_of(task, model)
+    head = head_of(learning, model)
     assert head is not None
     weights = tuple(np.asarray(each) for each in jax.tree.leaves(model.init(jax.random.key(1))))
     return model, weights, head, dataset.train_inputs[:7]

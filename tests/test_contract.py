@@ -28,7 +28,7 @@ def test_bits_charged_are_bits_carried(name: str, with_seeds: bool) -> None:
     scenario, fleet = simulation_of(name)
     wire, turn = scenario.wire, Turn(0, 1, device=0)
     state = {**fleet.start()[0], "seeds_due": np.array(with_seeds)}
-    local = Local(scenario.task.initial_weights(0), np.full((4, 4), 0.25, np.float32))
+    local = Local(scenario.learning.initial_weights(0), np.full((4, 4), 0.25, np.float32))
     own = OwnSamples(len(fleet.parts[0]), lambda: fleet.own(0))
     packet, _ = prepare_upload(wire, state, local, own, turn, "resend")
     parts = [part for part in (packet.knowledge, packet.seeds) if part is not None]
@@ -38,7 +38,7 @@ def test_bits_charged_are_bits_carried(name: str, with_seeds: bool) -> None:
     assert (packet.seeds is not None) == (with_seeds and PROTOCOLS[name].seeds is not None)
     read = wire.decode_upload(packet, turn)
     if packet.knowledge.bits:
-        payload, dims = wire.uplink.payload, scenario.task.dims
+        payload, dims = wire.uplink.payload, scenario.learning.dims
         again = payload.encode(payload.decode(packet.knowledge.data, dims), dims)
         assert again == packet.knowledge
         assert read.value is not None

@@ -75,7 +75,8 @@ def test_a_round_writes_only_what_changed(tmp_path: Path) -> None:
     run(config, tmp_path, dataset=toy_dataset())
     sizes = {path: path.stat().st_size for path in RunFiles(tmp_path / "fd-s0").all_states()}
     weights = sum(
-        w.nbytes for w in make_simulation(config, toy_dataset()).scenario.task.initial_weights(0)
+        w.nbytes
+        for w in make_simulation(config, toy_dataset()).scenario.learning.initial_weights(0)
     )
     assert 3 <= len(sizes) <= 8
     assert max(sizes.values()) < 5 * weights + 5000

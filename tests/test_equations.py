@@ -28,11 +28,11 @@ from mix2fld.protocols.inverse_mixup import (
 )
 from mix2fld.protocols.seed_samples import mixed_samples, soft_labels
 from mix2fld.runs.simulation import make_simulation, run
+from mix2fld.tasks.learning import Sizes, dimensions
 from mix2fld.tasks.losses import Loss, distillation_loss, label_loss
-from mix2fld.tasks.make_task import make_task
+from mix2fld.tasks.make_learning import make_learning
 from mix2fld.tasks.sgd import Learner, Run, begin_steps, sgd_steps
 from mix2fld.tasks.stepper import local_results
-from mix2fld.tasks.task import Sizes, dimensions
 from mix2fld.types import Delivery, Model, SampleFormat, Samples, SeedSet, ServerState, Upload
 from toys import toy_config, toy_dataset
 
@@ -187,11 +187,11 @@ def test_eq_5_converts_with_hard_and_soft_labels(
     config = Config.of(
         server_steps=1, learning_rate=1.0, distillation_weight=0.5, soft_label_teacher=teacher
     )
-    task = make_task(config, PIXEL, 2, ONE_PIXEL)
+    learning = make_learning(config, PIXEL, 2, ONE_PIXEL)
     image = np.ones((1, 1, 1, 1), np.float32)
     seeds = SeedSet(np.array([label], np.float32), lambda rows: image[rows])
     outputs = np.array([[0.9, 0.1], [0.3, 0.7]], np.float32)
-    (weights,) = convert(None, outputs, seeds, task, 1)
+    (weights,) = convert(None, outputs, seeds, learning, 1)
     assert_allclose(weights, [expected], rtol=1e-6)
 
 

@@ -19,7 +19,7 @@ from mix2fld.models import fast, from_equinox, from_flax, from_nnx
 from mix2fld.models.fast import FastApply, kernels
 from mix2fld.native import library
 from mix2fld.tasks.losses import label_loss, one_hot
-from mix2fld.tasks.make_task import choose_stepper
+from mix2fld.tasks.make_learning import choose_stepper
 from mix2fld.tasks.stepper import Start, TestSet, Watch
 from mix2fld.types import Model, Samples
 

@@ -17,7 +17,7 @@ from mix2fld.protocols.inverse_mixup import (
     samples_wanted,
 )
 from mix2fld.protocols.seed_samples import as_collected, inversely_mixed
-from mix2fld.tasks.task import dimensions
+from mix2fld.tasks.learning import dimensions
 from mix2fld.types import SampleFormat, Seeds
 from toys import toy_config
 

@@ -69,13 +69,15 @@ def test_fd_with_distillation_is_not() -> None:
 
 def test_fl_with_one_device_is_plain_sgd() -> None:
     simulation, state = final_state(protocols="fl", devices=1)
-    task, part = simulation.scenario.task, simulation.fleet.parts[0]
-    data, steps = toy_dataset(), task.config.learning.local_steps
+    learning, part = simulation.scenario.learning, simulation.fleet.parts[0]
+    data, steps = toy_dataset(), learning.config.learning.local_steps
     draws = np.concatenate(
         [part[draw_samples(stream(0, "draws", p, 0), len(part), steps, 1)] for p in (1, 2)]
     )
     targets = one_hot(data.train_labels, 4)
-    plain = plain_sgd(task.config, task.initial_weights(0), data.train_inputs, targets, draws)
+    plain = plain_sgd(
+        learning.config, learning.initial_weights(0), data.train_inputs, targets, draws
+    )
     assert_same(state.devices[0]["weights"], plain, 1e-6)
 
 
@@ -83,7 +85,7 @@ def test_fl_at_one_step_is_gradient_descent_on_the_mean_loss() -> None:
     """With K = 1 and batches of all samples, averaging weights averages gradients."""
     fields = {"local_steps": 1, "rounds": 1, "curve_points": 1, "batch_size": 40, "devices": 3}
     simulation, state = final_state(protocols="fl", **fields)
-    task, data = simulation.scenario.task, toy_dataset()
+    learning, data = simulation.scenario.learning, toy_dataset()
     draws = np.concatenate(
         [
             part[draw_samples(stream(0, "draws", 1, device), len(part), 1, 40)]
@@ -92,7 +94,9 @@ def test_fl_at_one_step_is_gradient_descent_on_the_mean_loss() -> None:
         axis=1,
     )
     targets = one_hot(data.train_labels, 4)
-    central = plain_sgd(task.config, task.initial_weights(0), data.train_inputs, targets, draws)
+    central = plain_sgd(
+        learning.config, learning.initial_weights(0), data.train_inputs, targets, draws
+    )
     assert state.server.weights is not None
     assert_same(state.server.weights, central, 1e-6)
 
@@ -100,7 +104,7 @@ def test_fl_at_one_step_is_gradient_descent_on_the_mean_loss() -> None:
 def test_fld_with_all_samples_as_seeds_and_no_distillation_is_server_sgd() -> None:
     fields = {"seed_samples": 40, "rounds": 1, "distillation_weight": 0}
     simulation, state = final_state(protocols="fld", **fields)
-    task, data = simulation.scenario.task, toy_dataset()
+    learning, data = simulation.scenario.learning, toy_dataset()
     seeds = state.server.seed_set
     held = np.sort(np.concatenate(simulation.fleet.parts))
     order = np.lexsort(seeds.inputs.reshape(len(held), -1).T)
@@ -110,7 +114,7 @@ def test_fld_with_all_samples_as_seeds_and_no_distillation_is_server_sgd() -> No
         seeds.targets[order].argmax(axis=1), data.train_labels[held][expected]
     )
     draws = draw_samples(stream(0, "conversion", 1), len(held), 20, 1)
-    plain = plain_sgd(task.config, task.common_weights, seeds.inputs, seeds.targets, draws)
+    plain = plain_sgd(learning.config, learning.common_weights, seeds.inputs, seeds.targets, draws)
     assert_same(state.server.weights, plain, 1e-6)
 
 

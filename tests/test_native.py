@@ -16,7 +16,7 @@ from mix2fld.base.errors import InputError
 from mix2fld.config.settings import LearningConfig
 from mix2fld.models import mlp, paper_cnn
 from mix2fld.tasks.losses import Loss, distillation_loss, label_loss
-from mix2fld.tasks.make_task import choose_stepper
+from mix2fld.tasks.make_learning import choose_stepper
 from mix2fld.tasks.native import NativeStepper
 from mix2fld.tasks.sgd import Learner, Run, begin_steps, correct_predictions, sgd_steps
 from mix2fld.tasks.stepper import Start, Watch, draw_samples

@@ -10,7 +10,7 @@ from mix2fld.config.settings import LearningConfig
 from mix2fld.models import mlp
 from mix2fld.native import mlp as mlp_kernel
 from mix2fld.tasks.losses import distillation_loss, label_loss
-from mix2fld.tasks.make_task import choose_stepper
+from mix2fld.tasks.make_learning import choose_stepper
 from mix2fld.tasks.native import NativeStepper
 from mix2fld.tasks.stepper import Start, Watch, draw_samples
 from mix2fld.tasks.xla import XlaStepper

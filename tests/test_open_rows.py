@@ -75,7 +75,7 @@ def few(monkeypatch: pytest.MonkeyPatch) -> str:
 def a_wire() -> Wire:
     """On four labels: 16 entries."""
     simulation = make_simulation(toy_config(protocols="fd"), toy_dataset())
-    return Wire(FEW, simulation.scenario.task)
+    return Wire(FEW, simulation.scenario.learning)
 
 
 def test_a_size_that_depends_on_the_value_is_an_upper_bound():
@@ -113,7 +113,7 @@ def test_of_an_exact_size_no_bit_can_be_saved():
     """Labels of three end within a byte: a count that is too small would fit the bytes."""
     config = toy_config(protocols="fld", seed_samples=3)
     simulation = make_simulation(config, toy_dataset())
-    wire, task = simulation.scenario.wire, simulation.scenario.task
+    wire, learning = simulation.scenario.wire, simulation.scenario.learning
     state = simulation.start().devices[0]
     local = Local(state["weights"], np.eye(4, dtype=np.float32))
     knowledge = wire.encode_knowledge(state, local, Turn(0, 1, 0))
@@ -129,7 +129,7 @@ def test_of_an_exact_size_no_bit_can_be_saved():
     for cut in (seeds.data[:-1], seeds.data + b"\0"):
         with pytest.raises(PayloadError, match="seeds: "):
             wire.decode_upload(Packet(knowledge, Encoded(cut, seeds.bits), 1), Turn(0, 1, 0))
-    other = Wire(PROTOCOLS["fd"], task)
+    other = Wire(PROTOCOLS["fd"], learning)
     with pytest.raises(PayloadError, match="seeds: this protocol has none"):
         other.decode_upload(Packet(knowledge, seeds, 1), Turn(0, 1, 0))
 
@@ -239,9 +239,9 @@ def test_a_custom_loss_of_a_row_is_used_where_the_model_has_machine_code(monkeyp
 
 
 def test_a_plan_over_a_link_without_a_closed_form_is_a_sentence(few):
-    task = make_simulation(toy_config(protocols="fd"), toy_dataset()).scenario.task
+    learning = make_simulation(toy_config(protocols="fd"), toy_dataset()).scenario.learning
     for name in ("fd", few, "mix2fld"):
-        for plan in plan_transfers([name], task, DeadLink()):
+        for plan in plan_transfers([name], learning, DeadLink()):
             bound = "at most " if name == few and plan.transfer == "upload" else ""
             assert plan.problem == (
                 f"{PROTOCOLS[name].title}: {plan.transfer} of {bound}{plan.size.bits:,} bits did "

@@ -38,12 +38,12 @@ def simulation_of(name: str, **fields: Any) -> Simulation:
 @settings(deadline=None, max_examples=30)
 @given(st.integers(0, 2**32 - 1))
 def test_no_two_samples_are_farther_apart_than_the_bound(seed: int) -> None:
-    task = simulation_of("dp-seeds").scenario.task
+    learning = simulation_of("dp-seeds").scenario.learning
     rng = np.random.default_rng(seed)
-    inputs = rng.integers(0, 256, (6, *task.dims.samples.shape)).astype(np.uint8)
+    inputs = rng.integers(0, 256, (6, *learning.dims.samples.shape)).astype(np.uint8)
     inputs[:3][rng.random(inputs[:3].shape) < 0.8] = 0
-    values = sample_features(task).measure(inputs)
-    bounds = bounds_of(task, "samples")
+    values = sample_features(learning).measure(inputs)
+    bounds = bounds_of(learning, "samples")
     assert bounds.nonnegative
     assert np.linalg.norm(values, axis=1).max() <= UNIT * (1 + 1e-9)
     apart = np.linalg.norm(values[:, None] - values[None], axis=-1)
@@ -51,49 +51,51 @@ def test_no_two_samples_are_farther_apart_than_the_bound(seed: int) -> None:
 
 
 def test_samples_of_low_frequencies_come_back() -> None:
-    task = simulation_of("dp-seeds", feature_side=8, feature_clip=100.0).scenario.task
-    features, inputs = sample_features(task), toy_dataset().train_inputs[:5]
-    assert sample_feature_count(task.dims, 8) == len(features.projection) == inputs[0].size
-    again = samples_of(features, features.measure(inputs), task.dims)
+    learning = simulation_of("dp-seeds", feature_side=8, feature_clip=100.0).scenario.learning
+    features, inputs = sample_features(learning), toy_dataset().train_inputs[:5]
+    assert sample_feature_count(learning.dims, 8) == len(features.projection) == inputs[0].size
+    again = samples_of(features, features.measure(inputs), learning.dims)
     np.testing.assert_allclose(again, inputs / 255, atol=1e-5)
-    few = sample_features(simulation_of("dp-seeds", feature_side=1).scenario.task)
+    few = sample_features(simulation_of("dp-seeds", feature_side=1).scenario.learning)
     assert len(few.projection) == 4
     np.testing.assert_allclose(few.projection @ few.projection.T, np.eye(4), atol=1e-12)
 
 
 def test_a_student_learns_from_seeds_of_known_classes() -> None:
     simulation = simulation_of("dp-seeds", server_steps=400, feature_side=4)
-    task, data = simulation.scenario.task, toy_dataset()
-    features = sample_features(task)
+    learning, data = simulation.scenario.learning, toy_dataset()
+    features = sample_features(learning)
     values = features.measure(data.train_inputs)
     means = np.stack([values[data.train_labels == n].mean(axis=0) for n in range(LABELS)])
     off = values - means[data.train_labels]
-    weights = train_on_generated(features, means, off.T @ off / len(off), task, 1)
-    before, after = simulation.fleet.measure_models([task.common_weights, weights])
+    weights = train_on_generated(features, means, off.T @ off / len(off), learning, 1)
+    before, after = simulation.fleet.measure_models([learning.common_weights, weights])
     assert after > before + 0.2
 
 
 @pytest.mark.parametrize(("model", "edges"), [("paper-cnn", True), ("mlp", False)])
 def test_the_student_begins_with_edges_where_a_model_has_them(model: str, edges: bool) -> None:
-    task = simulation_of("dp-seeds", model=model, server_steps=1, learning_rate=1e-6).scenario.task
-    assert has_edges(task.dims) == edges
-    features = sample_features(task)
+    learning = simulation_of(
+        "dp-seeds", model=model, server_steps=1, learning_rate=1e-6
+    ).scenario.learning
+    assert has_edges(learning.dims) == edges
+    features = sample_features(learning)
     count = len(features.projection)
-    weights = train_on_generated(features, np.zeros((LABELS, count)), np.eye(count), task, 1)
-    begun = edge_network(task.dims) if edges else task.common_weights
+    weights = train_on_generated(features, np.zeros((LABELS, count)), np.eye(count), learning, 1)
+    begun = edge_network(learning.dims) if edges else learning.common_weights
     for after, before in zip(weights, begun, strict=True):
         np.testing.assert_allclose(after, before, atol=1e-4)
 
 
 def test_seeds_are_generated_from_means_that_know_their_noise() -> None:
-    task = simulation_of("dp-seeds").scenario.task
-    bounds, rng = bounds_of(task, "samples"), np.random.default_rng(0)
-    noise = deviations(task, "samples")
-    count = len(sample_features(task).projection)
+    learning = simulation_of("dp-seeds").scenario.learning
+    bounds, rng = bounds_of(learning, "samples"), np.random.default_rng(0)
+    noise = deviations(learning, "samples")
+    count = len(sample_features(learning).projection)
     sums = rng.normal(size=(LABELS, count + 1))
     sums[:, -1] = 100 * 0.3 * bounds.longest
     memory = {"sums": sums, "sums_counts": np.array([100 * LABELS, 4])}
-    found, _ = take_private_seeds._model(memory, task, noise, 1)
+    found, _ = take_private_seeds._model(memory, learning, noise, 1)
     twice = shrunk_means(sums, 100 * LABELS, bounds, 2 * noise.sums)  # four draws of noise
     np.testing.assert_allclose(found, twice)
     assert not np.allclose(found, means_of(sums, 100 * LABELS, bounds))
@@ -113,9 +115,9 @@ def test_noise_alone_leaves_no_covariance() -> None:
 def test_who_knows_all_other_samples_stays_within_the_budget_of_seeds() -> None:
     simulation = simulation_of("dp-seeds", epsilon=4.0, feature_side=1)
     scenario = simulation.scenario
-    own = measure_samples(scenario.task, *simulation.fleet.own(0), "samples")
+    own = measure_samples(scenario.learning, *simulation.fleet.own(0), "samples")
     sides = far_neighbours(own, LABELS)
-    found = attack_statistics(scenario.task, scenario.wire, sides, trials=1000)
+    found = attack_statistics(scenario.learning, scenario.wire, sides, trials=1000)
     assert 0.5 < found["part_of_bound"] <= 1
     for rate in ("0.001", "0.01"):
         assert found[rate]["gaussian_epsilon"] <= 4.0
@@ -126,7 +128,7 @@ def test_who_knows_all_other_samples_stays_within_the_budget_of_seeds() -> None:
 def test_every_row_with_a_promise_has_noise_that_a_deployment_keeps_secret(name: str) -> None:
     """A device draws a key of its own; what has no noise of the device's cannot be deployed."""
     simulation = simulation_of(name)
-    state = start_device(simulation.scenario.wire, simulation.scenario.task, 0)
+    state = start_device(simulation.scenario.wire, simulation.scenario.learning, 0)
     keys = [with_secret_noise(state)[NOISE_KEY].tolist() for _ in range(2)]
     assert keys[0] != keys[1]
     assert not state[NOISE_KEY].any()

@@ -147,11 +147,11 @@ def test_without_noise_sums_and_scatter_are_those_of_plain_formulas() -> None:
 
 
 def test_the_network_is_that_of_linear_discriminant_analysis() -> None:
-    task = simulation_of("dp-statistics").scenario.task
+    learning = simulation_of("dp-statistics").scenario.learning
     rng = np.random.default_rng(0)
     means, half = rng.normal(size=(LABELS, 24)), rng.normal(size=(24, 24))
     covariance = half @ half.T + np.eye(24)
-    features = fixed_features(task)
+    features = fixed_features(learning)
     weights = network_of(features, means, covariance)
     inverse = np.linalg.inv(covariance)
     kernel = 0.1 * means @ inverse @ features.projection / features.gain
@@ -213,12 +213,12 @@ def test_two_uploads_of_a_device_and_no_more() -> None:
 def test_noise_has_the_deviation_that_the_budget_asks_for() -> None:
     simulation = simulation_of("dp-statistics", epsilon=2.0, statistics_bits=32)
     scenario, fleet = simulation.scenario, simulation.fleet
-    own = measure_samples(scenario.task, *fleet.own(0))
+    own = measure_samples(scenario.learning, *fleet.own(0))
     state, _ = simulation.run_round(simulation.start())
-    exact = sum(class_sums(measure_samples(scenario.task, *fleet.own(d)), 4) for d in range(4))
+    exact = sum(class_sums(measure_samples(scenario.learning, *fleet.own(d)), 4) for d in range(4))
     noise = (state.server.memory["sums"] - exact) / 2
     assert noise.std() == pytest.approx(own.noise.sums, rel=0.25)
-    expected = noise_multiplier(2.0, 1e-5) / np.sqrt(0.4) * bounds_of(scenario.task).sums
+    expected = noise_multiplier(2.0, 1e-5) / np.sqrt(0.4) * bounds_of(scenario.learning).sums
     assert own.noise.sums == pytest.approx(expected)
 
 
@@ -229,10 +229,10 @@ def test_a_trusted_sum_is_exact_but_for_one_draw_of_noise() -> None:
     noise = trusted_sum(values, 3.0, np.random.default_rng(1)) - total
     assert noise.std() == pytest.approx(3.0, rel=0.05)
     assert np.all(noise / GRID == np.rint(noise / GRID))
-    task = simulation_of("dp-sum").scenario.task
-    plain, on_grid = deviations(task), deviations(task, on_grid=True)
+    learning = simulation_of("dp-sum").scenario.learning
+    plain, on_grid = deviations(learning), deviations(learning, on_grid=True)
     more = np.array(on_grid) / np.array(plain) - 1
-    bounds = bounds_of(task)
+    bounds = bounds_of(learning)
     np.testing.assert_allclose(
         more, [GRID * np.sqrt(100) / bounds.sums, GRID * np.sqrt(300) / bounds.scatter]
     )
@@ -316,7 +316,7 @@ def test_no_step_is_longer_than_what_was_clipped(name: str) -> None:
     simulation = simulation_of(name, update_clip=0.3, epsilon=1.0, step_limit=1.5)
     before = simulation.start()
     after, _ = simulation.run_round(before)
-    common = simulation.scenario.task.common_weights
+    common = simulation.scenario.learning.common_weights
     moved = [a - b for a, b in zip(after.server.weights, common, strict=True)]
     length = np.sqrt(sum(float((part**2).sum()) for part in moved))
     assert length == pytest.approx(1.5 * 0.3, rel=1e-4)
@@ -358,9 +358,9 @@ def test_budgets_that_make_no_sense_are_refused(field: str, value: float, messag
 def attacked() -> dict[str, Any]:
     simulation = simulation_of("dp-statistics", epsilon=4.0, feature_side=1)
     scenario = simulation.scenario
-    own = measure_samples(scenario.task, *simulation.fleet.own(0))
+    own = measure_samples(scenario.learning, *simulation.fleet.own(0))
     sides = far_neighbours(own, LABELS)
-    return attack_statistics(scenario.task, scenario.wire, sides, trials=1000)
+    return attack_statistics(scenario.learning, scenario.wire, sides, trials=1000)
 
 
 def test_who_knows_all_other_samples_stays_within_the_budget(attacked: dict[str, Any]) -> None:
@@ -376,12 +376,12 @@ def test_the_attack_is_strong_enough_to_find_too_little_noise(attacked: dict[str
     assert attacked["0.01"]["gaussian_epsilon"] > 1.0
     simulation = simulation_of("dp-statistics", epsilon=40.0, feature_side=1)
     scenario = simulation.scenario
-    own = measure_samples(scenario.task, *simulation.fleet.own(0))
+    own = measure_samples(scenario.learning, *simulation.fleet.own(0))
     sides = far_neighbours(own, LABELS)
-    found = attack_statistics(scenario.task, scenario.wire, sides, trials=1000)
+    found = attack_statistics(scenario.learning, scenario.wire, sides, trials=1000)
     assert found["0.01"]["gaussian_epsilon"] > 4.0
     with pytest.raises(InputError, match="candidates = 100"):
-        attack_statistics(scenario.task, scenario.wire, sides, trials=100)
+        attack_statistics(scenario.learning, scenario.wire, sides, trials=100)
 
 
 def test_lower_bounds_follow_from_the_ends_of_intervals() -> None:

@@ -161,8 +161,8 @@ def an_oracle(simulation: Simulation) -> Reference:
     The order in which groups of mixed-up samples are tried is the package's: the oracle finds all
     valid groups by brute force, and checks that it is given as many different ones as it can be.
     """
-    task, parts, data = simulation.scenario.task, simulation.fleet.parts, a_dataset()
-    config = task.config
+    learning, parts, data = simulation.scenario.learning, simulation.fleet.parts, a_dataset()
+    config = learning.config
 
     def order_groups(pool: list[Seed], wanted: int) -> list[tuple[int, ...]]:
         rows = Pool(
@@ -175,13 +175,13 @@ def an_oracle(simulation: Simulation) -> Reference:
 
     def student(p: int) -> Weights:
         fresh = config.learning.student_start == "fresh"
-        return named(task.untrained_student(p) if fresh else task.common_weights)
+        return named(learning.untrained_student(p) if fresh else learning.common_weights)
 
     return Reference(
         config=config,
         network=NETWORKS[config.learning.model],
         samples=[as_samples(data.train_inputs[p], data.train_labels[p]) for p in parts],
-        initial_weights=[named(task.initial_weights(d)) for d in range(DEVICES)],
+        initial_weights=[named(learning.initial_weights(d)) for d in range(DEVICES)],
         student=student,
         order_groups=order_groups,
     )

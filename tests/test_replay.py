@@ -176,7 +176,7 @@ def test_lost_seeds_go_down_again_until_all_have_them() -> None:
 
 
 def download_bits(simulation: Simulation, seeds_of: int) -> int:
-    dims = simulation.scenario.task.dims
+    dims = simulation.scenario.learning.dims
     return int(simulation.scenario.wire.downlink.payload.size_with(dims, seeds_of).bits)
 
 
@@ -272,7 +272,7 @@ def test_a_deployed_device_that_lost_everything_gets_the_seeds_again(tmp_path: P
 def test_plans_show_the_download_with_the_seeds_that_fit(seeds_of: int) -> None:
     simulation = simulation_of("mixfld")
     room, scenario = download_bits(simulation, seeds_of), simulation.scenario
-    plans = plan_transfers(["mixfld"], scenario.task, RoomyDownlink(room))
+    plans = plan_transfers(["mixfld"], scenario.learning, RoomyDownlink(room))
     assert [plan.transfer for plan in plans[2:]] == ["first download", "later downloads"]
     assert [plan.size.bits for plan in plans[2:]] == [room, download_bits(simulation, 0)]
 

@@ -105,7 +105,7 @@ def test_series_are_pooled_along_time() -> None:
     dataset = Dataset("series", series[:240], labels[:240], series[240:], labels[240:], 3)
     config = toy_config(protocols="mixfld", model="mlp", seed_pooling=4, seed_bits=6, rounds=1)
     simulation = make_simulation(config, dataset)
-    assert simulation.scenario.task.dims.seed_shape == (3, 2)
+    assert simulation.scenario.learning.dims.seed_shape == (3, 2)
     state, _ = simulation.run_round(simulation.start())
     assert state.server.seed_set is not None
     assert state.server.seed_set.inputs.shape[1:] == (12, 2)

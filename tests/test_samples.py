@@ -14,7 +14,7 @@ from mix2fld.data.samples import Coding, clip_to_real, mix, standardise, to_stor
 from mix2fld.privacy import measure
 from mix2fld.protocols.inverse_mixup import Groups, Pool, inverse_ratios, unmix
 from mix2fld.protocols.seed_samples import mixed_samples
-from mix2fld.tasks.task import Sizes, dimensions
+from mix2fld.tasks.learning import Sizes, dimensions
 from mix2fld.types import SampleFormat
 from toys import toy_dataset
 

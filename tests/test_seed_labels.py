@@ -94,7 +94,7 @@ def test_labels_are_uploaded_as_soon_as_seeds_are_shared() -> None:
 def test_the_server_learns_the_mean_of_the_labels(bits: int) -> None:
     """Plain NumPy: what devices' models say of the seeds, rounded, averaged, learned."""
     simulation = simulation_of(label_bits=bits, rounds=3)
-    task, wire = simulation.scenario.task, simulation.scenario.wire
+    learning, wire = simulation.scenario.learning, simulation.scenario.wire
     state, _ = simulation.run_round(simulation.start())
     rng, inbox, means = np.random.default_rng(0), {}, np.zeros((4, 10, LABELS))
     for device in (0, 2):
@@ -102,13 +102,13 @@ def test_the_server_learns_the_mean_of_the_labels(bits: int) -> None:
         outputs = wire.seed_outputs(state.devices[device], weights)
         codes = {d: wire.uplink.payload.codes(own) for d, own in outputs.items()}
         inbox[device] = Upload(wire.uplink.read(codes, None), 40)  # type: ignore[arg-type]
-        logits = task.stepper.logits(weights, state.server.seed_set.inputs).astype(np.float64)
+        logits = learning.stepper.logits(weights, state.server.seed_set.inputs).astype(np.float64)
         likely = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
         top = 2**bits - 1
         rounded = np.rint(likely * top) if bits > 1 else np.eye(LABELS)[likely.argmax(axis=1)]
         labels = rounded / rounded.sum(axis=1, keepdims=True)
         means += labels.reshape(4, 10, LABELS) / 2
-    after, _ = convert_seed_labels(state.server, inbox, state.server.seed_set, task, 2)
+    after, _ = convert_seed_labels(state.server, inbox, state.server.seed_set, learning, 2)
     samples = Samples(state.server.seed_set.inputs, means.reshape(40, LABELS).astype(np.float32))
     draws = draw_samples(stream(0, "conversion", 2), 40, 20, 1)
     start = Start(
@@ -116,7 +116,7 @@ def test_the_server_learns_the_mean_of_the_labels(bits: int) -> None:
         np.zeros((LABELS, LABELS), np.float32),
         randomness=integer(0, "student model", 2),
     )
-    expected = task.stepper.train_one(label_loss, samples, start, draws)
+    expected = learning.stepper.train_one(label_loss, samples, start, draws)
     for one, other in zip(after.weights, expected, strict=True):
         np.testing.assert_allclose(one, other, atol=1e-5)
 
@@ -124,11 +124,11 @@ def test_the_server_learns_the_mean_of_the_labels(bits: int) -> None:
 def test_seeds_that_nobody_labelled_keep_their_own_label() -> None:
     simulation = simulation_of()
     state, _ = simulation.run_round(simulation.start())
-    task, server = simulation.scenario.task, state.server
+    learning, server = simulation.scenario.learning, state.server
     silent = {0: Upload({}, 40)}
     labelled = {0: Upload(dict(enumerate(np.split(server.seed_set.targets, 4))), 40)}
     ends = [
-        convert_seed_labels(server, inbox, server.seed_set, task, 2)[0]
+        convert_seed_labels(server, inbox, server.seed_set, learning, 2)[0]
         for inbox in (silent, labelled)
     ]
     for one, other in zip(*(end.weights for end in ends), strict=True):
@@ -191,7 +191,7 @@ def test_few_who_know_a_label_keep_their_say() -> None:
 def test_labels_that_contradict_the_seeds_do_not_count_and_are_named() -> None:
     simulation = simulation_of(seed_check="agreement")
     state, _ = simulation.run_round(simulation.start())
-    task, server = simulation.scenario.task, state.server
+    learning, server = simulation.scenario.learning, state.server
     came_with = labels_of_seeds(server, server.seed_set)
     shifted = {owner: np.roll(labels, 1, axis=1) for owner, labels in came_with.items()}
     honest = {d: Upload(came_with, 40) for d in range(3)}
@@ -199,7 +199,7 @@ def test_labels_that_contradict_the_seeds_do_not_count_and_are_named() -> None:
     judged = judge_labels(inbox, came_with)
     assert judged.left_out == (3,)
     with_liar, without = (
-        convert_seed_labels(server, box, server.seed_set, task, 2)[0] for box in (inbox, honest)
+        convert_seed_labels(server, box, server.seed_set, learning, 2)[0] for box in (inbox, honest)
     )
     for one, other in zip(with_liar.weights, without.weights, strict=True):
         np.testing.assert_array_equal(one, other)

@@ -43,7 +43,7 @@ def config_of(**fields: object) -> Config:
 def seeds_of(config: Config) -> tuple[object, dict[int, Seeds]]:
     scenario, fleet = make_simulation(config, bars())
     made = {d: scenario.wire.make_seeds(d, *fleet.own(d)) for d in range(scenario.devices)}
-    return scenario.task, made
+    return scenario.learning, made
 
 
 @pytest.mark.parametrize("protocol", ["fld", "mixfld", "mix2fld"])
@@ -51,52 +51,52 @@ def seeds_of(config: Config) -> tuple[object, dict[int, Seeds]]:
 def test_false_seeds_are_left_out_and_only_they(
     protocol: str, spoil: Callable[[Seeds, int], Seeds]
 ) -> None:
-    task, seeds = seeds_of(config_of(protocols=protocol))
-    honest = judge_seeds(seeds, task)
+    learning, seeds = seeds_of(config_of(protocols=protocol))
+    honest = judge_seeds(seeds, learning)
     assert honest.left_out == ()
     assert set(honest.agreement) == set(seeds)
     for bad in ((1,), (0, 4)):
         spoilt = {d: spoil(own, BARS) if d in bad else own for d, own in seeds.items()}
-        found = judge_seeds(spoilt, task)
+        found = judge_seeds(spoilt, learning)
         assert found.left_out == bad
         assert max(found.agreement[d] for d in bad) < 0.5 * found.typical
-        assert found.steps >= honest.steps + task.config.learning.server_steps
+        assert found.steps >= honest.steps + learning.config.learning.server_steps
 
 
 def test_half_of_the_labels_being_false_is_enough_to_be_left_out() -> None:
     """Far below what shares of so many labels scatter by, though above half of what is typical."""
-    task, seeds = seeds_of(config_of(seed_samples=48))
+    learning, seeds = seeds_of(config_of(seed_samples=48))
     spoilt = {**seeds, 3: mislabel(seeds[3], BARS, 0.45)}
-    found = judge_seeds(spoilt, task)
+    found = judge_seeds(spoilt, learning)
     assert found.agreement[3] > 0.5 * found.typical
     assert found.left_out == (3,)
-    assert judge_seeds({**seeds, 3: mislabel(seeds[3], BARS, 0.05)}, task).left_out == ()
+    assert judge_seeds({**seeds, 3: mislabel(seeds[3], BARS, 0.05)}, learning).left_out == ()
 
 
 def test_nothing_is_judged_unless_it_is_wanted_or_by_too_few() -> None:
-    task, seeds = seeds_of(config_of(seed_check="none"))
-    assert judge_seeds(seeds, task) == NO_VERDICT
-    task, seeds = seeds_of(config_of())
-    two = judge_seeds({0: seeds[0], 1: mislabel(seeds[1], BARS)}, task)
+    learning, seeds = seeds_of(config_of(seed_check="none"))
+    assert judge_seeds(seeds, learning) == NO_VERDICT
+    learning, seeds = seeds_of(config_of())
+    two = judge_seeds({0: seeds[0], 1: mislabel(seeds[1], BARS)}, learning)
     assert two.left_out == ()
     assert two.agreement == {}
 
 
 def test_never_half_of_all_are_left_out() -> None:
-    task, seeds = seeds_of(config_of())
+    learning, seeds = seeds_of(config_of())
     spoilt = {d: mislabel(own, BARS) if d < 4 else own for d, own in seeds.items()}
-    assert len(judge_seeds(spoilt, task).left_out) <= 2
+    assert len(judge_seeds(spoilt, learning).left_out) <= 2
 
 
 def test_a_judge_votes_on_labels_that_it_knows() -> None:
     """Devices with two labels each: those who share a label judge each other."""
-    task, seeds = seeds_of(config_of())
+    learning, seeds = seeds_of(config_of())
     halves = {}
     for device, own in seeds.items():
         kept = np.isin(own.labels[:, 0], (0, 1) if device % 2 else (2, 3))
         rows = np.flatnonzero(kept)[np.arange(16) % kept.sum()]
         halves[device] = Seeds(own.inputs[rows], own.labels[rows])
-    found = judge_seeds(halves, task)
+    found = judge_seeds(halves, learning)
     assert found.left_out == ()
     assert min(found.agreement.values()) > 0.7
 
@@ -139,10 +139,10 @@ def test_a_resumed_run_judges_as_the_first_did(tmp_path: Path) -> None:
 
 
 def test_seeds_that_come_later_are_judged_with_all_others() -> None:
-    task, seeds = seeds_of(config_of())
+    learning, seeds = seeds_of(config_of())
     spoilt = {**seeds, 2: mislabel(seeds[2], BARS)}
-    assert judge_seeds({d: spoilt[d] for d in (1, 2)}, task).left_out == ()
-    assert judge_seeds(spoilt, task).left_out == (2,)
+    assert judge_seeds({d: spoilt[d] for d in (1, 2)}, learning).left_out == ()
+    assert judge_seeds(spoilt, learning).left_out == (2,)
 
 
 def test_seeds_that_are_left_out_are_not_replayed() -> None:

@@ -199,14 +199,14 @@ def test_groups_have_steps_of_their_own() -> None:
     """Both means have norm 4: one is of updates of norm 1, the other of norm 10."""
     arrays = [np.array(values, np.float32) for values in ([4.0, 0.0], [0.0, 4.0])]
 
-    class ATask:
+    class ALearning:
         config = toy_config(step_limit=1.5)
         common_weights = tuple(np.ones_like(part) for part in arrays)
 
     update = Update(tuple(arrays), 1.0, (Group((1,), 1.0), Group((0,), 10.0)))
-    task: Any = ATask()
+    learning: Any = ALearning()
     inbox = {0: Upload(update, 10), 1: Upload(update, 10)}
-    found, _ = add_mean_update(ServerState(), inbox, None, task, 1)
+    found, _ = add_mean_update(ServerState(), inbox, None, learning, 1)
     np.testing.assert_allclose(found.weights[0], [5.0, 1.0], rtol=1e-6)
     np.testing.assert_allclose(found.weights[1], [1.0, 2.5], rtol=1e-6)
 

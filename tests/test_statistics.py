@@ -30,7 +30,7 @@ from mix2fld.tasks.class_statistics import (
     upper_triangle,
 )
 from mix2fld.tasks.features import LONGEST_EDGES, clip_norms, fixed_features
-from mix2fld.tasks.task import Task
+from mix2fld.tasks.learning import Learning
 from mix2fld.types import (
     Dataset,
     Dimensions,
@@ -52,8 +52,8 @@ def simulation_of(name: str, over: Any = None, **fields: Any) -> Simulation:
     return make_simulation(toy_config(protocols=name, **settings), toy_dataset(), link=over)
 
 
-def a_task(**fields: Any) -> Task:
-    return simulation_of("statistics", **fields).scenario.task
+def a_learning(**fields: Any) -> Learning:
+    return simulation_of("statistics", **fields).scenario.learning
 
 
 def some_features(rng: np.random.Generator, count: int = 60) -> tuple[Any, Any]:
@@ -75,33 +75,33 @@ def statistics_of(found: Any, labels: Any) -> Statistics:
 
 def test_edge_features_are_those_of_the_papers_network() -> None:
     """Its own functions with these weights and a head of low frequencies, up to the clip."""
-    task, data = a_task(), toy_dataset()
-    features, model = fixed_features(task), make_model("paper-cnn", (SIDE, SIDE, 1), LABELS)
+    learning, data = a_learning(), toy_dataset()
+    features, model = fixed_features(learning), make_model("paper-cnn", (SIDE, SIDE, 1), LABELS)
     tree = jax.tree.structure(jax.eval_shape(model.init, jax.random.key(0)))
     found, inputs = features.measure(data.train_inputs[:20]), data.train_inputs[:20] / 255
     for begin in range(0, len(features.projection), LABELS):
         rows = features.projection[begin : begin + LABELS]
         head = features.head.put(features.network, rows / features.gain, np.zeros(LABELS))
         logits = model.apply(jax.tree.unflatten(tree, head), inputs.astype(np.float32))
-        norms = np.linalg.norm(unclipped(task, data), axis=1)[:20, None]
+        norms = np.linalg.norm(unclipped(learning, data), axis=1)[:20, None]
         expected = np.asarray(logits) * np.minimum(1, LONGEST_EDGES / norms)
         np.testing.assert_allclose(found[:, begin : begin + LABELS], expected, atol=1e-5)
 
 
-def unclipped(task: Task, data: Dataset) -> Any:
+def unclipped(learning: Learning, data: Dataset) -> Any:
     """All features of the paper's network with edge kernels, one by one."""
-    features = fixed_features(task)
+    features = fixed_features(learning)
     size, found = features.projection.shape[1], []
     for place in range(0, size, LABELS):
         rows = np.eye(size)[place : place + LABELS] / features.gain
         network = features.head.put(features.network, rows, np.zeros(LABELS))
-        found.append(task.stepper.logits(network, data.train_inputs))
+        found.append(learning.stepper.logits(network, data.train_inputs))
     return np.concatenate(found, axis=1)
 
 
 def test_directions_are_orthonormal_and_long_features_are_clipped() -> None:
     for model in ("paper-cnn", "mlp"):
-        rows = fixed_features(a_task(model=model)).projection
+        rows = fixed_features(a_learning(model=model)).projection
         np.testing.assert_allclose(rows @ rows.T, np.eye(len(rows)), atol=1e-12)
     long = clip_norms(np.array([[3.0, 4.0], [0.3, 0.4], [0, 0]]), 1.0)
     np.testing.assert_allclose(long, [[0.6, 0.8], [0.3, 0.4], [0, 0]])
@@ -109,9 +109,9 @@ def test_directions_are_orthonormal_and_long_features_are_clipped() -> None:
 
 def test_features_of_another_network_are_what_its_last_layer_sees() -> None:
     """Of a perceptron: its hidden units, in random directions."""
-    task, inputs = a_task(model="mlp"), toy_dataset().train_inputs[:50]
-    features = fixed_features(task)
-    bias, kernel = (tensor.astype(np.float64) for tensor in task.common_weights[:2])
+    learning, inputs = a_learning(model="mlp"), toy_dataset().train_inputs[:50]
+    features = fixed_features(learning)
+    bias, kernel = (tensor.astype(np.float64) for tensor in learning.common_weights[:2])
     flat = inputs.reshape(len(inputs), -1) / 255
     hidden = np.maximum(flat @ kernel.T + bias, 0)
     np.testing.assert_allclose(features.measure(inputs), hidden @ features.projection.T, atol=1e-4)
@@ -206,14 +206,14 @@ def test_statistics_that_nobody_measures_are_refused() -> None:
 @pytest.mark.parametrize("model", ["paper-cnn", "mlp"])
 def test_one_upload_and_every_device_starts_from_the_network(model: str) -> None:
     simulation = simulation_of("statistics", model=model)
-    task, wire = simulation.scenario.task, simulation.scenario.wire
+    learning, wire = simulation.scenario.learning, simulation.scenario.wire
     state, info = simulation.run_round(simulation.start())
     size = wire.upload_size(with_seeds=True)
     assert info.bits["up"] == 4 * size.bits
     assert size.bits == 3 * 64 + 16 * 4 + 8 * (4 * 24 + 24 * 25 // 2)
     made = [wire.encode_seeds(wire.make_seeds(d, *simulation.fleet.own(d))) for d in range(4)]
-    sent = [ClassStatistics(24).decode(each.data, task.dims) for each in made]
-    expected = closed_form_network(fixed_features(task), sent)
+    sent = [ClassStatistics(24).decode(each.data, learning.dims) for each in made]
+    expected = closed_form_network(fixed_features(learning), sent)
     for device in state.devices:
         for tensor, own in zip(expected, device["weights"], strict=True):
             np.testing.assert_array_equal(tensor, own)
@@ -238,10 +238,10 @@ def test_lost_statistics_are_sent_again_and_the_network_is_made_anew() -> None:
 
 def test_a_device_begins_with_what_its_own_samples_tell() -> None:
     simulation = simulation_of("own-statistics", local_steps=1, learning_rate=1e-12)
-    task, state = simulation.scenario.task, simulation.start()
+    learning, state = simulation.scenario.learning, simulation.start()
     assert all(device[UNTRAINED] for device in state.devices)
     after, info = simulation.run_round(state)
-    features = fixed_features(task)
+    features = fixed_features(learning)
     for number, device in enumerate(after.devices):
         own = measure_statistics(features, *simulation.fleet.own(number), LABELS)
         for tensor, mine in zip(
@@ -268,11 +268,11 @@ def test_who_received_a_network_begins_with_it_and_not_with_its_own() -> None:
 
 def test_updates_are_added_to_the_closed_form_from_the_second_round_on() -> None:
     simulation = simulation_of("murmur-stat", initial_weights="edges", update_bits=200)
-    task, wire = simulation.scenario.task, simulation.scenario.wire
+    learning, wire = simulation.scenario.learning, simulation.scenario.wire
     state, info = simulation.run_round(simulation.start())
     assert info.bits["up"] == 4 * wire.upload_size(with_seeds=True).bits
     held = [state.server.seeds[device] for device in range(4)]
-    network = closed_form_network(fixed_features(task), held)
+    network = closed_form_network(fixed_features(learning), held)
     assert all(map(np.array_equal, state.server.weights, network))
     after, later = simulation.run_round(state)
     assert later.bits["up"] == 4 * 200
@@ -288,14 +288,14 @@ def test_updates_are_added_to_the_closed_form_from_the_second_round_on() -> None
 
 def statistics_of_device(simulation: Simulation, device: int) -> Statistics:
     return measure_statistics(
-        fixed_features(simulation.scenario.task), *simulation.fleet.own(device), LABELS
+        fixed_features(simulation.scenario.learning), *simulation.fleet.own(device), LABELS
     )
 
 
 def test_late_statistics_move_the_model_by_what_they_change_in_the_closed_form() -> None:
     simulation = simulation_of("murmur-stat", step_limit=100.0)
-    task, rng = simulation.scenario.task, np.random.default_rng(0)
-    features = fixed_features(task)
+    learning, rng = simulation.scenario.learning, np.random.default_rng(0)
+    features = fixed_features(learning)
     one, two = (statistics_of_device(simulation, device) for device in (0, 1))
     before, after = closed_form_network(features, [one]), closed_form_network(features, [one, two])
     learnt = [rng.normal(size=part.shape).astype(np.float32) for part in before]
@@ -303,7 +303,7 @@ def test_late_statistics_move_the_model_by_what_they_change_in_the_closed_form()
     now = tuple(part + more for part, more in zip(before, learnt, strict=True))
     upload = Upload(Update.encoded_whole(update, 1.0, 1.0), samples=50, seeds=two)
     server = ServerState(weights=now, seeds={0: one, 1: two}, updates=3)
-    found, _ = add_updates_to_closed_form(server, {1: upload}, None, task, 4)
+    found, _ = add_updates_to_closed_form(server, {1: upload}, None, learning, 4)
     assert found.updates == 4
     for mine, base, more, moved in zip(found.weights, after, learnt, update, strict=True):
         np.testing.assert_allclose(mine, base + more + moved, atol=1e-4)
@@ -311,16 +311,18 @@ def test_late_statistics_move_the_model_by_what_they_change_in_the_closed_form()
 
 def test_updates_count_until_the_first_statistics_come_and_then_from_the_closed_form() -> None:
     simulation = simulation_of("murmur-stat", step_limit=100.0)
-    task = simulation.scenario.task
-    update = tuple(np.ones_like(part) for part in task.common_weights)
+    learning = simulation.scenario.learning
+    update = tuple(np.ones_like(part) for part in learning.common_weights)
     upload = Upload(Update.encoded_whole(update, 1.0, 1.0), samples=50)
-    moved, _ = add_updates_to_closed_form(ServerState(), {0: upload}, None, task, 1)
-    for mine, start in zip(moved.weights, task.common_weights, strict=True):
+    moved, _ = add_updates_to_closed_form(ServerState(), {0: upload}, None, learning, 1)
+    for mine, start in zip(moved.weights, learning.common_weights, strict=True):
         np.testing.assert_allclose(mine, start + 1, atol=1e-5)
     own = statistics_of_device(simulation, 0)
     server = replace(moved, seeds={0: own})
-    found, _ = add_updates_to_closed_form(server, {0: upload._replace(seeds=own)}, None, task, 2)
-    network = closed_form_network(fixed_features(task), [own])
+    found, _ = add_updates_to_closed_form(
+        server, {0: upload._replace(seeds=own)}, None, learning, 2
+    )
+    network = closed_form_network(fixed_features(learning), [own])
     assert all(map(np.array_equal, found.weights, network))
 
 
@@ -350,7 +352,7 @@ def test_the_deployment_has_the_numbers_of_the_engine(tmp_path: Path, name: str)
 
 def test_plans_show_one_upload() -> None:
     scenario = simulation_of("statistics").scenario
-    plans = plan_transfers(["statistics"], scenario.task, scenario.link)
+    plans = plan_transfers(["statistics"], scenario.learning, scenario.link)
     assert [plan.transfer for plan in plans] == ["first upload", "download"]
     assert plans[0].size == scenario.wire.upload_size(with_seeds=True)
 
@@ -358,12 +360,12 @@ def test_plans_show_one_upload() -> None:
 def test_logits_are_those_of_the_model_whoever_computes_them() -> None:
     data = toy_dataset()
     for model in ("paper-cnn", "mlp"):
-        task = a_task(model=model)
+        learning = a_learning(model=model)
         known = make_model(model, (SIDE, SIDE, 1), LABELS)
         tree = jax.tree.structure(jax.eval_shape(known.init, jax.random.key(0)))
-        weights = jax.tree.unflatten(tree, task.common_weights)
+        weights = jax.tree.unflatten(tree, learning.common_weights)
         expected = known.apply(weights, (data.test_inputs[:70] / 255).astype(np.float32))
-        found = task.stepper.logits(task.common_weights, data.test_inputs[:70])
+        found = learning.stepper.logits(learning.common_weights, data.test_inputs[:70])
         np.testing.assert_allclose(found, expected, atol=1e-5)
 
 

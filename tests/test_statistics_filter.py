@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from test_seed_judge import bars
 
 from mix2fld.base.errors import InputError
 from mix2fld.codecs import PayloadError
@@ -15,7 +16,6 @@ from mix2fld.engine.suspects import in_words
 from mix2fld.protocols.aggregation.statistics_filter import far_statistics, trusted_statistics
 from mix2fld.runs.simulation import make_simulation
 from mix2fld.types import SampleFormat, Statistics, Upload
-from test_seed_judge import bars
 from test_statistics import some_features, statistics_of
 from toys import toy_config, toy_dataset
 

@@ -10,7 +10,7 @@ from mix2fld.config.settings import LearningConfig
 from mix2fld.models import make_model
 from mix2fld.tasks import xla
 from mix2fld.tasks.losses import Loss, distillation_loss, label_loss, one_hot
-from mix2fld.tasks.make_task import choose_stepper, make_task
+from mix2fld.tasks.make_learning import choose_stepper, make_learning
 from mix2fld.tasks.sgd import Learner, Run, begin_steps, sgd_steps
 from mix2fld.tasks.stepper import (
     Learned,
@@ -124,11 +124,11 @@ def test_starting_weights_are_left_as_they_are(kernel: str) -> None:
 def test_accuracy_counts_every_test_sample_once(kernel: str) -> None:
     """As many as no multiple of a batch; a constant model is right on one label."""
     data = toy_dataset()
-    task = make_task(toy_config(model="paper-cnn", kernel=kernel), data.samples, 4)
+    learning = make_learning(toy_config(model="paper-cnn", kernel=kernel), data.samples, 4)
     images, labels = data.test_inputs[:101], data.test_labels[:101]
-    zeros = [np.zeros_like(tensor) for tensor in task.common_weights]
+    zeros = [np.zeros_like(tensor) for tensor in learning.common_weights]
     constant = (*zeros[:4], np.array([0, 0, 1, 0], np.float32), zeros[5])
-    tests = TestSet(task.stepper, images, labels)
+    tests = TestSet(learning.stepper, images, labels)
     expected = [float(np.mean(labels == 2))] * 3
     assert tests.accuracies([constant] * 3) == expected
     copies = [tuple(np.array(tensor) for tensor in constant) for _ in range(3)]

@@ -16,7 +16,7 @@ import mix2fld
 from mix2fld.base.errors import InputError
 from mix2fld.config.settings import LearningConfig
 from mix2fld.models import check_model, from_torch, make_model, weight_shapes
-from mix2fld.tasks.make_task import choose_stepper
+from mix2fld.tasks.make_learning import choose_stepper
 from torch_modules import perceptron, with_batch_norm
 from toys import toy_config, toy_dataset
 

@@ -18,7 +18,7 @@ from mix2fld.config.settings import LearningConfig
 from mix2fld.models import check_model, from_torch, mlp, paper_cnn
 from mix2fld.tasks import sgd, torch_steps
 from mix2fld.tasks.losses import Loss, distillation_loss, label_loss, one_hot
-from mix2fld.tasks.make_task import choose_stepper
+from mix2fld.tasks.make_learning import choose_stepper
 from mix2fld.tasks.stepper import Start, Stepper, Watch, draw_samples
 from mix2fld.types import Model, Phase, Samples, Tensors
 from torch_modules import perceptron, small_cnn, with_batch_norm, with_dropout

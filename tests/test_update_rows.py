@@ -56,7 +56,7 @@ class Recorder:
         self.scenario, self.inner = simulation
         devices = self.scenario.devices
         self.learned, self.read = [0.0] * devices, [0.0] * devices
-        self.downloads = [self.scenario.task.common_weights] * devices
+        self.downloads = [self.scenario.learning.common_weights] * devices
         self.wanted: dict[int, np.ndarray] = {}
 
     def __getattr__(self, name: str) -> Any:
@@ -75,7 +75,7 @@ class Recorder:
 
     def deliver(self, states: Any, outcome: Outcome) -> Any:
         for device in outcome.uploaded:
-            turn = Turn(self.scenario.task.seed, outcome.round_number, device)
+            turn = Turn(self.scenario.learning.seed, outcome.round_number, device)
             data = self.packets[device].knowledge.data
             update = row_of(self.scenario.wire.decode_knowledge(data, turn).tensors)
             self.read[device] = self.read[device] + update
@@ -120,7 +120,7 @@ def test_an_update_is_counted_from_the_last_download_that_this_device_received(
             assert "residual" not in kept
             np.testing.assert_array_equal(row_of(kept["base"]), row_of(fleet.downloads[device]))
         for device in info.uploads["devices"]:
-            turn = Turn(simulation.scenario.task.seed, info.round, device)
+            turn = Turn(simulation.scenario.learning.seed, info.round, device)
             data = fleet.packets[device].knowledge.data
             read = simulation.scenario.wire.decode_knowledge(data, turn)
             wanted = fleet.wanted[device]
@@ -137,7 +137,7 @@ def test_without_downloads_updates_get_longer() -> None:
     fleet, state, norms = Recorder(simulation), simulation.start(), []
     for number in (1, 2, 3):
         state, _ = run_round(simulation.scenario, fleet, state)
-        turn = Turn(simulation.scenario.task.seed, number, 0)
+        turn = Turn(simulation.scenario.learning.seed, number, 0)
         data = fleet.packets[0].knowledge.data
         norms.append(simulation.scenario.wire.decode_knowledge(data, turn).groups[0].norm)
     assert norms == sorted(norms)
@@ -151,7 +151,7 @@ def an_upload(
     return Upload(Update.encoded_whole(tensors, norm, captured), samples)
 
 
-class ATask:
+class ALearning:
     """What the server's step needs of a task."""
 
     def __init__(self, **fields: Any) -> None:
@@ -160,8 +160,8 @@ class ATask:
 
 
 def step(inbox: dict[int, Upload], state: ServerState | None = None, **fields: Any) -> Any:
-    task: Any = ATask(**fields)
-    return add_mean_update(state or ServerState(), inbox, None, task, 1)[0]
+    learning: Any = ALearning(**fields)
+    return add_mean_update(state or ServerState(), inbox, None, learning, 1)[0]
 
 
 def test_the_server_adds_the_mean_update() -> None:
@@ -226,7 +226,7 @@ def test_devices_upload_in_some_rounds_and_train_in_all(name: str) -> None:
 def test_a_download_with_fewer_bits_is_the_base_as_decoded(name: str, bits: int) -> None:
     simulation = simulation_of(name, downlink_bits=bits)
     state, info = simulation.run_round(simulation.start())
-    dims, wire = simulation.scenario.task.dims, simulation.scenario.wire
+    dims, wire = simulation.scenario.learning.dims, simulation.scenario.wire
     assert info.bits["down"] == bits * dims.num_weights + 64 * len(dims.weight_shapes)
     received = wire.decode_download(wire.encode_download(state.server).data)["weights"]
     for device in state.devices:
@@ -258,7 +258,7 @@ def test_many_bits_come_close_to_fl(name: str) -> None:
         simulation = simulation_of(row, **fields)
         state, _ = simulation.run_round(simulation.start())
         models[row] = row_of(state.server.weights)
-    initial = row_of(simulation.scenario.task.common_weights)
+    initial = row_of(simulation.scenario.learning.common_weights)
     moved = np.linalg.norm(models["fl"] - initial)
     off = np.linalg.norm(models[name] - models["fl"]) / moved
     limits = {"topk": 1e-3, "eden": 1e-3, "murmur": 1e-3, "sign": 0.5, "stc": 1.0}
@@ -315,7 +315,7 @@ def test_devices_choose_their_own_number_of_bits() -> None:
     assert heard[1:].sum() >= 0.85 * 36
     shares = []
     for device in (1, 2, 3):
-        turn = Turn(simulation.scenario.task.seed, 12, device)
+        turn = Turn(simulation.scenario.learning.seed, 12, device)
         upload = simulation.scenario.wire.decode_upload(fleet.packets[device], turn)
         shares.append(upload.value.captured)
     assert shares == sorted(shares)
@@ -355,19 +355,19 @@ def test_one_huge_norm_does_not_lengthen_the_step_of_a_robust_aggregation() -> N
     """The mean of squared norms follows one liar; their median does not."""
     config = toy_config(protocols="murmur", aggregation="median", step_limit=1.0)
 
-    class ATask:
+    class ALearning:
         config: Any = None
         common_weights = (np.zeros(4, np.float32),)
 
-    ATask.config = config
-    task: Any = ATask()
+    ALearning.config = config
+    learning: Any = ALearning()
     moved = np.full(4, 5.0, np.float32)  # of length 10
     norms = (1.0, 1.0, 1.0, 1e6)
     inbox = {
         d: Upload(Update((moved,), 1.0, (Group((0,), norm),)), 10) for d, norm in enumerate(norms)
     }
-    found, _ = add_mean_update(ServerState(), inbox, None, task, 1)
+    found, _ = add_mean_update(ServerState(), inbox, None, learning, 1)
     np.testing.assert_allclose(np.linalg.norm(found.weights[0]), 1.0, rtol=1e-6)
-    ATask.config = config.replace(aggregation="mean")
-    found, _ = add_mean_update(ServerState(), inbox, None, task, 1)
+    ALearning.config = config.replace(aggregation="mean")
+    found, _ = add_mean_update(ServerState(), inbox, None, learning, 1)
     np.testing.assert_allclose(np.linalg.norm(found.weights[0]), 10.0, rtol=1e-6)

@@ -9,7 +9,7 @@ from benchmarks.work import LEARNING_RATE, deal, draw, initial_weights, mean_wei
 from mix2fld.config.settings import LearningConfig
 from mix2fld.models import paper_cnn
 from mix2fld.tasks.losses import label_loss, one_hot
-from mix2fld.tasks.make_task import choose_stepper
+from mix2fld.tasks.make_learning import choose_stepper
 from mix2fld.tasks.stepper import Start, Watch
 from mix2fld.types import Samples
 

@@ -17,7 +17,7 @@ from benchmarks.peak import peak_gflops
 from benchmarks.work import CORES, mean_weights
 from mix2fld.config.settings import LearningConfig
 from mix2fld.tasks.losses import label_loss, one_hot
-from mix2fld.tasks.make_task import choose_stepper
+from mix2fld.tasks.make_learning import choose_stepper
 from mix2fld.tasks.stepper import Start, Stepper, TestSet, Watch
 from mix2fld.types import Model, Samples, Tensors
 

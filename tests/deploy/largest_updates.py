@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from mix2fld.codecs import Encoded, PayloadError, Size
 from mix2fld.protocols.base import Inbox, Protocol, StepInfo, Turn, Uplink
 from mix2fld.protocols.weights import GlobalWeights
+from mix2fld.tasks.learning import Learning
 from mix2fld.tasks.losses import label_loss
-from mix2fld.tasks.task import Task
 from mix2fld.types import Dimensions, Local, SeedSet, ServerState, State, Tensors
 
 MOST = 200
@@ -83,15 +83,15 @@ class LargestUpdates(Uplink):
 
 
 def add_updates(
-    state: ServerState, inbox: Inbox, seeds: SeedSet | None, task: Task, round_number: int
+    state: ServerState, inbox: Inbox, seeds: SeedSet | None, learning: Learning, round_number: int
 ) -> tuple[ServerState, StepInfo]:
     """The mean update, added to the global model; the server too remembers something."""
     del seeds, round_number
     if not inbox:
         return state, StepInfo()
-    last = state.weights or task.common_weights
+    last = state.weights or learning.common_weights
     weights = added(last, [inbox[device].value for device in sorted(inbox)], len(inbox))
-    heard = state.memory.get("heard", np.zeros(task.config.data.devices, np.int64)).copy()
+    heard = state.memory.get("heard", np.zeros(learning.config.data.devices, np.int64)).copy()
     heard[sorted(inbox)] += 1
     return replace(
         state, weights=weights, updates=state.updates + 1, memory={"heard": heard}

@@ -7,8 +7,8 @@ from mix2fld.config.settings import Config
 from mix2fld.data import load_dataset
 from mix2fld.data.own_file import read_device_file
 from mix2fld.deploy.diary import Say
-from mix2fld.deploy.edge.device import Device, MakeTask
-from mix2fld.deploy.edge.full import full_task
+from mix2fld.deploy.edge.device import Device, MakeLearning
+from mix2fld.deploy.edge.full import full_learning
 from mix2fld.deploy.edge.line import Listener
 from mix2fld.deploy.identity import next_epoch
 from mix2fld.deploy.mqtt_nodes import MqttNodes
@@ -91,7 +91,7 @@ def run_in_memory(
     folder: Path,
     config: Config,
     broker: MemoryBroker | None = None,
-    make_task: MakeTask = full_task,
+    make_learning: MakeLearning = full_learning,
     timeout_s: float = 20,
     watcher: Watcher | None = None,
 ) -> Path:
@@ -108,7 +108,7 @@ def run_in_memory(
         def source(samples, labels, file=file):
             return read_device_file(file, samples, labels)
 
-        device = Device(number, source, file.parent / "state", make_task)
+        device = Device(number, source, file.parent / "state", make_learning)
         broker.connect(str(number), device)
 
     def connect(scenario: Scenario, run: str, say: Say) -> MqttNodes:

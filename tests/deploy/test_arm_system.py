@@ -16,7 +16,7 @@ from deploy.memory_line import run_in_memory
 from deploy.mqtt_lab import MOSQUITTO, fleet_of, serve
 from mix2fld.base.trees import flatten
 from mix2fld.config.settings import Config
-from mix2fld.deploy.edge.small import small_task
+from mix2fld.deploy.edge.small import small_learning
 from mix2fld.deploy.edge.store import Store
 from mix2fld.deploy.mqtt_trial import MqttFleet
 from mix2fld.deploy.processes import HOST
@@ -79,7 +79,9 @@ def test_an_arm_takes_part_in_a_run(system: ArmSystem, tmp_path: Path) -> None:
         path = serve(fleet, config, timeout_s=240)
     infos = rounds_of(path)
     assert [info["uploads"]["devices"] for info in infos] == [[0, 1], [0, 1]]
-    beside = run_in_memory(tmp_path, config_in(tmp_path), make_task=small_task, timeout_s=120)
+    beside = run_in_memory(
+        tmp_path, config_in(tmp_path), make_learning=small_learning, timeout_s=120
+    )
     theirs = rounds_of(beside)
     for mine, other in zip(infos, theirs, strict=True):
         assert mine["accuracy"]["devices"] == pytest.approx(other["accuracy"]["devices"], abs=0.02)

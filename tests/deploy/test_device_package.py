@@ -18,7 +18,7 @@ from deploy.memory_line import MemoryBroker, run_in_memory
 from mix2fld.base.errors import InputError
 from mix2fld.deploy.edge import __main__ as program
 from mix2fld.deploy.edge.messages import Order, Trained, unpack
-from mix2fld.deploy.edge.small import small_task
+from mix2fld.deploy.edge.small import small_learning
 from mix2fld.native import small_cnn
 
 ROOT = Path(__file__).parents[2]
@@ -31,7 +31,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from mix2fld.deploy.edge.device import Device
 from mix2fld.deploy.edge.sources import make_source
-from mix2fld.deploy.edge.tasks import make_task
+from mix2fld.deploy.edge.learning import make_learning
 
 assert not any(map(find_spec, ["jax", "scipy", "pydantic", "safetensors", "mix2fld.cli"]))
 
@@ -43,7 +43,7 @@ class Line:
         pass
 
 heard, data, state = sys.argv[1:]
-device = Device(0, make_source(Path(data), None, 1, None), Path(state), make_task)
+device = Device(0, make_source(Path(data), None, 1, None), Path(state), make_learning)
 line = Line()
 for topic, payload in json.loads(Path(heard).read_text()):
     device.hear(line, topic, bytes.fromhex(payload))
@@ -119,7 +119,7 @@ def test_it_answers_as_the_whole_package_does(site: Path, tmp_path: Path, name: 
     fields = {"model": "paper-cnn", "kernel": "native", "feature_side": 4, "rounds": 2}
     config = deployed_config(tmp_path, protocols=name, **fields)
     broker = Recorder()
-    run_in_memory(tmp_path, config, broker, make_task=small_task)
+    run_in_memory(tmp_path, config, broker, make_learning=small_learning)
     heard, data = tmp_path / "heard.json", tmp_path / "device-0" / "samples.npz"
     heard.write_text(json.dumps(broker.heard))
     (tmp_path / "replay.py").write_text(REPLAY)

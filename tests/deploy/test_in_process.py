@@ -30,7 +30,7 @@ from mix2fld.deploy.diary import last_words
 from mix2fld.deploy.messages import DOWNLOAD, TRAIN, Refused, Trained, TrainOrder
 from mix2fld.deploy.settings import Settings
 from mix2fld.runs.checkpoint import made_with
-from mix2fld.tasks.make_task import make_task
+from mix2fld.tasks.make_learning import make_learning
 from toys import toy_dataset, toy_signals
 
 sys.path.insert(0, str(FAULTY))
@@ -303,10 +303,10 @@ def test_a_device_that_was_away_catches_up(tmp_path: Path) -> None:
     assert counts == [(4, 4), (3, 3), (4, 4)]
     (again,) = [order for order in orders if order.catch_up]
     assert (again.device, again.round) == (1, 3)
-    task = make_task(config, toy_dataset().samples, 4)
+    learning = make_learning(config, toy_dataset().samples, 4)
     (other,) = [order for order in orders if order.round == 3 and order.device == 0]
     assert again.download == other.download
-    assert len(again.download) == 4 * task.dims.num_weights
+    assert len(again.download) == 4 * learning.dims.num_weights
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from deploy.lab import DEPLOYED, assert_same_as_engine, deployed_config, diary, rounds_of
 from deploy.memory_line import MemoryBroker, MemoryLine, run_in_memory
 from mix2fld.deploy.edge.device import Device
-from mix2fld.deploy.edge.full import full_task
+from mix2fld.deploy.edge.full import full_learning
 from mix2fld.deploy.edge.messages import (
     MessageError,
     Trained,
@@ -94,9 +94,9 @@ def test_an_order_that_comes_again_is_answered_without_training(tmp_path: Path) 
     broker = Untidy()
     trained = []
 
-    def make_task(config, samples, labels):
-        task = full_task(config, samples, labels)
-        stepper = task.stepper
+    def make_learning(config, samples, labels):
+        learning = full_learning(config, samples, labels)
+        stepper = learning.stepper
 
         class Counting:
             def __getattr__(self, name):
@@ -104,9 +104,11 @@ def test_an_order_that_comes_again_is_answered_without_training(tmp_path: Path) 
                     trained.append(name)
                 return getattr(stepper, name)
 
-        return replace(task, stepper=Counting())
+        return replace(learning, stepper=Counting())
 
-    run_in_memory(tmp_path, deployed_config(tmp_path, protocols="fd", rounds=2), broker, make_task)
+    run_in_memory(
+        tmp_path, deployed_config(tmp_path, protocols="fd", rounds=2), broker, make_learning
+    )
     assert len(trained) == 8
     by_turn: dict[tuple[int, bytes], set[bytes]] = {}
     for topic, data, _ in broker.sent:
@@ -235,7 +237,7 @@ def test_two_devices_of_one_name_count_once(tmp_path: Path) -> None:
         def connect(self, name, listener):
             line = super().connect(name, listener)
             if name == "1":
-                twin = Device(1, listener._source, tmp_path / "twin", full_task)
+                twin = Device(1, listener._source, tmp_path / "twin", full_learning)
                 super().connect("twin", twin)
             return line
 

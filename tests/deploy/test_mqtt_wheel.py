@@ -70,11 +70,11 @@ def test_it_trains_over_a_broker(installed: Installed, tmp_path: Path, name: str
 
 def test_other_models_need_the_whole_package(installed: Installed) -> None:
     code = (
-        "from mix2fld.deploy.edge.tasks import make_task\n"
+        "from mix2fld.deploy.edge.learning import make_learning\n"
         "from mix2fld.dataset import SampleFormat\n"
         "learning = dict(model='cifar-cnn', optimizer='adam', batch_size=1, kernel='auto',"
         " soft_label_teacher='mixture')\n"
-        "make_task(dict(protocols=['fl'], learning=learning, seeding=dict(mixing_ratio=[0.1])),"
+        "make_learning(dict(protocols=['fl'], learning=learning, seeding=dict(mixing_ratio=[0.1])),"
         " SampleFormat((8, 8, 1), 'uint8'), 4)"
     )
     done = installed.run("python", "-c", code)

@@ -12,11 +12,11 @@ from deploy.memory_line import run_in_memory
 from mix2fld.base.errors import InputError
 from mix2fld.config.settings import Config
 from mix2fld.deploy.edge.initial import pack_start, unpack_start
-from mix2fld.deploy.edge.small import plain_config, small_task
-from mix2fld.deploy.edge.tasks import make_task
+from mix2fld.deploy.edge.learning import make_learning
+from mix2fld.deploy.edge.small import plain_config, small_learning
 from mix2fld.deploy.mqtt_server import device_config
 from mix2fld.native import small_cnn
-from mix2fld.tasks.make_task import make_task as full_task
+from mix2fld.tasks.make_learning import make_learning as full_learning
 from toys import toy_dataset
 
 HAS_KERNEL = small_cnn((8, 8, 1), 12, 6, 4) is not None
@@ -32,10 +32,10 @@ def test_without_jax_a_device_has_the_numbers_of_the_engine(tmp_path: Path, name
     made = []
 
     def make(config, samples, labels):
-        made.append(small_task(config, samples, labels))
+        made.append(small_learning(config, samples, labels))
         return made[-1]
 
-    path = run_in_memory(tmp_path, config, make_task=make)
+    path = run_in_memory(tmp_path, config, make_learning=make)
     assert len(made) == 4
     assert_same_as_engine(path, tmp_path, tmp_path / "engine")
 
@@ -53,7 +53,7 @@ def test_any_batch_has_the_numbers_of_the_engine(
     if name == "mix2fld":
         fields |= {"replay": 0.4, "seed_bits": 4}
     config = deployed_config(tmp_path, protocols=name, **fields)
-    path = run_in_memory(tmp_path, config, make_task=small_task)
+    path = run_in_memory(tmp_path, config, make_learning=small_learning)
     assert_same_as_engine(path, tmp_path, tmp_path / "engine")
 
 
@@ -61,15 +61,15 @@ def test_any_batch_has_the_numbers_of_the_engine(
 @pytest.mark.parametrize("seed", [0, 7, 2**32 - 1])
 def test_initial_weights_are_those_of_jax_to_the_bit(model: str, seed: int) -> None:
     data = toy_dataset()
-    task = full_task(Config.of(model=model), data.samples, data.num_labels)
-    drawn = task.stepper.draw_weights(seed)
+    learning = full_learning(Config.of(model=model), data.samples, data.num_labels)
+    drawn = learning.stepper.draw_weights(seed)
     told = pack_start(drawn, seed)
-    found = unpack_start(told, seed, task.dims.weight_shapes)
+    found = unpack_start(told, seed, learning.dims.weight_shapes)
     for mine, theirs in zip(found, drawn, strict=True):
         np.testing.assert_array_equal(mine.view(np.int32), np.asarray(theirs).view(np.int32))
-    assert len(told) < task.dims.num_weights / 8 + 100  # a thirtieth of the weights
+    assert len(told) < learning.dims.num_weights / 8 + 100  # a thirtieth of the weights
     with pytest.raises(InputError, match="does not fit the model"):
-        unpack_start(told[:-4], seed, task.dims.weight_shapes)
+        unpack_start(told[:-4], seed, learning.dims.weight_shapes)
 
 
 def test_any_weights_can_be_told() -> None:
@@ -97,10 +97,10 @@ def test_other_runs_need_jax(change: dict, monkeypatch: pytest.MonkeyPatch) -> N
     data = toy_dataset()
     config = Config.of(**{"model": "paper-cnn", "protocols": "fl", **change})
     told = device_config(config)
-    assert small_task(told, data.samples, data.num_labels) is None
-    monkeypatch.setattr("mix2fld.deploy.edge.tasks.find_spec", lambda name: None)
+    assert small_learning(told, data.samples, data.num_labels) is None
+    monkeypatch.setattr("mix2fld.deploy.edge.learning.find_spec", lambda name: None)
     with pytest.raises(InputError, match="this device has no compiled kernel for it"):
-        make_task(told, data.samples, data.num_labels)
+        make_learning(told, data.samples, data.num_labels)
 
 
 def test_the_device_program_imports_neither_jax_nor_pydantic() -> None:

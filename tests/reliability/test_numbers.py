@@ -81,7 +81,7 @@ def test_too_many_steps_to_count_are_refused() -> None:
 def test_long_sums_of_outputs_are_those_of_float64() -> None:
     """Eq. 2 over 20,000 steps without learning, so that every output is known."""
     config, data = toy_config(learning_rate=1e-30, local_steps=20_000), toy_dataset()
-    stepper = make_simulation(config, data).scenario.task.stepper
+    stepper = make_simulation(config, data).scenario.learning.stepper
     weights = stepper.draw_weights(0)
     held = stepper.hold(Samples(data.train_inputs, one_hot(data.train_labels, 4)))
     draws = draw_samples(np.random.default_rng(0), len(data.train_labels), 20_000, 1)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from mix2fld.advice.measured import Kind, MeasuredSetting
 from mix2fld.config.settings import Config
-from mix2fld.tasks.task import Sizes
+from mix2fld.tasks.learning import Sizes
 
 FAR_SKEW = 0.15
 """A difference in label skew beyond which nothing close was measured."""

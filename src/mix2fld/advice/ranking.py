@@ -19,7 +19,7 @@ from mix2fld.report.units import in_bits, in_time, percent
 from mix2fld.reproduction.frontier.link_costs import times_in_a_run
 from mix2fld.reproduction.statistics import Spread, spread
 from mix2fld.tasks.edges import has_edges
-from mix2fld.tasks.task import Sizes, dimensions
+from mix2fld.tasks.learning import Sizes, dimensions
 
 IDEAL_FL = "fl"
 ALONE = ("isolated", "own-statistics")

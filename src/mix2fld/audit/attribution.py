@@ -18,8 +18,8 @@ from scipy.linalg import solve
 
 from mix2fld.base.errors import Mix2fldError
 from mix2fld.tasks.features import Head, find_head
+from mix2fld.tasks.learning import Learning
 from mix2fld.tasks.sgd import unit_pixels
-from mix2fld.tasks.task import Task
 from mix2fld.types import Inputs, Model, Tensors
 
 RIDGE = 0.01
@@ -28,10 +28,10 @@ AT_ONCE = 250
 Floats = NDArray[np.floating]
 
 
-def head_of(task: Task, model: Model) -> Head | None:
+def head_of(learning: Learning, model: Model) -> Head | None:
     """The last, linear layer of a model; None if it does not end in one, or is of PyTorch."""
     try:
-        return None if model.torch is not None else find_head(task)
+        return None if model.torch is not None else find_head(learning)
     except Mix2fldError:
         return None
 

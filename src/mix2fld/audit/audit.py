@@ -206,18 +206,18 @@ class Audit:
 
     def _attack_noise(self, name: str, seed: int) -> dict[str, Any]:
         from mix2fld.audit.known_others import attack_statistics, far_neighbours, private_of
-        from mix2fld.tasks.make_task import make_task
+        from mix2fld.tasks.make_learning import make_learning
         from mix2fld.tasks.private_statistics import measure_samples
 
         data = self.dataset
         config = self.config.replace(protocols=(name,), seed=seed)
-        task = make_task(config, data.samples, data.num_labels)
-        wire, rows = Wire(get_protocol(name), task), self.ground.parts(seed)[0]
+        learning = make_learning(config, data.samples, data.num_labels)
+        wire, rows = Wire(get_protocol(name), learning), self.ground.parts(seed)[0]
         own = measure_samples(
-            task, data.train_inputs[rows], data.train_labels[rows], private_of(wire).features_of
+            learning, data.train_inputs[rows], data.train_labels[rows], private_of(wire).features_of
         )
         sides = far_neighbours(own, data.num_labels)
-        return attack_statistics(task, wire, sides, self.effort.trials)
+        return attack_statistics(learning, wire, sides, self.effort.trials)
 
     def _run_once(self, name: str, seed: int, **changes: Any) -> dict[str, Any]:
         from mix2fld.runs.simulation import run

@@ -24,8 +24,8 @@ from mix2fld.privacy.residual import Prior, fit_prior
 from mix2fld.protocols.table import get_protocol
 from mix2fld.tasks.class_statistics import square
 from mix2fld.tasks.features import fixed_features
-from mix2fld.tasks.make_task import make_task
-from mix2fld.tasks.task import Task
+from mix2fld.tasks.learning import Learning
+from mix2fld.tasks.make_learning import make_learning
 from mix2fld.types import Statistics
 
 TEN = 10
@@ -38,20 +38,20 @@ Attack = Callable[[Candidates], Scores]
 
 def attack_device_statistics(ground: Ground, seed: int, devices: Sequence[int]) -> dict[str, Any]:
     """Membership in the statistics that a device uploads without noise."""
-    task = make_task(
+    learning = make_learning(
         ground.config.replace(protocols=("statistics",), seed=seed),
         ground.dataset.samples,
         ground.dataset.num_labels,
     )
-    features = fixed_features(task)
+    features = fixed_features(learning)
 
     def measured(rows: Rows) -> Candidates:
         values = features.measure(ground.dataset.train_inputs[rows]).astype(np.float32)
         return Candidates(values, ground.dataset.train_labels[rows])
 
     def upload(rows: Rows) -> Attack:
-        arrived = _arrived(task, ground, rows)
-        return lambda candidates: _statistics_scores(candidates, arrived, task, known)
+        arrived = _arrived(learning, ground, rows)
+        return lambda candidates: _statistics_scores(candidates, arrived, learning, known)
 
     public, labels = measured(ground.public[:PUBLIC_AT_MOST]), ground.dataset.num_labels
     known = fit_populations(public, labels), fit_prior(public, labels)
@@ -91,25 +91,25 @@ def _membership(
     return {f"{rate:g}": rates_at(rate, found) for rate in FALSE_POSITIVES}
 
 
-def _arrived(task: Task, ground: Ground, rows: Rows) -> Statistics:
+def _arrived(learning: Learning, ground: Ground, rows: Rows) -> Statistics:
     """The statistics of these samples, through the bytes that cross the link."""
     once = get_protocol("statistics").statistics
     assert once is not None
     inputs, labels = ground.dataset.train_inputs[rows], ground.dataset.train_labels[rows]
-    made = once.collect(np.random.default_rng(0), inputs, labels, task)
-    payload = once.payload(task)
-    arrived: Statistics = payload.decode(payload.encode(made, task.dims).data, task.dims)
+    made = once.collect(np.random.default_rng(0), inputs, labels, learning)
+    payload = once.payload(learning)
+    arrived: Statistics = payload.decode(payload.encode(made, learning.dims).data, learning.dims)
     return arrived
 
 
 def _statistics_scores(
     candidates: Candidates,
     arrived: Statistics,
-    task: Task,
+    learning: Learning,
     known: tuple[Sequence[Population], Prior],
 ) -> Scores:
     """Sums and scatter taken as independent."""
-    bits = task.config.statistics.statistics_bits
+    bits = learning.config.statistics.statistics_bits
     counts = np.rint(arrived.counts).astype(np.int64)
     held = np.flatnonzero(counts)
     of_sums = _rounding(arrived.sums, bits)

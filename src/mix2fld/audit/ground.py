@@ -15,7 +15,7 @@ from mix2fld.data.resolution import pool
 from mix2fld.data.samples import stored_unit
 from mix2fld.privacy.box import Candidates
 from mix2fld.privacy.rates import FALSE_POSITIVES, check_candidates
-from mix2fld.tasks.task import Sizes, dimensions
+from mix2fld.tasks.learning import Sizes, dimensions
 from mix2fld.types import Dataset
 
 Rows = NDArray[np.integer[Any]]

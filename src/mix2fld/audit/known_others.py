@@ -23,6 +23,7 @@ from mix2fld.protocols.base import Turn
 from mix2fld.protocols.noise import NOISE_KEY
 from mix2fld.protocols.private import STAGE, PrivateStatistics
 from mix2fld.tasks.edges import Floats
+from mix2fld.tasks.learning import Learning
 from mix2fld.tasks.private_statistics import (
     MEANS,
     Measured,
@@ -30,7 +31,6 @@ from mix2fld.tasks.private_statistics import (
     class_sums,
     means_of,
 )
-from mix2fld.tasks.task import Task
 from mix2fld.types import State
 
 
@@ -63,18 +63,20 @@ def far_neighbours(own: Measured, num_labels: int) -> Neighbours:
     return Neighbours(own._replace(values=one), own._replace(values=one, labels=other))
 
 
-def attack_statistics(task: Task, wire: Wire, sides: Neighbours, trials: int) -> dict[str, Any]:
+def attack_statistics(
+    learning: Learning, wire: Wire, sides: Neighbours, trials: int
+) -> dict[str, Any]:
     """True-positive rates of the attack, what the budget allows, and lower bounds of ε.
 
     Thresholds, false positives and true positives are those of different trials.
     """
     check_candidates(trials, min(FALSE_POSITIVES))
-    parts = _known(task, wire, sides)
+    parts = _known(learning, wire, sides)
     seen = [
-        _scores(wire, side, parts, (task.seed, range(number * trials, (number + 1) * trials)))
+        _scores(wire, side, parts, (learning.seed, range(number * trials, (number + 1) * trials)))
         for number, side in enumerate((sides.other, sides.other, sides.one))
     ]
-    config = task.config.privacy
+    config = learning.config.privacy
     multiplier = noise_multiplier(config.epsilon, config.delta)
     found: dict[str, Any] = {"trials": trials, "part_of_bound": _length(parts) * multiplier}
     for rate in FALSE_POSITIVES:
@@ -90,12 +92,12 @@ def attack_statistics(task: Task, wire: Wire, sides: Neighbours, trials: int) ->
     return found
 
 
-def _known(task: Task, wire: Wire, sides: Neighbours) -> list[Part]:
+def _known(learning: Learning, wire: Wire, sides: Neighbours) -> list[Part]:
     """What the attacker knows of both uploads; the means for the second are public."""
-    one, other = (class_sums(side, task.dims.num_labels) for side in sides)
+    one, other = (class_sums(side, learning.dims.num_labels) for side in sides)
     noise, bounds = sides.one.noise, sides.one.bounds
     means = means_of((one + other) / 2, len(sides.one.labels), bounds).astype(np.float32)
-    state = {**start_device(wire, task, 0), MEANS: means}
+    state = {**start_device(wire, learning, 0), MEANS: means}
     pairs = [(one, other), tuple(class_scatter(side, means) for side in sides)]
     return [
         Part({**state, STAGE: np.array(stage)}, a - b, (a + b) / 2, noise[stage])

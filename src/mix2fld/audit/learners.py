@@ -25,9 +25,9 @@ from mix2fld.engine.wire import Wire
 from mix2fld.privacy.lira import margin
 from mix2fld.protocols.base import Device, OwnSamples, Turn
 from mix2fld.protocols.noise import NOISE_KEY
+from mix2fld.tasks.learning import Learning
 from mix2fld.tasks.losses import one_hot
 from mix2fld.tasks.stepper import Draws, draw_samples
-from mix2fld.tasks.task import Task
 from mix2fld.types import Local, Model, Samples, State, Tensors, Update
 
 Statistics = list[NDArray[np.float64]]
@@ -38,7 +38,7 @@ class Setting(NamedTuple):
     """The run that is attacked."""
 
     ground: Ground
-    task: Task
+    learning: Learning
     model: Model
 
 
@@ -71,21 +71,21 @@ class Phase(NamedTuple):
 
 def make_learners(setting: Setting, candidates: Candidates, shadows: int) -> Learners:
     """The device itself, some on other samples, and shadow models on halves of the candidates."""
-    ground, task, _ = setting
+    ground, learning, _ = setting
     dataset, own = ground.dataset, candidates.rows[: candidates.own]
     halves = [_shadow_samples(setting, candidates, number) for number in range(shadows)]
-    sets = [own, *strangers(ground, own, task.seed, candidates.device), *halves]
+    sets = [own, *strangers(ground, own, learning.seed, candidates.device), *halves]
     every = np.unique(np.concatenate([candidates.rows, *sets]))
     labels = dataset.train_labels[every]
     samples = Samples(dataset.train_inputs[every], one_hot(labels, dataset.num_labels))
     places = [np.searchsorted(every, held) for held in sets]
     saw = np.stack([np.isin(candidates.rows, half) for half in halves])
-    return Learners(places, samples, labels, task.stepper.hold(samples), saw)
+    return Learners(places, samples, labels, learning.stepper.hold(samples), saw)
 
 
 def first_states(setting: Setting, wire: Wire, device: int, learners: Learners) -> list[State]:
     """Every learner as the device begins; seeds are attacked elsewhere."""
-    begun = start_device(wire, setting.task, device)
+    begun = start_device(wire, setting.learning, device)
     state = {name: value for name, value in begun.items() if name != SEEDS_DUE}
     count = len(learners.sets)
     return [{**state, **_own_noise(state, number)} for number in range(count)]
@@ -100,17 +100,17 @@ def train(
     setting: Setting, wire: Wire, learners: Learners, states: Sequence[State], turn: Turn
 ) -> list[Local]:
     """One local phase of all learners; the device's own draws are not known to the server."""
-    task = setting.task
+    learning = setting.learning
     everyone = {
         number: Learner(
             state,
             _rows(learners, places),
             turn,
-            None if number == 0 else _own_draws(task, places, turn, number),
+            None if number == 0 else _own_draws(learning, places, turn, number),
         )
         for number, (places, state) in enumerate(zip(learners.sets, states, strict=True))
     }
-    return list(train_phase(wire, task, learners.held, everyone).local.values())
+    return list(train_phase(wire, learning, learners.held, everyone).local.values())
 
 
 def after(phase: Phase, learners: Learners, download: State) -> list[State]:
@@ -129,8 +129,8 @@ def _shadow_samples(setting: Setting, candidates: Candidates, number: int) -> Ro
     Two models in turn take both halves. A device's own and outsiders are treated alike, so that
     under the model of a stranger no test can tell them apart.
     """
-    ground, task, _ = setting
-    rng = stream(task.seed, "audit-shadow", candidates.device, number // 2)
+    ground, learning, _ = setting
+    rng = stream(learning.seed, "audit-shadow", candidates.device, number // 2)
     shuffled = rng.permutation(candidates.rows)
     labels = ground.dataset.train_labels[shuffled]
     return shuffled[np.argsort(labels, kind="stable")][number % 2 :: 2]
@@ -145,11 +145,11 @@ def _read(learners: Learners, places: Rows) -> OwnSamples:
     return learners.samples.inputs[places], learners.labels[places]
 
 
-def _own_draws(task: Task, places: Rows, turn: Turn, number: int) -> Draws:
+def _own_draws(learning: Learning, places: Rows, turn: Turn, number: int) -> Draws:
     """Draws that the attacker's models take: the device's own are not known to the server."""
-    rng = stream(task.seed, "audit-draws", turn.round_number, turn.device, number)
-    learning = task.config.learning
-    drawn = draw_samples(rng, len(places), learning.local_steps, learning.batch_size)
+    rng = stream(learning.seed, "audit-draws", turn.round_number, turn.device, number)
+    settings = learning.config.learning
+    drawn = draw_samples(rng, len(places), settings.local_steps, settings.batch_size)
     return np.asarray(places[drawn], np.int32)
 
 
@@ -184,7 +184,7 @@ def _of_weights(
     """The margin of each candidate, and its coefficient in the update of its label's row."""
     inputs, labels = setting.ground.dataset.train_inputs[rows], setting.ground.dataset.train_labels
     margins = margin(logits(setting.model, inputs, weights), labels[rows])[..., None]
-    head = head_of(setting.task, setting.model)
+    head = head_of(setting.learning, setting.model)
     if head is None:
         return list(margins)
     explained = coefficients(setting.model, head, inputs, begun, weights)

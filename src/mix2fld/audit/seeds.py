@@ -17,7 +17,7 @@ from mix2fld.privacy.unmixing import as_mixes
 from mix2fld.protocols.base import Seeding
 from mix2fld.protocols.inverse_mixup import inverse_groups, unmix
 from mix2fld.protocols.seed_samples import draw_groups, seed_stream
-from mix2fld.tasks.task import Sizes
+from mix2fld.tasks.learning import Sizes
 from mix2fld.types import Seeds
 
 PARTS = ("minor", "dominant")

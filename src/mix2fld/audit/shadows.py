@@ -28,7 +28,7 @@ from mix2fld.privacy.rates import FALSE_POSITIVES, Scores
 from mix2fld.protocols.base import Turn
 from mix2fld.protocols.table import get_protocol
 from mix2fld.runs.simulation import make_simulation
-from mix2fld.tasks.make_task import make_task
+from mix2fld.tasks.make_learning import make_learning
 from mix2fld.types import Local, State
 
 Told = Callable[[int], None]
@@ -50,7 +50,7 @@ def attack_uploads(
 ) -> dict[str, Any]:
     """True-positive rates of LiRA on the first upload of each protocol, by false positives."""
     setting = _setting(watched, watched.ground.config.replace(protocols=protocols[:1]))
-    wires = {name: Wire(get_protocol(name), setting.task) for name in protocols}
+    wires = {name: Wire(get_protocol(name), setting.learning) for name in protocols}
     attacked: dict[str, list[Scored]] = {name: [] for name in protocols}
     by_margin: dict[str, list[Scored]] = {name: [] for name in protocols if _uploads_model(name)}
     for number, device in enumerate(watched.devices):
@@ -86,7 +86,7 @@ def attack_rounds(
     config = watched.ground.config.replace(protocols=(protocol,), link="ideal")
     setting = _setting(watched, config)
     downloads = _downloads(setting, rounds - 1)
-    wire = Wire(get_protocol(protocol), setting.task)
+    wire = Wire(get_protocol(protocol), setting.learning)
     attacked: list[list[Scored]] = [[] for _ in range(rounds)]
     for number, device in enumerate(watched.devices):
         candidates = _candidates(watched, device)
@@ -114,13 +114,13 @@ def _uploads_model(name: str) -> bool:
 def _setting(watched: Watched, config: Config) -> Setting:
     dataset = watched.ground.dataset
     single = config.replace(seed=watched.seed)
-    task = make_task(single, dataset.samples, dataset.num_labels)
+    learning = make_learning(single, dataset.samples, dataset.num_labels)
     model = make_model(single.learning.model, dataset.sample_shape, dataset.num_labels)
-    return Setting(watched.ground, task, model)
+    return Setting(watched.ground, learning, model)
 
 
 def _turn(setting: Setting, device: int, number: int = 1) -> Turn:
-    return Turn(setting.task.seed, number, device)
+    return Turn(setting.learning.seed, number, device)
 
 
 def _candidates(watched: Watched, device: int) -> Candidates:
@@ -156,8 +156,10 @@ def _rates(found: Sequence[Scored]) -> dict[str, Any]:
 
 def _downloads(setting: Setting, rounds: int) -> list[State]:
     """What devices receive in each of the first rounds of the run itself."""
-    task, dataset = setting.task, setting.ground.dataset
-    simulation = make_simulation(task.config.replace(evaluated_devices=1, curve_points=1), dataset)
+    learning, dataset = setting.learning, setting.ground.dataset
+    simulation = make_simulation(
+        learning.config.replace(evaluated_devices=1, curve_points=1), dataset
+    )
     state, found = simulation.start(), []
     wire = simulation.scenario.wire
     for _ in range(rounds):

@@ -98,7 +98,7 @@ class AdviseCommand:
         from mix2fld.data import dataset_sizes
         from mix2fld.data.partition import OF_SOURCES
         from mix2fld.runs.link_plan import sizes_of
-        from mix2fld.tasks.task import Sizes, dimensions
+        from mix2fld.tasks.learning import Sizes, dimensions
 
         if self.weights is not None and self.weights < 1:
             raise InputError(field="weights", value=self.weights, hint="must be 1 or more")

@@ -11,7 +11,7 @@ from mix2fld.config.settings import Config
 from mix2fld.data import dataset_sizes
 from mix2fld.engine.wire import Wire
 from mix2fld.protocols.table import get_protocol
-from mix2fld.tasks.make_task import make_task
+from mix2fld.tasks.make_learning import make_learning
 
 PORT = 8883
 MESSAGE_BYTES = 1 << 12
@@ -111,8 +111,8 @@ def find_mosquitto() -> str:
 def largest_message(config: Config) -> int:
     """Bytes of the largest message in a run of any of the config's protocols, either way."""
     samples, num_labels = dataset_sizes(config.data)
-    task = make_task(config, samples, num_labels)
-    wires = [Wire(get_protocol(name), task) for name in config.protocols]
+    learning = make_learning(config, samples, num_labels)
+    wires = [Wire(get_protocol(name), learning) for name in config.protocols]
     up = max(wire.upload_size(with_seeds=True).bits for wire in wires)
     down = max(wire.download_size().bits for wire in wires)
     return ceil(max(up, down) / 8) + MESSAGE_BYTES

@@ -13,7 +13,7 @@ from mix2fld.deploy.edge.store import Store
 from mix2fld.deploy.edge.turn import Ask, is_behind, take_turn
 from mix2fld.deploy.messages import Behind, Trained, TrainOrder
 from mix2fld.tasks.compilation import keep_compiled_code
-from mix2fld.tasks.make_task import make_task
+from mix2fld.tasks.make_learning import make_learning
 from mix2fld.types import Dataset
 
 
@@ -26,8 +26,8 @@ def train(order: TrainOrder, config: Config, data: Path, store: Store) -> Traine
     with suppress(RuntimeError):  # only before JAX is first used
         jax.config.update("jax_num_cpu_devices", 1)
     samples = _read_samples(data, order)
-    task = make_task(config, samples.samples, order.num_labels)
-    message, accuracies, seconds = take_turn(ask, task, samples, store)
+    learning = make_learning(config, samples.samples, order.num_labels)
+    message, accuracies, seconds = take_turn(ask, learning, samples, store)
     return Trained(
         round=order.round,
         samples=message.samples,

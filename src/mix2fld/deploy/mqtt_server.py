@@ -59,19 +59,19 @@ def serve_mqtt(settings: Settings, address: Address, watcher: Watcher | None = N
 
 def initial_weights(scenario: Scenario) -> Callable[[int], bytes]:
     """What tells a device its initial weights."""
-    task = scenario.task
+    learning = scenario.learning
 
     def start(device: int) -> bytes:
-        common = task.config.learning.initial_weights != "independent"
-        seed = integer(task.seed, "weights", 0 if common else 1 + device)
-        return pack_start(task.initial_weights(device), seed)
+        common = learning.config.learning.initial_weights != "independent"
+        seed = integer(learning.seed, "weights", 0 if common else 1 + device)
+        return pack_start(learning.initial_weights(device), seed)
 
     return start
 
 
 def run_settings(scenario: Scenario, run: str) -> bytes:
     """What devices must know of a run."""
-    dims = scenario.task.dims
+    dims = scenario.learning.dims
     fields = {
         "config": device_config(scenario.config),
         "samples": asdict(dims.samples),

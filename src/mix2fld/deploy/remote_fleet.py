@@ -261,7 +261,7 @@ class RemoteFleet:
         }
 
     def _order_for(self, device: int, order: Order, download: bytes | None) -> TrainOrder:
-        dims, roster = self._scenario.task.dims, order.roster
+        dims, roster = self._scenario.learning.dims, order.roster
         return TrainOrder(
             format=FORMAT,
             run=self._run,

@@ -23,7 +23,7 @@ from mix2fld.runs.loop import Watcher, run_rounds
 from mix2fld.runs.results import RunResult
 from mix2fld.runs.trained import form_of
 from mix2fld.tasks.compilation import keep_compiled_code
-from mix2fld.tasks.make_task import make_task
+from mix2fld.tasks.make_learning import make_learning
 from mix2fld.tasks.stepper import TestSet
 
 Connect = Callable[[Scenario, str, Say], Nodes]
@@ -45,16 +45,16 @@ def serve_run(
     protocol = get_protocol(config.protocols[0])
     check_countable(config)
     dataset = load_dataset(config.data)
-    task = make_task(config, dataset.samples, dataset.num_labels)
-    scenario = Scenario(task, protocol, link or IdealLink())
+    learning = make_learning(config, dataset.samples, dataset.num_labels)
+    scenario = Scenario(learning, protocol, link or IdealLink())
     path = settings.out / config.run_name
     refuse_run_of_simulator(path)
     say = diary(RunFiles(path).diary)
-    made_with = {**sample_record(dataset.samples), **form_of(task, dataset.label_names)}
+    made_with = {**sample_record(dataset.samples), **form_of(learning, dataset.label_names)}
     with RunFolder(path, say, made_with) as folder:
         folder.prepare(config)
         try:
-            tests = TestSet(task.stepper, *measured_samples(dataset, config))
+            tests = TestSet(learning.stepper, *measured_samples(dataset, config))
             run = run_identity(path)
             nodes = connect(scenario, run, say)
             fleet = RemoteFleet(scenario, tests, nodes, run, say)

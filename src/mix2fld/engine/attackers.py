@@ -100,13 +100,13 @@ class _Stage:
             turn = self._turn(message)._replace(bit_budget=message.body.bits)
             body = self._wire.encode_body(self._device(turn), local)
         if attack.seeds is not None and once is not None:
-            labels, own = self._scenario.task.dims.num_labels, self._wire.decode_once(once.data)
+            labels, own = self._scenario.learning.dims.num_labels, self._wire.decode_once(once.data)
             once = self._wire.encode_once(attack.seeds(own, labels, self._strength(attack)))
         samples = attack.samples or message.samples
         return message._replace(body=body, once=once, samples=samples)
 
     def _known(self, message: Message, attack: Attack, honest: Floats) -> Known:
-        rng = stream(self._scenario.task.seed, "attack", self._round, message.sender)
+        rng = stream(self._scenario.learning.seed, "attack", self._round, message.sender)
         return Known(self.learned(message), honest, self.last, rng, self._strength(attack))
 
     def _strength(self, attack: Attack) -> float:
@@ -115,13 +115,13 @@ class _Stage:
 
     def _device(self, turn: Turn) -> Device:
         """One that has just received the last global model."""
-        model = self._scenario.task.common_weights
+        model = self._scenario.learning.common_weights
         model = model if self._server.weights is None else self._server.weights
         state = {"weights": model, **self._protocol.start(model)}
         return Device(state, turn, _no_samples, lambda: None)
 
     def _turn(self, message: Message) -> Turn:
-        return Turn(self._scenario.task.seed, self._round, message.sender)
+        return Turn(self._scenario.learning.seed, self._round, message.sender)
 
 
 class _Statistics(_Stage):

@@ -17,9 +17,9 @@ from mix2fld.codecs import Encoded
 from mix2fld.engine.messages import Message
 from mix2fld.engine.wire import Wire
 from mix2fld.protocols.base import Device, OwnSamples, Turn
+from mix2fld.tasks.learning import Learning
 from mix2fld.tasks.replay import REPLAY, Extra, merge_stocks, mixture_prior, with_replay
 from mix2fld.tasks.stepper import Draws, Start, draw_samples
-from mix2fld.tasks.task import Task
 from mix2fld.tasks.training import base_rate, label_prior, logit_offset
 from mix2fld.types import Local, State, Tensors
 
@@ -28,9 +28,9 @@ DUE, SENT = np.array(True), np.array(False)
 """Shared by all devices."""
 
 
-def start_device(wire: Wire, task: Task, device: int) -> State:
+def start_device(wire: Wire, learning: Learning, device: int) -> State:
     """A device before its first round."""
-    weights = task.initial_weights(device)
+    weights = learning.initial_weights(device)
     once = {} if wire.protocol.once is None else {SEEDS_DUE: DUE}
     first = {} if wire.protocol.first_model is None else {UNTRAINED: DUE}
     return {"weights": weights, **wire.downlink.start(weights), **once, **first}
@@ -47,44 +47,44 @@ class Rows(NamedTuple):
 
 
 def begin_phase(
-    wire: Wire, task: Task, state: State, rows: Rows, turn: Turn
+    wire: Wire, learning: Learning, state: State, rows: Rows, turn: Turn
 ) -> tuple[Start, Draws]:
     """Where a device's local phase begins, and which of the samples held its steps use [K, B]."""
-    draws = rows.own[local_draws(task, turn.round_number, turn.device, len(rows.own))]
+    draws = rows.own[local_draws(learning, turn.round_number, turn.device, len(rows.own))]
     if rows.extra is not None:
         rng = stream(turn.seed, "replay", turn.round_number, turn.device)
         draws = with_replay(rng, draws, rows.extra, wire.training.replay)
     start = Start(
-        weights=_first_weights(wire, task, state, rows),
-        teacher=np.zeros((task.dims.num_labels,) * 2, np.float32),
-        logit_offset=_logit_offset(wire, task, rows),
-        rate_factor=wire.rate_in(turn) / base_rate(task.config.learning),
+        weights=_first_weights(wire, learning, state, rows),
+        teacher=np.zeros((learning.dims.num_labels,) * 2, np.float32),
+        logit_offset=_logit_offset(wire, learning, rows),
+        rate_factor=wire.rate_in(turn) / base_rate(learning.config.learning),
         randomness=partial(integer, turn.seed, "model", turn.round_number, turn.device),
     )
     return wire.protocol.begin(state, start), np.asarray(draws, np.int32)
 
 
-def _first_weights(wire: Wire, task: Task, state: State, rows: Rows) -> Tensors:
+def _first_weights(wire: Wire, learning: Learning, state: State, rows: Rows) -> Tensors:
     """The device's weights; what it can make of its own samples if it has only untrained ones."""
     weights: Tensors = state["weights"]
     first = wire.protocol.first_model
     if first is None or not state[UNTRAINED]:
         return weights
-    return first(*rows.read(), task)
+    return first(*rows.read(), learning)
 
 
-def local_draws(task: Task, round_number: int, device: int, samples: int) -> Draws:
+def local_draws(learning: Learning, round_number: int, device: int, samples: int) -> Draws:
     """Which of a device's own samples each of its steps uses: [K, B]."""
-    config = task.config.learning
-    rng = stream(task.seed, "draws", round_number, device)
+    config = learning.config.learning
+    rng = stream(learning.seed, "draws", round_number, device)
     return draw_samples(rng, samples, config.local_steps, config.batch_size)
 
 
-def _logit_offset(wire: Wire, task: Task, rows: Rows) -> NDArray[np.float32] | None:
+def _logit_offset(wire: Wire, learning: Learning, rows: Rows) -> NDArray[np.float32] | None:
     """What the local loss adds to the logits, by the labels of what is drawn."""
     if not wire.training.logit_adjustment:
         return None
-    prior = label_prior(rows.labels(), task.dims.num_labels)
+    prior = label_prior(rows.labels(), learning.dims.num_labels)
     if rows.extra is not None:
         prior = mixture_prior(prior, rows.extra, wire.training.replay)
     return logit_offset(wire.training, prior)

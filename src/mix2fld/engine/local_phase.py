@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 from mix2fld.engine.device_turn import Rows, begin_phase
 from mix2fld.engine.wire import Wire
 from mix2fld.protocols.base import Turn
+from mix2fld.tasks.learning import Learning
 from mix2fld.tasks.stepper import Draws, Watch, local_results, snapshot_steps
-from mix2fld.tasks.task import Task
 from mix2fld.tasks.training import model_in_use
 from mix2fld.types import Local, State, Tensors
 
@@ -48,11 +48,17 @@ class PhaseResult(NamedTuple):
 
 
 def train_phase(
-    wire: Wire, task: Task, held: Any, learners: Mapping[int, Learner], watched: int | None = None
+    wire: Wire,
+    learning: Learning,
+    held: Any,
+    learners: Mapping[int, Learner],
+    watched: int | None = None,
 ) -> PhaseResult:
     """The steps of all learners at once; the watched one is looked at on its way."""
-    config = task.config
-    begun = [begin_phase(wire, task, own.state, own.rows, own.turn) for own in learners.values()]
+    config = learning.config
+    begun = [
+        begin_phase(wire, learning, own.state, own.rows, own.turn) for own in learners.values()
+    ]
     starts = [start for start, _ in begun]
     draws = [
         chosen if own.draws is None else own.draws
@@ -62,7 +68,7 @@ def train_phase(
     steps = snapshot_steps(config.learning.local_steps, config.curve_points)
     watch = Watch(places.get(watched, 0) if watched is not None else 0, steps)
     started = time.perf_counter()
-    learned = task.stepper.train(wire.protocol.local_loss, held, starts, draws, watch)
+    learned = learning.stepper.train(wire.protocol.local_loss, held, starts, draws, watch)
     seconds = time.perf_counter() - started
     return PhaseResult(
         dict(zip(learners, local_results(learned.phases), strict=True)),

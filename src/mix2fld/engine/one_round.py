@@ -30,7 +30,7 @@ from mix2fld.types import ServerState, State
 
 def start_run(scenario: Scenario, fleet: Fleet) -> RunState:
     """The state before the first round."""
-    rng = stream(scenario.task.seed, "link")
+    rng = stream(scenario.learning.seed, "link")
     return RunState(
         round_number=0,
         devices=fleet.start(),
@@ -81,7 +81,7 @@ def run_round(scenario: Scenario, fleet: Fleet, state: RunState) -> tuple[RunSta
 
 def _reachable(scenario: Scenario, fleet: Fleet, state: RunState) -> tuple[Sequence[int], State]:
     """The devices of the fleet that the link reaches in this round."""
-    rng = stream(scenario.task.seed, "link", state.round_number + 1)
+    rng = stream(scenario.learning.seed, "link", state.round_number + 1)
     seconds = state.clock.communication + state.clock.computing
     reached, link = scenario.link.begin_round(state.link, seconds, rng)
     available = fleet.available()
@@ -170,14 +170,18 @@ def _measure(
     scenario: Scenario, fleet: Fleet, state: RunState, trained: Trained, server: ServerState
 ) -> tuple[NDArray[np.float64], Measured]:
     """The accuracies known of devices [D], and what the record shows beside them."""
-    task, reference, known = scenario.task, scenario.reference, state.roster.accuracies.copy()
-    untrained = [task.initial_weights(reference)] if np.isnan(known[reference]) else []
+    learning, reference, known = (
+        scenario.learning,
+        scenario.reference,
+        state.roster.accuracies.copy(),
+    )
+    untrained = [learning.initial_weights(reference)] if np.isnan(known[reference]) else []
     of_server = [] if server.weights is None else [server.weights]
     found = fleet.measure(trained.observed, [*untrained, *of_server])
     for device in found.devices.keys() & set(scenario.evaluated):
         known[device] = found.devices[device]
-    learning = scenario.config.learning
-    points = snapshot_steps(learning.local_steps, scenario.config.curve_points)
+    settings = scenario.config.learning
+    points = snapshot_steps(settings.local_steps, scenario.config.curve_points)
     at_least = found.models[0] if np.isnan(known[reference]) else float(known[reference])
     intermediate = found.intermediate or [(step, at_least) for step in points]
     initial = found.models[0] if state.round_number == 0 else None

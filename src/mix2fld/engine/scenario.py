@@ -1,4 +1,4 @@
-"""What is fixed for a whole run: the task, the row of the protocol table, and the link."""
+"""What is fixed for a whole run: the learning, the row of the protocol table, and the link."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -9,7 +9,7 @@ from mix2fld.engine.clock import device_step_us
 from mix2fld.engine.wire import Wire
 from mix2fld.links import Link
 from mix2fld.protocols.base import Protocol
-from mix2fld.tasks.task import Task
+from mix2fld.tasks.learning import Learning
 from mix2fld.tasks.training import LocalTraining
 
 
@@ -17,14 +17,14 @@ from mix2fld.tasks.training import LocalTraining
 class Scenario:
     """One protocol, one seed, one link."""
 
-    task: Task
+    learning: Learning
     protocol: Protocol
     link: Link
 
     @property
     def config(self) -> Config:
         """The settings of the run."""
-        return self.task.config
+        return self.learning.config
 
     @property
     def devices(self) -> int:
@@ -39,7 +39,7 @@ class Scenario:
     @cached_property
     def wire(self) -> Wire:
         """What crosses the link."""
-        return Wire(self.protocol, self.task)
+        return Wire(self.protocol, self.learning)
 
     @cached_property
     def reference(self) -> int:

@@ -50,7 +50,7 @@ def global_update(
     if new:
         state = replace(state, seeds={**state.seeds, **new}, seed_set=None)
     if scenario.protocol.seeds is not None and state.seed_set is None:
-        found = judge_seeds(state.seeds, scenario.task)
+        found = judge_seeds(state.seeds, scenario.learning)
         judged = found if new else NO_VERDICT  # else it was judged before, in another process
         state = replace(state, seed_set=_prepared(scenario, state, found.left_out))
     after, info = scenario.wire.protocol.step(state, inbox, round_number)

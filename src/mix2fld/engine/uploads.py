@@ -76,8 +76,8 @@ def check_sums(scenario: Scenario) -> None:
         raise InputError(
             field="protocols",
             value=protocol.title,
-            hint="the link adds uploads, and a sum of these has no meaning; choose fl or a protocol "
-            "of updates",
+            hint="the link adds uploads, and a sum of these has no meaning; choose fl, or a "
+            "protocol of updates",
         )
     if config.defence.aggregation != "mean":
         raise InputError(
@@ -91,11 +91,11 @@ def _added(scenario: Scenario, opened: dict[int, Upload], number: int) -> dict[i
     """What the server receives if the link adds: one upload, by the samples of each device."""
     if not opened:
         return {}
-    protocol, dims = scenario.wire.protocol, scenario.task.dims
+    protocol, dims = scenario.wire.protocol, scenario.learning.dims
     samples = np.array([opened[device].samples for device in sorted(opened)], np.float64)
     tensors = [protocol.tensors_in(opened[d].value, opened[d].samples) for d in sorted(opened)]
     signals = np.stack([flatten_tensors(each, dims).astype(np.float64) for each in tensors])
-    rng = stream(scenario.task.seed, "superposition", number)
+    rng = stream(scenario.learning.seed, "superposition", number)
     total = scenario.link.superpose(signals * samples[:, None], rng)
     mean = unflatten_tensors((total / samples.sum()).astype(np.float32), dims)
     return {SUM: Upload(protocol.from_sum(mean), int(samples.sum()))}
@@ -111,7 +111,7 @@ def transmit(
     repeat: int = 0,
 ) -> tuple[Transfer, State]:
     """Send over the link, with the draws of this round, or of one of its repeats."""
-    rng = stream(scenario.task.seed, direction, number, *([repeat] if repeat else []))
+    rng = stream(scenario.learning.seed, direction, number, *([repeat] if repeat else []))
     delivery, link = scenario.link.transmit(direction, bits, rng, link)
     checked = check_delivery(scenario.link, delivery, len(bits))
     return Transfer(bits, checked, int(np.count_nonzero(bits))), link
@@ -156,10 +156,10 @@ def _open(
     for device in np.flatnonzero(up.arrived).tolist():
         if device not in trained.messages:
             continue
-        turn = Turn(scenario.task.seed, order.round_number, device)
+        turn = Turn(scenario.learning.seed, order.round_number, device)
         try:
             upload = scenario.wire.decode_upload(trained.messages[device], turn)
-            check_upload(scenario.wire.protocol, upload, scenario.task.dims.samples)
+            check_upload(scenario.wire.protocol, upload, scenario.learning.dims.samples)
         except PayloadError as error:
             fleet.refuse(device, order.round_number, str(error))
         else:

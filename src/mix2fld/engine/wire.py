@@ -15,8 +15,8 @@ from mix2fld.engine.messages import SERVER, Message
 from mix2fld.protocols.base import Arrives, Device, Downlink, Protocol, Turn
 from mix2fld.protocols.replay import Replayed
 from mix2fld.protocols.seed_samples import seed_stream
+from mix2fld.tasks.learning import Sizes
 from mix2fld.tasks.replay import REPLAY, seeds_in
-from mix2fld.tasks.task import Sizes
 from mix2fld.tasks.training import rate_in_round, resolve
 from mix2fld.types import Inputs, Local, SampleFormat, SeedSet, ServerState, State, Upload
 

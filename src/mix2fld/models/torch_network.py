@@ -58,6 +58,13 @@ class TorchNetwork:
             for tensor, value in zip(self._weights, weights, strict=True):
                 tensor.copy_(torch.tensor(value))
 
+    def trained_of(self, tensors: Tensors | None) -> list[Any] | None:
+        """Of arrays in the order of the weights, those of the parameters."""
+        if tensors is None:
+            return None
+        pairs = zip(self._weights, tensors, strict=True)
+        return [torch.tensor(own, device=self.device) for w, own in pairs if w.requires_grad]
+
     def weights(self) -> Tensors:
         """A copy of the weights."""
         return arrays_of(self._weights)

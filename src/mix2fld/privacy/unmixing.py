@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from mix2fld.data.samples import Coding, coding_of
 from mix2fld.privacy.box import Candidates, Floats, Mixes
-from mix2fld.tasks.task import Sizes
+from mix2fld.tasks.learning import Sizes
 from mix2fld.types import Seeds
 
 MINOR, DOMINANT = 0, 1

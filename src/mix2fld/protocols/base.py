@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from mix2fld.base.accounting import Guarantee
 from mix2fld.codecs import Nothing, Payload, SeedSamples, Size
+from mix2fld.tasks.learning import Learning, Sizes
 from mix2fld.tasks.losses import Loss, label_loss
 from mix2fld.tasks.stepper import Start
-from mix2fld.tasks.task import Sizes, Task
 from mix2fld.tasks.training import Training
 from mix2fld.types import (
     Dimensions,
@@ -45,7 +45,7 @@ OwnSamples = tuple[Inputs, NDArray[np.int32]]
 """Samples and labels that a device holds."""
 Promise = Callable[["Config"], Guarantee]
 """What uploads with these settings guarantee about the samples of a device."""
-MakeModel = Callable[[Inputs, NDArray[np.int32], Task], Tensors]
+MakeModel = Callable[[Inputs, NDArray[np.int32], Learning], Tensors]
 
 
 class Turn(NamedTuple):
@@ -207,9 +207,9 @@ class Protocol(ABC):
         return self._bound_to.dims
 
     @property
-    def task(self) -> Task:
+    def learning(self) -> Learning:
         """The run's model, and who trains it."""
-        return cast(Task, self._bound_to)
+        return cast(Learning, self._bound_to)
 
     @property
     def _bound_to(self) -> Sizes:

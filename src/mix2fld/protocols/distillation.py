@@ -13,9 +13,9 @@ from mix2fld.protocols.aggregation.aggregate import combine_outputs
 from mix2fld.protocols.base import Device, Inbox, Protocol, Seeding, StepInfo, setting
 from mix2fld.protocols.seed_samples import SeedParameters, mixed, raw, unmixed
 from mix2fld.protocols.weights import DownloadsWeights, no_outputs
+from mix2fld.tasks.learning import Learning
 from mix2fld.tasks.losses import Loss, distillation_loss
 from mix2fld.tasks.stepper import Draws, Start, draw_samples
-from mix2fld.tasks.task import Task
 from mix2fld.types import Local, Samples, SeedSet, ServerState, State, Tensors
 
 
@@ -40,7 +40,7 @@ class UploadsOutputs(Protocol):
     def averaged(self, server: ServerState, inbox: Inbox) -> NDArray[np.float32]:
         """The mean of the delivered outputs, label by label; the last where none was delivered."""
         last = no_outputs(self) if server.outputs is None else server.outputs
-        return combine_outputs(inbox, last, self.unseen_labels, self.task.config.defence)
+        return combine_outputs(inbox, last, self.unseen_labels, self.learning.config.defence)
 
     def as_row(self, value: Any, server: ServerState) -> NDArray[np.float64]:
         """The outputs of all labels."""
@@ -58,7 +58,7 @@ class UploadsOutputs(Protocol):
     def from_row(self, row: NDArray[np.float64], server: ServerState) -> Local:
         """A device with these outputs, as distributions."""
         del server
-        return Local(self.task.common_weights, _as_distributions(row, self.dims.num_labels))
+        return Local(self.learning.common_weights, _as_distributions(row, self.dims.num_labels))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,7 +137,7 @@ class FLD(SeedParameters, UploadsOutputs, DownloadsWeights):
         teacher, seeds = self.averaged(server, inbox), server.seed_set
         if seeds is None:
             return replace(server, outputs=teacher), StepInfo()
-        weights = convert(server.weights, teacher, seeds, self.task, round_number)
+        weights = convert(server.weights, teacher, seeds, self.learning, round_number)
         after = replace(server, outputs=teacher, weights=weights, updates=server.updates + 1)
         return after, StepInfo(self.server_steps)
 
@@ -176,25 +176,25 @@ def convert(
     weights: Tensors | None,
     outputs: NDArray[np.float32],
     seeds: SeedSet,
-    task: Task,
+    learning: Learning,
     round_number: int,
 ) -> Tensors:
     """K_s steps of Eq. 5 from the last global model, or from an untrained one (decision 6)."""
-    learning = task.config.learning
-    if learning.student_start == "fresh":
-        weights = task.untrained_student(round_number)
+    settings = learning.config.learning
+    if settings.student_start == "fresh":
+        weights = learning.untrained_student(round_number)
     elif weights is None:
-        weights = task.common_weights
+        weights = learning.common_weights
     draws = draw_samples(
-        stream(task.seed, "conversion", round_number),
+        stream(learning.seed, "conversion", round_number),
         len(seeds.targets),
-        learning.server_steps,
-        learning.batch_size,
+        settings.server_steps,
+        settings.batch_size,
     )
     samples, draws = _needed(seeds, draws)
-    randomness = partial(integer, task.seed, "student model", round_number)
+    randomness = partial(integer, learning.seed, "student model", round_number)
     start = Start(weights, outputs, randomness=randomness)
-    return task.stepper.train_one(distillation_loss, samples, start, draws)
+    return learning.stepper.train_one(distillation_loss, samples, start, draws)
 
 
 def _needed(seeds: SeedSet, draws: Draws) -> tuple[Samples, Draws]:

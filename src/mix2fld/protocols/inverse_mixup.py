@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from mix2fld.base.streams import stream
 from mix2fld.data.resolution import enlarge
 from mix2fld.data.samples import Coding, clip_to_real, coding_of
-from mix2fld.tasks.task import Sizes
+from mix2fld.tasks.learning import Sizes
 from mix2fld.types import Carried, Seeds
 
 if TYPE_CHECKING:

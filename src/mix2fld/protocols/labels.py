@@ -52,7 +52,7 @@ class CFD(SeedParameters, DownloadsWeights):
         samples = device.replayed()
         if samples is None:
             return {}
-        logits = self.task.stepper.logits(weights, samples.inputs)
+        logits = self.learning.stepper.logits(weights, samples.inputs)
         likely = np.exp(logits - logits.max(axis=1, keepdims=True))
         held = device.state[REPLAY]["held"]
         outputs = np.split(likely / likely.sum(axis=1, keepdims=True), int(held.sum()))
@@ -81,7 +81,7 @@ class CFD(SeedParameters, DownloadsWeights):
         Where seed samples are checked, so are labels: those of devices that contradict the seed
         samples do not count.
         """
-        seeds, defence = server.seed_set, self.task.config.defence
+        seeds, defence = server.seed_set, self.learning.config.defence
         if seeds is None:
             return server, StepInfo()
         came_with = labels_of_seeds(server, seeds)
@@ -97,7 +97,7 @@ class CFD(SeedParameters, DownloadsWeights):
             given = [trusted[d].value[owner] for d in sorted(trusted) if owner in trusted[d].value]
             labels.append(combine_labels(given, defence) if given else own)
         labelled = replace(seeds, targets=np.concatenate(labels).astype(np.float32))
-        weights = convert(server.weights, no_outputs(self), labelled, self.task, round_number)
+        weights = convert(server.weights, no_outputs(self), labelled, self.learning, round_number)
         info = info._replace(steps=self.server_steps)
         return replace(server, weights=weights, updates=server.updates + 1), info
 

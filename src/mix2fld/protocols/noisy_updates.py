@@ -34,7 +34,7 @@ class Noisy(Updates):
     def deviation(self) -> float:
         """Of the noise that the budget asks for."""
         multiplier = noise_multiplier(self.epsilon, self.delta)
-        uploads = max(1, updates_of_a_device(self.task.config))
+        uploads = max(1, updates_of_a_device(self.learning.config))
         (each,) = shares(multiplier, 1 / uploads)
         return 2 * self.update_clip * each
 

@@ -24,6 +24,7 @@ from mix2fld.protocols.statistics import from_statistics, own_closed_form
 from mix2fld.protocols.weights import DownloadsWeights
 from mix2fld.tasks.edges import Floats, edge_network, has_edges
 from mix2fld.tasks.features import Features
+from mix2fld.tasks.learning import Learning
 from mix2fld.tasks.losses import label_loss, one_hot
 from mix2fld.tasks.private_statistics import (
     GRID,
@@ -44,7 +45,6 @@ from mix2fld.tasks.private_statistics import (
 )
 from mix2fld.tasks.sample_features import FEATURE_KINDS, samples_of
 from mix2fld.tasks.stepper import Start, draw_samples
-from mix2fld.tasks.task import Task
 from mix2fld.tasks.training import Training
 from mix2fld.types import (
     Inputs,
@@ -112,7 +112,7 @@ class PrivateStatistics(DownloadsWeights):
         stage, means = device.state[STAGE], device.state[MEANS]
         if stage == DONE or (stage == SCATTER and not means.any()):
             return None  # all is sent, or no means have come down
-        own = measure_samples(self.task, *device.samples(), self.features_of)
+        own = measure_samples(self.learning, *device.samples(), self.features_of)
         return self.part_of(own, device.state, device.turn)
 
     def part_of(self, own: Measured, state: State, turn: Turn) -> StatisticsPart:
@@ -167,18 +167,18 @@ class PrivateStatistics(DownloadsWeights):
         self, server: ServerState, inbox: Inbox, round_number: int
     ) -> tuple[ServerState, StepInfo]:
         """A model from all noisy parts so far, whenever new ones are delivered."""
-        task, memory = self.task, server.memory
-        noise = deviations(task, self.features_of, on_grid=self.trusted_sum)
+        learning, memory = self.learning, server.memory
+        noise = deviations(learning, self.features_of, on_grid=self.trusted_sum)
         for name, arrived in _by_part(inbox):
             values = [upload.value.values for upload in arrived]
             total, draws = np.sum(values, axis=0), len(arrived)
             if self.trusted_sum:
-                rng = stream(task.seed, f"privacy-{name}", round_number)
+                rng = stream(learning.seed, f"privacy-{name}", round_number)
                 total, draws = trusted_sum(values, getattr(noise, name), rng), 1
             memory = {**memory, **_added(memory, name, total, arrived, draws)}
         if memory is server.memory or "sums" not in memory:
             return replace(server, memory=memory), StepInfo()
-        bounds = bounds_of(task, self.features_of)
+        bounds = bounds_of(learning, self.features_of)
         means = self._means(memory, noise, bounds)
         weights, steps = self._model(memory, means, noise, round_number)
         known = {**memory, MEANS: means.astype(np.float32)}
@@ -204,7 +204,7 @@ class PrivateStatistics(DownloadsWeights):
     ) -> Floats:
         """Within classes; before a scatter was delivered, what its bound suggests."""
         if "scatter" not in memory:
-            residual = bounds_of(self.task, self.features_of).residual
+            residual = bounds_of(self.learning, self.features_of).residual
             return np.eye(size) * residual**2 / size
         samples, draws = memory["scatter_counts"].tolist()
         return clean(memory["scatter"], samples, noise.scatter * math.sqrt(draws))
@@ -233,7 +233,7 @@ class DPStatistics(PrivateStatistics):
     ) -> tuple[Tensors, int]:
         del round_number
         covariance = self._covariance(memory, means.shape[1], noise, noisy_covariance)
-        features = FEATURE_KINDS[self.features_of].make(self.task)
+        features = FEATURE_KINDS[self.features_of].make(self.learning)
         return network_of(features, means, covariance), 0
 
 
@@ -257,8 +257,8 @@ class DPSeeds(PrivateStatistics):
         self, memory: State, means: Floats, noise: Deviations, round_number: int
     ) -> tuple[Tensors, int]:
         covariance = self._covariance(memory, means.shape[1], noise, clean_covariance)
-        features = FEATURE_KINDS[self.features_of].make(self.task)
-        weights = train_on_generated(features, means, covariance, self.task, round_number)
+        features = FEATURE_KINDS[self.features_of].make(self.learning)
+        weights = train_on_generated(features, means, covariance, self.learning, round_number)
         return weights, self.server_steps
 
 
@@ -267,18 +267,18 @@ DP_SEEDS_SUM = DPSeeds(title="DP seeds, summed", trusted_sum=True, promise=of_tr
 
 
 def train_on_generated(
-    features: Features, means: Floats, covariance: Floats, task: Task, round_number: int
+    features: Features, means: Floats, covariance: Floats, learning: Learning, round_number: int
 ) -> Tensors:
     """A model after K_s steps on samples drawn from a Gaussian for each label.
 
     The student begins with edges where the model has them, which need no data.
     """
     labels = np.arange(len(means)).repeat(GENERATED)
-    rng = stream(task.seed, "generated", round_number)
+    rng = stream(learning.seed, "generated", round_number)
     drawn = means[labels] + rng.normal(size=(len(labels), means.shape[1])) @ root_of(covariance)
-    inputs = samples_of(features, drawn, task.dims)
-    begun = edge_network(task.dims) if has_edges(task.dims) else task.common_weights
-    return train_student(begun, inputs, labels, task, rng, round_number)
+    inputs = samples_of(features, drawn, learning.dims)
+    begun = edge_network(learning.dims) if has_edges(learning.dims) else learning.common_weights
+    return train_student(begun, inputs, labels, learning, rng, round_number)
 
 
 def root_of(covariance: Floats) -> Floats:
@@ -292,21 +292,21 @@ def train_student(
     begun: Tensors,
     inputs: Inputs,
     labels: NDArray[np.integer[Any]],
-    task: Task,
+    learning: Learning,
     rng: np.random.Generator,
     round_number: int,
 ) -> Tensors:
     """What is begun with, after K_s steps on samples that the server generated."""
-    learning, count = task.config.learning, task.dims.num_labels
+    settings, count = learning.config.learning, learning.dims.num_labels
     samples = Samples(inputs, one_hot(labels.astype(np.int32), count))
-    draws = draw_samples(rng, len(labels), learning.server_steps, learning.batch_size)
+    draws = draw_samples(rng, len(labels), settings.server_steps, settings.batch_size)
     no_teacher = np.zeros((count, count), np.float32)
     start = Start(
         begun,
         no_teacher,
-        randomness=partial(integer, task.seed, "student model", round_number),
+        randomness=partial(integer, learning.seed, "student model", round_number),
     )
-    return task.stepper.train_one(label_loss, samples, start, draws)
+    return learning.stepper.train_one(label_loss, samples, start, draws)
 
 
 def trusted_sum(

@@ -23,7 +23,7 @@ from mix2fld.protocols.inverse_mixup import (
     pool_seeds,
     samples_wanted,
 )
-from mix2fld.tasks.task import Sizes
+from mix2fld.tasks.learning import Sizes
 from mix2fld.types import Inputs, Seeds, SeedSet
 
 if TYPE_CHECKING:
@@ -105,32 +105,32 @@ def _draw_group(
     return [taken[label] for label in sorted(taken, key=lambda label: (label - first) % modulus)]
 
 
-def as_collected(seeds: Mapping[int, Seeds], task: Sizes) -> SeedSet | None:
+def as_collected(seeds: Mapping[int, Seeds], learning: Sizes) -> SeedSet | None:
     """FLD and MixFLD: the samples as received, with hard or soft labels."""
     if not seeds:
         return None
     pool = pool_seeds(seeds)
-    config = task.config.seeding
+    config = learning.config.seeding
     mixed = pool.labels.shape[1] > 1
     ratios = config.ratios if mixed else (1.0,)
     if config.mixed_labels == "hard":
         ratios = tuple(float(place == np.argmax(ratios)) for place in range(len(ratios)))
-    targets, dims = soft_labels(pool.labels, ratios, task.dims.num_labels), task.dims
+    targets, dims = soft_labels(pool.labels, ratios, learning.dims.num_labels), learning.dims
     return SeedSet(targets, lambda rows: seeds_as_fed(pool.inputs[rows], dims))
 
 
-def inversely_mixed(seeds: Mapping[int, Seeds], task: Sizes) -> SeedSet | None:
+def inversely_mixed(seeds: Mapping[int, Seeds], learning: Sizes) -> SeedSet | None:
     """Mix2FLD: N_I hard-labelled samples per device by inverse-Mixup across devices.
 
     Sample s is that of label s mod N of group s div N. None while seeds are still missing that
     could give a first group.
     """
-    config = task.config.seeding
-    devices = task.config.data.devices
+    config = learning.config.seeding
+    devices = learning.config.data.devices
     if len(seeds) < len(config.ratios):
         return None
-    pool, groups = inverse_groups(seeds, task.config)
-    distinct, wanted = len(groups.members), groups_wanted(task.config)
+    pool, groups = inverse_groups(seeds, learning.config)
+    distinct, wanted = len(groups.members), groups_wanted(learning.config)
     if distinct == 0 and len(seeds) < devices:
         return None
     if distinct == 0 or (distinct < wanted and not config.reuse_pairs):
@@ -142,7 +142,7 @@ def inversely_mixed(seeds: Mapping[int, Seeds], task: Sizes) -> SeedSet | None:
             f"across devices, {wanted} are needed; use more seed samples or devices",
         )
     size = len(config.ratios)
-    total = min(samples_wanted(task.config), wanted * size)
+    total = min(samples_wanted(learning.config), wanted * size)
     group, place = np.divmod(np.arange(total), size)
     labels = groups.labels[group % distinct, place]
 
@@ -150,9 +150,9 @@ def inversely_mixed(seeds: Mapping[int, Seeds], task: Sizes) -> SeedSet | None:
         group, place = np.divmod(rows, size)
         which, back = np.unique(group % distinct, return_inverse=True)
         needed = Groups(members=groups.members[which], labels=groups.labels[which])
-        return inverse_samples(pool, needed, task)[back, place]
+        return inverse_samples(pool, needed, learning)[back, place]
 
-    return SeedSet(soft_labels(labels[:, None], (1.0,), task.dims.num_labels), make, distinct)
+    return SeedSet(soft_labels(labels[:, None], (1.0,), learning.dims.num_labels), make, distinct)
 
 
 def soft_labels(

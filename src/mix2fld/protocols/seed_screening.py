@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from mix2fld.base.streams import stream
 from mix2fld.protocols.seed_samples import as_collected
+from mix2fld.tasks.learning import Learning
 from mix2fld.tasks.losses import label_loss
 from mix2fld.tasks.stepper import Start, draw_samples
-from mix2fld.tasks.task import Task
 from mix2fld.types import Samples, Seeds, SeedSet, Tensors
 
 MOST_JUDGES = 15
@@ -62,56 +62,60 @@ class Judge(NamedTuple):
     knows: NDArray[np.bool_]  # [N_L], labels that it has seen
 
 
-def judge_seeds(seeds: Mapping[int, Seeds], task: Task) -> Judgement:
+def judge_seeds(seeds: Mapping[int, Seeds], learning: Learning) -> Judgement:
     """Which devices' seeds are left out, and why."""
-    if task.config.defence.seed_check == "none":
+    if learning.config.defence.seed_check == "none":
         return NO_VERDICT
-    collected = {device: _collected(seeds[device], task) for device in sorted(seeds)}
+    collected = {device: _collected(seeds[device], learning) for device in sorted(seeds)}
     found = NO_VERDICT
     for _ in range(MOST_PASSES):
-        judges = _judges(collected, found.left_out, task)
+        judges = _judges(collected, found.left_out, learning)
         agreement = {
             device: share
             for device, own in collected.items()
-            if (share := _median_vote(device, own, judges, task)) is not None
+            if (share := _median_vote(device, own, judges, learning)) is not None
         }
-        steps = found.steps + len(judges) * task.config.learning.server_steps
-        least = least_agreement(agreement, found.left_out, task.config.seeding.seed_samples)
+        steps = found.steps + len(judges) * learning.config.learning.server_steps
+        least = least_agreement(agreement, found.left_out, learning.config.seeding.seed_samples)
         last, found = found, Judgement(agreement, below(agreement, least), steps)
         if found.left_out == last.left_out:
             break
     return found
 
 
-def _judges(collected: Mapping[int, SeedSet], left_out: Collection[int], task: Task) -> list[Judge]:
+def _judges(
+    collected: Mapping[int, SeedSet], left_out: Collection[int], learning: Learning
+) -> list[Judge]:
     """Some of the devices that are trusted so far, each with a model of its own."""
-    order = stream(task.seed, "judges").permutation(sorted(collected)).tolist()
+    order = stream(learning.seed, "judges").permutation(sorted(collected)).tolist()
     drawn = [device for device in order if device not in left_out][:MOST_JUDGES]
-    return [_learn(device, collected[device], task) for device in drawn]
+    return [_learn(device, collected[device], learning) for device in drawn]
 
 
-def _learn(device: int, own: SeedSet, task: Task) -> Judge:
+def _learn(device: int, own: SeedSet, learning: Learning) -> Judge:
     """As many steps as a conversion takes, from the labels alone."""
-    learning, labels = task.config.learning, task.dims.num_labels
-    rng = stream(task.seed, "judge", device)
-    draws = draw_samples(rng, len(own.targets), learning.server_steps, learning.batch_size)
-    start = Start(task.common_weights, np.zeros((labels, labels), np.float32))
-    weights = task.stepper.train_one(label_loss, Samples(own.inputs, own.targets), start, draws)
+    settings, labels = learning.config.learning, learning.dims.num_labels
+    rng = stream(learning.seed, "judge", device)
+    draws = draw_samples(rng, len(own.targets), settings.server_steps, settings.batch_size)
+    start = Start(learning.common_weights, np.zeros((labels, labels), np.float32))
+    weights = learning.stepper.train_one(label_loss, Samples(own.inputs, own.targets), start, draws)
     knows = np.isin(np.arange(labels), own.targets.argmax(axis=1))
     return Judge(device, weights, knows)
 
 
-def _median_vote(device: int, own: SeedSet, judges: Collection[Judge], task: Task) -> float | None:
+def _median_vote(
+    device: int, own: SeedSet, judges: Collection[Judge], learning: Learning
+) -> float | None:
     """The share of labels that the median of all other judges agrees with, the lower one of two."""
     labels = own.targets.argmax(axis=1).astype(np.int32)
     votes = []
     for judge in judges:
         known = judge.knows[labels]
         if judge.device != device and known.sum() >= min(FEWEST_SAMPLES, len(labels)):
-            held = task.stepper.hold_tests(
+            held = learning.stepper.hold_tests(
                 own.inputs, np.where(known, labels, NO_LABEL).astype(np.int32)
             )
-            agreed = task.stepper.count_correct(held, [judge.weights])[0]
+            agreed = learning.stepper.count_correct(held, [judge.weights])[0]
             votes.append(agreed / int(known.sum()))
     return sorted(votes)[(len(votes) - 1) // 2] if len(votes) >= FEWEST_VOTES else None
 
@@ -140,8 +144,8 @@ def _typical(agreement: Mapping[int, float], left_out: Collection[int]) -> float
     return float(np.median(trusted)) if trusted else 0.0
 
 
-def _collected(seeds: Seeds, task: Task) -> SeedSet:
-    collected = as_collected({0: seeds}, task)
+def _collected(seeds: Seeds, learning: Learning) -> SeedSet:
+    collected = as_collected({0: seeds}, learning)
     if collected is None:
         raise ValueError("a device without seeds cannot be judged")
     return collected

@@ -21,7 +21,7 @@ from mix2fld.protocols.updates import Line, Murmur
 from mix2fld.protocols.weights import DownloadsWeights
 from mix2fld.tasks.class_statistics import closed_form_network, measure_statistics
 from mix2fld.tasks.features import feature_count, fixed_features
-from mix2fld.tasks.task import Sizes, Task
+from mix2fld.tasks.learning import Learning, Sizes
 from mix2fld.tasks.training import Training
 from mix2fld.types import Inputs, ServerState, Statistics, Tensors
 
@@ -34,15 +34,15 @@ def own_statistics(
 ) -> Statistics:
     """Counts, sums and scatter of fixed features of all samples of a device."""
     del rng
-    if not isinstance(sizes, Task):
+    if not isinstance(sizes, Learning):
         raise TypeError("statistics need the model of a run, not its sizes alone")
     return measure_statistics(fixed_features(sizes), inputs, labels, sizes.dims.num_labels)
 
 
-def own_closed_form(inputs: Inputs, labels: NDArray[np.int32], task: Task) -> Tensors:
+def own_closed_form(inputs: Inputs, labels: NDArray[np.int32], learning: Learning) -> Tensors:
     """Fixed features with the head that follows from the device's own statistics."""
-    features = fixed_features(task)
-    own = measure_statistics(features, inputs, labels, task.dims.num_labels)
+    features = fixed_features(learning)
+    own = measure_statistics(features, inputs, labels, learning.dims.num_labels)
     return closed_form_network(features, [own])
 
 
@@ -77,7 +77,9 @@ class OneShotStatistics(DownloadsWeights):
     ) -> tuple[ServerState, StepInfo]:
         """A head from all statistics so far, on fixed features, whenever new ones are delivered."""
         del round_number
-        weights = closed_form_head(server.seeds, self.task) if _brings_statistics(inbox) else None
+        weights = (
+            closed_form_head(server.seeds, self.learning) if _brings_statistics(inbox) else None
+        )
         if weights is None:
             return server, StepInfo()
         return replace(server, weights=weights, updates=server.updates + 1), StepInfo()
@@ -112,11 +114,11 @@ class MurmurStat(Murmur):
         the closed form.
         """
         new = _brings_statistics(inbox)
-        after = closed_form_head(server.seeds, self.task) if new else None
+        after = closed_form_head(server.seeds, self.learning) if new else None
         if after is None:
             return super().step(server, inbox, round_number)
         known = {d: own for d, own in server.seeds.items() if d not in new}
-        before = closed_form_head(known, self.task)
+        before = closed_form_head(known, self.learning)
         if before is None:
             return replace(server, weights=after, updates=server.updates + 1), StepInfo()
         moved, info = super().step(server, inbox, round_number)
@@ -141,9 +143,9 @@ def _brings_statistics(inbox: Inbox) -> set[int]:
     return {d for d, upload in inbox.items() if upload.seeds is not None}
 
 
-def closed_form_head(held: Mapping[int, Any], task: Task) -> Tensors | None:
+def closed_form_head(held: Mapping[int, Any], learning: Learning) -> Tensors | None:
     """The network that follows from these statistics; None if there are none to trust."""
-    trusted = trusted_statistics(held, task.config.defence) if held else {}
+    trusted = trusted_statistics(held, learning.config.defence) if held else {}
     if not any(own.counts.any() for own in trusted.values()):
         return None
-    return closed_form_network(fixed_features(task), [trusted[d] for d in sorted(trusted)])
+    return closed_form_network(fixed_features(learning), [trusted[d] for d in sorted(trusted)])

@@ -134,7 +134,7 @@ class Updates(DownloadsWeights):
         del round_number
         if not inbox:
             return server, StepInfo()
-        config = self.task.config
+        config = self.learning.config
         uploads = as_tensors(inbox)
         still = tuple(np.zeros_like(part) for part in uploads[min(uploads)].value)
         mean = combine_weights(uploads, still, config.defence)

@@ -43,7 +43,7 @@ class DownloadsWeights(Protocol):
 
     def global_model(self, server: ServerState) -> Tensors:
         """The server's model; before the first, the one that all devices begin with."""
-        return self.task.common_weights if server.weights is None else server.weights
+        return self.learning.common_weights if server.weights is None else server.weights
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,10 +83,10 @@ class FL(DownloadsWeights):
         del round_number
         if not inbox:
             return server, StepInfo()
-        config = self.task.config
+        config = self.learning.config
         begun = server.weights
         if begun is None and config.learning.initial_weights != "independent":
-            begun = self.task.common_weights
+            begun = self.learning.common_weights
         weights = combine_weights(inbox, begun, config.defence)
         return replace(server, weights=weights, updates=server.updates + 1), StepInfo()
 

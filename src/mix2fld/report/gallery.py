@@ -22,7 +22,7 @@ from mix2fld.report.deliveries import seeds_delivered
 from mix2fld.report.protocol_view import make_seeds, seeding_of, sizes_of, title_of
 from mix2fld.report.sample_pictures import drawn, shown_range, units
 from mix2fld.runs.reader import LoadedRun
-from mix2fld.tasks.task import Sizes
+from mix2fld.tasks.learning import Sizes
 from mix2fld.types import Dataset, Inputs, Seeds
 
 CARDS = 6

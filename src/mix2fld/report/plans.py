@@ -12,7 +12,7 @@ from mix2fld.runs.layout import RunFiles
 from mix2fld.runs.reader import LoadedRun
 from mix2fld.runs.records import DamagedError
 from mix2fld.tasks.known_shapes import known_shapes
-from mix2fld.tasks.task import Sizes, dimensions
+from mix2fld.tasks.learning import Sizes, dimensions
 
 AS_NAMED = "as in the config"
 MOST_DEVICES = 1000

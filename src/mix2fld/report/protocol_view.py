@@ -15,7 +15,7 @@ from mix2fld.config.settings import Config
 from mix2fld.engine.wire import Wire
 from mix2fld.protocols.base import Protocol, Seeding
 from mix2fld.protocols.table import PROTOCOLS, find_protocol, get_protocol, split_name
-from mix2fld.tasks.task import Sizes, dimensions
+from mix2fld.tasks.learning import Sizes, dimensions
 from mix2fld.types import Dataset, Inputs, Seeds
 
 

@@ -9,7 +9,7 @@ from mix2fld.engine.plan import DRAWS, PlannedRound, PlannedTransfer, plan_round
 from mix2fld.links import Link, make_link
 from mix2fld.links.transports import TRANSPORTS
 from mix2fld.tasks.known_shapes import known_shapes
-from mix2fld.tasks.task import Sizes, dimensions
+from mix2fld.tasks.learning import Sizes, dimensions
 
 
 class LinkPlan(NamedTuple):
@@ -40,5 +40,5 @@ def sizes_of(config: Config) -> Sizes:
     if shapes is not None:
         return Sizes(config, dimensions(config.seeding, samples, num_labels, shapes))
     with uninterrupted():  # within its import, JAX must not meet Ctrl-C
-        from mix2fld.tasks.make_task import make_task
-    return make_task(config, samples, num_labels)
+        from mix2fld.tasks.make_learning import make_learning
+    return make_learning(config, samples, num_labels)

@@ -54,13 +54,13 @@ def run_rounds(
         if folder is not None:
             folder.fail(str(error))
         raise
-    summary = summarise(config, rounds, scenario.reference, scenario.task.stepper.name)
-    find = partial(by_name, state.server.weights, scenario.task.weight_names, config)
+    summary = summarise(config, rounds, scenario.reference, scenario.learning.stepper.name)
+    find = partial(by_name, state.server.weights, scenario.learning.weight_names, config)
     result = RunResult(config, rounds, summary, find)
     if folder is not None:
         folder.finish(result.summary)
     watcher.end(result)
-    labels, of_server = scenario.task.dims.num_labels, summary["accuracy"]["global"] or 0.0
+    labels, of_server = scenario.learning.dims.num_labels, summary["accuracy"]["global"] or 0.0
     best = max(summary["accuracy"]["mean"], of_server)  # many devices may not have had a turn yet
     suspect = next((words for info in rounds for words in _suspects(info)), None)
     if warning := warn_if_chance_level(config, labels, best, suspect):

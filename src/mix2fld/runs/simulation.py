@@ -28,7 +28,7 @@ from mix2fld.runs.records import DamagedError
 from mix2fld.runs.results import Results, RunResult
 from mix2fld.runs.state_files import StatesInFiles
 from mix2fld.runs.trained import form_of
-from mix2fld.tasks.make_task import make_task
+from mix2fld.tasks.make_learning import make_learning
 from mix2fld.types import Dataset, Model
 
 MakeFleet = Callable[[Scenario, Dataset, Model | None, DeviceStates], Fleet]
@@ -153,7 +153,7 @@ def make_scenario(
 ) -> Scenario:
     """What is fixed for a whole run of a config with one protocol and one seed."""
     scenario = Scenario(
-        make_task(config, dataset.samples, dataset.num_labels, model),
+        make_learning(config, dataset.samples, dataset.num_labels, model),
         get_protocol(config.protocols[0]),
         link or make_link(config, config.data.devices),
     )
@@ -168,7 +168,7 @@ def check(config: Config, dataset: Dataset) -> list[str]:
     for single in single_runs(config.replace(seed=config.seed[0])):
         scenario, fleet = make_simulation(single, dataset)
         fleet.check_seeds()
-        plans = plan_transfers(single.protocols, scenario.task, scenario.link)
+        plans = plan_transfers(single.protocols, scenario.learning, scenario.link)
         problems += [plan.problem for plan in plans if plan.problem]
     return problems
 
@@ -202,8 +202,8 @@ def _simulate(
     if config.clock.computing_time == "measured":
         run_round(scenario, fleet, start_run(scenario, fleet))  # compiling is not computing
     if folder is not None:
-        folder.made_with["kernel"] = scenario.task.stepper.name
-        folder.made_with |= form_of(scenario.task, dataset.label_names)
+        folder.made_with["kernel"] = scenario.learning.stepper.name
+        folder.made_with |= form_of(scenario.learning, dataset.label_names)
         folder.device_states = states
     return run_rounds(scenario, fleet, folder, watcher)
 

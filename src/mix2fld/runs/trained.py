@@ -15,7 +15,7 @@ from mix2fld.config.settings import Config
 from mix2fld.runs.checkpoint import read_checkpoint
 from mix2fld.runs.layout import RunFiles
 from mix2fld.runs.records import DamagedError
-from mix2fld.tasks.task import Task
+from mix2fld.tasks.learning import Learning
 from mix2fld.types import Tensors
 
 NamedWeights = dict[str, NDArray[np.float32]]
@@ -24,12 +24,12 @@ FORM = "form"
 FILE_FORMAT = 1
 
 
-def form_of(task: Task, label_names: Sequence[str]) -> dict[str, str]:
+def form_of(learning: Learning, label_names: Sequence[str]) -> dict[str, str]:
     """For ``made_with``: the names of the weights, the form of samples and the labels."""
-    labels = list(label_names) or [str(label) for label in range(task.dims.num_labels)]
+    labels = list(label_names) or [str(label) for label in range(learning.dims.num_labels)]
     known = {
-        "names": task.weight_names,
-        "samples": asdict(task.dims.samples),
+        "names": learning.weight_names,
+        "samples": asdict(learning.dims.samples),
         "labels": labels,
     }
     return {FORM: json.dumps(known)}

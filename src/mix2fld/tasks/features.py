@@ -23,7 +23,7 @@ from mix2fld.tasks.edges import (
     has_edges,
     oriented_derivatives,
 )
-from mix2fld.tasks.task import Task
+from mix2fld.tasks.learning import Learning
 from mix2fld.types import Dimensions, Inputs, Tensors
 
 LONGEST_EDGES = 3.1
@@ -69,12 +69,12 @@ class Head:
 
 
 @lru_cache(maxsize=4)
-def fixed_features(task: Task) -> Features:
+def fixed_features(learning: Learning) -> Features:
     """The features of a run's model, ``feature_side`` squared for each of six maps."""
-    side = task.config.statistics.feature_side
-    if has_edges(task.dims):
-        return _edge_features(task, side)
-    return _random_features(task, MAPS * side**2)
+    side = learning.config.statistics.feature_side
+    if has_edges(learning.dims):
+        return _edge_features(learning, side)
+    return _random_features(learning, MAPS * side**2)
 
 
 def feature_count(dims: Dimensions, side: int) -> int:
@@ -90,8 +90,8 @@ def clip_norms(vectors: Floats, longest: float) -> Floats:
     return clipped
 
 
-def _edge_features(task: Task, side: int) -> Features:
-    height, width, channels = task.dims.samples.shape
+def _edge_features(learning: Learning, side: int) -> Features:
+    height, width, channels = learning.dims.samples.shape
     rows, columns = height // 2, width // 2
     if side > min(rows, columns):
         raise InputError(
@@ -101,7 +101,7 @@ def _edge_features(task: Task, side: int) -> Features:
             f"must be at most {min(rows, columns)}",
         )
     first, second = oriented_derivatives(channels), blurred_differences()
-    given = task.config.privacy.feature_clip
+    given = learning.config.privacy.feature_clip
     longest = LONGEST_EDGES if given == "auto" else given
     projection = np.kron(np.eye(MAPS), np.kron(cosines(rows, side), cosines(columns, side)))
 
@@ -110,7 +110,7 @@ def _edge_features(task: Task, side: int) -> Features:
         return clip_norms(maps, longest) @ projection.T
 
     head = Head(4, 5, transposed=False)
-    return Features(edge_network(task.dims), projection, FEATURE_GAIN, measure, head, longest)
+    return Features(edge_network(learning.dims), projection, FEATURE_GAIN, measure, head, longest)
 
 
 def cosines(length: int, count: int) -> Floats:
@@ -127,15 +127,15 @@ def as_fed(inputs: Inputs) -> Floats:
     return inputs.astype(np.float64) / scale
 
 
-def _random_features(task: Task, count: int) -> Features:
+def _random_features(learning: Learning, count: int) -> Features:
     """Random directions of what the last layer of the initial network sees."""
-    head, labels = find_head(task), task.dims.num_labels
-    size = task.dims.weight_sizes[head.kernel] // labels
+    head, labels = find_head(learning), learning.dims.num_labels
+    size = learning.dims.weight_sizes[head.kernel] // labels
     projection = np.eye(size)
     if count < size:
-        draws = stream(task.seed, "features").normal(size=(size, count))
+        draws = stream(learning.seed, "features").normal(size=(size, count))
         projection = np.linalg.qr(draws)[0].T
-    nothing = head.put(task.common_weights, np.zeros((labels, size)), np.zeros(labels))
+    nothing = head.put(learning.common_weights, np.zeros((labels, size)), np.zeros(labels))
 
     def measure(inputs: Inputs) -> Floats:
         found = []
@@ -144,39 +144,43 @@ def _random_features(task: Task, count: int) -> Features:
             some = projection[begin : begin + labels]
             rows[: len(some)] = some
             network = head.put(nothing, rows, np.zeros(labels))
-            found.append(task.stepper.logits(network, inputs)[:, : len(some)])
+            found.append(learning.stepper.logits(network, inputs)[:, : len(some)])
         return np.concatenate(found, axis=1).astype(np.float64)
 
     return Features(nothing, projection, 1.0, measure, head)
 
 
-def find_head(task: Task) -> Head:
+def find_head(learning: Learning) -> Head:
     """The last, linear layer of a model; raises ``InputError`` if it does not end in one."""
-    shapes, labels, last = task.dims.weight_shapes, task.dims.num_labels, task.dims.last_layer
+    shapes, labels, last = (
+        learning.dims.weight_shapes,
+        learning.dims.num_labels,
+        learning.dims.last_layer,
+    )
     kernel = max(last, key=lambda n: len(shapes[n]), default=0)
     if len(last) == 2 and len(shapes[kernel]) == 2:
         (bias,) = set(last) - {kernel}
         sides = [turned for turned in (False, True) if shapes[kernel][turned] == labels]
         for head in (Head(bias, kernel, transposed=turned) for turned in sides):
-            if _gives_logits(head, task):
+            if _gives_logits(head, learning):
                 return head
     raise InputError(
         field="protocols",
-        value=task.config.protocols[0],
+        value=learning.config.protocols[0],
         hint=f"the model must end in a linear layer, with a "
         f"bias [{labels}] and a kernel [{labels}, F] side by side; it has "
         f"{[list(shape) for shape in shapes[-2:]]}",
     )
 
 
-def _gives_logits(head: Head, task: Task) -> bool:
+def _gives_logits(head: Head, learning: Learning) -> bool:
     """Whether the bias is added to the logits, and a row of the kernel makes one of them."""
-    labels = task.dims.num_labels
-    size = task.dims.weight_sizes[head.kernel] // labels
+    labels = learning.dims.num_labels
+    size = learning.dims.weight_sizes[head.kernel] // labels
     bias, rows = np.arange(labels, dtype=np.float64) + 2, np.zeros((labels, size))
-    some = np.ones((1, *task.dims.samples.shape), task.dims.samples.dtype)
-    alone = head.put(task.common_weights, rows, bias)
+    some = np.ones((1, *learning.dims.samples.shape), learning.dims.samples.dtype)
+    alone = head.put(learning.common_weights, rows, bias)
     rows[0] = 1
-    first = head.put(task.common_weights, rows, bias)
-    by_bias, by_both = (task.stepper.logits(network, some)[0] for network in (alone, first))
+    first = head.put(learning.common_weights, rows, bias)
+    by_bias, by_both = (learning.stepper.logits(network, some)[0] for network in (alone, first))
     return np.array_equal(by_bias, bias) and np.array_equal(by_both[1:], bias[1:])

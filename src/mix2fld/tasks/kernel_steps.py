@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from mix2fld.base.errors import InputError
 from mix2fld.native.processor import usable_cores
 from mix2fld.tasks.losses import Loss
 from mix2fld.tasks.stepper import Draws, Learned, Start, Watch
@@ -66,6 +67,11 @@ class KernelStepper:
     def _steps(
         self, loss: Loss, sets: tuple[Samples, ...], phase: Phase, start: Start, draws: Draws
     ) -> None:
+        if start.changes_gradients:
+            raise InputError(
+                "gradients with a proximal term or a control variate are not for the compiled "
+                "kernel; use JAX or PyTorch (kernel = xla, or the whole package on the device)"
+            )
         rule = StepRule(
             rate=self._rate * start.rate_factor,
             teacher=start.teacher,

@@ -14,7 +14,7 @@ from mix2fld.types import Inputs, Kernel, Samples, Tensors
 
 
 class NativeStepper(KernelStepper):
-    """Steps by a model's kernel, initial weights and custom losses by XLA."""
+    """Steps by a model's kernel; initial weights, custom losses and gradients by XLA."""
 
     def __init__(self, learner: Learner, kernel: Kernel, learning_rate: float) -> None:
         super().__init__(kernel, learning_rate, learner.distillation_weight)
@@ -29,13 +29,13 @@ class NativeStepper(KernelStepper):
         draws: Sequence[Draws], watch: Watch,
     ) -> Learned:  # fmt: skip
         """One learner a thread; only the watched one is copied on its way."""
-        if loss.custom is not None:
+        if loss.custom is not None or any(start.changes_gradients for start in starts):
             return self._xla.train(loss, self._xla.hold(*held), starts, draws, watch)
         return super().train(loss, held, starts, draws, watch)
 
     def train_one(self, loss: Loss, samples: Samples, start: Start, draws: Draws) -> Tensors:
         """One learner, in this thread."""
-        if loss.custom is not None:
+        if loss.custom is not None or start.changes_gradients:
             return self._xla.train_one(loss, samples, start, draws)
         return super().train_one(loss, samples, start, draws)
 

@@ -22,8 +22,8 @@ from mix2fld.base.streams import stream
 from mix2fld.tasks.class_statistics import HEAD_SCALE, square, upper_triangle
 from mix2fld.tasks.edges import Floats
 from mix2fld.tasks.features import Features, clip_norms
+from mix2fld.tasks.learning import Learning
 from mix2fld.tasks.sample_features import FEATURE_KINDS
-from mix2fld.tasks.task import Task
 from mix2fld.types import Inputs, Tensors
 
 COUNT_WEIGHT = 0.3
@@ -77,42 +77,42 @@ class Measured(NamedTuple):
 
 
 @lru_cache(maxsize=4)
-def bounds_of(task: Task, kind: str = "model") -> Bounds:
+def bounds_of(learning: Learning, kind: str = "model") -> Bounds:
     """The bounds of a run, from its config and from public numbers."""
-    features, config = FEATURE_KINDS[kind].make(task), task.config.privacy
+    features, config = FEATURE_KINDS[kind].make(learning), learning.config.privacy
     longest = features.clip
     if longest is None:
         given = config.feature_clip
-        longest = _length_on_noise(task, features) if given == "auto" else given
+        longest = _length_on_noise(learning, features) if given == "auto" else given
     residual = config.scatter_clip
     if residual == "auto":
-        by_side = longest * (0.07 + 0.063 * task.config.statistics.feature_side)
+        by_side = longest * (0.07 + 0.063 * learning.config.statistics.feature_side)
         residual = by_side if features.away is None else features.away
     return Bounds(longest, residual, nonnegative=features.clip is not None)
 
 
-def deviations(task: Task, kind: str = "model", *, on_grid: bool = False) -> Deviations:
+def deviations(learning: Learning, kind: str = "model", *, on_grid: bool = False) -> Deviations:
     """The noise that the budget asks for, also if statistics are rounded before it is added.
 
     Rounding moves each value by at most half a step, so those of two neighbours apart by one.
     """
-    config, bounds = task.config.privacy, bounds_of(task, kind)
+    config, bounds = learning.config.privacy, bounds_of(learning, kind)
     multiplier = noise_multiplier(config.epsilon, config.delta)
     first, second = shares(multiplier, config.sums_budget, 1 - config.sums_budget)
-    d = len(FEATURE_KINDS[kind].make(task).projection)
+    d = len(FEATURE_KINDS[kind].make(learning).projection)
     step = GRID if on_grid else 0.0
-    sums = bounds.sums + step * np.sqrt(task.dims.num_labels * (d + 1))
+    sums = bounds.sums + step * np.sqrt(learning.dims.num_labels * (d + 1))
     scatter = bounds.scatter + step * np.sqrt(d * (d + 1) / 2)
     return Deviations(float(first * sums), float(second * scatter))
 
 
 def measure_samples(
-    task: Task, inputs: Inputs, labels: NDArray[np.int32], kind: str = "model"
+    learning: Learning, inputs: Inputs, labels: NDArray[np.int32], kind: str = "model"
 ) -> Measured:
     """What a device's statistics are taken of."""
-    bounds = bounds_of(task, kind)
-    values = clip_norms(FEATURE_KINDS[kind].make(task).measure(inputs), bounds.longest)
-    return Measured(values, labels, bounds, deviations(task, kind))
+    bounds = bounds_of(learning, kind)
+    values = clip_norms(FEATURE_KINDS[kind].make(learning).measure(inputs), bounds.longest)
+    return Measured(values, labels, bounds, deviations(learning, kind))
 
 
 def class_sums(own: Measured, num_labels: int) -> Floats:
@@ -176,10 +176,10 @@ def network_of(features: Features, means: Floats, covariance: Floats) -> Tensors
     return features.with_head(HEAD_SCALE * kernel, HEAD_SCALE * bias)
 
 
-def _length_on_noise(task: Task, features: Features) -> float:
+def _length_on_noise(learning: Learning, features: Features) -> float:
     """The median length of features of random inputs: public, for any network."""
-    samples = task.dims.samples
-    rng = stream(task.seed, "noise-inputs")
+    samples = learning.dims.samples
+    rng = stream(learning.seed, "noise-inputs")
     shape = (NOISE_INPUTS, *samples.shape)
     largest = 255 if samples.dtype == "uint8" else int(samples.high)
     drawn = (

@@ -18,7 +18,7 @@ from mix2fld.tasks.features import (
     feature_count,
     fixed_features,
 )
-from mix2fld.tasks.task import Task
+from mix2fld.tasks.learning import Learning
 from mix2fld.types import Dimensions, Inputs
 
 PER_SIDE = 2
@@ -34,7 +34,7 @@ TYPICAL_DISTANCE = 0.6
 class FeatureKind(NamedTuple):
     """What statistics can be taken of."""
 
-    make: Callable[[Task], Features]
+    make: Callable[[Learning], Features]
     features: Callable[[Dimensions, int], int]
 
 
@@ -45,15 +45,15 @@ def sample_feature_count(dims: Dimensions, side: int) -> int:
 
 
 @lru_cache(maxsize=4)
-def sample_features(task: Task) -> Features:
+def sample_features(learning: Learning) -> Features:
     """The low frequencies of samples, counted from the lower end of their range."""
-    samples, side = task.dims.samples, task.config.statistics.feature_side
+    samples, side = learning.dims.samples, learning.config.statistics.feature_side
     *sides, channels = _sides(samples.shape)
     projection: NDArray[np.floating] = np.ones((1, 1))
     for length in sides:
         projection = np.kron(projection, cosines(length, min(PER_SIDE * side, length)))
     directions: Floats = np.kron(projection, np.eye(channels)).astype(np.float64)
-    given, span = task.config.privacy.feature_clip, samples.high - samples.low
+    given, span = learning.config.privacy.feature_clip, samples.high - samples.low
     usual = TYPICAL_VALUE * span * float(np.sqrt(np.prod(samples.shape)))
     longest = usual if given == "auto" else given
 

@@ -70,6 +70,15 @@ class Run(NamedTuple):
     draws: Any  # [K, B]
     logit_offset: Any = None  # [N_L]
     rate_factor: Any = None
+    pull: "Pull | None" = None
+    drift: Any = None  # a tree of weights
+
+
+class Pull(NamedTuple):
+    """A proximal term of the gradient: strength * (w - anchor)."""
+
+    strength: Any
+    anchor: Any  # a tree of weights
 
 
 def cross_entropy(logits: Array, target: Array) -> Array:
@@ -120,6 +129,7 @@ def sgd_steps(learner: Learner, loss: Loss, sets: tuple[Samples, ...], run: Run)
             return value, jax.nn.softmax(logits)
 
         gradient, outputs = jax.grad(loss_and_outputs, has_aux=True)(phase.weights)
+        gradient = changed_gradient(gradient, phase.weights, run.pull, run.drift)
         update, optimizer_state = learner.optimizer.update(
             gradient, steps.optimizer_state, phase.weights
         )
@@ -133,6 +143,15 @@ def sgd_steps(learner: Learner, loss: Loss, sets: tuple[Samples, ...], run: Run)
         return Steps(after, optimizer_state), None
 
     return jax.lax.scan(step, run.begun, run.draws)[0]
+
+
+def changed_gradient(gradient: Weights, weights: Weights, pull: Pull | None, drift: Any) -> Weights:
+    """The gradient with the proximal term and the drift, where there are such."""
+    if pull is not None:
+        gradient = jax.tree.map(
+            lambda g, w, a: g + pull.strength * (w - a), gradient, weights, pull.anchor
+        )
+    return gradient if drift is None else jax.tree.map(jnp.add, gradient, drift)
 
 
 def drawn_samples(sets: tuple[Samples, ...], chosen: Array) -> tuple[Array, Array]:

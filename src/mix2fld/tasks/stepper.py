@@ -1,7 +1,7 @@
 """The one interface behind which weights are trained and tested: native code, XLA, or another.
 
 Everyone else hands over plain arrays and gets plain arrays back. Which stepper a run uses is
-decided once, by ``make_task``.
+decided once, by ``make_learning``.
 """
 
 from collections.abc import Callable, Sequence
@@ -33,6 +33,15 @@ class Start(NamedTuple):
     """Multiplies the learning rate of these steps."""
     randomness: Callable[[], int] = no_randomness
     """Returns the seed of what a model draws itself in these steps, such as dropout."""
+    pull: float = 0.0
+    """Adds pull * (w - weights) to each gradient: the proximal term of FedProx, mu."""
+    drift: Tensors | None = None
+    """Added to each gradient: the control variates of SCAFFOLD, c - c_i."""
+
+    @property
+    def changes_gradients(self) -> bool:
+        """Whether a gradient is more than that of the loss."""
+        return self.pull != 0 or self.drift is not None
 
 
 class Watch(NamedTuple):

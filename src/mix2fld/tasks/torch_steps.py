@@ -116,6 +116,8 @@ class TorchLearner:
         values = [parameter.detach() for parameter in network.parameters]
         rate = recipe.learning_rate * start.rate_factor
         step = OPTIMIZERS[recipe.optimizer](values, rate)
+        if start.changes_gradients:
+            step = _with_terms(step, values, start.pull, network.trained_of(start.drift))
         labels = len(start.teacher)
         sums, counts = (torch.zeros(shape) for shape in ((labels, labels), (labels,)))
         snapshots = []
@@ -211,6 +213,17 @@ def _parts(draws: Draws, sets: tuple[Samples, ...]) -> Iterator[Draws]:
     steps = min(max(GATHERED_BYTES // one_step, 1), MOST_STEPS_GATHERED)
     for begin in range(0, len(draws), steps):
         yield draws[begin : begin + steps]
+
+
+def _with_terms(step: Step, values: list[Any], pull: float, drift: list[Any] | None) -> Step:
+    """The step with pull * (w - start weights) and the drift added to its gradients."""
+    anchors = [value.clone() for value in values]
+
+    def changed(gradients: Sequence[Any]) -> None:
+        total = torch._foreach_add(gradients, torch._foreach_sub(values, anchors), alpha=pull)
+        step(total if drift is None else torch._foreach_add(total, drift))
+
+    return changed
 
 
 def _sgd(values: list[Any], rate: float) -> Step:

@@ -21,6 +21,7 @@ from mix2fld.native.processor import usable_cores
 from mix2fld.tasks.losses import Loss
 from mix2fld.tasks.sgd import (
     Learner,
+    Pull,
     Run,
     Steps,
     begin_steps,
@@ -61,9 +62,9 @@ class XlaStepper:
         """All learners at once, stopping where the watched one is looked at."""
         learner = self.learner
         labels = starts[0].teacher.shape[0]
-        weights = self._tree([np.stack(column) for column in zip(*_weights(starts), strict=True)])
+        weights = self._tree(_stacked(_weights(starts)))
         teachers, chosen = np.stack([start.teacher for start in starts]), np.stack(draws)
-        own = _offsets(starts), _factors(starts)
+        own = _offsets(starts), _factors(starts), _pulls(starts, weights), self._drifts(starts)
         steps = over_devices(begin_steps, (learner, labels), (), (weights,))
         snapshots = []
         for begin, end in pairwise([0, *watch.steps]):
@@ -77,7 +78,9 @@ class XlaStepper:
         """One learner, on one core."""
         begun = self._tree(start.weights)
         factor = None if start.rate_factor == 1 else np.float32(start.rate_factor)
-        run = (begun, start.teacher, draws, start.logit_offset, factor)
+        pull = Pull(np.float32(start.pull), begun) if start.pull else None
+        drift = None if start.drift is None else self._tree(start.drift)
+        run = (begun, start.teacher, draws, start.logit_offset, factor, pull, drift)
         return tensors_of(_train_one(self.learner, loss, samples, run))
 
     def logits(self, weights: Tensors, inputs: Inputs) -> NDArray[np.float32]:
@@ -102,9 +105,16 @@ class XlaStepper:
         """All models at once."""
         if not models:
             return []
-        stacked = self._tree([np.stack(column) for column in zip(*models, strict=True)])
+        stacked = self._tree(_stacked(models))
         correct = over_devices(correct_predictions, (self.learner.model,), tests, (stacked,))
         return [int(count) for count in correct]
+
+    def _drifts(self, starts: Sequence[Start]) -> Weights | None:
+        """What is added to the gradients of all learners; None if no learner has such."""
+        if all(start.drift is None for start in starts):
+            return None
+        none = tuple(map(np.zeros_like, starts[0].weights))
+        return self._tree(_stacked([none if s.drift is None else s.drift for s in starts]))
 
     def _tree(self, tensors: Sequence[Any]) -> Weights:
         return jax.tree.unflatten(_structure(self.learner.model), tensors)
@@ -194,6 +204,17 @@ def _factors(starts: Sequence[Start]) -> NDArray[np.float32] | None:
     """The factors of all learners [D]; None if all are 1."""
     factors = np.array([start.rate_factor for start in starts], np.float32)
     return None if (factors == 1).all() else factors
+
+
+def _pulls(starts: Sequence[Start], weights: Weights) -> Pull | None:
+    """The proximal terms of all learners, at whose weights they begin; None if all are 0."""
+    strengths = np.array([start.pull for start in starts], np.float32)
+    return Pull(strengths, weights) if strengths.any() else None
+
+
+def _stacked(models: Sequence[Tensors]) -> list[NDArray[np.float32]]:
+    """The weights of all learners, with a leading axis for them."""
+    return [np.stack(column) for column in zip(*models, strict=True)]
 
 
 @lru_cache(maxsize=16)

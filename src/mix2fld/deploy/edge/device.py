@@ -32,10 +32,10 @@ from mix2fld.deploy.edge.sources import Source
 from mix2fld.deploy.edge.store import Store
 from mix2fld.deploy.edge.turn import Ask, is_behind, take_turn
 from mix2fld.engine.checks import DivergedError
-from mix2fld.tasks.task import Task
+from mix2fld.tasks.learning import Learning
 from mix2fld.types import Dataset
 
-MakeTask = Callable[[dict[str, Any], SampleFormat, int], Task]
+MakeTask = Callable[[dict[str, Any], SampleFormat, int], Learning]
 """The task of a run, from the config in its settings, the format of samples, and their labels."""
 
 
@@ -65,7 +65,7 @@ class Device:
         self.number, self._say = number, say
         self._source, self._states, self._make_task = source, states, make_task
         self._run: Run | None = None
-        self._task: Task | None = None
+        self._task: Learning | None = None
         self._waiting: Order | None = None
         self._last: Answered | None = None
 

@@ -1,4 +1,4 @@
-"""The task of a run on a small device: the compiled kernel of a model, and no JAX."""
+"""The trainer of a run on a small device: the compiled kernel of a model, and no JAX."""
 
 from typing import Any
 
@@ -11,8 +11,8 @@ from mix2fld.native import kernel_of
 from mix2fld.protocols.table import get_protocol
 from mix2fld.tasks.kernel_steps import KernelStepper
 from mix2fld.tasks.known_shapes import known_shapes, suitable_model
+from mix2fld.tasks.learning import Learning, dimensions
 from mix2fld.tasks.losses import signed_weight
-from mix2fld.tasks.task import Task, dimensions
 from mix2fld.tasks.training import base_rate
 from mix2fld.types import Dimensions, Inputs, Kernel, Tensors
 
@@ -37,12 +37,14 @@ class SmallStepper(KernelStepper):
         return unpack_start(self.start, seed, self._dims.weight_shapes)
 
     def logits(self, weights: Tensors, inputs: Inputs) -> NDArray[np.float32]:
-        """Not among what a kernel does: ``small_task`` takes no run that needs it."""
+        """Not among what a kernel does: ``small_learning`` takes no run that needs it."""
         raise NotImplementedError
 
 
-def small_task(config: dict[str, Any], samples: SampleFormat, num_labels: int) -> Task | None:
-    """The task; None for a run that needs more than a kernel, or without one for this machine."""
+def small_learning(
+    config: dict[str, Any], samples: SampleFormat, num_labels: int
+) -> Learning | None:
+    """The trainer; None for a run that needs more than a kernel, or if there is none here."""
     plain = plain_config(config)
     learning, row = plain.learning, get_protocol(plain.protocols[0])
     if (learning.optimizer, learning.soft_label_teacher) != ("sgd", "mixture"):
@@ -56,7 +58,7 @@ def small_task(config: dict[str, Any], samples: SampleFormat, num_labels: int) -
     if shapes is None or kernel is None:
         return None
     dims = dimensions(plain.seeding, samples, num_labels, shapes)
-    return Task(plain, dims, SmallStepper(kernel, learning, dims))
+    return Learning(plain, dims, SmallStepper(kernel, learning, dims))
 
 
 class Plain:

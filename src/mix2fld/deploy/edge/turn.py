@@ -20,10 +20,10 @@ from mix2fld.engine.wire import Wire
 from mix2fld.protocols.base import Turn
 from mix2fld.protocols.noise import with_secret_noise
 from mix2fld.protocols.table import get_protocol
+from mix2fld.tasks.learning import Learning
 from mix2fld.tasks.losses import one_hot
 from mix2fld.tasks.replay import Extra
 from mix2fld.tasks.stepper import TestSet
-from mix2fld.tasks.task import Task
 from mix2fld.types import Dataset, Samples, State
 
 
@@ -58,31 +58,31 @@ def is_behind(ask: Ask, own: Own | None) -> bool:
     return (own.round if own else 0) < ask.last_turn and not ask.catch_up
 
 
-def take_turn(ask: Ask, task: Task, samples: Dataset, store: Store) -> TurnResult:
+def take_turn(ask: Ask, learning: Learning, samples: Dataset, store: Store) -> TurnResult:
     """One local phase on the device's own samples, and the upload that follows it."""
-    config = task.config
-    wire = Wire(get_protocol(config.protocols[0]), task)
-    turn = Turn(task.seed, ask.round, ask.device, ask.bit_budget)
-    state = _begin(wire, task, ask, store.up_to(ask.last_turn))
-    held, rows = _hold(wire, task, samples, state)
+    config = learning.config
+    wire = Wire(get_protocol(config.protocols[0]), learning)
+    turn = Turn(learning.seed, ask.round, ask.device, ask.bit_budget)
+    state = _begin(wire, learning, ask, store.up_to(ask.last_turn))
+    held, rows = _hold(wire, learning, samples, state)
     learner = Learner(state, rows, turn)
-    result = train_phase(wire, task, held, {ask.device: learner}, ask.device)
+    result = train_phase(wire, learning, held, {ask.device: learner}, ask.device)
     check_devices(config, result.local, ask.round)
 
     message, after = prepare_upload(
         wire, state, result.local[ask.device], rows, turn, config.seeding.lost_seeds
     )
     used = [weights for _, weights in result.snapshots_in_use(wire, ask.device)]
-    tests = TestSet(task.stepper, samples.test_inputs, samples.test_labels)
+    tests = TestSet(learning.stepper, samples.test_inputs, samples.test_labels)
     accuracies = tests.accuracies(used if ask.watched else used[-1:])
     store.save(ask.round, after)
     return TurnResult(message, accuracies, result.seconds)
 
 
-def _begin(wire: Wire, task: Task, ask: Ask, own: Own | None) -> State:
+def _begin(wire: Wire, learning: Learning, ask: Ask, own: Own | None) -> State:
     """The device as it was left, or as new; then what came down, the latest last."""
     if own is None:
-        state = with_secret_noise(start_device(wire, task, ask.device))
+        state = with_secret_noise(start_device(wire, learning, ask.device))
         if ask.uploaded:  # the device has lost what it sent
             state = {**state, **wire.protocol.on_state_lost(state)}
     else:
@@ -95,9 +95,9 @@ def _begin(wire: Wire, task: Task, ask: Ask, own: Own | None) -> State:
     return state
 
 
-def _hold(wire: Wire, task: Task, samples: Dataset, state: State) -> tuple[Any, Rows]:
+def _hold(wire: Wire, learning: Learning, samples: Dataset, state: State) -> tuple[Any, Rows]:
     """What the stepper reads from, and which of it the device's steps use."""
-    own = Samples(samples.train_inputs, one_hot(samples.train_labels, task.dims.num_labels))
+    own = Samples(samples.train_inputs, one_hot(samples.train_labels, learning.dims.num_labels))
     replayed = wire.replayed_samples(state)
     extra = None if replayed is None else Samples(replayed.inputs, replayed.targets)
     rows = Rows(
@@ -106,4 +106,4 @@ def _hold(wire: Wire, task: Task, samples: Dataset, state: State) -> tuple[Any, 
         lambda: (samples.train_inputs, samples.train_labels),
         None if extra is None else Extra(len(own.targets), extra.targets),
     )
-    return task.stepper.hold(own, extra), rows
+    return learning.stepper.hold(own, extra), rows

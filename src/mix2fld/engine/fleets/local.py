@@ -87,7 +87,7 @@ class LocalFleet:
         self.parts = device_parts(dataset, scenario.config)
         dataset, self._false_parts = add_false_labels(dataset, self.parts, scenario.config)
         self._dataset = dataset
-        stepper = scenario.task.stepper
+        stepper = scenario.learning.stepper
         targets = one_hot(dataset.train_labels, dataset.num_labels)
         own = Samples(dataset.train_inputs, targets)
         self._samples = ReplayPool(scenario.wire, stepper, own)
@@ -96,10 +96,10 @@ class LocalFleet:
 
     def start(self) -> States:
         """Every device as its protocol's row begins it."""
-        wire, task = self._scenario.wire, self._scenario.task
+        wire, learning = self._scenario.wire, self._scenario.learning
         alike = self._scenario.config.learning.initial_weights != "independent"
         return self._states.start(
-            len(self.parts), lambda device: start_device(wire, task, device), alike=alike
+            len(self.parts), lambda device: start_device(wire, learning, device), alike=alike
         )
 
     def states_of(self, states: States) -> dict[int, State]:
@@ -123,10 +123,10 @@ class LocalFleet:
 
     def train_part(self, before: Mapping[int, State], order: Order) -> TrainedShard:
         """The local phase of some devices; with attackers, of those that do not diverge."""
-        task, config, wire = self._scenario.task, self._scenario.config, self._scenario.wire
+        learning, config, wire = self._scenario.learning, self._scenario.config, self._scenario.wire
         held, extras = self._samples.hold(before)
         learners = {d: self._learner(before[d], d, order, extras.get(d)) for d in order.asked}
-        result = train_phase(wire, task, held, learners, order.reference)
+        result = train_phase(wire, learning, held, learners, order.reference)
         local = result.local
         if config.attack.attack == "none":
             check_devices(config, local, order.round_number)
@@ -151,7 +151,7 @@ class LocalFleet:
         part = self._part(device, order.round_number)
         rows = Rows(part, partial(self._labels, part), partial(self._samples_in, part), extra)
         budget = order.bit_budgets.get(device)
-        turn = Turn(self._scenario.task.seed, order.round_number, device, budget)
+        turn = Turn(self._scenario.learning.seed, order.round_number, device, budget)
         return Learner(state, rows, turn)
 
     def _labels(self, part: Indices) -> NDArray[np.int32]:
@@ -208,7 +208,7 @@ class LocalFleet:
         """
         wire, everyone = self._scenario.wire, range(len(self.parts))
         if wire.protocol.first_model is not None:
-            wire.protocol.first_model(*self.own(0), self._scenario.task)
+            wire.protocol.first_model(*self.own(0), self._scenario.learning)
         if wire.protocol.once is None:
             return
         few = len(everyone) <= CHECKED_TOGETHER

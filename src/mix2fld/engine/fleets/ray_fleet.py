@@ -83,11 +83,11 @@ class RayFleet:
 
     def start(self) -> Any:
         """Every device as its protocol's row begins it."""
-        wire, task = self._scenario.wire, self._scenario.task
+        wire, learning = self._scenario.wire, self._scenario.learning
         alike = self._scenario.config.learning.initial_weights != "independent"
         self._homes = {}
         return self._states.start(
-            self._scenario.devices, lambda device: start_device(wire, task, device), alike=alike
+            self._scenario.devices, lambda device: start_device(wire, learning, device), alike=alike
         )
 
     def available(self) -> Sequence[int]:

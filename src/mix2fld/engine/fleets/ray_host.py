@@ -189,11 +189,11 @@ def _make(plan: RunPlan, dataset: "Dataset") -> "tuple[Scenario, LocalFleet]":
     from mix2fld.engine.scenario import Scenario
     from mix2fld.links import IdealLink
     from mix2fld.tasks.compilation import keep_compiled_code
-    from mix2fld.tasks.make_task import make_task
+    from mix2fld.tasks.make_learning import make_learning
 
     keep_compiled_code(cache_folder() / "compiled")
-    task = make_task(plan.config, dataset.samples, dataset.num_labels, plan.model)
-    scenario = Scenario(task, plan.row, IdealLink())  # what arrives is the driver's to say
+    learning = make_learning(plan.config, dataset.samples, dataset.num_labels, plan.model)
+    scenario = Scenario(learning, plan.row, IdealLink())  # what arrives is the driver's to say
     return scenario, LocalFleet(scenario, dataset)
 
 

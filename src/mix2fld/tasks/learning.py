@@ -46,7 +46,7 @@ class Sizes:
 
 
 @dataclass(frozen=True, eq=False)
-class Task(Sizes):
+class Learning(Sizes):
     """The same with whoever trains and tests: the one choice of a stepper."""
 
     stepper: Stepper

@@ -1,4 +1,4 @@
-"""Makes the task of a run: the model, and the one choice of who takes its steps."""
+"""Makes the learning of a run: the model, and the one choice of who takes its steps."""
 
 from dataclasses import replace
 from functools import lru_cache
@@ -8,19 +8,19 @@ from mix2fld.config.settings import Config, LearningConfig
 from mix2fld.models import check_model, make_model, weight_names, weight_shapes
 from mix2fld.models.fast import FastApply
 from mix2fld.tasks.known_shapes import known_shapes
+from mix2fld.tasks.learning import Learning, dimensions
 from mix2fld.tasks.native import NativeStepper
 from mix2fld.tasks.sgd import Learner
 from mix2fld.tasks.stepper import Stepper
-from mix2fld.tasks.task import Task, dimensions
 from mix2fld.tasks.training import base_rate
 from mix2fld.tasks.xla import XlaStepper
 from mix2fld.types import Kernel, Model, SampleFormat
 
 
-def make_task(
+def make_learning(
     config: Config, samples: SampleFormat, num_labels: int, model: Model | None = None
-) -> Task:
-    """The task of a single run; ``model`` overrides the one that the config names."""
+) -> Learning:
+    """The learning of a single run; ``model`` overrides the one that the config names."""
     name = config.learning.model
     chosen = model or _known_model(name, samples.shape, num_labels)
     shapes = None
@@ -31,7 +31,7 @@ def make_task(
         _check_once(chosen, samples.shape, num_labels, samples.dtype, batch_size)
         shapes = _shapes_once(chosen)
     dims = dimensions(config.seeding, samples, num_labels, shapes)
-    return Task(config, dims, choose_stepper(chosen, config.learning), _names_once(chosen))
+    return Learning(config, dims, choose_stepper(chosen, config.learning), _names_once(chosen))
 
 
 def choose_stepper(model: Model, config: LearningConfig) -> Stepper:
