@@ -33,6 +33,7 @@ from mix2fld.protocols.base import (
 )
 from mix2fld.protocols.distillation import FD, FLD, Mix2FLD, MixFLD
 from mix2fld.protocols.labels import CFD
+from mix2fld.protocols.tensors import minus, plus, scaled, total, zeros
 from mix2fld.protocols.updates import EDEN, STC, Murmur, Sign, TopK, Updates
 from mix2fld.protocols.weights import FL, DownloadsWeights
 from mix2fld.runs.simulation import make_simulation
@@ -92,9 +93,14 @@ __all__ = [
     "Weights",
     "flatten_tensors",
     "make_simulation",
+    "minus",
     "parameter",
+    "plus",
     "run_round",
+    "scaled",
     "setting",
     "start_run",
+    "total",
     "unflatten_tensors",
+    "zeros",
 ]

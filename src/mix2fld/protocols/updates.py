@@ -34,6 +34,7 @@ from mix2fld.codecs.rotated_plan import COARSE_NORM, FINE_NORM
 from mix2fld.protocols.aggregation.aggregate import combine_weights
 from mix2fld.protocols.base import Device, Inbox, Seeding, StepInfo, Turn, setting
 from mix2fld.protocols.seed_samples import SeedParameters, mixed
+from mix2fld.protocols.tensors import minus, plus, zeros
 from mix2fld.protocols.weights import DownloadsWeights, no_outputs
 from mix2fld.tasks.training import Training
 from mix2fld.types import (
@@ -82,7 +83,7 @@ class Updates(DownloadsWeights):
 
     def start(self, weights: Tensors) -> State:
         """All devices have their initial weights in common with the server."""
-        due = {"residual": tuple(np.zeros_like(tensor) for tensor in weights)}
+        due = {"residual": zeros(weights)}
         return {"base": weights, **(due if self.feedback else {})}
 
     def upload(self, device: Device, local: Local) -> Any:
@@ -107,7 +108,7 @@ class Updates(DownloadsWeights):
         """With feedback, what comes next is relative to what was trained."""
         if not self.feedback:
             return {}
-        left_out = _minus(wanted(state, local.weights), read().tensors)
+        left_out = minus(wanted(state, local.weights), read().tensors)
         return {"base": local.weights, "residual": left_out}
 
     def on_download(self, state: State, weights: Tensors) -> State:
@@ -136,7 +137,7 @@ class Updates(DownloadsWeights):
             return server, StepInfo()
         config = self.learning.config
         uploads = as_tensors(inbox)
-        still = tuple(np.zeros_like(part) for part in uploads[min(uploads)].value)
+        still = zeros(uploads[min(uploads)].value)
         mean = combine_weights(uploads, still, config.defence)
         last = self.global_model(server)
         weights = list(last)
@@ -288,17 +289,9 @@ def _codec_stream(turn: Turn) -> np.random.Generator:
 
 def wanted(state: State, weights: Tensors) -> Tensors:
     """What the server should hear of ``weights``: their distance from the base, and what is due."""
-    update = _minus(weights, state["base"])
+    update = minus(weights, state["base"])
     residual = state.get("residual")
-    return update if residual is None else _plus(update, residual)
-
-
-def _plus(one: Tensors, other: Tensors) -> Tensors:
-    return tuple(a + b for a, b in zip(one, other, strict=True))
-
-
-def _minus(one: Tensors, other: Tensors) -> Tensors:
-    return tuple(a - b for a, b in zip(one, other, strict=True))
+    return update if residual is None else plus(update, residual)
 
 
 def _step(mean: Tensors, group: Sequence[Group], config: "Config") -> np.float32:
