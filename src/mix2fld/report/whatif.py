@@ -6,8 +6,8 @@ size that follows no such formula stays as it is in the run.
 
 from typing import Any
 
-from mix2fld.codecs import Weights
 from mix2fld.base.errors import Mix2fldError
+from mix2fld.codecs import Weights
 from mix2fld.config.settings import Config
 from mix2fld.engine.wire import Wire
 from mix2fld.links.channels.rayleigh import watts
