@@ -169,7 +169,10 @@ def test_what_is_restored_is_right_on_average_and_as_far_off_as_each_part_says()
 
 def test_the_last_layer_arrives_with_less_noise_than_in_an_update_that_is_coded_whole() -> None:
     update, errors = an_update(1), {}
-    for name, codec in (("split", split(200)), ("whole", RotatedUpdate(largest_per_group=True, bits=200))):
+    for name, codec in (
+        ("split", split(200)),
+        ("whole", RotatedUpdate(largest_per_group=True, bits=200)),
+    ):
         ends = [np.random.default_rng(4), np.random.default_rng(4)]
         found = codec.restore(codec.compress(update, ends[0], None), ends[1], len(update)).update
         errors[name] = float(np.sum((found[LAST] - update[LAST]) ** 2))

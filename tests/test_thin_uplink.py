@@ -51,7 +51,9 @@ def relative_error(found: Any, updates: Any) -> float:
     return float(np.sum(error**2) / np.mean(np.sum(updates.astype(np.float64) ** 2, axis=1)))
 
 
-@pytest.mark.parametrize(("largest_per_group", "bits"), [(False, 635), (False, 3144), (True, 99), (True, 1400)])
+@pytest.mark.parametrize(
+    ("largest_per_group", "bits"), [(False, 635), (False, 3144), (True, 99), (True, 1400)]
+)
 def test_the_error_of_the_mean(largest_per_group: bool, bits: int) -> None:
     """(1 / c - 1) / D, whatever the updates have in common."""
     for alike in (0.0, 0.9):
@@ -59,7 +61,9 @@ def test_the_error_of_the_mean(largest_per_group: bool, bits: int) -> None:
         found = np.mean(
             [relative_error(restored(updates, bits, largest_per_group, s), updates) for s in (1, 2)]
         )
-        assert found == pytest.approx(error_of_mean(captured(bits, WEIGHTS, largest_per_group), 10), rel=0.2)
+        assert found == pytest.approx(
+            error_of_mean(captured(bits, WEIGHTS, largest_per_group), 10), rel=0.2
+        )
 
 
 def test_signs_capture_two_over_pi_of_their_share() -> None:
@@ -79,7 +83,11 @@ def test_no_code_captures_more_than_the_bound_and_picking_comes_close_to_it() ->
     for bits in (20, 40, 99, 200, 500, 1400, 4000, 12_000):
         most = bound((bits - 8) / WEIGHTS)
         shares.append(captured(bits, WEIGHTS, largest_per_group=True) / most)
-        assert captured(bits, WEIGHTS, largest_per_group=False) <= captured(bits, WEIGHTS, largest_per_group=True) < most
+        assert (
+            captured(bits, WEIGHTS, largest_per_group=False)
+            <= captured(bits, WEIGHTS, largest_per_group=True)
+            < most
+        )
     assert all(share > 0.6 for share in shares)
     assert min(shares[:4]) > 0.75
 

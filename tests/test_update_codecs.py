@@ -102,7 +102,9 @@ def test_levels_have_the_errors_of_maxs_table() -> None:
 
 
 @given(size=st.integers(1, 3000), share=st.floats(0, 1), largest_per_group=st.booleans())
-def test_a_plan_spends_no_more_than_there_is(size: int, share: float, largest_per_group: bool) -> None:
+def test_a_plan_spends_no_more_than_there_is(
+    size: int, share: float, largest_per_group: bool
+) -> None:
     bits = 20 + round(share**4 * 32 * size)
     plan = make_plan(bits, size, largest_per_group)
     assert 0 < plan.bits <= bits
@@ -196,8 +198,12 @@ def test_the_inner_product_with_the_update_is_right(bits: int, scale: float) -> 
     assert 1 / rounding - 1e-4 <= product <= rounding + 1e-4
 
 
-@pytest.mark.parametrize(("largest_per_group", "bits"), [(True, 40), (True, 200), (False, 100), (False, 400)])
-def test_over_all_rotations_the_update_is_right_on_average(largest_per_group: bool, bits: int) -> None:
+@pytest.mark.parametrize(
+    ("largest_per_group", "bits"), [(True, 40), (True, 200), (False, 100), (False, 400)]
+)
+def test_over_all_rotations_the_update_is_right_on_average(
+    largest_per_group: bool, bits: int
+) -> None:
     """The mean of n restored updates is off by 1 / n of what one is."""
     update, count = an_update(300), 600
     codec = RotatedUpdate(largest_per_group, bits)
