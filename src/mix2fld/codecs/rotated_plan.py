@@ -18,7 +18,7 @@ MOST_LEVEL_BITS = 16
 """Finer levels come no closer than float32 does to the sums of a rotation."""
 
 
-class Part(NamedTuple):
+class CodePart(NamedTuple):
     """Codes of one kind: of each group of coordinates the place of the largest, and its level."""
 
     groups: int
@@ -47,7 +47,7 @@ class Plan(NamedTuple):
     """How the bits of an upload are spent."""
 
     norm_bits: int
-    parts: tuple[Part, ...]
+    parts: tuple[CodePart, ...]
 
     @property
     def bits(self) -> int:
@@ -74,32 +74,32 @@ def most_bits(size: int) -> int:
     return FINE_NORM + MOST_LEVEL_BITS * size if size else 0
 
 
-def _levels(room: int, size: int) -> tuple[Part, ...]:
+def _levels(room: int, size: int) -> tuple[CodePart, ...]:
     """All coordinates, some of them with one bit more than the others."""
     level_bits = min(room // size, MOST_LEVEL_BITS)
     finer = room - level_bits * size if level_bits < MOST_LEVEL_BITS else 0
-    return Part(finer, 0, level_bits + 1), Part(size - finer, 0, level_bits)
+    return CodePart(finer, 0, level_bits + 1), CodePart(size - finer, 0, level_bits)
 
 
-def _share(room: int, size: int) -> tuple[Part, ...]:
+def _share(room: int, size: int) -> tuple[CodePart, ...]:
     """The signs of some coordinates."""
-    return (Part(min(room, size), 0, 1),)
+    return (CodePart(min(room, size), 0, 1),)
 
 
-def _largest(room: int, size: int) -> tuple[Part, ...]:
+def _largest(room: int, size: int) -> tuple[CodePart, ...]:
     """Disjoint groups, of the size that captures most: about as large as they can be."""
     fitting = [j for j in range(min(room, size.bit_length())) if room // (1 + j) << j <= size]
     choices = [_groups(room, size, index_bits) for index_bits in fitting or [0]]
     return max(choices, key=lambda parts: sum(part.captured for part in parts))
 
 
-def _groups(room: int, size: int, index_bits: int) -> tuple[Part, ...]:
+def _groups(room: int, size: int, index_bits: int) -> tuple[CodePart, ...]:
     """Groups of one size; bits left over make some of them twice as large."""
     groups = min(room // (1 + index_bits), size)
     left = room - groups * (1 + index_bits)
     larger = min(left, groups, (size >> index_bits) - groups)
-    return Part(larger, index_bits + 1, 1), Part(groups - larger, index_bits, 1)
+    return CodePart(larger, index_bits + 1, 1), CodePart(groups - larger, index_bits, 1)
 
 
-def _plan(norm_bits: int, *parts: Part) -> Plan:
+def _plan(norm_bits: int, *parts: CodePart) -> Plan:
     return Plan(norm_bits, tuple(part for part in parts if part.groups))

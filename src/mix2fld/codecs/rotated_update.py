@@ -19,7 +19,7 @@ from mix2fld.base.bounds import LEAST_UPDATE_BITS
 from mix2fld.codecs.bits import from_bits, to_bits
 from mix2fld.codecs.codec import Encoded, PayloadError, Size, check_size
 from mix2fld.codecs.gaussian import lloyd_max, mean_largest
-from mix2fld.codecs.rotated_plan import Part, Plan, make_plan, most_bits
+from mix2fld.codecs.rotated_plan import CodePart, Plan, make_plan, most_bits
 from mix2fld.codecs.rotation import pick, place
 from mix2fld.codecs.update_codec import Floats, Restored
 from mix2fld.types import Dimensions
@@ -142,7 +142,7 @@ def _magnitudes(plan: Plan) -> Floats:
     return np.repeat(np.array(each, np.float32), [part.groups for part in plan.parts])
 
 
-def _by_part(plan: Plan, groups: NDArray[Any]) -> Iterator[tuple[Part, NDArray[Any]]]:
+def _by_part(plan: Plan, groups: NDArray[Any]) -> Iterator[tuple[CodePart, NDArray[Any]]]:
     start = 0
     for part in plan.parts:
         yield part, groups[start : start + part.groups]

@@ -29,7 +29,7 @@ SplitCodes = tuple[Codes | None, Codes | None]
 """Of the last layer and of the rest; None where no bits are left."""
 
 
-class Part(NamedTuple):
+class WeightGroup(NamedTuple):
     """Weights that are coded together."""
 
     arrays: tuple[int, ...]
@@ -115,11 +115,11 @@ class SplitUpdate:
         return last, rest
 
     @cached_property
-    def _parts(self) -> tuple[Part, Part]:
+    def _parts(self) -> tuple[WeightGroup, WeightGroup]:
         numbers = range(len(self.dims.weight_shapes))
         both = (self.arrays, tuple(n for n in numbers if n not in self.arrays))
         last, rest = (
-            Part(
+            WeightGroup(
                 arrays,
                 np.repeat(np.isin(numbers, arrays), self.dims.weight_sizes),
                 replace(self.dims, weight_shapes=tuple(self.dims.weight_shapes[n] for n in arrays)),

@@ -43,7 +43,7 @@ def in_this_process(
     return LocalFleet(scenario, dataset, states)
 
 
-class Own(NamedTuple):
+class Overrides(NamedTuple):
     """What takes the place of what the config names, and of this process."""
 
     model: Model | None = None
@@ -75,7 +75,7 @@ def run(
     for row in rows:
         check_mixable(row, samples.samples)
     singles = single_runs(config)
-    own, told = Own(model, link, fleet), watcher or Watcher()
+    own, told = Overrides(model, link, fleet), watcher or Watcher()
     with ExitStack() as locks:
         folders: Sequence[RunFolder | None] = [None] * len(singles)
         if out is not None:
@@ -95,7 +95,7 @@ def resume_run(
     told = watcher or Watcher()
     _refuse_deployed(path)
     with RunFolder(path, told.note) as folder:
-        return _simulate(config, folder, samples, Own(), told)
+        return _simulate(config, folder, samples, Overrides(), told)
 
 
 def prepare_runs(config: Config, out: Path, *, overwrite: bool = False) -> list[Path]:
@@ -175,10 +175,10 @@ def check(config: Config, dataset: Dataset) -> list[str]:
 
 def finished_run(path: Path, dataset: Dataset) -> RunResult | None:
     """The run in a folder, if it is finished, intact and of this dataset."""
-    return _finished(RunFolder(path), _made_with(dataset, Own()))
+    return _finished(RunFolder(path), _made_with(dataset, Overrides()))
 
 
-def _made_with(dataset: Dataset, own: Own) -> dict[str, str]:
+def _made_with(dataset: Dataset, own: Overrides) -> dict[str, str]:
     return {
         "data": fingerprint(dataset),
         "link": _kind(own.link),
@@ -188,7 +188,7 @@ def _made_with(dataset: Dataset, own: Own) -> dict[str, str]:
 
 
 def _simulate(
-    config: Config, folder: RunFolder | None, dataset: Dataset, own: Own, watcher: Watcher
+    config: Config, folder: RunFolder | None, dataset: Dataset, own: Overrides, watcher: Watcher
 ) -> RunResult:
     made_with = _made_with(dataset, own)
     result = None if folder is None else _finished(folder, made_with)

@@ -30,7 +30,7 @@ SKELETON = "skeleton"
 """The one array without ``state`` in its name."""
 
 
-class Own(NamedTuple):
+class StoredState(NamedTuple):
     """A device between two rounds."""
 
     round: int
@@ -45,7 +45,7 @@ class Store:
         self._runs = root
         self.path = root / run / f"device-{device}"
 
-    def up_to(self, round_number: int) -> Own | None:
+    def up_to(self, round_number: int) -> StoredState | None:
         """The device as it was left in the last round up to this one that it took part in."""
         for done in sorted(self._rounds(), reverse=True):
             if done <= round_number:
@@ -82,7 +82,7 @@ class Store:
     def _writing(self) -> AbstractContextManager[None]:
         return writing("state", self._runs)
 
-    def _read(self, done: int) -> Own | None:
+    def _read(self, done: int) -> StoredState | None:
         came = self._download(done)
         try:
             data = _read_sealed(self._state(done))
@@ -90,7 +90,7 @@ class Store:
             state = unflatten(*_unpack(data))
         except (OSError, DamagedError, BadZipFile, LookupError, ValueError, TypeError):
             return None
-        return Own(done, state, download)
+        return StoredState(done, state, download)
 
     def _rounds(self, kind: str = "state") -> list[int]:
         return [int(file.stem) for file in self.path.glob(f"*.{kind}") if file.stem.isdecimal()]

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mix2fld.deploy.edge.store import Own, Store
+from mix2fld.deploy.edge.store import Store, StoredState
 from mix2fld.engine.checks import check_devices
 from mix2fld.engine.device_turn import (
     SEEDS_DUE,
@@ -53,7 +53,7 @@ class TurnResult(NamedTuple):
     seconds: float
 
 
-def is_behind(ask: Ask, own: Own | None) -> bool:
+def is_behind(ask: Ask, own: StoredState | None) -> bool:
     """Whether the device missed a round, or lost its state, and was not told to continue."""
     return (own.round if own else 0) < ask.last_turn and not ask.catch_up
 
@@ -79,7 +79,7 @@ def take_turn(ask: Ask, learning: Learning, samples: Dataset, store: Store) -> T
     return TurnResult(message, accuracies, result.seconds)
 
 
-def _begin(wire: Wire, learning: Learning, ask: Ask, own: Own | None) -> State:
+def _begin(wire: Wire, learning: Learning, ask: Ask, own: StoredState | None) -> State:
     """The device as it was left, or as new; then what came down, the latest last."""
     if own is None:
         state = with_secret_noise(start_device(wire, learning, ask.device))
