@@ -77,6 +77,14 @@ def stored_unit(samples: SampleFormat) -> int:
     return PIXEL_MAX if samples.dtype == "uint8" else 1
 
 
+def as_fed(inputs: NDArray[Any], dtype: type[np.floating[Any]] | None = None) -> NDArray[Any]:
+    """A new array, as a model is fed: a stored uint8 of 255 is 1, others are as stored."""
+    if inputs.dtype != np.uint8:
+        return np.array(inputs, dtype=dtype)
+    kind = dtype or np.float32
+    return inputs.astype(kind) / kind(PIXEL_MAX)
+
+
 def clip_to_real(inputs: NDArray[np.float32], samples: SampleFormat) -> NDArray[np.float32]:
     """Generated samples, as a model is fed them, clipped to the range of real ones."""
     return np.clip(inputs, np.float32(samples.low), np.float32(samples.high))

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from mix2fld.data.samples import as_fed
 from mix2fld.types import Tensors, TorchModule
 
 SAME_FOR_ALL = 0
@@ -81,10 +82,3 @@ class TorchNetwork:
         self.module.eval()
         with torch.inference_mode():
             return self.module(self.feed(as_fed(inputs)))
-
-
-def as_fed(inputs: NDArray[Any]) -> NDArray[Any]:
-    """A new array, as a model is fed: a stored uint8 of 255 is 1, others are as stored."""
-    if inputs.dtype == np.uint8:
-        return inputs.astype(np.float32) / np.float32(255)
-    return np.array(inputs)

@@ -74,3 +74,4 @@ class DPMurmur(Noisy, Murmur):
     title: str = "DP-Murmur"
     colour: str = "#117733"
     line: Line = "--"
+    training: Training = adjusted

@@ -267,7 +267,7 @@ class Murmur(Updates):
 
 
 @dataclass(frozen=True, kw_only=True)
-class MurmurMix(SeedParameters, Murmur):
+class MurmurMix(Murmur, SeedParameters):
     """Murmur, whose devices also train on mixed-up samples of all devices."""
 
     title: str = "Murmur-Mix"

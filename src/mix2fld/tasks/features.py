@@ -13,6 +13,7 @@ import numpy as np
 
 from mix2fld.base.errors import InputError
 from mix2fld.base.streams import stream
+from mix2fld.data.samples import as_fed
 from mix2fld.tasks.edges import (
     FEATURE_GAIN,
     MAPS,
@@ -106,7 +107,7 @@ def _edge_features(learning: Learning, side: int) -> Features:
     projection = np.kron(np.eye(MAPS), np.kron(cosines(rows, side), cosines(columns, side)))
 
     def measure(inputs: Inputs) -> Floats:
-        maps = edge_maps(as_fed(inputs), first, second)
+        maps = edge_maps(as_fed(inputs, np.float64), first, second)
         return clip_norms(maps, longest) @ projection.T
 
     head = Head(4, 5, transposed=False)
@@ -119,12 +120,6 @@ def cosines(length: int, count: int) -> Floats:
     rows = np.cos(np.pi * frequency * place / length) * np.sqrt(2 / length)
     rows[0] /= np.sqrt(2)
     return rows
-
-
-def as_fed(inputs: Inputs) -> Floats:
-    """Samples as a model is fed them."""
-    scale = 255.0 if inputs.dtype == np.uint8 else 1.0
-    return inputs.astype(np.float64) / scale
 
 
 def _random_features(learning: Learning, count: int) -> Features:

@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mix2fld.base.errors import InputError
+from mix2fld.data.samples import as_fed
 from mix2fld.tasks.edges import Floats
 from mix2fld.tasks.features import (
     Features,
     Head,
-    as_fed,
     clip_norms,
     cosines,
     feature_count,
@@ -60,7 +60,7 @@ def sample_features(learning: Learning) -> Features:
     gain = longest / UNIT
 
     def measure(inputs: Inputs) -> Floats:
-        flat = (as_fed(inputs).reshape(len(inputs), -1) - samples.low) / gain
+        flat = (as_fed(inputs, np.float64).reshape(len(inputs), -1) - samples.low) / gain
         return clip_norms(flat, UNIT) @ directions.T
 
     nowhere = Head(0, 0, transposed=False)

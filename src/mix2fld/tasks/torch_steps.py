@@ -17,7 +17,8 @@ import torch
 from numpy.typing import NDArray
 
 from mix2fld.base.errors import InputError
-from mix2fld.models.torch_network import TorchNetwork, as_fed, drawing_from
+from mix2fld.data.samples import as_fed
+from mix2fld.models.torch_network import TorchNetwork, drawing_from
 from mix2fld.tasks.losses import Loss
 from mix2fld.tasks.stepper import Draws, Start
 from mix2fld.types import Inputs, Phase, Samples, Tensors, TorchModule
