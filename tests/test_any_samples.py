@@ -54,8 +54,8 @@ def test_what_the_server_learns_from_is_in_the_units_of_the_data() -> None:
     data = toy_signals()
     scenario, fleet = make_simulation(signal_config(protocols="fld", seed_bits=12), data)
     own, labels = fleet.own(2)
-    made = scenario.wire.make_seeds(2, own, labels)
-    decoded = scenario.wire._seeds.decode(scenario.wire.encode_seeds(made).data, scenario.task.dims)
+    made = scenario.wire.make_once(2, own, labels)
+    decoded = scenario.wire.decode_once(scenario.wire.encode_once(made).data)
     learned = scenario.wire.prepare_seeds({2: decoded}).inputs
     assert learned.dtype == np.float32
     step = (data.value_range[1] - data.value_range[0]) / 4095
@@ -67,7 +67,7 @@ def test_a_range_that_clips_is_what_the_server_sees() -> None:
     data = toy_signals(value_range=(30.0, 45.0))
     for bits in (8, 32):
         scenario, fleet = make_simulation(signal_config(protocols="fld", seed_bits=bits), data)
-        made = scenario.wire.make_seeds(0, *fleet.own(0))
+        made = scenario.wire.make_once(0, *fleet.own(0))
         check_upload(Upload((), 1, made), data.samples)
         inputs = scenario.wire.prepare_seeds({0: made}).inputs
         assert inputs.min() == 30
