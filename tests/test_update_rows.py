@@ -1,5 +1,6 @@
 """Protocols that upload updates: what they count from, what gets lost, and what the server adds."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,6 @@ from mix2fld.engine.fleet_interface import Order, Outcome, Trained
 from mix2fld.engine.one_round import run_round
 from mix2fld.protocols.base import Turn
 from mix2fld.protocols.table import PROTOCOLS
-from mix2fld.protocols.updates import add_mean_update
 from mix2fld.runs.simulation import Simulation, check, make_simulation, run
 from mix2fld.types import Delivery, Group, ServerState, Update, Upload
 from toys import CoinLink, DeadDownlink, DeadLink, toy_config, toy_dataset
