@@ -16,7 +16,7 @@ from mix2fld.protocols.aggregation.statistics_filter import far_statistics, trus
 from mix2fld.protocols.table import PROTOCOLS
 from mix2fld.runs.simulation import make_simulation
 from mix2fld.types import SampleFormat, Statistics, Upload
-from test_seed_judge import bars
+from test_seed_screening import bars
 from test_statistics import some_features, statistics_of
 from toys import toy_config, toy_dataset
 
