@@ -43,7 +43,7 @@ def main() -> None:
     for seed in range(SEEDS):
         attacked = config.replace(seed=seed, attack="seed-label-shift")
         scenario, fleet = make_simulation(attacked.replace(attack="none"), dataset)
-        seeds = {d: scenario.wire.make_seeds(d, *fleet.own(d)) for d in range(scenario.devices)}
+        seeds = {d: scenario.wire.make_once(d, *fleet.own(d)) for d in range(scenario.devices)}
         bad, labels = attackers_of(attacked), scenario.learning.dims.num_labels
         for share in SHARES:
             false = {
@@ -101,10 +101,10 @@ def _collected(own: Seeds, learning: Learning) -> SeedSet:
 
 
 def _student(held: Held, devices: Sequence[int], learning: Learning) -> Tensors:
-    settings, labels = learning.config.learning, learning.dims.num_labels
+    learning, labels = learning.config.learning, learning.dims.num_labels
     inputs, targets = _pool(held, devices, first=0)
     draws = draw_samples(
-        stream(learning.seed, "influence"), len(targets), settings.server_steps, settings.batch_size
+        stream(learning.seed, "influence"), len(targets), learning.server_steps, learning.batch_size
     )
     start = Start(learning.common_weights, np.zeros((labels, labels), np.float32))
     return learning.stepper.train_one(label_loss, Samples(inputs, targets), start, draws)

@@ -17,7 +17,7 @@ from mix2fld.engine.checks import check_upload
 from mix2fld.engine.device_turn import UNTRAINED
 from mix2fld.engine.plan import plan_transfers
 from mix2fld.models import make_model
-from mix2fld.protocols.statistics import add_updates_to_closed_form
+from mix2fld.protocols.table import PROTOCOLS
 from mix2fld.runs.loop import Watcher
 from mix2fld.runs.simulation import Simulation, make_simulation, run
 from mix2fld.tasks.class_statistics import (
@@ -52,7 +52,7 @@ def simulation_of(name: str, over: Any = None, **fields: Any) -> Simulation:
     return make_simulation(toy_config(protocols=name, **settings), toy_dataset(), link=over)
 
 
-def a_learning(**fields: Any) -> Learning:
+def a_task(**fields: Any) -> Learning:
     return simulation_of("statistics", **fields).scenario.learning
 
 
@@ -75,7 +75,7 @@ def statistics_of(found: Any, labels: Any) -> Statistics:
 
 def test_edge_features_are_those_of_the_papers_network() -> None:
     """Its own functions with these weights and a head of low frequencies, up to the clip."""
-    learning, data = a_learning(), toy_dataset()
+    learning, data = a_task(), toy_dataset()
     features, model = fixed_features(learning), make_model("paper-cnn", (SIDE, SIDE, 1), LABELS)
     tree = jax.tree.structure(jax.eval_shape(model.init, jax.random.key(0)))
     found, inputs = features.measure(data.train_inputs[:20]), data.train_inputs[:20] / 255
@@ -101,7 +101,7 @@ def unclipped(learning: Learning, data: Dataset) -> Any:
 
 def test_directions_are_orthonormal_and_long_features_are_clipped() -> None:
     for model in ("paper-cnn", "mlp"):
-        rows = fixed_features(a_learning(model=model)).projection
+        rows = fixed_features(a_task(model=model)).projection
         np.testing.assert_allclose(rows @ rows.T, np.eye(len(rows)), atol=1e-12)
     long = clip_norms(np.array([[3.0, 4.0], [0.3, 0.4], [0, 0]]), 1.0)
     np.testing.assert_allclose(long, [[0.6, 0.8], [0.3, 0.4], [0, 0]])
@@ -109,7 +109,7 @@ def test_directions_are_orthonormal_and_long_features_are_clipped() -> None:
 
 def test_features_of_another_network_are_what_its_last_layer_sees() -> None:
     """Of a perceptron: its hidden units, in random directions."""
-    learning, inputs = a_learning(model="mlp"), toy_dataset().train_inputs[:50]
+    learning, inputs = a_task(model="mlp"), toy_dataset().train_inputs[:50]
     features = fixed_features(learning)
     bias, kernel = (tensor.astype(np.float64) for tensor in learning.common_weights[:2])
     flat = inputs.reshape(len(inputs), -1) / 255
@@ -199,8 +199,8 @@ def test_statistics_that_nobody_measures_are_refused() -> None:
     value = statistics_of(*some_features(np.random.default_rng(0)))
     upload = Upload(None, 60, value._replace(sums=np.full((3, 4), 1e9, np.float32)))
     with pytest.raises(PayloadError, match=r"statistics: 1.66667e\+07 a sample"):
-        check_upload(upload, DIMS.samples)
-    check_upload(Upload(None, 60, value), DIMS.samples)
+        check_upload(PROTOCOLS["statistics"], upload, DIMS.samples)
+    check_upload(PROTOCOLS["statistics"], Upload(None, 60, value), DIMS.samples)
 
 
 @pytest.mark.parametrize("model", ["paper-cnn", "mlp"])
@@ -211,7 +211,7 @@ def test_one_upload_and_every_device_starts_from_the_network(model: str) -> None
     size = wire.upload_size(with_seeds=True)
     assert info.bits["up"] == 4 * size.bits
     assert size.bits == 3 * 64 + 16 * 4 + 8 * (4 * 24 + 24 * 25 // 2)
-    made = [wire.encode_seeds(wire.make_seeds(d, *simulation.fleet.own(d))) for d in range(4)]
+    made = [wire.encode_once(wire.make_once(d, *simulation.fleet.own(d))) for d in range(4)]
     sent = [ClassStatistics(24).decode(each.data, learning.dims) for each in made]
     expected = closed_form_network(fixed_features(learning), sent)
     for device in state.devices:
@@ -303,7 +303,7 @@ def test_late_statistics_move_the_model_by_what_they_change_in_the_closed_form()
     now = tuple(part + more for part, more in zip(before, learnt, strict=True))
     upload = Upload(Update.encoded_whole(update, 1.0, 1.0), samples=50, seeds=two)
     server = ServerState(weights=now, seeds={0: one, 1: two}, updates=3)
-    found, _ = add_updates_to_closed_form(server, {1: upload}, None, learning, 4)
+    found, _ = simulation.scenario.wire.protocol.step(server, {1: upload}, 4)
     assert found.updates == 4
     for mine, base, more, moved in zip(found.weights, after, learnt, update, strict=True):
         np.testing.assert_allclose(mine, base + more + moved, atol=1e-4)
@@ -314,14 +314,13 @@ def test_updates_count_until_the_first_statistics_come_and_then_from_the_closed_
     learning = simulation.scenario.learning
     update = tuple(np.ones_like(part) for part in learning.common_weights)
     upload = Upload(Update.encoded_whole(update, 1.0, 1.0), samples=50)
-    moved, _ = add_updates_to_closed_form(ServerState(), {0: upload}, None, learning, 1)
+    protocol = simulation.scenario.wire.protocol
+    moved, _ = protocol.step(ServerState(), {0: upload}, 1)
     for mine, start in zip(moved.weights, learning.common_weights, strict=True):
         np.testing.assert_allclose(mine, start + 1, atol=1e-5)
     own = statistics_of_device(simulation, 0)
     server = replace(moved, seeds={0: own})
-    found, _ = add_updates_to_closed_form(
-        server, {0: upload._replace(seeds=own)}, None, learning, 2
-    )
+    found, _ = protocol.step(server, {0: upload._replace(seeds=own)}, 2)
     network = closed_form_network(fixed_features(learning), [own])
     assert all(map(np.array_equal, found.weights, network))
 
@@ -360,7 +359,7 @@ def test_plans_show_one_upload() -> None:
 def test_logits_are_those_of_the_model_whoever_computes_them() -> None:
     data = toy_dataset()
     for model in ("paper-cnn", "mlp"):
-        learning = a_learning(model=model)
+        learning = a_task(model=model)
         known = make_model(model, (SIDE, SIDE, 1), LABELS)
         tree = jax.tree.structure(jax.eval_shape(known.init, jax.random.key(0)))
         weights = jax.tree.unflatten(tree, learning.common_weights)
