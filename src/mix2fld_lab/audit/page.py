@@ -1,12 +1,12 @@
 """The page about privacy, written from the records of audits alone."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from mix2fld.data.partition import OF_SOURCES
-from mix2fld.protocols.guarantees import EVERYTHING
 from mix2fld.report.markdown import markdown_table
-from mix2fld_lab.audit import page_text as text
+from mix2fld_lab.audit.conclusions import conclude
 from mix2fld_lab.audit.effort import audit_command
 from mix2fld_lab.audit.findings import KINDS, Stages, matching
 from mix2fld_lab.audit.page_tables import (
@@ -14,58 +14,44 @@ from mix2fld_lab.audit.page_tables import (
     budget_table,
     inversion_table,
     known_others_table,
+    leak_words,
     lira_table,
     membership_table,
     number,
-    percent,
     recurring_table,
     rounds_table,
     separation_table,
 )
 from mix2fld_lab.audit.reference import reference_table
-from mix2fld_lab.audit.sections import Record, Row, Section, sections
+from mix2fld_lab.audit.sections import Record, Section, sections
+from mix2fld_lab.pages import render
 
 ATTACKS = {
-    "seeds/mixed/.*": ("Inverse-Mixup undone", text.INVERSION, inversion_table),
-    "seeds/.*": ("Membership in seeds", text.SEEDS, membership_table),
-    "(recovery|foreign)/.*": ("Separation", text.SEPARATION, separation_table),
-    "recurring/.*": ("Samples that recur", text.RECURRING, recurring_table),
-    "averages/.*": ("Averages without noise", text.AVERAGES, averages_table),
-    "uploads/.*": ("Membership in weights and outputs", text.LIRA, lira_table),
-    "rounds/.*": ("Several rounds together", text.ROUNDS, rounds_table),
-    "noise/.*": ("Who knows all other samples", text.NOISE, known_others_table),
-}
-"""Title, paragraph and table of each attack, by the stages that it needs."""
-EXPLANATIONS = {paragraph for _, paragraph, _ in ATTACKS.values()} | {text.BUDGETS}
-"""What the page says once."""
+    each.__name__: each
+    for each in (
+        inversion_table, membership_table, separation_table, recurring_table, averages_table,
+        lira_table, rounds_table, known_others_table,
+    )
+}  # fmt: skip
+TEMPLATE = Path(__file__).parent / "templates" / "privacy.md.j2"
 
 
 def privacy_page(records: Mapping[str, Record]) -> str:
     """The whole page; every figure is from a record."""
-    parts = [text.HEAD.format(names=" ".join(records))]
-    found, explained = sections(records), set[str]()
-    for section in found:
-        parts += [f"## {section.dataset}", _settings(section), _missing(section.stages)]
-        parts.append(protocol_table(section))
-        attacks = attack_parts(section.stages)
-        if matching(section.stages, "budget/.*"):
-            attacks += ["### What a budget costs", text.BUDGETS, budget_table(section)]
-        compared = reference_table(section)
-        if compared:
-            attacks += ["### Against known figures", text.REFERENCE, compared]
-        parts += [part for part in attacks if part not in explained]
-        explained.update(part for part in attacks if part in EXPLANATIONS)
-    parts += [text.conclude(found), text.NOT_TRIED]
-    return "\n\n".join(part.strip() for part in parts if part) + "\n"
-
-
-def attack_parts(stages: Stages) -> list[str]:
-    """Each attack in a paragraph, with its table."""
-    found = []
-    for pattern, (title, paragraph, table) in ATTACKS.items():
-        if matching(stages, pattern):
-            found += [f"### {title}", paragraph, table(stages)]
-    return found
+    return render(
+        TEMPLATE,
+        names=" ".join(records),
+        found=sections(records),
+        explained=set(),
+        settings=_settings,
+        missing=_missing,
+        matching=matching,
+        protocol_table=protocol_table,
+        budget_table=budget_table,
+        reference_table=reference_table,
+        conclude=conclude,
+        **ATTACKS,
+    )
 
 
 def _settings(section: Section) -> str:
@@ -142,17 +128,3 @@ def protocol_table(section: Section) -> str:
         "runs",
     )
     return markdown_table(heads, cells)
-
-
-def leak_words(row: Row) -> str:
-    """What the uploads of a protocol give away, or what is guaranteed about them."""
-    if not row.sends:
-        return "nothing is sent"
-    said = [f"{kind} {percent(share)}" for kind, share in row.leaks.items()]
-    if row.guarantee is not None:
-        budget = f"ε = {row.guarantee.epsilon:g}, δ = {row.guarantee.delta:g}"
-        whole = " for a whole device" if row.guarantee.protects == EVERYTHING else ""
-        said.insert(0, f"guaranteed: {budget}{whole}")
-    if row.known_others.of:
-        said.append(f"knowing all other samples {percent(row.known_others)}")
-    return "; ".join(said) or "not attacked"

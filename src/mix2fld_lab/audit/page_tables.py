@@ -2,6 +2,7 @@
 
 import re
 
+from mix2fld.protocols.guarantees import EVERYTHING
 from mix2fld.protocols.table import get_protocol
 from mix2fld.report.markdown import markdown_table
 from mix2fld_lab.attacks.rates import Share
@@ -18,7 +19,7 @@ from mix2fld_lab.audit.findings import (
     statistics_with_noise,
     values,
 )
-from mix2fld_lab.audit.sections import Section
+from mix2fld_lab.audit.sections import Row, Section
 
 PARTS = ("minor", "dominant")
 AVERAGES = {
@@ -199,3 +200,17 @@ def percent(share: Share) -> str:
         return "–"
     low, high = share.interval()
     return f"{100 * share.rate:.1f} % [{100 * low:.1f}, {100 * high:.1f}]"
+
+
+def leak_words(row: Row) -> str:
+    """What the uploads of a protocol give away, or what is guaranteed about them."""
+    if not row.sends:
+        return "nothing is sent"
+    said = [f"{kind} {percent(share)}" for kind, share in row.leaks.items()]
+    if row.guarantee is not None:
+        budget = f"ε = {row.guarantee.epsilon:g}, δ = {row.guarantee.delta:g}"
+        whole = " for a whole device" if row.guarantee.protects == EVERYTHING else ""
+        said.insert(0, f"guaranteed: {budget}{whole}")
+    if row.known_others.of:
+        said.append(f"knowing all other samples {percent(row.known_others)}")
+    return "; ".join(said) or "not attacked"

@@ -6,7 +6,7 @@ from pathlib import Path
 from mix2fld.report.privacy_panel import LeakPoint
 from mix2fld_lab.attacks.empirical import most_true_positives
 from mix2fld_lab.attacks.rates import FALSE_POSITIVES
-from mix2fld_lab.audit.page import leak_words
+from mix2fld_lab.audit.page_tables import leak_words
 from mix2fld_lab.audit.records import load_audit
 from mix2fld_lab.audit.sections import Row, sections
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from mix2fld.base.spread import sample_variance
 from mix2fld.report.markdown import markdown_table
+from mix2fld_lab.paragraphs import paragraph
 from mix2fld_lab.reproduction.cell_records import CellRecord
 from mix2fld_lab.reproduction.claims import OF_THE_PAPER, judge
 from mix2fld_lab.reproduction.conclusions import listed
@@ -21,7 +22,7 @@ from mix2fld_lab.reproduction.experiments import DEVICE_COUNTS, PANELS, QUICK, S
 from mix2fld_lab.reproduction.ledger_privacy import privacy_tables
 from mix2fld_lab.reproduction.ledger_questions import inverse_count, privacy_accuracy, why
 from mix2fld_lab.reproduction.ledger_summary import in_short
-from mix2fld_lab.reproduction.number_text import delivery, paragraph, server_accuracy, signed
+from mix2fld_lab.reproduction.number_text import delivery, server_accuracy, signed
 from mix2fld_lab.reproduction.statistics import accuracy, device_accuracies, gain
 from mix2fld_lab.reproduction.times import converged_rounds, jumps, rounds_to_final
 

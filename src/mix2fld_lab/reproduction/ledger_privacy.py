@@ -4,10 +4,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from mix2fld.report.markdown import markdown_table
+from mix2fld_lab.paragraphs import paragraph
 from mix2fld_lab.reproduction import paper_values as paper
 from mix2fld_lab.reproduction.attacked_mixes import attack_table
 from mix2fld_lab.reproduction.evidence import Evidence
-from mix2fld_lab.reproduction.number_text import paragraph, three_places
+from mix2fld_lab.reproduction.number_text import three_places
 from mix2fld_lab.reproduction.privacy_records import closest_pair_row, off_by, row
 
 TABLES = (

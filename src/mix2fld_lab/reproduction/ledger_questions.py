@@ -2,6 +2,7 @@
 
 from mix2fld.base.spread import Spread
 from mix2fld.report.markdown import markdown_table
+from mix2fld_lab.paragraphs import paragraph
 from mix2fld_lab.reproduction.evidence import Evidence
 from mix2fld_lab.reproduction.experiments import (
     INVERSE_COUNTS,
@@ -12,7 +13,7 @@ from mix2fld_lab.reproduction.experiments import (
 )
 from mix2fld_lab.reproduction.ledger_answers import enough_inverse_samples, privacy_against_accuracy
 from mix2fld_lab.reproduction.ledger_reasons import reasons
-from mix2fld_lab.reproduction.number_text import delivery, paragraph, server_accuracy, signed
+from mix2fld_lab.reproduction.number_text import delivery, server_accuracy, signed
 from mix2fld_lab.reproduction.privacy_records import row
 from mix2fld_lab.reproduction.statistics import accuracy, distinct_per_device, downloaded_gain, gain
 

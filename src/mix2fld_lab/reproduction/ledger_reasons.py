@@ -4,6 +4,7 @@ import numpy as np
 
 from mix2fld.base.spread import Spread
 from mix2fld.config.settings import Config
+from mix2fld_lab.paragraphs import paragraph
 from mix2fld_lab.reproduction import paper_values as paper
 from mix2fld_lab.reproduction.cell_records import CellRecord
 from mix2fld_lab.reproduction.conclusions import (
@@ -16,7 +17,7 @@ from mix2fld_lab.reproduction.conclusions import (
 from mix2fld_lab.reproduction.evidence import BEST_PAIR, SYMMETRIC, Evidence
 from mix2fld_lab.reproduction.experiments import READINGS, RELAXED_SLOTS
 from mix2fld_lab.reproduction.ledger_summary import privacy_ranges
-from mix2fld_lab.reproduction.number_text import delivery, paragraph
+from mix2fld_lab.reproduction.number_text import delivery
 from mix2fld_lab.reproduction.privacy_records import above_mixup
 from mix2fld_lab.reproduction.statistics import accuracy, downloaded_gain, gain
 from mix2fld_lab.reproduction.times import converged_rounds, steps_per_round, times_longer

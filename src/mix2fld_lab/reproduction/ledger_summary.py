@@ -3,6 +3,7 @@
 import textwrap
 
 from mix2fld.base.spread import Spread
+from mix2fld_lab.paragraphs import paragraph
 from mix2fld_lab.reproduction import paper_values as paper
 from mix2fld_lab.reproduction.conclusions import (
     against,
@@ -14,7 +15,7 @@ from mix2fld_lab.reproduction.conclusions import (
 )
 from mix2fld_lab.reproduction.evidence import ASYMMETRIC, BEST_PAIR, MEASURES, SYMMETRIC, Evidence
 from mix2fld_lab.reproduction.experiments import MIXING_RATIOS
-from mix2fld_lab.reproduction.number_text import delivery, paragraph
+from mix2fld_lab.reproduction.number_text import delivery
 from mix2fld_lab.reproduction.privacy_records import above_mixup, row
 from mix2fld_lab.reproduction.statistics import accuracy, downloaded_gain, gain
 from mix2fld_lab.reproduction.uplink import uplink_payloads

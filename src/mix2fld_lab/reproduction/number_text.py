@@ -1,15 +1,10 @@
-"""Numbers and paragraphs as the ledger writes them."""
+"""Numbers as the ledger writes them."""
 
-import re
-import textwrap
 from collections.abc import Iterable
 
 import numpy as np
 
 from mix2fld_lab.reproduction.cell_records import CellRecord
-
-JOINED = "\0"
-TOGETHER = re.compile(r"`[^`]+`|\S+ = \S+|[\d.,]+ (?:%|µs|points)")
 
 
 def three_places(values: Iterable[float]) -> list[str]:
@@ -34,10 +29,3 @@ def delivery(*cells: CellRecord) -> str:
     attempted = sum(cell.total("summary", "uploads", "attempted") for cell in cells)
     delivered = sum(cell.total("summary", "uploads", "delivered") for cell in cells)
     return f"{100 * delivered / attempted:.1f} %" if attempted else "–"
-
-
-def paragraph(text: str) -> str:
-    """The text in lines of at most 100 characters; code and numbers with units stay together."""
-    kept = TOGETHER.sub(lambda found: found[0].replace(" ", JOINED), text)
-    lines = textwrap.fill(kept, 100, break_long_words=False, break_on_hyphens=False)
-    return lines.replace(JOINED, " ")

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from math import isnan
 
 from mix2fld.base.spread import Spread
+from mix2fld_lab.paragraphs import paragraph
 from mix2fld_lab.reproduction.frontier.contenders import OURS, PAPERS, Contender, contenders
 from mix2fld_lab.reproduction.frontier.points import (
     BUDGETS,
@@ -15,7 +16,6 @@ from mix2fld_lab.reproduction.frontier.points import (
     frontier,
 )
 from mix2fld_lab.reproduction.frontier.settings import SETTINGS
-from mix2fld_lab.reproduction.number_text import paragraph
 
 NEAR = 1.0
 """Points of accuracy that count as close."""

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from mix2fld.config.settings import Config
 from mix2fld.protocols.table import PROTOCOLS
+from mix2fld_lab.paragraphs import paragraph
 from mix2fld_lab.reproduction.cell_records import CellRecord
 from mix2fld_lab.reproduction.frontier.contenders import CANDIDATES_EACH, OURS, PAPERS, contenders
 from mix2fld_lab.reproduction.frontier.link_costs import LinkCost, link_cost
@@ -25,7 +26,6 @@ from mix2fld_lab.reproduction.frontier.points import (
 )
 from mix2fld_lab.reproduction.frontier.search import Choices
 from mix2fld_lab.reproduction.frontier.settings import SETTINGS
-from mix2fld_lab.reproduction.number_text import paragraph
 
 HEADLINE = (
     "own-statistics",
