@@ -29,6 +29,6 @@ def _environment(folder: Path) -> Environment:
     )
     found.filters |= {
         "table": lambda rows, *header: markdown_table(header, rows),
-        "paragraph": lambda text: paragraph(text.strip()),
+        "paragraph": lambda text: paragraph(text.strip()) + "\n",
     }
     return found

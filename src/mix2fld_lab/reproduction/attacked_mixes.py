@@ -1,11 +1,10 @@
 """What privacy audits found in mixed-up samples: the ledger's second look at Tables II and III."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from mix2fld.report.markdown import markdown_table
 from mix2fld_lab.attacks.rates import Share
 from mix2fld_lab.audit.findings import LOW, Stages, matching, mixing_ratios, pooled, strongest
 from mix2fld_lab.audit.page_tables import percent
@@ -57,15 +56,11 @@ def _found(dataset: str, ratio: str, stages: Stages) -> Found:
     )
 
 
-def attack_table(attacked: Mapping[str, Stages]) -> str:
+def attack_rows(attacked: Mapping[str, Stages]) -> list[Sequence[str]]:
     """Members found, uploads given back and samples re-identified, at every ratio attacked."""
-    rows = []
+    rows: list[Sequence[str]] = []
     for one in attacks_on_mixes(attacked):
         given_back = f"{one.inverted.found:,} of {one.inverted.of:,}"
         shares = (*one.members.values(), *one.recovered.values())
         rows.append((one.dataset, one.ratio, given_back, *map(percent, shares)))
-    heads = (
-        "dataset", "λ", "uploads given back", "minor part found", "dominant part found",
-        "minor part re-identified", "dominant part re-identified",
-    )  # fmt: skip
-    return markdown_table(heads, rows)
+    return rows

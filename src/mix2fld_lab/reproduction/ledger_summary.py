@@ -22,7 +22,7 @@ from mix2fld_lab.reproduction.uplink import uplink_payloads
 
 
 def in_short(evidence: Evidence) -> str:
-    """The paragraph for a reader in a hurry."""
+    """The points for a reader in a hurry."""
     sentences = (
         _asymmetric(evidence),
         _symmetric(evidence),
@@ -31,7 +31,7 @@ def in_short(evidence: Evidence) -> str:
         _mixed_samples(evidence),
         _sample_privacy(evidence),
     )
-    return "\n" + "\n".join(
+    return "\n".join(
         textwrap.indent(paragraph(sentence), "  ").replace("  ", "- ", 1) for sentence in sentences
     )
 
