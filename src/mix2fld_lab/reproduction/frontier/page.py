@@ -1,9 +1,11 @@
 """FRONTIER.md: who does best with how many uplink bits, in sentences drawn from the records."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from mix2fld.config.settings import Config
 from mix2fld.protocols.table import PROTOCOLS
+from mix2fld_lab.pages import render
 from mix2fld_lab.paragraphs import paragraph
 from mix2fld_lab.reproduction.cell_records import CellRecord
 from mix2fld_lab.reproduction.frontier.contenders import CANDIDATES_EACH, OURS, PAPERS, contenders
@@ -46,45 +48,25 @@ FEW = 3
 """Contenders that are named one by one."""
 Records = Mapping[str, Mapping[str, CellRecord]]
 """The cells of every setting that was measured."""
-
-INTRODUCTION = f"""# Accuracy against uplink bits
-
-Made by `mix2fld reproduce frontier --results results`; redrawn from the records by
-`mix2fld reproduce frontier --results results --from-records`.
-
-Every protocol that a practitioner would pick, on the same data, partitions and seeds. Accuracy is
-measured on the test set after the last of five rounds; bits are those that a device uploads in all
-of them. Except for the contenders marked "as published", each family chose its training (weight of
-the logit adjustment, learning rates) among {CANDIDATES_EACH} candidates, by the mean accuracy of
-devices on a validation split: training samples that no device holds, with a seed that is not
-reported. All of them use the mean of downloaded and trained weights on the device. Contenders
-marked "from edges" start from oriented derivatives and a last layer of zeros instead of random
-weights (`initial_weights = edges`): a formula that every device knows, so that it costs no bits.
-Fashion-MNIST uses the training that was chosen on MNIST with the same partition, and so do more
-devices and the network of 80,000 weights; CIFAR-10, the smartwatch data and, on each dataset, the
-MLPs (at 400,000 weights) have searches of their own. All contenders run with the paper's split of
-MNIST and on the smartwatch data, the main ones elsewhere. Where the last layer is a small part of
-the network, which it is in the MLPs, Murmur codes it by itself (`last_layer_share`). Murmur with
-20,000 bits a round and Murmur-Mix with 200 seeds run with larger networks alone: they were added
-once the first seed had shown that fewer bits are too few there. With CIFAR-10, larger networks and
-more devices there are fewer local steps. Seeds that leave a device with only one label are skipped,
-since it would have nothing to mix."""
+TEMPLATE = Path(__file__).parent / "templates" / "frontier.md.j2"
 
 
 def write_page(records: Records, choices: Mapping[str, Choices]) -> str:
     """The whole page; settings without records are named as missing."""
     points = {key: points_of(cells) for key, cells in records.items()}
-    parts = [INTRODUCTION, "## Overview", summary(points), overview(points)]
-    parts += ["## Best within a budget", winners(points)]
-    for key, each in points.items():
-        parts += [
-            f"## {SETTINGS[key].title}",
-            paragraph(f"{findings(each)} {_absent(key, each)}"),
-            f"![accuracy against bits](figures/frontier-{key}.png)",
-            _table(each),
-        ]
-    parts += ["## What was chosen", _chosen(choices)]
-    return "\n\n".join(parts) + "\n"
+    return render(
+        TEMPLATE,
+        candidates=CANDIDATES_EACH,
+        summary=summary(points),
+        overview=overview(points),
+        winners=winners(points),
+        points=points,
+        settings=SETTINGS,
+        findings=findings,
+        absent=_absent,
+        table=_table,
+        chosen=_chosen(choices),
+    )
 
 
 def headline_table(points: Sequence[Point]) -> str:
@@ -238,8 +220,7 @@ def _chosen(choices: Mapping[str, Choices]) -> str:
         row(family, *(_training(choices[name].get(family)) for name in names))
         for family in families
     ]
-    note = "Weight τ of the logit adjustment, and the learning rates of the first and last round."
-    return note + "\n\n" + "\n".join(lines)
+    return "\n".join(lines)
 
 
 def _training(chosen: Mapping[str, object] | None) -> str:
