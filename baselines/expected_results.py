@@ -5,7 +5,7 @@
 
 from pathlib import Path
 
-from mix2fld.report.markdown import markdown_table
+from mix2fld_lab.markdown import markdown_table
 from mix2fld_lab.reproduction.cell_records import CellRecord, load_records
 from mix2fld_lab.reproduction.statistics import accuracy
 

@@ -18,7 +18,7 @@ from deploy.lab import (
     run_in_process,
     state_on_disk,
 )
-from mix2fld.base.accounting import delta_of, epsilon_of, noise_multiplier, shares
+from mix2fld.base.accounting import delta_of, noise_multiplier, shares
 from mix2fld.base.errors import InputError
 from mix2fld.codecs import PartOfStatistics, PayloadError, WeightsWithMeans
 from mix2fld.config.settings import Config
@@ -49,6 +49,7 @@ from mix2fld.tasks.private_statistics import (
 from mix2fld.types import Dimensions, SampleFormat, StatisticsPart, Upload
 from mix2fld_lab.attacks.empirical import (
     epsilon_at_least,
+    epsilon_of,
     gaussian_epsilon_at_least,
     most_true_positives,
 )

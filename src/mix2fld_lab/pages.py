@@ -7,8 +7,7 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from mix2fld.report.markdown import markdown_table
-from mix2fld_lab.paragraphs import paragraph
+from mix2fld_lab.markdown import markdown_table, paragraph
 
 
 def render(template: Path, **values: Any) -> str:

@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -50,6 +50,8 @@ for line in process.stdout:
     sys.stdout.buffer.write(stamp.encode() + line)
     sys.stdout.flush()
 """
+KIND = re.compile(r"/(flwr|flower)-\w+$")
+KILOBYTES = re.compile(r"VmHWM:\s+(\d+)")
 LINE = re.compile(r"^(\d+\.\d+) (\d+) (\d+) .*?(Sending|Receiving|Sent|Received)\b(?:: (\S+))?")
 TRANSFERS = {
     ("Sending", "train"): "upload",
@@ -130,11 +132,23 @@ class ShapedFederation(Federation):
         wrap = ["ip", "netns", "exec", namespace, *stamped]
         self.start_node(device, node_config(samples), wrap)
 
+    def peak_memory_mb(self) -> dict[str, float]:
+        """The most memory that each kind of process has had so far, of those that are running."""
+        peaks: dict[str, float] = {}
+        for entry in self.own_processes():
+            with suppress(OSError, StopIteration):
+                words = (entry / "cmdline").read_bytes().decode().split("\0")
+                kind = next(Path(word).name for word in words if KIND.search(word))
+                peak = KILOBYTES.search((entry / "status").read_text())
+                found = int(peak.group(1)) / 1024 if peak else 0.0
+                peaks[kind] = max(peaks.get(kind, 0.0), found)
+        return peaks
+
 
 class Observer(Watcher):
     """Passes on what it is told, and looks at the memory of all processes from time to time."""
 
-    def __init__(self, federation: Federation, watcher: Watcher) -> None:
+    def __init__(self, federation: ShapedFederation, watcher: Watcher) -> None:
         self._federation, self._watcher = federation, watcher
         self.peaks: dict[str, float] = {}
         self._over = threading.Event()

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from mix2fld.protocols.table import get_protocol
-from mix2fld.report.markdown import markdown_table
+from mix2fld_lab.markdown import markdown_table
 from mix2fld_lab.pages import render as filled
 
 TEMPLATE = Path(__file__).parent / "templates" / "testbed.md.j2"

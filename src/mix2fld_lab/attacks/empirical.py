@@ -4,7 +4,7 @@ import math
 
 from scipy.special import ndtr, ndtri
 
-from mix2fld.base.accounting import epsilon_of, noise_multiplier
+from mix2fld.base.accounting import PRECISION, delta_of, noise_multiplier
 from mix2fld_lab.attacks.rates import Share
 
 
@@ -26,3 +26,19 @@ def gaussian_epsilon_at_least(true: Share, false: Share, delta: float) -> float:
     """A closer one for Gaussian noise: two normal distributions so far apart, or farther."""
     apart = float(ndtri(true.interval()[0]) - ndtri(false.interval()[1]))
     return epsilon_of(delta, 1 / apart) if apart > 0 else 0.0
+
+
+def epsilon_of(delta: float, multiplier: float) -> float:
+    """The smallest ε that noise with this multiplier keeps at δ; 0 if none is needed."""
+    low, high = 0.0, 1.0
+    if delta_of(low, multiplier) <= delta:
+        return 0.0
+    while delta_of(high, multiplier) > delta:
+        high *= 2
+    while high - low > PRECISION * high:
+        middle = (low + high) / 2
+        if delta_of(middle, multiplier) > delta:
+            low = middle
+        else:
+            high = middle
+    return high

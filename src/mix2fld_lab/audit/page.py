@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 from mix2fld.data.partition import OF_SOURCES
-from mix2fld.report.markdown import markdown_table
 from mix2fld_lab.audit.conclusions import conclude
 from mix2fld_lab.audit.effort import audit_command
 from mix2fld_lab.audit.findings import KINDS, Stages, matching
@@ -24,6 +23,7 @@ from mix2fld_lab.audit.page_tables import (
 )
 from mix2fld_lab.audit.reference import reference_table
 from mix2fld_lab.audit.sections import Record, Section, sections
+from mix2fld_lab.markdown import markdown_table
 from mix2fld_lab.pages import render
 
 ATTACKS = {

@@ -4,7 +4,6 @@ import re
 
 from mix2fld.protocols.guarantees import EVERYTHING
 from mix2fld.protocols.table import get_protocol
-from mix2fld.report.markdown import markdown_table
 from mix2fld_lab.attacks.rates import Share
 from mix2fld_lab.audit.findings import (
     HIGH,
@@ -20,6 +19,7 @@ from mix2fld_lab.audit.findings import (
     values,
 )
 from mix2fld_lab.audit.sections import Row, Section
+from mix2fld_lab.markdown import markdown_table
 
 PARTS = ("minor", "dominant")
 AVERAGES = {

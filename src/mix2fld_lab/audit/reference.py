@@ -9,12 +9,12 @@ from itertools import product
 from typing import NamedTuple
 
 from mix2fld.config.settings import Config
-from mix2fld.report.markdown import markdown_table
 from mix2fld.runs.config_file import with_rates_as_used
 from mix2fld_lab.attacks.rates import Share
 from mix2fld_lab.audit.findings import HIGH, LOW, Stages, mean, mixing_ratios, pooled, strongest
 from mix2fld_lab.audit.page_tables import percent
 from mix2fld_lab.audit.sections import Section
+from mix2fld_lab.markdown import markdown_table
 
 Find = Callable[[Stages], Share | float | None]
 

@@ -4,7 +4,7 @@ import numpy as np
 
 from mix2fld.base.spread import Spread
 from mix2fld.config.settings import Config
-from mix2fld_lab.paragraphs import paragraph
+from mix2fld_lab.markdown import paragraph
 from mix2fld_lab.reproduction import paper_values as paper
 from mix2fld_lab.reproduction.cell_records import CellRecord
 from mix2fld_lab.reproduction.conclusions import (

@@ -3,7 +3,7 @@
 import textwrap
 
 from mix2fld.base.spread import Spread
-from mix2fld_lab.paragraphs import paragraph
+from mix2fld_lab.markdown import paragraph
 from mix2fld_lab.reproduction import paper_values as paper
 from mix2fld_lab.reproduction.conclusions import (
     against,

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from math import isnan
 
 from mix2fld.base.spread import Spread
-from mix2fld_lab.paragraphs import paragraph
+from mix2fld_lab.markdown import paragraph
 from mix2fld_lab.reproduction.frontier.contenders import OURS, PAPERS, Contender, contenders
 from mix2fld_lab.reproduction.frontier.points import (
     BUDGETS,

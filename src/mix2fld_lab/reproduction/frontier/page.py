@@ -5,8 +5,8 @@ from pathlib import Path
 
 from mix2fld.config.settings import Config
 from mix2fld.protocols.table import PROTOCOLS
+from mix2fld_lab.markdown import paragraph
 from mix2fld_lab.pages import render
-from mix2fld_lab.paragraphs import paragraph
 from mix2fld_lab.reproduction.cell_records import CellRecord
 from mix2fld_lab.reproduction.frontier.contenders import CANDIDATES_EACH, OURS, PAPERS, contenders
 from mix2fld_lab.reproduction.frontier.link_costs import LinkCost, link_cost

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mix2fld.report.markdown import markdown_table
+from mix2fld_lab.markdown import markdown_table
 
 
 def test_a_table_has_a_header_and_a_line_for_each_row() -> None:
