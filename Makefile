@@ -154,7 +154,7 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.installed: pyproject.toml constraints.txt | $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[figures]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[lab]'
 	@touch $@
 
 $(VENV)/.installed-test: pyproject.toml constraints.txt | $(VENV)/bin/python
@@ -169,7 +169,7 @@ $(VENV)/.installed-docs: pyproject.toml constraints.txt | $(VENV)/bin/python
 $(BENCH)/.installed: pyproject.toml constraints.txt benchmarks/peers.txt benchmarks/constraints.txt
 	$(PYTHON) -m venv $(BENCH)
 	$(BENCH)/bin/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
-	$(BENCH)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[figures,torch]' flax
+	$(BENCH)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[lab,torch]' flax
 	while read -r peer; do $(BENCH)/bin/python -m pip install --quiet --disable-pip-version-check \
 		-c benchmarks/constraints.txt "$$peer" || echo "not installed: $$peer"; done < benchmarks/peers.txt
 	@touch $@

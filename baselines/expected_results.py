@@ -5,9 +5,9 @@
 
 from pathlib import Path
 
-from mix2fld.report.markdown import markdown_table
-from mix2fld.reproduction.cell_records import CellRecord, load_records
-from mix2fld.reproduction.statistics import accuracy
+from mix2fld_lab.markdown import markdown_table
+from mix2fld_lab.reproduction.cell_records import CellRecord, load_records
+from mix2fld_lab.reproduction.statistics import accuracy
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "baselines" / "flower" / "README.md"

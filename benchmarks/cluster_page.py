@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.cluster_sizes import fit
-from mix2fld.report.markdown import markdown_table
+from mix2fld_lab.markdown import markdown_table
 
 PAGE = Path(__file__).parent.parent / "docs" / "cluster_scaling.md"
 TITLES = {

@@ -15,7 +15,7 @@ from typing import Any
 
 from benchmarks.machine import percent_busy
 from benchmarks.page_tables import replace_table
-from mix2fld.report.markdown import markdown_table
+from mix2fld_lab.markdown import markdown_table
 
 ROOT = Path(__file__).parent.parent
 RECORD, PAGE = ROOT / "results" / "bench" / "flower_rounds.json", ROOT / "docs" / "operations.md"

@@ -16,8 +16,8 @@ from benchmarks.page_tables import PAGE, replace_table
 from benchmarks.trial_records import append_trial, read_trials
 from mix2fld.data import load_dataset
 from mix2fld.models.networks import SampleShape, mlp
-from mix2fld.reproduction.frontier.settings import NETWORKS
 from mix2fld.types import Model
+from mix2fld_lab.reproduction.frontier.settings import NETWORKS
 
 RECORD = Path(__file__).parent.parent / "results" / "bench" / "last_layer.jsonl"
 SETTINGS: dict[str, Any] = {

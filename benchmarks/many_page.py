@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from mix2fld.report.markdown import markdown_table
+from mix2fld_lab.markdown import markdown_table
 
 PAGE = Path(__file__).parent.parent / "docs" / "many_devices.md"
 HEADER = ("", "devices", "taking part", "round, s", "local steps, %", "peak memory, GB")

@@ -8,7 +8,7 @@ from typing import Any
 from benchmarks.other_models import BY_NAME, OTHER_MODELS, OtherModel
 from benchmarks.passes import ratios, spread, values
 from benchmarks.table import OTHER_CHECK_STEPS, SIDES
-from mix2fld.report.markdown import markdown_table
+from mix2fld_lab.markdown import markdown_table
 
 RECORD = Path(__file__).parent.parent / "results" / "bench" / "other_models.json"
 ENGINE, LOOP, STEPPER = SIDES

@@ -27,7 +27,7 @@ from benchmarks.private_trials import (
 from mix2fld.config.settings import Config
 from mix2fld.data import load_dataset
 from mix2fld.protocols.table import get_protocol
-from mix2fld.report.markdown import markdown_table
+from mix2fld_lab.markdown import markdown_table
 
 ROOT = Path(__file__).parent.parent
 RECORD = ROOT / "results" / "bench" / "private_ideas.jsonl"

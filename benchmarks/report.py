@@ -9,7 +9,7 @@ from typing import Any
 from benchmarks import other_page, usage
 from benchmarks.passes import ratios, spread, values
 from benchmarks.table import BY_NAME, CHECK_STEPS, CONTENDERS, Contender
-from mix2fld.report.markdown import markdown_table
+from mix2fld_lab.markdown import markdown_table
 
 ROOT = Path(__file__).parent.parent
 RECORD = ROOT / "results" / "bench" / "bench.json"

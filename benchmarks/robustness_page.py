@@ -26,7 +26,7 @@ from benchmarks.robustness_costs import (
 )
 from mix2fld.engine.attacks import ATTACKS
 from mix2fld.protocols.table import PROTOCOLS
-from mix2fld.report.markdown import markdown_table
+from mix2fld_lab.markdown import markdown_table
 
 PAGE = Path(__file__).parent.parent / "docs" / "robustness.md"
 

@@ -17,7 +17,7 @@ from benchmarks.robustness_costs import SUBTLE, in_points
 from mix2fld.config.settings import PRESETS, Config
 from mix2fld.data import load_dataset
 from mix2fld.protocols import inverse_mixup
-from mix2fld.report.markdown import markdown_table
+from mix2fld_lab.markdown import markdown_table
 
 SEEDS = range(20, 32)
 Order = Callable[[NDArray[np.int32]], NDArray[np.int64]]

@@ -22,12 +22,12 @@ from mix2fld.engine.attacks import mislabel
 from mix2fld.engine.scenario import attackers_of
 from mix2fld.protocols.seed_samples import as_collected
 from mix2fld.protocols.seed_screening import judge_seeds
-from mix2fld.report.markdown import markdown_table
 from mix2fld.runs.simulation import make_simulation
 from mix2fld.tasks.learning import Learning
 from mix2fld.tasks.losses import label_loss
 from mix2fld.tasks.stepper import Start, draw_samples
 from mix2fld.types import Samples, Seeds, SeedSet, Tensors
+from mix2fld_lab.markdown import markdown_table
 
 SHARES = (1.0, 0.6, 0.4, 0.2)
 Held = Mapping[int, SeedSet]

@@ -3,7 +3,7 @@
 from statistics import median
 from typing import Any
 
-from mix2fld.deploy.testbed import burst_bytes
+from mix2fld_lab.testbed import burst_bytes
 
 NARROW_BIT_S = 60e3
 FD_100_BYTES = 100 * 100 * 4

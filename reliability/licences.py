@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from mix2fld.report.markdown import markdown_table
+from mix2fld_lab.markdown import markdown_table
 
 PINS = Path(__file__).parent.parent / "constraints.txt"
 LONGEST = 60

@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import Any
 
 from mix2fld import codecs as payloads
-from mix2fld.report.markdown import markdown_table
 from mix2fld.runs import checkpoint, config_file, records, state_files
+from mix2fld_lab.markdown import markdown_table
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "reliability.md"

@@ -32,7 +32,6 @@ from mix2fld.data.readers import LAYOUTS, decode
 from mix2fld.engine.clock import Clock
 from mix2fld.engine.info import RoundInfo
 from mix2fld.engine.state import Roster, RunState
-from mix2fld.links.channels.synthetic_trace import write_synthetic_trace
 from mix2fld.links.channels.trace_files import read_traces
 from mix2fld.runs.checkpoint import (
     FORMAT,
@@ -47,6 +46,7 @@ from mix2fld.runs.folder import RunFolder
 from mix2fld.runs.reader import read_run
 from mix2fld.runs.records import DamagedError
 from mix2fld.types import Dimensions, SampleFormat, Seeds, ServerState
+from reliability.synthetic_trace import write_synthetic_trace
 
 sys.path.append(str(Path(__file__).parent.parent / "tests"))
 from dataset_files import FORMATS, make_info, tar_of

@@ -14,7 +14,6 @@ from mix2fld.advice.case import Case, nearest
 from mix2fld.advice.measured import (
     MeasuredPoint,
     MeasuredSetting,
-    dump_measured,
     label_skew,
     load_measured,
     read_measured,
@@ -24,10 +23,12 @@ from mix2fld.advice.regime_map import _stretches, draw_regime_map, winner
 from mix2fld.cli import main
 from mix2fld.config.settings import Config
 from mix2fld.links import make_link
-from mix2fld.reproduction.frontier.points import points_of
-from mix2fld.reproduction.results_folder import ResultsFolder
 from mix2fld.tasks.learning import Sizes, dimensions
 from mix2fld.types import SampleFormat
+from mix2fld_lab.reproduction.frontier.make_measured import dump_measured
+from mix2fld_lab.reproduction.frontier.points import points_of
+from mix2fld_lab.reproduction.frontier.settings import SETTINGS
+from mix2fld_lab.reproduction.results_folder import ResultsFolder
 from stored_runs import save_toy_dataset
 
 RESULTS = ResultsFolder(Path(__file__).parent.parent / "results")
@@ -42,6 +43,7 @@ def setting(key: str = "mnist-non-iid", **changes: Any) -> MeasuredSetting:
     fields: dict[str, Any] = {
         "key": key, "title": key, "kind": "labels", "skew": 0.2, "devices": 10, "taking_part": 10,
         "samples": 500, "weights": 12_544, "rounds": 5, "points": (ALONE, FL, MURMUR),
+        "dataset": key.split("-", maxsplit=1)[0], "ideal_link": True,
     }  # fmt: skip
     return MeasuredSetting(**{**fields, **changes})
 
@@ -164,7 +166,7 @@ def test_settings_with_the_same_data_are_nearer() -> None:
 
 def test_what_was_measured_over_a_lossy_link_is_no_reference() -> None:
     """Its FL lost uploads; what the user's link loses is worked out."""
-    lossy = setting("mnist-non-iid-paper-link")
+    lossy = setting("mnist-non-iid-paper-link", ideal_link=False)
     found = nearest(case(skew=0.2), {"lossy": lossy, "ideal": setting("mnist-iid", skew=0.5)})
     assert [one.key for one in found] == ["mnist-iid"]
 
@@ -204,6 +206,8 @@ def test_the_shipped_table_follows_from_the_records() -> None:
     records = RESULTS.frontier_records()
     assert list(measured) == list(records)
     for key, cells in records.items():
+        assert measured[key].dataset == SETTINGS[key].dataset
+        assert measured[key].ideal_link == (SETTINGS[key].changes["link"] == "ideal")
         for point in points_of(cells):
             shipped = measured[key].point(point.contender.key)
             assert shipped is not None

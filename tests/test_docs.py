@@ -85,7 +85,7 @@ def test_the_reference_lists_every_command_and_the_data_page_every_partition() -
         ("results/bench/growth.json", "docs/scaling.md", "benchmarks.growth_page"),
         ("results/bench/many.json", "docs/many_devices.md", "benchmarks.many_page"),
         ("results/bench/sensors.json", "docs/sensors.md", "benchmarks.sensors_page"),
-        ("results/testbed/testbed.json", "docs/asymmetric_link.md", "mix2fld.deploy.testbed_page"),
+        ("results/testbed/testbed.json", "docs/asymmetric_link.md", "mix2fld_lab.testbed_page"),
         ("results/thin_wire/thin_wire.json", "docs/thin_wire.md", "benchmarks.thin_wire_page"),
     ],
 )
@@ -123,10 +123,11 @@ def test_contributing_shows_the_picture_that_imports_are_checked_with() -> None:
     (layers,) = (one["layers"] for one in contracts["contracts"] if one["type"] == "layers")
     text = (ROOT / "CONTRIBUTING.md").read_text()
     picture = text.split("## Imports point one way")[1].split("\n\n")[1]
-    assert [line.strip() for line in picture.splitlines()] == layers
+    assert [re.split(r" {2,}", line.strip())[0] for line in picture.splitlines()] == layers
 
 
 @pytest.mark.parametrize("page", ["CONTRIBUTING.md", "docs/howto/extending.md"])
 def test_files_that_pages_name_exist(page: str) -> None:
     for name in re.findall(r"`((?:\w+/)+\w+\.py)`", (ROOT / page).read_text()):
-        assert (ROOT / "src" / "mix2fld" / name).exists() or (ROOT / name).exists(), name
+        homes = (ROOT / "src" / "mix2fld", ROOT / "src", ROOT)
+        assert any((home / name).exists() for home in homes), name

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mix2fld.audit.known_others import attack_statistics, far_neighbours
 from mix2fld.base.errors import InputError
 from mix2fld.codecs.statistics import LARGEST_WHOLE
 from mix2fld.engine.device_turn import start_device
@@ -25,6 +24,7 @@ from mix2fld.tasks.private_statistics import (
     shrunk_means,
 )
 from mix2fld.tasks.sample_features import UNIT, sample_feature_count, sample_features, samples_of
+from mix2fld_lab.audit.known_others import attack_statistics, far_neighbours
 from toys import toy_config, toy_dataset
 
 LABELS = toy_dataset().num_labels

@@ -18,20 +18,13 @@ from deploy.lab import (
     run_in_process,
     state_on_disk,
 )
-from mix2fld.audit.known_others import attack_statistics, far_neighbours
-from mix2fld.base.accounting import delta_of, epsilon_of, noise_multiplier, shares
+from mix2fld.base.accounting import delta_of, noise_multiplier, shares
 from mix2fld.base.errors import InputError
 from mix2fld.codecs import PartOfStatistics, PayloadError, WeightsWithMeans
 from mix2fld.config.settings import Config
 from mix2fld.data import load_dataset
 from mix2fld.deploy.settings import read_settings
 from mix2fld.engine.checks import check_upload
-from mix2fld.privacy.empirical import (
-    epsilon_at_least,
-    gaussian_epsilon_at_least,
-    most_true_positives,
-)
-from mix2fld.privacy.rates import Share
 from mix2fld.protocols.aggregation.outliers import far_uploads
 from mix2fld.protocols.noise import NOISE_KEY, with_secret_noise
 from mix2fld.protocols.private import STAGE, trusted_sum
@@ -55,6 +48,14 @@ from mix2fld.tasks.private_statistics import (
     noisy_covariance,
 )
 from mix2fld.types import Dimensions, SampleFormat, StatisticsPart, Upload
+from mix2fld_lab.attacks.empirical import (
+    epsilon_at_least,
+    epsilon_of,
+    gaussian_epsilon_at_least,
+    most_true_positives,
+)
+from mix2fld_lab.attacks.rates import Share
+from mix2fld_lab.audit.known_others import attack_statistics, far_neighbours
 from toys import LABELS, CoinLink, DeadDownlink, toy_config, toy_dataset
 
 DIMS = Dimensions(((3,), (3, 4)), 3, SampleFormat((4, 4, 1)), 5, 3, (2, 2, 1))

@@ -11,11 +11,11 @@ from hypothesis.extra import numpy as hnp
 from mix2fld.config.settings import Config
 from mix2fld.data import device_parts
 from mix2fld.data.samples import Coding, clip_to_real, mix, standardise, to_stored_units
-from mix2fld.privacy import measure
 from mix2fld.protocols.inverse_mixup import Groups, Pool, inverse_ratios, unmix
 from mix2fld.protocols.seed_samples import mixed_samples
 from mix2fld.tasks.learning import Sizes, dimensions
 from mix2fld.types import SampleFormat
+from mix2fld_lab.attacks import measure
 from toys import toy_dataset
 
 PAIRS = np.stack(np.meshgrid(np.arange(256), np.arange(256)), axis=-1).reshape(-1, 2)

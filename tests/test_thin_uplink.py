@@ -18,11 +18,11 @@ from mix2fld.codecs.positions import encode_positions
 from mix2fld.codecs.rotated_plan import make_plan
 from mix2fld.config.settings import LearningConfig
 from mix2fld.protocols.table import PROTOCOLS
-from mix2fld.reproduction.frontier.points import points_of
-from mix2fld.reproduction.results_folder import ResultsFolder
 from mix2fld.runs.simulation import run
 from mix2fld.tasks.training import LocalTraining, logit_offset
 from mix2fld.types import Dataset
+from mix2fld_lab.reproduction.frontier.points import points_of
+from mix2fld_lab.reproduction.results_folder import ResultsFolder
 from toys import toy_config
 
 WEIGHTS = 12_544

@@ -5,13 +5,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from reliability.synthetic_trace import write_synthetic_trace
 
 import mix2fld
 from mix2fld.base.errors import InputError
 from mix2fld.base.streams import stream
 from mix2fld.config.settings import Config
 from mix2fld.links import TraceLink, check_delivery, make_link
-from mix2fld.links.channels.synthetic_trace import write_synthetic_trace
 from mix2fld.links.channels.trace_files import read_traces
 from toys import toy_config, toy_dataset
 

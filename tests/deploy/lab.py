@@ -237,7 +237,7 @@ class Lab(Federation):
         """``kill -9`` the process of the server app, and no other."""
         (app,) = (
             int(entry.name)
-            for entry in self._own_processes()
+            for entry in self.own_processes()
             if b"/flwr-serverapp" in (entry / "cmdline").read_bytes()
         )
         os.kill(app, signal.SIGKILL)

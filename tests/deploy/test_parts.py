@@ -17,7 +17,6 @@ from mix2fld.base.errors import InputError
 from mix2fld.base.locks import FolderLock
 from mix2fld.cli import main
 from mix2fld.config.settings import PRESETS, Config
-from mix2fld.deploy import testbed
 from mix2fld.deploy.edge.store import RUNS_KEPT, Store
 from mix2fld.deploy.federation import Federation, app_folder
 from mix2fld.deploy.identity import claim, finished_run
@@ -37,6 +36,7 @@ from mix2fld.deploy.settings import Settings, read_settings
 from mix2fld.deploy.trial import Trial
 from mix2fld.runs.loop import Watcher
 from mix2fld.runs.simulation import run
+from mix2fld_lab import testbed
 from toys import toy_config, toy_dataset
 
 TRAINED = {

@@ -5,13 +5,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from mix2fld.protocols.base import Protocol
 from mix2fld.protocols.seed_samples import inversely_mixed, mixed_samples
 from mix2fld.protocols.table import PROTOCOLS
-from mix2fld.report.curves import with_holds
 from mix2fld.report.gallery import gallery
 from mix2fld.runs.reader import LoadedRun, read_run
 
@@ -72,13 +70,3 @@ def test_other_kinds_of_seeds(
     first = shown["cards"][0]["mixes"][0]
     assert len(first["mixed"]["labels"]) == (1 if kind == "raw" else 2)
     assert (first["mixed"]["privacy"] is None) == (kind == "raw")
-
-
-def test_a_line_holds_until_a_download() -> None:
-    events = ["start", "local", "local", "download", "local"]
-    corners, heights = with_holds(events, [0.1, 0.5, 0.6, 0.4, 0.7])
-    x = np.array([0.0, 1.0, 2.0, 5.0, 6.0])
-    assert x[corners].tolist() == [0, 1, 2, 5, 5, 6]
-    assert heights.tolist() == [0.1, 0.5, 0.6, 0.6, 0.4, 0.7]
-    assert with_holds(["download"], [0.4])[1].tolist() == [0.4]
-    assert len(with_holds([], [])[0]) == 0

@@ -4,8 +4,7 @@
 """
 
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any, Literal
 
@@ -13,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mix2fld.base.errors import InputError
-from mix2fld.reproduction.frontier.settings import SETTINGS
 
 FORMAT = 1
 Kind = Literal["labels", "sources"]
@@ -41,6 +39,9 @@ class MeasuredSetting:
 
     key: str
     title: str
+    dataset: str
+    ideal_link: bool
+    """Whether every transfer was delivered."""
     kind: Kind
     skew: float
     devices: int
@@ -53,16 +54,6 @@ class MeasuredSetting:
     def point(self, contender: str) -> MeasuredPoint | None:
         """The contender of that key, if it was measured here."""
         return next((point for point in self.points if point.contender == contender), None)
-
-    @property
-    def dataset(self) -> str:
-        """The data's name."""
-        return SETTINGS[self.key].dataset
-
-    @property
-    def ideal_link(self) -> bool:
-        """Whether every transfer was delivered."""
-        return bool(SETTINGS[self.key].changes["link"] == "ideal")
 
     @property
     def seeds(self) -> int:
@@ -88,18 +79,6 @@ def label_skew(counts: NDArray[np.integer]) -> float:
     own = rows / rows.sum(axis=1, keepdims=True)
     common = counts.sum(axis=0) / counts.sum()
     return float(np.abs(own - common).sum(axis=1).mean() / 2)
-
-
-def dump_measured(settings: Mapping[str, MeasuredSetting]) -> str:
-    """The table as text; a point is a line."""
-    blocks = []
-    for setting in settings.values():
-        tree = asdict(setting)
-        points = ",\n".join(json.dumps(point, ensure_ascii=False) for point in tree.pop("points"))
-        head = json.dumps(tree, ensure_ascii=False)[:-1]
-        blocks.append(f'{head}, "points": [\n{points}\n]}}')
-    joined = ",\n".join(blocks)
-    return f'{{"format": {FORMAT}, "settings": [\n{joined}\n]}}\n'
 
 
 def read_measured(text: str) -> dict[str, MeasuredSetting]:

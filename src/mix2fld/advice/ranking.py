@@ -9,6 +9,7 @@ import numpy as np
 from mix2fld.advice.case import Case
 from mix2fld.advice.measured import MeasuredPoint, MeasuredSetting
 from mix2fld.base.errors import Mix2fldError
+from mix2fld.base.spread import Spread, spread
 from mix2fld.config.settings import Config
 from mix2fld.data.partition import OF_SOURCES
 from mix2fld.engine.energy import Power
@@ -16,8 +17,6 @@ from mix2fld.engine.plan import PlannedTransfer, plan_transfers
 from mix2fld.links import Link, make_link
 from mix2fld.protocols.table import get_protocol
 from mix2fld.report.units import in_bits, in_time, percent
-from mix2fld.reproduction.frontier.link_costs import times_in_a_run
-from mix2fld.reproduction.statistics import Spread, spread
 from mix2fld.tasks.edges import has_edges
 from mix2fld.tasks.learning import Sizes, dimensions
 
@@ -94,7 +93,7 @@ def _option(
         plans = plan_transfers([point.protocol], Sizes(config, own), link)
     except Mix2fldError:
         return None  # for example, small seeds of samples that cannot be pooled
-    share = {plan: times_in_a_run(plan, config) / config.rounds for plan in plans}
+    share = {plan: plan.times_in_a_run(config) / config.rounds for plan in plans}
     uploads = [plan for plan in plans if plan.budget.direction == "uplink"]
     chance = min((plan.worst for plan in plans), default=1.0)
     seconds = sum(part * plan.round_seconds for plan, part in share.items())

@@ -65,22 +65,6 @@ def noise_multiplier(epsilon: float, delta: float) -> float:
     return high
 
 
-def epsilon_of(delta: float, multiplier: float) -> float:
-    """The smallest ε that noise with this multiplier keeps at δ; 0 if none is needed."""
-    low, high = 0.0, 1.0
-    if delta_of(low, multiplier) <= delta:
-        return 0.0
-    while delta_of(high, multiplier) > delta:
-        high *= 2
-    while high - low > PRECISION * high:
-        middle = (low + high) / 2
-        if delta_of(middle, multiplier) > delta:
-            low = middle
-        else:
-            high = middle
-    return high
-
-
 def shares(multiplier: float, *parts: float) -> tuple[float, ...]:
     """Multipliers of releases that together use one budget, by their parts of it, Σ = 1."""
     return tuple(multiplier / math.sqrt(part) for part in parts)

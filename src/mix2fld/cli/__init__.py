@@ -16,6 +16,11 @@ from mix2fld.runs.interrupts import remembered
 BAD_INPUT = 2
 INTERRUPTED = 130
 PIPE_CLOSED = 141
+NEEDED_BY = {
+    "matplotlib": "a figure needs matplotlib; pip install 'mix2fld[figures]'",
+    "jinja2": "a page needs Jinja; pip install 'mix2fld[lab]'",
+}
+"""What to install, by the module that is missing."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -69,9 +74,8 @@ def _exit_code(error: BaseException, given: list[str]) -> int:
             raise error
         case Mix2fldError() | OSError():
             print(f"mix2fld: {error}", file=sys.stderr)
-        case ModuleNotFoundError(name=str(name)) if name.split(".")[0] == "matplotlib":
-            print("mix2fld: a figure needs matplotlib; pip install 'mix2fld[figures]'",
-                  file=sys.stderr)  # fmt: skip
+        case ModuleNotFoundError(name=str(name)) if name.split(".")[0] in NEEDED_BY:
+            print(f"mix2fld: {NEEDED_BY[name.split('.')[0]]}", file=sys.stderr)
         case MemoryError():
             print(f"mix2fld: out of memory ({error})", file=sys.stderr)
         case _:

@@ -1,6 +1,5 @@
 """The live table of many runs: a table on a terminal, a line for every run that ends elsewhere."""
 
-from types import TracebackType
 from typing import Self
 
 from rich.console import Console, Group
@@ -29,12 +28,7 @@ class TableBoard(Board):
             self._live.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         if self._shows:
             self._live.stop()
 

@@ -3,11 +3,16 @@
 from dataclasses import dataclass, fields
 from functools import reduce
 from importlib import import_module
+from importlib.util import find_spec
 from inspect import cleandoc
 from operator import or_
 from typing import Annotated, Any, Protocol
 
+from mix2fld.base.errors import InputError
 from mix2fld.cli.suggestions import check_effects, check_flags, check_subcommand, split_commas
+
+HERE, LAB = "mix2fld.cli", "mix2fld_lab"
+NEEDS_LAB = f"this needs the package {LAB}; install it with: pip install mix2fld"
 
 
 class Runnable(Protocol):
@@ -49,7 +54,7 @@ COMMANDS: dict[str, Command] = {
     "reproduce": Command(
         "Run",
         "regenerate the paper's figures, tables and claims",
-        {"": "reproduce:ReproduceCommand"},
+        {"": "mix2fld_lab.cli.reproduce:ReproduceCommand"},
         resumes=True,
         computes=True,
     ),
@@ -69,7 +74,7 @@ COMMANDS: dict[str, Command] = {
             "server": "deploy_mqtt:DeployServer",
             "keys": "deploy:DeployKeys",
             "check": "deploy:DeployCheck",
-            "testbed": "deploy:DeployTestbed",
+            "testbed": "mix2fld_lab.cli.testbed:DeployTestbed",
         },
         resumes=True,
         computes=True,
@@ -97,7 +102,10 @@ COMMANDS: dict[str, Command] = {
     "privacy": Command(
         "Inspect",
         "attack what devices upload, and report what was found",
-        {"audit": "privacy:PrivacyAudit", "page": "privacy:PrivacyPage"},
+        {
+            "audit": "mix2fld_lab.cli.privacy:PrivacyAudit",
+            "page": "mix2fld_lab.cli.privacy:PrivacyPage",
+        },
         computes=True,
     ),
     "watch": Command(
@@ -164,6 +172,9 @@ def parse(name: str, given: list[str]) -> Runnable:
 
     given = ["--protocols" if word == "--protocol" else word for word in given]
     kinds, own = _kinds(name), dict[str, Any]()
+    missing = COMMANDS[name].homes.keys() - kinds.keys()
+    if not kinds or (given and given[0] in missing):
+        raise InputError(NEEDS_LAB)
     if name == "sweep":
         from mix2fld.cli.sweep_flags import take_axes
 
@@ -213,9 +224,15 @@ def form(name: str, start: Any) -> Any:
 def _kinds(name: str) -> dict[str, Any]:
     homes = {own: home.split(":") for own, home in COMMANDS[name].homes.items()}
     return {
-        own: getattr(import_module(f"mix2fld.cli.{module}"), kind)
+        own: getattr(import_module(module if module.startswith(LAB) else f"{HERE}.{module}"), kind)
         for own, (module, kind) in homes.items()
+        if has_lab() or not module.startswith(LAB)
     }
+
+
+def has_lab() -> bool:
+    """Whether the package with the evidence is installed, which only its commands need."""
+    return find_spec(LAB) is not None
 
 
 def _takes_settings(kind: Any) -> bool:
@@ -233,6 +250,7 @@ def every_form() -> Any:
         (
             Annotated[form(name, Config()), tyro.conf.subcommand(name, description=command.does)]
             for name, command in COMMANDS.items()
+            if _kinds(name)
         ),
     )
 
@@ -245,7 +263,7 @@ def starting_config(given: list[str], command: str = "run") -> Any:
     import argparse
     from pathlib import Path
 
-    from mix2fld.base.errors import InputError, did_you_mean
+    from mix2fld.base.errors import did_you_mean
     from mix2fld.config.settings import PRESETS, Config
     from mix2fld.runs.config_file import load_config
 

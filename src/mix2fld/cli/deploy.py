@@ -1,6 +1,5 @@
 """``mix2fld deploy``."""
 
-import signal
 from dataclasses import dataclass, field
 from functools import partial
 from importlib.util import find_spec
@@ -154,64 +153,6 @@ class DeployCheck:
         faults = sum(not one.closed for one in found)
         if faults:
             raise InputError(f"{self.address}: {faults} of {len(found)} checks failed")
-
-
-@dataclass(frozen=True)
-class DeployTestbed:
-    """Measure protocols over real links with a limited uplink: network namespaces, tc, root.
-
-    Devices and their data are the same for every protocol. Bytes on the wire and seconds are
-    measured for each transfer, and compared with what ``mix2fld link`` predicts for the payload.
-    """
-
-    config: Path | None = None
-    """TOML file with any of the fields below; flags override it."""
-    preset: tuple[str, ...] = ()
-    """Named settings: symmetric, literal, ideal, iid, robust; nb-iot and others; phone, sensor."""
-    uplink_kbit_s: float = 200.0
-    """Rate of each device's uplink."""
-    downlink_kbit_s: float = 4000.0
-    """Rate of each device's downlink."""
-    out: Path = Path("runs/testbed")
-    """Folder for the runs and all files of Flower; must not exist yet."""
-    record: Path | None = None
-    """JSON file for the measurements."""
-    page: Path | None = None
-    """Markdown file for the table."""
-    settings: tyro.conf.OmitArgPrefixes[Config] = field(default_factory=Config)
-
-    def run(self) -> None:
-        """Measure, and print the table."""
-        needs_flower()
-        for name in ("uplink_kbit_s", "downlink_kbit_s"):
-            if not getattr(self, name) > 0:
-                raise InputError(f"{name} = {getattr(self, name):g}: must be above 0")
-        from json import dumps
-
-        from mix2fld.cli.console import PipedConsole
-        from mix2fld.cli.progress import RichWatcher
-        from mix2fld.data import load_dataset
-        from mix2fld.deploy.testbed import Rates, check_possible, measure
-        from mix2fld.deploy.testbed_page import render, table
-        from mix2fld.runs.simulation import check
-
-        check_possible()
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
-        console = PipedConsole()
-        settings = self.settings.replace(link="ideal", seed=self.settings.seed[0])
-        dataset = load_dataset(settings.data, console=console)
-        check(settings, dataset)
-        rates = Rates(self.uplink_kbit_s * 1e3, self.downlink_kbit_s * 1e3)
-        with RichWatcher(console, settings) as watcher:
-            found = measure(settings, rates, self.out, dataset, watcher)
-        print(table(found))
-        for file, text in (
-            (self.record, dumps(found, indent=2) + "\n"),
-            (self.page, render(found)),
-        ):
-            if file is not None:
-                file.parent.mkdir(parents=True, exist_ok=True)
-                file.write_text(text, encoding="utf-8")
 
 
 def needs_flower() -> None:

@@ -1,11 +1,13 @@
 """``mix2fld report``."""
 
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
+from mix2fld.base.errors import InputError
 from mix2fld.cli.output import Output
 
 if TYPE_CHECKING:
@@ -62,6 +64,9 @@ class ReportCommand:
         """What the audits found, if any are given."""
         if not self.audits:
             return []
-        from mix2fld.audit.panel import leak_points
+        from mix2fld.cli.commands import LAB, NEEDS_LAB, has_lab
 
-        return leak_points(self.audits)
+        if not has_lab():
+            raise InputError(NEEDS_LAB)
+        found: list[LeakPoint] = import_module(f"{LAB}.audit.panel").leak_points(self.audits)
+        return found

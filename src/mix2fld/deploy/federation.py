@@ -5,7 +5,6 @@ Everything they write stays in one folder, and nothing of them outlives the ``wi
 
 import json
 import os
-import re
 import shutil
 import signal
 import subprocess
@@ -14,7 +13,6 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import tomli_w
@@ -38,8 +36,6 @@ from flwr.cli.app import app
 for command in json.loads(sys.argv[1]):
     app(command, standalone_mode=False)
 """
-KIND = re.compile(r"/(flwr|flower)-\w+$")
-KILOBYTES = re.compile(r"VmHWM:\s+(\d+)")
 CONNECTION = "here"  # the name under which ``flwr`` knows the SuperLink
 
 
@@ -81,12 +77,7 @@ class Federation(Processes):
             shutil.copy(app_folder() / name, self.folder / "app")
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         with ignoring_signals():
             self.stop(*self._processes)
             self._sweep()
@@ -192,28 +183,16 @@ class Federation(Processes):
         rows = self.flwr("list", CONNECTION, "--run-id", run)["runs"]
         return str(rows[0]["status"])
 
-    def peak_memory_mb(self) -> dict[str, float]:
-        """The most memory that each kind of process has had so far, of those that are running."""
-        peaks: dict[str, float] = {}
-        for entry in self._own_processes():
-            with suppress(OSError, StopIteration):
-                words = (entry / "cmdline").read_bytes().decode().split("\0")
-                kind = next(Path(word).name for word in words if KIND.search(word))
-                peak = KILOBYTES.search((entry / "status").read_text())
-                found = int(peak.group(1)) / 1024 if peak else 0.0
-                peaks[kind] = max(peaks.get(kind, 0.0), found)
-        return peaks
-
     def _sweep(self) -> None:
         """Kill what has left its group: Flower starts some processes in sessions of their own."""
         deadline = time.monotonic() + STOP_SECONDS
-        while (left := self._own_processes()) and time.monotonic() < deadline:
+        while (left := self.own_processes()) and time.monotonic() < deadline:
             for entry in left:
                 with suppress(OSError):
                     os.kill(int(entry.name), signal.SIGKILL)
             time.sleep(0.05)
 
-    def _own_processes(self) -> list[Path]:
+    def own_processes(self) -> list[Path]:
         """All running processes of this federation, by their environment, under ``/proc``."""
         ours = f"FLWR_HOME={self.folder / 'home'}\0".encode()
         found = []

@@ -5,7 +5,6 @@ import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from mix2fld.config.settings import Config
@@ -39,12 +38,7 @@ class MqttFleet(Processes):
         self.start_broker()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         with ignoring_signals():
             self.stop(*self._processes)
             for name in ("keys", "broker"):

@@ -59,6 +59,14 @@ class PlannedTransfer:
         """Whether only the first round has it: it carries seeds, which are sent once."""
         return self.transfer.startswith("first ")
 
+    def times_in_a_run(self, config: Config) -> float:
+        """How often it happens in all rounds; updates may skip some."""
+        if self.only_first:
+            return 1
+        if self.transfer.startswith("later "):
+            return config.rounds - 1
+        return config.rounds / config.updates.upload_every
+
     @property
     def worst(self) -> float:
         """Delivery probability of the device that has the worst."""

@@ -120,26 +120,6 @@ def _places(table: Sequence[Sequence[Point | None]], axis: str) -> Floats:
     return np.array([[math.nan if p is None else p.at[axis] for p in own] for own in table])
 
 
-def with_holds(
-    events: Sequence[str], accuracies: Sequence[float]
-) -> tuple[NDArray[np.int64], Floats]:
-    """The line through measured points, as the point that each corner belongs to and its height.
-
-    A device keeps its accuracy while it waits, until a download replaces its model: a point with
-    the event ``download`` has two corners, the first as high as the point before it. With ``x`` at
-    the points, ``x[corners]`` and the heights are what to draw.
-    """
-    corners: list[int] = []
-    heights: list[float] = []
-    for place, (event, accuracy) in enumerate(zip(events, accuracies, strict=True)):
-        if event == "download" and heights:
-            corners.append(place)
-            heights.append(heights[-1])
-        corners.append(place)
-        heights.append(accuracy)
-    return np.array(corners, np.int64), np.array(heights, np.float64)
-
-
 def reference_points(rounds: Sequence[dict[str, Any]], local_steps: int) -> list[Point]:
     """The reference device throughout a run, also within rounds.
 

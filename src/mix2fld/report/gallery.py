@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mix2fld.data.samples import carry_seeds, mix, seeds_in_stored_units, to_stored_units
-from mix2fld.privacy.sample_privacy import sample_privacy, statistics
 from mix2fld.protocols.inverse_mixup import (
     Groups,
     Pool,
@@ -21,6 +20,7 @@ from mix2fld.report.dataset import data_of, parts_of
 from mix2fld.report.deliveries import seeds_delivered
 from mix2fld.report.protocol_view import make_seeds, seeding_of, sizes_of, title_of
 from mix2fld.report.sample_pictures import drawn, shown_range, units
+from mix2fld.report.sample_privacy import sample_privacy, statistics
 from mix2fld.runs.reader import LoadedRun
 from mix2fld.tasks.learning import Sizes
 from mix2fld.types import Dataset, Inputs, Seeds

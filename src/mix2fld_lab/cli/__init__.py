@@ -1,0 +1,1 @@
+"""Commands of ``mix2fld`` that gather evidence."""

@@ -1,0 +1,29 @@
+"""Tables and paragraphs in Markdown."""
+
+import re
+import textwrap
+from collections.abc import Iterable, Sequence
+
+JOINED = "\0"
+TOGETHER = re.compile(r"`[^`]+`|\S+ = \S+|[\d.,]+ (?:%|µs|points)")
+
+
+def paragraph(text: str) -> str:
+    """The text in lines of at most 100 characters; code and numbers with units stay together."""
+    kept = TOGETHER.sub(lambda found: found[0].replace(" ", JOINED), text)
+    lines = textwrap.fill(kept, 100, break_long_words=False, break_on_hyphens=False)
+    return lines.replace(JOINED, " ")
+
+
+def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table with a header row; every row has as many cells as the header."""
+    lines = [_row(header), "|" + "---|" * len(header)]
+    for cells in rows:
+        if len(cells) != len(header):
+            raise ValueError(f"row {list(cells)}: {len(cells)} cells; must be {len(header)}")
+        lines.append(_row(cells))
+    return "\n".join(lines)
+
+
+def _row(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cells) + " |"

@@ -1,0 +1,40 @@
+"""Accuracies of cells over seeds, and their differences seed by seed."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mix2fld.base.spread import Spread, spread
+from mix2fld_lab.reproduction.cell_records import CellRecord
+
+
+def accuracy(cell: CellRecord, measure: str = "reference") -> Spread:
+    """Per cent after the last local phase: of the reference device, or the mean of all devices."""
+    return spread(100 * cell.values("summary", "accuracy", measure))
+
+
+def device_accuracies(cell: CellRecord) -> NDArray[np.float64]:
+    """Per cent after the last local phase, of every device of every seed."""
+    return 100 * np.concatenate([run["devices"] for run in cell.runs])
+
+
+def distinct_per_device(cell: CellRecord) -> float:
+    """Inverse-Mixup samples per device that distinct groups can yield, averaged over seeds."""
+    groups = cell.values("summary", "seeds", "distinct_groups").mean()
+    return float(2 * groups / cell.devices)
+
+
+def gain(ours: CellRecord, other: CellRecord, measure: str = "reference") -> Spread:
+    """How many points of accuracy ``ours`` is above ``other``, for each seed that both have."""
+    path = ("summary", "accuracy", measure)
+    left, right = (dict(zip(cell.seeds, cell.values(*path), strict=True)) for cell in (ours, other))
+    return spread([100 * (left[seed] - right[seed]) for seed in left if seed in right])
+
+
+def downloaded_gain(ours: CellRecord, other: CellRecord) -> Spread:
+    """Points of ``ours`` above ``other``, where weights are downloaded right after a download."""
+
+    def shown(cell: CellRecord) -> NDArray[np.float64]:
+        by_weights = cell.protocol in ("mixfld", "mix2fld")
+        return cell.values("summary", "accuracy", "global" if by_weights else "reference")
+
+    return spread(100 * (shown(ours) - shown(other)))
