@@ -163,7 +163,7 @@ def outcome(config: Config, dataset: Dataset) -> dict[str, Any]:
         (result,) = mix2fld.run(config, dataset=dataset)
     reached = result.summary["accuracy"]
     found = {"server": reached["global"], "devices": reached["mean"]}
-    if config.protocols[0] in SEEDED and config.defence.seed_check != "none":
+    if config.protocol in SEEDED and config.defence.seed_check != "none":
         found["left_out"] = _left_out(result)
     return found
 

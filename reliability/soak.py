@@ -37,7 +37,7 @@ class Stopper(Watcher):
         self.protocol = protocol
 
     def round_done(self, config: Config, info: RoundInfo) -> None:
-        if config.protocols[0] == self.protocol and info.round == 1:
+        if config.protocol == self.protocol and info.round == 1:
             raise KeyboardInterrupt
 
 

@@ -83,7 +83,7 @@ def _as_run_config(config: Any) -> dict[str, Any]:
         if name not in skipped and (value := setting(config, name)) != setting(Config(), name)
     }
     text = " ".join(f"{name}={value}" for name, value in rest.items())
-    return {**named, "seed": config.seed[0], "settings": text}
+    return {**named, "seed": config.seed, "settings": text}
 
 
 def test_the_expected_results_are_those_of_the_records() -> None:

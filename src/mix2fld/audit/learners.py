@@ -113,7 +113,7 @@ def train(
         starts.append(start)
         draws.append(chosen if number == 0 else _own_draws(task, places, turn, number))
     steps = task.config.learning.local_steps
-    loss = get_protocol(task.config.protocols[0]).local_loss
+    loss = get_protocol(task.config.protocol).local_loss
     learned = task.stepper.train(loss, learners.held, starts, draws, Watch(0, (steps,)))
     return local_results(learned.phases)
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from mix2fld.audit.findings import HIGH, LOW, Stages, mean, mixing_ratios, pooled, strongest
 from mix2fld.audit.page_tables import percent
 from mix2fld.audit.sections import Section
-from mix2fld.config.settings import Config
+from mix2fld.config.grid import Grid
 from mix2fld.privacy.rates import Share
 from mix2fld.report.markdown import markdown_table
 from mix2fld.runs.config_file import with_rates_as_used
@@ -85,8 +85,8 @@ FIGURES = (
 
 def reference_table(section: Section) -> str:
     """Every figure of before that the records hold too; none of other data or training."""
-    config = Config(**with_rates_as_used(section.records[0]["about"]["config"]))
-    if (config.data, config.learning) != (Config().data, Config().learning):
+    grid = Grid(**with_rates_as_used(section.records[0]["about"]["config"]))
+    if (grid.data, grid.learning) != (Grid().data, Grid().learning):
         return ""
     rows = []
     for name, reached, find in FIGURES:

@@ -13,7 +13,7 @@ from mix2fld.base.errors import InputError
 from mix2fld.cli.deploy_mqtt import needs_mqtt
 from mix2fld.cli.deploy_trial import check_timeout, run_and_show, trial_folder
 from mix2fld.cli.output import Output
-from mix2fld.config.settings import Config
+from mix2fld.config.grid import Grid
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class DeployLocal:
     timeout_s: float = 600.0
     """Seconds after which a round continues without the missing replies."""
     output: tyro.conf.OmitArgPrefixes[Output] = field(default_factory=Output)
-    settings: tyro.conf.OmitArgPrefixes[Config] = field(default_factory=Config)
+    settings: tyro.conf.OmitArgPrefixes[Grid] = field(default_factory=Grid)
 
     def run(self) -> None:
         """Run all protocols and seeds."""
@@ -82,7 +82,7 @@ class DeployKeys:
     """Named settings: symmetric, literal, ideal, iid, robust."""
     out: Path = Path("keys")
     """Folder for the files; must not exist yet."""
-    settings: tyro.conf.OmitArgPrefixes[Config] = field(default_factory=Config)
+    settings: tyro.conf.OmitArgPrefixes[Grid] = field(default_factory=Grid)
 
     def run(self) -> None:
         """Write the files."""
@@ -178,7 +178,7 @@ class DeployTestbed:
     """JSON file for the measurements."""
     page: Path | None = None
     """Markdown file for the table."""
-    settings: tyro.conf.OmitArgPrefixes[Config] = field(default_factory=Config)
+    settings: tyro.conf.OmitArgPrefixes[Grid] = field(default_factory=Grid)
 
     def run(self) -> None:
         """Measure, and print the table."""
@@ -198,7 +198,7 @@ class DeployTestbed:
         check_possible()
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         console = PipedConsole()
-        settings = self.settings.replace(link="ideal", seed=self.settings.seed[0])
+        settings = self.settings.replace(link="ideal", seeds=self.settings.seeds[0])
         dataset = load_dataset(settings.data, console=console)
         check(settings, dataset)
         rates = Rates(self.uplink_kbit_s * 1e3, self.downlink_kbit_s * 1e3)

@@ -7,7 +7,7 @@ from math import ceil
 from pathlib import Path
 
 from mix2fld.base.errors import InputError
-from mix2fld.config.settings import Config
+from mix2fld.config.grid import Grid
 from mix2fld.data import dataset_sizes
 from mix2fld.engine.wire import Wire
 from mix2fld.protocols.table import get_protocol
@@ -108,11 +108,11 @@ def find_mosquitto() -> str:
     return program
 
 
-def largest_message(config: Config) -> int:
-    """Bytes of the largest message in a run of any of the config's protocols, either way."""
-    samples, num_labels = dataset_sizes(config.data)
-    task = make_task(config, samples, num_labels)
-    wires = [Wire(get_protocol(name), task) for name in config.protocols]
+def largest_message(grid: Grid) -> int:
+    """Bytes of the largest message in a run of any of the protocols, either way."""
+    samples, num_labels = dataset_sizes(grid.data)
+    task = make_task(grid.at(), samples, num_labels)
+    wires = [Wire(get_protocol(name), task) for name in grid.protocols]
     up = max(wire.upload_size(with_seeds=True).bits for wire in wires)
     down = max(wire.download_size().bits for wire in wires)
     return ceil(max(up, down) / 8) + MESSAGE_BYTES

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
 
-from mix2fld.config.settings import Config
+from mix2fld.config.grid import Grid
 from mix2fld.data import dataset_sizes
 from mix2fld.engine.wire import Wire
 from mix2fld.protocols.table import get_protocol
@@ -105,10 +105,10 @@ http {{
 """
 
 
-def largest_request(config: Config) -> int:
-    """Bytes of the largest request that a node sends in a run of any of the config's protocols."""
-    samples, num_labels = dataset_sizes(config.data)
-    task = make_task(config, samples, num_labels)
-    wires = [Wire(get_protocol(name), task) for name in config.protocols]
+def largest_request(grid: Grid) -> int:
+    """Bytes of the largest request that a node sends in a run of any of the protocols."""
+    samples, num_labels = dataset_sizes(grid.data)
+    task = make_task(grid.at(), samples, num_labels)
+    wires = [Wire(get_protocol(name), task) for name in grid.protocols]
     bits = max(wire.upload_size(with_seeds=True).bits for wire in wires)
     return ceil(bits / 8) + MESSAGE_BYTES

@@ -162,7 +162,7 @@ def find_head(task: Task) -> Head:
                 return head
     raise InputError(
         field="protocols",
-        value=task.config.protocols[0],
+        value=task.config.protocol,
         hint=f"the model must end in a linear layer, with a "
         f"bias [{labels}] and a kernel [{labels}, F] side by side; it has "
         f"{[list(shape) for shape in shapes[-2:]]}",

@@ -104,7 +104,7 @@ class Device:
         run = Run(fields["run"], fields["config"], format_, fields["num_labels"])
         if run != self._run:
             self._run, self._task, self._last = run, None, None
-            self._say(f"run {run.identity}: {run.config['protocols'][0]}")
+            self._say(f"run {run.identity}: {run.config['protocol']}")
         if self._waiting is not None:
             order, self._waiting = self._waiting, None
             self._hear_order(line, order)

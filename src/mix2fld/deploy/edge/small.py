@@ -44,7 +44,7 @@ class SmallStepper(KernelStepper):
 def small_task(config: dict[str, Any], samples: SampleFormat, num_labels: int) -> Task | None:
     """The task; None for a run that needs more than a kernel, or without one for this machine."""
     plain = plain_config(config)
-    learning, row = plain.learning, get_protocol(plain.protocols[0])
+    learning, row = plain.learning, get_protocol(plain.protocol)
     if (learning.optimizer, learning.soft_label_teacher) != ("sgd", "mixture"):
         return None
     if samples.dtype not in {"uint8", "float32"}:

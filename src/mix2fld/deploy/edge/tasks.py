@@ -18,7 +18,7 @@ def make_task(config: dict[str, Any], samples: SampleFormat, num_labels: int) ->
         learning = config["learning"]
         raise InputError(
             f"model = {learning['model']}, optimizer = {learning['optimizer']}, protocol = "
-            f"{config['protocols'][0]}, samples {list(samples.shape)}, {num_labels} labels: this "
+            f"{config['protocol']}, samples {list(samples.shape)}, {num_labels} labels: this "
             "device has no compiled kernel for it. Kernels are of paper-cnn and mlp with sgd; for "
             "other samples the device needs a C compiler or a wheel made with "
             "MIX2FLD_KERNEL_SHAPES, for other models the whole package: pip install "

@@ -62,7 +62,7 @@ def is_behind(ask: Ask, own: Own | None) -> bool:
 
 def take_turn(ask: Ask, task: Task, samples: Dataset, store: Store) -> Turned:
     """One local phase on the device's own samples, and the upload that follows it."""
-    config, protocol = task.config, get_protocol(task.config.protocols[0])
+    config, protocol = task.config, get_protocol(task.config.protocol)
     wire, turn = Wire(protocol, task), Turn(task.seed, ask.round, ask.device, ask.room)
     state = _begin(wire, task, ask, store.up_to(ask.last_turn))
 
