@@ -144,7 +144,7 @@ def _run_grid(chosen: Iterable[Case]) -> None:
         done[case] = {}
         changes = {**DEFENCES[case.defence], "attack": case.attack, "attackers": case.attackers}
         changes["attack_strength"] = case.strength
-        one = config.replace(protocols=case.protocol, seed=case.seed, **changes)
+        one = config.replace(protocol=case.protocol, seed=case.seed, **changes)
         try:
             found = outcome(one, tests[case.tested])
         except Mix2fldError as error:

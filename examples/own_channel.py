@@ -28,7 +28,7 @@ class SatellitePass(Memoryless):
 
 
 if __name__ == "__main__":
-    config = mix2fld.Config.of(
+    config = mix2fld.Grid.of(
         protocols=("fl", "mix2fld"),
         devices=5,
         local_steps=500,

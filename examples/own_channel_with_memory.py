@@ -34,7 +34,7 @@ class GilbertElliott(Link):
 
 
 if __name__ == "__main__":
-    config = mix2fld.Config.of(
+    config = mix2fld.Grid.of(
         protocols=("fl", "mix2fld"),
         devices=5,
         local_steps=300,

@@ -16,7 +16,7 @@ def stripes(count: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 dataset = mix2fld.Dataset("stripes", *stripes(2000), *stripes(500), num_labels=4)
-config = mix2fld.Config.of(
+config = mix2fld.Grid.of(
     protocols=("isolated", "mix2fld"),
     partition="dirichlet",
     devices=5,

@@ -31,7 +31,7 @@ mix2fld.PROTOCOLS["careful"] = replace(
 )
 
 if __name__ == "__main__":
-    config = mix2fld.Config.of(
+    config = mix2fld.Grid.of(
         protocols=("fl8", "careful"), devices=5, local_steps=500, rounds=2, test_samples=1000
     )
     for result in mix2fld.run(config):

@@ -50,7 +50,7 @@ if __name__ == "__main__":
         train_sources=person,
         label_names=("walk", "run", "cycle"),
     )  # fmt: skip
-    config = mix2fld.Config.of(
+    config = mix2fld.Grid.of(
         protocols=("isolated", "fl", "mix2fld"),
         partition="by-source",
         devices=PEOPLE,

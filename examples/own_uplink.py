@@ -76,7 +76,7 @@ LARGEST = replace(
 
 if __name__ == "__main__":
     mix2fld.PROTOCOLS["largest"] = LARGEST
-    config = mix2fld.Config.of(
+    config = mix2fld.Grid.of(
         protocols=("fl", "largest"),
         devices=5,
         local_steps=500,

@@ -7,7 +7,7 @@ whose upload was delivered.
 
 import mix2fld
 
-config = mix2fld.Config.of(
+config = mix2fld.Grid.of(
     protocols=("fl8", "mix2fld"),
     devices=100,
     participants=10,

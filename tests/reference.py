@@ -410,9 +410,7 @@ class Reference:
         P = 10 ** (((c.uplink_power_dbm if up else c.downlink_power_dbm) - 30) / 10)
         theta = c.uplink_snr_threshold if up else c.downlink_snr_threshold
         N_0 = 10 ** ((c.noise_dbm_per_hz - 30) / 10)
-        drawn = stream(self.config.seed, direction, p).exponential(
-            size=(c.max_slots, len(senders))
-        )
+        drawn = stream(self.config.seed, direction, p).exponential(size=(c.max_slots, len(senders)))
         h = {d: drawn[:, place] for place, d in enumerate(senders)}
         slots: list[int | None] = []
         for d in range(len(bits)):

@@ -37,7 +37,7 @@ def test_a_budget_needs_no_jax_and_the_papers_protocols_need_no_scipy():
 
 
 def test_a_plan_of_the_papers_link_is_its_closed_form():
-    upload, download = plan_link(Config.of(protocols="fl"))
+    upload, download = plan_link(Config.of(protocol="fl"))
     assert upload.budget.slots_needed == 101
     assert upload.worst == pytest.approx(upload.budget.delivery_probability)
     assert upload.seconds == pytest.approx(upload.budget.expected_slots * 1e-3)
@@ -46,7 +46,7 @@ def test_a_plan_of_the_papers_link_is_its_closed_form():
 
 
 def test_a_round_adds_up_its_transfers_and_its_steps():
-    config = Config.of(protocols="mix2fld", local_steps=1000, server_steps=500, idle_w=0.0)
+    config = Config.of(protocol="mix2fld", local_steps=1000, server_steps=500, idle_w=0.0)
     plan = plan_all(config)
     first, later, down = plan.transfers
     (one,) = plan.rounds
@@ -60,7 +60,7 @@ def test_a_round_adds_up_its_transfers_and_its_steps():
 
 def test_far_devices_are_the_worst_and_spend_most():
     config = Config.of(
-        link="cell", devices=2, distances_m=(600.0, 1300.0), protocols="fl", max_slots=40
+        link="cell", devices=2, distances_m=(600.0, 1300.0), protocol="fl", max_slots=40
     )
     upload = plan_link(config)[0]
     near, far = upload.forecast.probability
@@ -70,10 +70,10 @@ def test_far_devices_are_the_worst_and_spend_most():
 
 
 def test_those_who_take_part_share_the_uplink():
-    ten, three = (plan_link(Config.of(protocols="fd", participants=n))[0] for n in (10, 3))
+    ten, three = (plan_link(Config.of(protocol="fd", participants=n))[0] for n in (10, 3))
     assert three.budget.devices == 3
     assert three.budget.slot_success == pytest.approx(ten.budget.slot_success ** (10 / 3))
-    coming = Config.of(protocols="fd", participants=3, leave_probability=0.1)
+    coming = Config.of(protocol="fd", participants=3, leave_probability=0.1)
     assert plan_link(coming)[0].budget.expected_delivered == pytest.approx(3, abs=1e-3)
 
 

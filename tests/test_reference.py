@@ -103,7 +103,7 @@ PARTICIPATION: dict[str, dict[str, float]] = {
 def a_config(protocol: str, **fields: Any) -> Config:
     """Two short rounds over a fading link."""
     small = {
-        "protocols": protocol,
+        "protocol": protocol,
         "seed": 22,
         "devices": DEVICES,
         "samples_per_device": 14,

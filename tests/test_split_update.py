@@ -214,7 +214,7 @@ def test_groups_have_steps_of_their_own() -> None:
 @pytest.mark.parametrize("name", ["murmur", "murmur-mix", "dp-murmur"])
 @pytest.mark.parametrize("bits", [100, "auto"])
 def test_rows_of_few_bits_run_with_a_last_layer_apart(name: str, bits: int | str) -> None:
-    config = toy_config(protocols=name, rounds=2, update_bits=bits, last_layer_share=0.3)
+    config = toy_config(protocol=name, rounds=2, update_bits=bits, last_layer_share=0.3)
     apart, whole = (
         run(config.replace(last_layer_share=share), dataset=toy_dataset())[0]
         for share in (0.3, 0.0)

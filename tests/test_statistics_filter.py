@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from test_seed_judge import bars
 
 from mix2fld.base.errors import InputError
 from mix2fld.codecs import PayloadError
@@ -15,7 +16,6 @@ from mix2fld.engine.suspects import in_words
 from mix2fld.protocols.aggregation.statistics_filter import far_statistics, trusted_statistics
 from mix2fld.runs.simulation import make_simulation
 from mix2fld.types import SampleFormat, Statistics, Upload
-from test_seed_judge import bars
 from test_statistics import some_features, statistics_of
 from toys import toy_config, toy_dataset
 
@@ -94,7 +94,7 @@ def test_counts_below_zero_are_refused() -> None:
 
 @pytest.mark.parametrize("attack", ["label-shift", "random", "scaling", "sign-flip"])
 def test_an_attacked_run_is_nearly_that_without_the_attacker(attack: str) -> None:
-    fields = {"protocols": "statistics", "model": "paper-cnn", "feature_side": 2, "devices": 6}
+    fields = {"protocol": "statistics", "model": "paper-cnn", "feature_side": 2, "devices": 6}
     config = toy_config(
         **fields, samples_per_device=96, attack=attack, attackers=1, **PRESETS["robust"]
     )
@@ -117,6 +117,6 @@ def test_an_attacked_run_is_nearly_that_without_the_attacker(attack: str) -> Non
     [("seed-label-shift", "must be a share of seeds, at most 1"), ("label-shift", "no factor")],
 )
 def test_a_strength_that_an_attack_has_not_is_refused(attack: str, words: str) -> None:
-    config = toy_config(protocols="fld", attack=attack, attackers=1, attack_strength=1.5)
+    config = toy_config(protocol="fld", attack=attack, attackers=1, attack_strength=1.5)
     with pytest.raises(InputError, match=words):
         check_attack(make_simulation(config, toy_dataset()).scenario)

@@ -9,6 +9,7 @@ from mix2fld.data import dataset_sizes
 from mix2fld.engine.plan import DRAWS, PlannedRound, PlannedTransfer, plan_round, plan_transfers
 from mix2fld.links import Link, make_link
 from mix2fld.links.transports import TRANSPORTS
+from mix2fld.protocols.table import single_runs
 from mix2fld.tasks.known_shapes import known_shapes
 from mix2fld.tasks.task import Sizes, dimensions
 
@@ -28,11 +29,15 @@ def plan_link(settings: Config | Grid) -> list[PlannedTransfer]:
 
 def plan_all(settings: Config | Grid, draws: int = DRAWS, transport: str = "none") -> LinkPlan:
     """The same, and the rounds; with what a transport adds to each payload, if one is named."""
-    config, *others = settings.runs()
-    names = list(dict.fromkeys(run.protocol for run in (config, *others)))
-    sizes, link = sizes_of(config), make_link(config, config.data.devices)
-    transfers = plan_transfers(names, sizes, link, draws, TRANSPORTS.get(transport))
-    rounds = [plan_round(name, transfers, config) for name in names]
+    config, *others = single_runs(settings)
+    runs = [config, *(one for one in others if one.seed == config.seed)]
+    link, carried = make_link(config, config.data.devices), TRANSPORTS.get(transport)
+    transfers = [
+        transfer
+        for one in runs
+        for transfer in plan_transfers([one.protocol], sizes_of(one), link, draws, carried)
+    ]
+    rounds = [plan_round(one.protocol, transfers, one) for one in runs]
     return LinkPlan(link, transfers, rounds)
 
 
