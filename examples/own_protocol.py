@@ -31,8 +31,8 @@ mix2fld.PROTOCOLS["careful"] = replace(
 )
 
 if __name__ == "__main__":
-    config = mix2fld.Grid.of(
+    grid = mix2fld.Grid.of(
         protocols=("fl8", "careful"), devices=5, local_steps=500, rounds=2, test_samples=1000
     )
-    for result in mix2fld.run(config):
+    for result in mix2fld.run(grid):
         print(result.summary["protocol"], result.summary["accuracy"])

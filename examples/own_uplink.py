@@ -76,7 +76,7 @@ LARGEST = replace(
 
 if __name__ == "__main__":
     mix2fld.PROTOCOLS["largest"] = LARGEST
-    config = mix2fld.Grid.of(
+    grid = mix2fld.Grid.of(
         protocols=("fl", "largest"),
         devices=5,
         local_steps=500,
@@ -84,6 +84,6 @@ if __name__ == "__main__":
         test_samples=1000,
         link="ideal",
     )
-    for result in mix2fld.run(config):
+    for result in mix2fld.run(grid):
         bits = [info["bits"]["up"] for info in result.rounds]
         print(result.summary["protocol"], bits, result.summary["accuracy"]["global"])

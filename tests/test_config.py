@@ -84,6 +84,34 @@ def test_bad_values_are_named(fields: dict[str, object], words: list[str]) -> No
         assert word in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"protocols": ("fl", "mix2fld")}, r"protocols = \('fl', 'mix2fld'\)"),
+        ({"protocols": "fl"}, "protocols = fl"),
+        ({"seed": (0, 1)}, r"seed = \(0, 1\)"),
+        ({"seeds": 3}, "seeds = 3"),
+    ],
+)
+def test_a_config_with_several_runs_is_told_of_grids(fields: dict[str, object], words: str) -> None:
+    with pytest.raises(InputError, match=rf"^{words}: Config is one run; .*mix2fld\.Grid\.of\("):
+        Config.of(**fields)
+    with pytest.raises(InputError, match=r"mix2fld\.Grid\.of\("):
+        Config().replace(**fields)
+
+
+def test_a_grid_has_a_run_of_each_protocol_for_each_seed() -> None:
+    grid = Grid.of(protocols=("fl", "mix2fld"), seeds=(3, 1), devices=4)
+    assert [(one.protocol, one.seed) for one in grid.runs()] == [
+        ("fl", 3), ("mix2fld", 3), ("fl", 1), ("mix2fld", 1),
+    ]  # fmt: skip
+    assert grid.only_run() is None
+    assert all(one == Config.of(protocol=one.protocol, seed=one.seed, devices=4)
+               for one in grid.runs())  # fmt: skip
+    assert Grid.of(protocols="fl", seed=7).only_run() == Config.of(protocol="fl", seed=7)
+    assert Grid.of(seed=7) == Grid.of(seeds=(7,))
+
+
 @pytest.mark.parametrize("value", [0, -1, 0.0, 1.5, -0.1, True, "some", "", None, float("nan")])
 def test_bad_participants_are_named(value: object) -> None:
     with pytest.raises(InputError) as caught:

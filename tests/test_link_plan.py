@@ -9,6 +9,7 @@ import pytest
 
 from mix2fld.base.errors import InputError
 from mix2fld.cli import main
+from mix2fld.config.grid import Grid
 from mix2fld.config.settings import Config
 from mix2fld.engine.energy import Power
 from mix2fld.models import MODELS, make_model, weight_shapes
@@ -43,6 +44,12 @@ def test_a_plan_of_the_papers_link_is_its_closed_form():
     assert upload.seconds == pytest.approx(upload.budget.expected_slots * 1e-3)
     assert upload.round_seconds == pytest.approx(upload.budget.expected_round_slots * 1e-3)
     assert download.standard_error is None
+
+
+def test_every_protocol_has_its_own_parameters():
+    plans = plan_link(Grid.of(protocols=("murmur:bits=200", "murmur:bits=1400"), seed=(0, 1)))
+    assert [plan.size.bits for plan in plans if plan.transfer == "upload"] == [200, 1400]
+    assert plan_link(Config.of(protocol="murmur:bits=200")) == plans[:2]
 
 
 def test_a_round_adds_up_its_transfers_and_its_steps():

@@ -1,5 +1,6 @@
 """The MQTT fleet without a broker: every protocol has the numbers of the simulator."""
 
+import json
 import random
 import shutil
 import time
@@ -313,6 +314,19 @@ def test_settings_of_another_version_are_not_used() -> None:
     bomb = zlib.compress(b" " * (1 << 24), 9)
     with pytest.raises(MessageError, match="settings cannot be read"):
         unpack_settings(bomb)
+
+
+def test_settings_name_protocol_and_seed_as_format_1_does() -> None:
+    run = {"protocol": "fl", "seed": 3, "rounds": 2}
+    data = pack_settings("00" * 8, {"config": run})
+    assert json.loads(zlib.decompress(data))["config"] == {
+        "protocols": ["fl"], "seed": [3], "rounds": 2,
+    }  # fmt: skip
+    assert unpack_settings(data)["config"] == run
+    for config in ({"protocols": ["fl", "fd"], "seed": [3]}, {"protocols": ["fl"]}, {"seed": 3}):
+        others = zlib.compress(json.dumps({"format": 1, "config": config}).encode())
+        with pytest.raises(MessageError, match="must have one protocol and one seed"):
+            unpack_settings(others)
 
 
 @given(
