@@ -49,7 +49,8 @@ def test_a_plan_of_the_papers_link_is_its_closed_form():
 def test_every_protocol_has_its_own_parameters():
     plans = plan_link(Grid.of(protocols=("murmur:bits=200", "murmur:bits=1400"), seed=(0, 1)))
     assert [plan.size.bits for plan in plans if plan.transfer == "upload"] == [200, 1400]
-    assert plan_link(Config.of(protocol="murmur:bits=200")) == plans[:2]
+    alone = plan_link(Config.of(protocol="murmur:bits=200"))
+    assert [plan.as_dict() for plan in alone] == [plan.as_dict() for plan in plans[:2]]
 
 
 def test_a_round_adds_up_its_transfers_and_its_steps():

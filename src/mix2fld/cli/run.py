@@ -185,9 +185,9 @@ def attackers(grid: Grid) -> list[str]:
 
 def guarantees(grid: Grid) -> list[str]:
     """What each protocol with noise guarantees, in words."""
-    from mix2fld.protocols.table import get_protocol, guarantee_of
+    from mix2fld.protocols.table import get_protocol, guarantee_of, single_runs
 
-    promised = {name: guarantee_of(grid.at(name)) for name in grid.protocols}
+    promised = {one.protocol: guarantee_of(one) for one in single_runs(grid)}
     return [
         f"{get_protocol(name).title}: {promise}" for name, promise in promised.items() if promise
     ]
