@@ -6,6 +6,7 @@ import pytest
 
 from mix2fld import run
 from mix2fld.base.errors import InputError
+from mix2fld.cli.run import guarantees
 from mix2fld.config.settings import field_names
 from mix2fld.protocols.base import TRAINING
 from mix2fld.protocols.table import PROTOCOLS, find_protocol, get_protocol, single_runs
@@ -55,6 +56,12 @@ def test_every_parameter_is_a_setting_or_changes_the_protocol() -> None:
     for row in PROTOCOLS.values():
         for parameter in {**TRAINING, **row.parameters}.values():
             assert callable(parameter) or parameter in known
+
+
+def test_a_guarantee_is_that_of_the_parameters() -> None:
+    few, plain = guarantees(toy_grid(protocols=("dp-statistics:epsilon=2", "dp-statistics")))
+    assert "ε = 2, " in few
+    assert "ε = 8, " in plain
 
 
 @pytest.mark.parametrize(
