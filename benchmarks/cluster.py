@@ -31,14 +31,14 @@ MANY: dict[str, Any] = {
     "server_steps": 20, "curve_points": 1, "link": "ideal",
 }  # fmt: skip
 ROWS: dict[str, tuple[str, dict[str, Any], int]] = {
-    "paper-fl": ("overhead", {"protocols": "fl", "link": "ideal"}, 5),
-    "paper-mix2fld": ("overhead", {"protocols": "mix2fld"}, 5),
-    "many-fl": ("many", {"protocols": "fl", **MANY}, 10),
-    "many-fl8": ("many", {"protocols": "fl8", **MANY}, 10),
-    "many-mix2fld": ("many", {"protocols": "mix2fld", **MANY}, 10),
-    "memory-fl": ("memory", {"protocols": "fl", **MANY}, 3),
-    "memory-fl8": ("memory", {"protocols": "fl8", **MANY}, 3),
-    "memory-mix2fld": ("memory", {"protocols": "mix2fld", **MANY}, 3),
+    "paper-fl": ("overhead", {"protocol": "fl", "link": "ideal"}, 5),
+    "paper-mix2fld": ("overhead", {"protocol": "mix2fld"}, 5),
+    "many-fl": ("many", {"protocol": "fl", **MANY}, 10),
+    "many-fl8": ("many", {"protocol": "fl8", **MANY}, 10),
+    "many-mix2fld": ("many", {"protocol": "mix2fld", **MANY}, 10),
+    "memory-fl": ("memory", {"protocol": "fl", **MANY}, 3),
+    "memory-fl8": ("memory", {"protocol": "fl8", **MANY}, 3),
+    "memory-mix2fld": ("memory", {"protocol": "mix2fld", **MANY}, 3),
     "sizes": ("sizes", {}, 0),
     "states-fd-memory": ("states", {"protocol": "fd", "where": "memory"}, 0),
     "states-fd-disk": ("states", {"protocol": "fd", "where": "disk"}, 0),
@@ -176,7 +176,7 @@ def tell_rounds(target: Path) -> None:
     from mix2fld.engine.one_round import run_round, start_run
     from mix2fld.runs.simulation import make_scenario
 
-    config = Config.of(protocols="fl", **MANY, evaluated_devices=1)
+    config = Config.of(protocol="fl", **MANY, evaluated_devices=1)
     with connected("", "fleet", HOSTS) as ray:
         hosts = Hosts(ray, HOSTS)
         dataset = load_dataset(config.data)

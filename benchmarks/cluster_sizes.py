@@ -62,7 +62,7 @@ def _measure(size: Size, hosts: Any) -> dict[str, Any]:
     from mix2fld.runs.simulation import make_scenario
 
     config = Config.of(
-        protocols=size.protocol, model=size.model, devices=20_000, participants=size.participants,
+        protocol=size.protocol, model=size.model, devices=20_000, participants=size.participants,
         local_steps=size.steps, reuse_samples=True, curve_points=1, evaluated_devices=1,
         link="ideal", rounds=ROUNDS + 1,
     )  # fmt: skip

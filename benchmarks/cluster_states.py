@@ -40,7 +40,7 @@ def measure_states(protocol: str, where: str, hosts: Any) -> dict[str, Any]:
             self._last, self._began = time.perf_counter(), time.time()
 
     config = Config.of(
-        protocols=protocol, devices=100_000, participants=1000, reuse_samples=True,
+        protocol=protocol, devices=100_000, participants=1000, reuse_samples=True,
         local_steps=20, curve_points=1, evaluated_devices=1, link="ideal", rounds=ROUNDS,
         device_states=where,
     )  # fmt: skip

@@ -38,7 +38,7 @@ PATHS: dict[str, Callable[[], Any]] = {
 
 def one_pass(steps: int, uploads: int) -> dict[str, Any]:
     """Seconds of a local phase, and of encoding and decoding what it moved weights by."""
-    config = Config.of(protocols="murmur", update_bits=BITS)
+    config = Config.of(protocol="murmur", update_bits=BITS)
     learning = make_learning(config, SampleFormat((28, 28, 1)), 10)
     wire = Wire(get_protocol("murmur"), learning)
     trained = engine.measure(DEVICES, steps)

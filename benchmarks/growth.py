@@ -82,7 +82,7 @@ def measure(name: str, value: int) -> dict[str, Any]:
         DEVICE_STEPS // devices // (1 if name != "weights" else max(1, value // 150)),
     )
     config = Config.of(
-        protocols="fl",
+        protocol="fl",
         devices=devices,
         samples_per_device=value if name == "samples" else 500,
         partition="iid" if name == "samples" else "non-iid",

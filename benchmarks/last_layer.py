@@ -21,7 +21,7 @@ from mix2fld_lab.reproduction.frontier.settings import NETWORKS
 
 RECORD = Path(__file__).parent.parent / "results" / "bench" / "last_layer.jsonl"
 SETTINGS: dict[str, Any] = {
-    "protocols": "murmur",
+    "protocol": "murmur",
     "link": "ideal",
     "rounds": 5,
     "local_steps": 400,

@@ -99,7 +99,7 @@ def measure_engine(row: Row) -> dict[str, Any]:
     from mix2fld.runs.simulation import make_simulation
 
     config = Config.of(
-        protocols=row.protocol,
+        protocol=row.protocol,
         devices=row.devices,
         participants=row.participants,
         device_states=row.states,

@@ -152,7 +152,7 @@ def idea_of(case: Case) -> Idea:
 
 def learning_of(case: Case, dataset: Dataset, **changes: Any) -> Learning:
     """The run that a case belongs to."""
-    given = {"protocols": case.row, "seed": case.seed, "epsilon": case.epsilon}
+    given = {"protocol": case.row, "seed": case.seed, "epsilon": case.epsilon}
     config = Config.of(**SETTINGS).replace(**{**given, **idea_of(case).settings, **changes})
     return make_learning(config, dataset.samples, dataset.num_labels)
 
@@ -260,5 +260,5 @@ def device_accuracy(case: Case, dataset: Dataset, learning: Learning, weights: T
         first_model=lambda *_: weights,
     )
     PROTOCOLS["tried"] = begun
-    (result,) = mix2fld.run(learning.config.replace(protocols="tried"), dataset=dataset)
+    (result,) = mix2fld.run(learning.config.replace(protocol="tried"), dataset=dataset)
     return float(result.summary["accuracy"]["mean"])

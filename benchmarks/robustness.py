@@ -144,7 +144,7 @@ def _run_grid(chosen: Iterable[Case]) -> None:
         done[case] = {}
         changes = {**DEFENCES[case.defence], "attack": case.attack, "attackers": case.attackers}
         changes["attack_strength"] = case.strength
-        one = config.replace(protocols=case.protocol, seed=case.seed, **changes)
+        one = config.replace(protocol=case.protocol, seed=case.seed, **changes)
         try:
             found = outcome(one, tests[case.tested])
         except Mix2fldError as error:
@@ -163,7 +163,7 @@ def outcome(config: Config, dataset: Dataset) -> dict[str, Any]:
         (result,) = mix2fld.run(config, dataset=dataset)
     reached = result.summary["accuracy"]
     found = {"server": reached["global"], "devices": reached["mean"]}
-    if config.protocols[0] in SEEDED and config.defence.seed_check != "none":
+    if config.protocol in SEEDED and config.defence.seed_check != "none":
         found["left_out"] = _left_out(result)
     return found
 

@@ -36,7 +36,7 @@ ORDERS: dict[str, Order] = {
 
 def main() -> None:
     """Print the table."""
-    config = Config.of(**SETTINGS, protocols="mix2fld")
+    config = Config.of(**SETTINGS, protocol="mix2fld")
     dataset = load_dataset(config.data)
 
     def reached(**changes: object) -> list[float]:

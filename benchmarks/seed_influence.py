@@ -38,7 +38,7 @@ def main() -> None:
     scores: dict[tuple[float, str], list[float]] = {}
     caught: dict[float, list[int]] = {share: [] for share in SHARES}
     wrongly = 0
-    config = Config.of(**SETTINGS, **PRESETS["robust"], protocols="mix2fld", attackers=2)
+    config = Config.of(**SETTINGS, **PRESETS["robust"], protocol="mix2fld", attackers=2)
     dataset = load_dataset(config.data)
     for seed in range(SEEDS):
         attacked = config.replace(seed=seed, attack="seed-label-shift")

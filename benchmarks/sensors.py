@@ -58,7 +58,7 @@ def measure_all() -> None:
     for number in range(1, len(SEEDS) + 1):
         record["seeds"] = number
         for name, row in PROTOCOLS.items():
-            found = measure(config, name, number, dataset, RUNS / "dataset")
+            found = measure(name, number, dataset, RUNS / "dataset")
             record["rows"][name] = {"title": row.title, **found}
             print(f"seeds: {number}, {name}: {found}", flush=True)
         write(record)
@@ -66,7 +66,7 @@ def measure_all() -> None:
     for split, folder in SPLITS.items():
         data = split_dataset(recordings, split)
         record["splits"][split] = {
-            name: measure(config, name, SPLIT_SEEDS, data, RUNS / folder) for name in COMPARED
+            name: measure(name, SPLIT_SEEDS, data, RUNS / folder) for name in COMPARED
         }
         print(split, record["splits"][split], flush=True)
         write(record)
@@ -88,11 +88,9 @@ def describe(config: mix2fld.Config, dataset: mix2fld.Dataset) -> dict[str, Any]
     }
 
 
-def measure(
-    config: mix2fld.Config, name: str, seeds: int, dataset: mix2fld.Dataset, out: Path
-) -> dict[str, Any]:
+def measure(name: str, seeds: int, dataset: mix2fld.Dataset, out: Path) -> dict[str, Any]:
     """Accuracies and traffic of one protocol over the first seeds."""
-    chosen = config.replace(protocols=name, seed=SEEDS[:seeds])
+    chosen = mix2fld.Grid.of(**SETTINGS, curve_points=1, protocols=name, seed=SEEDS[:seeds])
     return numbers([one.summary for one in mix2fld.run(chosen, out, dataset=dataset)])
 
 

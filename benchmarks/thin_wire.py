@@ -99,7 +99,7 @@ def config_of(protocol: str, devices: int, rounds: int, **fields: Any) -> Config
     """The paper's network on 500 samples a device, tested on few."""
     return Config.of(
         **fields,
-        protocols=protocol, devices=devices, rounds=rounds, samples_per_device=500,
+        protocol=protocol, devices=devices, rounds=rounds, samples_per_device=500,
         link="ideal", computing_time="measured", test_samples=500, curve_points=1,
         model="paper-cnn", update_bits=1352,
     )  # fmt: skip

@@ -86,9 +86,9 @@ class Crowd:
 def an_upload(config: Config) -> tuple[bytes, int]:
     """Bytes that a server can read, and how many bits they are."""
     samples, num_labels = dataset_sizes(config.data)
-    wire = Wire(get_protocol(config.protocols[0]), make_learning(config, samples, num_labels))
+    wire = Wire(get_protocol(config.protocol), make_learning(config, samples, num_labels))
     bits = wire.upload_size(with_seeds=False).bits
-    if config.protocols[0] == "fd":
+    if config.protocol == "fd":
         return np.full((num_labels, num_labels), 1 / num_labels, "<f4").tobytes(), bits
     return np.random.default_rng(0).bytes(-(-bits // 8)), bits
 

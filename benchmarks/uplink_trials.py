@@ -77,7 +77,7 @@ def run_missing(most: int) -> None:
             continue
         left -= 1
         changes = {**BUDGETS.get(case.bits, {}), **CHANGES.get(case.variant, {})}
-        one = config.replace(protocols=case.variant, seed=case.seed, **changes)
+        one = config.replace(protocol=case.variant, seed=case.seed, **changes)
         (result,) = mix2fld.run(one, dataset=dataset)
         append_trial(RECORD, case, result)
 

@@ -9,9 +9,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from mix2fld.config.grid import Grid
 from mix2fld.config.presets import DEVICE_CLASSES, STANDARDS, Fields
 from mix2fld.config.presets.checked import where_checked
-from mix2fld.config.settings import PRESETS, Config
+from mix2fld.config.settings import PRESETS
 from mix2fld.engine.plan import PlannedTransfer
 from mix2fld.protocols.table import PROTOCOLS
 from mix2fld.report.units import in_joules, in_time
@@ -33,7 +34,7 @@ def make_plans(names: tuple[str, ...] = tuple(STANDARDS)) -> Plans:
     """Every protocol over the link of every standard."""
     plans = {}
     for name in names:
-        plans[name] = plan_all(Config.of(**PRESETS[name], protocols=NAMES), DRAWS)
+        plans[name] = plan_all(Grid.of(**PRESETS[name], protocols=NAMES), DRAWS)
         print(name, file=sys.stderr)
     return plans
 

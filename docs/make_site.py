@@ -316,7 +316,7 @@ def _in_gallery(path: Path, about: dict[str, str]) -> str:
 
 
 def _sizes(name: str) -> Sizes:
-    config = Config.of(protocols=name)
+    config = Config.of(protocol=name)
     shapes = ((12,), (3, 3, 1, 12), (6,), (3, 3, 12, 6), (10,), (10, 1176))
     return Sizes(config, dimensions(config.seeding, SampleFormat((28, 28, 1)), 10, shapes))
 

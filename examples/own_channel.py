@@ -28,7 +28,7 @@ class SatellitePass(Memoryless):
 
 
 if __name__ == "__main__":
-    config = mix2fld.Config.of(
+    grid = mix2fld.Grid.of(
         protocols=("fl", "mix2fld"),
         devices=5,
         local_steps=500,
@@ -36,5 +36,5 @@ if __name__ == "__main__":
         rounds=2,
         test_samples=1000,
     )
-    for result in mix2fld.run(config, link=SatellitePass()):
+    for result in mix2fld.run(grid, link=SatellitePass()):
         print(result.summary["protocol"], result.summary["uploads"], result.summary["accuracy"])

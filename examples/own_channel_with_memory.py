@@ -34,7 +34,7 @@ class GilbertElliott(Link):
 
 
 if __name__ == "__main__":
-    config = mix2fld.Config.of(
+    grid = mix2fld.Grid.of(
         protocols=("fl", "mix2fld"),
         devices=5,
         local_steps=300,
@@ -42,6 +42,6 @@ if __name__ == "__main__":
         rounds=4,
         test_samples=1000,
     )
-    for result in mix2fld.run(config, link=GilbertElliott()):
+    for result in mix2fld.run(grid, link=GilbertElliott()):
         came = [info["uploads"]["devices"] for info in result.rounds]
         print(result.summary["protocol"], came, result.summary["accuracy"]["mean"])

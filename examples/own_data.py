@@ -16,7 +16,7 @@ def stripes(count: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 dataset = mix2fld.Dataset("stripes", *stripes(2000), *stripes(500), num_labels=4)
-config = mix2fld.Config.of(
+grid = mix2fld.Grid.of(
     protocols=("isolated", "mix2fld"),
     partition="dirichlet",
     devices=5,
@@ -26,5 +26,5 @@ config = mix2fld.Config.of(
     rounds=3,
     model="mlp",
 )
-for result in mix2fld.run(config, dataset=dataset):
+for result in mix2fld.run(grid, dataset=dataset):
     print(result.summary["protocol"], result.summary["accuracy"])

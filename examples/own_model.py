@@ -25,7 +25,7 @@ def small_flax_cnn(sample_shape: tuple[int, int, int], num_labels: int) -> mix2f
 
 if __name__ == "__main__":
     config = mix2fld.Config.of(
-        protocols="mix2fld",
+        protocol="mix2fld",
         devices=4,
         local_steps=500,
         server_steps=500,

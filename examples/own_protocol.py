@@ -32,8 +32,8 @@ class CarefulFL(FL):
 mix2fld.PROTOCOLS["careful"] = CarefulFL(title="careful FL", bits=8)
 
 if __name__ == "__main__":
-    config = mix2fld.Config.of(
+    grid = mix2fld.Grid.of(
         protocols=("fl8", "careful"), devices=5, local_steps=500, rounds=2, test_samples=1000
     )
-    for result in mix2fld.run(config):
+    for result in mix2fld.run(grid):
         print(result.summary["protocol"], result.summary["accuracy"])

@@ -50,7 +50,7 @@ if __name__ == "__main__":
         train_sources=person,
         label_names=("walk", "run", "cycle"),
     )  # fmt: skip
-    config = mix2fld.Config.of(
+    grid = mix2fld.Grid.of(
         protocols=("isolated", "fl", "mix2fld"),
         partition="by-source",
         devices=PEOPLE,
@@ -63,7 +63,7 @@ if __name__ == "__main__":
     )
     model = my_cnn(dataset.sample_shape, dataset.num_labels)
     print(f"samples: {dataset.samples}")
-    for result in mix2fld.run(config, dataset=dataset, model=model):
+    for result in mix2fld.run(grid, dataset=dataset, model=model):
         summary = result.summary
         accuracy, bits = summary["accuracy"]["mean"], summary["bits"]["up"]
         print(f"{summary['protocol']:9} accuracy {100 * accuracy:.1f} %, {bits:,} bits uploaded")

@@ -29,7 +29,7 @@ class SmallCNN(nn.Module):
 
 if __name__ == "__main__":
     config = mix2fld.Config.of(
-        protocols="mix2fld",
+        protocol="mix2fld",
         devices=4,
         local_steps=500,
         server_steps=500,

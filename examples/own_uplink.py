@@ -77,7 +77,7 @@ class Largest(Updates):
 
 if __name__ == "__main__":
     mix2fld.PROTOCOLS["largest"] = Largest()
-    config = mix2fld.Config.of(
+    grid = mix2fld.Grid.of(
         protocols=("fl", "largest", "largest:share=0.7"),
         devices=5,
         local_steps=500,
@@ -85,6 +85,6 @@ if __name__ == "__main__":
         test_samples=1000,
         link="ideal",
     )
-    for result in mix2fld.run(config):
+    for result in mix2fld.run(grid):
         bits = [info["bits"]["up"] for info in result.rounds]
         print(result.summary["protocol"], bits, result.summary["accuracy"]["global"])

@@ -7,7 +7,7 @@ whose upload was delivered.
 
 import mix2fld
 
-config = mix2fld.Config.of(
+grid = mix2fld.Grid.of(
     protocols=("fl8", "mix2fld"),
     devices=100,
     participants=10,
@@ -19,7 +19,7 @@ config = mix2fld.Config.of(
     rounds=4,
     test_samples=1000,
 )
-for result in mix2fld.run(config):
+for result in mix2fld.run(grid):
     for info in result.rounds:
         print(
             f"{result.summary['protocol']}: asked {info['asked']}, "

@@ -42,7 +42,7 @@ class Bench:
     """One protocol with its uninterrupted run, to compare with."""
 
     def __init__(self, protocol: str, scratch: Path, dataset: Dataset, file: Path) -> None:
-        self.config = small_config(str(file), protocols=protocol)
+        self.config = small_config(str(file), protocol=protocol)
         self.dataset, self.scratch = dataset, scratch
         self.out = scratch / "run"
         self.run(scratch / "whole")

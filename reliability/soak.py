@@ -24,7 +24,7 @@ from mix2fld.report.tables import results_table
 from mix2fld.runs.reader import find_run_folders
 from mix2fld.runs.simulation import Watcher, resume_run, run
 from reliability.records import write_record
-from reliability.toy import small_config, write_dataset
+from reliability.toy import small_grid, write_dataset
 
 PAGE_BYTES = 4096
 POINTS = 60
@@ -37,7 +37,7 @@ class Stopper(Watcher):
         self.protocol = protocol
 
     def round_done(self, config: Config, info: RoundInfo) -> None:
-        if config.protocols[0] == self.protocol and info.round == 1:
+        if config.protocol == self.protocol and info.round == 1:
             raise KeyboardInterrupt
 
 
@@ -54,7 +54,7 @@ def open_files() -> int:
 def one_pass(number: int, file: Path, folder: Path) -> int:
     """How many rounds were simulated."""
     names = list(PROTOCOLS)
-    config = small_config(str(file), protocols=tuple(names), seed=number)
+    config = small_grid(str(file), protocols=tuple(names), seed=number)
     dataset = load_dataset(config.data)
     try:
         run(config, folder, dataset=dataset, watcher=Stopper(names[number % len(names)]))

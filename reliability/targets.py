@@ -314,7 +314,7 @@ def _info(number: int) -> RoundInfo:
     )
 
 
-_CONFIG = Config.of(protocols="fld", rounds=ROUNDS)
+_CONFIG = Config.of(protocol="fld", rounds=ROUNDS)
 
 
 @cache

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mix2fld.config.grid import Grid
 from mix2fld.config.settings import Config
 from mix2fld.types import Dataset
 
@@ -22,7 +23,6 @@ TINY: dict[str, Any] = {
 }
 FOR_TESTS: dict[str, Any] = {
     **TINY,
-    "protocols": "fl",
     "rounds": 2,
     "local_steps": 30,
     "server_steps": 20,
@@ -54,12 +54,22 @@ def toy_dataset(train: int = 240, test: int = 120) -> Dataset:
 
 def toy_config(**fields: object) -> Config:
     """Two short rounds of four devices on an ideal link."""
-    return Config.of(**{**FOR_TESTS, **fields})
+    return Config.of(**{"protocol": "fl", **FOR_TESTS, **fields})
+
+
+def toy_grid(**fields: object) -> Grid:
+    """The same for several runs: ``protocols`` and ``seed`` may be tuples."""
+    return Grid.of(**{"protocols": "fl", **FOR_TESTS, **fields})
 
 
 def small_config(dataset: str, **fields: Any) -> Config:
     """Three shorter rounds on the link of the paper, with the dataset of a file."""
     return Config.of(**{**FOR_HARNESSES, "dataset": dataset, **fields})
+
+
+def small_grid(dataset: str, **fields: Any) -> Grid:
+    """The same for several runs."""
+    return Grid.of(**{**FOR_HARNESSES, "dataset": dataset, **fields})
 
 
 def small_flags(dataset: str, **fields: Any) -> list[str]:

@@ -126,13 +126,13 @@ def toy_run(protocol: str, link: dict[str, Any] = FADING, own_link: Link | None 
     """Three rounds of an MLP over a fading link that loses some uploads."""
     rates = {} if protocol in OF_0_1_0 else SCHEDULE
     fields = {"rounds": 3, "partition": "non-iid", "rare_labels": 1, **link, **rates}
-    return run_recorded(toy_config(protocols=protocol, **fields), toy_dataset(), own_link)
+    return run_recorded(toy_config(protocol=protocol, **fields), toy_dataset(), own_link)
 
 
 def mnist_run(protocol: str) -> Kept:
     """Two rounds of the paper's network and link, at the learning rates of the row."""
     fewer = {} if protocol in OF_0_1_0 else {"devices": 4, "samples_per_device": 120}
-    return run_recorded(mix2fld.Config.of(protocols=protocol, **MNIST, **fewer))
+    return run_recorded(mix2fld.Config.of(protocol=protocol, **MNIST, **fewer))
 
 
 CASES: dict[str, Callable[[str], Kept]] = {

@@ -109,14 +109,14 @@ class Reference:
 
     @property
     def protocol(self) -> str:
-        return self.config.protocols[0]
+        return self.config.protocol
 
     @property
     def num_labels(self) -> int:
         return len(self.samples[0][0][1])
 
     def draws(self, samples: int, steps: int, purpose: str, *indices: int) -> NDArray[np.int32]:
-        rng = stream(self.config.seed[0], purpose, *indices)
+        rng = stream(self.config.seed, purpose, *indices)
         return rng.integers(samples, size=(steps, self.config.learning.batch_size), dtype=np.int32)
 
     def start(self) -> State:
@@ -211,7 +211,7 @@ class Reference:
             return list(range(devices))
         assert isinstance(wanted, int)
         assert wanted < devices
-        chosen = stream(self.config.seed[0], "participants", p).choice(
+        chosen = stream(self.config.seed, "participants", p).choice(
             devices, size=wanted, replace=False
         )
         return [d for d in range(devices) if d in chosen]
@@ -224,7 +224,7 @@ class Reference:
         stock = {d: state.seeds[d] for d in state.stocks[device]}
         replayed = self.seed_set(stock) if stock else []
         if replayed and replay != "auto":
-            rng = stream(self.config.seed[0], "replay", p, device)
+            rng = stream(self.config.seed, "replay", p, device)
             from_seeds = rng.random(draws.shape) < replay
             others = len(samples) + rng.integers(len(replayed), size=draws.shape)
             draws = np.where(from_seeds, others, draws)
@@ -241,7 +241,7 @@ class Reference:
         """What a device that uploads updates sends."""
         if self.protocol not in FEEDBACK:
             return None
-        rng = stream(self.config.seed[0], "update", p, d)
+        rng = stream(self.config.seed, "update", p, d)
         wanted = state.memories[d].wanted(as_row(trained))
         codec = UPDATES_AND_SEEDS.get(self.protocol, self.protocol)
         return coded(codec, wanted, rng, self.config.updates)
@@ -294,7 +294,7 @@ class Reference:
 
     def make_seeds(self, device: int) -> list[Seed]:
         """Line 4."""
-        rng = stream(self.config.seed[0], "seeds", device)
+        rng = stream(self.config.seed, "seeds", device)
         make = MAKE_SEEDS[self.protocol]
         return make(rng, device, self.samples[device], self.config.seeding)
 
@@ -410,9 +410,7 @@ class Reference:
         P = 10 ** (((c.uplink_power_dbm if up else c.downlink_power_dbm) - 30) / 10)
         theta = c.uplink_snr_threshold if up else c.downlink_snr_threshold
         N_0 = 10 ** ((c.noise_dbm_per_hz - 30) / 10)
-        drawn = stream(self.config.seed[0], direction, p).exponential(
-            size=(c.max_slots, len(senders))
-        )
+        drawn = stream(self.config.seed, direction, p).exponential(size=(c.max_slots, len(senders)))
         h = {d: drawn[:, place] for place, d in enumerate(senders)}
         slots: list[int | None] = []
         for d in range(len(bits)):
@@ -429,7 +427,7 @@ class Reference:
         clock, devices = self.config.clock, len(self.samples)
         stated = clock.device_step_us
         one = stated if isinstance(stated, float) else stated[device]
-        z = stream(self.config.seed[0], "device speeds").standard_normal(devices)[device]
+        z = stream(self.config.seed, "device speeds").standard_normal(devices)[device]
         return one * exp(clock.device_step_spread * z)
 
     def computing_seconds(self, asked: list[int], updated: bool) -> float:

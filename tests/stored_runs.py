@@ -3,10 +3,10 @@
 from pathlib import Path
 from typing import Any
 
-from mix2fld.config.settings import Config
+from mix2fld.config.grid import Grid
 from mix2fld.runs.simulation import run
 from mix2fld.types import Dataset
-from toys import CoinLink, save_dataset, toy_config, toy_dataset
+from toys import CoinLink, save_dataset, toy_dataset, toy_grid
 
 
 def save_toy_dataset(path: Path) -> Path:
@@ -14,14 +14,14 @@ def save_toy_dataset(path: Path) -> Path:
     return save_dataset(path, toy_dataset())
 
 
-def play(folder: Path, data: Dataset | None = None, **fields: object) -> Config:
-    """Runs of three rounds over a link that loses some uploads; gives their config."""
+def play(folder: Path, data: Dataset | None = None, **fields: object) -> Grid:
+    """Runs of three rounds over a link that loses some uploads; gives their grid."""
     folder.mkdir(parents=True, exist_ok=True)
     dataset = save_dataset(folder / "toy.npz", data or toy_dataset())
     uneven = {"partition": "non-iid", "rare_labels": 1, "local_steps": 6, "learning_rate": 0.03}
-    config = toy_config(**{"dataset": str(dataset), "rounds": 3, **uneven, **fields})
-    run(config, folder / "runs", link=CoinLink())
-    return config
+    grid = toy_grid(**{"dataset": str(dataset), "rounds": 3, **uneven, **fields})
+    run(grid, folder / "runs", link=CoinLink())
+    return grid
 
 
 class Replay:

@@ -18,7 +18,7 @@ from mix2fld.runs.simulation import check, make_simulation, run
 from mix2fld.tasks.make_learning import make_learning
 from mix2fld.tasks.stepper import TestSet
 from mix2fld.types import Dataset, Model, SampleFormat, Seeds, Upload
-from toys import toy_config, toy_dataset, toy_signals
+from toys import toy_config, toy_dataset, toy_grid, toy_signals
 
 SUMMARISED = [
     name
@@ -39,7 +39,7 @@ def signal_config(**fields) -> mix2fld.Config:
     [("fl", 8), ("fd", 8), ("fld", 3), ("mixfld", 12), ("mix2fld", 12), ("mix2fld", 32)],
 )
 def test_every_protocol_runs_on_toy_signals(protocol: str, bits: int) -> None:
-    data, config = toy_signals(), signal_config(protocols=protocol, seed_bits=bits)
+    data, config = toy_signals(), signal_config(protocol=protocol, seed_bits=bits)
     assert check(config, data) == []
     (result,) = run(config, dataset=data)
     if protocol in SEEDED:
@@ -51,7 +51,7 @@ def test_every_protocol_runs_on_toy_signals(protocol: str, bits: int) -> None:
 def test_what_the_server_learns_from_is_in_the_units_of_the_data() -> None:
     """Of raw samples rounded to 12 bits: within half a step of the samples themselves."""
     data = toy_signals()
-    scenario, fleet = make_simulation(signal_config(protocols="fld", seed_bits=12), data)
+    scenario, fleet = make_simulation(signal_config(protocol="fld", seed_bits=12), data)
     own, labels = fleet.own(2)
     made = scenario.wire.make_once(2, own, labels)
     decoded = scenario.wire.decode_once(scenario.wire.encode_once(made).data)
@@ -65,7 +65,7 @@ def test_what_the_server_learns_from_is_in_the_units_of_the_data() -> None:
 def test_a_range_that_clips_is_what_the_server_sees() -> None:
     data = toy_signals(value_range=(30.0, 45.0))
     for bits in (8, 32):
-        scenario, fleet = make_simulation(signal_config(protocols="fld", seed_bits=bits), data)
+        scenario, fleet = make_simulation(signal_config(protocol="fld", seed_bits=bits), data)
         made = scenario.wire.make_once(0, *fleet.own(0))
         check_upload(PROTOCOLS["fld"], Upload((), 1, made), data.samples)
         inputs = scenario.wire.prepare_seeds({0: made}).inputs
@@ -77,7 +77,7 @@ def test_a_range_that_clips_is_what_the_server_sees() -> None:
 
 
 def test_a_run_remembers_how_samples_are_stored(tmp_path: Path) -> None:
-    config = signal_config(protocols="fl", rounds=1)
+    config = signal_config(protocol="fl", rounds=1)
     data = toy_signals(value_range=(0.0, 60.0), mean=(1.0, 2.0), std=(3.0, 4.0))
     run(config, tmp_path, dataset=data)
     recorded = json.loads(made_with(tmp_path / "fl-s0" / "checkpoint.safetensors")["samples"])
@@ -113,21 +113,21 @@ BAG_OF_WORDS = Model(
     "protocol", [name for name in PROTOCOLS if name not in (*SEEDED, *SUMMARISED, *GENERATED)]
 )
 def test_token_ids_work_where_no_seeds_are_sent(protocol: str) -> None:
-    config = toy_config(protocols=protocol, rounds=1, devices=3, local_steps=200)
+    config = toy_config(protocol=protocol, rounds=1, devices=3, local_steps=200)
     (result,) = run(config, dataset=tokens(), model=BAG_OF_WORDS)
     assert result.summary["accuracy"]["mean"] > 0.8
 
 
 @pytest.mark.parametrize("protocol", GENERATED)
 def test_token_ids_are_refused_where_seeds_are_generated(protocol: str, tmp_path: Path) -> None:
-    config = toy_config(protocols=protocol, devices=3)
+    config = toy_config(protocol=protocol, devices=3)
     with pytest.raises(InputError, match=r"samples are \[4\]: seeds are generated for images"):
         run(config, tmp_path / "out", dataset=tokens(), model=BAG_OF_WORDS)
 
 
 @pytest.mark.parametrize("protocol", SEEDED)
 def test_token_ids_are_refused_where_seeds_are_sent(protocol: str, tmp_path: Path) -> None:
-    config = toy_config(protocols=("fl", protocol), devices=3)
+    config = toy_grid(protocols=("fl", protocol), devices=3)
     with pytest.raises(InputError, match="uploads seed samples, but samples are int32") as caught:
         run(config, tmp_path / "out", dataset=tokens(), model=BAG_OF_WORDS)
     assert "\n" not in str(caught.value)

@@ -20,7 +20,7 @@ from mix2fld.protocols.table import PROTOCOLS
 from mix2fld.runs.checkpoint import load_checkpoint
 from mix2fld.runs.simulation import Simulation, make_simulation, resume_run
 from mix2fld.types import Local, Seeds
-from toys import toy_config, toy_dataset
+from toys import toy_config, toy_dataset, toy_grid
 
 ROBUST = PRESETS["robust"]
 
@@ -102,7 +102,7 @@ def test_a_flag_of_an_attack_needs_one(flag: str, capsys: pytest.CaptureFixture[
 
 
 def test_attackers_are_listed_below_the_table() -> None:
-    config = toy_config(attack="scaling", attackers=2, seed=[3, 4])
+    config = toy_grid(attack="scaling", attackers=2, seed=[3, 4])
     three, four = attackers(config)
     one, other = sorted(attackers_of(config.replace(seed=3)))
     assert three == f"seed 3: attackers (scaling), not measured: devices {one}, {other}"
@@ -130,9 +130,9 @@ def test_every_attack_on_every_protocol_is_carried_or_refused(protocol: str, att
     row = PROTOCOLS[protocol]
     if ATTACKS[attack].seeds and row.seeds is None:
         with pytest.raises(InputError, match=f"replaces seeds; {row.title} has none"):
-            simulate(protocols=protocol, attack=attack, attackers=2)
+            simulate(protocol=protocol, attack=attack, attackers=2)
         return
-    simulation, learned, sent = simulate(protocols=protocol, attack=attack, attackers=2)
+    simulation, learned, sent = simulate(protocol=protocol, attack=attack, attackers=2)
     wire, bad = simulation.scenario.wire, attackers_of(simulation.scenario.config)
     for device, message in sent.items():
         wire.check_bits(message)
@@ -147,7 +147,7 @@ def test_every_attack_on_every_protocol_is_carried_or_refused(protocol: str, att
 def test_attackers_may_be_the_only_ones_who_send(protocol: str) -> None:
     """As statistics that were refused are, in the next round."""
     simulation = make_simulation(
-        toy_config(protocols=protocol, attack="little-is-enough", attackers=2), toy_dataset()
+        toy_config(protocol=protocol, attack="little-is-enough", attackers=2), toy_dataset()
     )
     scenario, fleet = simulation
     state, bad = simulation.start(), tuple(sorted(attackers_of(simulation.scenario.config)))
@@ -160,13 +160,13 @@ def test_attackers_may_be_the_only_ones_who_send(protocol: str) -> None:
 
 
 def test_a_lie_about_samples_is_sent() -> None:
-    simulation, _, sent = simulate(protocols="fl", attack="sample-count")
+    simulation, _, sent = simulate(protocol="fl", attack="sample-count")
     (liar,) = attackers_of(simulation.scenario.config)
     assert sent[liar].samples == CLAIM
 
 
 def test_an_attack_begins_when_it_should() -> None:
-    config = toy_config(protocols="fl", rounds=3, attack="sign-flip", attack_from=3)
+    config = toy_config(protocol="fl", rounds=3, attack="sign-flip", attack_from=3)
     (attacked,) = mix2fld.run(config, dataset=toy_dataset())
     (honest,) = mix2fld.run(config.replace(attack="none"), dataset=toy_dataset())
     one, other = ([info["accuracy"] for info in run.rounds] for run in (attacked, honest))
@@ -192,8 +192,8 @@ def test_seeds_are_mislabelled_or_marked() -> None:
 
 
 def test_false_labels_are_learned_by_attackers_alone() -> None:
-    config = toy_config(protocols="fld", devices=4, attackers=1, attack="label-shift")
-    simulation, _, sent = simulate(protocols="fld", attackers=1, attack="label-shift")
+    config = toy_config(protocol="fld", devices=4, attackers=1, attack="label-shift")
+    simulation, _, sent = simulate(protocol="fld", attackers=1, attack="label-shift")
     (liar,) = attackers_of(config)
     honest = make_simulation(config.replace(attack="none"), toy_dataset())
     wire = honest.scenario.wire
@@ -206,14 +206,14 @@ def test_false_labels_are_learned_by_attackers_alone() -> None:
 
 def test_uploads_that_no_one_sends_are_left_out_and_the_run_continues() -> None:
     """Weights above a million are refused wherever they come from."""
-    config = toy_config(protocols="fl", rounds=2, attack="scaling", attack_strength=1e9)
+    config = toy_config(protocol="fl", rounds=2, attack="scaling", attack_strength=1e9)
     (result,) = mix2fld.run(config, dataset=toy_dataset())
     (liar,) = attackers_of(config)
     assert all(liar not in info["uploads"]["devices"] for info in result.rounds)
 
 
 def test_scaled_weights_do_not_stop_a_robust_run_and_are_named() -> None:
-    config = toy_config(protocols="fl", rounds=3, attack="scaling", **ROBUST)
+    config = toy_config(protocol="fl", rounds=3, attack="scaling", **ROBUST)
     (result,) = mix2fld.run(config, dataset=toy_dataset())
     (honest,) = mix2fld.run(config.replace(attack="none"), dataset=toy_dataset())
     (liar,) = attackers_of(config)
@@ -228,7 +228,7 @@ def test_a_model_that_all_refuse_is_taken_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The run stops with the reason and the device; what is resumed is the last good model."""
-    config = toy_config(protocols="fl", rounds=4, attack="scaling", attack_from=2)
+    config = toy_config(protocol="fl", rounds=4, attack="scaling", attack_from=2)
 
     def above_a_thousand(local: Mapping[int, Local]) -> Mapping[int, Local]:
         far = all(max(np.abs(w).max() for w in result.weights) > 1e3 for result in local.values())

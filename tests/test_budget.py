@@ -311,7 +311,7 @@ def test_the_budget_of_a_link_with_a_state_follows_its_states():
 
 def test_the_state_of_a_link_is_carried_from_round_to_round():
     """Uplink and downlink of every round continue one chain for each device, as a loop has it."""
-    link, config = GilbertElliott(), toy_config(protocols="fl", devices=6, local_steps=2, rounds=6)
+    link, config = GilbertElliott(), toy_config(protocol="fl", devices=6, local_steps=2, rounds=6)
     simulation = make_simulation(config, toy_dataset(), link=link)
     state = simulation.start()
     good, carried = [True] * 6, []

@@ -87,7 +87,7 @@ def test_a_node_killed_in_a_round_and_a_node_added_change_no_byte(
     tmp_path: Path, nodes: Any, when: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ray = cluster.import_ray("test")
-    config = toy_config(protocols="fd", rounds=5, participants=3, local_steps=2000)
+    config = toy_config(protocol="fd", rounds=5, participants=3, local_steps=2000)
     data = toy_dataset()
     mix2fld.run(config, tmp_path / "here", dataset=data, link=CoinLink())
     worker = nodes.list_all_nodes()[-1]
@@ -119,7 +119,7 @@ def test_a_node_killed_in_a_round_and_a_node_added_change_no_byte(
 def test_a_driver_that_is_killed_resumes_with_the_same_bytes(tmp_path: Path) -> None:
     save_dataset(tmp_path / "toy.npz", toy_dataset())
     fields = {"dataset": str(tmp_path / "toy.npz"), "rounds": 6, "local_steps": 20_000}
-    config = toy_config(protocols="mix2fld", link="ideal", **fields)
+    config = toy_config(protocol="mix2fld", link="ideal", **fields)
     (tmp_path / "run.toml").write_text(dump_config(config))
     mix2fld.run(config, tmp_path / "here")
     command = [sys.executable, "-m", "mix2fld", "run", "--config", str(tmp_path / "run.toml")]
@@ -157,7 +157,7 @@ def small_store() -> Iterator[Any]:
 
 def test_a_store_that_spills_changes_no_byte(tmp_path: Path, small_store: Any) -> None:
     ray, data = small_store, toy_dataset()
-    config = toy_config(protocols="fd", rounds=3, participants=3, device_states="disk")
+    config = toy_config(protocol="fd", rounds=3, participants=3, device_states="disk")
     mix2fld.run(config, tmp_path / "here", dataset=data, link=CoinLink())
     held: list[Any] = []
     fill = Doing({n: lambda: held.append(ray.put(bytes(60 << 20))) for n in (1, 2)})
@@ -173,7 +173,7 @@ def test_a_host_without_memory_is_one_line_and_the_run_resumes(
     tmp_path: Path, small_store: Any
 ) -> None:
     ray, data = small_store, toy_dataset()
-    config = toy_config(protocols="fd", rounds=4, participants=3)
+    config = toy_config(protocol="fd", rounds=4, participants=3)
     mix2fld.run(config, tmp_path / "here", dataset=data, link=CoinLink())
     hosts = Hosts(ray, 2)
 
@@ -202,7 +202,7 @@ def test_a_host_that_the_system_kills_for_memory_is_one_line_and_the_run_resumes
     tmp_path: Path, small_store: Any
 ) -> None:
     ray, data = small_store, toy_dataset()
-    config = toy_config(protocols="fd", rounds=4, participants=3)
+    config = toy_config(protocol="fd", rounds=4, participants=3)
     mix2fld.run(config, tmp_path / "here", dataset=data, link=CoinLink())
     hosts = DyingHosts(ray, 2)
     there = {"fleet": partial(RayFleet, hosts), "link": CoinLink()}

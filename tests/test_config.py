@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from mix2fld.base.bounds import mixing_condition
 from mix2fld.base.errors import InputError
+from mix2fld.config.grid import Grid
 from mix2fld.config.settings import Config, DataConfig, Section, field_names
 from mix2fld.data import DATASETS, PARTITIONS
 from mix2fld.runs.config_file import dump_config, load_config
@@ -36,14 +37,15 @@ changes = st.fixed_dictionaries(
 
 
 @given(changes)
-def test_a_config_survives_its_file(fields: dict[str, object]) -> None:
-    config = Config.of(**fields)
-    assert Config(**tomllib.loads(dump_config(config))) == config
-    assert config.replace() == config
+def test_a_grid_survives_its_file(fields: dict[str, object]) -> None:
+    grid = Grid.of(**fields)
+    assert Grid(**tomllib.loads(dump_config(grid))) == grid
+    assert grid.replace() == grid
 
 
 @given(
-    st.sampled_from(sorted(field_names())), st.none() | st.integers(-5, 5) | st.text() | st.floats()
+    st.sampled_from(sorted(field_names(Grid))),
+    st.none() | st.integers(-5, 5) | st.text() | st.floats(),
 )
 def test_any_value_is_taken_or_refused_by_name(name: str, value: object) -> None:
     refusal = refusal_of(name, value)
@@ -52,7 +54,7 @@ def test_any_value_is_taken_or_refused_by_name(name: str, value: object) -> None
 
 def refusal_of(name: str, value: object) -> str | None:
     try:
-        Config.of(**{name: value})
+        Grid.of(**{name: value})
     except InputError as error:
         return str(error)
     return None
@@ -77,9 +79,37 @@ def refusal_of(name: str, value: object) -> str | None:
 )
 def test_bad_values_are_named(fields: dict[str, object], words: list[str]) -> None:
     with pytest.raises(InputError) as caught:
-        Config.of(**fields)
+        Grid.of(**fields)
     for word in words:
         assert word in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"protocols": ("fl", "mix2fld")}, r"protocols = \('fl', 'mix2fld'\)"),
+        ({"protocols": "fl"}, "protocols = fl"),
+        ({"seed": (0, 1)}, r"seed = \(0, 1\)"),
+        ({"seeds": 3}, "seeds = 3"),
+    ],
+)
+def test_a_config_with_several_runs_is_told_of_grids(fields: dict[str, object], words: str) -> None:
+    with pytest.raises(InputError, match=rf"^{words}: Config is one run; .*mix2fld\.Grid\.of\("):
+        Config.of(**fields)
+    with pytest.raises(InputError, match=r"mix2fld\.Grid\.of\("):
+        Config().replace(**fields)
+
+
+def test_a_grid_has_a_run_of_each_protocol_for_each_seed() -> None:
+    grid = Grid.of(protocols=("fl", "mix2fld"), seeds=(3, 1), devices=4)
+    assert [(one.protocol, one.seed) for one in grid.runs()] == [
+        ("fl", 3), ("mix2fld", 3), ("fl", 1), ("mix2fld", 1),
+    ]  # fmt: skip
+    assert grid.only_run() is None
+    assert all(one == Config.of(protocol=one.protocol, seed=one.seed, devices=4)
+               for one in grid.runs())  # fmt: skip
+    assert Grid.of(protocols="fl", seed=7).only_run() == Config.of(protocol="fl", seed=7)
+    assert Grid.of(seed=7) == Grid.of(seeds=(7,))
 
 
 @pytest.mark.parametrize("value", [0, -1, 0.0, 1.5, -0.1, True, "some", "", None, float("nan")])
@@ -108,7 +138,7 @@ def test_bad_participants_are_named(value: object) -> None:
 def test_participants_of_a_round(value: object, devices: int, sampled: int) -> None:
     config = Config.of(participants=value, devices=devices)
     assert config.participants_per_round == sampled
-    assert Config(**tomllib.loads(dump_config(config))) == config
+    assert Grid(**tomllib.loads(dump_config(config))).only_run() == config
 
 
 def help_of(section: type[Section], field: str) -> str:
@@ -152,11 +182,11 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 
 
 def test_field_names_are_unique_across_sections() -> None:
-    plain = [name for name, section in field_names().items() if not section]
-    sections = [name for name, section in field_names().items() if section]
+    plain = [name for name, section in field_names(Grid).items() if not section]
+    sections = [name for name, section in field_names(Grid).items() if section]
     fields_in_sections = sum(
-        len(getattr(Config(), section).model_dump())
-        for section in {home for home in field_names().values() if home}
+        len(getattr(Grid(), section).model_dump())
+        for section in {home for home in field_names(Grid).values() if home}
     )
     assert len(set(plain) | set(sections)) == len(plain) + fields_in_sections
 
@@ -173,12 +203,12 @@ def test_every_decision_names_a_field_and_its_default() -> None:
         re.MULTILINE,
     )
     assert len(rows) >= 15
-    known = field_names()
+    known = field_names(Grid)
     for _, page, name, default in rows:
         assert (DECISIONS / page).exists()
         section = known[name]
-        config = Config()
-        value = getattr(getattr(config, section) if section else config, name)
+        grid = Grid()
+        value = getattr(getattr(grid, section) if section else grid, name)
         if name in {"protocols", "model", "mixing_ratio"}:
             continue
         shown = str(value).lower() if isinstance(value, bool) else str(value)

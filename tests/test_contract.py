@@ -19,7 +19,7 @@ every_protocol = pytest.mark.parametrize("name", PROTOCOLS)
 
 
 def simulation_of(name: str, **fields: object) -> Simulation:
-    return make_simulation(toy_config(protocols=name, **fields), toy_dataset())
+    return make_simulation(toy_config(protocol=name, **fields), toy_dataset())
 
 
 @every_protocol
@@ -60,7 +60,7 @@ def test_download_is_charged_as_carried(name: str) -> None:
 
 @every_protocol
 def test_records_are_complete_and_plain(name: str) -> None:
-    (result,) = run(toy_config(protocols=name), dataset=toy_dataset())
+    (result,) = run(toy_config(protocol=name), dataset=toy_dataset())
     assert [info["round"] for info in result.rounds] == [1, 2]
     assert json.loads(json.dumps(result.rounds)) == result.rounds
     assert [info["asked"] for info in result.rounds] == [[0, 1, 2, 3]] * 2
@@ -77,7 +77,7 @@ def test_records_are_complete_and_plain(name: str) -> None:
 
 @every_protocol
 def test_accuracy_is_seen_within_the_round(name: str) -> None:
-    (result,) = run(toy_config(protocols=name), dataset=toy_dataset())
+    (result,) = run(toy_config(protocol=name), dataset=toy_dataset())
     curve = [point for info in result.rounds for point in info["curve"]]
     local = [point["step"] for point in curve if point["event"] == "local"]
     assert local == [10, 20, 30, 40, 50, 60]
@@ -92,10 +92,10 @@ def test_accuracy_is_seen_within_the_round(name: str) -> None:
 @every_protocol
 def test_same_seed_same_numbers(name: str) -> None:
     first, second = (
-        run(toy_config(protocols=name), dataset=toy_dataset())[0].rounds for _ in range(2)
+        run(toy_config(protocol=name), dataset=toy_dataset())[0].rounds for _ in range(2)
     )
     assert first == second
-    assert run(toy_config(protocols=name, seed=1), dataset=toy_dataset())[0].rounds != first
+    assert run(toy_config(protocol=name, seed=1), dataset=toy_dataset())[0].rounds != first
 
 
 @every_protocol
@@ -106,7 +106,7 @@ def test_over_a_dead_link_all_devices_are_isolated(name: str) -> None:
     fields = {field: value for field, value in training._asdict().items() if field not in unused}
     alone = "isolated" if PROTOCOLS[name].first_model is None else "own-statistics"
     for protocol in (name, alone):
-        config = toy_config(**{**fields, "protocols": protocol})
+        config = toy_config(**{**fields, "protocol": protocol})
         simulation = make_simulation(config, toy_dataset(), link=DeadLink())
         state = simulation.start()
         for _ in range(2):
@@ -120,7 +120,7 @@ def test_over_a_dead_link_all_devices_are_isolated(name: str) -> None:
 
 @every_protocol
 def test_a_device_that_misses_a_download_keeps_its_own(name: str) -> None:
-    simulation = make_simulation(toy_config(protocols=name), toy_dataset(), link=DeadDownlink())
+    simulation = make_simulation(toy_config(protocol=name), toy_dataset(), link=DeadDownlink())
     start = simulation.start()
     state, info = simulation.run_round(start)
     assert info.downloads["delivered"] == 0
@@ -163,7 +163,7 @@ def test_only_participants_train_and_send_and_those_of_the_next_round_listen(nam
 
 @every_protocol
 def test_every_state_survives_a_checkpoint(name: str) -> None:
-    simulation = make_simulation(toy_config(protocols=name), toy_dataset(), link=CoinLink())
+    simulation = make_simulation(toy_config(protocol=name), toy_dataset(), link=CoinLink())
     state, _ = simulation.run_round(simulation.start())
     tree = state.tree()
     again = unflatten(*flatten(tree))

@@ -33,7 +33,7 @@ def test_a_run_on_disk_has_the_rounds_of_one_in_memory(
     tmp_path: Path, name: str, initial: str
 ) -> None:
     for where in ("memory", "disk"):
-        config = toy_config(protocols=name, device_states=where, initial_weights=initial, **MANY)
+        config = toy_config(protocol=name, device_states=where, initial_weights=initial, **MANY)
         run(config, tmp_path / where, dataset=toy_dataset(), link=CoinLink())
     one, other = (files_of(tmp_path / at / f"{name}-s0") for at in ("memory", "disk"))
     assert one["rounds.jsonl"] == other["rounds.jsonl"]
@@ -59,7 +59,7 @@ def test_a_run_that_was_stopped_ends_with_the_same_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, files: int
 ) -> None:
     monkeypatch.setattr(state_files, "FILES", files)
-    config = toy_config(protocols=name, device_states="disk", **{**MANY, "rounds": 6})
+    config = toy_config(protocol=name, device_states="disk", **{**MANY, "rounds": 6})
     given = {"dataset": toy_dataset(), "link": CoinLink()}
     run(config, tmp_path / "once", **given)
     for after in (1, 4):
@@ -71,7 +71,7 @@ def test_a_run_that_was_stopped_ends_with_the_same_files(
 
 def test_a_round_writes_only_what_changed(tmp_path: Path) -> None:
     many = {**MANY, "devices": 40, "samples_per_device": 5, "participants": 2, "rounds": 8}
-    config = toy_config(protocols="fd", device_states="disk", **many)
+    config = toy_config(protocol="fd", device_states="disk", **many)
     run(config, tmp_path, dataset=toy_dataset())
     sizes = {path: path.stat().st_size for path in RunFiles(tmp_path / "fd-s0").all_states()}
     weights = sum(
@@ -84,7 +84,7 @@ def test_a_round_writes_only_what_changed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("damage", ["changed", "missing"])
 def test_a_damaged_file_of_states_costs_one_round(tmp_path: Path, damage: str) -> None:
-    config = toy_config(protocols="fd", device_states="disk", **{**MANY, "rounds": 5})
+    config = toy_config(protocol="fd", device_states="disk", **{**MANY, "rounds": 5})
     given = {"dataset": toy_dataset(), "link": CoinLink()}
     run(config, tmp_path / "once", **given)
     with pytest.raises(KeyboardInterrupt):
@@ -162,7 +162,7 @@ def test_a_full_disk_is_one_message(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(state_files, "write_atomic", full)
-    config = toy_config(protocols="fd", device_states="disk", **MANY)
+    config = toy_config(protocol="fd", device_states="disk", **MANY)
     with pytest.raises(InputError, match=r"out = .*No space left.*the same command resumes"):
         run(config, tmp_path, dataset=toy_dataset())
 

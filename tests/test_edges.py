@@ -53,7 +53,7 @@ def test_a_derivative_sees_no_even_brightness_and_is_as_long_as_said() -> None:
 def test_all_devices_and_the_server_start_from_the_same_edges_whatever_the_seed() -> None:
     wanted = edge_network(a_learning().dims)
     for seed in (0, 7):
-        config = toy_config(protocols="murmur", seed=seed, **EDGES)
+        config = toy_config(protocol="murmur", seed=seed, **EDGES)
         simulation = make_simulation(config, toy_dataset())
         starts = [state["weights"] for state in simulation.start().devices]
         learning = simulation.scenario.learning
@@ -74,6 +74,6 @@ def test_a_small_device_makes_them_itself(tmp_path: Path, monkeypatch: pytest.Mo
         raise AssertionError("drew initial weights")
 
     monkeypatch.setattr(SmallStepper, "draw_weights", nothing_drawn)
-    config = deployed_config(tmp_path, protocols="murmur", kernel="native", **EDGES)
+    config = deployed_config(tmp_path, protocol="murmur", kernel="native", **EDGES)
     path = run_in_memory(tmp_path, config, make_learning=small_learning)
     assert_same_as_engine(path, tmp_path, tmp_path / "engine")

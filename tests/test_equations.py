@@ -366,7 +366,7 @@ def test_a_run_has_converged_below_the_tolerance_and_not_above(
     seen = Observed(
         before, {0: 0.0}, Slowest(0, 0.0), nobody, nobody, Quorum(0, 0, 0), after, change
     )
-    config = toy_config(protocols="fl", devices=1, samples_per_device=40, tolerance=0.05)
+    config = toy_config(protocol="fl", devices=1, samples_per_device=40, tolerance=0.05)
     scenario = make_simulation(config, toy_dataset()).scenario
     info = record(seen, Measured([(10, 0.5)], None, None), scenario)
     assert info.converged is stops
@@ -378,7 +378,7 @@ def test_a_run_stops_in_the_first_round_that_changes_less_than_the_tolerance(
     protocol: str,
 ) -> None:
     """The changes of a run as it is, then the same run with a tolerance at one of them."""
-    config = toy_config(protocols=protocol, rounds=5, local_steps=5, seed_samples=20)
+    config = toy_config(protocol=protocol, rounds=5, local_steps=5, seed_samples=20)
     full = run(config, dataset=toy_dataset())[0]
     changes = [line["change"] for line in full.rounds]
     assert changes[0] is None

@@ -96,7 +96,7 @@ class OnlyOdd(Memoryless):
 
 
 def test_a_link_says_who_can_be_reached_in_a_round():
-    config = toy_config(protocols="mix2fld", devices=6, local_steps=2, rounds=4)
+    config = toy_config(protocol="mix2fld", devices=6, local_steps=2, rounds=4)
     simulation = make_simulation(config, toy_dataset(), link=OnlyOdd())
     state = simulation.start()
     asked, passed = [], []

@@ -139,7 +139,7 @@ class FakeTask:
 
     def __init__(self, config) -> None:
         self.config = config
-        self.seed = config.seed[0]
+        self.seed = config.seed
         self.dims = dimensions(config.seeding, SampleFormat((1, 1, 1)), LABELS)
 
 

@@ -55,20 +55,20 @@ def plain_sgd(config: Config, start: Tensors, images: Any, targets: Any, draws: 
 
 
 def test_fd_without_distillation_is_isolated_devices() -> None:
-    _, fd = final_state(protocols="fd", distillation_weight=0)
-    _, isolated = final_state(protocols="isolated")
+    _, fd = final_state(protocol="fd", distillation_weight=0)
+    _, isolated = final_state(protocol="isolated")
     assert_same(weights_of(fd), weights_of(isolated))
 
 
 def test_fd_with_distillation_is_not() -> None:
-    _, fd = final_state(protocols="fd", distillation_weight=0.5)
-    _, isolated = final_state(protocols="isolated")
+    _, fd = final_state(protocol="fd", distillation_weight=0.5)
+    _, isolated = final_state(protocol="isolated")
     with pytest.raises(AssertionError):
         assert_same(weights_of(fd), weights_of(isolated), tolerance=1e-3)
 
 
 def test_fl_with_one_device_is_plain_sgd() -> None:
-    simulation, state = final_state(protocols="fl", devices=1)
+    simulation, state = final_state(protocol="fl", devices=1)
     learning, part = simulation.scenario.learning, simulation.fleet.parts[0]
     data, steps = toy_dataset(), learning.config.learning.local_steps
     draws = np.concatenate(
@@ -84,7 +84,7 @@ def test_fl_with_one_device_is_plain_sgd() -> None:
 def test_fl_at_one_step_is_gradient_descent_on_the_mean_loss() -> None:
     """With K = 1 and batches of all samples, averaging weights averages gradients."""
     fields = {"local_steps": 1, "rounds": 1, "curve_points": 1, "batch_size": 40, "devices": 3}
-    simulation, state = final_state(protocols="fl", **fields)
+    simulation, state = final_state(protocol="fl", **fields)
     learning, data = simulation.scenario.learning, toy_dataset()
     draws = np.concatenate(
         [
@@ -103,7 +103,7 @@ def test_fl_at_one_step_is_gradient_descent_on_the_mean_loss() -> None:
 
 def test_fld_with_all_samples_as_seeds_and_no_distillation_is_server_sgd() -> None:
     fields = {"seed_samples": 40, "rounds": 1, "distillation_weight": 0}
-    simulation, state = final_state(protocols="fld", **fields)
+    simulation, state = final_state(protocol="fld", **fields)
     learning, data = simulation.scenario.learning, toy_dataset()
     seeds = state.server.seed_set
     held = np.sort(np.concatenate(simulation.fleet.parts))
@@ -119,8 +119,8 @@ def test_fld_with_all_samples_as_seeds_and_no_distillation_is_server_sgd() -> No
 
 
 def test_many_bits_of_quantisation_approach_full_precision() -> None:
-    weights = [final_state(protocols=name, rounds=1)[1].server.weights for name in ("fl", "fl8")]
-    coarse = final_state(protocols="fl4", rounds=1)[1].server.weights
+    weights = [final_state(protocol=name, rounds=1)[1].server.weights for name in ("fl", "fl8")]
+    coarse = final_state(protocol="fl4", rounds=1)[1].server.weights
     apart = [
         max(float(np.abs(a - b).max()) for a, b in zip(*pair, strict=True))
         for pair in ((weights[0], weights[1]), (weights[0], coarse))
@@ -157,7 +157,7 @@ def test_measured_time_leaves_compiling_out(monkeypatch: pytest.MonkeyPatch) -> 
         return run_round(scenario, fleet, state)
 
     monkeypatch.setattr("mix2fld.runs.simulation.run_round", counted)
-    config = toy_config(protocols="mix2fld", curve_points=1)
+    config = toy_config(protocol="mix2fld", curve_points=1)
     (measured,) = run(config.replace(computing_time="measured"), dataset=toy_dataset())
     assert numbers == [0]
     assert len(measured.rounds) == config.rounds

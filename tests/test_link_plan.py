@@ -9,6 +9,7 @@ import pytest
 
 from mix2fld.base.errors import InputError
 from mix2fld.cli import main
+from mix2fld.config.grid import Grid
 from mix2fld.config.settings import Config
 from mix2fld.engine.energy import Power
 from mix2fld.models import MODELS, make_model, weight_shapes
@@ -37,7 +38,7 @@ def test_a_budget_needs_no_jax_and_the_papers_protocols_need_no_scipy():
 
 
 def test_a_plan_of_the_papers_link_is_its_closed_form():
-    upload, download = plan_link(Config.of(protocols="fl"))
+    upload, download = plan_link(Config.of(protocol="fl"))
     assert upload.budget.slots_needed == 101
     assert upload.worst == pytest.approx(upload.budget.delivery_probability)
     assert upload.seconds == pytest.approx(upload.budget.expected_slots * 1e-3)
@@ -45,8 +46,15 @@ def test_a_plan_of_the_papers_link_is_its_closed_form():
     assert download.standard_error is None
 
 
+def test_every_protocol_has_its_own_parameters():
+    plans = plan_link(Grid.of(protocols=("murmur:bits=200", "murmur:bits=1400"), seed=(0, 1)))
+    assert [plan.size.bits for plan in plans if plan.transfer == "upload"] == [200, 1400]
+    alone = plan_link(Config.of(protocol="murmur:bits=200"))
+    assert [plan.as_dict() for plan in alone] == [plan.as_dict() for plan in plans[:2]]
+
+
 def test_a_round_adds_up_its_transfers_and_its_steps():
-    config = Config.of(protocols="mix2fld", local_steps=1000, server_steps=500, idle_w=0.0)
+    config = Config.of(protocol="mix2fld", local_steps=1000, server_steps=500, idle_w=0.0)
     plan = plan_all(config)
     first, later, down = plan.transfers
     (one,) = plan.rounds
@@ -60,7 +68,7 @@ def test_a_round_adds_up_its_transfers_and_its_steps():
 
 def test_far_devices_are_the_worst_and_spend_most():
     config = Config.of(
-        link="cell", devices=2, distances_m=(600.0, 1300.0), protocols="fl", max_slots=40
+        link="cell", devices=2, distances_m=(600.0, 1300.0), protocol="fl", max_slots=40
     )
     upload = plan_link(config)[0]
     near, far = upload.forecast.probability
@@ -70,10 +78,10 @@ def test_far_devices_are_the_worst_and_spend_most():
 
 
 def test_those_who_take_part_share_the_uplink():
-    ten, three = (plan_link(Config.of(protocols="fd", participants=n))[0] for n in (10, 3))
+    ten, three = (plan_link(Config.of(protocol="fd", participants=n))[0] for n in (10, 3))
     assert three.budget.devices == 3
     assert three.budget.slot_success == pytest.approx(ten.budget.slot_success ** (10 / 3))
-    coming = Config.of(protocols="fd", participants=3, leave_probability=0.1)
+    coming = Config.of(protocol="fd", participants=3, leave_probability=0.1)
     assert plan_link(coming)[0].budget.expected_delivered == pytest.approx(3, abs=1e-3)
 
 

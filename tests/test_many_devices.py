@@ -25,7 +25,7 @@ MANY = {"devices": 12, "samples_per_device": 20, "participants": 3, "rounds": 3}
 
 
 def simulation_of(name: str, **fields: Any) -> Simulation:
-    config = toy_config(protocols=name, **{**MANY, **fields})
+    config = toy_config(protocol=name, **{**MANY, **fields})
     return make_simulation(config, toy_dataset(), link=CoinLink())
 
 
@@ -68,7 +68,7 @@ def test_the_last_round_measured_alone_is_measured_the_same(name: str) -> None:
         for which in ("last", "all")
     )
     assert of_last[-1] == of_every[-1]
-    reference = reference_device(toy_config(protocols=name, **MANY))
+    reference = reference_device(toy_config(protocol=name, **MANY))
     for info, of_all in zip(of_last[:-1], of_every[:-1], strict=True):
         known = {d: value for d, value in enumerate(info.accuracy["devices"]) if value is not None}
         assert known == {reference: of_all.accuracy["devices"][reference]}
@@ -128,7 +128,7 @@ def test_a_bad_number_of_evaluated_devices_is_named(value: Any) -> None:
 
 
 def test_records_summaries_and_tables_say_how_many_were_measured(tmp_path: Path) -> None:
-    config = toy_config(protocols="fl", evaluated_devices=4, **MANY)
+    config = toy_config(protocol="fl", evaluated_devices=4, **MANY)
     (result,) = run(config, tmp_path, dataset=toy_dataset())
     drawn = result.rounds[-1]["accuracy"]["devices"]
     accuracies = [accuracy for accuracy in drawn if accuracy is not None]  # of those that trained
@@ -149,7 +149,7 @@ def test_records_summaries_and_tables_say_how_many_were_measured(tmp_path: Path)
 
 
 def test_a_frame_has_the_devices_that_were_asked_or_measured(tmp_path: Path) -> None:
-    config = toy_config(protocols="fl", evaluated_devices=4, **MANY)
+    config = toy_config(protocol="fl", evaluated_devices=4, **MANY)
     run(config, tmp_path, dataset=toy_dataset())
     there = read_run(tmp_path / "fl-s0")
     assert there is not None
@@ -167,7 +167,7 @@ def test_a_frame_has_the_devices_that_were_asked_or_measured(tmp_path: Path) -> 
 
 def test_a_list_of_equal_speeds_is_one_speed() -> None:
     one, listed = (
-        run(toy_config(protocols="mix2fld", device_step_us=us), dataset=toy_dataset())[0].rounds
+        run(toy_config(protocol="mix2fld", device_step_us=us), dataset=toy_dataset())[0].rounds
         for us in (70.1, [70.1] * 4)
     )
     assert one == listed
@@ -194,7 +194,7 @@ def test_the_slowest_participant_is_waited_for_and_named() -> None:
 def test_speeds_are_log_normal_and_drawn_once() -> None:
     config = Config.of(devices=4000, device_step_us=50, device_step_spread=0.7, seed=3)
     speeds = device_step_us(config)
-    np.testing.assert_array_equal(speeds, device_step_us(config.replace(protocols="fd")))
+    np.testing.assert_array_equal(speeds, device_step_us(config.replace(protocol="fd")))
     assert not np.array_equal(speeds, device_step_us(config.replace(seed=4)))
     z = np.log(speeds / 50) / 0.7
     assert abs(z.mean()) < 4.5 / np.sqrt(4000)
@@ -221,7 +221,7 @@ def test_records_of_many_devices_stay_small(tmp_path: Path) -> None:
     sizes = []
     for devices in (40, 400):
         fields = {"devices": devices, "evaluated_devices": 5, "reuse_samples": True}
-        config = toy_config(protocols="mix2fld", **{**MANY, **fields})
+        config = toy_config(protocol="mix2fld", **{**MANY, **fields})
         run(config, tmp_path / str(devices), dataset=toy_dataset())
         lines = (tmp_path / str(devices) / "mix2fld-s0" / "rounds.jsonl").read_text().splitlines()
         assert all(len(json.loads(line)["accuracy"]["devices"]) == 5 for line in lines)

@@ -8,7 +8,7 @@ import pytest
 from nbclient import NotebookClient
 
 from mix2fld.runs.simulation import run
-from toys import toy_config, toy_dataset
+from toys import toy_dataset, toy_grid
 
 NOTEBOOKS = sorted((Path(__file__).parent.parent / "examples").glob("*.ipynb"))
 
@@ -42,7 +42,7 @@ def test_a_notebook_runs(path: Path, tmp_path: Path) -> None:
 
 
 def test_results_show_a_table_and_a_figure() -> None:
-    results = run(toy_config(protocols=("fl", "fd")), dataset=toy_dataset())
+    results = run(toy_grid(protocols=("fl", "fd")), dataset=toy_dataset())
     html = results._repr_html_()
     assert html.count("<tr>") == 3
     assert "data:image/png;base64," in html

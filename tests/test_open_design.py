@@ -42,10 +42,10 @@ def files(folder: Path) -> dict[str, bytes]:
 @pytest.mark.parametrize(
     ("fields", "link"),
     [
-        ({"protocols": "largest"}, CoinLink),
-        ({"protocols": "largest", "participants": 2}, CoinLink),
-        ({"protocols": "mix2fld"}, GilbertElliott),
-        ({"protocols": "largest", "participants": 0.5}, GilbertElliott),
+        ({"protocol": "largest"}, CoinLink),
+        ({"protocol": "largest", "participants": 2}, CoinLink),
+        ({"protocol": "mix2fld"}, GilbertElliott),
+        ({"protocol": "largest", "participants": 0.5}, GilbertElliott),
     ],
 )
 def test_what_is_remembered_survives_a_stop(tmp_path: Path, fields, link) -> None:
@@ -66,7 +66,7 @@ def test_what_is_remembered_survives_a_stop(tmp_path: Path, fields, link) -> Non
 
 
 def test_bits_of_a_sparse_update_are_those_that_it_has() -> None:
-    simulation = make_simulation(toy_config(protocols="largest", rounds=3), toy_dataset())
+    simulation = make_simulation(toy_config(protocol="largest", rounds=3), toy_dataset())
     state, charged = simulation.start(), []
     for _ in range(3):
         state, info = simulation.run_round(state)
@@ -104,7 +104,7 @@ def test_a_link_remembers_each_device() -> None:
 
 def test_a_few_of_many_devices() -> None:
     config = toy_config(
-        protocols="fl", devices=24, samples_per_device=8, participants=3, rounds=5, link="rayleigh"
+        protocol="fl", devices=24, samples_per_device=8, participants=3, rounds=5, link="rayleigh"
     )
     (result,) = run(config, dataset=toy_dataset())
     asked = [tuple(info["asked"]) for info in result.rounds]

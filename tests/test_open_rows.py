@@ -23,7 +23,7 @@ from mix2fld.protocols.table import PROTOCOLS
 from mix2fld.runs.simulation import Simulation, check, make_simulation, run
 from mix2fld.tasks.losses import Loss
 from mix2fld.types import Dimensions, Local
-from toys import DeadLink, toy_config, toy_dataset
+from toys import DeadLink, toy_config, toy_dataset, toy_grid
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def few(monkeypatch: pytest.MonkeyPatch) -> str:
 
 def a_wire() -> Wire:
     """On four labels: 16 entries."""
-    simulation = make_simulation(toy_config(protocols="fd"), toy_dataset())
+    simulation = make_simulation(toy_config(protocol="fd"), toy_dataset())
     return Wire(FEW, simulation.scenario.learning)
 
 
@@ -121,7 +121,7 @@ def test_more_than_the_bound_is_refused_even_if_it_fits_its_bytes():
 
 def test_of_an_exact_size_no_bit_can_be_saved():
     """Labels of three end within a byte: a count that is too small would fit the bytes."""
-    config = toy_config(protocols="fld", seed_samples=3)
+    config = toy_config(protocol="fld", seed_samples=3)
     simulation = make_simulation(config, toy_dataset())
     wire, learning = simulation.scenario.wire, simulation.scenario.learning
     state = simulation.start().devices[0]
@@ -146,7 +146,7 @@ def test_of_an_exact_size_no_bit_can_be_saved():
 
 def test_a_run_charges_what_was_encoded(few):
     """Devices that hold two of four labels send half of the rows."""
-    (result,) = run(toy_config(protocols=few, partition="shards"), dataset=toy_dataset())
+    (result,) = run(toy_config(protocol=few, partition="shards"), dataset=toy_dataset())
     for line in result.rounds:
         up = line["bits"]["up"]
         assert 4 * 16 < up < 4 * 33 * 16
@@ -175,7 +175,7 @@ class LyingFleet:
 
 @pytest.mark.parametrize("claimed", [1, 2**63 - 1, 2**80])
 def test_a_device_that_lies_about_its_bits_ends_no_run(few, claimed):
-    simulation = make_simulation(toy_config(protocols=few), toy_dataset())
+    simulation = make_simulation(toy_config(protocol=few), toy_dataset())
     fleet = LyingFleet(simulation, claimed)
     _, info = run_round(simulation.scenario, fleet, start_run(simulation.scenario, fleet))
     assert [device for device, _ in fleet.refused] == [1]
@@ -207,7 +207,7 @@ def test_wrapped_functions_of_a_row_still_unmix(monkeypatch):
             return wrapped(super().step, calls, "step")(*given)
 
     monkeypatch.setitem(PROTOCOLS, "own", Own(seeds=seeds))
-    config = toy_config(protocols=("mix2fld", "own"))
+    config = toy_grid(protocols=("mix2fld", "own"))
     first, second = run(config, dataset=toy_dataset())
     assert set(calls) == {"collect", "prepare", "step"}
     assert second.rounds[-1]["seeds"]["distinct_groups"] > 0
@@ -227,7 +227,7 @@ def test_a_wrapped_row_that_unmixes_has_its_condition_named(monkeypatch):
 
     monkeypatch.setitem(PROTOCOLS, "own", Diverging(seeds=seeds))
     with pytest.raises(DivergedError, match=r"mixing_ratio = 0\.49.*condition number"):
-        run(toy_config(protocols="own", mixing_ratio=0.49), dataset=toy_dataset())
+        run(toy_config(protocol="own", mixing_ratio=0.49), dataset=toy_dataset())
 
 
 def test_a_custom_loss_of_a_row_is_used_where_the_model_has_machine_code(monkeypatch):
@@ -239,12 +239,12 @@ def test_a_custom_loss_of_a_row_is_used_where_the_model_has_machine_code(monkeyp
 
     row = replace(PROTOCOLS["fl"], local_loss=Loss("label", custom=squared))
     monkeypatch.setitem(PROTOCOLS, "own", row)
-    config = toy_config(protocols="own", model="paper-cnn", local_steps=10, rounds=1)
+    config = toy_config(protocol="own", model="paper-cnn", local_steps=10, rounds=1)
     ends = {}
     for kernel in ("auto", "xla"):
         simulation = make_simulation(config.replace(kernel=kernel), toy_dataset())
         ends[kernel], _ = simulation.run_round(simulation.start())
-    simulation = make_simulation(config.replace(protocols="fl"), toy_dataset())
+    simulation = make_simulation(config.replace(protocol="fl"), toy_dataset())
     plain, _ = simulation.run_round(simulation.start())
     for auto, xla in zip(ends["auto"].server.weights, ends["xla"].server.weights, strict=True):
         np.testing.assert_array_equal(auto, xla)
@@ -252,7 +252,7 @@ def test_a_custom_loss_of_a_row_is_used_where_the_model_has_machine_code(monkeyp
 
 
 def test_a_plan_over_a_link_without_a_closed_form_is_a_sentence(few):
-    learning = make_simulation(toy_config(protocols="fd"), toy_dataset()).scenario.learning
+    learning = make_simulation(toy_config(protocol="fd"), toy_dataset()).scenario.learning
     for name in ("fd", few, "mix2fld"):
         for plan in plan_transfers([name], learning, DeadLink()):
             bound = "at most " if name == few and plan.transfer == "upload" else ""
@@ -264,7 +264,7 @@ def test_a_plan_over_a_link_without_a_closed_form_is_a_sentence(few):
 
 
 def test_a_plan_in_closed_form_says_how_many_slots_are_missing(few):
-    config = toy_config(protocols=("fd", few), link="rayleigh", max_slots=2, slot_ms=0.001)
+    config = toy_grid(protocols=("fd", few), link="rayleigh", max_slots=2, slot_ms=0.001)
     found = check(config, toy_dataset())
     assert [line for line in found if line.startswith("FD: upload")] == [
         "FD: upload of 512 bits needs 52 slots, max_slots is 2: it never arrives"
@@ -275,4 +275,4 @@ def test_a_plan_in_closed_form_says_how_many_slots_are_missing(few):
 
 
 def test_a_plan_that_works_out_names_no_problem():
-    assert check(toy_config(protocols=tuple(PROTOCOLS)), toy_dataset()) == []
+    assert check(toy_grid(protocols=tuple(PROTOCOLS)), toy_dataset()) == []

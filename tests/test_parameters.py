@@ -6,6 +6,7 @@ import pytest
 
 from mix2fld import run
 from mix2fld.base.errors import InputError
+from mix2fld.cli.run import guarantees
 from mix2fld.config.settings import field_names
 from mix2fld.protocols.base import TRAINING
 from mix2fld.protocols.table import PROTOCOLS, find_protocol, get_protocol, single_runs
@@ -13,12 +14,12 @@ from mix2fld.report.page_data import page_data
 from mix2fld.report.protocol_view import in_table_order
 from mix2fld.report.style import style_of
 from mix2fld.runs.reader import require_runs
-from toys import toy_config, toy_dataset
+from toys import toy_config, toy_dataset, toy_grid
 
 
 def test_a_comparison_of_one_protocol_with_other_parameters(tmp_path: Path) -> None:
     names = ("murmur:bits=60", "murmur:bits=240,step_limit=1", "fl:bits=8", "fl8")
-    results = run(toy_config(protocols=names), tmp_path, dataset=toy_dataset())
+    results = run(toy_grid(protocols=names), tmp_path, dataset=toy_dataset())
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         "fl-bits-8-s0",
         "fl8-s0",
@@ -41,7 +42,7 @@ def test_a_comparison_of_one_protocol_with_other_parameters(tmp_path: Path) -> N
 
 
 def test_parameters_are_settings_of_the_runs_that_they_are_spelled_with() -> None:
-    config = toy_config(protocols=("mix2fld:seed_samples=5", "mix2fld"), seed=(0, 1))
+    config = toy_grid(protocols=("mix2fld:seed_samples=5", "mix2fld"), seed=(0, 1))
     singles = single_runs(config)
     assert [one.seeding.seed_samples for one in singles] == [
         5,
@@ -57,6 +58,12 @@ def test_every_parameter_is_a_setting_or_changes_the_protocol() -> None:
             assert callable(parameter) or parameter in known
 
 
+def test_a_guarantee_is_that_of_the_parameters() -> None:
+    few, plain = guarantees(toy_grid(protocols=("dp-statistics:epsilon=2", "dp-statistics")))
+    assert "ε = 2, " in few
+    assert "ε = 8, " in plain
+
+
 @pytest.mark.parametrize(
     ("spelled", "words"),
     [
@@ -70,7 +77,7 @@ def test_every_parameter_is_a_setting_or_changes_the_protocol() -> None:
 )
 def test_what_is_misspelled_is_named(spelled: str, words: str) -> None:
     with pytest.raises(InputError, match=words):
-        single_runs(toy_config(protocols=spelled))
+        single_runs(toy_config(protocol=spelled))
 
 
 def test_looks_tell_protocols_apart() -> None:

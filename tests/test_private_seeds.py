@@ -32,7 +32,7 @@ LABELS = toy_dataset().num_labels
 
 def simulation_of(name: str, **fields: Any) -> Simulation:
     chosen = {"model": "paper-cnn", "feature_side": 2, "epsilon": 50.0, **fields}
-    return make_simulation(toy_config(protocols=name, **chosen), toy_dataset())
+    return make_simulation(toy_config(protocol=name, **chosen), toy_dataset())
 
 
 @settings(deadline=None, max_examples=30)
@@ -153,7 +153,7 @@ def test_seeds_of_samples_that_are_no_images_or_series_are_refused() -> None:
 
 @pytest.mark.parametrize("name", ["dp-seeds", "dp-seeds-sum"])
 def test_the_servers_training_on_generated_samples_takes_its_time(name: str) -> None:
-    config = toy_config(protocols=name, server_steps=50, server_step_us=1000.0)
+    config = toy_config(protocol=name, server_steps=50, server_step_us=1000.0)
     (result,) = run(config, dataset=toy_dataset())
     learned = [info for info in result.rounds if info["downloads"]["attempted"]]
     assert learned

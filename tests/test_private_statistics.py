@@ -64,7 +64,7 @@ NO_NOISE = Deviations(0.0, 0.0)
 
 def simulation_of(name: str, over: Any = None, **fields: Any) -> Simulation:
     chosen = {"model": "paper-cnn", "feature_side": 2, "epsilon": 50.0, **fields}
-    return make_simulation(toy_config(protocols=name, **chosen), toy_dataset(), link=over)
+    return make_simulation(toy_config(protocol=name, **chosen), toy_dataset(), link=over)
 
 
 @settings(deadline=None, max_examples=40)
@@ -327,16 +327,16 @@ def test_no_step_is_longer_than_what_was_clipped(name: str) -> None:
 
 
 def test_records_say_what_is_promised() -> None:
-    config = toy_config(protocols="dp-statistics", epsilon=3.0, delta=1e-4)
+    config = toy_config(protocol="dp-statistics", epsilon=3.0, delta=1e-4)
     (result,) = run(config, dataset=toy_dataset())
     promise = result.summary["privacy"]
     assert (promise["epsilon"], promise["delta"], promise["uploads"]) == (3.0, 1e-4, 2)
     assert promise["noise_multiplier"] == noise_multiplier(3.0, 1e-4)
     assert "one sample of a device with its label" in promise["protects"]
-    (result,) = run(toy_config(protocols="dp-fl"), dataset=toy_dataset())
+    (result,) = run(toy_config(protocol="dp-fl"), dataset=toy_dataset())
     assert result.summary["privacy"]["uploads"] == 2
     assert "all samples of a device" in result.summary["privacy"]["protects"]
-    (result,) = run(toy_config(protocols="fl"), dataset=toy_dataset())
+    (result,) = run(toy_config(protocol="fl"), dataset=toy_dataset())
     assert result.summary["privacy"] is None
 
 
@@ -402,7 +402,7 @@ def test_noise_of_a_deployment_is_secret(tmp_path: Path) -> None:
     """Its config and seed, which the server knows, do not tell the noise."""
     assert with_secret_noise({"weights": ()}) == {"weights": ()}
     config = deployed_config(
-        tmp_path, protocols="dp-statistics", rounds=1, model="paper-cnn", feature_side=1
+        tmp_path, protocol="dp-statistics", rounds=1, model="paper-cnn", feature_side=1
     )
     path = run_in_process(tmp_path, config)
     deployed = last_state(path, config, devices_are_elsewhere=True)
@@ -423,7 +423,7 @@ def test_with_the_same_noise_the_deployment_has_the_numbers_of_the_engine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     monkeypatch.setattr("mix2fld.deploy.edge.turn.with_secret_noise", lambda state: state)
-    config = deployed_config(tmp_path, protocols=name, rounds=3, epsilon=100.0)
+    config = deployed_config(tmp_path, protocol=name, rounds=3, epsilon=100.0)
     path = run_in_process(tmp_path, config)
     assert_same_as_engine(path, tmp_path, tmp_path / "engine")
 

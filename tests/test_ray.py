@@ -80,7 +80,7 @@ def compare(tmp_path: Path, hosts: Hosts, watcher: Watcher | None = None, **fiel
 def test_a_sweep_on_the_cluster_comes_home_with_the_same_bytes(tmp_path: Path, ray: Any) -> None:
     save_dataset(tmp_path / "toy.npz", toy_dataset())
     fields = {"dataset": str(tmp_path / "toy.npz"), "link": "ideal", "rounds": 3}
-    config = toy_config(**fields, protocols="mix2fld")
+    config = toy_config(**fields, protocol="mix2fld")
     plan = make_plan(config, {"devices": [2, 3]})
     run_jobs(plan.jobs(tmp_path / "here"), ThisProcess())
     board = Killing()
@@ -135,7 +135,7 @@ def is_busy(pid: int) -> bool:
 
 @pytest.mark.parametrize("where", ["memory", "disk"])
 def test_a_folder_comes_home_in_pieces(tmp_path: Path, where: str) -> None:
-    config = toy_config(protocols="fd", rounds=4, participants=1, device_states=where)
+    config = toy_config(protocol="fd", rounds=4, participants=1, device_states=where)
     data = toy_dataset()
     away, home = tmp_path / "away" / "fd-s0", tmp_path / "home" / "fd-s0"
     sender = Sender(away)
@@ -160,17 +160,17 @@ def test_a_folder_comes_home_in_pieces(tmp_path: Path, where: str) -> None:
 def test_every_protocol_has_the_bytes_of_this_process(
     tmp_path: Path, hosts: Hosts, name: str
 ) -> None:
-    compare(tmp_path / "memory", hosts, protocols=name)
-    compare(tmp_path / "disk", hosts, protocols=name, rounds=4, device_states="disk")
+    compare(tmp_path / "memory", hosts, protocol=name)
+    compare(tmp_path / "disk", hosts, protocol=name, rounds=4, device_states="disk")
 
 
 def test_own_weights_states_on_disk_and_attackers_have_the_same_bytes(
     tmp_path: Path, hosts: Hosts
 ) -> None:
-    compare(tmp_path / "disk", hosts, protocols="fd", device_states="disk", participants="all")
-    compare(tmp_path / "own", hosts, protocols="fd", initial_weights="independent")
+    compare(tmp_path / "disk", hosts, protocol="fd", device_states="disk", participants="all")
+    compare(tmp_path / "own", hosts, protocol="fd", initial_weights="independent")
     attacked = {"attack": "label-shift", "attackers": 1}
-    compare(tmp_path / "attacked", hosts, protocols="fl", **attacked)
+    compare(tmp_path / "attacked", hosts, protocol="fl", **attacked)
 
 
 class Killer(Watcher):
@@ -189,7 +189,7 @@ class Killer(Watcher):
 
 def test_a_host_that_is_killed_changes_no_byte(tmp_path: Path, hosts: Hosts) -> None:
     killer = Killer(hosts, after=1, seconds=0.1)
-    compare(tmp_path, hosts, killer, protocols="fd", rounds=4, local_steps=2000)
+    compare(tmp_path, hosts, killer, protocol="fd", rounds=4, local_steps=2000)
     assert killer.killed
 
 
@@ -208,11 +208,11 @@ def test_states_that_a_host_let_go_are_sent_again(tmp_path: Path, hosts: Hosts, 
             asked = [host.__ray_call__.remote(forget) for host in hosts.ready()]
             hosts.ray.get(asked)
 
-    compare(tmp_path, hosts, Forgetting(), protocols="fd", rounds=4, device_states="disk")
+    compare(tmp_path, hosts, Forgetting(), protocol="fd", rounds=4, device_states="disk")
 
 
 def test_a_device_that_diverges_is_named_as_in_this_process(tmp_path: Path, hosts: Hosts) -> None:
-    config, data = toy_config(protocols="fl", learning_rate=1e6), toy_dataset()
+    config, data = toy_config(protocol="fl", learning_rate=1e6), toy_dataset()
     words = []
     for more in ({}, {"fleet": partial(RayFleet, hosts)}):
         with pytest.raises(DivergedError, match="the weights of device") as raised:

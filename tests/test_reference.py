@@ -103,7 +103,7 @@ PARTICIPATION: dict[str, dict[str, float]] = {
 def a_config(protocol: str, **fields: Any) -> Config:
     """Two short rounds over a fading link."""
     small = {
-        "protocols": protocol,
+        "protocol": protocol,
         "seed": 22,
         "devices": DEVICES,
         "samples_per_device": 14,
@@ -170,7 +170,7 @@ def an_oracle(simulation: Simulation) -> Reference:
             labels=np.array([seed.labels for seed in pool], np.int32),
             device=np.array([seed.device for seed in pool]),
         )
-        groups = find_groups(rows, wanted, stream(config.seed[0], "pairs"))
+        groups = find_groups(rows, wanted, stream(config.seed, "pairs"))
         return [tuple(group) for group in groups.members.tolist()]
 
     def student(p: int) -> Weights:
@@ -221,7 +221,7 @@ def run_both(config: Config, rounds: int = 2) -> tuple[list[State], list[Record]
         assert_same_seed_set(info, oracle, expected)
         states.append(expected)
         records.append(record)
-        if config.protocols[0] in ("fl8", "fl4"):
+        if config.protocol in ("fl8", "fl4"):
             expected = with_weights_of(state, expected)
     return states, records
 

@@ -48,7 +48,7 @@ def some_seeds(device: int) -> Seeds:
 
 
 def simulation_of(name: str, over: Any = None, **fields: Any) -> Simulation:
-    config = toy_config(protocols=name, **{"replay": 0.5, **fields})
+    config = toy_config(protocol=name, **{"replay": 0.5, **fields})
     return make_simulation(config, toy_dataset(), link=over)
 
 
@@ -224,7 +224,7 @@ def test_devices_that_did_not_listen_hear_later() -> None:
 
 
 def test_a_run_is_resumed_with_its_seeds(tmp_path: Path) -> None:
-    config = toy_config(protocols="mix2fld", replay=0.4, logit_adjustment=1.0, rounds=4)
+    config = toy_config(protocol="mix2fld", replay=0.4, logit_adjustment=1.0, rounds=4)
     link = CoinLink()
     (whole,) = run(config, tmp_path / "whole", dataset=toy_dataset(), link=link)
 
@@ -244,13 +244,13 @@ def test_a_run_is_resumed_with_its_seeds(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["mixfld", "mix2fld"])
 def test_the_deployment_has_the_numbers_of_the_engine(tmp_path: Path, name: str) -> None:
-    config = deployed_config(tmp_path, protocols=name, rounds=3, replay=0.4, seed_bits=4)
+    config = deployed_config(tmp_path, protocol=name, rounds=3, replay=0.4, seed_bits=4)
     path = run_in_process(tmp_path, config)
     assert_same_as_engine(path, tmp_path, tmp_path / "engine")
 
 
 def test_a_deployed_device_that_lost_everything_gets_the_seeds_again(tmp_path: Path) -> None:
-    config = deployed_config(tmp_path, protocols="mixfld", rounds=3, replay=0.4)
+    config = deployed_config(tmp_path, protocol="mixfld", rounds=3, replay=0.4)
     done: list[str] = []
 
     def client(message: Message, context: Context) -> Message:

@@ -78,7 +78,7 @@ def test_what_cannot_be_pooled_is_refused(shape: tuple[int, ...], pooling: int, 
 def test_small_seeds_are_charged_by_their_size() -> None:
     sizes = {}
     for fields in ({}, {"seed_pooling": 2, "seed_bits": 4}):
-        config = toy_config(protocols="mixfld", seed_samples=9, **fields)
+        config = toy_config(protocol="mixfld", seed_samples=9, **fields)
         wire = make_simulation(config, toy_dataset()).scenario.wire
         whole = wire.upload_size(with_seeds=True).bits - wire.upload_size(with_seeds=False).bits
         sizes[bool(fields)] = whole
@@ -88,7 +88,7 @@ def test_small_seeds_are_charged_by_their_size() -> None:
 @pytest.mark.parametrize("protocol", ["fld", "mixfld", "mix2fld"])
 @pytest.mark.parametrize("bits", [1, 4, 8, 32])
 def test_the_server_learns_from_samples_of_full_size(protocol: str, bits: int) -> None:
-    config = toy_config(protocols=protocol, seed_pooling=2, seed_bits=bits, rounds=1)
+    config = toy_config(protocol=protocol, seed_pooling=2, seed_bits=bits, rounds=1)
     simulation = make_simulation(config, toy_dataset())
     state, info = simulation.run_round(simulation.start())
     seeds = state.server.seed_set
@@ -103,7 +103,7 @@ def test_series_are_pooled_along_time() -> None:
     labels = (np.arange(300) % 3).astype(np.int32)
     series = (rng.normal(size=(300, 12, 2)) + labels[:, None, None]).astype(np.float32)
     dataset = Dataset("series", series[:240], labels[:240], series[240:], labels[240:], 3)
-    config = toy_config(protocols="mixfld", model="mlp", seed_pooling=4, seed_bits=6, rounds=1)
+    config = toy_config(protocol="mixfld", model="mlp", seed_pooling=4, seed_bits=6, rounds=1)
     simulation = make_simulation(config, dataset)
     assert simulation.scenario.learning.dims.seed_shape == (3, 2)
     state, _ = simulation.run_round(simulation.start())
@@ -121,15 +121,15 @@ def test_a_device_with_one_label_cannot_mix(monkeypatch: pytest.MonkeyPatch, tmp
     from mix2fld.data import PARTITIONS
 
     monkeypatch.setitem(PARTITIONS, "lonely", one_label_on_device_2)
-    config = toy_config(protocols="mixfld", partition="lonely")
+    config = toy_config(protocol="mixfld", partition="lonely")
     words = r"device 2: mixing_ratio = \[0.1\]: mixes 2 samples .* holds only 1 label"
     with pytest.raises(InputError, match=words):
         check(config, toy_dataset())
-    assert not check(config.replace(protocols="fld", seed_samples=4), toy_dataset())
+    assert not check(config.replace(protocol="fld", seed_samples=4), toy_dataset())
 
 
 def test_too_few_pairs_for_inverse_mixup_are_one_message() -> None:
     """Devices with different pairs of labels have nothing to unmix with each other."""
-    config = toy_config(protocols="mix2fld", partition="shards", shards_per_device=2, devices=2)
+    config = toy_config(protocol="mix2fld", partition="shards", shards_per_device=2, devices=2)
     with pytest.raises(InputError, match="hold 0 groups of 2 with rotated labels"):
         run(config, dataset=toy_dataset())

@@ -83,7 +83,7 @@ def test_measuring_at_the_end_changes_no_number(attack: str) -> None:
     few = {"devices": 4, "rounds": 3, "local_steps": 20, "server_steps": 20, "link": "ideal"}
     config = Config.of(
         **few, samples_per_device=40, seed_samples=6, inverse_samples=6, model="mlp",
-        protocols="mixfld", attack=attack, **PRESETS["robust"],
+        protocol="mixfld", attack=attack, **PRESETS["robust"],
     )  # fmt: skip
     found = outcome(config, toy_dataset())
     (whole,) = mix2fld.run(config, dataset=toy_dataset())

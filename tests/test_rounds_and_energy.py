@@ -53,7 +53,7 @@ def test_availability_changes_nothing_about_the_cell_itself():
 
 def test_only_devices_that_are_available_are_asked():
     config = toy_config(
-        protocols="mix2fld", devices=6, local_steps=3, rounds=12, leave_probability=0.5,
+        protocol="mix2fld", devices=6, local_steps=3, rounds=12, leave_probability=0.5,
         return_probability=0.4, seed=3,
     )  # fmt: skip
     (result,) = mix2fld.run(config, dataset=toy_dataset())
@@ -84,7 +84,7 @@ class Drops(Memoryless):
 
 
 def one_round(link, **fields):
-    config = toy_config(protocols="mix2fld", devices=4, local_steps=2, **fields)
+    config = toy_config(protocol="mix2fld", devices=4, local_steps=2, **fields)
     simulation = make_simulation(config, toy_dataset(), link=link)
     return simulation.run_round(simulation.start())
 
@@ -124,7 +124,7 @@ def test_repeats_end():
 
 def test_the_summary_counts_missed_quorums():
     config = toy_config(
-        protocols="fl", devices=5, local_steps=2, rounds=8, min_uploads=4, link="rayleigh",
+        protocol="fl", devices=5, local_steps=2, rounds=8, min_uploads=4, link="rayleigh",
         bandwidth_hz=1e5, max_slots=40, uplink_power_dbm=9.0, distance_m=700.0,
     )  # fmt: skip
     (result,) = mix2fld.run(config, dataset=toy_dataset())
@@ -134,7 +134,7 @@ def test_the_summary_counts_missed_quorums():
 
 def test_a_protocol_without_uploads_needs_no_quorum():
     (result,) = mix2fld.run(
-        toy_config(protocols="isolated", devices=4, local_steps=2, min_uploads=3),
+        toy_config(protocol="isolated", devices=4, local_steps=2, min_uploads=3),
         dataset=toy_dataset(),
     )
     assert all(info["quorum"]["met"] for info in result.rounds)
@@ -167,7 +167,7 @@ def test_joules_by_hand():
 def test_records_and_summary_add_up_what_devices_spend():
     """From slots, step costs and powers of the config, by plain arithmetic."""
     config = toy_config(
-        protocols="fl", devices=3, local_steps=50, rounds=2, link="rayleigh", max_slots=400,
+        protocol="fl", devices=3, local_steps=50, rounds=2, link="rayleigh", max_slots=400,
         bandwidth_hz=1e6, device_step_us=200.0, server_step_us=0.0,
     )  # fmt: skip
     (result,) = mix2fld.run(config, dataset=toy_dataset())
@@ -195,7 +195,7 @@ def test_records_and_summary_add_up_what_devices_spend():
 
 def test_near_and_far_devices_are_told_apart():
     config = toy_config(
-        protocols="fl", devices=6, local_steps=20, rounds=3, link="cell",
+        protocol="fl", devices=6, local_steps=20, rounds=3, link="cell",
         distances_m=(2400, 200, 1600, 400, 3200, 800), max_slots=300,
     )  # fmt: skip
     (result,) = mix2fld.run(config, dataset=toy_dataset())

@@ -9,7 +9,7 @@ from mix2fld.base.errors import InputError
 from mix2fld.engine.checks import DivergedError
 from mix2fld.engine.info import RoundInfo
 from mix2fld.protocols.table import PROTOCOLS
-from mix2fld.runs.config_file import load_config
+from mix2fld.runs.config_file import load_sealed_config
 from mix2fld.runs.loop import Watcher
 from mix2fld.runs.simulation import run
 from toys import CoinLink, toy_config, toy_dataset
@@ -32,7 +32,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 @pytest.mark.parametrize("name", PROTOCOLS)
 def test_a_resumed_run_equals_an_uninterrupted_one(tmp_path: Path, name: str) -> None:
-    config = toy_config(protocols=name, rounds=3)
+    config = toy_config(protocol=name, rounds=3)
     run(config, tmp_path / "whole", dataset=toy_dataset(), link=CoinLink())
     for rounds in (1, 2):
         with pytest.raises(KeyboardInterrupt):
@@ -72,7 +72,7 @@ def test_a_finished_run_is_not_played_again(tmp_path: Path) -> None:
 
 
 def test_summary_has_what_is_promised(tmp_path: Path) -> None:
-    config = toy_config(protocols="mix2fld", seed=5, rounds=3)
+    config = toy_config(protocol="mix2fld", seed=5, rounds=3)
     run(config, tmp_path, dataset=toy_dataset(), link=CoinLink())
     folder = tmp_path / "mix2fld-s5"
     summary = json.loads((folder / "summary.json").read_text())
@@ -91,7 +91,7 @@ def test_summary_has_what_is_promised(tmp_path: Path) -> None:
     )
     assert summary["seeds"]["condition"] == pytest.approx(1 / (1 - 2 * 0.1))
     assert summary["seeds"]["distinct_groups"] > 0
-    assert load_config(folder / "config.toml") == config
+    assert load_sealed_config(folder / "config.toml") == config
 
 
 def test_another_config_is_refused_and_nothing_lost(tmp_path: Path) -> None:
@@ -102,7 +102,7 @@ def test_another_config_is_refused_and_nothing_lost(tmp_path: Path) -> None:
         run(config.replace(local_steps=31), tmp_path, dataset=toy_dataset())
     assert contents(tmp_path / config.run_name) == before
     run(config.replace(local_steps=31), tmp_path, dataset=toy_dataset(), overwrite=True)
-    assert load_config(tmp_path / config.run_name / "config.toml").learning.local_steps == 31
+    assert load_sealed_config(tmp_path / config.run_name / "config.toml").learning.local_steps == 31
 
 
 def test_a_foreign_folder_is_refused_even_to_overwrite(tmp_path: Path) -> None:

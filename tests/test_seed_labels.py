@@ -33,7 +33,7 @@ DIMS = Dimensions(((3,),), 3, SampleFormat((4, 4, 1)), 5, 3, (2, 2, 1))
 
 
 def simulation_of(over: Any = None, **fields: Any) -> Simulation:
-    return make_simulation(toy_config(protocols="cfd", **fields), toy_dataset(), link=over)
+    return make_simulation(toy_config(protocol="cfd", **fields), toy_dataset(), link=over)
 
 
 def no_samples() -> Any:
@@ -142,7 +142,7 @@ def test_seeds_that_nobody_labelled_keep_their_own_label() -> None:
 
 
 def test_over_a_link_that_loses_half(tmp_path: Path) -> None:
-    config = toy_config(protocols="cfd", rounds=6, local_steps=5)
+    config = toy_config(protocol="cfd", rounds=6, local_steps=5)
     link = CoinLink()
     (whole,) = run(config, tmp_path / "whole", dataset=toy_dataset(), link=link)
     assert len({info["bits"]["up"] for info in whole.rounds}) > 2
@@ -160,7 +160,7 @@ def test_over_a_link_that_loses_half(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("bits", [1, 4])
 def test_the_deployment_has_the_numbers_of_the_engine(tmp_path: Path, bits: int) -> None:
-    config = deployed_config(tmp_path, protocols="cfd", rounds=3, label_bits=bits)
+    config = deployed_config(tmp_path, protocol="cfd", rounds=3, label_bits=bits)
     path = run_in_process(tmp_path, config)
     assert_same_as_engine(path, tmp_path, tmp_path / "engine")
 

@@ -37,7 +37,7 @@ def config_of(**fields: object) -> Config:
     small = {"devices": 6, "samples_per_device": 60, "partition": "iid", "model": "mlp"}
     steps = {"local_steps": 40, "server_steps": 150, "learning_rate": 0.05, "seed_samples": 16}
     rest = {"rounds": 3, "link": "ideal", "inverse_samples": 16, **PRESETS["robust"]}
-    return Config.of(**{**small, **steps, **rest, "protocols": "fld", **fields})
+    return Config.of(**{**small, **steps, **rest, "protocol": "fld", **fields})
 
 
 def seeds_of(config: Config) -> tuple[object, dict[int, Seeds]]:
@@ -51,7 +51,7 @@ def seeds_of(config: Config) -> tuple[object, dict[int, Seeds]]:
 def test_false_seeds_are_left_out_and_only_they(
     protocol: str, spoil: Callable[[Seeds, int], Seeds]
 ) -> None:
-    learning, seeds = seeds_of(config_of(protocols=protocol))
+    learning, seeds = seeds_of(config_of(protocol=protocol))
     honest = judge_seeds(seeds, learning)
     assert honest.left_out == ()
     assert set(honest.agreement) == set(seeds)
@@ -103,7 +103,7 @@ def test_a_judge_votes_on_labels_that_it_knows() -> None:
 
 @pytest.mark.parametrize("protocol", ["fld", "mix2fld"])
 def test_the_student_is_spared_and_the_record_says_so(protocol: str) -> None:
-    config = config_of(protocols=protocol, attack="seed-label-shift", attackers=1)
+    config = config_of(protocol=protocol, attack="seed-label-shift", attackers=1)
     accuracies = {}
     for name, changes in (("off", {"seed_check": "none"}), ("on", {})):
         (result,) = mix2fld.run(config.replace(**changes), dataset=bars())
@@ -148,7 +148,7 @@ def test_seeds_that_come_later_are_judged_with_all_others() -> None:
 def test_seeds_that_are_left_out_are_not_replayed() -> None:
     """Murmur-Mix multicasts the seeds that it holds: those of an attacker reach no device."""
     attack = {"attack": "seed-label-shift", "attackers": 1}
-    simulation = make_simulation(config_of(protocols="murmur-mix", **attack), bars())
+    simulation = make_simulation(config_of(protocol="murmur-mix", **attack), bars())
     state, info = run_round(*simulation, simulation.start())
     (bad,) = info.left_out
     assert set(state.server.seeds) == set(range(6))

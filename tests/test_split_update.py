@@ -104,7 +104,7 @@ def test_other_updates_are_coded_whole(codec: UpdateCodec, share: Any, shapes: A
 
 @pytest.mark.parametrize("name", ["eden", "sign", "stc", "topk", "dp-fl", "murmur"])
 def test_only_rows_that_send_the_largest_of_groups_are_split(name: str) -> None:
-    config = toy_config(protocols=name, last_layer_share=0.5)
+    config = toy_config(protocol=name, last_layer_share=0.5)
     codec = make_simulation(config, toy_dataset()).scenario.wire.protocol.upload_codec
     assert isinstance(codec, SplitUpdate) == (name == "murmur")
 
@@ -225,7 +225,7 @@ def test_groups_have_steps_of_their_own() -> None:
 @pytest.mark.parametrize("name", ["murmur", "murmur-mix", "dp-murmur"])
 @pytest.mark.parametrize("bits", [100, "auto"])
 def test_rows_of_few_bits_run_with_a_last_layer_apart(name: str, bits: int | str) -> None:
-    config = toy_config(protocols=name, rounds=2, update_bits=bits, last_layer_share=0.3)
+    config = toy_config(protocol=name, rounds=2, update_bits=bits, last_layer_share=0.3)
     apart, whole = (
         run(config.replace(last_layer_share=share), dataset=toy_dataset())[0]
         for share in (0.3, 0.0)

@@ -49,7 +49,7 @@ DIMS = Dimensions((), 3, SampleFormat((4, 4, 1)), 5, 3, (2, 2, 1))
 
 def simulation_of(name: str, over: Any = None, **fields: Any) -> Simulation:
     settings = {"model": "paper-cnn", "feature_side": 2, **fields}
-    return make_simulation(toy_config(protocols=name, **settings), toy_dataset(), link=over)
+    return make_simulation(toy_config(protocol=name, **settings), toy_dataset(), link=over)
 
 
 def a_task(**fields: Any) -> Learning:
@@ -327,7 +327,7 @@ def test_updates_count_until_the_first_statistics_come_and_then_from_the_closed_
 
 @pytest.mark.parametrize("name", ["statistics", "own-statistics", "murmur-stat"])
 def test_a_run_is_resumed_with_its_statistics(tmp_path: Path, name: str) -> None:
-    config = toy_config(protocols=name, model="paper-cnn", feature_side=2, rounds=4)
+    config = toy_config(protocol=name, model="paper-cnn", feature_side=2, rounds=4)
     link = CoinLink()
     (whole,) = run(config, tmp_path / "whole", dataset=toy_dataset(), link=link)
 
@@ -344,7 +344,7 @@ def test_a_run_is_resumed_with_its_statistics(tmp_path: Path, name: str) -> None
 
 @pytest.mark.parametrize("name", ["statistics", "own-statistics", "murmur-stat"])
 def test_the_deployment_has_the_numbers_of_the_engine(tmp_path: Path, name: str) -> None:
-    config = deployed_config(tmp_path, protocols=name, rounds=3, model="paper-cnn", feature_side=2)
+    config = deployed_config(tmp_path, protocol=name, rounds=3, model="paper-cnn", feature_side=2)
     path = run_in_process(tmp_path, config)
     assert_same_as_engine(path, tmp_path, tmp_path / "engine")
 
@@ -383,7 +383,7 @@ def test_a_model_without_a_linear_end_is_refused() -> None:
         flat = inputs.reshape(len(inputs), -1)
         return (flat @ weights["kernel"].T + weights["bias"]) ** 2
 
-    config = toy_config(protocols="statistics")
+    config = toy_config(protocol="statistics")
     simulation = make_simulation(config, toy_dataset(), Model("squares", init, apply))
     with pytest.raises(InputError, match="must end in a linear layer"):
         simulation.fleet.check_seeds()

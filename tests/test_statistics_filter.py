@@ -95,7 +95,7 @@ def test_counts_below_zero_are_refused() -> None:
 
 @pytest.mark.parametrize("attack", ["label-shift", "random", "scaling", "sign-flip"])
 def test_an_attacked_run_is_nearly_that_without_the_attacker(attack: str) -> None:
-    fields = {"protocols": "statistics", "model": "paper-cnn", "feature_side": 2, "devices": 6}
+    fields = {"protocol": "statistics", "model": "paper-cnn", "feature_side": 2, "devices": 6}
     config = toy_config(
         **fields, samples_per_device=96, attack=attack, attackers=1, **PRESETS["robust"]
     )
@@ -118,6 +118,6 @@ def test_an_attacked_run_is_nearly_that_without_the_attacker(attack: str) -> Non
     [("seed-label-shift", "must be a share of seeds, at most 1"), ("label-shift", "no factor")],
 )
 def test_a_strength_that_an_attack_has_not_is_refused(attack: str, words: str) -> None:
-    config = toy_config(protocols="fld", attack=attack, attackers=1, attack_strength=1.5)
+    config = toy_config(protocol="fld", attack=attack, attackers=1, attack_strength=1.5)
     with pytest.raises(InputError, match=words):
         check_attack(make_simulation(config, toy_dataset()).scenario)

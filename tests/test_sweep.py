@@ -19,7 +19,7 @@ from mix2fld.cli import main
 from mix2fld.cli.board import running_table
 from mix2fld.cli.sweep import missing_runs
 from mix2fld.cli.sweep_flags import take_axes
-from mix2fld.config.settings import Config
+from mix2fld.config.grid import Grid
 from mix2fld.report.page_data import page_data
 from mix2fld.runs.folder import RunFolder
 from mix2fld.runs.reader import require_runs
@@ -30,16 +30,16 @@ from mix2fld.sweep.plan_file import claim_folder, read_plan
 from mix2fld.sweep.schedule import Board, Event, Progress, Track, run_jobs
 from mix2fld.sweep.search import Found, Search, read_range, run_search
 from mix2fld.sweep.work import Done
-from toys import save_dataset, toy_config, toy_dataset
+from toys import save_dataset, toy_config, toy_dataset, toy_grid
 
-SMALL = {"rounds": 2, "link": "ideal", "protocols": "fl"}
+SMALL = {"rounds": 2, "link": "ideal"}
 
 
-def small_config(folder: Path, **fields: object) -> Config:
+def small_grid(folder: Path, **fields: object) -> Grid:
     file = folder / "toy.npz"
     if not file.exists():
         save_dataset(file, toy_dataset())
-    return toy_config(dataset=str(file), **{**SMALL, **fields})
+    return toy_grid(dataset=str(file), **{**SMALL, **fields})
 
 
 def small_flags(folder: Path) -> list[str]:
@@ -47,7 +47,7 @@ def small_flags(folder: Path) -> list[str]:
     from mix2fld.runs.config_file import dump_config
 
     path = folder / "small.toml"
-    path.write_text(dump_config(small_config(folder)))
+    path.write_text(dump_config(small_grid(folder)))
     return ["--config", str(path)]
 
 
@@ -55,7 +55,7 @@ def small_flags(folder: Path) -> list[str]:
 
 
 def test_axes_are_crossed_and_zipped_fields_advance_together() -> None:
-    base = Config.of(protocols=("fl", "fd"), seed=(0, 1, 2))
+    base = Grid.of(protocols=("fl", "fd"), seed=(0, 1, 2))
     varied = {"devices": [4, 8], "samples_per_device": [50, 25], "mixing_ratio": [0.1, 0.2, 0.3]}
     plan = make_plan(base, varied, [("devices", "samples_per_device")])
     settings = plan.settings()
@@ -80,10 +80,10 @@ def test_a_range_is_what_range_gives(first: int, more: int, step: int) -> None:
 
 def test_values_that_are_valid_only_together_make_a_plan() -> None:
     varied = {"devices": [4, 20], "participants": [2, 15]}
-    plan = make_plan(Config.of(protocols="fl"), varied, [("devices", "participants")])
+    plan = make_plan(Grid.of(protocols="fl"), varied, [("devices", "participants")])
     assert [c.participants for c in plan.settings().values()] == [2, 15]
     with pytest.raises(InputError, match="participants = 15: must be at most devices = 4"):
-        make_plan(Config.of(protocols="fl"), varied).settings()
+        make_plan(Grid.of(protocols="fl"), varied).settings()
 
 
 @pytest.mark.parametrize(
@@ -102,16 +102,16 @@ def test_values_that_are_valid_only_together_make_a_plan() -> None:
 )
 def test_plans_that_make_no_sense_are_one_message(varied, zipped, words: str) -> None:
     with pytest.raises(InputError, match=words.replace("(", r"\(")):
-        make_plan(Config.of(protocols="fl"), varied, zipped)
+        make_plan(Grid.of(protocols="fl"), varied, zipped)
 
 
 def test_a_value_that_no_config_takes_is_named() -> None:
     with pytest.raises(InputError, match=r"mixing_ratio = 0\.7: must be above 0 and below 0\.5"):
-        make_plan(Config.of(protocols="mix2fld"), {"mixing_ratio": [0.1, 0.7]}).settings()
+        make_plan(Grid.of(protocols="mix2fld"), {"mixing_ratio": [0.1, 0.7]}).settings()
 
 
 def test_a_million_runs_are_asked_back() -> None:
-    plan = make_plan(Config.of(protocols="fl", seed=tuple(range(1000))), {"rounds": ["1..1000"]})
+    plan = make_plan(Grid.of(protocols="fl", seed=tuple(range(1000))), {"rounds": ["1..1000"]})
     with pytest.raises(InputError, match=r"1,000,000 runs: more than max_runs = 1,000; .* 1000000"):
         plan.check_size()
     plan.check_size(10**6)
@@ -132,7 +132,7 @@ def test_a_plan_file_says_the_same(tmp_path: Path) -> None:
         "[cross]\nmixing_ratio = [0.1, [0.2, 0.3]]\n"
         "[[zip]]\ndevices = [4, 8]\nsamples_per_device = [50, 25]\n"
     )
-    base, varied, zipped = read_plan(path, Config())
+    base, varied, zipped = read_plan(path, Grid())
     plan = make_plan(base, varied, zipped)
     assert len(plan) == 2 * 5 * 2 * 2
     assert plan.base.rounds == 3
@@ -154,12 +154,12 @@ def test_a_plan_file_with_a_mistake_names_it(tmp_path: Path, text: str, words: s
     path = tmp_path / "plan.toml"
     path.write_text(text)
     with pytest.raises(InputError, match=f"plan = .*{words}"):
-        read_plan(path, Config())
+        read_plan(path, Grid())
 
 
 def test_a_folder_belongs_to_one_sweep_which_may_grow(tmp_path: Path) -> None:
     def plan(ratios: list[float], **fields: object) -> Plan:
-        return make_plan(Config.of(**{"protocols": "mix2fld", **fields}), {"mixing_ratio": ratios})
+        return make_plan(Grid.of(**{"protocols": "mix2fld", **fields}), {"mixing_ratio": ratios})
 
     claim_folder(plan([0.1, 0.2]), tmp_path / "out")
     claim_folder(plan([0.1, 0.2, 0.3], seed=(0, 1)), tmp_path / "out")
@@ -168,7 +168,7 @@ def test_a_folder_belongs_to_one_sweep_which_may_grow(tmp_path: Path) -> None:
         (plan([0.1, 0.2, 0.3]), "seed = 0,1, not 0"),
         (plan([0.1, 0.2, 0.3], seed=(0, 1), rounds=3), "rounds = 10, not 3"),
         (
-            make_plan(Config.of(protocols="mix2fld"), {"devices": [1, 2]}),
+            make_plan(Grid.of(protocols="mix2fld"), {"devices": [1, 2]}),
             "axes = mixing_ratio, not",
         ),
     ):
@@ -219,7 +219,7 @@ class Scripted:
 
 
 def test_what_fails_is_tried_again_and_then_reported_while_others_go_on(tmp_path: Path) -> None:
-    jobs = make_plan(small_config(tmp_path, seed=(0, 1, 2, 3)), {}).jobs(tmp_path / "out")
+    jobs = make_plan(small_grid(tmp_path, seed=(0, 1, 2, 3)), {}).jobs(tmp_path / "out")
     place = Scripted({"fl-s1": 1, "fl-s2": 9})
     progress = run_jobs(jobs, place, retries=2)
     assert [track.job.name for track in progress.of("failed")] == ["fl-s2"]
@@ -251,7 +251,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def test_processes_have_the_bytes_of_this_process_also_if_one_is_killed(tmp_path: Path) -> None:
-    config = small_config(tmp_path, protocols=("fl", "mix2fld"), rounds=40)
+    config = small_grid(tmp_path, protocols=("fl", "mix2fld"), rounds=40)
     plan = make_plan(config, {"devices": [2, 3]})
     run_jobs(plan.jobs(tmp_path / "here"), ThisProcess())
     place, killed = Processes(2), list[int]()
@@ -273,7 +273,7 @@ def test_processes_have_the_bytes_of_this_process_also_if_one_is_killed(tmp_path
 
 
 def test_a_run_that_diverges_leaves_the_others_alone(tmp_path: Path) -> None:
-    plan = make_plan(small_config(tmp_path), {"learning_rate": [0.05, 1e6]})
+    plan = make_plan(small_grid(tmp_path), {"learning_rate": [0.05, 1e6]})
     progress = run_jobs(plan.jobs(tmp_path / "out"), ThisProcess(), retries=1)
     (bad,) = progress.of("failed")
     assert bad.tries == 2
@@ -289,7 +289,7 @@ def test_a_run_that_diverges_leaves_the_others_alone(tmp_path: Path) -> None:
 
 
 def test_a_stopped_sweep_resumes_and_a_damaged_run_is_repaired(tmp_path: Path) -> None:
-    jobs = make_plan(small_config(tmp_path, seed=(0, 1)), {}).jobs(tmp_path / "out")
+    jobs = make_plan(small_grid(tmp_path, seed=(0, 1)), {}).jobs(tmp_path / "out")
     run_jobs(jobs, ThisProcess())
     whole = contents(tmp_path / "out")
     damaged = jobs[0].folder / "rounds.jsonl"
@@ -307,7 +307,7 @@ def test_a_stopped_sweep_resumes_and_a_damaged_run_is_repaired(tmp_path: Path) -
 # --- the search
 
 
-def searched(base: Config, out: Path, trials: int, at_once: int, **fields: object) -> Found:
+def searched(base: Grid, out: Path, trials: int, at_once: int, **fields: object) -> Found:
     ranges = (read_range("learning_rate=0.001:0.2:log", base), read_range("rounds=1:3", base))
     search = Search(base, ranges, ("accuracy", "bits"), trials, at_once)
     board = fields.get("board")
@@ -318,7 +318,7 @@ def searched(base: Config, out: Path, trials: int, at_once: int, **fields: objec
 def test_a_search_that_is_stopped_tries_what_it_would_have_tried(
     tmp_path: Path, at_once: int
 ) -> None:
-    base = small_config(tmp_path)
+    base = small_grid(tmp_path)
     whole = searched(base, tmp_path / "whole", 4, at_once)
 
     def stop(progress: Progress) -> None:
@@ -358,7 +358,7 @@ def test_a_search_that_is_stopped_tries_what_it_would_have_tried(
 )
 def test_a_range_with_a_mistake_is_one_message(text: str, words: str) -> None:
     with pytest.raises(InputError, match=words):
-        read_range(text, Config())
+        read_range(text, Grid())
 
 
 # --- the command
@@ -402,7 +402,7 @@ def test_missing_runs_have_their_own_exit_code(
 
 
 def test_missing_runs_are_named_by_their_reason(tmp_path: Path) -> None:
-    jobs = make_plan(small_config(tmp_path, seed=tuple(range(11))), {}).jobs(tmp_path / "out")
+    jobs = make_plan(small_grid(tmp_path, seed=tuple(range(11))), {}).jobs(tmp_path / "out")
     tracks = [Track(job, "failed", reason="lost") for job in jobs]
     tracks[3].reason = "diverged"
     lost, diverged = missing_runs(tracks)
@@ -411,7 +411,7 @@ def test_missing_runs_are_named_by_their_reason(tmp_path: Path) -> None:
 
 
 def test_the_table_fits_and_keeps_the_ends_of_names(tmp_path: Path) -> None:
-    jobs = make_plan(small_config(tmp_path), {"devices": [2], "test_samples": [10]}).jobs(tmp_path)
+    jobs = make_plan(small_grid(tmp_path), {"devices": [2], "test_samples": [10]}).jobs(tmp_path)
     progress = Progress([Track(job, "running", where="worker 0", tries=1) for job in jobs])
     console = Console(width=40, file=StringIO())
     console.print(running_table(progress, console.width))
@@ -421,7 +421,7 @@ def test_the_table_fits_and_keeps_the_ends_of_names(tmp_path: Path) -> None:
 
 
 def test_notes_name_a_run_once(tmp_path: Path) -> None:
-    (job,) = make_plan(small_config(tmp_path), {"devices": [2]}).jobs(tmp_path / "out")
+    (job,) = make_plan(small_grid(tmp_path), {"devices": [2]}).jobs(tmp_path / "out")
     place, board = Scripted({}), Rounds()
     place.note = f"{job.folder}: rounds.jsonl cannot be read"
     run_jobs([job], place, board=board)
@@ -430,7 +430,7 @@ def test_notes_name_a_run_once(tmp_path: Path) -> None:
 
 def test_what_advances_together_is_described_together() -> None:
     varied = {"devices": [5, 10], "samples_per_device": [50, 25]}
-    plan = make_plan(Config(), varied, [tuple(varied)])
+    plan = make_plan(Grid(), varied, [tuple(varied)])
     assert plan.describe()["devices + samples_per_device"] == ["5 + 50", "10 + 25"]
 
 
@@ -452,7 +452,7 @@ def test_a_dry_run_measures_and_writes_nothing(
     flags = [*small_flags(tmp_path), "--out", str(tmp_path / "out"), "--dry-run", "--json"]
     main(["sweep", *flags, "--devices", "2", "3", "--seed", "0..4"])
     said = json.loads(capsys.readouterr().out)
-    config = small_config(tmp_path)
+    config = small_grid(tmp_path)
     steps = 5 * (2 + 3) * config.rounds * config.learning.local_steps
     assert (said["runs"], said["steps"]) == (10, steps)
     assert said["seconds"] > 0
@@ -502,7 +502,7 @@ def test_bad_input_is_one_line_and_writes_nothing(
 def test_the_time_left_of_a_resumed_job_counts_only_what_was_computed_now(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    job = Job(Path("fl-s0"), toy_config(protocols="fl", rounds=10), "fl-s0")
+    job = Job(Path("fl-s0"), toy_config(protocol="fl", rounds=10), "fl-s0")
     track = Track(job, "running", done_before=6, rounds=8)
     progress = Progress([track], started=100.0)
     monkeypatch.setattr(time, "monotonic", lambda: 140.0)

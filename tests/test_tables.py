@@ -195,7 +195,7 @@ def test_a_table_is_shown_and_learned_from(tmp_path: Path, capsys) -> None:
     assert "labels: 0 drill, 1 mill, 2 saw" in shown
     assert "devices: 0 Ann, 1 Bo, 2 Cy, 3 Di" in shown
     config = toy_config(
-        protocols="mix2fld", dataset=str(tmp_path / "machines.csv"), source_column="who",
+        protocol="mix2fld", dataset=str(tmp_path / "machines.csv"), source_column="who",
         partition="by-source", model="auto", rounds=2, local_steps=200, server_steps=200,
     )  # fmt: skip
     (result,) = mix2fld.run(config)

@@ -262,7 +262,7 @@ def test_what_was_tried_is_carried_in_its_bits(name: str, monkeypatch: pytest.Mo
     fields: dict[str, Any] = {"devices": 3, "samples_per_device": 20, "partition": "iid"}
     fields |= {"model": "paper-cnn", "local_steps": 2, "rounds": 3, "update_bits": 60}
     fields |= {"learning_rate": 1e-4, "final_learning_rate": 1e-4}
-    (result,) = run(toy_config(protocols=name, **fields), dataset=noise)
+    (result,) = run(toy_config(protocol=name, **fields), dataset=noise)
     assert result.summary["bits"]["up"] == 3 * 3 * 60
     moved = result.rounds[-1]["change"]
     assert moved is None or np.isfinite(moved)

@@ -201,7 +201,7 @@ def test_the_command_line_takes_a_module_or_a_model(own_module: str) -> None:
 
 
 def test_sizes_of_transfers_need_no_training() -> None:
-    config = toy_config(protocols="fl", model="torch_modules:perceptron", dataset="mnist")
+    config = toy_config(protocol="fl", model="torch_modules:perceptron", dataset="mnist")
     upload = mix2fld.plan_link(config.replace(rounds=1))[0]
     assert upload.size.bits == 32 * (784 * 8 + 8 + 8 * 10 + 10)
 
@@ -216,7 +216,7 @@ def test_torch_is_not_imported_without_a_module(tmp_path: Path) -> None:
 
 def test_a_failing_step_is_one_message() -> None:
     """From a worker as from this process: what failed, where, and that it is the model."""
-    config = toy_config(protocols="fl", model="torch_modules:Broken")
+    config = toy_config(protocol="fl", model="torch_modules:Broken")
     for devices in (1, 3):
         with pytest.raises(
             InputError, match=r"Broken: fails in a .* tired, .*torch_modules.py line"

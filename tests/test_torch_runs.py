@@ -50,7 +50,7 @@ def test_the_same_bytes_on_one_core_on_three_and_resumed(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str
 ) -> None:
     """In this process, in workers, and in both by turns; what the module draws repeats too."""
-    config = toy_config(protocols=name, rounds=3, model=MODULE[1], batch_size=2)
+    config = toy_config(protocol=name, rounds=3, model=MODULE[1], batch_size=2)
     data, link = toy_dataset(), CoinLink()
     for cores in (1, 3):
         set_cores(monkeypatch, cores)
@@ -70,7 +70,7 @@ def test_the_same_bytes_on_one_core_on_three_and_resumed(
 
 def test_no_jax_code_is_compiled() -> None:
     clock = CompileClock()
-    (result,) = run(toy_config(protocols="mix2fld", model=MODULE[1]), dataset=toy_dataset())
+    (result,) = run(toy_config(protocol="mix2fld", model=MODULE[1]), dataset=toy_dataset())
     assert result.summary["rounds"] == 2
     assert clock.seconds == 0
 

@@ -161,7 +161,7 @@ def test_the_layout_of_lumos5g(tmp_path):
 
 def test_a_run_over_a_trace(synthetic):
     config = toy_config(
-        protocols="mix2fld", devices=5, local_steps=5, rounds=3, link="trace", trace=synthetic,
+        protocol="mix2fld", devices=5, local_steps=5, rounds=3, link="trace", trace=synthetic,
         slot_ms=10.0, max_slots=2000,
     )  # fmt: skip
     (result,) = mix2fld.run(config, dataset=toy_dataset())

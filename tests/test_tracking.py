@@ -15,7 +15,7 @@ from mix2fld.runs.trackers import tracked
 from test_runs import StopAfter
 from toys import toy_config, toy_dataset
 
-CONFIG = toy_config(protocols="mix2fld", rounds=3)
+CONFIG = toy_config(protocol="mix2fld", rounds=3)
 
 
 def play_tracked(tracker: str, out: Path) -> list[dict[str, float]]:

@@ -13,14 +13,14 @@ from mix2fld.base.errors import InputError
 from mix2fld.cli import main
 from mix2fld.models import make_model, weight_names
 from mix2fld.runs.simulation import finished_run
-from toys import save_dataset, toy_config, toy_dataset, toy_signals
+from toys import save_dataset, toy_config, toy_dataset, toy_grid, toy_signals
 
 
 def test_weights_have_the_names_of_the_model_and_predict_as_well_as_the_server(
     tmp_path: Path,
 ) -> None:
     data = toy_dataset()
-    (result,) = run(toy_config(protocols="fl"), tmp_path, dataset=data)
+    (result,) = run(toy_config(protocol="fl"), tmp_path, dataset=data)
     weights = result.weights
     assert list(weights) == ["linear1.bias", "linear1.kernel", "linear2.bias", "linear2.kernel"]
     model = make_model("mlp", data.sample_shape, data.num_labels)
@@ -38,7 +38,7 @@ def test_weights_have_the_names_of_the_model_and_predict_as_well_as_the_server(
 
 
 def test_a_server_without_a_model_says_so() -> None:
-    (result,) = run(toy_config(protocols="fd"), dataset=toy_dataset())
+    (result,) = run(toy_config(protocol="fd"), dataset=toy_dataset())
     with pytest.raises(InputError, match="protocols = fd: its server has no model"):
         _ = result.weights
 
@@ -48,7 +48,7 @@ def test_a_model_file_has_what_is_needed_to_use_it(
 ) -> None:
     signals = toy_signals(mean=(40.0, 0.0), std=(9.0, 0.02))
     data = save_dataset(tmp_path / "signals.npz", signals)
-    config = toy_config(protocols=("fl", "mix2fld"), dataset=str(data), model="mlp")
+    config = toy_grid(protocols=("fl", "mix2fld"), dataset=str(data), model="mlp")
     results = run(config, tmp_path / "runs", dataset=signals)
     path = tmp_path / "made" / "model.safetensors"
     main(["export", str(tmp_path / "runs" / "mix2fld-s0"), "--to", "model", "-o", str(path)])
@@ -78,7 +78,7 @@ def test_what_cannot_be_exported_is_named(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    run(toy_config(protocols=("fl", "fd")), tmp_path / "runs", dataset=toy_dataset())
+    run(toy_grid(protocols=("fl", "fd")), tmp_path / "runs", dataset=toy_dataset())
     monkeypatch.chdir(tmp_path)
     folder, *flags = arguments
     with pytest.raises(SystemExit) as stopped:

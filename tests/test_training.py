@@ -24,7 +24,7 @@ from mix2fld.tasks.training import (
     rate_in_round,
     resolve,
 )
-from toys import toy_config, toy_dataset
+from toys import toy_config, toy_dataset, toy_grid
 
 RECOMMENDED = Training(logit_adjustment=2.0, rate_factors=(2.0, 0.5), device_model="mean")
 PLAIN = LocalTraining(0.01, 0.01, 0.0, 1e-4, "trained")
@@ -83,9 +83,7 @@ def test_a_run_of_an_older_version_goes_on_with_the_rates_that_it_began_with(
 
 
 def test_every_table_says_how_devices_trained(capsys: pytest.CaptureFixture[str]) -> None:
-    results = run(
-        toy_config(protocols=("fl", "murmur"), learning_rate="auto"), dataset=toy_dataset()
-    )
+    results = run(toy_grid(protocols=("fl", "murmur"), learning_rate="auto"), dataset=toy_dataset())
     Console(width=100).print(results_table(results))
     said = " ".join(capsys.readouterr().out.split())
     assert "FL: η 0.01; Murmur: η 0.02 → 0.005, τ 2, mean model" in said
@@ -138,7 +136,7 @@ def test_resolved_values_are_in_the_summary_and_the_config_is_what_the_user_said
 ) -> None:
     row = replace(PROTOCOLS["fl"], training=RECOMMENDED)
     monkeypatch.setitem(PROTOCOLS, "quiet", row)
-    (result,) = run(toy_config(protocols="quiet", learning_rate=0.1), dataset=toy_dataset())
+    (result,) = run(toy_config(protocol="quiet", learning_rate=0.1), dataset=toy_dataset())
     assert result.summary["training"] == {
         "learning_rate": 0.1,
         "final_learning_rate": 0.1,
@@ -173,7 +171,7 @@ def test_logit_adjustment_helps_a_device_that_lacks_labels() -> None:
     found = {}
     for tau in (0.0, 1.0):
         config = toy_config(
-            protocols="fl", partition="shards", logit_adjustment=tau, local_steps=200, rounds=3
+            protocol="fl", partition="shards", logit_adjustment=tau, local_steps=200, rounds=3
         )
         (result,) = run(config, dataset=toy_dataset())
         found[tau] = result.summary["accuracy"]["mean"]

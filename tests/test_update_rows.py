@@ -41,7 +41,7 @@ LOSSY: dict[str, tuple[Any, dict[str, Any]]] = {"coin": (CoinLink(), {}), "fadin
 
 
 def simulation_of(name: str, over: Any = None, **fields: Any) -> Simulation:
-    config = toy_config(protocols=name, **{**FEW_BITS.get(name, {}), **fields})
+    config = toy_config(protocol=name, **{**FEW_BITS.get(name, {}), **fields})
     return make_simulation(config, toy_dataset(), link=over)
 
 
@@ -212,12 +212,12 @@ def test_weights_by_captured_shares_come_closest_to_the_mean_of_all() -> None:
 @pytest.mark.parametrize("name", ["fl", "murmur", "topk", "mix2fld"])
 def test_devices_upload_in_some_rounds_and_train_in_all(name: str) -> None:
     fields = {**FEW_BITS.get(name, {}), "rounds": 5, "upload_every": 2}
-    (result,) = run(toy_config(protocols=name, **fields), dataset=toy_dataset())
+    (result,) = run(toy_config(protocol=name, **fields), dataset=toy_dataset())
     attempted = [info["uploads"]["attempted"] for info in result.rounds]
     assert attempted == [0, 4, 0, 4, 0]
     assert [info["bits"]["up"] > 0 for info in result.rounds] == [False, True, False, True, False]
     assert [info["downloads"]["attempted"] for info in result.rounds] == attempted
-    isolated = run(toy_config(protocols="isolated", rounds=1), dataset=toy_dataset())[0]
+    isolated = run(toy_config(protocol="isolated", rounds=1), dataset=toy_dataset())[0]
     assert result.rounds[0]["accuracy"]["devices"] == isolated.rounds[0]["accuracy"]["devices"]
 
 
@@ -239,7 +239,7 @@ def test_a_download_with_fewer_bits_is_the_base_as_decoded(name: str, bits: int)
 
 
 def test_more_bits_than_the_weights_have_is_one_message() -> None:
-    config = toy_config(protocols="murmur", update_bits=9_000_000)
+    config = toy_config(protocol="murmur", update_bits=9_000_000)
     with pytest.raises(InputError, match=r"^update_bits = 9000000: more than 32 for each of 8,836"):
         check(config, toy_dataset())
 
@@ -353,7 +353,7 @@ def test_a_number_of_bits_that_is_fixed_asks_nothing_of_the_link() -> None:
 
 def test_one_huge_norm_does_not_lengthen_the_step_of_a_robust_aggregation() -> None:
     """The mean of squared norms follows one liar; their median does not."""
-    config = toy_config(protocols="murmur", aggregation="median", step_limit=1.0)
+    config = toy_config(protocol="murmur", aggregation="median", step_limit=1.0)
 
     class ATask:
         config: Any = None

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from reliability.toy import LABELS, SIDE, toy_config, toy_dataset
+from reliability.toy import LABELS, SIDE, toy_config, toy_dataset, toy_grid
 
 from mix2fld.links import Direction, Memoryless
 from mix2fld.types import Dataset, Delivery
@@ -18,6 +18,7 @@ __all__ = [
     "save_dataset",
     "toy_config",
     "toy_dataset",
+    "toy_grid",
     "toy_signals",
 ]
 

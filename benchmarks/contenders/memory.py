@@ -11,7 +11,7 @@ from mix2fld.runs.simulation import make_simulation
 def measure(devices: int, steps: int) -> dict[str, Any]:
     """Largest resident size of this process, which does nothing else."""
     config = Config.of(
-        protocols="mix2fld",
+        protocol="mix2fld",
         devices=devices,
         reuse_samples=devices > 100,
         local_steps=steps,

@@ -61,7 +61,7 @@ def measure(devices: int, steps: int) -> dict[str, Any]:
     return {
         "server_steps": steps // 2,
         "rounds": {
-            name: measure_protocol(config.replace(protocols=name), dataset) for name in PROTOCOLS
+            name: measure_protocol(config.replace(protocol=name), dataset) for name in PROTOCOLS
         },
     }
 

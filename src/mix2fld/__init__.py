@@ -3,7 +3,7 @@
 For example::
 
     import mix2fld
-    results = mix2fld.run(mix2fld.Config.of(protocols=("fl", "mix2fld"), rounds=3))
+    results = mix2fld.run(mix2fld.Grid.of(protocols=("fl", "mix2fld"), rounds=3))
 """
 
 from typing import TYPE_CHECKING
@@ -12,6 +12,7 @@ from mix2fld.base.lazy import names_of
 
 if TYPE_CHECKING:
     from mix2fld.base.errors import InputError
+    from mix2fld.config.grid import Grid
     from mix2fld.config.settings import Config
     from mix2fld.data.tables import dataset_from_table
     from mix2fld.protocols.base import Protocol
@@ -28,6 +29,7 @@ __all__ = [
     "Config",
     "Dataset",
     "Delivery",
+    "Grid",
     "InputError",
     "Model",
     "Protocol",
@@ -40,6 +42,7 @@ __all__ = [
 
 _HOMES = {
     "Config": "config.settings",
+    "Grid": "config.grid",
     "InputError": "base.errors",
     "dataset_from_table": "data.tables",
     "load_runs": "runs.reader",

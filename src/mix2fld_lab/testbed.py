@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 from mix2fld.base.errors import InputError
+from mix2fld.config.grid import Grid
 from mix2fld.config.settings import Config
 from mix2fld.deploy.federation import Federation
 from mix2fld.deploy.local_trial import follow_run, node_config
@@ -181,21 +182,21 @@ class Observer(Watcher):
 
 
 def measure(
-    config: Config, rates: Rates, folder: Path, dataset: Dataset, watcher: Watcher
+    grid: Grid, rates: Rates, folder: Path, dataset: Dataset, watcher: Watcher
 ) -> dict[str, Any]:
-    """Run every protocol of ``config`` over shaped wires; returns what was measured."""
+    """Run every protocol of ``grid`` over shaped wires; returns what was measured."""
     check_possible()
     if folder.exists():
         raise InputError(field="out", value=folder, hint="already exists; name another folder")
-    singles = single_runs(with_absolute_paths(config).replace(computing_time="measured"))
-    devices = config.data.devices
+    singles = single_runs(with_absolute_paths(grid).replace(computing_time="measured"))
+    devices = grid.data.devices
     record: dict[str, Any] = {
         "devices": devices,
-        "rounds": config.rounds,
+        "rounds": grid.rounds,
         "kbit_s": {"up": rates.up / 1e3, "down": rates.down / 1e3},
-        "samples_per_device": config.data.samples_per_device,
-        "dataset": Path(config.data.dataset).name,
-        "seed_samples": config.seeding.seed_samples,
+        "samples_per_device": grid.data.samples_per_device,
+        "dataset": Path(grid.data.dataset).name,
+        "seed_samples": grid.seeding.seed_samples,
         "load_before": {"average": round(os.getloadavg()[0], 2), "cores": usable_cores()},
         "protocols": {},
     }
@@ -211,7 +212,7 @@ def measure(
                 for single in singles:
                     settings = Settings(single, folder.resolve(), timeout_s=600, wait_s=600)
                     measured = _run_one(federation, settings, observer, rates)
-                    record["protocols"][single.protocols[0]] = measured
+                    record["protocols"][single.protocol] = measured
             record["memory_mb"] = {kind: round(mb) for kind, mb in sorted(observer.peaks.items())}
     return record
 

@@ -16,7 +16,7 @@ from mix2fld.report.html import write_report
 from mix2fld.runs.reader import read_runs, require_runs
 from mix2fld.runs.simulation import run
 from stored_runs import Replay, play
-from toys import save_dataset, toy_config, toy_dataset
+from toys import save_dataset, toy_dataset, toy_grid
 
 EXPORTS = (
     "pareto-chart", "curve-chart", "summary-scroll", "target-time", "target-bits", "diagram-chart",
@@ -141,7 +141,7 @@ def test_a_protocol_whose_uploads_never_arrive_is_told_apart(
 ) -> None:
     dataset = save_dataset(tmp_path / "toy.npz", toy_dataset())
     protocols = ("isolated", "fl", "fd")
-    run(toy_config(dataset=str(dataset), protocols=protocols, max_slots=2, link="rayleigh"),
+    run(toy_grid(dataset=str(dataset), protocols=protocols, max_slots=2, link="rayleigh"),
         tmp_path / "runs")  # fmt: skip
     write_report(require_runs([tmp_path / "runs"]), tmp_path / "report.html")
     page = opened(watched, tmp_path / "report.html")

@@ -13,7 +13,7 @@ from watched import Watched
 
 from mix2fld.data.samples import standardised
 from mix2fld.report.html import write_report
-from mix2fld.runs.config_file import dump_sealed_config, load_config
+from mix2fld.runs.config_file import dump_sealed_config, load_sealed_config
 from mix2fld.runs.reader import require_runs
 from stored_runs import play
 from toys import toy_signals
@@ -300,7 +300,7 @@ def test_what_comes_from_files_is_text_not_markup(
     copy.mkdir(parents=True)
     for name in ("rounds.jsonl", "summary.json"):
         (copy / name).write_bytes((runs / "fd-s0" / name).read_bytes())
-    config = load_config(runs / "fd-s0" / "config.toml").replace(protocols=evil)
+    config = load_sealed_config(runs / "fd-s0" / "config.toml").replace(protocol=evil)
     (copy / "config.toml").write_bytes(dump_sealed_config(config))
     path = tmp_path / "report.html"
     write_report(require_runs([tmp_path / "runs", runs / "fl-s0"]), path)

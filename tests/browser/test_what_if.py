@@ -11,7 +11,7 @@ from mix2fld.cli import main
 from mix2fld.report.html import write_report
 from mix2fld.runs.reader import require_runs
 from mix2fld.runs.simulation import run
-from toys import save_dataset, toy_config, toy_dataset
+from toys import save_dataset, toy_dataset, toy_grid
 
 PROTOCOLS = ("fl", "fl8", "fd", "mix2fld")
 LINK = {"link": "rayleigh", "max_slots": 60, "bandwidth_hz": 2e5}
@@ -21,7 +21,7 @@ LINK = {"link": "rayleigh", "max_slots": 60, "bandwidth_hz": 2e5}
 def page_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("whatif")
     dataset = save_dataset(folder / "toy.npz", toy_dataset())
-    config = toy_config(dataset=str(dataset), protocols=PROTOCOLS, rounds=1, **LINK)
+    config = toy_grid(dataset=str(dataset), protocols=PROTOCOLS, rounds=1, **LINK)
     run(config, folder / "runs")
     write_report(require_runs([folder / "runs"]), folder / "report.html")
     (folder / "config.json").write_text(json.dumps({"dataset": str(dataset)}))

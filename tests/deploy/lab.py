@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from deploy.grid import Client, InProcessGrid
 from mix2fld.base.trees import difference, flatten
+from mix2fld.config.grid import Grid
 from mix2fld.config.settings import Config
 from mix2fld.data import load_dataset
 from mix2fld.deploy.client_app import app
@@ -45,6 +46,12 @@ def deployed_config(folder: Path, data: Dataset | None = None, **fields: object)
     if not file.exists():
         save_dataset(file, data or toy_dataset())
     return toy_config(dataset=str(file), computing_time="measured", **fields)
+
+
+def deployed_grid(folder: Path, **fields: object) -> Grid:
+    """The same for several runs."""
+    config = deployed_config(folder)
+    return Grid.of_run(config).replace(**fields)
 
 
 def run_in_process(

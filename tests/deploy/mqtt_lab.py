@@ -14,6 +14,7 @@ import paho.mqtt.client as mqtt
 import pytest
 from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
 
+from mix2fld.config.grid import Grid
 from mix2fld.config.settings import Config
 from mix2fld.data import load_dataset
 from mix2fld.deploy.broker import largest_message
@@ -31,9 +32,9 @@ needs_mosquitto = pytest.mark.skipif(
 )
 
 
-def fleet_of(folder: Path, config: Config) -> MqttFleet:
-    files = write_device_files(folder, config, load_dataset(config.data))
-    return MqttFleet(folder, files, largest_message(config), Path(__file__).parents[1])
+def fleet_of(folder: Path, settings: Config | Grid) -> MqttFleet:
+    files = write_device_files(folder, settings.runs()[0], load_dataset(settings.data))
+    return MqttFleet(folder, files, largest_message(settings), Path(__file__).parents[1])
 
 
 def serve(fleet: MqttFleet, config: Config, timeout_s: float = 60.0) -> Path:

@@ -43,7 +43,7 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ArmSystem]:
 def config_in(folder: Path) -> Config:
     fields = {"model": "paper-cnn", "kernel": "native", "local_steps": STEPS, "batch_size": 2}
     data = toy_dataset()
-    return deployed_config(folder, data, protocols="fl", devices=2, rounds=2, **fields)
+    return deployed_config(folder, data, protocol="fl", devices=2, rounds=2, **fields)
 
 
 def start_on(system: ArmSystem, fleet: MqttFleet, device: int) -> None:

@@ -26,6 +26,7 @@ from deploy.lab import (
 )
 from mix2fld.base.errors import InputError
 from mix2fld.cli import main
+from mix2fld.config.grid import Grid
 from mix2fld.config.settings import PRESETS, Config
 from mix2fld.deploy import check
 from mix2fld.deploy.check import CONTROL, FLEET, RUNTIME, check_address
@@ -159,10 +160,13 @@ def test_a_certificate_that_ends_soon_says_so(door: str, monkeypatch: pytest.Mon
 
 def test_a_request_is_as_large_as_the_largest_upload() -> None:
     """FL of the paper's network: 12,544 weights of 4 bytes."""
-    fl, fd = (largest_request(Config.of(protocols=name)) for name in ("fl", "fd"))
+    fl, fd = (largest_request(Config.of(protocol=name)) for name in ("fl", "fd"))
     assert fl == 4 * 12_544 + MESSAGE_BYTES
     assert fd == 400 + MESSAGE_BYTES
-    assert largest_request(Config.of(protocols=("fd", "fl"))) == fl
+    assert largest_request(Grid.of(protocols=("fd", "fl"))) == fl
+    assert (
+        largest_request(Grid.of(protocols=("murmur:bits=400000", "fd"))) == 50_000 + MESSAGE_BYTES
+    )
 
 
 def test_written_files_are_ones_that_nginx_and_systemd_take(tmp_path: Path) -> None:
@@ -227,7 +231,7 @@ def test_one_bad_device_does_not_spoil_a_robust_run(tmp_path: Path, fault: str) 
     ):
         folder = tmp_path / name
         folder.mkdir()
-        config = deployed_config(folder, protocols="fl", rounds=3, devices=5, **defence)
+        config = deployed_config(folder, protocol="fl", rounds=3, devices=5, **defence)
         path = run_in_process(folder, config, faulty_app.client, faults)
         result = RunFolder(path).finished()
         assert result is not None
@@ -247,7 +251,7 @@ def test_one_bad_device_does_not_spoil_a_robust_run(tmp_path: Path, fault: str) 
 )
 def test_through_the_proxy_nodes_work_and_strangers_do_not(tmp_path: Path) -> None:
     """FL over three nodes has the simulator's numbers; commands and large bodies are refused."""
-    config = deployed_config(tmp_path, protocols="fl", devices=3)
+    config = deployed_config(tmp_path, protocol="fl", devices=3)
     with Lab(tmp_path / "lab") as lab:
         lab.start_superlink()
         authority = lab.keys / "ca.crt"

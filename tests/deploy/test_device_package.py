@@ -117,7 +117,7 @@ class Recorder(MemoryBroker):
 def test_it_answers_as_the_whole_package_does(site: Path, tmp_path: Path, name: str) -> None:
     """What a device heard in a run is told to one that has nothing else installed."""
     fields = {"model": "paper-cnn", "kernel": "native", "feature_side": 4, "rounds": 2}
-    config = deployed_config(tmp_path, protocols=name, **fields)
+    config = deployed_config(tmp_path, protocol=name, **fields)
     broker = Recorder()
     run_in_memory(tmp_path, config, broker, make_learning=small_learning)
     heard, data = tmp_path / "heard.json", tmp_path / "device-0" / "samples.npz"

@@ -34,7 +34,7 @@ def honest(tmp_path_factory: pytest.TempPathFactory):
 def test_every_protocol_has_the_numbers_of_the_engine(
     tmp_path: Path, honest: Lab, name: str
 ) -> None:
-    config = deployed_config(honest.folder.parent, protocols=name, devices=3)
+    config = deployed_config(honest.folder.parent, protocol=name, devices=3)
     path = honest.run_to_end(config)
     assert_same_as_engine(path, honest.folder, tmp_path)
 
@@ -42,7 +42,7 @@ def test_every_protocol_has_the_numbers_of_the_engine(
 def test_the_papers_network_has_the_numbers_of_the_engine(tmp_path: Path, honest: Lab) -> None:
     config = deployed_config(
         honest.folder.parent,
-        protocols="mix2fld",
+        protocol="mix2fld",
         devices=3,
         model="paper-cnn",
         learning_rate=0.01,
@@ -53,7 +53,7 @@ def test_the_papers_network_has_the_numbers_of_the_engine(tmp_path: Path, honest
 
 
 def test_the_server_killed_goes_on_from_the_last_round(tmp_path: Path, honest: Lab) -> None:
-    config = deployed_config(tmp_path, protocols="mixfld", devices=3, rounds=4)
+    config = deployed_config(tmp_path, protocol="mixfld", devices=3, rounds=4)
     path = honest.start_run(config, out="killed")
     wait_until(lambda: len(rounds_of(path)) >= 1, "a first round")
     honest.kill_server_app()
@@ -65,7 +65,7 @@ def test_the_server_killed_goes_on_from_the_last_round(tmp_path: Path, honest: L
 
 
 def test_the_superlink_killed_goes_on_from_the_last_round(tmp_path: Path) -> None:
-    config = deployed_config(tmp_path, protocols="fl", devices=2, rounds=3)
+    config = deployed_config(tmp_path, protocol="fl", devices=2, rounds=3)
     with Lab(tmp_path / "lab") as lab:
         lab.begin(config)
         path = lab.start_run(config)
@@ -79,7 +79,7 @@ def test_the_superlink_killed_goes_on_from_the_last_round(tmp_path: Path) -> Non
 
 
 def test_a_device_killed_mid_round_joins_again(tmp_path: Path) -> None:
-    config = deployed_config(tmp_path, protocols="mix2fld", devices=3, rounds=60)
+    config = deployed_config(tmp_path, protocol="mix2fld", devices=3, rounds=60)
     with Lab(tmp_path / "lab") as lab:
         lab.begin(config, faults={1: "2:hang"})
         path = lab.start_run(config, timeout_s=150)
@@ -108,7 +108,7 @@ def _started(lab: Lab, device: int) -> bool:
 
 def test_late_answers_are_not_counted(tmp_path: Path) -> None:
     """Too late for its upload, in time for the download, as in the simulator."""
-    config = deployed_config(tmp_path, protocols="fl", devices=2)
+    config = deployed_config(tmp_path, protocol="fl", devices=2)
     with Lab(tmp_path / "lab") as lab:
         lab.begin(config)
         lab.stop("device-1")
@@ -130,7 +130,7 @@ def test_hostile_devices_are_refused(tmp_path: Path) -> None:
     faults = list(HOSTILE)
     half = len(faults) // 2
     attacks = {2: faults[:half], 3: faults[half:]}
-    config = deployed_config(tmp_path, protocols="mix2fld", devices=5, rounds=half)
+    config = deployed_config(tmp_path, protocol="mix2fld", devices=5, rounds=half)
     told = {
         device: " ".join(f"{number}:{fault}" for number, fault in enumerate(some, 1))
         for device, some in attacks.items()
@@ -153,7 +153,7 @@ def test_hostile_devices_are_refused(tmp_path: Path) -> None:
 
 
 def test_strangers_are_refused(tmp_path: Path) -> None:
-    config = deployed_config(tmp_path, protocols="fl", devices=2)
+    config = deployed_config(tmp_path, protocol="fl", devices=2)
     with Lab(tmp_path / "lab") as lab:
         lab.begin(config)
         lab.stop("device-1")

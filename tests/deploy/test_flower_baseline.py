@@ -53,7 +53,7 @@ def test_the_baseline_has_the_numbers_of_the_simulator_also_where_uploads_are_lo
     file = tmp_path / "toy.npz"
     save_dataset(file, toy_dataset())
     weak = {"link": "rayleigh", "max_slots": 2, "uplink_power_dbm": 17.0}
-    config = toy_config(dataset=str(file), protocols=protocol, **weak)
+    config = toy_config(dataset=str(file), protocol=protocol, **weak)
     run_config = {**CONFIG, "protocol": protocol, "out": str(tmp_path / "flower")}
     run_config |= _as_run_config(config)
     nodes = {device: {"partition-id": device} for device in range(config.data.devices)}
@@ -76,14 +76,14 @@ def _as_run_config(config: Any) -> dict[str, Any]:
 
     named = {key: setting(config, field) for key, field in NAMES.items()}
     named["mixing-ratio"] = ",".join(map(str, named["mixing-ratio"]))
-    skipped = {*NAMES.values(), "protocols", "seed", "computing_time"}
+    skipped = {*NAMES.values(), "computing_time"}
     rest = {
         name: value
         for name in field_names()
         if name not in skipped and (value := setting(config, name)) != setting(Config(), name)
     }
     text = " ".join(f"{name}={value}" for name, value in rest.items())
-    return {**named, "seed": config.seed[0], "settings": text}
+    return {**named, "seed": config.seed, "settings": text}
 
 
 def test_the_expected_results_are_those_of_the_records() -> None:

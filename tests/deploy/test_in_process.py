@@ -66,12 +66,12 @@ HOSTILE = {
 
 @pytest.mark.parametrize("name", DEPLOYED)
 def test_every_protocol_has_the_numbers_of_the_engine(tmp_path: Path, name: str) -> None:
-    path = run_in_process(tmp_path, deployed_config(tmp_path, protocols=name))
+    path = run_in_process(tmp_path, deployed_config(tmp_path, protocol=name))
     assert_same_as_engine(path, tmp_path, tmp_path / "engine")
 
 
 def test_a_last_layer_by_itself_has_the_numbers_of_the_engine(tmp_path: Path) -> None:
-    config = deployed_config(tmp_path, protocols="murmur", update_bits=150, last_layer_share=0.4)
+    config = deployed_config(tmp_path, protocol="murmur", update_bits=150, last_layer_share=0.4)
     path = run_in_process(tmp_path, config)
     assert_same_as_engine(path, tmp_path, tmp_path / "engine")
 
@@ -80,7 +80,7 @@ def test_a_last_layer_by_itself_has_the_numbers_of_the_engine(tmp_path: Path) ->
 def test_lost_uploads_and_missing_devices_have_the_numbers_of_the_engine(
     tmp_path: Path, name: str
 ) -> None:
-    config = deployed_config(tmp_path, protocols=name, rounds=3, unseen_labels="zero")
+    config = deployed_config(tmp_path, protocol=name, rounds=3, unseen_labels="zero")
     faults = {0: "1:fails 2:fails", 3: "2:fails"}
     path = run_in_process(tmp_path, config, faulty_app.client, faults)
     assert [info["uploads"]["delivered"] for info in rounds_of(path)] == [3, 2, 4]
@@ -89,7 +89,7 @@ def test_lost_uploads_and_missing_devices_have_the_numbers_of_the_engine(
 
 
 def test_the_papers_network_has_the_numbers_of_the_engine(tmp_path: Path) -> None:
-    config = deployed_config(tmp_path, protocols="mix2fld", model="paper-cnn", learning_rate=0.01)
+    config = deployed_config(tmp_path, protocol="mix2fld", model="paper-cnn", learning_rate=0.01)
     path = run_in_process(tmp_path, config)
     assert_same_as_engine(path, tmp_path, tmp_path / "engine")
 
@@ -99,12 +99,12 @@ def test_signals_have_the_numbers_of_the_engine(tmp_path: Path, name: str, bits:
     """Float samples, standardised or not, and devices that hold what their person recorded."""
     if name == "mixfld":
         data = toy_signals(value_range=(20.0, 60.0))
-        config = deployed_config(tmp_path, data, protocols=name, seed_bits=bits)
+        config = deployed_config(tmp_path, data, protocol=name, seed_bits=bits)
     else:
         people = np.repeat(np.arange(4), [40, 60, 90, 110])
         data = standardised(toy_signals(train_sources=people))
         config = deployed_config(
-            tmp_path, data, protocols=name, seed_bits=bits, partition="by-source"
+            tmp_path, data, protocol=name, seed_bits=bits, partition="by-source"
         )
     path = run_in_process(tmp_path, config)
     assert_same_as_engine(path, tmp_path, tmp_path / "engine")
@@ -114,7 +114,7 @@ def test_signals_have_the_numbers_of_the_engine(tmp_path: Path, name: str, bits:
 
 
 def test_a_device_with_another_range_refuses(tmp_path: Path) -> None:
-    config = deployed_config(tmp_path, toy_signals(), protocols="fl", rounds=1)
+    config = deployed_config(tmp_path, toy_signals(), protocol="fl", rounds=1)
 
     def spoil(grid: InProcessGrid) -> None:
         file = tmp_path / "device-2" / "samples.npz"
@@ -130,14 +130,14 @@ def test_a_device_with_another_range_refuses(tmp_path: Path) -> None:
 
 def test_a_pytorch_module_has_the_numbers_of_the_engine(tmp_path: Path) -> None:
     """Each device in a process of its own there, in workers here; dropout included."""
-    config = deployed_config(tmp_path, protocols="mix2fld", model="torch_modules:with_dropout")
+    config = deployed_config(tmp_path, protocol="mix2fld", model="torch_modules:with_dropout")
     path = run_in_process(tmp_path, config)
     assert_same_as_engine(path, tmp_path, tmp_path / "engine")
 
 
 @pytest.mark.parametrize("fault", HOSTILE)
 def test_a_hostile_device_is_refused_and_the_round_goes_on(tmp_path: Path, fault: str) -> None:
-    config = deployed_config(tmp_path, protocols="mix2fld", rounds=1)
+    config = deployed_config(tmp_path, protocol="mix2fld", rounds=1)
     path = run_in_process(tmp_path, config, faulty_app.client, {2: f"1:{fault}"})
     (info,) = rounds_of(path)
     assert info["uploads"]["devices"] == [0, 1, 3]
@@ -148,7 +148,7 @@ def test_a_hostile_device_is_refused_and_the_round_goes_on(tmp_path: Path, fault
 
 
 def test_weights_that_are_not_finite_are_refused(tmp_path: Path) -> None:
-    config = deployed_config(tmp_path, protocols="fl", rounds=1)
+    config = deployed_config(tmp_path, protocol="fl", rounds=1)
     path = run_in_process(tmp_path, config, faulty_app.client, {1: "1:nan"})
     assert "device 1 refused: weights: a value is not finite" in diary(path)
     assert rounds_of(path)[0]["uploads"]["delivered"] == 3
@@ -166,14 +166,14 @@ def test_weights_that_nobody_learns_are_refused(tmp_path: Path, name: str) -> No
         spoilt = trained.model_copy(update={"upload": upload})
         return Message(spoilt.pack(), reply_to=message)
 
-    path = run_in_process(tmp_path, deployed_config(tmp_path, protocols=name, rounds=1), client)
+    path = run_in_process(tmp_path, deployed_config(tmp_path, protocol=name, rounds=1), client)
     refused = r"device 1 refused: weights\d?: \S+e\+06; must be at most 1e\+06"
     assert re.search(refused, diary(path))
     assert rounds_of(path)[0]["uploads"]["devices"] == [0, 2, 3]
 
 
 def test_seeds_that_are_no_pictures_are_refused(tmp_path: Path) -> None:
-    config = deployed_config(tmp_path, protocols="mix2fld", rounds=1, seed_bits=32)
+    config = deployed_config(tmp_path, protocol="mix2fld", rounds=1, seed_bits=32)
 
     def client(message: Message, context: Context) -> Message:
         reply = app(message, context)
@@ -195,7 +195,7 @@ def test_a_node_with_other_defaults_refuses(tmp_path: Path) -> None:
             context.run_config = {**context.run_config, "settings": "devices=4 rounds=1"}
         return app(message, context)
 
-    path = run_in_process(tmp_path, deployed_config(tmp_path, protocols="fd", rounds=1), client)
+    path = run_in_process(tmp_path, deployed_config(tmp_path, protocol="fd", rounds=1), client)
     assert "device 2 refused: it says: the settings of this node" in diary(path)
     assert rounds_of(path)[0]["uploads"]["devices"] == [0, 1, 3]
 
@@ -208,7 +208,7 @@ def test_a_node_with_another_seed_refuses(tmp_path: Path) -> None:
             context.run_config = {**context.run_config, "seed": 5}
         return app(message, context)
 
-    path = run_in_process(tmp_path, deployed_config(tmp_path, protocols="murmur", rounds=1), client)
+    path = run_in_process(tmp_path, deployed_config(tmp_path, protocol="murmur", rounds=1), client)
     assert "device 2 refused: it says: the settings of this node" in diary(path)
     assert rounds_of(path)[0]["uploads"]["devices"] == [0, 1, 3]
 
@@ -220,12 +220,12 @@ def test_a_node_of_another_version_says_so(tmp_path: Path) -> None:
         record.pop("config", None)
         return app(message, context)
 
-    path = run_in_process(tmp_path, deployed_config(tmp_path, protocols="fd", rounds=1), client)
+    path = run_in_process(tmp_path, deployed_config(tmp_path, protocol="fd", rounds=1), client)
     assert "the server uses message format 1, this node 5" in diary(path)
 
 
 def test_a_round_is_not_played_with_nobody(tmp_path: Path) -> None:
-    config = deployed_config(tmp_path, protocols="fd", rounds=2)
+    config = deployed_config(tmp_path, protocol="fd", rounds=2)
     path = tmp_path / "runs" / config.run_name
 
     def prepare(grid: InProcessGrid) -> None:
@@ -245,7 +245,7 @@ def test_a_superlink_that_is_away_is_no_round(
 ) -> None:
     """It is lost while the devices of round 2 train, for longer than the round waits for them."""
     monkeypatch.setattr(nodes, "REACH_S", 1.0)
-    config = deployed_config(tmp_path, protocols="fl", rounds=3)
+    config = deployed_config(tmp_path, protocol="fl", rounds=3)
     path, lost = tmp_path / "runs" / config.run_name, []
 
     def client(message: Message, context: Context) -> Message:
@@ -271,7 +271,7 @@ def test_a_superlink_that_is_away_is_no_round(
 
 
 def test_a_round_that_can_ask_nobody_waits(tmp_path: Path) -> None:
-    config = deployed_config(tmp_path, protocols="fd", rounds=1)
+    config = deployed_config(tmp_path, protocol="fd", rounds=1)
     tried: list[int] = []
 
     def prepare(grid: InProcessGrid) -> None:
@@ -285,7 +285,7 @@ def test_a_round_that_can_ask_nobody_waits(tmp_path: Path) -> None:
 
 def test_a_device_that_was_away_catches_up(tmp_path: Path) -> None:
     """It misses round 2, and starts round 3 from the global model after it."""
-    config = deployed_config(tmp_path, protocols="fl", rounds=3)
+    config = deployed_config(tmp_path, protocol="fl", rounds=3)
     path = tmp_path / "runs" / config.run_name
     orders = []
 
@@ -312,11 +312,11 @@ def test_a_device_that_was_away_catches_up(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("settings", "with_orders"),
     [
-        ({"protocols": "fl"}, True),
-        ({"protocols": "mix2fld"}, True),
-        ({"protocols": "murmur-mix"}, False),
-        ({"protocols": "fl", "participants": 3}, False),
-        ({"protocols": "fl", "stop_when_converged": True}, False),
+        ({"protocol": "fl"}, True),
+        ({"protocol": "mix2fld"}, True),
+        ({"protocol": "murmur-mix"}, False),
+        ({"protocol": "fl", "participants": 3}, False),
+        ({"protocol": "fl", "stop_when_converged": True}, False),
     ],
 )
 def test_a_download_goes_with_the_next_order_if_that_is_sure_to_come(
@@ -347,7 +347,7 @@ def test_a_download_goes_with_the_next_order_if_that_is_sure_to_come(
 
 def test_a_server_that_is_stopped_goes_on(tmp_path: Path) -> None:
     """Stopped while devices are in round 2, which they then play again."""
-    config = deployed_config(tmp_path, protocols="mix2fld", rounds=3)
+    config = deployed_config(tmp_path, protocol="mix2fld", rounds=3)
     calls = []
 
     def client(message: Message, context: Context) -> Message:
@@ -365,7 +365,7 @@ def test_a_server_that_is_stopped_goes_on(tmp_path: Path) -> None:
 
 
 def test_a_new_run_does_not_meet_the_states_of_an_old_one(tmp_path: Path) -> None:
-    config = deployed_config(tmp_path, protocols="fl")
+    config = deployed_config(tmp_path, protocol="fl")
     path = run_in_process(tmp_path, config)
     first = (path / "identity").read_text()
     path.rename(tmp_path / "old")
@@ -375,7 +375,7 @@ def test_a_new_run_does_not_meet_the_states_of_an_old_one(tmp_path: Path) -> Non
 
 
 def test_an_answer_that_never_ends_holds_up_nobody(tmp_path: Path) -> None:
-    config = deployed_config(tmp_path, protocols="fd", rounds=1)
+    config = deployed_config(tmp_path, protocol="fd", rounds=1)
 
     def prepare(grid: InProcessGrid) -> None:
         grid.hanging = {0}
@@ -391,7 +391,7 @@ def test_an_answer_that_never_ends_holds_up_nobody(tmp_path: Path) -> None:
 
 def test_nobody_answers_for_another_device(tmp_path: Path) -> None:
     """Flower hands over any message that a node addresses to the server, with any pull."""
-    config = deployed_config(tmp_path, protocols="fd", rounds=2)
+    config = deployed_config(tmp_path, protocol="fd", rounds=2)
 
     def client(message: Message, context: Context) -> Message:
         answer = app(message, context)
@@ -414,7 +414,7 @@ def test_nobody_answers_for_another_device(tmp_path: Path) -> None:
 
 
 def test_an_answer_lost_with_an_unreadable_message_is_asked_for_again(tmp_path: Path) -> None:
-    config = deployed_config(tmp_path, protocols="fd", rounds=1)
+    config = deployed_config(tmp_path, protocol="fd", rounds=1)
 
     def prepare(grid: InProcessGrid) -> None:
         grid.poison = 2
@@ -435,7 +435,7 @@ def test_a_device_cannot_write_lines_of_its_own(tmp_path: Path) -> None:
             return Message(RecordDict({forged: ConfigRecord()}), reply_to=message)
         return app(message, context)
 
-    path = run_in_process(tmp_path, deployed_config(tmp_path, protocols="fd", rounds=1), client)
+    path = run_in_process(tmp_path, deployed_config(tmp_path, protocol="fd", rounds=1), client)
     lines = diary(path).splitlines()
     assert all(re.match(r"20\d\d-", line) and line.isprintable() for line in lines)
     assert max(map(len, lines)) <= 320
@@ -444,7 +444,7 @@ def test_a_device_cannot_write_lines_of_its_own(tmp_path: Path) -> None:
 
 
 def test_unknown_names_are_left_out(tmp_path: Path) -> None:
-    config = deployed_config(tmp_path, protocols="fl", rounds=1)
+    config = deployed_config(tmp_path, protocol="fl", rounds=1)
 
     def prepare(grid: InProcessGrid) -> None:
         grid.names = {2: "device-0", 3: "laptop"}
@@ -466,7 +466,7 @@ def test_unknown_names_are_left_out(tmp_path: Path) -> None:
 def test_what_a_device_lacks_is_said_at_the_server(
     tmp_path: Path, change: dict[str, str], words: str
 ) -> None:
-    config = deployed_config(tmp_path, protocols="fl", rounds=1)
+    config = deployed_config(tmp_path, protocol="fl", rounds=1)
 
     def prepare(grid: InProcessGrid) -> None:
         grid.node_configs[3].update(change)
@@ -480,7 +480,7 @@ def test_no_device_is_bad_input(tmp_path: Path) -> None:
     def prepare(grid: InProcessGrid) -> None:
         grid.is_away = lambda device: True
 
-    config = deployed_config(tmp_path, protocols="fl", rounds=1)
+    config = deployed_config(tmp_path, protocol="fl", rounds=1)
     with pytest.raises(InputError, match="no device is connected"):
         run_in_process(tmp_path, config, prepare=prepare)
 
@@ -502,7 +502,7 @@ def test_bad_settings_are_one_line_and_leave_nothing(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, case: str
 ) -> None:
     change, words = BAD_SETTINGS[case]
-    config = deployed_config(tmp_path, protocols="fl")
+    config = deployed_config(tmp_path, protocol="fl")
     good = Settings(config, tmp_path / "runs", 1.0, 1.0).as_run_config()
     if "settings" in change:
         change = {"settings": f"{good['settings']} {change['settings']}"}
@@ -521,7 +521,7 @@ def test_bad_settings_are_one_line_and_leave_nothing(
 
 
 def test_a_run_of_the_simulator_is_not_gone_on_with(tmp_path: Path) -> None:
-    config = deployed_config(tmp_path, protocols="fl", rounds=1)
+    config = deployed_config(tmp_path, protocol="fl", rounds=1)
     mix2fld.run(config, tmp_path / "runs", dataset=toy_dataset())
     with pytest.raises(InputError, match="holds a run of the simulator"):
         run_in_process(tmp_path, config)

@@ -1,5 +1,6 @@
 """The MQTT fleet without a broker: every protocol has the numbers of the simulator."""
 
+import json
 import random
 import shutil
 import time
@@ -28,12 +29,12 @@ from mix2fld.runs.loop import Watcher
 
 @pytest.mark.parametrize("name", DEPLOYED)
 def test_every_protocol_has_the_numbers_of_the_engine(tmp_path: Path, name: str) -> None:
-    path = run_in_memory(tmp_path, deployed_config(tmp_path, protocols=name))
+    path = run_in_memory(tmp_path, deployed_config(tmp_path, protocol=name))
     assert_same_as_engine(path, tmp_path, tmp_path / "engine")
 
 
 def test_a_last_layer_by_itself_has_the_numbers_of_the_engine(tmp_path: Path) -> None:
-    config = deployed_config(tmp_path, protocols="murmur", update_bits=150, last_layer_share=0.4)
+    config = deployed_config(tmp_path, protocol="murmur", update_bits=150, last_layer_share=0.4)
     path = run_in_memory(tmp_path, config)
     assert_same_as_engine(path, tmp_path, tmp_path / "engine")
 
@@ -72,7 +73,7 @@ class Shuffled(MemoryBroker):
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_reordering_changes_nothing(tmp_path: Path, seed: int) -> None:
-    config = deployed_config(tmp_path, protocols="topk", rounds=3)
+    config = deployed_config(tmp_path, protocol="topk", rounds=3)
     path = run_in_memory(tmp_path, config, Shuffled(seed))
     assert [info["uploads"]["delivered"] for info in rounds_of(path)] == [4, 4, 4]
     assert_same_as_engine(path, tmp_path, tmp_path / "engine")
@@ -85,7 +86,7 @@ def uploads_in(broker: MemoryBroker) -> list[Trained]:
 
 @pytest.mark.parametrize("name", ["fl", "topk", "mix2fld"])
 def test_duplicates_and_replays_change_nothing(tmp_path: Path, name: str) -> None:
-    path = run_in_memory(tmp_path, deployed_config(tmp_path, protocols=name, rounds=3), Untidy())
+    path = run_in_memory(tmp_path, deployed_config(tmp_path, protocol=name, rounds=3), Untidy())
     assert [info["uploads"]["delivered"] for info in rounds_of(path)] == [4, 4, 4]
     assert_same_as_engine(path, tmp_path, tmp_path / "engine")
 
@@ -107,7 +108,7 @@ def test_an_order_that_comes_again_is_answered_without_training(tmp_path: Path) 
         return replace(learning, stepper=Counting())
 
     run_in_memory(
-        tmp_path, deployed_config(tmp_path, protocols="fd", rounds=2), broker, make_learning
+        tmp_path, deployed_config(tmp_path, protocol="fd", rounds=2), broker, make_learning
     )
     assert len(trained) == 8
     by_turn: dict[tuple[int, bytes], set[bytes]] = {}
@@ -120,7 +121,7 @@ def test_an_order_that_comes_again_is_answered_without_training(tmp_path: Path) 
 
 def test_a_late_order_of_an_older_round_is_not_answered(tmp_path: Path) -> None:
     broker = MemoryBroker()
-    run_in_memory(tmp_path, deployed_config(tmp_path, protocols="fd", rounds=2), broker)
+    run_in_memory(tmp_path, deployed_config(tmp_path, protocol="fd", rounds=2), broker)
     orders = [data for topic, data, _ in broker.sent if topic == "o/2" and data[:1] == b"O"]
     first, last = unpack(orders[0]), unpack(orders[-1])
     assert (first.epoch, first.round, last.round) == (last.epoch, 1, 2)
@@ -134,7 +135,7 @@ def test_a_late_order_of_an_older_round_is_not_answered(tmp_path: Path) -> None:
 def test_a_server_started_again_is_obeyed_whatever_its_clock(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    config = deployed_config(tmp_path, protocols="fd", rounds=2)
+    config = deployed_config(tmp_path, protocol="fd", rounds=2)
     broker, path = MemoryBroker(), tmp_path / "runs" / config.run_name
 
     class StoppedError(Exception):
@@ -182,7 +183,7 @@ def test_what_is_lost_is_sent_again(
 ) -> None:
     monkeypatch.setattr("mix2fld.deploy.mqtt_nodes.RESEND_S", 0.2)
     broker = Losing(LOSSES[what])
-    path = run_in_memory(tmp_path, deployed_config(tmp_path, protocols="fl"), broker)
+    path = run_in_memory(tmp_path, deployed_config(tmp_path, protocol="fl"), broker)
     assert broker.gone == 1
     assert [info["downloads"]["delivered"] for info in rounds_of(path)] == [4, 4]
     assert_same_as_engine(path, tmp_path, tmp_path / "engine")
@@ -190,7 +191,7 @@ def test_what_is_lost_is_sent_again(
 
 def test_a_device_with_an_old_state_catches_up(tmp_path: Path) -> None:
     """Its disk is set back by a round: it has the multicast, and needs no copy of its own."""
-    config = deployed_config(tmp_path, protocols="fl", rounds=3)
+    config = deployed_config(tmp_path, protocol="fl", rounds=3)
     state = tmp_path / "device-1" / "state"
 
     class SetBack(MemoryBroker):
@@ -212,7 +213,7 @@ def test_a_device_with_an_old_state_catches_up(tmp_path: Path) -> None:
 
 
 def test_a_device_that_lost_everything_gets_a_copy(tmp_path: Path) -> None:
-    config = deployed_config(tmp_path, protocols="fl", rounds=2)
+    config = deployed_config(tmp_path, protocol="fl", rounds=2)
     state = tmp_path / "device-1" / "state"
 
     class Forgetful(MemoryBroker):
@@ -231,7 +232,7 @@ def test_a_device_that_lost_everything_gets_a_copy(tmp_path: Path) -> None:
 
 def test_two_devices_of_one_name_count_once(tmp_path: Path) -> None:
     """Both have the same key and answer the same orders; the first answer is taken."""
-    config = deployed_config(tmp_path, protocols="mix2fld")
+    config = deployed_config(tmp_path, protocol="mix2fld")
 
     class Twins(MemoryBroker):
         def connect(self, name, listener):
@@ -282,7 +283,7 @@ HOSTILE = {
 @pytest.mark.parametrize("fault", HOSTILE)
 def test_a_hostile_device_is_refused_and_the_round_goes_on(tmp_path: Path, fault: str) -> None:
     change, words = HOSTILE[fault]
-    config = deployed_config(tmp_path, protocols="mix2fld", rounds=1)
+    config = deployed_config(tmp_path, protocol="mix2fld", rounds=1)
     path = run_in_memory(tmp_path, config, hostile(change))
     (info,) = rounds_of(path)
     assert info["uploads"]["devices"] == [0, 1, 3]
@@ -291,7 +292,7 @@ def test_a_hostile_device_is_refused_and_the_round_goes_on(tmp_path: Path, fault
 
 
 def test_answers_of_other_runs_and_rounds_find_nobody(tmp_path: Path) -> None:
-    config = deployed_config(tmp_path, protocols="fd", rounds=1)
+    config = deployed_config(tmp_path, protocol="fd", rounds=1)
 
     class Replaying(MemoryBroker):
         def send(self, topic, payload, qos=1, retain=False):
@@ -315,6 +316,19 @@ def test_settings_of_another_version_are_not_used() -> None:
     bomb = zlib.compress(b" " * (1 << 24), 9)
     with pytest.raises(MessageError, match="settings cannot be read"):
         unpack_settings(bomb)
+
+
+def test_settings_name_protocol_and_seed_as_format_1_does() -> None:
+    run = {"protocol": "fl", "seed": 3, "rounds": 2}
+    data = pack_settings("00" * 8, {"config": run})
+    assert json.loads(zlib.decompress(data))["config"] == {
+        "protocols": ["fl"], "seed": [3], "rounds": 2,
+    }  # fmt: skip
+    assert unpack_settings(data)["config"] == run
+    for config in ({"protocols": ["fl", "fd"], "seed": [3]}, {"protocols": ["fl"]}, {"seed": 3}):
+        others = zlib.compress(json.dumps({"format": 1, "config": config}).encode())
+        with pytest.raises(MessageError, match="must have one protocol and one seed"):
+            unpack_settings(others)
 
 
 @given(

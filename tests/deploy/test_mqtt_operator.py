@@ -27,7 +27,7 @@ PATIENCE = 30.0
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MqttFleet]:
     folder = tmp_path_factory.mktemp("fleet")
-    with fleet_of(folder, deployed_config(folder, protocols="fd")) as made:
+    with fleet_of(folder, deployed_config(folder, protocol="fd")) as made:
         make_fleet_certificates(folder / "others", [HOST], 1)
         yield made
 
@@ -100,7 +100,7 @@ def test_a_server_without_a_broker_says_so(
     monkeypatch.setattr(mqtt_server, "CONNECT_S", 1.0)
     port = free_port()
     address = broker_address(f"{HOST}:{port}", fleet.keys, "server")
-    config = deployed_config(tmp_path, protocols="fd")
+    config = deployed_config(tmp_path, protocol="fd")
     settings = Settings(config, tmp_path / "runs", timeout_s=5, wait_s=5)
     with pytest.raises(InputError, match=f"cannot connect to broker {HOST}:{port}: Connection ref"):
         serve_mqtt(settings, address)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from deploy.lab import assert_same_as_engine, deployed_config, diary, rounds_of
+from deploy.lab import assert_same_as_engine, deployed_config, deployed_grid, diary, rounds_of
 from deploy.mqtt_lab import (
     Client,
     Serving,
@@ -37,7 +37,9 @@ def toy_run(folder: Path, **fields: object) -> Config:
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MqttFleet]:
     """A broker with four devices, for tests that leave it as it was."""
     folder = tmp_path_factory.mktemp("fleet")
-    with fleet_of(folder, toy_run(folder, protocols=("fl", "mix2fld"))) as made:
+    with fleet_of(
+        folder, deployed_grid(folder, kernel="native", protocols=("fl", "mix2fld"))
+    ) as made:
         made.start_devices()
         yield made
 
@@ -46,7 +48,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MqttFleet]:
 def test_a_run_over_a_broker_has_the_numbers_of_the_engine(
     fleet: MqttFleet, tmp_path: Path, name: str
 ) -> None:
-    path = serve(fleet, toy_run(fleet.folder, protocols=name))
+    path = serve(fleet, toy_run(fleet.folder, protocol=name))
     assert_same_as_engine(path, fleet.folder, tmp_path / "engine")
 
 
@@ -96,7 +98,7 @@ def test_a_device_cannot_act_for_another(fleet: MqttFleet) -> None:
 
 def test_bombs_and_floods_do_not_stop_a_run(fleet: MqttFleet) -> None:
     """Device 3 is taken over by someone with its key: the uploads of the others are taken."""
-    config = toy_run(fleet.folder, protocols="fd", rounds=2)
+    config = toy_run(fleet.folder, protocol="fd", rounds=2)
     fleet.stop("device-3")
     bomber = Client(fleet, "device-3")
     assert not bomber.wait("connect").is_failure
@@ -134,7 +136,7 @@ def all_take_part(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("moment", ["ordered", "answered", "downloaded"])
 def test_nothing_is_lost_by_a_kill(tmp_path: Path, victim: str, moment: str) -> None:
     """Killed with -9 at some point of round 2, and started again: no upload is lost."""
-    config = toy_run(tmp_path, protocols="topk", rounds=4, local_steps=2000)
+    config = toy_run(tmp_path, protocol="topk", rounds=4, local_steps=2000)
     with fleet_of(tmp_path, config) as fleet:
         fleet.start_devices()
         serving = Serving(fleet, config, timeout_s=60)
@@ -160,7 +162,7 @@ def test_nothing_is_lost_by_a_kill(tmp_path: Path, victim: str, moment: str) -> 
 @pytest.mark.parametrize("broken", [False, True], ids=["silent", "broken"])
 def test_a_link_that_was_down_loses_nothing(tmp_path: Path, broken: bool) -> None:
     """Down for 8 s of round 2; then what waited goes through, or the connection is gone."""
-    config = toy_run(tmp_path, protocols="topk", rounds=3, local_steps=2000)
+    config = toy_run(tmp_path, protocol="topk", rounds=3, local_steps=2000)
     with fleet_of(tmp_path, config) as fleet, Relay(fleet.port) as relay:
         for device in (0, 2, 3):
             fleet.start_device(device)
@@ -180,7 +182,7 @@ def test_a_link_that_was_down_loses_nothing(tmp_path: Path, broken: bool) -> Non
 @pytest.mark.deployment
 def test_a_server_that_is_killed_resumes(tmp_path: Path) -> None:
     """The whole command is killed with -9 in round 2; the same command finishes the run."""
-    config = toy_run(tmp_path, protocols="topk", rounds=3, local_steps=2000)
+    config = toy_run(tmp_path, protocol="topk", rounds=3, local_steps=2000)
     with fleet_of(tmp_path, config) as fleet:
         fleet.start_devices()
         path = fleet.folder / "runs" / config.run_name

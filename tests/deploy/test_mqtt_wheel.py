@@ -60,7 +60,7 @@ def test_it_has_numpy_and_an_mqtt_client_and_no_more(installed: Installed) -> No
 @pytest.mark.parametrize("name", ["murmur", "mix2fld"])
 def test_it_trains_over_a_broker(installed: Installed, tmp_path: Path, name: str) -> None:
     fields = {"model": "paper-cnn", "kernel": "native", "devices": 2, "rounds": 2}
-    config = deployed_config(tmp_path, toy_dataset(), protocols=name, **fields)
+    config = deployed_config(tmp_path, toy_dataset(), protocol=name, **fields)
     with fleet_of(tmp_path, config) as fleet:
         for device in range(2):
             start_installed(installed, fleet, device)
@@ -74,7 +74,7 @@ def test_other_models_need_the_whole_package(installed: Installed) -> None:
         "from mix2fld.dataset import SampleFormat\n"
         "learning = dict(model='cifar-cnn', optimizer='adam', batch_size=1, kernel='auto',"
         " soft_label_teacher='mixture')\n"
-        "make_learning(dict(protocols=['fl'], learning=learning, seeding=dict(mixing_ratio=[0.1])),"
+        "make_learning(dict(protocol='fl', learning=learning, seeding=dict(mixing_ratio=[0.1])),"
         " SampleFormat((8, 8, 1), 'uint8'), 4)"
     )
     done = installed.run("python", "-c", code)

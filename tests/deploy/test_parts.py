@@ -37,7 +37,7 @@ from mix2fld.deploy.trial import Trial
 from mix2fld.runs.loop import Watcher
 from mix2fld.runs.simulation import run
 from mix2fld_lab import testbed
-from toys import toy_config, toy_dataset
+from toys import toy_config, toy_dataset, toy_grid
 
 TRAINED = {
     "round": 1,
@@ -57,7 +57,7 @@ STATE = {
 
 def test_settings_survive_the_way_through_flower() -> None:
     config = Config.of(
-        protocols="fd",
+        protocol="fd",
         seed=7,
         devices=4,
         mixing_ratio=(0.2, 0.3),
@@ -79,7 +79,7 @@ def test_the_apps_own_run_config_is_one() -> None:
     app = tomllib.loads((app_folder() / "pyproject.toml").read_text())["tool"]["flwr"]["app"]
     settings = read_settings(app["config"])
     assert settings.config == Config.of(
-        **PRESETS["robust"], protocols="mix2fld", computing_time="measured"
+        **PRESETS["robust"], protocol="mix2fld", computing_time="measured"
     )
 
 
@@ -98,7 +98,7 @@ def test_the_apps_own_run_config_is_one() -> None:
     ],
 )
 def test_bad_settings_are_named(change: dict[str, object], words: str) -> None:
-    good = Settings(Config.of(protocols="fl"), Path("runs"), 1.0, 1.0).as_run_config()
+    good = Settings(Config.of(protocol="fl"), Path("runs"), 1.0, 1.0).as_run_config()
     with pytest.raises(InputError, match=re.escape(words)):
         read_settings({**good, **change})
 
@@ -281,14 +281,14 @@ class Intruder:
 
 
 def test_the_run_that_is_followed_is_the_one_that_was_started(tmp_path: Path) -> None:
-    config = toy_config(protocols="fl", rounds=1, computing_time="measured")
+    config = toy_config(protocol="fl", rounds=1, computing_time="measured")
     settings = Settings(config, tmp_path, 60.0, 60.0)
     with pytest.raises(InputError, match="another run took the place"):
         follow_run(Intruder(config, tmp_path), settings, Watcher())
 
 
 def test_a_result_of_another_config_is_not_that_of_the_run(tmp_path: Path) -> None:
-    config = toy_config(protocols="fl", rounds=1)
+    config = toy_config(protocol="fl", rounds=1)
     run(config, tmp_path, dataset=toy_dataset())
     path = tmp_path / config.run_name
     (path / "identity").write_text("0123456789abcdef")
@@ -301,7 +301,7 @@ def test_a_result_of_another_config_is_not_that_of_the_run(tmp_path: Path) -> No
 
 def test_claimed_folders_are_closed_to_the_simulator(tmp_path: Path) -> None:
     """From the first moment, and also with --overwrite; a simulator's own folder is not claimed."""
-    config = toy_config(protocols="fl", rounds=1)
+    config = toy_config(protocol="fl", rounds=1)
     path = tmp_path / config.run_name
     identity = claim(path, config)
     for overwrite in (False, True):
@@ -314,13 +314,13 @@ def test_claimed_folders_are_closed_to_the_simulator(tmp_path: Path) -> None:
 
 
 def test_all_folders_of_a_comparison_are_locked_until_their_run_is_done(tmp_path: Path) -> None:
-    config = toy_config(protocols=("fl", "fd"), rounds=1)
+    config = toy_grid(protocols=("fl", "fd"), rounds=1)
 
     class Second(Watcher):
         def begin(self, config: Config, rounds_done: int) -> None:
-            if config.protocols == ("fl",):
+            if config.protocol == "fl":
                 with pytest.raises(InputError, match="another process is writing this run"):
-                    run(config.replace(protocols="fd"), tmp_path, dataset=toy_dataset())
+                    run(config.replace(protocol="fd"), tmp_path, dataset=toy_dataset())
 
     run(config, tmp_path, dataset=toy_dataset(), watcher=Second())
     assert not list(tmp_path.rglob(".lock"))

@@ -21,7 +21,7 @@ sys.path.insert(0, str(FAULTY))
 import faulty_app
 
 SEEDS = {
-    "protocols": "fld",
+    "protocol": "fld",
     "devices": 5,
     "samples_per_device": 60,
     "server_steps": 150,
@@ -70,7 +70,7 @@ def test_false_seeds_are_named_and_left_out(tmp_path: Path) -> None:
 
 def test_a_model_that_all_refuse_is_not_blamed_on_them(tmp_path: Path) -> None:
     """Without a defence the run stops, says who sent what, and keeps the model before it."""
-    config = deployed_config(tmp_path, protocols="fl", rounds=4)
+    config = deployed_config(tmp_path, protocol="fl", rounds=4)
 
     def client(message: Message, context: Context) -> Message:
         if message.metadata.message_type == "train" and _round_of(message) == 3:
@@ -95,7 +95,7 @@ def _round_of(message: Message) -> int:
 def test_a_run_that_an_attacker_spoilt_is_not_blamed_on_the_learning_rate(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    config = deployed_config(tmp_path, protocols="fl")
+    config = deployed_config(tmp_path, protocol="fl")
     run_in_process(tmp_path, config, faulty_app.client, {BAD: "0:equal"})
     said = capsys.readouterr().err
     assert f"guessing one of 4 labels; in round 1, device {BAD} uploaded weights" in said
@@ -104,7 +104,7 @@ def test_a_run_that_an_attacker_spoilt_is_not_blamed_on_the_learning_rate(
 
 
 def test_a_device_that_never_trained_does_not_count(tmp_path: Path) -> None:
-    config = deployed_config(tmp_path, protocols="fl", devices=3)
+    config = deployed_config(tmp_path, protocol="fl", devices=3)
     path = run_in_process(tmp_path, config, faulty_app.client, {1: "0:fails"})
     result = RunFolder(path).finished()
     assert result is not None
@@ -119,7 +119,7 @@ def test_a_device_that_never_trained_does_not_count(tmp_path: Path) -> None:
 @pytest.mark.deployment
 def test_one_of_five_nodes_attacks_in_every_round(tmp_path: Path) -> None:
     """−10 w, 100,000 w, zeros with a claim of 2³¹ samples; with real processes."""
-    config = deployed_config(tmp_path, protocols="fl", devices=5, rounds=3, **PRESETS["robust"])
+    config = deployed_config(tmp_path, protocol="fl", devices=5, rounds=3, **PRESETS["robust"])
     with Lab(tmp_path / "lab") as lab:
         lab.begin(config, faults={BAD: "1:flipped 2:enlarged 3:zeros"})
         path = lab.run_to_end(config)

@@ -25,7 +25,7 @@ from toys import toy_dataset
 
 def test_three_devices_one_of_them_hostile(tmp_path: Path) -> None:
     """The round goes on without the hostile one, with the simulator's numbers bit for bit."""
-    config = deployed_config(tmp_path, protocols="mix2fld", devices=3)
+    config = deployed_config(tmp_path, protocol="mix2fld", devices=3)
     with Lab(tmp_path / "lab") as lab:
         lab.begin(config, faults={1: "1:nan"})
         path = lab.run_to_end(config)
@@ -37,7 +37,7 @@ def test_three_devices_one_of_them_hostile(tmp_path: Path) -> None:
 
 def test_deploy_local_leaves_nothing_behind_and_goes_on(tmp_path: Path) -> None:
     """Ctrl-C ends everything; the same command goes on, and has the simulator's numbers."""
-    config = deployed_config(tmp_path, protocols="fd", devices=2)
+    config = deployed_config(tmp_path, protocol="fd", devices=2)
     out = tmp_path / "out"
     flags = {
         "--dataset": config.data.dataset,

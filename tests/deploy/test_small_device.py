@@ -28,7 +28,7 @@ needs_kernel = pytest.mark.skipif(not HAS_KERNEL, reason="no compiler for the ke
 def test_without_jax_a_device_has_the_numbers_of_the_engine(tmp_path: Path, name: str) -> None:
     """Bit for bit: both take their steps with the same kernel."""
     fields = {"model": "paper-cnn", "kernel": "native", "feature_side": 4}
-    config = deployed_config(tmp_path, protocols=name, **fields)
+    config = deployed_config(tmp_path, protocol=name, **fields)
     made = []
 
     def make(config, samples, labels):
@@ -52,7 +52,7 @@ def test_any_batch_has_the_numbers_of_the_engine(
     fields = {"model": model, "kernel": "native", "batch_size": batch, "logit_adjustment": 1.0}
     if name == "mix2fld":
         fields |= {"replay": 0.4, "seed_bits": 4}
-    config = deployed_config(tmp_path, protocols=name, **fields)
+    config = deployed_config(tmp_path, protocol=name, **fields)
     path = run_in_memory(tmp_path, config, make_learning=small_learning)
     assert_same_as_engine(path, tmp_path, tmp_path / "engine")
 
@@ -81,7 +81,7 @@ def test_any_weights_can_be_told() -> None:
 
 
 def test_the_settings_have_all_that_a_device_needs() -> None:
-    config = Config.of(protocols="mix2fld", mixing_ratio=(0.2, 0.3))
+    config = Config.of(protocol="mix2fld", mixing_ratio=(0.2, 0.3))
     plain = plain_config(device_config(config))
     assert plain.seeding.ratios == config.seeding.ratios
     assert plain.learning.local_steps == config.learning.local_steps
@@ -91,11 +91,11 @@ def test_the_settings_have_all_that_a_device_needs() -> None:
 @needs_kernel
 @pytest.mark.parametrize(
     "change",
-    [{"optimizer": "adam"}, {"model": "cifar-cnn"}, {"protocols": "cfd"}],
+    [{"optimizer": "adam"}, {"model": "cifar-cnn"}, {"protocol": "cfd"}],
 )
 def test_other_runs_need_jax(change: dict, monkeypatch: pytest.MonkeyPatch) -> None:
     data = toy_dataset()
-    config = Config.of(**{"model": "paper-cnn", "protocols": "fl", **change})
+    config = Config.of(**{"model": "paper-cnn", "protocol": "fl", **change})
     told = device_config(config)
     assert small_learning(told, data.samples, data.num_labels) is None
     monkeypatch.setattr("mix2fld.deploy.edge.learning.find_spec", lambda name: None)

@@ -57,7 +57,7 @@ class Listener:
 
 @pytest.mark.parametrize("name", DEPLOYED)
 def test_two_of_four_devices_have_the_numbers_of_the_engine(tmp_path: Path, name: str) -> None:
-    config = deployed_config(tmp_path, protocols=name, rounds=4, participants=2)
+    config = deployed_config(tmp_path, protocol=name, rounds=4, participants=2)
     listener = Listener()
     path = run_in_process(tmp_path, config, listener)
     asked = [info["asked"] for info in rounds_of(path)]
@@ -72,7 +72,7 @@ def test_two_of_four_devices_have_the_numbers_of_the_engine(tmp_path: Path, name
 
 @pytest.mark.parametrize("name", ["fl", "fd", "mix2fld"])
 def test_lost_uploads_of_some_have_the_numbers_of_the_engine(tmp_path: Path, name: str) -> None:
-    config = deployed_config(tmp_path, protocols=name, rounds=5, participants=0.5, seed=1)
+    config = deployed_config(tmp_path, protocol=name, rounds=5, participants=0.5, seed=1)
     faults = {0: "0:fails", 1: "2:fails 3:fails"}
     path = run_in_process(tmp_path, config, faulty_app.client, faults)
     infos = rounds_of(path)
@@ -83,7 +83,7 @@ def test_lost_uploads_of_some_have_the_numbers_of_the_engine(tmp_path: Path, nam
 
 def test_a_device_that_is_not_connected_is_not_asked(tmp_path: Path) -> None:
     """Not asked is not lost: nothing is charged, nothing counts as attempted."""
-    config = deployed_config(tmp_path, protocols="mix2fld", rounds=3)
+    config = deployed_config(tmp_path, protocol="mix2fld", rounds=3)
     path = tmp_path / "runs" / config.run_name
 
     def prepare(grid: InProcessGrid) -> None:
@@ -121,7 +121,7 @@ def before_last(folder: Path, config: Config):
 
 
 def test_those_connected_are_drawn_from(tmp_path: Path) -> None:
-    config = deployed_config(tmp_path, protocols="fl", rounds=4, participants=2)
+    config = deployed_config(tmp_path, protocol="fl", rounds=4, participants=2)
     path = tmp_path / "runs" / config.run_name
 
     def prepare(grid: InProcessGrid) -> None:
@@ -139,7 +139,7 @@ def test_those_connected_are_drawn_from(tmp_path: Path) -> None:
 @pytest.mark.parametrize("harm", ["damaged", "newest lost", "all lost"])
 @pytest.mark.parametrize("name", ["fd", "mix2fld"])
 def test_a_device_that_lost_its_state_catches_up(tmp_path: Path, name: str, harm: str) -> None:
-    config = deployed_config(tmp_path, protocols=name, rounds=4)
+    config = deployed_config(tmp_path, protocol=name, rounds=4)
     listener = Listener()
 
     def spoil(order: TrainOrder) -> None:
@@ -166,7 +166,7 @@ def test_a_device_that_lost_its_state_catches_up(tmp_path: Path, name: str, harm
 
 
 def test_seeds_that_never_arrived_are_sent_by_a_device_that_lost_its_state(tmp_path: Path) -> None:
-    config = deployed_config(tmp_path, protocols="fld", rounds=3)
+    config = deployed_config(tmp_path, protocol="fld", rounds=3)
     listener = Listener(faulty_app.client)
 
     def forget(order: TrainOrder) -> None:
@@ -181,7 +181,7 @@ def test_seeds_that_never_arrived_are_sent_by_a_device_that_lost_its_state(tmp_p
 
 
 def test_seeds_of_a_protocol_without_any_are_refused(tmp_path: Path) -> None:
-    config = deployed_config(tmp_path, protocols="fd", rounds=1)
+    config = deployed_config(tmp_path, protocol="fd", rounds=1)
     path = run_in_process(tmp_path, config, faulty_app.client, {2: "1:seeds"})
     assert "round 1: device 2 refused: seeds: this protocol has none" in diary(path)
     assert rounds_of(path)[0]["uploads"]["devices"] == [0, 1, 3]
@@ -189,7 +189,7 @@ def test_seeds_of_a_protocol_without_any_are_refused(tmp_path: Path) -> None:
 
 
 def test_seeds_are_taken_once(tmp_path: Path) -> None:
-    config = deployed_config(tmp_path, protocols="mixfld", rounds=2)
+    config = deployed_config(tmp_path, protocol="mixfld", rounds=2)
     listener = Listener()
 
     def client(message: Message, context: Context) -> Message:
@@ -236,7 +236,7 @@ def test_a_memory_survives_losses_and_a_restart_of_the_server(
     tmp_path: Path, largest: str, participants: object
 ) -> None:
     """Bit for bit as in the simulator; server and devices both remember something."""
-    config = deployed_config(tmp_path, protocols=largest, rounds=5, participants=participants)
+    config = deployed_config(tmp_path, protocol=largest, rounds=5, participants=participants)
     faults = {0: "2:fails", 1: "1:fails 3:fails", 3: "4:fails"}
     stops = {3: 2, 4: 1}
     listener = Listener(faulty_app.client)
@@ -266,7 +266,7 @@ def test_a_memory_survives_losses_and_a_restart_of_the_server(
 def test_updates_survive_losses_and_a_device_that_was_away(tmp_path: Path, name: str) -> None:
     """Lost uploads, a lost download, a skipped round: bit for bit as in the simulator."""
     few = {"bits_per_weight": 0.05, "upload_every": 2} if name == "eden" else {}
-    config = deployed_config(tmp_path, protocols=name, rounds=4, participants=3, **few)
+    config = deployed_config(tmp_path, protocol=name, rounds=4, participants=3, **few)
     faults = {0: "2:fails", 1: "1:fails 4:fails"}
     listener = Listener(faulty_app.client)
     path = run_in_process(tmp_path, config, listener, faults)
@@ -292,7 +292,7 @@ def test_updates_survive_losses_and_a_device_that_was_away(tmp_path: Path, name:
 def test_a_size_that_depends_on_the_value_is_not_believed(
     tmp_path: Path, largest: str, fault: str, words: str
 ) -> None:
-    config = deployed_config(tmp_path, protocols=largest, rounds=1)
+    config = deployed_config(tmp_path, protocol=largest, rounds=1)
     path = run_in_process(tmp_path, config, faulty_app.client, {2: f"1:{fault}"})
     assert re.search(rf"round 1: device 2 refused: {words}", diary(path))
     (info,) = rounds_of(path)

@@ -30,7 +30,7 @@ from mix2fld_lab.reproduction.attacked_mixes import attack_rows, attacks_on_mixe
 from mix2fld_lab.reproduction.claims import CLAIMS
 from mix2fld_lab.reproduction.evidence import Evidence
 from stored_runs import save_toy_dataset
-from toys import toy_config, toy_dataset
+from toys import toy_config, toy_dataset, toy_grid
 
 ROOT = Path(__file__).parent.parent.parent
 SMALL = replace(
@@ -44,7 +44,7 @@ PROTOCOLS = (
 
 
 def toy_audit(**fields: object) -> Audit:
-    config = toy_config(protocols=PROTOCOLS, samples_per_device=260, feature_side=1, **fields)
+    config = toy_grid(protocols=PROTOCOLS, samples_per_device=260, feature_side=1, **fields)
     return Audit(config, toy_dataset(train=TRAIN), SMALL)
 
 
@@ -191,7 +191,7 @@ def test_the_panel_has_a_point_for_what_was_attacked_or_is_guaranteed(record_pat
 
 
 def test_only_some_kinds_of_stages(tmp_path: Path) -> None:
-    config = toy_config(protocols=("fl", "mix2fld"), samples_per_device=260)
+    config = toy_grid(protocols=("fl", "mix2fld"), samples_per_device=260)
     dataset = toy_dataset(train=TRAIN)
     audit = Audit(config, dataset, SMALL, ("recurring",))
     assert [stage.name for stage in audit.stages()] == ["recurring/0.1/s0"]

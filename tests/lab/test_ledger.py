@@ -166,7 +166,7 @@ def test_the_ledger_needs_neither_jax_nor_the_simulator() -> None:
 def test_the_slots_named_beside_figure_3_are_those_of_the_link() -> None:
     for seeds, words in ((10, "need 83 of 105 slots"), (50, "would need 397")):
         config = Config.of(
-            protocols="mix2fld", devices=50, seed_samples=seeds, uplink_power_dbm=40.0
+            protocol="mix2fld", devices=50, seed_samples=seeds, uplink_power_dbm=40.0
         )
         [first] = [plan for plan in plan_link(config) if plan.transfer == "first upload"]
         assert str(first.budget.slots_needed) in words

@@ -37,14 +37,14 @@ def test_a_key_stands_for_one_config() -> None:
 @pytest.mark.parametrize("scale", [FULL, QUICK], ids=lambda scale: scale.name)
 def test_every_cell_is_a_valid_config(scale: Scale) -> None:
     for cell in cells_of(EXPERIMENTS.values()):
-        assert cell.config(scale).seed == scale.seeds
+        assert cell.grid(scale).seeds == scale.seeds
     assert len(FULL.seeds) >= 5
 
 
 def test_only_full_precision_weights_do_not_fit() -> None:
     """What is simulated can be delivered, but for FL, whose outage is what the paper is about."""
     for cell in cells_of(EXPERIMENTS.values()):
-        problems = [plan.problem for plan in plan_link(cell.config(FULL)) if plan.problem]
+        problems = [plan.problem for plan in plan_link(cell.grid(FULL)) if plan.problem]
         assert not problems or (cell.protocol == "fl" and cell.changes.get("max_slots") == 100)
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from deploy.lab import deployed_config
+from deploy.lab import deployed_grid
 from mix2fld.base.errors import InputError
 from mix2fld.runs.loop import Watcher
 from mix2fld_lab import testbed
@@ -24,7 +24,7 @@ def test_a_shaped_uplink_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyP
     except InputError as missing:
         pytest.skip(str(missing))
     monkeypatch.setattr(testbed, "IDLE_SECONDS", 10.0)
-    config = deployed_config(tmp_path, protocols=("fl", "fd"), devices=2, rounds=1)
+    config = deployed_grid(tmp_path, protocols=("fl", "fd"), devices=2, rounds=1)
     rates = testbed.Rates(up=200e3, down=4e6)
     record = testbed.measure(config, rates, tmp_path / "bed", toy_dataset(), Watcher())
     upload = record["protocols"]["fl"]["transfers"]["upload"]

@@ -12,6 +12,7 @@ from safetensors.numpy import save_file
 from dataset_files import COLOUR, make_info
 from mix2fld.base.errors import InputError
 from mix2fld.cli import main
+from mix2fld.config.grid import Grid
 from mix2fld.config.settings import Config
 from mix2fld.data.cache import cache_file, read_cache, write_cache
 from mix2fld.runs.config_file import dump_config
@@ -21,7 +22,7 @@ from mix2fld.runs.simulation import resume_run, run
 from stored_runs import as_kept
 from toys import DeadLink, toy_config, toy_dataset
 
-CONFIG = toy_config(protocols="fl", rounds=4)
+CONFIG = toy_config(protocol="fl", rounds=4)
 
 
 def play(out: Path, stop_after: int = 99, config: Config = CONFIG) -> list[str]:
@@ -239,7 +240,7 @@ def test_resume_finds_every_run_of_a_comparison(tmp_path, capsys) -> None:
     file = tmp_path / "toy.npz"
     names = ("train_inputs", "train_labels", "test_inputs", "test_labels")
     np.savez(file, **{name: getattr(data, name) for name in names})
-    config = CONFIG.replace(protocols=("fl", "fd"), dataset=str(file))
+    config = Grid.of_run(CONFIG).replace(protocols=("fl", "fd"), dataset=str(file))
     with pytest.raises(KeyboardInterrupt):
         run(config, tmp_path / "cut", dataset=data, watcher=Quiet(stop_after=1))
     run(config, tmp_path / "whole", dataset=data)
@@ -314,7 +315,7 @@ def test_a_run_of_a_deployment_is_left_to_it(tmp_path) -> None:
 def test_nothing_is_overwritten_unless_all_may_be(tmp_path) -> None:
     """A folder with other files, and a run that another process writes."""
     play(tmp_path)
-    both = CONFIG.replace(protocols=("fl", "fd"))
+    both = Grid.of_run(CONFIG).replace(protocols=("fl", "fd"))
     before = contents(tmp_path / "fl-s0")
     (tmp_path / "fd-s0").mkdir()
     (tmp_path / "fd-s0" / "config.toml").write_text("mine = 1")
@@ -323,7 +324,7 @@ def test_nothing_is_overwritten_unless_all_may_be(tmp_path) -> None:
     assert (tmp_path / "fd-s0" / "config.toml").read_text() == "mine = 1"
     (tmp_path / "fd-s0" / "config.toml").unlink()
     with RunFolder(tmp_path / "fd-s0") as other:
-        other.prepare(CONFIG.replace(protocols="fd"))
+        other.prepare(CONFIG.replace(protocol="fd"))
         with pytest.raises(InputError, match="another process is writing"):
             run(both, tmp_path, dataset=toy_dataset(), overwrite=True)
     assert contents(tmp_path / "fl-s0") == before

@@ -34,7 +34,7 @@ def test_weights_that_grow_without_bound_are_found_before_they_overflow() -> Non
 
 def test_the_printed_sign_is_named_as_a_cause() -> None:
     config = toy_config(
-        protocols="fd", distillation_loss="printed", distillation_weight=1e9, rounds=3
+        protocol="fd", distillation_loss="printed", distillation_weight=1e9, rounds=3
     )
     with pytest.raises(DivergedError, match=r"diverged in round 2.*printed has no lower bound"):
         run(config, dataset=toy_dataset())
@@ -42,7 +42,7 @@ def test_the_printed_sign_is_named_as_a_cause() -> None:
 
 def test_the_condition_number_is_named_as_a_cause() -> None:
     config = toy_config(
-        protocols="mix2fld",
+        protocol="mix2fld",
         mixing_ratio=0.4999,
         learning_rate=0.5,
         server_steps=200,
@@ -54,7 +54,7 @@ def test_the_condition_number_is_named_as_a_cause() -> None:
 
 
 def test_the_weight_of_distillation_is_named_as_a_cause() -> None:
-    config = toy_config(protocols="fd", distillation_weight=1e30, rounds=3)
+    config = toy_config(protocol="fd", distillation_weight=1e30, rounds=3)
     with pytest.raises(DivergedError, match=r"or a smaller distillation_weight than 1e\+30"):
         run(config, dataset=toy_dataset())
 

@@ -63,7 +63,7 @@ def test_other_kinds_of_seeds(
 ) -> None:
     """The record of one protocol, taken for another's: what devices draw follows the row."""
     monkeypatch.setattr("mix2fld.report.dataset._as_recorded", lambda *_: True)
-    shown = gallery(replace(run, config=run.config.replace(protocols=protocol)))
+    shown = gallery(replace(run, config=run.config.replace(protocol=protocol)))
     assert shown is not None
     assert shown["kind"] == kind
     assert len(shown["cards"]) == shown["devices"]

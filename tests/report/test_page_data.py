@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from mix2fld.cli.commands import parse
+from mix2fld.config.grid import Grid
 from mix2fld.config.settings import Config
 from mix2fld.protocols.table import PROTOCOLS
 from mix2fld.report.command import command
@@ -119,15 +120,15 @@ def test_settings_are_told_apart_by_what_differs(runs: Path, tmp_path: Path) -> 
     ],
 )
 def test_the_command_gives_the_config_back(fields: dict[str, object]) -> None:
-    config = Config.of(**fields)
+    config = Grid.of(**fields)
     words = shlex.split(command(config))
     assert words[:2] == ["mix2fld", "run"]
     assert parse("run", words[2:]).settings == config
 
 
 def test_only_what_is_not_the_default_is_in_the_command() -> None:
-    assert command(Config()) == "mix2fld run"
-    assert command(Config.of(devices=4)) == "mix2fld run --devices 4"
+    assert command(Grid()) == "mix2fld run"
+    assert command(Grid.of(devices=4)) == "mix2fld run --devices 4"
 
 
 def test_the_best_are_marked_and_ties_shared() -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from mix2fld.config.grid import Grid
 from mix2fld.config.settings import Config
 from mix2fld.engine.checks import DivergedError
 from mix2fld.report.curves import HOLD, reference_points, shapes
@@ -23,14 +24,14 @@ from mix2fld.runs.layout import RunFiles
 from mix2fld.runs.reader import Found, LoadedRun, read_run, read_runs, require_runs
 from mix2fld.runs.simulation import run
 from stored_runs import Replay, play
-from toys import DeadLink, save_dataset, toy_config, toy_dataset
+from toys import DeadLink, save_dataset, toy_config, toy_dataset, toy_grid
 
 
 def stored(folder: Path, **fields: object) -> Path:
     """Runs over the link of their config."""
     folder.mkdir(parents=True, exist_ok=True)
     dataset = save_dataset(folder / "toy.npz", toy_dataset())
-    run(toy_config(**{"dataset": str(dataset), "rounds": 2, **fields}), folder / "runs")
+    run(toy_grid(**{"dataset": str(dataset), "rounds": 2, **fields}), folder / "runs")
     return folder / "runs"
 
 
@@ -94,7 +95,7 @@ def test_a_suspicious_device_is_named_once_with_its_rounds(runs: Path) -> None:
 
 def test_uploads_that_were_lost_are_counted_where_the_link_is_not_known(tmp_path: Path) -> None:
     dataset = save_dataset(tmp_path / "toy.npz", toy_dataset())
-    config = toy_config(dataset=str(dataset), protocols="fl", rounds=2)
+    config = toy_config(dataset=str(dataset), protocol="fl", rounds=2)
     run(config, tmp_path / "runs", link=DeadLink())
     data = page_data(require_runs([tmp_path / "runs"]))
     assert data["findings"][0]["lines"] == [
@@ -106,7 +107,7 @@ def test_uploads_that_were_lost_are_counted_where_the_link_is_not_known(tmp_path
 
 def test_a_run_that_diverges_is_failed_and_says_why(tmp_path: Path) -> None:
     dataset = save_dataset(tmp_path / "toy.npz", toy_dataset())
-    config = toy_config(dataset=str(dataset), protocols=("fl", "fd"), learning_rate=1e6)
+    config = toy_grid(dataset=str(dataset), protocols=("fl", "fd"), learning_rate=1e6)
     with pytest.raises(DivergedError, match="diverged"):
         run(config, tmp_path / "runs")
     found = read_runs([tmp_path / "runs"])
@@ -119,7 +120,7 @@ def test_a_run_that_diverges_is_failed_and_says_why(tmp_path: Path) -> None:
     assert [one["state"] for one in data["states"]] == ["not started", "failed"]
     with pytest.raises(DivergedError, match="diverged"):  # resumed, it fails again
         run(config, tmp_path / "runs")
-    fixed = config.replace(learning_rate=0.01, protocols="fl")
+    fixed = config.replace(learning_rate=0.01, protocol="fl")
     run(fixed, tmp_path / "runs", overwrite=True)
     loaded = read_run(tmp_path / "runs" / "fl-s0")
     assert loaded is not None
@@ -204,7 +205,7 @@ def test_tiles_name_every_protocol_and_pool_none() -> None:
 def test_series_that_a_setting_does_not_change_are_one(tmp_path: Path) -> None:
     dataset = save_dataset(tmp_path / "toy.npz", toy_dataset())
     for power in (20.0, 40.0):
-        config = toy_config(
+        config = toy_grid(
             dataset=str(dataset), protocols=("isolated", "fl"), rounds=2, uplink_power_dbm=power,
             link="rayleigh",
         )  # fmt: skip
@@ -263,11 +264,10 @@ def test_times_of_devices_add_up_to_the_round(runs: Path) -> None:
 def test_sizes_of_the_sliders_are_those_of_the_plan() -> None:
     names = ("fl", "fl8", "fd", "mix2fld", "murmur-mix", "cfd", "statistics")
     for samples in (10, 50, 80):
-        config = Config.of(protocols=names, seed_samples=samples, link="rayleigh")
         for name in names:
-            single = config.replace(protocols=name)
+            single = Config.of(protocol=name, seed_samples=samples, link="rayleigh")
             (found,) = group([LoadedRun(Path("nowhere"), single, [], False)])[1]
-            known = what_if(single, [found])
+            known = what_if(Grid.of_run(single), [found])
             assert known is not None
             for transfer in known["protocols"][0]["transfers"]:
                 if "per_seed" in transfer:

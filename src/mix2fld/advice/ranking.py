@@ -84,7 +84,7 @@ def rank(case: Case, setting: MeasuredSetting) -> list[Option]:
 def _option(
     case: Case, setting: MeasuredSetting, point: MeasuredPoint, link: Link
 ) -> Option | None:
-    config = case.config.replace(protocols=point.protocol, **point.changes)
+    config = case.config.replace(protocol=point.protocol, **point.changes)
     dims = case.sizes.dims
     if config.learning.initial_weights == "edges" and not has_edges(dims):
         return None
@@ -113,7 +113,7 @@ def _option(
 
 
 def _nobody_else(config: Config) -> list[str]:
-    uploads = config.protocols[0] not in ALONE
+    uploads = config.protocol not in ALONE
     return ["there is no other device to learn from"] if uploads and config.data.devices < 2 else []
 
 
@@ -125,7 +125,7 @@ def _computing_seconds(config: Config) -> float:
 def _too_few_samples(config: Config) -> list[str]:
     """A device cannot make more seeds than it has samples."""
     needed, held = config.seeding.seed_samples, config.data.samples_per_device
-    seeding = get_protocol(config.protocols[0]).seeds
+    seeding = get_protocol(config.protocol).seeds
     sends_samples = seeding is not None
     if not sends_samples or config.data.partition in OF_SOURCES or needed <= held:
         return []

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
+from mix2fld.config.grid import Grid
 from mix2fld.config.settings import Config
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ class AdviseCommand:
     """Print JSON instead of a table."""
     out: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
     """Also draw the regime map to this file."""
-    settings: tyro.conf.OmitArgPrefixes[Config] = field(default_factory=Config)
+    settings: tyro.conf.OmitArgPrefixes[Grid] = field(default_factory=Grid)
 
     def run(self) -> None:
         """Rank, print, draw."""
@@ -106,7 +107,7 @@ class AdviseCommand:
             raise InputError(
                 field="deadline_s", value=f"{self.deadline_s:g}", hint="must be above 0"
             )
-        config = self.settings
+        config = self.settings.at()
         counts = None if self.label_counts is None else _read_counts(self.label_counts)
         if counts is not None:
             mean = max(1, round(float(counts.sum(axis=1).mean())))
@@ -130,10 +131,11 @@ class AdviseCommand:
         best = next((option for option in options if option.suits), None)
         if best is None:
             return "nothing is suitable: send fewer bits, or raise max_slots, power or the deadline"
-        config = case.config.replace(protocols=best.point.protocol, **best.point.changes)
+        config = case.config.replace(protocol=best.point.protocol, **best.point.changes)
+        grid = Grid.of_run(config).replace(seeds=self.settings.seeds)
         described = self.label_counts is not None or self.weights is not None
         own = " (with your own --dataset and --model)" if described else ""
-        return f"to check{own}: {command(config, self.preset)}"
+        return f"to check{own}: {command(grid, self.preset)}"
 
     def _pilot(self, options: "Sequence[Option]") -> "Results":
         from mix2fld.base.errors import InputError
@@ -189,7 +191,7 @@ def _skew(config: Config, counts: Any) -> float:
 
     if counts is None:
         dataset = load_dataset(config.data)
-        parts = device_parts(dataset, config.replace(seed=config.seed[0]), every_label=False)
+        parts = device_parts(dataset, config, every_label=False)
         counts = label_counts(dataset.train_labels, parts, dataset.num_labels)
     return label_skew(counts)
 

@@ -243,12 +243,12 @@ def every_form() -> Any:
     """Return the union of all commands, for completion."""
     import tyro
 
-    from mix2fld.config.settings import Config
+    from mix2fld.config.grid import Grid
 
     return reduce(
         or_,
         (
-            Annotated[form(name, Config()), tyro.conf.subcommand(name, description=command.does)]
+            Annotated[form(name, Grid()), tyro.conf.subcommand(name, description=command.does)]
             for name, command in COMMANDS.items()
             if _kinds(name)
         ),
@@ -263,17 +263,18 @@ def starting_config(given: list[str], command: str = "run") -> Any:
     import argparse
     from pathlib import Path
 
-    from mix2fld.base.errors import did_you_mean
-    from mix2fld.config.settings import PRESETS, Config
+    from mix2fld.base.errors import InputError, did_you_mean
+    from mix2fld.config.grid import Grid
+    from mix2fld.config.settings import PRESETS
     from mix2fld.runs.config_file import load_config
 
     early = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     early.add_argument("--config", type=Path)
     early.add_argument("--preset", nargs="*", default=[])
     chosen, _ = early.parse_known_args(given)
-    config = Config.of(**PRESETS["robust"]) if command == "deploy" else Config()
+    grid = Grid.of(**PRESETS["robust"]) if command == "deploy" else Grid()
     if chosen.config:
-        config = load_config(chosen.config, config)
+        grid = load_config(chosen.config, grid)
     for name in chosen.preset:
         if name not in PRESETS:
             raise InputError(
@@ -281,5 +282,5 @@ def starting_config(given: list[str], command: str = "run") -> Any:
                 value=f"{name!r}",
                 hint=f"no such preset; {did_you_mean(name, PRESETS)}",
             )
-        config = config.replace(**PRESETS[name])
-    return config
+        grid = grid.replace(**PRESETS[name])
+    return grid

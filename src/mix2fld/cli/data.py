@@ -156,7 +156,7 @@ def data_show(
         raise InputError(field="out", value=out, hint="must end in .png")
     dataset = load_dataset(data, console=PipedConsole(stderr=True))
     labels, num_labels = dataset.train_labels, dataset.num_labels
-    parts = device_parts(dataset, Config(seed=(seed,), data=data), every_label=False)
+    parts = device_parts(dataset, Config(seed=seed, data=data), every_label=False)
     counts = label_counts(labels, parts, num_labels)
     if json:
         _print_counts(dataset, counts)

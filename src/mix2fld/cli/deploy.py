@@ -12,7 +12,7 @@ from mix2fld.base.errors import InputError
 from mix2fld.cli.deploy_mqtt import needs_mqtt
 from mix2fld.cli.deploy_trial import check_timeout, run_and_show, trial_folder
 from mix2fld.cli.output import Output
-from mix2fld.config.settings import Config
+from mix2fld.config.grid import Grid
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class DeployLocal:
     timeout_s: float = 600.0
     """Seconds after which a round continues without the missing replies."""
     output: tyro.conf.OmitArgPrefixes[Output] = field(default_factory=Output)
-    settings: tyro.conf.OmitArgPrefixes[Config] = field(default_factory=Config)
+    settings: tyro.conf.OmitArgPrefixes[Grid] = field(default_factory=Grid)
 
     def run(self) -> None:
         """Run all protocols and seeds."""
@@ -81,7 +81,7 @@ class DeployKeys:
     """Named settings: symmetric, literal, ideal, iid, robust."""
     out: Path = Path("keys")
     """Folder for the files; must not exist yet."""
-    settings: tyro.conf.OmitArgPrefixes[Config] = field(default_factory=Config)
+    settings: tyro.conf.OmitArgPrefixes[Grid] = field(default_factory=Grid)
 
     def run(self) -> None:
         """Write the files."""

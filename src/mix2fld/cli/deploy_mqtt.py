@@ -11,7 +11,7 @@ import tyro
 from mix2fld.base.errors import InputError
 from mix2fld.cli.deploy_trial import check_timeout, run_and_show, trial_folder
 from mix2fld.cli.output import Output
-from mix2fld.config.settings import Config
+from mix2fld.config.grid import Grid
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class DeployMqtt:
     timeout_s: float = 600.0
     """Seconds after which a round continues without the missing replies."""
     output: tyro.conf.OmitArgPrefixes[Output] = field(default_factory=Output)
-    settings: tyro.conf.OmitArgPrefixes[Config] = field(default_factory=Config)
+    settings: tyro.conf.OmitArgPrefixes[Grid] = field(default_factory=Grid)
 
     def run(self) -> None:
         """Run all protocols and seeds."""
@@ -80,7 +80,7 @@ class DeployServer:
     wait_s: float = 120.0
     """Seconds to wait for all devices to be connected before the first round."""
     output: tyro.conf.OmitArgPrefixes[Output] = field(default_factory=Output)
-    settings: tyro.conf.OmitArgPrefixes[Config] = field(default_factory=Config)
+    settings: tyro.conf.OmitArgPrefixes[Grid] = field(default_factory=Grid)
 
     def run(self) -> None:
         """Run all protocols and seeds, one after another."""

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 from mix2fld.base.errors import InputError
 from mix2fld.cli.output import Output
-from mix2fld.config.settings import Config
+from mix2fld.config.grid import Grid
 
 if TYPE_CHECKING:
     from mix2fld.runs.loop import Watcher
     from mix2fld.runs.results import RunResult
     from mix2fld.types import Dataset
 
-    RunAll = Callable[[Config, Path, Dataset, Watcher], list[RunResult]]
+    RunAll = Callable[[Grid, Path, Dataset, Watcher], list[RunResult]]
 
 
 def check_timeout(timeout_s: float) -> None:
@@ -25,7 +25,7 @@ def check_timeout(timeout_s: float) -> None:
 
 
 def run_and_show(
-    settings: Config, out: Path, output: Output, run_all: "RunAll", *, logs: str
+    settings: Grid, out: Path, output: Output, run_all: "RunAll", *, logs: str
 ) -> None:
     """Run all protocols and seeds with real processes, and print the table of ``mix2fld run``."""
     from mix2fld.cli.console import bold
@@ -49,7 +49,7 @@ def run_and_show(
     output.print_json([result.summary for result in results])
 
 
-def trial_folder(out: Path | None, settings: Config, name: str) -> Path:
+def trial_folder(out: Path | None, settings: Grid, name: str) -> Path:
     """The folder that the user named, or one under runs/ that begins with ``name``."""
     from mix2fld.cli.run import default_folder
 

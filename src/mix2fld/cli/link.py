@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
+from mix2fld.config.grid import Grid
 from mix2fld.config.settings import Config
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ class LinkCommand:
     """Add the overhead of this transport to each payload: headers, encryption, envelopes."""
     json: bool = False
     """Print JSON instead of tables."""
-    settings: tyro.conf.OmitArgPrefixes[Config] = field(default_factory=Config)
+    settings: tyro.conf.OmitArgPrefixes[Grid] = field(default_factory=Grid)
 
     def run(self) -> None:
         """Print the budget of every transfer, and what a round comes to."""
@@ -40,12 +41,12 @@ class LinkCommand:
         from mix2fld.report.link_tables import link_table, rounds_table
         from mix2fld.runs.link_plan import plan_all
 
-        by_default = self.settings.protocols == Config().protocols
+        by_default = self.settings.protocols == Grid().protocols
         names = tuple(PROTOCOLS) if by_default else self.settings.protocols
-        config = self.settings.replace(protocols=names)
-        plan = plan_all(config, transport=self.transport)
+        grid = self.settings.replace(protocols=names)
+        plan = plan_all(grid, transport=self.transport)
         if self.out is not None:
-            _draw(config, plan, self.out)
+            _draw(grid.at(), plan, self.out)
         if self.json:
             _print_json(plan)
             return

@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from mix2fld.config.grid import Grid
 from mix2fld.config.settings import Config
 from mix2fld.engine.info import RoundInfo
 from mix2fld.protocols.table import get_protocol, single_runs
@@ -67,10 +68,10 @@ class Bars:
 class RichWatcher(Bars, Watcher):
     """Shows round, accuracy, delivered uploads and time left of every run."""
 
-    def __init__(self, console: Console, config: Config) -> None:
-        self._console = console
-        self._several_seeds = len(config.seed) > 1
-        self._rounds_left = config.rounds * len(config.protocols) * len(config.seed)
+    def __init__(self, console: Console, settings: Config | Grid) -> None:
+        self._console, singles = console, single_runs(settings)
+        self._several_seeds = len({single.seed for single in singles}) > 1
+        self._rounds_left = settings.rounds * len(singles)
         self._rounds_done = 0
         self._started = time.monotonic()
         self._progress = Progress(
@@ -84,9 +85,9 @@ class RichWatcher(Bars, Watcher):
         )
         self._bars = {
             single.run_name: self._progress.add_task(
-                self._title(single), total=config.rounds, start=False, news="waiting"
+                self._title(single), total=settings.rounds, start=False, news="waiting"
             )
-            for single in single_runs(config)
+            for single in singles
         }
         self._whole = self._progress.add_task("all runs", total=self._rounds_left, news="")
 
@@ -127,8 +128,8 @@ class RichWatcher(Bars, Watcher):
         return f"{left // 60} min {left % 60:02d} s" if left >= 60 else f"{left} s"
 
     def _title(self, config: Config) -> str:
-        title = escape(get_protocol(config.protocols[0]).title)
-        return f"{title} s{config.seed[0]}" if self._several_seeds else title
+        title = escape(get_protocol(config.protocol).title)
+        return f"{title} s{config.seed}" if self._several_seeds else title
 
 
 def _news(accuracy: float, uploads: Mapping[str, Any]) -> str:

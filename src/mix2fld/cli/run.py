@@ -13,7 +13,7 @@ import tyro
 
 from mix2fld.base.errors import InputError
 from mix2fld.cli.output import Output
-from mix2fld.config.settings import Config
+from mix2fld.config.grid import Grid
 from mix2fld.runs.config_file import dump_config
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class RunCommand:
     hosts: int | None = None
     """Fleet ray: processes that hold the devices; default: one per core of the cluster."""
     output: tyro.conf.OmitArgPrefixes[Output] = field(default_factory=Output)
-    settings: tyro.conf.OmitArgPrefixes[Config] = field(default_factory=Config)
+    settings: tyro.conf.OmitArgPrefixes[Grid] = field(default_factory=Grid)
 
     def run(self) -> None:
         """Run all protocols and seeds."""
@@ -162,32 +162,32 @@ def fleet_of(name: str, hosts: int | None) -> "Iterator[MakeFleet]":
             processes.stop()
 
 
-def default_folder(config: Config) -> Path:
+def default_folder(grid: Grid) -> Path:
     """Return a folder that depends on the settings, but not on protocols and seeds."""
-    settings = dump_config(config.replace(protocols="fl", seed=0))
+    settings = dump_config(grid.replace(protocols="fl", seeds=0))
     digest = hashlib.sha256(settings.encode()).hexdigest()[:8]
-    name = Path(config.data.dataset).stem
-    return Path("runs") / f"{name}-{config.data.partition}-{digest}"
+    name = Path(grid.data.dataset).stem
+    return Path("runs") / f"{name}-{grid.data.partition}-{digest}"
 
 
-def attackers(config: Config) -> list[str]:
+def attackers(grid: Grid) -> list[str]:
     """Who attacks with each seed, in words."""
     from mix2fld.engine.scenario import attackers_of
 
-    found = {seed: sorted(attackers_of(config.replace(seed=seed))) for seed in config.seed}
+    found = {seed: sorted(attackers_of(grid.at(seed=seed))) for seed in grid.seeds}
     return [
-        f"seed {seed}: attackers ({config.attack.attack}), not measured: devices "
+        f"seed {seed}: attackers ({grid.attack.attack}), not measured: devices "
         f"{', '.join(map(str, devices))}"
         for seed, devices in found.items()
         if devices
     ]
 
 
-def guarantees(config: Config) -> list[str]:
+def guarantees(grid: Grid) -> list[str]:
     """What each protocol with noise guarantees, in words."""
-    from mix2fld.protocols.table import get_protocol, guarantee_of
+    from mix2fld.protocols.table import get_protocol, guarantee_of, single_runs
 
-    promised = {name: guarantee_of(config.replace(protocols=name)) for name in config.protocols}
+    promised = {one.protocol: guarantee_of(one) for one in single_runs(grid)}
     return [
         f"{get_protocol(name).title}: {promise}" for name, promise in promised.items() if promise
     ]

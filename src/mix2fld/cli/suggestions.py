@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from mix2fld.base.errors import InputError, did_you_mean
 
 if TYPE_CHECKING:
-    from mix2fld.config.settings import Config
+    from mix2fld.config.settings import CommonSettings
 
 LISTS = ("--protocols", "--seed", "--preset", "--mixing-ratio")
 """Flags whose values may also be separated by commas."""
@@ -73,7 +73,7 @@ def check_flags(given: Sequence[str], kind: Any) -> None:
         raise InputError(f"{word}: no such option; {hint}")
 
 
-def check_effects(given: Sequence[str], settings: "Config") -> None:
+def check_effects(given: Sequence[str], settings: "CommonSettings") -> None:
     """Refuse a flag of a link or an attack that has no effect with the other settings."""
     from mix2fld.config.radio import NEEDS_LINK, NEEDS_PIECE
     from mix2fld.config.trust import NEEDS_ATTACK

@@ -10,7 +10,7 @@ import tyro
 from mix2fld.base.errors import InputError
 from mix2fld.cli.output import Output
 from mix2fld.cli.running import Running, Searching
-from mix2fld.config.settings import Config
+from mix2fld.config.grid import Grid
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -67,7 +67,7 @@ class SweepCommand:
     searching: tyro.conf.OmitArgPrefixes[Searching] = field(default_factory=Searching)
     running: tyro.conf.OmitArgPrefixes[Running] = field(default_factory=Running)
     output: tyro.conf.OmitArgPrefixes[Output] = field(default_factory=Output)
-    settings: tyro.conf.OmitArgPrefixes[Config] = field(default_factory=Config)
+    settings: tyro.conf.OmitArgPrefixes[Grid] = field(default_factory=Grid)
     varied: tyro.conf.Suppress[tyro.conf.Fixed[dict[str, Any]]] = field(default_factory=dict)
     zipped: tyro.conf.Suppress[tyro.conf.Fixed[tuple[tuple[str, ...], ...]]] = ()
 
@@ -135,7 +135,7 @@ class SweepCommand:
         base = self.settings
         ranges = tuple(read_range(text, base) for text in given.range)
         search = Search(base, ranges, given.objective, given.trials, given.at_once)
-        each = len(base.protocols) * len(base.seed) * given.at_once
+        each = len(base.protocols) * len(base.seeds) * given.at_once
         try:
             with self.running.place(each) as place, TableBoard(console) as board:
                 found = run_search(
@@ -224,6 +224,6 @@ def default_folder(plan: "Plan") -> Path:
     from mix2fld.sweep.plan import Plan
     from mix2fld.sweep.plan_file import dump_plan
 
-    same = dump_plan(Plan(plan.base.replace(protocols="fl", seed=0), plan.axes))
+    same = dump_plan(Plan(plan.base.replace(protocols="fl", seeds=0), plan.axes))
     digest = hashlib.sha256(same).hexdigest()[:8]
     return Path("runs") / f"sweep-{Path(plan.base.data.dataset).stem}-{digest}"

@@ -5,12 +5,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from mix2fld.config.settings import Config, field_names
+from mix2fld.config.grid import Grid
+from mix2fld.config.settings import field_names
 
 Axes = dict[str, Any]
 """``varied`` and ``zipped`` of a plan."""
 WHOLE = ("protocols", "seed")
-"""Fields that are lists in every config."""
+"""Fields that are lists in every grid."""
 
 
 def take_axes(given: Sequence[str]) -> tuple[list[str], Axes]:
@@ -21,7 +22,7 @@ def take_axes(given: Sequence[str]) -> tuple[list[str], Axes]:
     varied: dict[str, list[Any]] = {}
     for flag, values in _flags(given):
         name = flag.removeprefix("--").replace("-", "_")
-        if name not in field_names():
+        if name not in field_names(Grid):
             rest += [flag, *values] if flag else values
         elif name in WHOLE:
             apart = [part for value in values for part in value.split(",") if part]
@@ -33,7 +34,7 @@ def take_axes(given: Sequence[str]) -> tuple[list[str], Axes]:
     return rest, {"varied": varied}
 
 
-def with_plan(given: Sequence[str], start: Config, own: Axes) -> tuple[Config, Axes]:
+def with_plan(given: Sequence[str], start: Grid, own: Axes) -> tuple[Grid, Axes]:
     """The defaults of all flags and the axes, with ``--plan`` applied; flags override it."""
     early = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     early.add_argument("--plan", type=Path)

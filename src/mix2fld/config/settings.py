@@ -5,6 +5,7 @@ are the literal readings; ``docs/decisions`` gives the reasons. This module impo
 """
 
 import re
+from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -17,7 +18,6 @@ from mix2fld.config.fields import (
     AutoOrNotNegative,
     AutoOrPositive,
     Count,
-    Listed,
     Positive,
     PositiveFloat,
     Section,
@@ -158,16 +158,9 @@ class ClockConfig(Section):
     """Stated time of one SGD step at the server."""
 
 
-class Config(Section):
-    """Everything that determines the result of a run; one run for each protocol and seed."""
+class CommonSettings(Section):
+    """What the runs of a comparison share: everything but protocol and seed."""
 
-    protocols: Annotated[tuple[str, ...], Listed] = ("fl", "fd", "mixfld", "mix2fld")
-    """Protocols to compare: fl, fl8, fl4, topk, stc, sign, eden, murmur,
-    murmur-mix, murmur-stat, fd, cfd, fld, mixfld, mix2fld, statistics,
-    own-statistics, dp-statistics, dp-sum, dp-seeds, dp-seeds-sum,
-    dp-fl, dp-murmur, isolated."""
-    seed: Annotated[tuple[Count, ...], Listed] = (0,)
-    """Random seeds; one run of every protocol for each."""
     rounds: Positive = 10
     """Communication rounds."""
     participants: Annotated[Literal["all"] | int | float, BeforeValidator(as_participants)] = "all"
@@ -204,12 +197,6 @@ class Config(Section):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        for name in ("protocols", "seed"):
-            values = getattr(self, name)
-            if not values or len(set(values)) < len(values):
-                raise InputError(
-                    f"{name} = {list(values)}: must name at least one, and each only once"
-                )
         for name in ("participants", "evaluated_devices"):
             count = getattr(self, name)
             if isinstance(count, int) and count > self.data.devices:
@@ -275,26 +262,57 @@ class Config(Section):
 
     @classmethod
     def of(cls, **fields: Any) -> Self:
-        """Return a config from plain field names: ``Config.of(devices=4, protocols="fl")``."""
+        """Return settings from plain field names: ``Config.of(devices=4, protocol="fl")``."""
         return cls().replace(**fields)
 
     def replace(self, **fields: Any) -> Self:
-        """Return this config with some fields changed, by their plain names."""
-        tree = self.model_dump()
+        """Return these settings with some fields changed, by their plain names."""
+        tree, known = self.model_dump(), field_names(type(self))
         for name, value in fields.items():
-            section = _home_of(name)
+            if name not in known:
+                raise InputError(f"{name}: no such field; {did_you_mean(name, known)}")
+            section = known[name]
             (tree[section] if section else tree)[name] = value
         return type(self)(**tree)
 
+
+class _ProtocolAndSeed(Section):
+    """Before the other fields of a run."""
+
+    protocol: str = "mix2fld"
+    """The protocol, with its parameters if it is given any: fl, mix2fld, murmur:bits=200."""
+    seed: Count = 0
+    """Random seed."""
+
+
+class Config(CommonSettings, _ProtocolAndSeed):
+    """Everything that determines the result of one run; ``Grid`` has the settings of several."""
+
+    def replace(self, **fields: Any) -> Self:
+        """Return this config with some fields changed, by their plain names."""
+        for name, value in fields.items():
+            if name in ("protocols", "seeds") or (name == "seed" and _is_several(value)):
+                raise InputError(
+                    field=name,
+                    value=value,
+                    hint="Config is one run; must be protocol = ... and seed = ... with one value "
+                    "each, or mix2fld.Grid.of(protocols=..., seed=...) for several",
+                )
+        return super().replace(**fields)
+
+    def runs(self) -> list[Self]:
+        """Return this run, as ``Grid.runs`` returns several."""
+        return [self]
+
     @property
     def run_name(self) -> str:
-        """Folder name of a single run, ``<protocol>-s<seed>``."""
-        return f"{re.sub(r'[:=,]', '-', self.protocols[0])}-s{self.seed[0]}"
+        """Name of the run's folder, ``<protocol>-s<seed>``."""
+        return f"{re.sub(r'[:=,]', '-', self.protocol)}-s{self.seed}"
 
 
 SECTIONS: dict[str, type[Section]] = {
     name: field.annotation
-    for name, field in Config.model_fields.items()
+    for name, field in CommonSettings.model_fields.items()
     if isinstance(field.annotation, type) and issubclass(field.annotation, Section)
 }
 
@@ -314,25 +332,28 @@ PRESETS: dict[str, dict[str, Any]] = {
 recommended defence and the default of a deployment."""
 
 
-def field_names() -> dict[str, str]:
+def field_names(kind: type[CommonSettings] = CommonSettings) -> dict[str, str]:
     """Return every plain field name with its section (empty for the top level)."""
-    names = {name: "" for name in Config.model_fields if name not in SECTIONS}
-    for section, kind in SECTIONS.items():
-        names.update(dict.fromkeys(kind.model_fields, section))
+    names = {name: "" for name in kind.model_fields if name not in SECTIONS}
+    for section, fields in SECTIONS.items():
+        names.update(dict.fromkeys(fields.model_fields, section))
     return names
 
 
-def setting(config: Config, name: str) -> Any:
+def setting(settings: CommonSettings, name: str) -> Any:
     """Return the value of a field by its plain name."""
-    section = field_names()[name]
-    return getattr(getattr(config, section) if section else config, name)
+    section = field_names(type(settings))[name]
+    return getattr(getattr(settings, section) if section else settings, name)
 
 
-def _home_of(name: str) -> str:
-    known = field_names()
-    if name not in known:
-        raise InputError(f"{name}: no such field; {did_you_mean(name, known)}")
-    return known[name]
+def shared_fields(settings: CommonSettings) -> dict[str, Any]:
+    """Return all fields but those of protocol and seed."""
+    return {name: getattr(settings, name) for name in CommonSettings.model_fields}
+
+
+def _is_several(value: Any) -> bool:
+    return isinstance(value, Collection) and not isinstance(value, str)
 
 
 HOMES.update(field_names())
+"""Every setting of a run, and presets of links."""

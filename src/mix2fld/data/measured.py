@@ -33,5 +33,5 @@ def measured_samples(dataset: "Dataset", config: Config) -> "tuple[Inputs, NDArr
             f"measured_on = validation: the devices hold all {len(labels):,} training samples; "
             "decrease devices or samples_per_device"
         )
-    chosen = stream(config.seed[0], "validation").permutation(free)[: count or VALIDATION_SAMPLES]
+    chosen = stream(config.seed, "validation").permutation(free)[: count or VALIDATION_SAMPLES]
     return dataset.train_inputs[chosen], labels[chosen]

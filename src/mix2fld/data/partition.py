@@ -24,12 +24,12 @@ Partition = Callable[[list[Indices], DataConfig, np.random.Generator], Sequence[
 
 
 def device_parts(dataset: "Dataset", config: Config, *, every_label: bool = True) -> list[Indices]:
-    """Training samples of each device in a run of one seed, ``config.seed[0]``.
+    """Training samples of each device in a run of one seed, ``config.seed``.
 
     Raises ``InputError`` if no device holds some label, unless ``every_label`` is false.
     """
     labels, num_labels = dataset.train_labels, dataset.num_labels
-    rng = stream(config.seed[0], "partition")
+    rng = stream(config.seed, "partition")
     parts = partition(labels, config.data, num_labels, rng, dataset.train_sources)
     if config.data.measured_on == "validation" and config.data.partition in OF_SOURCES:
         parts = [_without_last(part, labels) for part in parts]

@@ -7,10 +7,11 @@ from math import ceil
 from pathlib import Path
 
 from mix2fld.base.errors import InputError
+from mix2fld.config.grid import Grid
 from mix2fld.config.settings import Config
 from mix2fld.data import dataset_sizes
 from mix2fld.engine.wire import Wire
-from mix2fld.protocols.table import get_protocol
+from mix2fld.protocols.table import get_protocol, single_runs
 from mix2fld.tasks.make_learning import make_learning
 
 PORT = 8883
@@ -108,11 +109,14 @@ def find_mosquitto() -> str:
     return program
 
 
-def largest_message(config: Config) -> int:
-    """Bytes of the largest message in a run of any of the config's protocols, either way."""
-    samples, num_labels = dataset_sizes(config.data)
-    learning = make_learning(config, samples, num_labels)
-    wires = [Wire(get_protocol(name), learning) for name in config.protocols]
+def largest_message(settings: Config | Grid) -> int:
+    """Bytes of the largest message in a run of any of the protocols, either way."""
+    samples, num_labels = dataset_sizes(settings.data)
+    runs = {one.protocol: one for one in single_runs(settings)}
+    wires = [
+        Wire(get_protocol(name), make_learning(one, samples, num_labels))
+        for name, one in runs.items()
+    ]
     up = max(wire.upload_size(with_seeds=True).bits for wire in wires)
     down = max(wire.download_size().bits for wire in wires)
     return ceil(max(up, down) / 8) + MESSAGE_BYTES

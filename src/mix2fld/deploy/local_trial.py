@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from mix2fld.base.errors import InputError
+from mix2fld.config.grid import Grid
 from mix2fld.config.settings import Config
 from mix2fld.deploy.diary import last_words
 from mix2fld.deploy.federation import Federation
@@ -49,17 +50,17 @@ def node_config(samples: Path) -> dict[str, str]:
 
 
 def run_locally(
-    config: Config, out: Path, dataset: Dataset, watcher: Watcher, trial: Trial
+    grid: Grid, out: Path, dataset: Dataset, watcher: Watcher, trial: Trial
 ) -> list[RunResult]:
-    """Run every run of a config over Flower, with one federation for each seed."""
-    own_modules = ":" in config.learning.model
-    largest = largest_request(config) if trial.proxy else None
+    """Run every run of a grid over Flower, with one federation for each seed."""
+    own_modules = ":" in grid.learning.model
+    largest = largest_request(grid) if trial.proxy else None
 
     def runs(folder: Path, files: Sequence[Path], settings: Sequence[Settings]) -> list[RunResult]:
         with local_federation(folder, files, own_modules, largest) as federation:
             return [follow_run(federation, each, watcher) for each in settings]
 
-    return run_trial("flower", config, out, dataset, trial, runs)
+    return run_trial("flower", grid, out, dataset, trial, runs)
 
 
 def follow_run(federation: Federation, settings: Settings, watcher: Watcher) -> RunResult:

@@ -26,7 +26,7 @@ NAME = "server"
 CONNECT_S = 20.0
 """Seconds that the broker may take to be reached at first."""
 PARTS = (
-    *("protocols", "seed", "rounds", "curve_points", "learning", "seeding", "updates", "privacy"),
+    *("protocol", "seed", "rounds", "curve_points", "learning", "seeding", "updates", "privacy"),
     *("statistics", "defence"),
 )
 """Of a config: what devices read."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Self
 
-from mix2fld.config.settings import Config
+from mix2fld.config.grid import Grid
 from mix2fld.deploy.broker import Broker, find_mosquitto, largest_message
 from mix2fld.deploy.edge.__main__ import broker_address
 from mix2fld.deploy.edge.mqtt_line import Address
@@ -89,15 +89,15 @@ class MqttFleet(Processes):
 
 
 def run_over_mqtt(
-    config: Config, out: Path, dataset: Dataset, watcher: Watcher, trial: Trial
+    grid: Grid, out: Path, dataset: Dataset, watcher: Watcher, trial: Trial
 ) -> list[RunResult]:
-    """Run every run of a config over MQTT, with one broker for each seed."""
+    """Run every run of a grid over MQTT, with one broker for each seed."""
     find_mosquitto()
-    own_modules = Path.cwd() if ":" in config.learning.model else None
+    own_modules = Path.cwd() if ":" in grid.learning.model else None
 
     def runs(folder: Path, files: Sequence[Path], settings: Sequence[Settings]) -> list[RunResult]:
-        with MqttFleet(folder, files, largest_message(config), own_modules) as fleet:
+        with MqttFleet(folder, files, largest_message(grid), own_modules) as fleet:
             fleet.start_devices()
             return [serve_mqtt(each, fleet.address(), watcher) for each in settings]
 
-    return run_trial("mqtt", config, out, dataset, trial, runs)
+    return run_trial("mqtt", grid, out, dataset, trial, runs)

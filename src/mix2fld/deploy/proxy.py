@@ -4,10 +4,11 @@ from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
 
+from mix2fld.config.grid import Grid
 from mix2fld.config.settings import Config
 from mix2fld.data import dataset_sizes
 from mix2fld.engine.wire import Wire
-from mix2fld.protocols.table import get_protocol
+from mix2fld.protocols.table import get_protocol, single_runs
 from mix2fld.tasks.make_learning import make_learning
 
 PROXY_PORT, SUPERLINK_PORT = 8443, 8000
@@ -105,10 +106,13 @@ http {{
 """
 
 
-def largest_request(config: Config) -> int:
-    """Bytes of the largest request that a node sends in a run of any of the config's protocols."""
-    samples, num_labels = dataset_sizes(config.data)
-    learning = make_learning(config, samples, num_labels)
-    wires = [Wire(get_protocol(name), learning) for name in config.protocols]
+def largest_request(settings: Config | Grid) -> int:
+    """Bytes of the largest request that a node sends in a run of any of the protocols."""
+    samples, num_labels = dataset_sizes(settings.data)
+    runs = {one.protocol: one for one in single_runs(settings)}
+    wires = [
+        Wire(get_protocol(name), make_learning(one, samples, num_labels))
+        for name, one in runs.items()
+    ]
     bits = max(wire.upload_size(with_seeds=True).bits for wire in wires)
     return ceil(bits / 8) + MESSAGE_BYTES

@@ -42,7 +42,7 @@ def serve_run(
     """
     keep_compiled_code(cache_folder() / "compiled")
     config = settings.config
-    protocol = get_protocol(config.protocols[0])
+    protocol = get_protocol(config.protocol)
     check_countable(config)
     dataset = load_dataset(config.data)
     learning = make_learning(config, dataset.samples, dataset.num_labels)

@@ -36,8 +36,8 @@ class Settings:
     def as_run_config(self) -> dict[str, str | int | float]:
         """For ``flwr run --run-config``; ``read_settings`` returns the same settings."""
         return {
-            "protocol": self.config.protocols[0],
-            "seed": self.config.seed[0],
+            "protocol": self.config.protocol,
+            "seed": self.config.seed,
             "settings": _changes(self.config),
             "out": str(self.out),
             "timeout-s": self.timeout_s,
@@ -53,14 +53,14 @@ def read_settings(run_config: Mapping[str, Any]) -> Settings:
         raise InputError(
             field="settings", value=f"{run_config['settings']!r}", hint=f"{error}"
         ) from None
-    for name in ("protocols", "seed"):
+    for name in ("protocol", "protocols", "seed"):
         if name in fields:
             raise InputError(
                 field="settings", hint=f"{name} must be set by its own key of the run config"
             )
     config = DEFAULTS.replace(
         **fields,
-        protocols=run_config["protocol"],
+        protocol=run_config["protocol"],
         seed=run_config["seed"],
         computing_time="measured",
     )
@@ -85,11 +85,11 @@ def check_deployable(config: Config) -> None:
             value=config.attack.attack,
             hint="is for simulations; devices of a deployment are real",
         )
-    row = get_protocol(config.protocols[0])
+    row = get_protocol(config.protocol)
     if row.trusted_sum:
         raise InputError(
             field="protocol",
-            value=config.protocols[0],
+            value=config.protocol,
             hint="its trusted sum is only simulated; in a deployment "
             "the server would see uploads without noise: choose dp-statistics",
         )
@@ -112,7 +112,7 @@ def _changes(config: Config) -> str:
     changed = []
     for name in field_names():
         mine, default = setting(config, name), setting(DEFAULTS, name)
-        if mine != default and name not in {"protocols", "seed", "computing_time"}:
+        if mine != default and name != "computing_time":
             value = ",".join(map(str, mine)) if name in SEVERAL else str(mine)
             changed.append(shlex.quote(f"{name}={value}"))
     return " ".join(changed)

@@ -11,6 +11,7 @@ import numpy as np
 from mix2fld.base.errors import InputError
 from mix2fld.base.files import writing
 from mix2fld.base.locks import FolderLock
+from mix2fld.config.grid import Grid
 from mix2fld.config.settings import Config
 from mix2fld.data import device_parts, measured_samples
 from mix2fld.deploy.identity import claim
@@ -38,20 +39,20 @@ class Trial(NamedTuple):
 
 
 def run_trial(
-    name: str, config: Config, out: Path, dataset: Dataset, trial: Trial, runs: RunsOfASeed
+    name: str, grid: Grid, out: Path, dataset: Dataset, trial: Trial, runs: RunsOfASeed
 ) -> list[RunResult]:
-    """Run every run of a config, seed by seed; finished ones stay as they are.
+    """Run every run of a grid, seed by seed; finished ones stay as they are.
 
     The files of the processes are in the folder ``name`` below ``out``.
     """
-    config, results = with_absolute_paths(config).replace(computing_time="measured"), []
+    grid, results = with_absolute_paths(grid).replace(computing_time="measured"), []
     with alone_in(out / name):
-        for single in single_runs(config):
+        for single in single_runs(grid):
             if trial.overwrite:
                 forget(out / single.run_name)
             claim(out / single.run_name, single)
-        for seed in config.seed:
-            folder, singles = out / name / f"s{seed}", single_runs(config.replace(seed=seed))
+        for seed in grid.seeds:
+            folder, singles = out / name / f"s{seed}", single_runs(grid.replace(seeds=seed))
             if trial.overwrite:
                 shutil.rmtree(folder, ignore_errors=True)
             files = write_device_files(folder, singles[0], dataset)
@@ -114,16 +115,16 @@ def alone_in(folder: Path) -> Iterator[None]:
         lock.give_back()
 
 
-def with_absolute_paths(config: Config) -> Config:
-    """The config as processes with another working folder need it."""
+def with_absolute_paths(grid: Grid) -> Grid:
+    """The settings as processes with another working folder need it."""
     paths: dict[str, str | Path] = {}
-    if config.data.data_folder is not None:
-        paths["data_folder"] = config.data.data_folder.expanduser().resolve()
-    if Path(config.data.dataset).is_file():
-        paths["dataset"] = str(Path(config.data.dataset).resolve())
-    if config.radio.trace is not None:
-        paths["trace"] = config.radio.trace.expanduser().resolve()
-    return config.replace(**paths)
+    if grid.data.data_folder is not None:
+        paths["data_folder"] = grid.data.data_folder.expanduser().resolve()
+    if Path(grid.data.dataset).is_file():
+        paths["dataset"] = str(Path(grid.data.dataset).resolve())
+    if grid.radio.trace is not None:
+        paths["trace"] = grid.radio.trace.expanduser().resolve()
+    return grid.replace(**paths)
 
 
 def forget(path: Path) -> None:

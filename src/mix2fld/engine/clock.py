@@ -37,7 +37,7 @@ def device_step_us(config: Config) -> NDArray[np.float64]:
     stated = np.full(devices, clock.device_step_us, np.float64)
     if not clock.device_step_spread:
         return stated
-    drawn = stream(config.seed[0], "device speeds").standard_normal(devices)
+    drawn = stream(config.seed, "device speeds").standard_normal(devices)
     return stated * np.exp(clock.device_step_spread * drawn)
 
 

@@ -15,7 +15,7 @@ def draw_participants(
     """The devices that are asked: all that are available, or so many of them, drawn anew."""
     count, devices = config.participants_per_round, np.sort(as_array(available))
     if count < len(devices):
-        rng = stream(config.seed[0], "participants", round_number)
+        rng = stream(config.seed, "participants", round_number)
         chosen = rng.choice(len(devices), size=count, replace=False)
         devices = devices[np.sort(chosen)]
     return tuple(devices.tolist())

@@ -195,7 +195,7 @@ def plan_round(name: str, transfers: Sequence[PlannedTransfer], config: Config) 
 
 def lasting_state(config: Config, link: Link) -> State:
     """The link as the run of the first seed has it in every round: devices on their places."""
-    return link.lasting(link.start(config.data.devices, stream(config.seed[0], "link")))
+    return link.lasting(link.start(config.data.devices, stream(config.seed, "link")))
 
 
 def _forecast(

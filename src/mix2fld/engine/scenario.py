@@ -65,14 +65,14 @@ class Scenario:
 
 def reference_device(config: Config) -> int:
     """The reference device of a run: drawn once, from its seed."""
-    return int(stream(config.seed[0], "reference").integers(config.data.devices))
+    return int(stream(config.seed, "reference").integers(config.data.devices))
 
 
 def attackers_of(config: Config) -> frozenset[int]:
     """The devices that attack, drawn once; the reference device stays honest."""
     if config.attack.attack == "none":
         return frozenset()
-    order = stream(config.seed[0], "attackers").permutation(config.data.devices)
+    order = stream(config.seed, "attackers").permutation(config.data.devices)
     others = order[order != reference_device(config)]
     return frozenset(others[: config.attack.attackers].tolist())
 
@@ -91,6 +91,6 @@ def _drawn_devices(config: Config) -> tuple[int, ...]:
     if count == devices:
         return tuple(range(devices))
     reference = reference_device(config)
-    others = stream(config.seed[0], "evaluated").choice(devices - 1, size=count - 1, replace=False)
+    others = stream(config.seed, "evaluated").choice(devices - 1, size=count - 1, replace=False)
     others += others >= reference
     return tuple(sorted([reference, *others.tolist()]))

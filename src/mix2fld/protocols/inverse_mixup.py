@@ -100,7 +100,7 @@ def inverse_groups(seeds: Mapping[int, Seeds], config: "Config") -> tuple[Pool, 
     Where seeds are checked, labels take turns: devices that are left out may be most of those with
     a label, which then would be in few groups (decision 33).
     """
-    pool, rng = pool_seeds(seeds), stream(config.seed[0], "pairs")
+    pool, rng = pool_seeds(seeds), stream(config.seed, "pairs")
     evenly = config.defence.seed_check != "none"
     return pool, find_groups(pool, groups_wanted(config), rng, evenly)
 

@@ -21,6 +21,7 @@ from mix2fld.protocols.updates import EDEN, STC, Murmur, MurmurMix, Sign, TopK
 from mix2fld.protocols.weights import FL
 
 if TYPE_CHECKING:
+    from mix2fld.config.grid import Grid
     from mix2fld.config.settings import Config
 
 PROTOCOLS: dict[str, Protocol] = {
@@ -106,21 +107,17 @@ def split_name(spelled: str) -> tuple[str, dict[str, str]]:
     return name, given
 
 
-def single_runs(config: "Config") -> list["Config"]:
+def single_runs(settings: "Config | Grid") -> list["Config"]:
     """One config for each protocol and seed, in the order in which they run.
 
     Parameters that are spelled with a protocol are its settings.
     """
-    return [
-        config.replace(protocols=(spelled,), seed=(seed,), **_settings(spelled))
-        for seed in config.seed
-        for spelled in config.protocols
-    ]
+    return [one.replace(**_settings(one.protocol)) for one in settings.runs()]
 
 
 def guarantee_of(config: "Config") -> Guarantee | None:
     """What the uploads of a single run guarantee; None: nothing, or a row that is not known."""
-    row = find_protocol(config.protocols[0])
+    row = find_protocol(config.protocol)
     return None if row is None or row.promise is None else row.promise(config)
 
 

@@ -3,16 +3,17 @@
 import shlex
 from collections.abc import Sequence
 
-from mix2fld.config.settings import PRESETS, Config, field_names, setting
+from mix2fld.config.grid import Grid
+from mix2fld.config.settings import PRESETS, field_names, setting
 
 
-def command(config: Config, presets: Sequence[str] = ()) -> str:
+def command(grid: Grid, presets: Sequence[str] = ()) -> str:
     """``mix2fld run`` with a flag for every field that presets and defaults leave, shell-quoted."""
     told = {name: value for preset in presets for name, value in PRESETS[preset].items()}
-    default = Config.of(**told)
+    default = Grid.of(**told)
     words = ["mix2fld", "run", *(["--preset", *presets] if presets else [])]
-    for name in field_names():
-        value = setting(config, name)
+    for name in field_names(Grid):
+        value = setting(grid, name)
         if value == setting(default, name):
             continue
         flag = name.replace("_", "-")

@@ -22,8 +22,8 @@ PANEL = (2.6, 2.3)
 def draw_curves(results: Sequence[RunResult], target: Path | BinaryIO) -> None:
     """Accuracy over simulated seconds, in steps: mean and range over seeds."""
     systems = [
-        _system(protocol, [run for run in results if run.config.protocols[0] == protocol])
-        for protocol in dict.fromkeys(result.config.protocols[0] for result in results)
+        _system(protocol, [run for run in results if run.config.protocol == protocol])
+        for protocol in dict.fromkeys(result.config.protocol for result in results)
     ]
     alone = next((system for system in systems if system.title == title_of("isolated")), None)
     systems = [system for system in systems if system is not alone] or systems
@@ -36,7 +36,7 @@ def draw_curves(results: Sequence[RunResult], target: Path | BinaryIO) -> None:
     for unused in grid.ravel()[len(systems) :]:
         unused.set_axis_off()
     draw_systems(figure, list(grid.ravel()[: len(systems)]), systems, alone)
-    seeds = len({result.config.seed[0] for result in results})
+    seeds = len({result.config.seed for result in results})
     words = "one seed" if seeds == 1 else f"{seeds} seeds"
     figure.suptitle(f"{describe_setting(results[0].config)}; {words}", fontsize=10)
     figure.supylabel("test accuracy, %", fontsize=9)

@@ -13,10 +13,8 @@ from mix2fld.runs.results import RunResult
 
 def results_html(results: Sequence[RunResult]) -> str:
     """A table with a row for each protocol, and the learning curves."""
-    names = list(dict.fromkeys(result.config.protocols[0] for result in results))
-    rows = [
-        over_seeds([r.summary for r in results if r.config.protocols[0] == name]) for name in names
-    ]
+    names = list(dict.fromkeys(result.config.protocol for result in results))
+    rows = [over_seeds([r.summary for r in results if r.config.protocol == name]) for name in names]
     table = plain_table([title_of(name) for name in names], rows)
     if find_spec("matplotlib") is None:
         return table

@@ -100,7 +100,7 @@ def _setting(one: Setting) -> dict[str, Any]:
         "differs": {name: v for name, v in one.differs.items() if isinstance(v, int | float)},
         "config": dump_config(one.config),
         "command": command(one.config),
-        "seeds": list(one.config.seed),
+        "seeds": list(one.config.seeds),
         "devices": one.config.data.devices,
         "finished_rounds": one.config.rounds,
     }
@@ -117,7 +117,7 @@ def _behind(one: Setting, number: int, series: Sequence[Series]) -> dict[str, An
         "what_if": what_if(one.config, here),
     }
     try:
-        for seed in one.config.seed[:LABEL_MAPS]:
+        for seed in one.config.seeds[:LABEL_MAPS]:
             run = next(run for run in runs if run.seed == seed)
             plain["labels"][str(seed)] = _labels(run)
         best = most_informative(runs)

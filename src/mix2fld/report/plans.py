@@ -63,6 +63,6 @@ def _plans(config: Config) -> list[PlannedTransfer]:
     if sizes is None:
         return []
     try:
-        return plan_transfers(config.protocols, sizes, make_link(config, config.data.devices))
+        return plan_transfers([config.protocol], sizes, make_link(config, config.data.devices))
     except Mix2fldError:
         return []

@@ -27,7 +27,7 @@ def seeding_of(protocol: str) -> Seeding | None:
 
 def make_seeds(sizes: Sizes, device: int, inputs: Inputs, labels: NDArray[np.int32]) -> Seeds:
     """The seed samples that a device of a run makes from its data."""
-    row = get_protocol(sizes.config.protocols[0])
+    row = get_protocol(sizes.config.protocol)
     made = Wire(row, sizes).make_once(device, inputs, labels)
     assert isinstance(made, Seeds)
     return made
@@ -39,7 +39,7 @@ def could_charge(config: Config, dataset: Dataset, bits: float) -> bool:
     Weights are not counted, since nothing in a report depends on the model: an upload of weights
     may have any size.
     """
-    row = row_of(config.protocols[0])
+    row = row_of(config.protocol)
     if row is None:
         return False
     wire = Wire(row, sizes_of(config, dataset))

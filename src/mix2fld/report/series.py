@@ -4,13 +4,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from mix2fld.config.settings import Config, field_names, setting
+from mix2fld.config.grid import Grid
+from mix2fld.config.settings import CommonSettings, Config, field_names, setting
 from mix2fld.report.protocol_view import in_table_order, title_of
 from mix2fld.runs.config_file import dump_config
 from mix2fld.runs.metrics import device_accuracies
 from mix2fld.runs.reader import LoadedRun
-
-_NOT_SETTINGS = ("protocols", "seed")
 
 
 @dataclass(frozen=True)
@@ -42,7 +41,7 @@ class Series:
 class Setting:
     """All that a run's config says beside protocol and seed."""
 
-    config: Config
+    config: Grid
     differs: dict[str, Any]
     """The fields in which the settings of one report differ."""
 
@@ -140,7 +139,7 @@ def in_words(name: str, value: Any) -> str:
     return " ".join([*(words[:-1] if unit else words), _shown(value), unit]).strip()
 
 
-def describe_setting(config: Config) -> str:
+def describe_setting(config: CommonSettings) -> str:
     """Dataset, partition, devices and link in one line."""
     channel = config.channel
     link = f"{channel.link} link"
@@ -162,21 +161,17 @@ def distinct(runs: Iterable[LoadedRun]) -> list[LoadedRun]:
 
 
 def _setting_key(config: Config) -> str:
-    return dump_config(config.replace(protocols="any", seed=0))
+    return dump_config(config.replace(protocol="any", seed=0))
 
 
-def _joined(runs: Sequence[LoadedRun]) -> Config:
+def _joined(runs: Sequence[LoadedRun]) -> Grid:
     protocols = in_table_order({run.protocol for run in runs})
     seeds = sorted({run.seed for run in runs})
-    return runs[0].config.replace(protocols=tuple(protocols), seed=tuple(seeds))
+    return Grid.of_run(runs[0].config).replace(protocols=protocols, seeds=seeds)
 
 
-def _differing(configs: Sequence[Config]) -> list[str]:
-    return [
-        name
-        for name in field_names()
-        if name not in _NOT_SETTINGS and len({setting(c, name) for c in configs}) > 1
-    ]
+def _differing(configs: Sequence[Grid]) -> list[str]:
+    return [name for name in field_names() if len({setting(c, name) for c in configs}) > 1]
 
 
 def _shown(value: Any) -> str:

@@ -17,8 +17,8 @@ PLAIN: dict[str, Any] = {"box": None, "padding": (0, 1, 0, 0), "header_style": "
 def results_table(results: Sequence[RunResult]) -> Table:
     """One row for each protocol; with several seeds, means over them and their spread."""
     rows = {
-        name: over_seeds([r.summary for r in results if r.config.protocols[0] == name])
-        for name in dict.fromkeys(result.config.protocols[0] for result in results)
+        name: over_seeds([r.summary for r in results if r.config.protocol == name])
+        for name in dict.fromkeys(result.config.protocol for result in results)
     }
     rounds = results[0].summary["rounds"]
     table = Table(

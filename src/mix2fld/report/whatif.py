@@ -8,7 +8,8 @@ from typing import Any
 
 from mix2fld.base.errors import Mix2fldError
 from mix2fld.codecs import Weights
-from mix2fld.config.settings import Config
+from mix2fld.config.grid import Grid
+from mix2fld.config.settings import CommonSettings, Config
 from mix2fld.engine.wire import Wire
 from mix2fld.links.channels.rayleigh import watts
 from mix2fld.report.plans import has_named_parts, payload_sizes
@@ -18,21 +19,21 @@ from mix2fld.report.series import Series
 Formula = dict[str, float]
 
 
-def what_if(config: Config, series: list[Series]) -> dict[str, Any] | None:
+def what_if(grid: Grid, series: list[Series]) -> dict[str, Any] | None:
     """The link and the payloads of one setting; None without a closed form."""
-    if config.channel.link != "rayleigh" or not all(
+    if grid.channel.link != "rayleigh" or not all(
         has_named_parts(run) for one in series for run in one.runs
     ):
         return None
     protocols = [
         {"protocol": name, "title": title_of(name), "transfers": found}
         for name in in_table_order({one.protocol for one in series})
-        if (found := _transfers(name, config))
+        if (found := _transfers(name, grid.at(name)))
     ]
-    return {"link": link_numbers(config), "protocols": protocols} if protocols else None
+    return {"link": link_numbers(grid), "protocols": protocols} if protocols else None
 
 
-def link_numbers(config: Config) -> dict[str, float]:
+def link_numbers(config: CommonSettings) -> dict[str, float]:
     """The link of Sec. II-C as the closed form needs it."""
     channel = config.channel
     return {
@@ -62,7 +63,7 @@ def _transfers(protocol: str, config: Config) -> list[dict[str, Any]]:
     }
     found = []
     for kind, (name, direction, seeds) in wanted.items():
-        formula = _formula(protocol, config.replace(protocols=protocol), direction, seeds)
+        formula = _formula(protocol, config, direction, seeds)
         if formula is None:
             return []
         found.append({"kind": kind, "transfer": name, "direction": direction, **formula})
@@ -106,7 +107,7 @@ def _affine(config: Config, direction: str, seeds: bool, bits: int) -> Formula |
 
 
 def _bits(config: Config, direction: str, seeds: bool) -> int | None:
-    row, sizes = row_of(config.protocols[0]), payload_sizes(config)
+    row, sizes = row_of(config.protocol), payload_sizes(config)
     if row is None or sizes is None:
         return None
     try:

@@ -8,6 +8,7 @@ from typing import Any
 import tomli_w
 
 from mix2fld.base.errors import InputError, Mix2fldError
+from mix2fld.config.grid import Grid
 from mix2fld.config.settings import Config
 
 FORMAT = 2
@@ -19,13 +20,13 @@ OLD_NAMES = {"seeding": {"seed_bits_per_pixel": "seed_bits"}}
 """Fields that version 0.1.0 wrote under other names, by section."""
 
 
-def load_config(path: Path, start: Config | None = None) -> Config:
+def load_config(path: Path, start: Grid | None = None) -> Grid:
     """Read a TOML file written by hand; what it does not name is as in ``start``."""
     return _parse_named(path, _read(path), start)
 
 
-def parse_config(data: bytes, start: Config | None = None) -> Config:
-    """The config in the bytes of a TOML file."""
+def parse_config(data: bytes, start: Grid | None = None) -> Grid:
+    """The settings in the bytes of a TOML file."""
     if len(data) > MOST_BYTES:
         raise InputError(f"larger than {MOST_BYTES:,} bytes")
     try:
@@ -41,12 +42,13 @@ def parse_config(data: bytes, start: Config | None = None) -> Config:
         )
     if found == 1:
         tree = with_rates_as_used(tree)
-    return Config(**_over(start or Config(), _renamed(tree)))
+    return Grid(**_over(start or Grid(), _renamed(tree)))
 
 
-def dump_config(config: Config) -> str:
-    """The resolved config as TOML; ``load_config`` returns the same config."""
-    return tomli_w.dumps(config.model_dump(mode="json", exclude_none=True))
+def dump_config(settings: Config | Grid) -> str:
+    """The resolved settings as TOML; one run is a grid with one protocol and one seed."""
+    grid = settings if isinstance(settings, Grid) else Grid.of_run(settings)
+    return tomli_w.dumps(grid.model_dump(mode="json", exclude_none=True))
 
 
 def dump_sealed_config(config: Config) -> bytes:
@@ -72,8 +74,8 @@ def load_sealed_config(path: Path) -> Config:
             )
     elif not all(f"[{section}]" in text for section in SECTIONS_BEFORE_SEALS):
         raise InputError(f"{path}: is not a complete config.toml of a run")
-    config = _parse_named(path, data if begins_sealed else b"format = 1\n" + data)
-    if len(config.protocols) != 1 or len(config.seed) != 1:
+    config = _parse_named(path, data if begins_sealed else b"format = 1\n" + data).only_run()
+    if config is None:
         raise InputError(f"{path}: does not belong to a run, which has one protocol and one seed")
     return config
 
@@ -136,7 +138,7 @@ def _read(path: Path) -> bytes:
         raise InputError(field="config", value=path, hint=f"cannot be read ({error})") from None
 
 
-def _over(start: Config, tree: dict[str, Any]) -> dict[str, Any]:
+def _over(start: Grid, tree: dict[str, Any]) -> dict[str, Any]:
     """The fields of a tree, and those of ``start`` that it does not name."""
     base = start.model_dump()
     for name, value in tree.items():
@@ -148,7 +150,7 @@ def _over(start: Config, tree: dict[str, Any]) -> dict[str, Any]:
     return base
 
 
-def _parse_named(path: Path, data: bytes, start: Config | None = None) -> Config:
+def _parse_named(path: Path, data: bytes, start: Grid | None = None) -> Grid:
     """As ``parse_config``, with the file in what it says."""
     try:
         return parse_config(data, start)

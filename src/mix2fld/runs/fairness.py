@@ -17,7 +17,7 @@ def distances_m(config: Config) -> NDArray[np.float64] | None:
         return None
     try:
         state = make_link(config, config.data.devices).start(
-            config.data.devices, stream(config.seed[0], "link")
+            config.data.devices, stream(config.seed, "link")
         )
     except Mix2fldError:
         return None

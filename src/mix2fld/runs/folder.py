@@ -335,7 +335,7 @@ def _goes_with(found: Checkpoint, records: Records) -> Checkpoint:
 
 
 def _refuse_other_config(path: Path, found: Config, wanted: Config) -> None:
-    for name in field_names():
+    for name in field_names(Config):
         old, new = setting(found, name), setting(wanted, name)
         if old != new:
             raise InputError(

@@ -1,35 +1,43 @@
-"""What a link means for each protocol of a config; needs no data, and mostly no JAX."""
+"""What a link means for each protocol; needs no data, and mostly no JAX."""
 
 from typing import NamedTuple
 
 from mix2fld.base.files import uninterrupted
+from mix2fld.config.grid import Grid
 from mix2fld.config.settings import Config
 from mix2fld.data import dataset_sizes
 from mix2fld.engine.plan import DRAWS, PlannedRound, PlannedTransfer, plan_round, plan_transfers
 from mix2fld.links import Link, make_link
 from mix2fld.links.transports import TRANSPORTS
+from mix2fld.protocols.table import single_runs
 from mix2fld.tasks.known_shapes import known_shapes
 from mix2fld.tasks.learning import Sizes, dimensions
 
 
 class LinkPlan(NamedTuple):
-    """Every transfer of every protocol of a config, and what a round of each comes to."""
+    """Every transfer of every protocol, and what a round of each comes to."""
 
     link: Link
     transfers: list[PlannedTransfer]
     rounds: list[PlannedRound]
 
 
-def plan_link(config: Config) -> list[PlannedTransfer]:
-    """Every transfer of every protocol of a config."""
-    return plan_all(config).transfers
+def plan_link(settings: Config | Grid) -> list[PlannedTransfer]:
+    """Every transfer of the protocol of a config, or of all protocols of a grid."""
+    return plan_all(settings).transfers
 
 
-def plan_all(config: Config, draws: int = DRAWS, transport: str = "none") -> LinkPlan:
+def plan_all(settings: Config | Grid, draws: int = DRAWS, transport: str = "none") -> LinkPlan:
     """The same, and the rounds; with what a transport adds to each payload, if one is named."""
-    sizes, link = sizes_of(config), make_link(config, config.data.devices)
-    transfers = plan_transfers(config.protocols, sizes, link, draws, TRANSPORTS.get(transport))
-    rounds = [plan_round(name, transfers, config) for name in config.protocols]
+    config, *others = single_runs(settings)
+    runs = [config, *(one for one in others if one.seed == config.seed)]
+    link, carried = make_link(config, config.data.devices), TRANSPORTS.get(transport)
+    transfers = [
+        transfer
+        for one in runs
+        for transfer in plan_transfers([one.protocol], sizes_of(one), link, draws, carried)
+    ]
+    rounds = [plan_round(one.protocol, transfers, one) for one in runs]
     return LinkPlan(link, transfers, rounds)
 
 

@@ -37,12 +37,12 @@ class LoadedRun:
     @property
     def protocol(self) -> str:
         """The one protocol of the run."""
-        return self.config.protocols[0]
+        return self.config.protocol
 
     @property
     def seed(self) -> int:
         """The one seed of the run."""
-        return self.config.seed[0]
+        return self.config.seed
 
     @property
     def summary(self) -> dict[str, Any]:
@@ -170,11 +170,10 @@ def _run_folders(path: Path) -> Iterator[Path]:
 
 
 def _changed_fields(configs: Sequence[Config]) -> list[str]:
-    names = [name for name in field_names() if name not in ("protocols", "seed")]
     default = Config()
     return [
         name
-        for name in names
+        for name in field_names()
         if any(setting(config, name) != setting(default, name) for config in configs)
     ]
 

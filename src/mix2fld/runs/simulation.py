@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mix2fld.base.errors import InputError
+from mix2fld.config.grid import Grid
 from mix2fld.config.settings import Config
 from mix2fld.data import fingerprint, load_dataset
 from mix2fld.engine.attackers import check_attack
@@ -52,7 +53,7 @@ class Overrides(NamedTuple):
 
 
 def run(
-    config: Config,
+    settings: Config | Grid,
     out: Path | None = None,
     *,
     dataset: Dataset | None = None,
@@ -62,7 +63,7 @@ def run(
     watcher: Watcher | None = None,
     overwrite: bool = False,
 ) -> Results:
-    """Simulate one run for each protocol and seed of ``config``.
+    """Simulate the run of a config, or one run for each protocol and seed of a grid.
 
     With ``out`` each run is kept in ``out/<protocol>-s<seed>/``, and one that already exists is
     resumed; all folders are created first, so that ``out`` shows which runs are missing.
@@ -70,11 +71,10 @@ def run(
     run, which changes no result (``mix2fld.engine.fleets.ray_fleet`` has another). All folders are
     locked from the start until their run is done.
     """
-    rows = [get_protocol(name) for name in config.protocols]
-    samples = load_dataset(config.data) if dataset is None else dataset
-    for row in rows:
-        check_mixable(row, samples.samples)
-    singles = single_runs(config)
+    singles = single_runs(settings)
+    samples = load_dataset(settings.data) if dataset is None else dataset
+    for single in singles:
+        check_mixable(get_protocol(single.protocol), samples.samples)
     own, told = Overrides(model, link, fleet), watcher or Watcher()
     with ExitStack() as locks:
         folders: Sequence[RunFolder | None] = [None] * len(singles)
@@ -98,10 +98,10 @@ def resume_run(
         return _simulate(config, folder, samples, Overrides(), told)
 
 
-def prepare_runs(config: Config, out: Path, *, overwrite: bool = False) -> list[Path]:
-    """Make a folder for every run of ``config``, all or none."""
+def prepare_runs(settings: Config | Grid, out: Path, *, overwrite: bool = False) -> list[Path]:
+    """Make a folder for every run, all or none."""
     with ExitStack() as locks:
-        folders = _prepared(single_runs(config), out, overwrite, Watcher(), locks)
+        folders = _prepared(single_runs(settings), out, overwrite, Watcher(), locks)
         return [folder.path for folder in folders]
 
 
@@ -143,7 +143,7 @@ class Simulation(NamedTuple):
 def make_simulation(
     config: Config, dataset: Dataset, model: Model | None = None, link: Link | None = None
 ) -> Simulation:
-    """The simulation of a config with one protocol and one seed."""
+    """The simulation of a config."""
     scenario = make_scenario(config, dataset, model, link)
     return Simulation(scenario, LocalFleet(scenario, dataset, _device_states(config)))
 
@@ -151,10 +151,10 @@ def make_simulation(
 def make_scenario(
     config: Config, dataset: Dataset, model: Model | None = None, link: Link | None = None
 ) -> Scenario:
-    """What is fixed for a whole run of a config with one protocol and one seed."""
+    """What is fixed for the whole run of a config."""
     scenario = Scenario(
         make_learning(config, dataset.samples, dataset.num_labels, model),
-        get_protocol(config.protocols[0]),
+        get_protocol(config.protocol),
         link or make_link(config, config.data.devices),
     )
     check_attack(scenario)
@@ -162,13 +162,13 @@ def make_scenario(
     return scenario
 
 
-def check(config: Config, dataset: Dataset) -> list[str]:
+def check(settings: Config | Grid, dataset: Dataset) -> list[str]:
     """Find bad input before anything is written, and say which transfers can never arrive."""
-    problems = []
-    for single in single_runs(config.replace(seed=config.seed[0])):
+    problems, singles = [], single_runs(settings)
+    for single in (one for one in singles if one.seed == singles[0].seed):
         scenario, fleet = make_simulation(single, dataset)
         fleet.check_seeds()
-        plans = plan_transfers(single.protocols, scenario.learning, scenario.link)
+        plans = plan_transfers([single.protocol], scenario.learning, scenario.link)
         problems += [plan.problem for plan in plans if plan.problem]
     return problems
 

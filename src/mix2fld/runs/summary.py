@@ -29,8 +29,8 @@ def summarise(
 
     return {
         "format": FORMAT,
-        "protocol": config.protocols[0],
-        "seed": config.seed[0],
+        "protocol": config.protocol,
+        "seed": config.seed,
         "rounds": len(rounds),
         "converged_round": None if converged is None else done,
         "accuracy": {
@@ -91,7 +91,7 @@ def _quorum(rounds: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 def _training(config: Config) -> dict[str, Any]:
     """What the devices trained with: the config, and what the row recommends where it is auto."""
-    row = find_protocol(config.protocols[0])
+    row = find_protocol(config.protocol)
     return resolve(config, Training() if row is None else row.training)._asdict()
 
 

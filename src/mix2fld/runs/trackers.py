@@ -101,7 +101,7 @@ def tracked(tracker: Tracker | None, out: Path) -> Iterator[TrackingWatcher | No
 
 def flat_settings(config: Config) -> dict[str, str]:
     """Every field of a config by its plain name."""
-    return {name: str(setting(config, name)) for name in field_names()}
+    return {name: str(setting(config, name)) for name in field_names(Config)}
 
 
 class _TensorBoard:

@@ -40,7 +40,7 @@ def by_name(weights: Tensors | None, names: Sequence[str], config: Config) -> Na
     if weights is None:
         raise InputError(
             field="protocols",
-            value=config.protocols[0],
+            value=config.protocol,
             hint="its server has no model, or none yet; devices train and keep their own",
         )
     return dict(zip(names, weights, strict=True))

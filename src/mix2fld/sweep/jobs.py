@@ -39,7 +39,7 @@ class Job:
     @property
     def round_cost(self) -> int:
         """SGD steps of a round."""
-        config, row = self.config, get_protocol(self.config.protocols[0])
+        config, row = self.config, get_protocol(self.config.protocol)
         learning = config.learning
         trains = learning.server_steps if row.server_trains else 0
         return config.participants_per_round * learning.local_steps + trains
@@ -68,6 +68,6 @@ def _loaded(config: DataConfig) -> Dataset:
 def prepare_jobs(jobs: Iterable[Job]) -> None:
     """Make the folders of all jobs, after looking whether their data and protocols go together."""
     for job in (jobs := list(jobs)):
-        check_mixable(get_protocol(job.config.protocols[0]), dataset_of(job.config).samples)
+        check_mixable(get_protocol(job.config.protocol), dataset_of(job.config).samples)
     for job in jobs:
         prepare_runs(job.config, job.folder.parent)

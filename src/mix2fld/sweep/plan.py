@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from mix2fld.base.errors import InputError, Mix2fldError, did_you_mean
-from mix2fld.config.settings import Config, field_names, setting
+from mix2fld.config.grid import Grid
+from mix2fld.config.settings import CommonSettings, field_names, setting
 from mix2fld.protocols.table import get_protocol, single_runs
 from mix2fld.sweep.jobs import Job
 
@@ -37,7 +38,7 @@ RANGE = re.compile(r"(-?\d+)\.\.(-?\d+)(?:\.\.(\d+))?")
 class Plan:
     """What a sweep runs."""
 
-    base: Config
+    base: Grid
     """Its protocols and seeds are those of every combination."""
     axes: tuple[Axis, ...]
 
@@ -55,7 +56,7 @@ class Plan:
     def __len__(self) -> int:
         """How many runs there are."""
         lengths = (len(next(iter(axis.values()))) for axis in self.axes)
-        return prod(lengths) * len(self.base.protocols) * len(self.base.seed)
+        return prod(lengths) * len(self.base.protocols) * len(self.base.seeds)
 
     def check_size(self, most: int = MOST_RUNS) -> None:
         """Ask back before very many runs."""
@@ -65,9 +66,9 @@ class Plan:
                 f"--max-runs {len(self)}"
             )
 
-    def settings(self) -> dict[str, Config]:
-        """The config of every combination, by the name of its folder; empty without axes."""
-        found: dict[str, Config] = {}
+    def settings(self) -> dict[str, Grid]:
+        """The runs of every combination, by the name of its folder; empty without axes."""
+        found: dict[str, Grid] = {}
         for values in self._combinations():
             found[_folder_name(values)] = self.base.replace(**values)
         return found
@@ -77,9 +78,9 @@ class Plan:
         settings = self.settings()
         return [
             Job(out / key / single.run_name, single, f"{key}/{single.run_name}".lstrip("/"))
-            for seed in self.base.seed
-            for key, config in settings.items()
-            for single in single_runs(config.replace(seed=seed))
+            for seed in self.base.seeds
+            for key, grid in settings.items()
+            for single in single_runs(grid.replace(seeds=seed))
         ]
 
     def describe(self) -> dict[str, list[str]]:
@@ -91,7 +92,7 @@ class Plan:
             for axis in self.axes
         }
         base = self.base
-        return {"protocols": list(base.protocols), "seed": list(map(str, base.seed)), **axes}
+        return {"protocols": list(base.protocols), "seed": list(map(str, base.seeds)), **axes}
 
     def _combinations(self) -> list[dict[str, Any]]:
         rows = [
@@ -105,7 +106,7 @@ class Plan:
 
 
 def make_plan(
-    base: Config, varied: Mapping[str, Sequence[Any]], zipped: Sequence[Sequence[str]] = ()
+    base: Grid, varied: Mapping[str, Sequence[Any]], zipped: Sequence[Sequence[str]] = ()
 ) -> Plan:
     """The plan in which each field is an axis, but for those that are zipped."""
     for name in (name for names in zipped for name in names):
@@ -146,7 +147,7 @@ def shown(value: Any) -> str:
     return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
-def _typed(base: Config, axis: Mapping[str, Sequence[Any]]) -> Axis:
+def _typed(base: CommonSettings, axis: Mapping[str, Sequence[Any]]) -> Axis:
     """The values as the config holds them; as given where they are valid only with other axes."""
     for name in axis:
         _check_swept(name)
@@ -156,15 +157,16 @@ def _typed(base: Config, axis: Mapping[str, Sequence[Any]]) -> Axis:
     for values in zip(*given.values(), strict=True):
         row = dict(zip(given, values, strict=True))
         with suppress(Mix2fldError):
-            config = base.replace(**row)
-            row = {name: setting(config, name) for name in row}
+            settings = base.replace(**row)
+            row = {name: setting(settings, name) for name in row}
         rows.append(row)
     return {name: tuple(row[name] for row in rows) for name in given}
 
 
 def _check_swept(name: str) -> None:
-    if name not in field_names():
-        raise InputError(f"{name}: no such field; {did_you_mean(name, field_names())}")
+    known = field_names(Grid)
+    if name not in known:
+        raise InputError(f"{name}: no such field; {did_you_mean(name, known)}")
     if name in NOT_SWEPT:
         raise InputError(f"{name}: cannot be swept: {NOT_SWEPT[name]}")
 

@@ -9,7 +9,8 @@ import tomli_w
 
 from mix2fld.base.errors import InputError, Mix2fldError, did_you_mean
 from mix2fld.base.files import write_atomic, writing
-from mix2fld.config.settings import Config, field_names, setting
+from mix2fld.config.grid import Grid
+from mix2fld.config.settings import field_names, setting
 from mix2fld.runs.config_file import parse_config
 from mix2fld.sweep.plan import Plan, expand, make_plan, shown
 
@@ -23,12 +24,12 @@ MOST_BYTES = 1 << 20
 class Written(NamedTuple):
     """A plan as a file has it."""
 
-    base: Config
+    base: Grid
     varied: dict[str, Sequence[Any]]
     zipped: tuple[tuple[str, ...], ...]
 
 
-def read_plan(path: Path, start: Config) -> Written:
+def read_plan(path: Path, start: Grid) -> Written:
     """Read a plan; what it does not name is as in ``start``."""
     try:
         with path.open("rb") as file:
@@ -46,7 +47,7 @@ def read_plan(path: Path, start: Config) -> Written:
         raise InputError(field="plan", value=path, hint=f"not a TOML file ({error})") from None
 
 
-def _parse(tree: dict[str, Any], start: Config) -> Written:
+def _parse(tree: dict[str, Any], start: Grid) -> Written:
     for name in tree:
         if name not in ENTRIES:
             raise InputError(f"{name}: no such entry; {did_you_mean(name, ENTRIES)}")
@@ -128,7 +129,7 @@ def _refuse_other(path: Path, plan: Plan) -> None:
                 refuse(" ".join(axis), shown(values), "among the values now")
 
 
-def _first_change(old: Config, new: Config) -> tuple[str, Any, Any]:
+def _first_change(old: Grid, new: Grid) -> tuple[str, Any, Any]:
     name = next(n for n in field_names() if setting(old, n) != setting(new, n))
     return name, setting(old, name), setting(new, name)
 

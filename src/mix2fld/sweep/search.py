@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 
 from mix2fld.base.errors import InputError, did_you_mean
 from mix2fld.base.streams import integer
-from mix2fld.config.settings import Config, field_names, setting
+from mix2fld.config.grid import Grid
+from mix2fld.config.settings import field_names, setting
 from mix2fld.runs.config_file import dump_config
 from mix2fld.runs.folder import RunFolder
 from mix2fld.sweep.jobs import Job
@@ -56,7 +57,7 @@ class Range:
 class Search:
     """What is searched, for what, and for how long."""
 
-    base: Config
+    base: Grid
     ranges: tuple[Range, ...]
     objectives: tuple[str, ...]
     trials: int
@@ -86,15 +87,16 @@ class Found(NamedTuple):
     """Trials of which a run failed."""
 
 
-def read_range(text: str, base: Config) -> Range:
+def read_range(text: str, base: Grid) -> Range:
     """A range as a flag has it: ``learning_rate=0.001:0.1:log``."""
     name, _, rest = text.partition("=")
     name = name.strip().replace("-", "_")
     low, _, more = rest.partition(":")
     high, _, scale = more.partition(":")
-    if name not in field_names():
+    known = field_names(Grid)
+    if name not in known:
         raise InputError(
-            field="range", value=text, hint=f"no such field; {did_you_mean(name, field_names())}"
+            field="range", value=text, hint=f"no such field; {did_you_mean(name, known)}"
         )
     value = setting(base, name)
     number = value[0] if isinstance(value, tuple) and value else value
@@ -217,7 +219,7 @@ def _storage(optuna: Any, search: Search, out: Path) -> Any:
 
 def _sampler(optuna: Any, search: Search, number: int) -> Any:
     """Seeded for each trial: an interrupted search tries what an uninterrupted one would."""
-    seed = integer(search.base.seed[0], "search", number) % 2**32
+    seed = integer(search.base.seeds[0], "search", number) % 2**32
     if len(search.objectives) > 1:
         return optuna.samplers.NSGAIISampler(seed=seed, population_size=10)
     return optuna.samplers.TPESampler(seed=seed)

@@ -161,7 +161,7 @@ def find_head(learning: Learning) -> Head:
                 return head
     raise InputError(
         field="protocols",
-        value=learning.config.protocols[0],
+        value=learning.config.protocol,
         hint=f"the model must end in a linear layer, with a "
         f"bias [{labels}] and a kernel [{labels}, F] side by side; it has "
         f"{[list(shape) for shape in shapes[-2:]]}",

@@ -42,7 +42,7 @@ class Sizes:
     @property
     def seed(self) -> int:
         """The one seed of this run."""
-        return self.config.seed[0]
+        return self.config.seed
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mix2fld.base.errors import InputError, did_you_mean
-from mix2fld.config.settings import Config
+from mix2fld.config.grid import Grid
 from mix2fld.data import fingerprint
 from mix2fld.engine.wire import Wire, check_mixable
 from mix2fld.protocols.base import Seeding
@@ -51,11 +51,11 @@ class Stage(NamedTuple):
 
 
 class Audit:
-    """The audit of one config: every protocol and seed that it names."""
+    """The audit of a grid: every protocol and seed that it names."""
 
     def __init__(
         self,
-        config: Config,
+        config: Grid,
         dataset: Dataset,
         effort: Effort,
         kinds: Collection[str] = tuple(KINDS),
@@ -72,7 +72,7 @@ class Audit:
 
     def _check_candidates(self) -> None:
         """Refuse in advance what leaves too few outsiders for the smallest rate."""
-        own = [part for seed in self.config.seed for part in self.ground.parts(seed)]
+        own = [part for seed in self.config.seeds for part in self.ground.parts(seed)]
         outside = sum(len(self.ground.outsiders_like(own[device])) for device in self.devices)
         # each part of a mix has its share of the rate
         parts = len(self.config.seeding.ratios) if "mixed" in self._seedings else 1
@@ -134,7 +134,7 @@ class Audit:
     def _on_seeds(self) -> Iterator[Stage]:
         pixels = self.effort.outsiders * len(self.devices) * self.dataset.train_inputs[0].size
         cost = pixels * self.config.seeding.seed_samples * 4e-10
-        for seed in self.config.seed:
+        for seed in self.config.seeds:
             for kind, seeding in self._seedings.items():
                 for shown, ground in self._grounds() if seeding.mixed else [("1", self.ground)]:
                     where, of = f"seeds/{kind}/{shown}/s{seed}", (ground, seeding, seed)
@@ -153,7 +153,7 @@ class Audit:
 
         if not any(get_protocol(n).statistics for n in self.config.protocols):
             return
-        for seed in self.config.seed:
+        for seed in self.config.seeds:
             for name, attack in (
                 ("statistics", attack_device_statistics),
                 ("ten", attack_means_of_ten),
@@ -170,7 +170,7 @@ class Audit:
         models = (self.effort.shadows + 1 + NULLS) * len(self.devices)
         training = recipes * self.config.learning.local_steps * SECONDS_A_STEP
         seconds = models * (training + len(names) * SECONDS_AN_UPLOAD)
-        for seed in self.config.seed if names else ():
+        for seed in self.config.seeds if names else ():
             config = self.config.replace(rounds=self.effort.rounds)
             ground = replace(self.ground, config=config)
             watched = Watched(ground, seed, self.devices, self.effort.shadows)
@@ -183,7 +183,7 @@ class Audit:
     def _accuracy(self) -> Iterator[Stage]:
         learning = self.config.learning
         steps = self.effort.rounds * learning.local_steps * self.config.data.devices
-        for seed in self.config.seed:
+        for seed in self.config.seeds:
             for name in self.config.protocols:
                 find = partial(self._run_once, name, seed)
                 yield Stage(f"accuracy/{name}/s{seed}", steps * SECONDS_A_STEP, find)
@@ -192,7 +192,7 @@ class Audit:
         learning = self.config.learning
         steps = self.effort.rounds * learning.local_steps * self.config.data.devices
         named = [name for name in self.config.protocols if get_protocol(name).promise]
-        tried = product(self.config.seed, self.effort.budgets, named)
+        tried = product(self.config.seeds, self.effort.budgets, named)
         for seed, (epsilon, side), name in tried:  # every budget once before any a second time
             changes = {"epsilon": epsilon, "feature_side": side}
             find = partial(self._run_once, name, seed, **changes)
@@ -201,7 +201,7 @@ class Audit:
 
     def _on_noise(self) -> Iterator[Stage]:
         seconds = 3 * self.effort.trials * SECONDS_A_TRIAL
-        for seed, name in product(self.config.seed, noisy_statistics(self.config.protocols)):
+        for seed, name in product(self.config.seeds, noisy_statistics(self.config.protocols)):
             yield Stage(f"noise/{name}/s{seed}", seconds, partial(self._attack_noise, name, seed))
 
     def _attack_noise(self, name: str, seed: int) -> dict[str, Any]:
@@ -210,7 +210,7 @@ class Audit:
         from mix2fld_lab.audit.known_others import attack_statistics, far_neighbours, private_of
 
         data = self.dataset
-        config = self.config.replace(protocols=(name,), seed=seed)
+        config = self.config.at(name, seed)
         learning = make_learning(config, data.samples, data.num_labels)
         wire, rows = Wire(get_protocol(name), learning), self.ground.parts(seed)[0]
         own = measure_samples(
@@ -222,8 +222,8 @@ class Audit:
     def _run_once(self, name: str, seed: int, **changes: Any) -> dict[str, Any]:
         from mix2fld.runs.simulation import run
 
-        changed = {"protocols": (name,), "seed": seed, "link": "ideal", "curve_points": 1}
-        single = self.config.replace(**changed, **changes, rounds=self.effort.rounds)
+        changed = {"link": "ideal", "curve_points": 1, "rounds": self.effort.rounds, **changes}
+        single = self.config.at(name, seed).replace(**changed)
         summary = run(single, dataset=self.dataset)[0].summary
         each = summary["bits"]["up"] / self.config.data.devices
         found = {"accuracy": summary["accuracy"]["mean"], "uplink_bits": each}
@@ -237,7 +237,7 @@ class Audit:
         separators = Separators(self.ground, self.effort.separator_steps, self.effort.foreign)
         training = self.effort.separator_steps * SECONDS_A_BATCH
         trained = set()
-        for seed, (shown, ground) in product(self.config.seed, list(self._grounds())):
+        for seed, (shown, ground) in product(self.config.seeds, list(self._grounds())):
             find = partial(separators.without_network, ground, seed)
             yield Stage(f"recurring/{shown}/s{seed}", 1.0, find)
             for kind in separators.kinds:
@@ -260,5 +260,5 @@ def _check_kinds(kinds: Collection[str]) -> None:
 def _with_defaults(about: dict[str, Any]) -> dict[str, Any]:
     """What an older record is about: settings that did not exist then had their defaults."""
     effort = asdict(Effort(**about["effort"]))
-    config = Config(**with_rates_as_used(about["config"]))
+    config = Grid(**with_rates_as_used(about["config"]))
     return {**about, "config": config.model_dump(mode="json"), "effort": effort}

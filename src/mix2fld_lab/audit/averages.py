@@ -39,7 +39,7 @@ Attack = Callable[[Candidates], Scores]
 def attack_device_statistics(ground: Ground, seed: int, devices: Sequence[int]) -> dict[str, Any]:
     """Membership in the statistics that a device uploads without noise."""
     learning = make_learning(
-        ground.config.replace(protocols=("statistics",), seed=seed),
+        ground.config.at("statistics", seed),
         ground.dataset.samples,
         ground.dataset.num_labels,
     )

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mix2fld.base.errors import InputError
-from mix2fld.config.settings import Config
+from mix2fld.config.grid import Grid
 from mix2fld.report.command import command
 from mix2fld.runs.config_file import with_rates_as_used
 from mix2fld_lab.attacks.lira import LEAST_SHADOWS
@@ -82,5 +82,5 @@ def audit_command(record: dict[str, Any], path: str) -> str:
         words += ["--budgets", *(f"{epsilon:g}:{side}" for epsilon, side in given["budgets"])]
     kinds = dict.fromkeys(name.split("/")[0] for name in record["stages"])
     words += ["--stages", *kinds, "--out", path]
-    run = command(Config(**with_rates_as_used(record["about"]["config"])))
+    run = command(Grid(**with_rates_as_used(record["about"]["config"])))
     return run.replace("mix2fld run", "mix2fld privacy audit", 1) + " " + shlex.join(words)

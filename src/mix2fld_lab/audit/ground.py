@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from mix2fld.base.errors import InputError
 from mix2fld.base.streams import stream
-from mix2fld.config.settings import Config
+from mix2fld.config.grid import Grid
 from mix2fld.data import device_parts
 from mix2fld.data.resolution import pool
 from mix2fld.data.samples import stored_unit
@@ -26,19 +26,19 @@ class Ground:
     """The training set, divided: no sample is on two sides, in any of the audited seeds."""
 
     dataset: Dataset
-    config: Config
+    config: Grid
     outsiders: int
     """Samples outside of every upload, on which false positives are counted."""
 
     def parts(self, seed: int) -> list[Rows]:
         """The samples of each device in the run of one seed."""
-        return list(device_parts(self.dataset, self.config.replace(seed=seed)))
+        return list(device_parts(self.dataset, self.config.at(seed=seed)))
 
     @cached_property
     def _free(self) -> tuple[Rows, Rows]:
-        held = [np.concatenate(self.parts(seed)) for seed in self.config.seed]
+        held = [np.concatenate(self.parts(seed)) for seed in self.config.seeds]
         rows = np.setdiff1d(np.arange(len(self.dataset.train_labels)), np.concatenate(held))
-        rows = stream(self.config.seed[0], "audit-split").permutation(rows)
+        rows = stream(self.config.seeds[0], "audit-split").permutation(rows)
         check_candidates(min(self.outsiders, len(rows)), min(FALSE_POSITIVES))
         if len(rows) < 2 * self.outsiders:
             raise InputError(
@@ -62,7 +62,7 @@ class Ground:
 
     def candidates(self, rows: Rows) -> Candidates:
         """Samples as an attacker compares them with seeds: pooled, and within [0, 1]."""
-        samples, shape = self.dataset.samples, self.sizes(self.config.seed[0]).dims.seed_shape
+        samples, shape = self.dataset.samples, self.sizes(self.config.seeds[0]).dims.seed_shape
         values = self.dataset.train_inputs[rows].astype(np.float64) / stored_unit(samples)
         scaled = (pool(values, shape) - samples.low) / (samples.high - samples.low)
         flat = scaled.reshape(len(rows), -1).astype(np.float32)
@@ -70,7 +70,7 @@ class Ground:
 
     def sizes(self, seed: int) -> Sizes:
         """What seeds are made by in the run of one seed."""
-        config = self.config.replace(seed=seed)
+        config = self.config.at(seed=seed)
         samples, labels = self.dataset.samples, self.dataset.num_labels
         return Sizes(config, dimensions(config.seeding, samples, labels))
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from itertools import product
 from typing import NamedTuple
 
-from mix2fld.config.settings import Config
+from mix2fld.config.grid import Grid
 from mix2fld.runs.config_file import with_rates_as_used
 from mix2fld_lab.attacks.rates import Share
 from mix2fld_lab.audit.findings import HIGH, LOW, Stages, mean, mixing_ratios, pooled, strongest
@@ -85,8 +85,8 @@ FIGURES = (
 
 def reference_table(section: Section) -> str:
     """Every figure of before that the records hold too; none of other data or training."""
-    config = Config(**with_rates_as_used(section.records[0]["about"]["config"]))
-    if (config.data, config.learning) != (Config().data, Config().learning):
+    grid = Grid(**with_rates_as_used(section.records[0]["about"]["config"]))
+    if (grid.data, grid.learning) != (Grid().data, Grid().learning):
         return ""
     rows = []
     for name, reached, find in FIGURES:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from mix2fld.base.accounting import Guarantee
 from mix2fld.base.errors import InputError
+from mix2fld.config.grid import Grid
 from mix2fld.config.settings import Config
 from mix2fld.protocols.table import PROTOCOLS, get_protocol, guarantee_of
 from mix2fld.runs.config_file import with_rates_as_used
@@ -63,8 +64,8 @@ class Section:
         """The settings that the accuracy of a protocol was measured with, if it was."""
         naming = [r for r in self.records if protocol in r["about"]["config"]["protocols"]]
         measured = [r for r in naming if matching(r["stages"], rf"accuracy/{protocol}/s\d+")]
-        config = Config(**with_rates_as_used((measured or naming)[0]["about"]["config"]))
-        return config.replace(protocols=(protocol,))
+        grid = Grid(**with_rates_as_used((measured or naming)[0]["about"]["config"]))
+        return grid.at(protocol)
 
     def rows(self) -> list[Row]:
         """Every protocol of the records."""

@@ -58,7 +58,7 @@ class Separators:
     def _trained_on(self, public: Candidates) -> Any:
         from mix2fld_lab.audit.separation import train_separator
 
-        labels, seed = self.ground.dataset.num_labels, self.ground.config.seed[0]
+        labels, seed = self.ground.dataset.num_labels, self.ground.config.seeds[0]
         return train_separator(public, labels, self.steps, seed)
 
 

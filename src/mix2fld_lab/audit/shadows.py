@@ -49,7 +49,7 @@ def attack_uploads(
     watched: Watched, protocols: Sequence[str], told: Told = lambda _: None
 ) -> dict[str, Any]:
     """True-positive rates of LiRA on the first upload of each protocol, by false positives."""
-    setting = _setting(watched, watched.ground.config.replace(protocols=protocols[:1]))
+    setting = _setting(watched, watched.ground.config.at(protocols[0], watched.seed))
     wires = {name: Wire(get_protocol(name), setting.learning) for name in protocols}
     attacked: dict[str, list[Scored]] = {name: [] for name in protocols}
     by_margin: dict[str, list[Scored]] = {name: [] for name in protocols if _uploads_model(name)}
@@ -83,7 +83,7 @@ def attack_rounds(
     Shadow models receive what the devices of the run received: a download is made of uploads that
     the server has seen, so what an upload tells is counted given the download before it.
     """
-    config = watched.ground.config.replace(protocols=(protocol,), link="ideal")
+    config = watched.ground.config.at(protocol, watched.seed).replace(link="ideal")
     setting = _setting(watched, config)
     downloads = _downloads(setting, rounds - 1)
     wire = Wire(get_protocol(protocol), setting.learning)
@@ -113,9 +113,8 @@ def _uploads_model(name: str) -> bool:
 
 def _setting(watched: Watched, config: Config) -> Setting:
     dataset = watched.ground.dataset
-    single = config.replace(seed=watched.seed)
-    learning = make_learning(single, dataset.samples, dataset.num_labels)
-    model = make_model(single.learning.model, dataset.sample_shape, dataset.num_labels)
+    learning = make_learning(config, dataset.samples, dataset.num_labels)
+    model = make_model(config.learning.model, dataset.sample_shape, dataset.num_labels)
     return Setting(watched.ground, learning, model)
 
 

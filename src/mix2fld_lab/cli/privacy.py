@@ -8,6 +8,7 @@ import tyro
 
 from mix2fld.base.errors import InputError
 from mix2fld.cli.output import Output
+from mix2fld.config.grid import Grid
 from mix2fld.config.settings import Config
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ class PrivacyAudit:
     out: Path | None = None
     """Record to write, or to resume; by default runs/privacy/<dataset>.json, or -quick.json."""
     output: tyro.conf.OmitArgPrefixes[Output] = field(default_factory=Output)
-    settings: tyro.conf.OmitArgPrefixes[Config] = field(default_factory=Config)
+    settings: tyro.conf.OmitArgPrefixes[Grid] = field(default_factory=Grid)
 
     def run(self) -> None:
         """State the cost, run every stage that is missing, and print what was found."""
@@ -134,12 +135,12 @@ def _budget(text: str) -> tuple[float, int]:
     return budget
 
 
-def _settings_of(run: Path) -> Config:
+def _settings_of(run: Path) -> Grid:
     from mix2fld.runs.folder import RunFolder
 
     if not run.is_dir():
         raise InputError(field="of_run", value=run, hint="there is no such folder")
-    return RunFolder(run).config()
+    return Grid.of_run(RunFolder(run).config())
 
 
 def _check_same_data(run: Path, dataset: "Dataset") -> None:

@@ -8,7 +8,7 @@ import tyro
 
 from mix2fld.base.errors import InputError
 from mix2fld.cli.deploy import needs_flower
-from mix2fld.config.settings import Config
+from mix2fld.config.grid import Grid
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class DeployTestbed:
     """JSON file for the measurements."""
     page: Path | None = None
     """Markdown file for the table."""
-    settings: tyro.conf.OmitArgPrefixes[Config] = field(default_factory=Config)
+    settings: tyro.conf.OmitArgPrefixes[Grid] = field(default_factory=Grid)
 
     def run(self) -> None:
         """Measure, and print the table."""
@@ -53,7 +53,7 @@ class DeployTestbed:
         check_possible()
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         console = PipedConsole()
-        settings = self.settings.replace(link="ideal", seed=self.settings.seed[0])
+        settings = self.settings.replace(link="ideal", seeds=self.settings.seeds[0])
         dataset = load_dataset(settings.data, console=console)
         check(settings, dataset)
         rates = Rates(self.uplink_kbit_s * 1e3, self.downlink_kbit_s * 1e3)

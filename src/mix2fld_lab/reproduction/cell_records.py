@@ -60,7 +60,7 @@ def shrink(result: "RunResult") -> dict[str, Any]:
     """The record of one run."""
     summary = {name: value for name, value in result.summary.items() if name != "format"}
     record: dict[str, Any] = {
-        "seed": result.config.seed[0],
+        "seed": result.config.seed,
         "summary": summary,
         "devices": result.rounds[-1]["accuracy"]["devices"],
         "rounds": {
@@ -106,7 +106,7 @@ def save_records(
         about = {"label": cell.label, "protocol": cell.protocol, "changes": cell.changes}
         head = json.dumps(about, ensure_ascii=False)[:-1]
         by_seed = dict((recorded or {}).get(cell.key, {}))
-        by_seed |= {result.config.seed[0]: shrink(result) for result in results[cell.key]}
+        by_seed |= {result.config.seed: shrink(result) for result in results[cell.key]}
         runs = ",\n".join(json.dumps(by_seed[seed]) for seed in sorted(by_seed))
         cells.append(f'{json.dumps(cell.key)}: {head}, "runs": [\n{runs}\n]}}')
     head = json.dumps({"format": FORMAT, "experiment": experiment.name, "scale": scale.name})[:-1]

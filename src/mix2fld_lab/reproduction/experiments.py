@@ -7,7 +7,7 @@ name the same cell, so that it is simulated once.
 from dataclasses import dataclass
 from typing import Any
 
-from mix2fld.config.settings import Config
+from mix2fld.config.grid import Grid
 
 SEED_PAIRS = ((10, 10), (10, 20), (50, 50), (50, 100))
 DEVICE_COUNTS = (10, 20, 30, 40, 50)
@@ -48,10 +48,10 @@ class Cell:
         """The protocol that is simulated."""
         return str(self.changes["protocols"])
 
-    def config(self, scale: Scale) -> Config:
-        """The config of all its runs at that scale."""
-        config = Config.of(**self.changes).replace(seed=scale.seeds, **scale.changes)
-        return config.replace(rounds=min(config.rounds, scale.most_rounds))
+    def grid(self, scale: Scale) -> Grid:
+        """All its runs at that scale."""
+        grid = Grid.of(**self.changes).replace(seeds=scale.seeds, **scale.changes)
+        return grid.replace(rounds=min(grid.rounds, scale.most_rounds))
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ def jobs_of(
 ) -> list[Job]:
     """The runs of their cells, each once, without those that are recorded."""
     return [
-        Job(out / cell.key / single.run_name, single, f"{cell.key} s{single.seed[0]}")
+        Job(out / cell.key / single.run_name, single, f"{cell.key} s{single.seed}")
         for cell in cells_of(experiments)
         for single in _missing(cell, scale, recorded)
     ]
@@ -70,7 +70,7 @@ def results_of(
 def _missing(cell: Cell, scale: Scale, recorded: Recorded) -> list[Config]:
     """The runs of a cell that are not recorded."""
     known = recorded.get(cell.key, {})
-    return [one for one in single_runs(cell.config(scale)) if one.seed[0] not in known]
+    return [one for one in single_runs(cell.grid(scale)) if one.seed not in known]
 
 
 def _finished(path: Path) -> RunResult:

@@ -30,7 +30,7 @@ class StopAfter(Watcher):
 def main(folder: Path) -> None:
     for protocol in ("fl", "mix2fld"):
         config = toy_config(
-            protocols=protocol,
+            protocol=protocol,
             rounds=4,
             model="toy_models:regression",
             link="rayleigh",
@@ -62,7 +62,7 @@ def deploy(folder: Path) -> None:
     arrays = ("train_inputs", "train_labels", "test_inputs", "test_labels")
     np.savez("toy.npz", **{name: getattr(data, name) for name in arrays})
     config = toy_config(
-        protocols="mix2fld",
+        protocol="mix2fld",
         rounds=4,
         model="toy_models:regression",
         dataset="toy.npz",

@@ -35,8 +35,8 @@ from mix2fld.engine.checks import DivergedError
 from mix2fld.tasks.learning import Learning
 from mix2fld.types import Dataset
 
-MakeTask = Callable[[dict[str, Any], SampleFormat, int], Learning]
-"""The task of a run, from the config in its settings, the format of samples, and their labels."""
+MakeLearning = Callable[[dict[str, Any], SampleFormat, int], Learning]
+"""The learning of a run, from the config in its settings, the format of samples, and their labels."""
 
 
 class Run(NamedTuple):
@@ -59,13 +59,13 @@ class Device:
     """One device of a fleet."""
 
     def __init__(
-        self, number: int, source: Source, states: Path, make_task: MakeTask,
+        self, number: int, source: Source, states: Path, make_learning: MakeLearning,
         say: Say = no_log,
     ) -> None:  # fmt: skip
         self.number, self._say = number, say
-        self._source, self._states, self._make_task = source, states, make_task
+        self._source, self._states, self._make_learning = source, states, make_learning
         self._run: Run | None = None
-        self._task: Learning | None = None
+        self._learning: Learning | None = None
         self._waiting: Order | None = None
         self._last: Answered | None = None
 
@@ -103,8 +103,8 @@ class Device:
         format_ = SampleFormat(**known)
         run = Run(fields["run"], fields["config"], format_, fields["num_labels"])
         if run != self._run:
-            self._run, self._task, self._last = run, None, None
-            self._say(f"run {run.identity}: {run.config['protocols'][0]}")
+            self._run, self._learning, self._last = run, None, None
+            self._say(f"run {run.identity}: {run.config['protocol']}")
         if self._waiting is not None:
             order, self._waiting = self._waiting, None
             self._hear_order(line, order)
@@ -169,12 +169,12 @@ class Device:
         if lacks or is_behind(ask, store.up_to(ask.last_turn)):
             return Behind(order.run, order.round, store.last_download())
         samples = self._read_samples(run)
-        if self._task is None:
-            self._task = self._make_task(run.config, run.samples, run.num_labels)
-        if order.start is not None and isinstance(self._task.stepper, SmallStepper):
-            self._task.stepper.start = order.start
+        if self._learning is None:
+            self._learning = self._make_learning(run.config, run.samples, run.num_labels)
+        if order.start is not None and isinstance(self._learning.stepper, SmallStepper):
+            self._learning.stepper.start = order.start
         try:
-            message, accuracies, seconds = take_turn(ask, self._task, samples, store)
+            message, accuracies, seconds = take_turn(ask, self._learning, samples, store)
         except NeedsStartError:
             return Behind(order.run, order.round, store.last_download(), needs_start=True)
         return Trained(

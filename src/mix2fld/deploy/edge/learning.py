@@ -15,10 +15,10 @@ def make_learning(config: dict[str, Any], samples: SampleFormat, num_labels: int
     if learning is not None:
         return learning
     if find_spec("mix2fld.deploy.edge.full") is None or find_spec("jax") is None:
-        settings = config["learning"]
+        given = config["learning"]
         raise InputError(
-            f"model = {settings['model']}, optimizer = {settings['optimizer']}, protocol = "
-            f"{config['protocols'][0]}, samples {list(samples.shape)}, {num_labels} labels: this "
+            f"model = {given['model']}, optimizer = {given['optimizer']}, protocol = "
+            f"{config['protocol']}, samples {list(samples.shape)}, {num_labels} labels: this "
             "device has no compiled kernel for it. Kernels are of paper-cnn and mlp with sgd; for "
             "other samples the device needs a C compiler or a wheel made with "
             "MIX2FLD_KERNEL_SHAPES, for other models the whole package: pip install "

@@ -157,7 +157,8 @@ def unpack(data: bytes) -> Message:
 
 def pack_settings(run: str, fields: Mapping[str, Any]) -> bytes:
     """What devices must know of a run: JSON, compressed."""
-    text = json.dumps({"format": FORMAT, "run": run, **fields}, separators=(",", ":"))
+    listed = {"config": _with_lists(fields["config"])} if "config" in fields else {}
+    text = json.dumps({"format": FORMAT, "run": run, **fields, **listed}, separators=(",", ":"))
     return zlib.compress(text.encode(), 9)
 
 
@@ -175,7 +176,25 @@ def unpack_settings(data: bytes) -> dict[str, Any]:
             "version of mix2fld on both"
         )
     found: dict[str, Any] = fields
+    if "config" in found:
+        found["config"] = _without_lists(found["config"])
     return found
+
+
+def _with_lists(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The config of a run in format 1, which has lists of one protocol and one seed."""
+    rest = {name: value for name, value in config.items() if name != "protocol"}
+    return {"protocols": [config["protocol"]], **rest, "seed": [config["seed"]]}
+
+
+def _without_lists(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The config of a run, from format 1."""
+    rest = {name: value for name, value in config.items() if name != "protocols"}
+    try:
+        (protocol,), (seed,) = config["protocols"], config["seed"]
+    except (KeyError, TypeError, ValueError):
+        raise MessageError("settings of a run must have one protocol and one seed") from None
+    return {"protocol": protocol, **rest, "seed": seed}
 
 
 def _pack_order(order: Order) -> bytes:

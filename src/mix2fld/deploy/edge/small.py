@@ -46,7 +46,7 @@ def small_learning(
 ) -> Learning | None:
     """The trainer; None for a run that needs more than a kernel, or if there is none here."""
     plain = plain_config(config)
-    learning, row = plain.learning, get_protocol(plain.protocols[0])
+    learning, row = plain.learning, get_protocol(plain.protocol)
     if (learning.optimizer, learning.soft_label_teacher) != ("sgd", "mixture"):
         return None
     if samples.dtype not in {"uint8", "float32"}:

@@ -61,7 +61,7 @@ def is_behind(ask: Ask, own: StoredState | None) -> bool:
 def take_turn(ask: Ask, learning: Learning, samples: Dataset, store: Store) -> TurnResult:
     """One local phase on the device's own samples, and the upload that follows it."""
     config = learning.config
-    wire = Wire(get_protocol(config.protocols[0]), learning)
+    wire = Wire(get_protocol(config.protocol), learning)
     turn = Turn(learning.seed, ask.round, ask.device, ask.bit_budget)
     state = _begin(wire, learning, ask, store.up_to(ask.last_turn))
     held, rows = _hold(wire, learning, samples, state)

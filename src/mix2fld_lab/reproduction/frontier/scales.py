@@ -39,10 +39,10 @@ def _refused(cell: Cell, scale: Scale) -> bool:
     seeding = get_protocol(cell.protocol).seeds
     if seeding is None or not seeding.unmixed:
         return False
-    config = cell.config(scale)
-    dataset = load_dataset(config.data)
+    grid = cell.grid(scale)
+    dataset = load_dataset(grid.data)
     try:
-        for single in single_runs(config):
+        for single in single_runs(grid):
             make_simulation(single, dataset).fleet.check_seeds()
     except Mix2fldError:
         return True
