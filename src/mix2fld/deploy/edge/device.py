@@ -36,7 +36,7 @@ from mix2fld.tasks.learning import Learning
 from mix2fld.types import Dataset
 
 MakeLearning = Callable[[dict[str, Any], SampleFormat, int], Learning]
-"""The learning of a run, from the config in its settings, the format of samples, and their labels."""
+"""From the config in the settings of a run, the format of samples, and their labels."""
 
 
 class Run(NamedTuple):
