@@ -115,9 +115,20 @@ def _glance(claims: Sequence[Claim]) -> str:
 
 def verdict_counts(claims: Sequence[Claim]) -> str:
     """How many claims have which verdict, in a sentence."""
+    return f"Of {len(claims)} claims, {_counted(claims)}."
+
+
+def all_evaluated(claims: Sequence[Claim]) -> str:
+    """The same, for the README."""
+    return paragraph(
+        f"All {len(claims)} claims of the paper are evaluated: {_counted(claims)} "
+        "([the ledger](results/REPORT.md))."
+    )
+
+
+def _counted(claims: Sequence[Claim]) -> str:
     counts = {v: sum(claim.verdict == v for claim in claims) for v in VERDICTS}
-    shown = [f"{count} {verdict}" for verdict, count in counts.items() if count]
-    return f"Of {len(claims)} claims, {listed(shown)}."
+    return listed([f"{count} {verdict}" for verdict, count in counts.items() if count])
 
 
 def _verdict(claim: Claim) -> str:

@@ -4,12 +4,13 @@ Standard deviations and variances are those of the sample (divided by n - 1), he
 ledger or its figures show one.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from math import isnan
+from math import inf, isnan, nan
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import stdtrit
+from scipy.special import stdtr, stdtrit
 
 from mix2fld.reproduction.cell_records import CellRecord
 
@@ -22,6 +23,8 @@ class Spread:
     std: float
     low: float
     high: float
+    p_value: float = nan
+    """That the mean is zero: Student's t test, two-sided; nan for a single value."""
 
     def __str__(self) -> str:
         return f"{self.mean:.2f}" if isnan(self.std) else f"{self.mean:.2f} ± {self.std:.2f}"
@@ -50,8 +53,30 @@ def spread(values: ArrayLike) -> Spread:
     if count < 2:
         return Spread(mean, float("nan"), float("-inf"), float("inf"))
     std = sample_variance(numbers) ** 0.5
-    half = float(stdtrit(count - 1, 0.975)) * std / count**0.5
-    return Spread(mean, std, mean - half, mean + half)
+    error = std / count**0.5
+    half = float(stdtrit(count - 1, 0.975)) * error
+    return Spread(mean, std, mean - half, mean + half, _p_value(mean, error, count))
+
+
+def _p_value(mean: float, error: float, count: int) -> float:
+    if error == 0:
+        return 1.0 if mean == 0 else 0.0
+    return float(2 * stdtr(count - 1, -abs(mean / error)))
+
+
+def holm(p_values: Sequence[float], level: float = 0.05) -> list[bool]:
+    """Which hypotheses are rejected if all errors together are to stay within ``level``.
+
+    Holm's step-down procedure: the smallest p-value is compared with level / m, the next one with
+    level / (m - 1), and so on up to the first that is larger. Those without a p-value come last.
+    """
+    known = [inf if isnan(value) else value for value in p_values]
+    rejected = [False] * len(known)
+    for rank, place in enumerate(sorted(range(len(known)), key=known.__getitem__)):
+        if known[place] > level / (len(known) - rank):
+            break
+        rejected[place] = True
+    return rejected
 
 
 def accuracy(cell: CellRecord, measure: str = "reference") -> Spread:
