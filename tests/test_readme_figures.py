@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 from mix2fld.errors import InputError
+from mix2fld.reproduction.experiments import EXPERIMENTS
+from mix2fld.reproduction.frontier.headline import LINK_SETTING
 from mix2fld.reproduction.readme import with_sections
 from mix2fld.reproduction.results_folder import ResultsFolder
 
@@ -37,21 +39,59 @@ def test_the_readme_is_what_the_command_writes() -> None:
     assert with_sections(README, sections) == README
 
 
-def test_other_records_make_another_readme(tmp_path: Path) -> None:
-    """One accuracy in one record is changed: the table and the sentence follow it."""
-    shutil.copytree(RESULTS.path / "records", tmp_path / "results" / "records")
-    shutil.copy(ROOT / "README.md", tmp_path / "README.md")
-    folder = ResultsFolder(tmp_path / "results")
-    path = folder.records("frontier-mnist-non-iid-paper-link")
+BEHIND_THE_TABLE = ("frontier-mnist-non-iid-paper-link", "frontier-mnist-non-iid", "fig2c", "why")
+
+
+def copied(path: Path, *names: str) -> ResultsFolder:
+    """A folder with some of the records, and a README whose sections hold nothing yet."""
+    folder = ResultsFolder(path / "results")
+    folder.records("x").parent.mkdir(parents=True)
+    for name in names:
+        shutil.copy(RESULTS.records(name), folder.records(name))
+    nothing = dict.fromkeys(SECTIONS, "nothing")
+    folder.readme.write_text(with_sections(README, nothing), encoding="utf-8")
+    return folder
+
+
+def written(folder: ResultsFolder) -> str:
+    return folder.readme.read_text(encoding="utf-8")
+
+
+def test_the_frontier_writes_its_sections(tmp_path: Path) -> None:
+    folder = copied(tmp_path, *BEHIND_THE_TABLE)
+    folder.write_frontier()
+    assert section("headline") in written(folder)
+    assert section("finding") in written(folder)
+    assert section("claims") not in written(folder)
+
+
+def test_a_frontier_without_the_records_leaves_the_readme_alone(tmp_path: Path) -> None:
+    folder = copied(tmp_path, BEHIND_THE_TABLE[0])
+    before = written(folder)
+    folder.write_frontier()
+    assert written(folder) == before
+
+
+def test_the_ledger_writes_its_sections(tmp_path: Path) -> None:
+    folder = copied(tmp_path, *EXPERIMENTS, "privacy", "host")
+    shutil.copytree(RESULTS.path / "privacy", folder.path / "privacy")
+    folder.write_ledger()
+    assert section("verdicts") in written(folder)
+    assert section("claims") in written(folder)
+    assert section("headline") not in written(folder)
+
+
+def test_other_records_make_another_table(tmp_path: Path) -> None:
+    """Accuracies in one record are changed: the table and the sentence follow."""
+    folder = copied(tmp_path, *BEHIND_THE_TABLE)
+    path = folder.records(BEHIND_THE_TABLE[0])
     found = json.loads(path.read_text(encoding="utf-8"))
-    for run in found["cells"]["frontier/mnist-non-iid-paper-link/murmur-200-edges"]["runs"]:
+    for run in found["cells"][f"frontier/{LINK_SETTING}/murmur-200-edges"]["runs"]:
         run["summary"]["accuracy"]["mean"] -= 0.1
     path.write_text(json.dumps(found), encoding="utf-8")
-    folder.update_readme(folder.headline_sections)
-    written = folder.readme.read_text(encoding="utf-8")
-    assert "came within 11.3 points of 8-bit FL" in written
-    assert "| – | 93.7 | 85.3 |" in written
-    assert written != README
+    sections = folder.headline_sections()
+    assert "came within 11.3 points of 8-bit FL" in sections["finding"]
+    assert "| – | 93.7 | 85.3 |" in sections["headline"]
 
 
 @pytest.mark.parametrize("name", SECTIONS)
