@@ -123,6 +123,8 @@ def test_flags_with_several_values_are_axes() -> None:
     assert own["varied"] == {"mixing_ratio": ["0.1", ["0.2", "0.3"]]}
     fixed = "--seed 0 1 2 7 --protocols fl fd --devices 4 --dry-run"
     assert " ".join(rest) == fixed
+    several = "--protocols fl,murmur:bits=60,step_limit=1 fd"
+    assert take_axes(several.split())[0] == several.replace("fl,", "fl ").split()
 
 
 def test_a_plan_file_says_the_same(tmp_path: Path) -> None:
