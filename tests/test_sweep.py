@@ -21,8 +21,11 @@ from mix2fld.cli.sweep_flags import take_axes
 from mix2fld.config import Config
 from mix2fld.errors import InputError
 from mix2fld.report.page_data import page_data
+from mix2fld.round.info import RoundInfo
 from mix2fld.runs.folder import RunFolder
+from mix2fld.runs.loop import Watcher
 from mix2fld.runs.reader import require_runs
+from mix2fld.runs.simulation import run
 from mix2fld.sweep.jobs import Job
 from mix2fld.sweep.places import Processes, ThisProcess
 from mix2fld.sweep.plan import Plan, expand, make_plan
@@ -511,3 +514,20 @@ def test_the_time_left_of_a_resumed_job_counts_only_what_was_computed_now(
     assert progress.seconds_left() == pytest.approx(40.0)  # two rounds in 40 s, two are left
     track.rounds = 6
     assert progress.seconds_left() is None
+
+
+def test_rounds_that_a_job_is_resumed_after_say_nothing_of_the_pace(tmp_path: Path) -> None:
+    (job,) = make_plan(small_config(tmp_path, rounds=3), {}).jobs(tmp_path / "out")
+
+    class Stopping(Watcher):
+        def round_done(self, config: Config, info: RoundInfo) -> None:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(job.config, tmp_path / "out", watcher=Stopping())
+    left: list[float | None] = []
+    board = Rounds(lambda progress: left.append(progress.seconds_left()))
+    (track,) = run_jobs([job], Scripted({}), board=board).tracks
+    assert (track.done_before, track.rounds) == (1, 1)
+    assert left
+    assert set(left) == {None}
