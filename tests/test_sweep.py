@@ -336,8 +336,8 @@ def test_a_search_that_is_stopped_tries_what_it_would_have_tried(
     assert searched(base, tmp_path / "cut", 4, at_once) == whole
     runs = [p.relative_to(tmp_path / "whole") for p in (tmp_path / "whole").rglob("*.jsonl")]
     assert len(runs) == 4
-    for run in runs:
-        assert (tmp_path / "cut" / run).read_bytes() == (tmp_path / "whole" / run).read_bytes()
+    for found in runs:
+        assert (tmp_path / "cut" / found).read_bytes() == (tmp_path / "whole" / found).read_bytes()
     for best in whole.best.values():
         assert 0 < best["accuracy"] <= 1
         beaten = [
