@@ -103,7 +103,7 @@ def check_labels_covered(labels: Labels, parts: Sequence[Indices], num_labels: i
         plural = "s" if len(missing) > 1 else ""
         raise InputError(
             field="partition",
-            hint=f"no device holds a sample of label{plural} {some_of(missing)}; "
+            hint=f"no device holds a sample of label{plural} {some_of(missing.tolist())}; "
             "increase devices or samples_per_device, or use a more balanced partition",
         )
 
