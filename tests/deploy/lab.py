@@ -108,11 +108,11 @@ def assert_same_as_engine(path: Path, devices: Path, tmp_path: Path) -> None:
     assert result is not None, diary(path)
     link = ReplayLink(result.rounds)
     stated = result.config.replace(computing_time="stated")
-    (simulated,) = run(stated, tmp_path, link=link)
+    (of_engine,) = run(stated, tmp_path, link=link)
     scenario = make_simulation(stated, load_dataset(stated.data)).scenario
     exact = scenario.wire.upload_size(with_seeds=True).exact
     unheard: set[int] = set()
-    for mine, theirs in zip(result.rounds, simulated.rounds, strict=True):
+    for mine, theirs in zip(result.rounds, of_engine.rounds, strict=True):
         asked, heard = set(mine["asked"]), set(mine["uploads"]["devices"])
         if mine["uploads"]["attempted"]:
             unheard = (unheard | asked) - heard
@@ -123,6 +123,8 @@ def assert_same_as_engine(path: Path, devices: Path, tmp_path: Path) -> None:
         for folder, alone in ((path, True), (tmp_path / result.config.run_name, False))
     )
     assert_same_trees(deployed.tree()["server"], simulated.tree()["server"])
+    if deployed.server.weights is not None:
+        assert_same_trees(result.weights, of_engine.weights)
     np.testing.assert_array_equal(deployed.roster.uploaded, simulated.roster.uploaded)
     np.testing.assert_array_equal(deployed.roster.last_turn, simulated.roster.last_turn)
     for device, state in enumerate(simulated.devices):

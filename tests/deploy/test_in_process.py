@@ -31,7 +31,7 @@ from mix2fld.deploy.settings import Settings
 from mix2fld.errors import InputError, TransportLostError
 from mix2fld.learning.make_task import make_task
 from mix2fld.runs.checkpoint import made_with
-from toys import toy_dataset, toy_signals
+from toys import many_labels, toy_dataset, toy_signals
 
 sys.path.insert(0, str(FAULTY))
 import faulty_app
@@ -72,6 +72,16 @@ def test_every_protocol_has_the_numbers_of_the_engine(tmp_path: Path, name: str)
 
 def test_a_last_layer_by_itself_has_the_numbers_of_the_engine(tmp_path: Path) -> None:
     config = deployed_config(tmp_path, protocols="murmur", update_bits=150, last_layer_share=0.4)
+    path = run_in_process(tmp_path, config)
+    assert_same_as_engine(path, tmp_path, tmp_path / "engine")
+
+
+def test_as_many_labels_as_hidden_units_have_the_numbers_of_the_engine(tmp_path: Path) -> None:
+    """Both ends take the same one of two layers [128, ...] for the last."""
+    config = deployed_config(
+        tmp_path, many_labels(), protocols="murmur", update_bits=400, last_layer_share=0.4,
+        samples_per_device=200,
+    )  # fmt: skip
     path = run_in_process(tmp_path, config)
     assert_same_as_engine(path, tmp_path, tmp_path / "engine")
 
