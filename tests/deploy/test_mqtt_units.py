@@ -27,6 +27,9 @@ class Heard:
     def connected(self, line: Line, resumed: bool) -> None:
         self.count += 1
 
+    def lost(self, line: Line) -> None:
+        """It does not mind."""
+
     def hear(self, line: Line, topic: str, payload: bytes) -> None:
         """Nothing is said to it."""
 

@@ -32,7 +32,7 @@ def local_federation(
     With ``own_modules`` they find modules in the working folder, such as the one of a model. With
     ``largest_body`` nodes connect through a proxy, which refuses larger requests.
     """
-    with Federation(folder, python_path=Path.cwd() if own_modules else None) as federation:
+    with Federation(folder, modules=Path.cwd() if own_modules else None) as federation:
         federation.start_superlink()
         if largest_body is not None:
             federation.start_proxy(largest_body, len(files))
