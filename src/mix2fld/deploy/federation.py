@@ -20,6 +20,7 @@ from typing import Any, Self
 import tomli_w
 
 from mix2fld.deploy.keys import make_certificates, make_device_key
+from mix2fld.deploy.private_network import PrivateNetwork
 from mix2fld.deploy.processes import (
     HOST,
     START_SECONDS,
@@ -57,12 +58,13 @@ class Federation(Processes):
         app: Path | None = None,
         inside: Sequence[str] = (),
         modules: Path | None = None,
+        network: PrivateNetwork | None = None,
     ) -> None:
         """``inside`` is a command that runs the SuperLink and ``flwr`` where the host is.
 
-        ``modules`` is a folder with a custom module.
+        ``modules`` is a folder with a custom module. All processes are in ``network``.
         """
-        super().__init__(folder)
+        super().__init__(folder, network)
         self._inside = list(inside)
         self._modules = modules
         self._app = app or self.folder / "app"
