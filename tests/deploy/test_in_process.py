@@ -409,7 +409,7 @@ def test_nobody_answers_for_another_device(tmp_path: Path) -> None:
     path = run_in_process(tmp_path, config, client, prepare=prepare)
     assert not strays
     assert all(info["uploads"]["devices"] == [0, 1, 2, 3] for info in rounds_of(path))
-    said = "left out what answers no order; it says that it is from node 103 (device 3)"
+    said = "a message that answers no order is left out; its sender: device 3"
     assert diary(path).count(said) == 1
     assert_same_as_engine(path, tmp_path, tmp_path / "engine")
 

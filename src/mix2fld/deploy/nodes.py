@@ -248,8 +248,8 @@ class Nodes:
         device = next((device for device, known in self._found.items() if known == node), None)
         if device not in self._strays:
             self._strays.add(device)
-            sender = "an unknown node" if device is None else f"node {node} (device {device})"
-            self._say(f"left out what answers no order; it says that it is from {sender}")
+            sender = "which the SuperLink does not name" if device is None else f"device {device}"
+            self._say(f"a message that answers no order is left out; its sender: {sender}")
 
 
 def _lost(why: str) -> TransportLostError:
