@@ -12,13 +12,18 @@ import pytest
 
 from deploy.lab import assert_same_as_engine, deployed_config, diary, rounds_of
 from deploy.memory_line import MemoryBroker, MemoryLine, run_in_memory
-from deploy.mqtt_lab import Client, Serving, fleet_of, needs_mosquitto, serve, wait_until
+from deploy.mqtt_lab import Client, Serving, fleet_of, needs_mosquitto, wait_until
 from deploy.test_mqtt_processes import all_take_part, toy_run
+from mix2fld.config import Config
 from mix2fld.deploy import inbox, remote_fleet
 from mix2fld.deploy.inbox import MOST_AT_ONCE, MOST_QUEUED, Allowances, Inbox
+from mix2fld.deploy.mqtt_server import serve_mqtt
 from mix2fld.deploy.processes import HOST
+from mix2fld.deploy.settings import Settings
 from mix2fld.errors import InputError, TransportLostError
+from mix2fld.round.info import RoundInfo
 from mix2fld.runs.config_file import dump_config
+from mix2fld.runs.loop import Watcher
 
 __all__ = ["all_take_part"]
 
@@ -200,6 +205,30 @@ time.time = lambda: now() - behind
 from mix2fld.cli import main
 main()
 """
+
+
+@needs_mosquitto
+def test_a_server_whose_clock_is_set_back_is_obeyed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class StoppedError(Exception):
+        pass
+
+    class Stopping(Watcher):
+        def round_done(self, config: Config, info: RoundInfo) -> None:
+            raise StoppedError
+
+    config = toy_run(tmp_path, protocols="fd", rounds=2)
+    settings = Settings(config, tmp_path / "runs", timeout_s=10, wait_s=30)
+    with fleet_of(tmp_path, config) as fleet:
+        fleet.start_devices()
+        with pytest.raises(StoppedError):
+            serve_mqtt(settings, fleet.address(), Stopping())
+        now = time.time
+        monkeypatch.setattr(time, "time", lambda: now() - 3600)
+        serve_mqtt(settings, fleet.address())
+    path = tmp_path / "runs" / config.run_name
+    assert [info["uploads"]["delivered"] for info in rounds_of(path)] == [4, 4]
 
 
 @needs_mosquitto
