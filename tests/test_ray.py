@@ -74,6 +74,17 @@ def compare(tmp_path: Path, hosts: Hosts, watcher: Watcher | None = None, **fiel
     assert contents(tmp_path / "there") == contents(tmp_path / "here")
 
 
+def searched() -> list[str]:
+    import sys
+
+    return sys.path
+
+
+def test_processes_of_ray_do_not_search_the_working_folder_first(ray: Any) -> None:
+    found = ray.get(ray.remote(searched).options(num_cpus=1).remote(), timeout=60)
+    assert Path(found[0]) != Path.cwd()
+
+
 # --- sweeps
 
 

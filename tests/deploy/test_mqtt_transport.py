@@ -20,6 +20,7 @@ from mix2fld.deploy.inbox import MOST_AT_ONCE, MOST_QUEUED, Allowances, Inbox
 from mix2fld.deploy.mqtt_server import serve_mqtt
 from mix2fld.deploy.processes import HOST
 from mix2fld.deploy.settings import Settings
+from mix2fld.edge.line import Listener
 from mix2fld.errors import InputError, TransportLostError
 from mix2fld.round.info import RoundInfo
 from mix2fld.runs.config_file import dump_config
@@ -142,6 +143,16 @@ def test_a_flooding_device_is_refused_and_costs_the_others_nothing(tmp_path: Pat
     broker.send("u/3", b"more")
     broker.send("p/3", b"1")
     assert heard == []
+
+    class Without(MemoryBroker):
+        def connect(self, name: str, listener: Listener) -> MemoryLine | None:
+            return None if name == "3" else super().connect(name, listener)
+
+    (tmp_path / "without").mkdir()
+    other = run_in_memory(tmp_path / "without", config, Without())
+    assert [i["accuracy"]["global"] for i in rounds_of(path)] == [
+        i["accuracy"]["global"] for i in rounds_of(other)
+    ]
     assert "did not answer" not in diary(path)
 
 
