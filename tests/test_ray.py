@@ -23,6 +23,7 @@ from mix2fld.fleet import cluster
 from mix2fld.fleet.hosts import Hosts
 from mix2fld.fleet.ray_fleet import RayFleet
 from mix2fld.fleet.shard_messages import dump_states, load_states
+from mix2fld.own_code import searched_folders
 from mix2fld.protocols.table import PROTOCOLS
 from mix2fld.round.checks import DivergedError
 from mix2fld.round.device_turn import DUE
@@ -72,6 +73,11 @@ def compare(tmp_path: Path, hosts: Hosts, watcher: Watcher | None = None, **fiel
     there = {"fleet": partial(RayFleet, hosts), "watcher": watcher}
     mix2fld.run(config, tmp_path / "there", dataset=data, link=CoinLink(), **there)
     assert contents(tmp_path / "there") == contents(tmp_path / "here")
+
+
+def test_processes_of_ray_do_not_search_the_working_folder_first(ray: Any) -> None:
+    found = ray.get(ray.remote(searched_folders).options(num_cpus=1).remote(), timeout=60)
+    assert Path(found[0]) != Path.cwd()
 
 
 # --- sweeps

@@ -52,10 +52,10 @@ def run_in_process(
     config: Config,
     client: Client = app,
     faults: Mapping[int, str] | None = None,
-    prepare: Callable[[InProcessGrid], None] = lambda _: None,
+    prepare: Callable[[InProcessGrid], Any] = lambda _: None,
     timeout_s: float = 60,
 ) -> Path:
-    """Run with a grid of this process; returns the run's folder."""
+    """Run with a grid of this process, or what ``prepare`` makes of it; returns the folder."""
     files = write_device_files(folder, config, load_dataset(config.data))
     settings = Settings(config, folder / "runs", timeout_s, wait_s=1)
     configs = {
@@ -63,8 +63,7 @@ def run_in_process(
         for device, file in enumerate(files)
     }
     grid = InProcessGrid(configs, settings.as_run_config(), client)
-    prepare(grid)
-    serve(grid, read_settings(settings.as_run_config()))
+    serve(prepare(grid) or grid, read_settings(settings.as_run_config()))
     return settings.out / config.run_name
 
 

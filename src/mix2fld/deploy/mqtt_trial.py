@@ -17,6 +17,7 @@ from mix2fld.deploy.settings import Settings
 from mix2fld.deploy.trial import Trial, run_trial
 from mix2fld.edge.__main__ import broker_address
 from mix2fld.edge.mqtt_line import Address
+from mix2fld.own_code import modules_in
 from mix2fld.runs.loop import Watcher
 from mix2fld.runs.results import RunResult
 from mix2fld.types import Dataset
@@ -26,10 +27,10 @@ class MqttFleet(Processes):
     """A broker and its devices; use it in a ``with`` block."""
 
     def __init__(
-        self, folder: Path, files: Sequence[Path], largest: int, python_path: Path | None = None
+        self, folder: Path, files: Sequence[Path], largest: int, modules: Path | None = None
     ) -> None:
         super().__init__(folder)
-        self.files, self._largest, self._python_path = list(files), largest, python_path
+        self.files, self._largest, self._modules = list(files), largest, modules
         self.port = free_port()
 
     def __enter__(self) -> Self:
@@ -87,11 +88,8 @@ class MqttFleet(Processes):
         return broker_address(f"{HOST}:{self.port}", self.keys, name)
 
     def environment(self) -> dict[str, str]:
-        """Processes find modules in the working folder, such as the one of a model."""
-        known = [] if self._python_path is None else [str(self._python_path)]
-        known += [os.environ["PYTHONPATH"]] if os.environ.get("PYTHONPATH") else []
-        paths = {"PYTHONPATH": os.pathsep.join(known)} if known else {}
-        return {**os.environ, **paths}
+        """Processes find a custom module in its folder, after all that is installed."""
+        return {**os.environ, **modules_in(self._modules)}
 
 
 def run_over_mqtt(

@@ -7,6 +7,7 @@ from typing import Any
 from mix2fld.errors import InputError
 from mix2fld.fleet.cluster import check_versions, other_processor, versions
 from mix2fld.fleet.ray_host import Host
+from mix2fld.own_code import searched_folders
 
 START_S = 300.0
 """How long the first host may take to start."""
@@ -65,7 +66,8 @@ class Hosts:
         total = int(self.ray.cluster_resources().get("CPU", 0)) // self._cores
         wanted = max(1, self._wanted or total)
         for _ in range(wanted - len(self._ready) - len(self._starting)):
-            host = self._actor.options(num_cpus=self._cores, max_restarts=0).remote(self._cores)
+            actor = self._actor.options(num_cpus=self._cores, max_restarts=0)
+            host = actor.remote(self._cores, searched_folders())
             self._starting[host.ready.remote()] = host
 
     def _take_started(self, seconds: float, *, until_first: bool = False) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 from mix2fld.errors import InputError, Mix2fldError
 from mix2fld.fleet.cluster import check_versions, one_line, other_processor, put, versions
+from mix2fld.own_code import searched_folders
 from mix2fld.runs.folder import RunFolder, warn
 from mix2fld.sweep.jobs import Job, dataset_of
 from mix2fld.sweep.mirror import Pieces, whole, write_pieces
@@ -45,8 +46,9 @@ class Cluster:
         folder = RunFolder(job.folder)
         folder.prepare(job.config)
         task = self._task.remote(
-            job.config, whole(job.folder), self._stored(job), self._own, self._cores
-        )
+            job.config, whole(job.folder), self._stored(job), self._own, self._cores,
+            searched_folders(),
+        )  # fmt: skip
         self._jobs[task], self._folders[task] = job, folder
 
     def events(self, seconds: float, tick: Callable[[], None]) -> list[Event]:
