@@ -3,11 +3,15 @@
 from pathlib import Path
 from typing import Any
 
-from mix2fld_lab.markdown import markdown_table
+from mix2fld.protocols.table import PROTOCOLS
+from mix2fld.tasks.training import Training
+from mix2fld_lab.markdown import markdown_table, paragraph
+from mix2fld_lab.reproduction.conclusions import listed
 
 PAGE = Path(__file__).parent.parent / "docs" / "sensors.md"
 HEADER = (
     "protocol",
+    "training",
     "devices",
     "worst device",
     "server's model",
@@ -39,14 +43,16 @@ mix2fld run --dataset smartwatch --partition by-source --local-steps {settings["
 
 Samples are {record["samples"]}; the network is signal-cnn, {record["weights"]:,} weights; the link is the paper's asymmetric
 one. Devices take a tenth of the paper's steps in a round, so that this page can be regenerated in minutes, and the
-server half as many, as in the paper; all other settings have their defaults. Nothing was tuned.
+server half as many, as in the paper; all other settings have their defaults.
+
+{paragraph(_trainings(record["rows"]))}
 
 Accuracy on {record["tests"]:,} windows after {record["rounds"]} rounds, mean and standard deviation over {record["seeds"]} seeds: of the devices at
 the end of their local phase (mean over devices), of the worst device, and of the server's model. Guessing one
 of {record["labels"]} labels is right {100 / record["labels"]:.1f} % of the time. The {record["seed_samples"]} seed samples of a device, with 8 bits per value, are
 included in its uploads.
 
-{markdown_table(HEADER, [_row(one) for one in record["rows"].values()])}
+{markdown_table(HEADER, [_row(name, one) for name, one in record["rows"].items()])}
 
 {_best(record["rows"])}
 
@@ -70,10 +76,11 @@ sensor can measure, the person who recorded each window, and your own 1-D CNN as
 """
 
 
-def _row(one: dict[str, Any]) -> tuple[str, ...]:
+def _row(name: str, one: dict[str, Any]) -> tuple[str, ...]:
     delivered = one["delivered"]
     return (
         one["title"],
+        "plain" if _is_plain(name) else "its own",
         _percent(one["devices"]),
         _percent(one["worst"]),
         "–" if one["model"] is None else _percent(one["model"]),
@@ -83,17 +90,51 @@ def _row(one: dict[str, Any]) -> tuple[str, ...]:
     )
 
 
+def _is_plain(name: str) -> bool:
+    """Whether devices train as the paper's do: constant rate, no adjustment, no averaging."""
+    return PROTOCOLS[name].training == Training()
+
+
+def _trainings(rows: dict[str, dict[str, Any]]) -> str:
+    """Which rows bring a training of their own, and what it consists of."""
+    own = [name for name in rows if not _is_plain(name)]
+    parts = []
+    for name in own:
+        training = PROTOCOLS[name].training
+        first, last = training.rate_factors
+        words = [
+            f"logit adjustment with τ = {training.logit_adjustment:g}",
+            f"a learning rate from {first:g} to {last:g} times the default",
+            "the mean of downloaded and trained weights on the device",
+        ]
+        words += [f"replay of seed samples ({training.replay:g})"] if training.replay else []
+        parts.append(f"{rows[name]['title']} uses {listed(words)}.")
+    return (
+        f"**The rows do not all train alike.** {' '.join(parts)} All other rows train plainly, with "
+        "one learning rate and no adjustment. So a row shows a protocol together with its training, "
+        "and a lead of Murmur over plain rows does not say that its uploads are better. In "
+        "[the comparison](../results/FRONTIER.md#smartwatch-a-person-is-a-device) every family "
+        "chooses its training among as many candidates."
+    )
+
+
 def _best(rows: dict[str, dict[str, Any]]) -> str:
     """Who comes first, at the devices and at the server, and what sharing adds to learning alone."""
     devices = max(rows.values(), key=lambda one: one["devices"][0])
+    plain = max(
+        (one for name, one in rows.items() if _is_plain(name)), key=lambda one: one["devices"][0]
+    )
     server = max((one for one in rows.values() if one["model"]), key=lambda one: one["model"][0])
     alone, fl, seeds = (rows[name] for name in ("isolated", "fl", "mix2fld"))
-    gained = 100 * (devices["devices"][0] - alone["devices"][0])
+    gained, plainly = (100 * (one["devices"][0] - alone["devices"][0]) for one in (devices, plain))
     apart = 100 * (seeds["model"][0] - fl["model"][0])
-    return (
-        f"Most accurate on the devices: {devices['title']}, {gained:+.1f} points compared with training alone. Most accurate "
-        f"at the server:\n{server['title']}. The server's model of Mix2FLD is {apart:+.1f} points compared with that of FL, "
-        f"with {seeds['bits'] / fl['bits']:.2f} times the\nbits."
+    own = ", with a training of its own" if devices is not plain else ""
+    return paragraph(
+        f"Most accurate on the devices: {devices['title']}{own}, {gained:+.1f} points compared with "
+        f"training alone; of the rows that train plainly {plain['title']}, {plainly:+.1f} points. "
+        f"Most accurate at the server: {server['title']}. The server's model of Mix2FLD is "
+        f"{apart:+.1f} points compared with that of FL, with {seeds['bits'] / fl['bits']:.2f} "
+        "times the bits."
     )
 
 

@@ -169,7 +169,8 @@ def render_formats() -> str:
             config_file.FORMAT,
             "`format`",
             "first line, over the rest",
-            "without a number: format 1, so files written by hand need none",
+            "a file written by hand needs none: it is of the newest format; a run's config without "
+            "one is of format 1",
         ),
         (
             "`rounds.jsonl`",

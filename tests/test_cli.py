@@ -108,7 +108,10 @@ def test_link_prints_the_papers_numbers(capsys: pytest.CaptureFixture[str]) -> N
     assert rows["mix2fld", "download"]["bits"] == 401_408
 
 
-@given(st.lists(st.sampled_from(["fl", "fd", "0", "1"]), min_size=1, max_size=5))
+SPELLED = ["fl", "fd", "0", "1", "fl:bits=8", "murmur:bits=60,step_limit=1"]
+
+
+@given(st.lists(st.sampled_from(SPELLED), min_size=1, max_size=5))
 def test_commas_separate_as_spaces_do(values: list[str]) -> None:
     for flag in ("--protocols", "--seed"):
         apart = [flag, *values, "--out", "a,b"]

@@ -1,12 +1,13 @@
 """Files of the working folder are data: only a module that the user names is run from there."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from mix2fld.base.custom_code import import_custom, names_custom_module
+from mix2fld.base.custom_code import import_custom, modules_in, names_custom_module
 from mix2fld.base.errors import InputError
 from toys import save_dataset, toy_dataset
 
@@ -79,8 +80,10 @@ def test_stored_settings_run_no_module_of_the_working_folder_unasked(tmp_path: P
 def test_only_a_named_module_or_the_flag_trusts_the_working_folder() -> None:
     assert names_custom_module(["run", "--model", "x:y"])
     assert names_custom_module(["run", "--model=x:y"])
+    assert names_custom_module(["sweep", "--model", "mlp", "x:y", "--seed", "0"])
     assert names_custom_module(["resume", "runs", "--trust-code"])
     assert not names_custom_module(["run", "--model", "mlp", "--out", "a:b"])
+    assert not names_custom_module(["run", "--model", "mlp", "--out=a:b", "c:d"])
     assert not names_custom_module(["run", "--model"])
 
 
@@ -93,3 +96,28 @@ def test_a_module_that_exists_nowhere_is_an_import_error(
     (tmp_path / "lying_here.py").write_text("raise SystemExit")
     with pytest.raises(InputError, match="lying_here"):
         import_custom("lying_here", "model = lying_here:f")
+
+
+@pytest.mark.cluster
+def test_ray_runs_nothing_of_the_working_folder(folder: Path) -> None:
+    for name in ("pydantic", "pyarrow", "numpy"):  # what its processes import themselves
+        (folder / f"{name}.py").write_text((folder / "pandas.py").read_text())
+    run = ("run", "--dataset", "toy.npz", "--model", "mlp", *SMALL, "--out", "runs")
+    done = command(folder, *run, "--fleet", "ray")
+    assert done.returncode == 0, done.stderr
+    assert not list(folder.glob("*.ran"))
+
+
+def test_a_custom_module_is_searched_after_all_others_in_processes_of_a_trial(
+    folder: Path,
+) -> None:
+    (folder / "own_model.py").write_text(MODEL)
+    for name in ("pydantic", "numpy", "json"):
+        (folder / f"{name}.py").write_text((folder / "pickle.py").read_text())
+    imports = "import pickle, json, numpy, pydantic"
+    ours = "from mix2fld.base.custom_code import import_custom"
+    code = f"{ours}; {imports}; import_custom('own_model', 'x')"
+    environment = {**os.environ, **modules_in(folder)}
+    done = subprocess.run([sys.executable, "-P", "-c", code], cwd="/", env=environment, check=False)
+    assert done.returncode == 0
+    assert not {"pickle", "json", "numpy", "pydantic"} & {f.stem for f in folder.glob("*.ran")}

@@ -231,6 +231,13 @@ def test_device_parts_hold_every_label():
     assert len(part) == dataset.num_labels - 1
 
 
+def test_of_many_labels_that_nobody_holds_some_are_named():
+    with pytest.raises(InputError) as caught:
+        check_labels_covered(np.array([0, 7]), [np.array([0, 1])], 2000)
+    said = str(caught.value)
+    assert "holds a sample of labels 1, 2, 3, 4, 5, 6, 8, 9 and 1,990 others; increase" in said
+
+
 @pytest.mark.parametrize(("test_samples", "count"), [(0, None), (5, 5), (10**9, None)])
 def test_accuracy_is_measured_on_the_first_test_samples(test_samples, count):
     dataset = toy_dataset()

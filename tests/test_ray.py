@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 import mix2fld
+from mix2fld.base.custom_code import searched_folders
 from mix2fld.base.errors import InputError
 from mix2fld.cli import main
 from mix2fld.engine.checks import DivergedError
@@ -72,6 +73,11 @@ def compare(tmp_path: Path, hosts: Hosts, watcher: Watcher | None = None, **fiel
     there = {"fleet": partial(RayFleet, hosts), "watcher": watcher}
     mix2fld.run(config, tmp_path / "there", dataset=data, link=CoinLink(), **there)
     assert contents(tmp_path / "there") == contents(tmp_path / "here")
+
+
+def test_processes_of_ray_do_not_search_the_working_folder_first(ray: Any) -> None:
+    found = ray.get(ray.remote(searched_folders).options(num_cpus=1).remote(), timeout=60)
+    assert Path(found[0]) != Path.cwd()
 
 
 # --- sweeps

@@ -20,9 +20,13 @@ from mix2fld.cli.board import running_table
 from mix2fld.cli.sweep import missing_runs
 from mix2fld.cli.sweep_flags import take_axes
 from mix2fld.config.grid import Grid
+from mix2fld.config.settings import Config
+from mix2fld.engine.info import RoundInfo
 from mix2fld.report.page_data import page_data
 from mix2fld.runs.folder import RunFolder
+from mix2fld.runs.loop import Watcher
 from mix2fld.runs.reader import require_runs
+from mix2fld.runs.simulation import run
 from mix2fld.sweep.jobs import Job
 from mix2fld.sweep.places import Processes, ThisProcess
 from mix2fld.sweep.plan import Plan, expand, make_plan
@@ -123,6 +127,8 @@ def test_flags_with_several_values_are_axes() -> None:
     assert own["varied"] == {"mixing_ratio": ["0.1", ["0.2", "0.3"]]}
     fixed = "--seed 0 1 2 7 --protocols fl fd --devices 4 --dry-run"
     assert " ".join(rest) == fixed
+    several = "--protocols fl,murmur:bits=60,step_limit=1 fd"
+    assert take_axes(several.split())[0] == several.replace("fl,", "fl ").split()
 
 
 def test_a_plan_file_says_the_same(tmp_path: Path) -> None:
@@ -331,8 +337,8 @@ def test_a_search_that_is_stopped_tries_what_it_would_have_tried(
     assert searched(base, tmp_path / "cut", 4, at_once) == whole
     runs = [p.relative_to(tmp_path / "whole") for p in (tmp_path / "whole").rglob("*.jsonl")]
     assert len(runs) == 4
-    for run in runs:
-        assert (tmp_path / "cut" / run).read_bytes() == (tmp_path / "whole" / run).read_bytes()
+    for found in runs:
+        assert (tmp_path / "cut" / found).read_bytes() == (tmp_path / "whole" / found).read_bytes()
     for best in whole.best.values():
         assert 0 < best["accuracy"] <= 1
         beaten = [
@@ -509,3 +515,20 @@ def test_the_time_left_of_a_resumed_job_counts_only_what_was_computed_now(
     assert progress.seconds_left() == pytest.approx(40.0)  # two rounds in 40 s, two are left
     track.rounds = 6
     assert progress.seconds_left() is None
+
+
+def test_rounds_that_a_job_is_resumed_after_say_nothing_of_the_pace(tmp_path: Path) -> None:
+    (job,) = make_plan(small_grid(tmp_path, rounds=3), {}).jobs(tmp_path / "out")
+
+    class Stopping(Watcher):
+        def round_done(self, config: Config, info: RoundInfo) -> None:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(job.config, tmp_path / "out", watcher=Stopping())
+    left: list[float | None] = []
+    board = Rounds(lambda progress: left.append(progress.seconds_left()))
+    (track,) = run_jobs([job], Scripted({}), board=board).tracks
+    assert (track.done_before, track.rounds) == (1, 1)
+    assert left
+    assert set(left) == {None}

@@ -130,6 +130,26 @@ def with_value(column: str, row: int, value: object) -> pd.DataFrame:
             FIELDS,
             "300 different integers; must be at most 100",
         ),
+        (
+            a_frame(300).assign(label=[f"{row / 2:.1f}".replace(".", ",") for row in range(300)]),
+            FIELDS,
+            "300 different numbers, such as '0,0'; must be at most 100. These seem to be numbers",
+        ),
+        (
+            a_frame(300).assign(label=[f"{1000 + row:,}" for row in range(300)]),
+            FIELDS,
+            "300 different numbers, such as '1,000'; must be at most 100",
+        ),
+        (
+            a_frame().assign(label=[0.0, np.inf] * 30),
+            FIELDS,
+            "label_column = 'label': has the value inf; must be strings or integers",
+        ),
+        (
+            a_frame().assign(label=[1.0, 1e300] * 30),
+            FIELDS,
+            r"has the value 1e\+300; must be strings or integers",
+        ),
         (with_value("speed", 7, np.nan), FIELDS, "column 'speed': row 7 is missing or not finite"),
         (with_value("on", 4, None), FIELDS, "column 'on': .*missing"),
         (with_value("label", 9, None), FIELDS, "label_column = 'label': row 9 has no value"),
@@ -176,6 +196,19 @@ def test_a_file_that_is_no_table(tmp_path: Path, name, content, words, capsys) -
     assert words in said
     assert str(path) in said
     assert not (tmp_path / "out").exists()
+
+
+def test_long_integers_of_a_file_stay_apart(tmp_path: Path) -> None:
+    """Numbers of parts or people often have more digits than a float64 tells apart."""
+    numbers = [2**60 + row % 3 for row in range(60)]
+    a_frame().assign(label=numbers).to_csv(tmp_path / "t.csv", index=False)
+    data = load_dataset(DataConfig(dataset=str(tmp_path / "t.csv"), **FIELDS))
+    assert data.label_names == tuple(str(2**60 + kind) for kind in range(3))
+
+
+def test_names_that_have_digits_are_names() -> None:
+    frame = a_frame(900).assign(label=[f"n{row % 150}" for row in range(900)])
+    assert mix2fld.dataset_from_table(frame, **FIELDS).num_labels == 150
 
 
 def test_pyarrow_is_named_where_it_is_missing(tmp_path: Path, monkeypatch) -> None:

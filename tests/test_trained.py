@@ -1,8 +1,14 @@
 """The trained model in the user's hands: named weights in memory, from disk, and as a file."""
 
 import json
+import re
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from safetensors import safe_open
@@ -11,9 +17,9 @@ from safetensors.numpy import load_file
 from mix2fld import Model, run
 from mix2fld.base.errors import InputError
 from mix2fld.cli import main
-from mix2fld.models import make_model, weight_names
+from mix2fld.models import from_equinox, from_flax, from_torch, make_model, weight_names
 from mix2fld.runs.simulation import finished_run
-from toys import save_dataset, toy_config, toy_dataset, toy_grid, toy_signals
+from toys import LABELS, SIDE, save_dataset, toy_config, toy_dataset, toy_grid, toy_signals
 
 
 def test_weights_have_the_names_of_the_model_and_predict_as_well_as_the_server(
@@ -35,6 +41,100 @@ def test_weights_have_the_names_of_the_model_and_predict_as_well_as_the_server(
     assert again is not None
     for name, array in again.weights.items():
         np.testing.assert_array_equal(array, weights[name])
+
+
+def nested(weights: dict[str, np.ndarray]) -> dict[str, Any]:
+    tree: dict[str, Any] = {}
+    for name, array in weights.items():
+        *path, last = name.split(".")
+        branch = tree
+        for step in path:
+            branch = branch.setdefault(step, {})
+        branch[last] = array
+    return tree
+
+
+def flax_network() -> tuple[Model, Callable[..., Any]]:
+    linen = pytest.importorskip("flax.linen")
+
+    class Network(linen.Module):
+        @linen.compact
+        def __call__(self, x: Any) -> Any:
+            x = linen.relu(linen.Dense(9)(x.reshape(len(x), -1)))
+            return linen.Dense(LABELS)(x)
+
+    module = Network()
+    return from_flax(module, (SIDE, SIDE, 1)), lambda weights, inputs: module.apply(
+        {"params": nested(weights)}, inputs
+    )
+
+
+def equinox_network() -> tuple[Model, Callable[..., Any]]:
+    """With eleven layers, whose names are not sorted as their numbers are."""
+    equinox = pytest.importorskip("equinox")
+
+    def make(key: Any) -> Any:
+        flat = equinox.nn.Lambda(jnp.ravel)
+        return equinox.nn.Sequential([flat, equinox.nn.MLP(SIDE**2, LABELS, 8, 10, key=key)])
+
+    def use(weights: dict[str, np.ndarray], inputs: np.ndarray) -> Any:
+        module = make(jax.random.key(0))
+        for name, array in weights.items():
+            assert re.fullmatch(r"layers\[1\]\.layers\[\d+\]\.(weight|bias)", name)
+            module = equinox.tree_at(lambda m, n=name: eval(f"m.{n}", {"m": m}), module, array)
+        return jax.vmap(module)(inputs)
+
+    return from_equinox(make), use
+
+
+def torch_network() -> tuple[Model, Callable[..., Any]]:
+    torch = pytest.importorskip("torch")
+
+    def make() -> Any:
+        layers = (torch.nn.Linear(SIDE**2, 9), torch.nn.ReLU(), torch.nn.Linear(9, LABELS))
+        return torch.nn.Sequential(torch.nn.Flatten(), *layers)
+
+    def use(weights: dict[str, np.ndarray], inputs: np.ndarray) -> Any:
+        module = make()
+        module.load_state_dict({n: torch.from_numpy(array) for n, array in weights.items()})
+        with torch.no_grad():
+            return module(torch.from_numpy(inputs)).numpy()
+
+    return from_torch(make, "small"), use
+
+
+def own_network(name: str) -> tuple[Model, Callable[..., Any]]:
+    model = make_model(name, (SIDE, SIDE, 1), LABELS)
+    return model, lambda weights, inputs: model.apply(nested(weights), inputs)
+
+
+@pytest.mark.parametrize(
+    "network",
+    [
+        flax_network, equinox_network, torch_network,
+        partial(own_network, "paper-cnn"), partial(own_network, "mlp"),
+    ],
+)  # fmt: skip
+def test_exported_weights_go_back_into_the_library_that_the_model_is_of(
+    network: Callable[[], tuple[Model, Callable[..., Any]]], tmp_path: Path
+) -> None:
+    model, use = network()
+    data = toy_dataset()
+    (result,) = run(toy_config(protocols="fl"), tmp_path, dataset=data, model=model)
+    path = tmp_path / "model.safetensors"
+    main(["export", str(tmp_path / "fl-s0"), "--to", "model", "-o", str(path)])
+    logits = np.asarray(use(load_file(path), data.test_inputs.astype(np.float32) / 255))
+    right = float(np.mean(logits.argmax(axis=1) == data.test_labels))
+    assert right == pytest.approx(result.summary["accuracy"]["global"], abs=1e-6)
+    with safe_open(path, framework="numpy") as file:
+        assert json.loads(file.metadata()["mix2fld"])["model"] == model.name
+
+
+def test_a_model_that_was_chosen_automatically_is_named(tmp_path: Path) -> None:
+    run(toy_config(protocols="fl", model="auto"), tmp_path, dataset=toy_dataset())
+    main(["export", str(tmp_path), "--to", "model", "-o", str(tmp_path / "m")])
+    with safe_open(tmp_path / "m", framework="numpy") as file:
+        assert json.loads(file.metadata()["mix2fld"])["model"] == "paper-cnn"
 
 
 def test_a_server_without_a_model_says_so() -> None:

@@ -15,6 +15,7 @@ __all__ = [
     "SIDE",
     "CoinLink",
     "DeadLink",
+    "many_labels",
     "save_dataset",
     "toy_config",
     "toy_dataset",
@@ -34,6 +35,19 @@ def toy_signals(count: int = 400, **fields) -> Dataset:
     tests = count // 4
     parts = (inputs[tests:], labels[tests:], inputs[:tests], labels[:tests])
     return Dataset("signals", *parts, num_labels=4, **fields)
+
+
+def many_labels(labels: int = 128) -> Dataset:
+    """Noisy copies [4, 4, 1] of a random picture for each of as many labels as ``mlp`` is wide."""
+    rng = np.random.default_rng(1)
+    pictures = rng.integers(0, 256, (labels, 4, 4, 1))
+
+    def samples(count: int) -> tuple[NDArray[np.uint8], NDArray[np.int32]]:
+        own = (np.arange(count) % labels).astype(np.int32)
+        noisy = 0.7 * pictures[own] + rng.normal(40, 20, (count, 4, 4, 1))
+        return np.clip(noisy, 0, 255).astype(np.uint8), own
+
+    return Dataset("many", *samples(8 * labels), *samples(2 * labels), labels)
 
 
 def save_dataset(path: Path, data: Dataset) -> Path:

@@ -59,10 +59,10 @@ def run_in_process(
     config: Config,
     client: Client = app,
     faults: Mapping[int, str] | None = None,
-    prepare: Callable[[InProcessGrid], None] = lambda _: None,
+    prepare: Callable[[InProcessGrid], Any] = lambda _: None,
     timeout_s: float = 60,
 ) -> Path:
-    """Run with a grid of this process; returns the run's folder."""
+    """Run with a grid of this process, or what ``prepare`` makes of it; returns the folder."""
     files = write_device_files(folder, config, load_dataset(config.data))
     settings = Settings(config, folder / "runs", timeout_s, wait_s=1)
     configs = {
@@ -70,8 +70,7 @@ def run_in_process(
         for device, file in enumerate(files)
     }
     grid = InProcessGrid(configs, settings.as_run_config(), client)
-    prepare(grid)
-    serve(grid, read_settings(settings.as_run_config()))
+    serve(prepare(grid) or grid, read_settings(settings.as_run_config()))
     return settings.out / config.run_name
 
 
@@ -115,11 +114,11 @@ def assert_same_as_engine(path: Path, devices: Path, tmp_path: Path) -> None:
     assert result is not None, diary(path)
     link = ReplayLink(result.rounds)
     stated = result.config.replace(computing_time="stated")
-    (simulated,) = run(stated, tmp_path, link=link)
+    (of_engine,) = run(stated, tmp_path, link=link)
     scenario = make_simulation(stated, load_dataset(stated.data)).scenario
     exact = scenario.wire.upload_size(with_seeds=True).exact
     unheard: set[int] = set()
-    for mine, theirs in zip(result.rounds, simulated.rounds, strict=True):
+    for mine, theirs in zip(result.rounds, of_engine.rounds, strict=True):
         asked, heard = set(mine["asked"]), set(mine["uploads"]["devices"])
         if mine["uploads"]["attempted"]:
             unheard = (unheard | asked) - heard
@@ -130,6 +129,8 @@ def assert_same_as_engine(path: Path, devices: Path, tmp_path: Path) -> None:
         for folder, alone in ((path, True), (tmp_path / result.config.run_name, False))
     )
     assert_same_trees(deployed.tree()["server"], simulated.tree()["server"])
+    if deployed.server.weights is not None:
+        assert_same_trees(result.weights, of_engine.weights)
     np.testing.assert_array_equal(deployed.roster.uploaded, simulated.roster.uploaded)
     np.testing.assert_array_equal(deployed.roster.last_turn, simulated.roster.last_turn)
     for device, state in enumerate(simulated.devices):

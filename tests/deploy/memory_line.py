@@ -30,6 +30,9 @@ class MemoryLine:
     def publish(self, topic, payload, *, qos, retain=False, expires_s=None) -> None:
         self.broker.send(topic, payload, qos, retain)
 
+    def unsubscribe(self, topic) -> None:
+        self.topics.discard(topic)
+
     def subscribe(self, topic, *, qos, again=False) -> None:
         new = topic not in self.topics
         self.topics.add(topic)

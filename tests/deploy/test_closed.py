@@ -188,6 +188,7 @@ def test_written_files_are_ones_that_nginx_and_systemd_take(tmp_path: Path) -> N
         unit = (keys / f"mix2fld-{part}.service").read_text()
         assert "DynamicUser=yes" in unit
         assert "NoNewPrivileges=yes" in unit
+        assert "\nMemoryMax=" in unit
     assert "--host 127.0.0.1" in (keys / "mix2fld-superlink.service").read_text()
     assert "--superlink link.example.org:8443" in (keys / "mix2fld-node@.service").read_text()
     assert "key" not in {p.suffix for p in keys.iterdir() if p.stat().st_mode & 0o077}

@@ -152,6 +152,22 @@ def test_hostile_devices_are_refused(tmp_path: Path) -> None:
         assert_same_as_engine(path, lab.folder, tmp_path / "engine")
 
 
+def test_nobody_answers_for_another_device(tmp_path: Path) -> None:
+    """Device 2 pushes forged and unreadable messages to the server while the others train."""
+    config = deployed_config(tmp_path, protocols="fl", devices=3, rounds=3, local_steps=2000)
+    with Lab(tmp_path / "lab") as lab:
+        lab.begin(config, faults={2: "0:speaks"})
+        path = lab.run_to_end(config)
+        said = diary(path)
+        assert lab.mark(2).exists()
+        assert "a message that answers no order is left out" in said
+        assert "Traceback" not in lab.log("superlink")
+        for info in rounds_of(path):
+            assert info["uploads"]["devices"] == [0, 1, 2]
+        assert not re.search(r"device \d (refused|failed|did not answer)", said)
+        assert_same_as_engine(path, lab.folder, tmp_path / "engine")
+
+
 def test_strangers_are_refused(tmp_path: Path) -> None:
     config = deployed_config(tmp_path, protocol="fl", devices=2)
     with Lab(tmp_path / "lab") as lab:

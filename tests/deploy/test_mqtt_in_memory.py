@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from deploy.lab import DEPLOYED, assert_same_as_engine, deployed_config, diary, rounds_of
 from deploy.memory_line import MemoryBroker, MemoryLine, run_in_memory
-from mix2fld.deploy.edge.device import Device
+from mix2fld.deploy.edge.device import Device, MakeLearning
 from mix2fld.deploy.edge.full import full_learning
 from mix2fld.deploy.edge.messages import (
     MessageError,
@@ -24,7 +24,9 @@ from mix2fld.deploy.edge.messages import (
     unpack,
     unpack_settings,
 )
+from mix2fld.deploy.edge.small import small_learning
 from mix2fld.runs.loop import Watcher
+from toys import many_labels
 
 
 @pytest.mark.parametrize("name", DEPLOYED)
@@ -36,6 +38,19 @@ def test_every_protocol_has_the_numbers_of_the_engine(tmp_path: Path, name: str)
 def test_a_last_layer_by_itself_has_the_numbers_of_the_engine(tmp_path: Path) -> None:
     config = deployed_config(tmp_path, protocol="murmur", update_bits=150, last_layer_share=0.4)
     path = run_in_memory(tmp_path, config)
+    assert_same_as_engine(path, tmp_path, tmp_path / "engine")
+
+
+@pytest.mark.parametrize("make_task", [full_learning, small_learning])
+def test_as_many_labels_as_hidden_units_have_the_numbers_of_the_engine(
+    tmp_path: Path, make_task: MakeLearning
+) -> None:
+    """Both ends take the same one of two layers [128, ...] for the last."""
+    config = deployed_config(
+        tmp_path, many_labels(), protocols="murmur", update_bits=400, last_layer_share=0.4,
+        samples_per_device=200,
+    )  # fmt: skip
+    path = run_in_memory(tmp_path, config, make_task=make_task)
     assert_same_as_engine(path, tmp_path, tmp_path / "engine")
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from deploy import serve_one
 from deploy.lab import assert_same_as_engine, deployed_config, deployed_grid, diary, rounds_of
 from deploy.mqtt_lab import (
     Client,
@@ -187,7 +188,7 @@ def test_a_server_that_is_killed_resumes(tmp_path: Path) -> None:
         fleet.start_devices()
         path = fleet.folder / "runs" / config.run_name
         told = [str(fleet.folder), str(fleet.port), config.model_dump_json()]
-        process = fleet.popen([sys.executable, "-m", "deploy.serve_one", *told], subprocess.DEVNULL)
+        process = fleet.popen([sys.executable, serve_one.__file__, *told], subprocess.DEVNULL)
         wait_until(lambda: "round 1 is done" in diary(path), "round 1")
         end_group(process)
         serve(fleet, config)

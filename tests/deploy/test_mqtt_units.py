@@ -1,6 +1,7 @@
 """What ``mix2fld deploy keys --transport mqtt`` writes is what Mosquitto and systemd take."""
 
 import getpass
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -27,6 +28,9 @@ class Heard:
     def connected(self, line: Line, resumed: bool) -> None:
         self.count += 1
 
+    def lost(self, line: Line) -> None:
+        """It does not mind."""
+
     def hear(self, line: Line, topic: str, payload: bytes) -> None:
         """Nothing is said to it."""
 
@@ -43,6 +47,8 @@ def test_units_are_ones_that_systemd_takes(keys: Path) -> None:
     units = {part: keys / f"mix2fld-{part}.service" for part in ("broker", "server", "device@")}
     for unit in units.values():
         assert "DynamicUser=yes" in unit.read_text()
+        assert re.search(r"^MemoryMax=\d\d%$", unit.read_text(), re.MULTILINE)
+        assert "LimitNOFILE=65536" in unit.read_text()
     assert f"--broker {HOST}:8883" in units["device@"].read_text()
     for name in ("broker.key", "access.acl"):  # which only root can read
         assert (keys / name).stat().st_mode & 0o077 == 0

@@ -1,7 +1,9 @@
 """Real SuperLink and SuperNode processes on loopback, in short: what ``make test`` runs."""
 
 import os
+import re
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -55,13 +57,19 @@ def test_deploy_local_leaves_nothing_behind_and_goes_on(tmp_path: Path) -> None:
     }
     words = [str(word) for pair in flags.items() for word in pair]
     command = [sys.executable, "-m", "mix2fld", "deploy", "local", *words]
-    before = set(tmp_path.iterdir())
+    before, refused = set(tmp_path.iterdir()), set[str]()
     first = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     path = out / config.run_name
     wait_until((path / "identity").exists, "a claim of the folder")
     with pytest.raises(InputError, match="holds a run of a deployment"):
         run(config, out, dataset=toy_dataset())
     wait_until(lambda: rounds_of(path) or first.poll() is not None, "a first round")
+    for log in (out / "flower" / "s0" / "logs").glob("*.log"):
+        for port in re.findall(r"--port (\d+)", log.read_text().partition("\n")[0]):
+            with pytest.raises(ConnectionRefusedError):  # by the SuperLink, and by each node
+                socket.create_connection(("127.0.0.1", int(port)), timeout=5)
+            refused.add(log.stem)
+    assert refused == {"superlink", "device-0", "device-1"}
     first.send_signal(signal.SIGINT)
     said = first.communicate(timeout=PATIENCE)[0].decode()
     assert first.returncode == 130, said

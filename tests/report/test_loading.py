@@ -10,7 +10,7 @@ import pytest
 import mix2fld
 from mix2fld.base.errors import InputError
 from mix2fld.cli import main
-from mix2fld.runs.metrics import PARTS, metrics_of, seconds_by_part
+from mix2fld.runs.metrics import PARTS, metrics_of, run_metrics, seconds_by_part
 from mix2fld.runs.reader import read_run, read_runs, require_runs
 from stored_runs import Replay
 
@@ -124,6 +124,27 @@ def test_frames_of_runs_and_of_devices(runs: Path) -> None:
     ):
         expected = [device in listed for device in range(4)]
         assert devices[column].tolist()[-4:] == expected
+
+
+def test_runs_of_an_older_version_are_rows_without_what_they_do_not_say() -> None:
+    old = Path(__file__).parent.parent / "records" / "format2"
+    frame = mix2fld.load_runs(old, rows="runs")
+    assert len(frame) == len(require_runs([old]).runs) > 1
+    assert (frame["bits/up"] > 0).all()
+    silent = frame["folder"].str.contains("finished")  # the others are summed up now
+    assert frame["training/learning_rate"].isna().tolist() == silent.tolist()
+    assert silent.any()
+
+
+def test_a_frame_of_runs_has_the_repeats_of_all_rounds(runs: Path) -> None:
+    rounds = read_run(runs / "fl-s0").rounds
+    told = [
+        {**info, "quorum": {"met": met, "repeats": repeats}}
+        for info, met, repeats in zip(rounds, (False, True, True), (3, 1, 0), strict=True)
+    ]
+    found = run_metrics(told)
+    assert found["quorum/repeats"] == 4
+    assert found["quorum/met"] == 0
 
 
 def test_a_frame_of_runs_has_the_totals_of_the_summary(runs: Path) -> None:

@@ -1,26 +1,30 @@
 """Custom modules of the user: imported from the working folder only if the user asks for it."""
 
 import importlib
+import os
 import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
-from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
 
 from mix2fld.base.errors import InputError
 
 TRUST_FLAG = "--trust-code"
+MODULES = "MIX2FLD_MODULES"
+"""Names to a process the folders, beside what is installed, that have a custom module."""
 
 
 def names_custom_module(arguments: Sequence[str]) -> bool:
     """Whether a command line trusts the working folder, or names a module with ``--model``."""
-    models = [
-        following if flag == "--model" else flag.removeprefix("--model=")
-        for flag, following in pairwise([*arguments, ""])
-        if flag == "--model" or flag.startswith("--model=")
-    ]
-    return TRUST_FLAG in arguments or any(":" in model for model in models)
+    flag = ""
+    for word in arguments:
+        value = word
+        if word.startswith("-"):
+            flag, _, value = word.partition("=")
+        if flag == TRUST_FLAG or (flag == "--model" and ":" in value):
+            return True
+    return False
 
 
 def trust_working_folder() -> None:
@@ -30,14 +34,31 @@ def trust_working_folder() -> None:
         sys.path.append(folder)
 
 
+def modules_in(folder: Path | None) -> dict[str, str]:
+    """What a process finds in its environment so that it imports custom modules from a folder."""
+    return {} if folder is None else {MODULES: str(folder)}
+
+
+def search_also(folders: Sequence[str]) -> None:
+    """Search these folders, too, after all others: those of the process that began this one."""
+    sys.path += [folder for folder in folders if folder not in sys.path]
+
+
+def searched_folders() -> list[str]:
+    """Where this process searches for modules, as another one can name it."""
+    return [str(Path(folder).absolute()) for folder in sys.path]
+
+
 def import_custom(name: str, field: str) -> ModuleType:
     """Import a module that ``field`` names; one of an untrusted working folder is refused."""
+    search_also([folder for folder in os.environ.get(MODULES, "").split(os.pathsep) if folder])
     package = name.partition(".")[0]
     if package not in sys.modules and find_spec(package) is None:
         found = [path for path in (Path(f"{package}.py"), Path(package)) if path.exists()]
         if found:
             raise InputError(
                 f"{field}: would run {found[0].resolve()}, which stored settings name and the "
-                f"command does not; read it, then repeat the command with {TRUST_FLAG}"
+                f"command does not; read it, then repeat the command with {TRUST_FLAG}, or with "
+                f"--model {field.rpartition(' ')[2]}"
             )
     return importlib.import_module(name)

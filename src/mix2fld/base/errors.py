@@ -1,6 +1,6 @@
 """What is told to the user in one sentence: bad input, and what else can stop a run."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from typing import Any
 
@@ -49,3 +49,10 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     choices = sorted(known)
     close = get_close_matches(word, choices, n=1)
     return f"did you mean {close[0]!r}?" if close else f"known: {', '.join(choices)}"
+
+
+def some_of(values: Sequence[Any], most: int = 8) -> str:
+    """Values for a message: the first of them, and how many others there are."""
+    others = len(values) - most
+    named = ", ".join(map(str, values[:most]))
+    return named if others <= 0 else f"{named} and {others:,} other{'s' if others > 1 else ''}"

@@ -4,11 +4,11 @@ Standard deviations and variances are those of the sample (divided by n - 1).
 """
 
 from dataclasses import dataclass
-from math import isnan
+from math import isnan, nan
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import stdtrit
+from scipy.special import stdtr, stdtrit
 
 
 @dataclass(frozen=True)
@@ -19,6 +19,8 @@ class Spread:
     std: float
     low: float
     high: float
+    p_value: float = nan
+    """That the mean is zero: Student's t test, two-sided; nan for a single value."""
 
     def __str__(self) -> str:
         return f"{self.mean:.2f}" if isnan(self.std) else f"{self.mean:.2f} ± {self.std:.2f}"
@@ -47,5 +49,12 @@ def spread(values: ArrayLike) -> Spread:
     if count < 2:
         return Spread(mean, float("nan"), float("-inf"), float("inf"))
     std = sample_variance(numbers) ** 0.5
-    half = float(stdtrit(count - 1, 0.975)) * std / count**0.5
-    return Spread(mean, std, mean - half, mean + half)
+    error = std / count**0.5
+    half = float(stdtrit(count - 1, 0.975)) * error
+    return Spread(mean, std, mean - half, mean + half, _p_value(mean, error, count))
+
+
+def _p_value(mean: float, error: float, count: int) -> float:
+    if error == 0:
+        return 1.0 if mean == 0 else 0.0
+    return float(2 * stdtr(count - 1, -abs(mean / error)))

@@ -33,6 +33,8 @@ class DeployLocal:
     """Replace runs that already exist in the folder."""
     proxy: bool = False
     """Put nginx in front of the SuperLink, as in a closed deployment."""
+    shared_network: bool = False
+    """Use the loopback of the machine: all of its users can then run code as this one."""
     timeout_s: float = 600.0
     """Seconds after which a round continues without the missing replies."""
     output: tyro.conf.OmitArgPrefixes[Output] = field(default_factory=Output)
@@ -46,7 +48,7 @@ class DeployLocal:
         from mix2fld.deploy.local_trial import run_locally
         from mix2fld.deploy.trial import Trial
 
-        trial = Trial(self.timeout_s, self.overwrite, self.proxy)
+        trial = Trial(self.timeout_s, self.overwrite, self.proxy, self.shared_network)
         out = trial_folder(self.out, self.settings, "deploy")
         run_all = partial(run_locally, trial=trial)
         run_and_show(

@@ -31,6 +31,7 @@ def run_and_show(
     from mix2fld.cli.console import bold
     from mix2fld.cli.progress import RichWatcher
     from mix2fld.data import load_dataset
+    from mix2fld.deploy.serving import check_uploads
     from mix2fld.report.tables import results_table
     from mix2fld.runs.simulation import check
 
@@ -47,6 +48,7 @@ def run_and_show(
     )
     console.print(f"took {time.perf_counter() - started:.0f} s on this machine")
     output.print_json([result.summary for result in results])
+    check_uploads(results)
 
 
 def trial_folder(out: Path | None, settings: Grid, name: str) -> Path:

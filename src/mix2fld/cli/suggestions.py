@@ -43,6 +43,15 @@ NO_FLAG = {
 """Flags of other programs that need no counterpart here, and what to know instead."""
 
 
+BETWEEN_VALUES = re.compile(r",(?![^,:=]+=)")
+"""A comma, but not one between parameters: ``fl,murmur:bits=60,step_limit=1`` are two."""
+
+
+def values_of(word: str) -> list[str]:
+    """The values in a word, which commas separate."""
+    return [part for part in BETWEEN_VALUES.split(word) if part]
+
+
 def split_commas(given: Sequence[str]) -> list[str]:
     """The words with the values of lists apart: ``--protocols fl,fd`` is ``--protocols fl fd``."""
     found: list[str] = []
@@ -50,7 +59,7 @@ def split_commas(given: Sequence[str]) -> list[str]:
     for word in given:
         flag = word if word.startswith("--") else flag
         apart = flag in LISTS and not word.startswith("--")
-        found += [part for part in re.split(",", word) if part] if apart else [word]
+        found += values_of(word) if apart else [word]
     return found
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from mix2fld.cli.suggestions import values_of
 from mix2fld.config.grid import Grid
 from mix2fld.config.settings import field_names
 
@@ -25,7 +26,7 @@ def take_axes(given: Sequence[str]) -> tuple[list[str], Axes]:
         if name not in field_names(Grid):
             rest += [flag, *values] if flag else values
         elif name in WHOLE:
-            apart = [part for value in values for part in value.split(",") if part]
+            apart = [part for value in values for part in values_of(value)]
             rest += [flag, *map(str, expand(apart))]
         elif len(values) > 1 or any(".." in value for value in values):
             varied[name] = [value.split(",") if "," in value else value for value in values]

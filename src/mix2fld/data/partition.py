@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from mix2fld.base.errors import InputError, did_you_mean
+from mix2fld.base.errors import InputError, did_you_mean, some_of
 from mix2fld.base.streams import stream
 from mix2fld.config.settings import Config, DataConfig
 
@@ -103,7 +103,7 @@ def check_labels_covered(labels: Labels, parts: Sequence[Indices], num_labels: i
         plural = "s" if len(missing) > 1 else ""
         raise InputError(
             field="partition",
-            hint=f"no device holds a sample of label{plural} {', '.join(map(str, missing))}; "
+            hint=f"no device holds a sample of label{plural} {some_of(missing.tolist())}; "
             "increase devices or samples_per_device, or use a more balanced partition",
         )
 

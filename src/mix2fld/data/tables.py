@@ -97,10 +97,12 @@ def _read_csv(path: Path) -> Columns:
 def _parsed(texts: tuple[str, ...]) -> NDArray[Any]:
     """A column of a text file: numbers or truth values if all are, NaN for blanks; else texts."""
     plain = [_WORDS.get(text.strip().lower(), text) for text in texts]
-    try:
-        return np.array(plain, np.float64)
-    except ValueError:
-        return np.array(texts, object)
+    for kind in (np.int64, np.float64):  # integers first: a float64 has 16 digits
+        try:
+            return np.array(plain, kind)
+        except (ValueError, OverflowError):
+            continue
+    return np.array(texts, object)
 
 
 def _read_arrow(path: Path) -> Columns:
@@ -155,7 +157,9 @@ def _dataset(name: str, columns: Columns, config: DataConfig) -> Dataset:
 
 LABEL_COLUMN = "label_column"
 MOST_NUMBERS = 100
-"""Different integers in a column of labels; more of them are numbers to predict."""
+"""Different numbers in a column of labels; more of them are numbers to predict."""
+EXACT = 2.0**53
+"""Up to here a float64 stands for one integer."""
 _NO_REGRESSION = (
     ". These seem to be numbers to predict, and labels are classes: put them into classes, such as "
     "ranges; if they are names, write them as text such as n17"
@@ -174,20 +178,33 @@ def _classes(field: str, name: str, columns: Columns) -> tuple[NDArray[np.int32]
             f"{field} = {name!r}: row {missing[0]} has no value, or one that is not a string"
         )
     if column.dtype.kind == "f":
-        if not np.array_equal(column, np.rint(column)):
-            fraction = column[column != np.rint(column)][0]
+        other = column[(column != np.rint(column)) | (np.abs(column) > EXACT)]
+        if len(other):
             raise InputError(
-                f"{field} = {name!r}: has the value {fraction:g}; must be strings or integers"
+                f"{field} = {name!r}: has the value {other[0]:g}; must be strings or integers"
                 f"{_NO_REGRESSION if field == LABEL_COLUMN else ''}"
             )
         column = column.astype(np.int64)
     kinds, numbers = np.unique(column, return_inverse=True)
-    if field == LABEL_COLUMN and column.dtype.kind in "iu" and len(kinds) > MOST_NUMBERS:
-        raise InputError(
-            f"{field} = {name!r}: has {len(kinds):,} different integers; must be at most "
-            f"{MOST_NUMBERS}{_NO_REGRESSION}"
-        )
+    if field == LABEL_COLUMN and len(kinds) > MOST_NUMBERS:
+        _check_names(name, kinds)
     return numbers.astype(np.int32), tuple(str(kind) for kind in kinds.tolist())
+
+
+def _check_names(name: str, kinds: NDArray[Any]) -> None:
+    """Refuse so many labels if they are numbers, whatever marks their decimals or thousands."""
+    found = "integers"
+    if kinds.dtype.kind == "O":
+        found = f"numbers, such as {str(kinds[0])!r}"
+        try:
+            for kind in kinds.tolist():
+                float(kind.replace(",", "").replace(" ", ""))
+        except ValueError:
+            return
+    raise InputError(
+        f"{LABEL_COLUMN} = {name!r}: has {len(kinds):,} different {found}; must be at most "
+        f"{MOST_NUMBERS}{_NO_REGRESSION}"
+    )
 
 
 def _is_nan(value: Any) -> bool:

@@ -17,7 +17,8 @@ from mix2fld.tasks.make_learning import make_learning
 PORT = 8883
 MESSAGE_BYTES = 1 << 12
 """What a message has beside its payload at most, and the messages without one."""
-SPARE_CONNECTIONS = 16
+SPARE_CONNECTIONS = 1000
+"""Mosquitto gives a connection without a certificate a minute and a half; so many may wait."""
 QUEUED_EACH = 8
 """Messages that may wait for the server, for each device."""
 ACCESS = """\

@@ -17,8 +17,10 @@ from typing import Any, Self
 
 import tomli_w
 
+from mix2fld.base.custom_code import modules_in
 from mix2fld.base.errors import InputError
 from mix2fld.deploy.keys import make_certificates, make_device_key
+from mix2fld.deploy.private_network import PrivateNetwork
 from mix2fld.deploy.processes import (
     HOST,
     START_SECONDS,
@@ -51,12 +53,16 @@ class Federation(Processes):
         host: str = HOST,
         app: Path | None = None,
         inside: Sequence[str] = (),
-        python_path: Path | None = None,
+        modules: Path | None = None,
+        network: PrivateNetwork | None = None,
     ) -> None:
-        """``inside`` is a command that runs the SuperLink and ``flwr`` where the host is."""
-        super().__init__(folder)
+        """``inside`` is a command that runs the SuperLink and ``flwr`` where the host is.
+
+        ``modules`` is a folder with a custom module. All processes are in ``network``.
+        """
+        super().__init__(folder, network)
         self._inside = list(inside)
-        self._python_path = python_path
+        self._modules = modules
         self._app = app or self.folder / "app"
         self.host, self.port = host, free_port()
         self._door: int | None = None  # the port that nodes use, if it is not that of the SuperLink
@@ -135,7 +141,14 @@ class Federation(Processes):
             public = make_device_key(self.keys, f"device-{device}")
             command = ["supernode", "register", str(public), CONNECTION]
             commands.append([*command, "--name", f"device-{device}"])
-        together = [*self._inside, sys.executable, "-c", SEVERAL_COMMANDS, json.dumps(commands)]
+        together = [
+            *self._inside,
+            sys.executable,
+            "-P",
+            "-c",
+            SEVERAL_COMMANDS,
+            json.dumps(commands),
+        ]
         process = self.popen(together, subprocess.PIPE)
         said, _ = process.communicate(timeout=START_SECONDS)
         if process.returncode:
@@ -214,11 +227,9 @@ class Federation(Processes):
 
     def environment(self) -> dict[str, str]:
         """Flower's settings: all of its files in this folder, no talk with anyone else."""
-        known = [] if self._python_path is None else [str(self._python_path)]
-        known += [os.environ["PYTHONPATH"]] if os.environ.get("PYTHONPATH") else []
         return {
             **os.environ,
-            **({"PYTHONPATH": os.pathsep.join(known)} if known else {}),
+            **modules_in(self._modules),
             "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]),
             "FLWR_HOME": str(self.folder / "home"),
             "FLWR_TELEMETRY_ENABLED": "0",

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 from mix2fld.base.errors import InputError
@@ -11,6 +11,7 @@ from mix2fld.config.settings import Config
 from mix2fld.deploy.diary import last_words
 from mix2fld.deploy.federation import Federation
 from mix2fld.deploy.identity import claim, finished_run
+from mix2fld.deploy.private_network import private_network
 from mix2fld.deploy.proxy import largest_request
 from mix2fld.deploy.settings import Settings
 from mix2fld.deploy.trial import Trial, run_trial
@@ -26,14 +27,20 @@ STATUS_SECONDS = 30.0
 
 @contextmanager
 def local_federation(
-    folder: Path, files: Sequence[Path], own_modules: bool = False, largest_body: int | None = None
-) -> Iterator[Federation]:
+    folder: Path, files: Sequence[Path], own_modules: bool = False,
+    largest_body: int | None = None, shared_network: bool = False,
+) -> Iterator[Federation]:  # fmt: skip
     """A SuperLink with a SuperNode for each device's file; they end with the block.
 
     With ``own_modules`` they find modules in the working folder, such as the one of a model. With
-    ``largest_body`` nodes connect through a proxy, which refuses larger requests.
+    ``largest_body`` nodes connect through a proxy, which refuses larger requests. With
+    ``shared_network`` any user of the machine may command the SuperLink.
     """
-    with Federation(folder, python_path=Path.cwd() if own_modules else None) as federation:
+    modules = Path.cwd() if own_modules else None
+    with (
+        nullcontext() if shared_network else private_network() as network,
+        Federation(folder, modules=modules, network=network) as federation,
+    ):
         federation.start_superlink()
         if largest_body is not None:
             federation.start_proxy(largest_body, len(files))
@@ -57,7 +64,9 @@ def run_locally(
     largest = largest_request(grid) if trial.proxy else None
 
     def runs(folder: Path, files: Sequence[Path], settings: Sequence[Settings]) -> list[RunResult]:
-        with local_federation(folder, files, own_modules, largest) as federation:
+        with local_federation(
+            folder, files, own_modules, largest, trial.shared_network
+        ) as federation:
             return [follow_run(federation, each, watcher) for each in settings]
 
     return run_trial("flower", grid, out, dataset, trial, runs)

@@ -1,29 +1,24 @@
 """Devices as a broker knows them: clients whose certificates have device numbers for names."""
 
 import time
-from collections import Counter
 from collections.abc import Callable, Collection, Mapping
-from contextlib import suppress
-from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple
 
-from mix2fld.base.errors import Mix2fldError
+from mix2fld.base.errors import Mix2fldError, TransportLostError
 from mix2fld.deploy.diary import Say
 from mix2fld.deploy.edge import messages, topics
 from mix2fld.deploy.edge.line import Line
 from mix2fld.deploy.edge.messages import Download, MessageError, Order, pack, read_head
+from mix2fld.deploy.inbox import MOST_AT_ONCE, Allowances, Inbox
 from mix2fld.deploy.messages import AnyWire, TrainOrder, held_to_form
 from mix2fld.deploy.remote_fleet import Hear
 
 RESEND_S = 30.0
 """Seconds after which an order that is not answered is sent again."""
 GRACE_S = 5.0  # an order must not expire while somebody waits for its answer
-MOST_MESSAGES = 100
-"""Messages of one device in one exchange, beyond which it is said to flood."""
 Send = Callable[[int, float], None]
 """Sends one device what it is asked, to expire after so many seconds."""
-Event = tuple[str, int, bytes]
-"""(connected | online | answer, device, payload)."""
+LOST = "the connection to the broker is lost"
 
 
 class Exchange(NamedTuple):
@@ -58,7 +53,9 @@ class MqttNodes:
         self._line: Line | None = None
         self._settings = b""
         self._online: set[int] = set()
-        self._events: SimpleQueue[Event] = SimpleQueue()
+        self._refused: set[int] = set()
+        self._events, self._allowances = Inbox(), Allowances()
+        self._up = False
         self._last: tuple[int, bytes] | None = None
         self._has: dict[int, int] = {}
         self._fault: Mix2fldError | None = None
@@ -71,10 +68,15 @@ class MqttNodes:
         line.publish(topics.SETTINGS, settings, qos=1, retain=True)
 
     def connected(self, line: Line, resumed: bool) -> None:
-        """The broker is there, or there again: perhaps without what it was told."""
+        """The broker is there, or there again: perhaps without what it was told.
+
+        Each device has topics of its own, so that the broker can be told to drop those of one.
+        """
         del resumed
-        line.subscribe(topics.presence("+"), qos=1, again=True)
-        line.subscribe(topics.uploads("+"), qos=1)
+        self._up = True
+        for device in sorted(set(range(self._devices)) - self._refused):
+            line.subscribe(topics.presence(device), qos=1, again=True)
+            line.subscribe(topics.uploads(device), qos=1)
         if self._line is not None:
             line.publish(topics.SETTINGS, self._settings, qos=1, retain=True)
         if self._last is not None:
@@ -82,20 +84,42 @@ class MqttNodes:
             line.publish(topics.DOWNLOAD, message, qos=0, retain=True)
         self._events.put(("connected", -1, b""))
 
+    def lost(self, line: Line) -> None:
+        """Nobody can be asked, and who comes back says so."""
+        del line
+        self._up = False
+        self._online.clear()
+        self._events.put(("lost", -1, b""))
+
     def hear(self, line: Line, topic: str, payload: bytes) -> None:
         """Someone came, went or answered."""
-        del line
         kind, _, name = topic.partition("/")
         if not name.isdecimal() or not int(name) < self._devices:
             return
         device = int(name)
-        if kind == "u":
+        if device in self._refused:
+            return
+        if self._allowances.flooded_by(device):
+            self._refuse(line, device)
+        elif kind == "u":
             self._events.put(("answer", device, payload))
         elif payload:
             self._online.add(device)
             self._events.put(("online", device, payload))
         else:
             self._online.discard(device)
+
+    def _refuse(self, line: Line, device: int) -> None:
+        """Have the broker drop what it sends: its queue for the server belongs to all devices."""
+        self._refused.add(device)
+        self._online.discard(device)
+        line.unsubscribe(topics.presence(device))
+        line.unsubscribe(topics.uploads(device))
+        self._say(
+            f"device {device} floods: more than {MOST_AT_ONCE} messages at once; it is refused "
+            "until the server is started again"
+        )
+        self._events.put(("refused", -1, b""))
 
     def fail(self, error: Mix2fldError) -> None:
         """The broker refuses the server: whoever waits is told."""
@@ -105,10 +129,13 @@ class MqttNodes:
     def wait_for(self, devices: int, seconds: float) -> Collection[int]:
         """The devices that are connected as soon as there are that many, or after that time."""
         deadline = time.monotonic() + seconds
-        while len(self._online) < devices and (left := deadline - time.monotonic()) > 0:
-            with suppress(Empty):
-                self._events.get(timeout=left)
+        while (left := deadline - time.monotonic()) > 0:
+            if len(self._online) >= min(devices, self._devices - len(self._refused)):
+                break
+            self._events.get(left)
             self._check()
+        if not self._up:
+            raise TransportLostError(LOST)
         return set(self._online)
 
     def ask(self, round_number: int, orders: Mapping[int, TrainOrder], hear: Hear) -> None:
@@ -131,7 +158,7 @@ class MqttNodes:
                 asked[device] = again
             return again is None
 
-        self._empty()
+        self._events.clear()
         for device in sorted(asked):
             send(device, self.timeout_s)
         self._exchange(Exchange(round_number, "TBR", restarted, send, answered), set(orders))
@@ -142,7 +169,7 @@ class MqttNodes:
         """One message to all; whoever does not confirm it in time gets a copy of its own."""
         message = pack(Download(self._run, round_number, data))
         self._last, anyone = (round_number, data), frozenset([topics.HERE, topics.HERE_AGAIN])
-        self._empty()
+        self._events.clear()
         self._publish(topics.DOWNLOAD, message, qos=0, retain=True)
 
         def send(device: int, left: float) -> None:
@@ -164,34 +191,40 @@ class MqttNodes:
         return held_to_form(kind, fields)
 
     def _exchange(self, exchange: Exchange, waiting: set[int]) -> None:
-        """Hear these devices; what seems lost is sent again, ever more rarely."""
+        """Hear these devices; what seems lost is sent again, ever more rarely.
+
+        Raises ``TransportLostError`` as soon as the connection to the broker is lost.
+        """
         number, deadline = exchange.number, time.monotonic() + self.timeout_s
         pause = min(RESEND_S, self.timeout_s / 4)
-        again, counts = time.monotonic() + pause, Counter[int]()
+        again = time.monotonic() + pause
+        waiting -= self._refused
 
         def send_to(devices: Collection[int]) -> None:
             for device in sorted(devices):
                 exchange.send(device, deadline - time.monotonic())
 
         while waiting and (left := deadline - time.monotonic()) > 0:
-            try:
-                patience = max(0.0, min(left, again - time.monotonic()))
-                kind, device, payload = self._events.get(timeout=patience)
-            except Empty:
+            event = self._events.get(min(left, again - time.monotonic()))
+            self._check()
+            if not self._up:
+                raise TransportLostError(LOST)
+            if event is None:
                 pause *= 2
                 again = time.monotonic() + pause
                 send_to(waiting & self._online)
                 continue
-            self._check()
-            if kind == "connected":
+            kind, device, payload = event
+            if kind == "refused":  # the broker may have dropped answers of others
+                waiting -= self._refused
+                send_to(waiting & self._online)
+            elif kind == "connected":
                 send_to(waiting)
             elif kind == "online" and device in waiting and payload in exchange.lost_by:
                 send_to([device])
-            elif kind == "answer":
-                counts[device] += 1
-                if counts[device] == MOST_MESSAGES:
-                    self._say(f"round {number}: device {device} floods: {MOST_MESSAGES} messages")
-                if device not in waiting or (content := self._opened(payload, exchange)) is None:
+            elif kind == "answer" and device in waiting:
+                content = self._opened(payload, exchange)
+                if content is None:
                     continue
                 if exchange.answered(device, content):
                     waiting.discard(device)
@@ -203,12 +236,6 @@ class MqttNodes:
     def _check(self) -> None:
         if self._fault is not None:
             raise self._fault
-
-    def _empty(self) -> None:
-        """What happened before a question is no answer to it."""
-        with suppress(Empty):
-            while True:
-                self._events.get_nowait()
 
     def _opened(self, payload: bytes, exchange: Exchange) -> Any:
         """An answer of this run, round and kind; None for a replay; an error for what is none."""

@@ -25,6 +25,8 @@ NAME = "server"
 """Of the server's certificate, which the broker's access list knows."""
 CONNECT_S = 20.0
 """Seconds that the broker may take to be reached at first."""
+KEEP_ALIVE_S = 30
+"""A broker that is silent is given up within twice that, well before a round is over."""
 PARTS = (
     *("protocol", "seed", "rounds", "curve_points", "learning", "seeding", "updates", "privacy"),
     *("statistics", "defence"),
@@ -42,7 +44,8 @@ def serve_mqtt(settings: Settings, address: Address, watcher: Watcher | None = N
         path = settings.out / settings.config.run_name
         epoch = next_epoch(path)
         nodes = MqttNodes(scenario.devices, settings.timeout_s, run, say, starts, epoch)
-        line = MqttLine(NAME, address, nodes, say=say)
+        keep_alive = max(1, min(KEEP_ALIVE_S, int(settings.timeout_s / 4)))
+        line = MqttLine(NAME, address, nodes, keep_alive_s=keep_alive, say=say)
         lines.append(line)
         line.start()
         line.wait(min(CONNECT_S, settings.wait_s))

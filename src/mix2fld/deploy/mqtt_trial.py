@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Self
 
+from mix2fld.base.custom_code import modules_in
 from mix2fld.config.grid import Grid
 from mix2fld.deploy.broker import Broker, find_mosquitto, largest_message
 from mix2fld.deploy.edge.__main__ import broker_address
@@ -25,10 +26,10 @@ class MqttFleet(Processes):
     """A broker and its devices; use it in a ``with`` block."""
 
     def __init__(
-        self, folder: Path, files: Sequence[Path], largest: int, python_path: Path | None = None
+        self, folder: Path, files: Sequence[Path], largest: int, modules: Path | None = None
     ) -> None:
         super().__init__(folder)
-        self.files, self._largest, self._python_path = list(files), largest, python_path
+        self.files, self._largest, self._modules = list(files), largest, modules
         self.port = free_port()
 
     def __enter__(self) -> Self:
@@ -81,11 +82,8 @@ class MqttFleet(Processes):
         return broker_address(f"{HOST}:{self.port}", self.keys, name)
 
     def environment(self) -> dict[str, str]:
-        """Processes find modules in the working folder, such as the one of a model."""
-        known = [] if self._python_path is None else [str(self._python_path)]
-        known += [os.environ["PYTHONPATH"]] if os.environ.get("PYTHONPATH") else []
-        paths = {"PYTHONPATH": os.pathsep.join(known)} if known else {}
-        return {**os.environ, **paths}
+        """Processes find a custom module in its folder, after all that is installed."""
+        return {**os.environ, **modules_in(self._modules)}
 
 
 def run_over_mqtt(

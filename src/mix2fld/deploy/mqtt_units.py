@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 from mix2fld.deploy.broker import PORT, Broker
-from mix2fld.deploy.units import BIN, HARDENING, KEYS
+from mix2fld.deploy.units import BIN, HARDENING, KEYS, OF_DOORS, OF_PROGRAMS, limits
 
 CONFIG = "mix2fld-broker.conf"
 """The broker's configuration with the paths of its unit; ``mosquitto.conf`` has those of here."""
@@ -23,7 +23,7 @@ LoadCredential=broker.key:{KEYS}/broker.key
 LoadCredential=access.acl:{KEYS}/access.acl
 StateDirectory=mix2fld-broker
 MemoryDenyWriteExecute=yes
-{HARDENING}
+{HARDENING}{limits(OF_DOORS)}
 [Install]
 WantedBy=multi-user.target
 """
@@ -46,7 +46,7 @@ LoadCredential=server.key:{KEYS}/server.key
 StateDirectory=mix2fld-server
 WorkingDirectory=%S/mix2fld-server
 Environment=MIX2FLD_CACHE=%S/mix2fld-server/cache PATH={BIN}:/usr/bin:/bin
-{HARDENING.replace("Restart=always", "Restart=on-failure")}
+{HARDENING.replace("Restart=always", "Restart=on-failure")}{limits(OF_PROGRAMS)}
 [Install]
 WantedBy=multi-user.target
 """
@@ -70,7 +70,7 @@ StateDirectory=mix2fld-device-%i
 WorkingDirectory=%S/mix2fld-device-%i
 BindReadOnlyPaths=/srv/mix2fld
 Environment=MIX2FLD_CACHE=%S/mix2fld-device-%i/cache PATH={BIN}:/usr/bin:/bin
-{HARDENING}
+{HARDENING}{limits(OF_PROGRAMS)}
 [Install]
 WantedBy=multi-user.target
 """

@@ -23,6 +23,7 @@ from mix2fld.deploy.messages import (
     Wire,
     unpack,
 )
+from mix2fld.deploy.replies import pull_reply
 
 POLL_S = 0.2
 MOST_POLLS_S = 100.0
@@ -33,14 +34,7 @@ NAME = re.compile(r"device-(\d+)")
 
 Hear = Callable[[int, RecordDict], TrainOrder | None]
 """(device, what it answered) -> what it is asked next in this round, if anything."""
-MOST_REPEATS = 3
-
-
-class UnreadableError(Exception):
-    """A message came that cannot be read, and an answer may have been lost with it."""
-
-
-Answer = RecordDict | str | UnreadableError | httpx.HTTPError
+Answer = RecordDict | str | httpx.HTTPError
 Heard = SimpleQueue[tuple[str, Answer]]
 """(number of an order, the answer to it, or why there will be none)."""
 
@@ -87,6 +81,7 @@ class Nodes:
         self._grid, self._devices = grid, devices
         self.timeout_s, self._run, self._say = timeout_s, run, say
         self._unknown: set[int] = set()
+        self._strays: set[int | None] = set()
         self._found: dict[int, int] = {}
         self._looking: Call | None = None
 
@@ -138,8 +133,7 @@ class Nodes:
         self, kind: str, round_number: int, orders: Mapping[int, Wire], hear: Hear
     ) -> None:
         """A late answer, a second one, or one to another round's order finds nobody waiting."""
-        asked: dict[str, tuple[int, int, Wire]] = {}
-        repeats = dict.fromkeys(orders, 0)
+        asked: dict[str, tuple[int, int]] = {}
         pause = max(POLL_S, len(orders) / MOST_POLLS_S)
         deadline = time.monotonic() + self.timeout_s
         waiting = Waiting(deadline, pause, SimpleQueue(), threading.Event())
@@ -150,7 +144,7 @@ class Nodes:
                 return
             number = None if node is None else self._push(kind, round_number, node, order, left)
             if node is not None and number:
-                asked[number] = device, node, order
+                asked[number] = device, node
                 listening = (number, node, waiting)
                 threading.Thread(target=self._listen, args=listening, daemon=True).start()
             else:
@@ -163,22 +157,16 @@ class Nodes:
                 raise TransportLostError("none of the devices that are to be asked can be reached")
             while asked and (found := self._next(waiting)) is not None:
                 number, answer = found
-                device, node, order = asked.pop(number)
+                device, node = asked.pop(number)
                 if isinstance(answer, httpx.HTTPError):
                     raise _lost(one_line(answer))
-                if isinstance(answer, UnreadableError):
-                    repeats[device] += 1
-                    if repeats[device] <= MOST_REPEATS:
-                        send(device, node, order)
-                        continue
-                    answer = f"its answer cannot be read ({answer})"
                 if isinstance(answer, str):
                     self._say(f"round {round_number}: device {device} failed: {answer}")
                 elif (more := hear(device, answer)) is not None:
                     send(device, node, more)
         finally:
             waiting.over.set()
-        for device in sorted(device for device, _, _ in asked.values()):
+        for device in sorted(device for device, _ in asked.values()):
             self._say(
                 f"round {round_number}: device {device} did not answer within {self.timeout_s:g} s"
             )
@@ -240,30 +228,28 @@ class Nodes:
             waiting.heard.put((number, answer))
 
     def _answer_to(self, number: str, node: int) -> Answer | None:
-        """The answer to one order, or why there will be none; None if it has not arrived.
-
-        Any node can send the server a message, and Flower hands it over with whatever is asked for:
-        an answer counts only if it comes from the node that the order went to, and replies to it.
-        """
+        """The answer to one order, or why there will be none; None if it has not arrived."""
         try:
-            replies = list(self._grid.pull_messages([number]))
+            reply = pull_reply(self._grid, number, self._say_stray)
         except httpx.HTTPError:
             raise
         except Exception as error:
-            return UnreadableError(one_line(error))
-        found: Answer | None = None
-        for reply in replies:
-            about = reply.metadata
-            if about.reply_to_message_id == number and reply.has_error():
-                found = one_line(reply.error.reason)
-            elif about.reply_to_message_id == number and about.src_node_id == node:
-                found = reply.content
-            else:
-                self._say(
-                    f"node {about.src_node_id} sent a message that answers no order of its own: "
-                    "left out"
-                )
-        return found
+            return f"its answer cannot be read ({one_line(error)})"
+        if reply is None:
+            return None
+        if reply.has_error():
+            return one_line(reply.error.reason)
+        if reply.metadata.src_node_id != node:
+            return f"its answer says that it is from node {reply.metadata.src_node_id}"
+        return reply.content
+
+    def _say_stray(self, node: int) -> None:
+        """Once for each node that is connected: nobody fills the diary with it."""
+        device = next((device for device, known in self._found.items() if known == node), None)
+        if device not in self._strays:
+            self._strays.add(device)
+            sender = "which the SuperLink does not name" if device is None else f"device {device}"
+            self._say(f"a message that answers no order is left out; its sender: {sender}")
 
 
 def _lost(why: str) -> TransportLostError:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from mix2fld.base.errors import InputError
+from mix2fld.deploy.private_network import PrivateNetwork
 
 HOST = "127.0.0.1"
 START_SECONDS = 300.0
@@ -62,8 +63,8 @@ def signal_group(process: subprocess.Popen[bytes], number: int) -> None:
 class Processes:
     """Processes by their names, with their logs in one folder."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder.resolve()
+    def __init__(self, folder: Path, network: PrivateNetwork | None = None) -> None:
+        self.folder, self._network = folder.resolve(), network
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
 
     @property
@@ -112,6 +113,8 @@ class Processes:
 
     def answers(self, host: str, port: int) -> bool:
         """Whether someone listens there."""
+        if self._network is not None:
+            return self._network.listens(port)
         try:
             socket.create_connection((host, port), timeout=1).close()
         except OSError:
@@ -121,8 +124,9 @@ class Processes:
     def popen(self, command: Sequence[str], output: Any) -> subprocess.Popen[bytes]:
         """Start a process that ends with this one, even if this one is killed."""
         leash = [sys.executable, "-I", "-S", "-c", LEASH] if sys.platform == "linux" else []
+        inside = [] if self._network is None else self._network.inside
         return subprocess.Popen(
-            [*leash, *command],
+            [*inside, *leash, *command],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT if output != subprocess.PIPE else None,

@@ -36,6 +36,8 @@ from mix2fld.types import SampleFormat, Tensors
 
 RETRY_S = 1.0
 """Seconds between two looks for a device while there is none."""
+STEADY_S = 10.0
+"""Seconds that an exchange lasts from which on its loss is a new one, waited for as long again."""
 RESUME = "the same command resumes the run"
 
 Owed = NDArray[np.bool_]
@@ -211,6 +213,8 @@ class RemoteFleet:
         def ask() -> None:
             missing = {device: orders[device] for device in orders if device in unanswered}
             self._nodes.ask(order.round_number, missing, hear)
+            if not replied and not self._nodes.wait_for(1, 0):
+                raise TransportLostError("no device is connected any more")
 
         self._carry(order.round_number, ask)
         if diverged == set(order.asked):
@@ -221,12 +225,14 @@ class RemoteFleet:
         """Do an exchange, and repeat what is missing of it when a lost transport is back."""
         deadline: float | None = None
         while True:
+            started = time.monotonic()
             try:
                 return exchange()
             except TransportLostError as error:
                 self._say(f"round {number}: {error}; the round waits")
                 now = time.monotonic()
-                deadline = now + self._nodes.timeout_s if deadline is None else deadline
+                if deadline is None or now > started + STEADY_S:
+                    deadline = now + self._nodes.timeout_s
                 if now >= deadline:
                     raise TransportLostError(f"{error}; {RESUME}") from None
                 time.sleep(min(RETRY_S, deadline - now))

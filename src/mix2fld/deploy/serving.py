@@ -1,6 +1,6 @@
 """The server of a deployment: runs a run with remote devices into its folder, or resumes it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from mix2fld.base.errors import InputError, Mix2fldError
 from mix2fld.base.folders import cache_folder
@@ -61,10 +61,26 @@ def serve_run(
             _, rounds = folder.resume(like=start_run(scenario, fleet))
             if len(rounds) < config.rounds:
                 _wait_for_devices(nodes, settings, say)
-            return run_rounds(scenario, fleet, folder, Teller(say, watcher))
+            result = run_rounds(scenario, fleet, folder, Teller(say, watcher))
+            check_uploads([result])
+            return result
         except Mix2fldError as error:
             say(f"stopped: {error}")
             raise
+
+
+def check_uploads(results: Sequence[RunResult]) -> None:
+    """Raise ``InputError`` for a run of a deployment in which no upload ever arrived."""
+    for result in results:
+        attempted, delivered = (
+            sum(info["uploads"][name] for info in result.rounds)
+            for name in ("attempted", "delivered")
+        )
+        if attempted and not delivered:
+            raise InputError(
+                f"{result.config.run_name}: none of {attempted} uploads arrived; its "
+                "diary.log says why, and --overwrite runs it anew"
+            )
 
 
 def _wait_for_devices(nodes: Nodes, settings: Settings, say: Say) -> None:

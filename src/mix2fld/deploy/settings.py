@@ -13,7 +13,7 @@ from typing import Any
 
 from mix2fld.base.errors import InputError
 from mix2fld.config.settings import PRESETS, Config, field_names, setting
-from mix2fld.protocols.table import get_protocol
+from mix2fld.protocols.table import get_protocol, single_runs
 from mix2fld.runs.config_file import dump_config
 
 SEVERAL = ("mixing_ratio", "value_range", "ring_m", "distances_m")
@@ -64,6 +64,7 @@ def read_settings(run_config: Mapping[str, Any]) -> Settings:
         seed=run_config["seed"],
         computing_time="measured",
     )
+    (config,) = single_runs(config)
     check_deployable(config)
     for name in ("timeout-s", "wait-s"):
         seconds = run_config[name]

@@ -36,6 +36,8 @@ class Trial(NamedTuple):
     """Whether existing runs are replaced."""
     proxy: bool = False
     """Whether nodes connect through the proxy, as in a deployment that is closed."""
+    shared_network: bool = False
+    """Whether other users of the machine can reach the processes."""
 
 
 def run_trial(

@@ -34,6 +34,15 @@ SystemCallFilter=@system-service
 Restart=always
 RestartSec=15
 """
+
+
+def limits(memory_percent: int) -> str:
+    """What a unit may take of its machine: a flood ends it, it starts again, and runs resume."""
+    return f"MemoryMax={memory_percent}%\nMemorySwapMax=0\nLimitNOFILE=65536\nTasksMax=4096\n"
+
+
+OF_PROGRAMS, OF_DOORS = 75, 50
+"""Percent of a machine's memory for what computes, and for what only passes messages on."""
 QUIET = "FLWR_TELEMETRY_ENABLED=0 FLWR_DISABLE_UPDATE_CHECK=1"
 
 
@@ -54,7 +63,7 @@ StateDirectory=mix2fld-superlink
 WorkingDirectory=%S/mix2fld-superlink
 Environment={QUIET} FLWR_HOME=%S/mix2fld-superlink/flower
 Environment=MIX2FLD_CACHE=%S/mix2fld-superlink/cache PATH={BIN}:/usr/bin:/bin
-{HARDENING}
+{HARDENING}{limits(OF_PROGRAMS)}
 [Install]
 WantedBy=multi-user.target
 """
@@ -72,7 +81,7 @@ ExecStart=/usr/sbin/nginx -e stderr -p /run/mix2fld-proxy -c {KEYS}/nginx.conf
 LoadCredential=server.key:{KEYS}/server.key
 RuntimeDirectory=mix2fld-proxy
 MemoryDenyWriteExecute=yes
-{HARDENING}
+{HARDENING}{limits(OF_DOORS)}
 [Install]
 WantedBy=multi-user.target
 """
@@ -97,7 +106,7 @@ WorkingDirectory=%S/mix2fld-node-%i
 BindReadOnlyPaths=/srv/mix2fld
 Environment=PORT=9094 {QUIET} FLWR_HOME=%S/mix2fld-node-%i/flower
 Environment=MIX2FLD_CACHE=%S/mix2fld-node-%i/cache PATH={BIN}:/usr/bin:/bin
-{HARDENING}
+{HARDENING}{limits(OF_PROGRAMS)}
 [Install]
 WantedBy=multi-user.target
 """

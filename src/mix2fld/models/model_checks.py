@@ -21,7 +21,8 @@ def weight_names(model: Model) -> tuple[str, ...]:
     if model.torch is not None:
         return model.torch.names
     paths = [path for path, _ in jax.tree_util.tree_leaves_with_path(_abstract_weights(model))]
-    return tuple(jax.tree_util.keystr(path, simple=True, separator=".") for path in paths)
+    names = (jax.tree_util.keystr(path, simple=True, separator=".") for path in paths)
+    return tuple(name.removeprefix(".") for name in names)  # Equinox's are .layers[0].weight
 
 
 def check_model(

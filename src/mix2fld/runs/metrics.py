@@ -36,20 +36,29 @@ def metrics_of(rounds: Rounds) -> list[dict[str, float]]:
 
 
 TOTALS = ("uploads", "downloads", "bits", "seconds", "joules")
-"""Groups whose value for a run is the sum over its rounds."""
+"""Groups whose value for a run is the sum over its rounds, as that of repeated uploads is."""
 
 
 def run_metrics(rounds: Rounds) -> dict[str, float]:
-    """The metrics of a whole run: totals of what is spent, otherwise those of its last round."""
+    """The metrics of a whole run: totals of what is spent, otherwise those of its last round.
+
+    A quorum was met if it was in all rounds.
+    """
     rows = metrics_of(rounds)
     found = {
-        name: sum(row.get(name, 0.0) for row in rows) if name.split("/")[0] in TOTALS else value
+        name: sum(row.get(name, 0.0) for row in rows) if _is_spent(name) else value
         for name, value in rows[-1].items()
     }
+    if "quorum/met" in found:
+        found["quorum/met"] = min(row.get("quorum/met", 1.0) for row in rows)
     if "joules/device_most" in found:
         spent = np.sum([info["joules"]["devices"] for info in rounds if "joules" in info], axis=0)
         found["joules/device_most"] = float(np.max(spent))
     return found
+
+
+def _is_spent(name: str) -> bool:
+    return name == "quorum/repeats" or name.split("/", maxsplit=1)[0] in TOTALS
 
 
 JOULES = ("transmit", "receive", "computing", "idle")

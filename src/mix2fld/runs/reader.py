@@ -201,7 +201,8 @@ def _records(run: LoadedRun, rows: Rows) -> Iterator[dict[str, Any]]:
         return
     converged = next((info["round"] for info in run.rounds if info["converged"]), None)
     last = {"round": run.rounds[-1]["round"], **run_metrics(run.rounds)}
-    training = {f"training/{name}": value for name, value in run.summary["training"].items()}
+    trained = run.summary.get("training", {})  # older summaries do not say
+    training = {f"training/{name}": value for name, value in trained.items()}
     yield {"finished": run.finished, **last, "converged_round": converged, **training}
 
 

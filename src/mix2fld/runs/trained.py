@@ -28,6 +28,7 @@ def form_of(learning: Learning, label_names: Sequence[str]) -> dict[str, str]:
     """For ``made_with``: the names of the weights, the form of samples and the labels."""
     labels = list(label_names) or [str(label) for label in range(learning.dims.num_labels)]
     known = {
+        "model": learning.model_name,
         "names": learning.weight_names,
         "samples": asdict(learning.dims.samples),
         "labels": labels,
@@ -63,7 +64,7 @@ def model_file(folder: Path, config: Config, summary: dict[str, Any] | None) -> 
     about = {
         "format": FILE_FORMAT,
         "run": config.run_name,
-        "model": config.learning.model,
+        "model": form["model"],
         "labels": form["labels"],
         "sample_shape": samples["shape"],
         "dtype": samples["dtype"],

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from mix2fld.base.custom_code import searched_folders
 from mix2fld.base.errors import InputError, Mix2fldError
 from mix2fld.engine.fleets.cluster import check_versions, one_line, other_processor, put, versions
 from mix2fld.runs.folder import RunFolder, warn
@@ -45,8 +46,9 @@ class Cluster:
         folder = RunFolder(job.folder)
         folder.prepare(job.config)
         task = self._task.remote(
-            job.config, whole(job.folder), self._stored(job), self._own, self._cores
-        )
+            job.config, whole(job.folder), self._stored(job), self._own, self._cores,
+            searched_folders(),
+        )  # fmt: skip
         self._jobs[task], self._folders[task] = job, folder
 
     def events(self, seconds: float, tick: Callable[[], None]) -> list[Event]:

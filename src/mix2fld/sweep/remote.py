@@ -2,12 +2,13 @@
 
 import os
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
+from mix2fld.base.custom_code import search_also
 from mix2fld.native.processor import CORES
 
 if TYPE_CHECKING:
@@ -25,10 +26,15 @@ def node_versions() -> dict[str, str]:
 
 
 def run_remote(
-    config: "Config", pieces: "Pieces", dataset: "Dataset", driver: Mapping[str, str], cores: int
-) -> "Iterator[str | Pieces | Done]":
-    """The name of the node, then what changes in the run's folder, then what came of it."""
+    config: "Config", pieces: "Pieces", dataset: "Dataset", driver: Mapping[str, str], cores: int,
+    folders: Sequence[str] = (),
+) -> "Iterator[str | Pieces | Done]":  # fmt: skip
+    """The name of the node, then what changes in the run's folder, then what came of it.
+
+    ``folders``: where the driver finds modules.
+    """
     os.environ[CORES] = str(cores)  # before anything is imported that counts them
+    search_also(folders)
     from mix2fld.base.errors import Mix2fldError
     from mix2fld.engine.fleets.cluster import check_versions, versions
     from mix2fld.sweep.mirror import Sender, write_pieces

@@ -52,6 +52,8 @@ class Learning(Sizes):
     stepper: Stepper
     weight_names: tuple[str, ...] = ()
     """What the model calls its weights; a small device does not know."""
+    model_name: str = ""
+    """What the model is called, also where the config leaves the choice or a program makes it."""
 
     def initial_weights(self, device: int) -> Tensors:
         """The weights a device starts from: the same for all, or its own (decision 7)."""

@@ -31,7 +31,9 @@ def make_learning(
         _check_once(chosen, samples.shape, num_labels, samples.dtype, batch_size)
         shapes = _shapes_once(chosen)
     dims = dimensions(config.seeding, samples, num_labels, shapes)
-    return Learning(config, dims, choose_stepper(chosen, config.learning), _names_once(chosen))
+    title = name if model is None and ":" in name else chosen.name
+    stepper = choose_stepper(chosen, config.learning)
+    return Learning(config, dims, stepper, _names_once(chosen), title)
 
 
 def choose_stepper(model: Model, config: LearningConfig) -> Stepper:

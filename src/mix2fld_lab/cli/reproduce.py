@@ -78,7 +78,7 @@ class ReproduceCommand:
                 run_and_record(console, stage, own_scale, out, folder, self.running, self.extend)
         _show(console, folder, chosen, tables)
         if everything:
-            folder.report.write_text(folder.ledger(), encoding="utf-8")
+            folder.write_ledger()
             console.print(f"ledger: {folder.report}", markup=False)
         if settings:
             write_frontier(folder)

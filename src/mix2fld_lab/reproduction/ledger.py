@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from mix2fld.base.spread import sample_variance
+from mix2fld_lab.markdown import paragraph
 from mix2fld_lab.pages import render
 from mix2fld_lab.reproduction import paper_values as paper
 from mix2fld_lab.reproduction.attacked_mixes import attack_rows
@@ -119,9 +120,20 @@ def _glance(claims: Sequence[Claim]) -> list[Sequence[str]]:
 
 def verdict_counts(claims: Sequence[Claim]) -> str:
     """How many claims have which verdict, in a sentence."""
+    return f"Of {len(claims)} claims, {_counted(claims)}."
+
+
+def all_evaluated(claims: Sequence[Claim]) -> str:
+    """The same, for the README."""
+    return paragraph(
+        f"All {len(claims)} claims of the paper are evaluated: {_counted(claims)} "
+        "([the ledger](results/REPORT.md))."
+    )
+
+
+def _counted(claims: Sequence[Claim]) -> str:
     counts = {v: sum(claim.verdict == v for claim in claims) for v in VERDICTS}
-    shown = [f"{count} {verdict}" for verdict, count in counts.items() if count]
-    return f"Of {len(claims)} claims, {listed(shown)}."
+    return listed([f"{count} {verdict}" for verdict, count in counts.items() if count])
 
 
 def _verdict(claim: Claim) -> str:

@@ -1,6 +1,7 @@
 """The ledger's summary: a few sentences, each concluded from the records."""
 
 import textwrap
+from collections.abc import Sequence
 
 from mix2fld.base.spread import Spread
 from mix2fld_lab.markdown import paragraph
@@ -31,6 +32,15 @@ def in_short(evidence: Evidence) -> str:
         _mixed_samples(evidence),
         _sample_privacy(evidence),
     )
+    return f"\n{_bullets(sentences)}"
+
+
+def by_channels(evidence: Evidence) -> str:
+    """Who is more accurate in which channels, for the README."""
+    return _bullets((_asymmetric(evidence), _symmetric(evidence), _eight_bits(evidence)))
+
+
+def _bullets(sentences: Sequence[str]) -> str:
     return "\n".join(
         textwrap.indent(paragraph(sentence), "  ").replace("  ", "- ", 1) for sentence in sentences
     )

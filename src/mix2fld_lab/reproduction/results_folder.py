@@ -6,14 +6,23 @@ from pathlib import Path
 from mix2fld.base.errors import InputError
 from mix2fld_lab.reproduction.attacked_mixes import audited_mixes
 from mix2fld_lab.reproduction.cell_records import CellRecord, load_records
+from mix2fld_lab.reproduction.claims import judge
 from mix2fld_lab.reproduction.evidence import Evidence
 from mix2fld_lab.reproduction.experiments import EXPERIMENTS, PANELS
 from mix2fld_lab.reproduction.frontier.figures import draw_frontier
+from mix2fld_lab.reproduction.frontier.headline import (
+    IDEAL_TWIN,
+    LINK_SETTING,
+    PAPERS_TRAINING,
+    finding,
+    headline_rows,
+    headline_table,
+)
 from mix2fld_lab.reproduction.frontier.page import write_page
 from mix2fld_lab.reproduction.frontier.points import points_of
 from mix2fld_lab.reproduction.frontier.search import Choices, choose, search_name
 from mix2fld_lab.reproduction.frontier.settings import SETTINGS
-from mix2fld_lab.reproduction.ledger import write_ledger
+from mix2fld_lab.reproduction.ledger import all_evaluated, write_ledger
 from mix2fld_lab.reproduction.ledger_figures import (
     Cells,
     draw_device_counts,
@@ -22,7 +31,9 @@ from mix2fld_lab.reproduction.ledger_figures import (
     draw_panel,
     draw_privacy_accuracy,
 )
+from mix2fld_lab.reproduction.ledger_summary import by_channels
 from mix2fld_lab.reproduction.privacy_records import load_privacy
+from mix2fld_lab.reproduction.readme import with_sections
 from mix2fld_lab.reproduction.step_costs import load_costs
 
 HEAD_TO_HEAD_PANEL = "fig2c"
@@ -37,6 +48,7 @@ class ResultsFolder:
         self.host = path / "records" / "host.json"
         self.privacy = path / "records" / "privacy.json"
         self.report = path / "REPORT.md"
+        self.readme = path.parent / "README.md"
         self.frontier = path / "FRONTIER.md"
         self.measured = path / "records" / "frontier-measured.json"
 
@@ -92,6 +104,42 @@ class ResultsFolder:
         seeds = min(len(cell.runs) for cell in evidence.cells.values())
         return write_ledger(evidence, seeds)
 
+    def write_ledger(self) -> None:
+        """Write ``REPORT.md``, and what the README says of it."""
+        self.report.write_text(self.ledger(), encoding="utf-8")
+        self.update_readme(self.claims_sections)
+
+    def update_readme(self, make_sections: Callable[[], dict[str, str]]) -> None:
+        """Write these sections into the README beside this folder, if there is one."""
+        if self.readme.exists():
+            text = with_sections(self.readme.read_text(encoding="utf-8"), make_sections())
+            self.readme.write_text(text, encoding="utf-8")
+
+    def claims_sections(self) -> dict[str, str]:
+        """What the README says of the paper's claims."""
+        evidence = self.evidence()
+        return {
+            "verdicts": all_evaluated(judge(evidence)),
+            "claims": by_channels(evidence),
+        }
+
+    def headline_sections(self) -> dict[str, str]:
+        """The README's first table and sentence; none where records are missing."""
+        wanted = {self.records(f"frontier-{key}") for key in (LINK_SETTING, IDEAL_TWIN)}
+        wanted |= {self.records(name) for name, _ in PAPERS_TRAINING.values()}
+        if not all(path.exists() for path in wanted):
+            return {}
+        over_link, ideal = (
+            points_of(load_records(self.records(f"frontier-{key}")))
+            for key in (LINK_SETTING, IDEAL_TWIN)
+        )
+        papers = {
+            name: load_records(self.records(experiment))[cell]
+            for name, (experiment, cell) in PAPERS_TRAINING.items()
+        }
+        rows = headline_rows(over_link, ideal, papers)
+        return {"finding": finding(rows), "headline": headline_table(rows)}
+
     def frontier_records(self) -> dict[str, dict[str, CellRecord]]:
         """The cells of every setting of the frontier that has records."""
         paths = {key: self.records(f"frontier-{key}") for key in SETTINGS}
@@ -117,3 +165,4 @@ class ResultsFolder:
             draw_frontier(SETTINGS[key].title, points_of(cells), path)
         page = write_page(records, self.frontier_choices())
         self.frontier.write_text(page, encoding="utf-8")
+        self.update_readme(self.headline_sections)

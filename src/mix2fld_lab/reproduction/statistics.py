@@ -1,10 +1,28 @@
 """Accuracies of cells over seeds, and their differences seed by seed."""
 
+from collections.abc import Sequence
+from math import inf, isnan
+
 import numpy as np
 from numpy.typing import NDArray
 
 from mix2fld.base.spread import Spread, spread
 from mix2fld_lab.reproduction.cell_records import CellRecord
+
+
+def holm(p_values: Sequence[float], level: float = 0.05) -> list[bool]:
+    """Which hypotheses are rejected if all errors together are to stay within ``level``.
+
+    Holm's step-down procedure: the smallest p-value is compared with level / m, the next one with
+    level / (m - 1), and so on up to the first that is larger. Those without a p-value come last.
+    """
+    known = [inf if isnan(value) else value for value in p_values]
+    rejected = [False] * len(known)
+    for rank, place in enumerate(sorted(range(len(known)), key=known.__getitem__)):
+        if known[place] > level / (len(known) - rank):
+            break
+        rejected[place] = True
+    return rejected
 
 
 def accuracy(cell: CellRecord, measure: str = "reference") -> Spread:

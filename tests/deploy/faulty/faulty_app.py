@@ -7,12 +7,14 @@ round. The server is the real one, with a guard that ends it if anything is unpi
 import pickle
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
+from flwr.supercore.inflatable.inflatable_object import no_object_id_recompute
 
 from mix2fld.deploy import client_app, server_app
 from mix2fld.deploy.messages import Trained, TrainOrder, Wire
@@ -54,6 +56,10 @@ def train(message: Message, context: Context) -> Message:
         raise RuntimeError("out of coffee")
     elif fault == "stranger":
         return Message(Stranger(upload=trained.upload).pack(), reply_to=message)
+    elif fault == "speaks":
+        for number in range(40):
+            push_order_of_its_own(message, context, spoilt(trained, "zeros"), number)
+        mark(context, order)
     elif fault == "twice":
         push_another(message, context, spoilt(trained, "old-round"))
         mark(context, order)
@@ -130,7 +136,33 @@ def mark(context: Context, order: TrainOrder) -> None:
 
 
 def push_another(message: Message, context: Context, trained: Trained) -> None:
-    """Push an answer of one's own over the Fleet API, past the SuperNode."""
+    """Push a second answer to an order."""
+    reply = Message(trained.pack(), reply_to=message)
+    reply.metadata.__dict__["_message_id"] = reply.object_id
+    push(message, context, reply)
+
+
+def push_order_of_its_own(
+    message: Message, context: Context, trained: Trained, number: int
+) -> None:
+    """Push an upload that answers nothing, or what cannot be read, as if the SuperLink sent it."""
+    order = Message(trained.pack(), dst_node_id=1, message_type=f"train.n{number}")
+    order.metadata.__dict__["_src_node_id"] = 1
+    if number % 2:
+        order.deflate = partial(unreadable, bytes(order.deflate()))  # type: ignore[method-assign]
+    with no_object_id_recompute():
+        order.metadata.__dict__["_message_id"] = order.object_id
+        push(message, context, order)
+
+
+def unreadable(content: bytes) -> bytes:
+    """An object with a body that nobody can read."""
+    head, body = content.split(b"\0", 1)
+    return head + b"\0" + bytes(len(body))
+
+
+def push(message: Message, context: Context, reply: Message) -> None:
+    """Push a message of one's own over the Fleet API, past the SuperNode."""
     from cryptography.hazmat.primitives.serialization import load_ssh_private_key
     from flwr.app.message import remove_content_from_message
     from flwr.common.serde import message_to_proto
@@ -146,8 +178,6 @@ def push_another(message: Message, context: Context, trained: Trained) -> None:
 
     config = {name: str(value) for name, value in context.node_config.items()}
     private = load_ssh_private_key(Path(config["key"]).read_bytes(), None)
-    reply = Message(trained.pack(), reply_to=message)
-    reply.metadata.__dict__["_message_id"] = reply.object_id
     node = Node(node_id=context.node_id)
     with FleetHttpClient.from_server_address(
         config["superlink"],

@@ -77,6 +77,9 @@ class Device:
         here = topics.HERE_AGAIN if resumed else topics.HERE
         line.publish(topics.presence(self.number), here, qos=1, retain=True)
 
+    def lost(self, line: Line) -> None:
+        """A device waits."""
+
     def hear(self, line: Line, topic: str, payload: bytes) -> None:
         """Do what a message asks; what cannot be read is left alone."""
         if not payload:

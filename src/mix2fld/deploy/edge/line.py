@@ -19,6 +19,9 @@ class Line(Protocol):
     def subscribe(self, topic: str, *, qos: int, again: bool = False) -> None:
         """Hear a topic; its retained message comes if the subscription is new, or ``again``."""
 
+    def unsubscribe(self, topic: str) -> None:
+        """Hear a topic no longer."""
+
 
 def no_log(line: str) -> None:
     """Nobody wants to know."""
@@ -29,6 +32,9 @@ class Listener(Protocol):
 
     def connected(self, line: Line, resumed: bool) -> None:
         """The line is there; ``resumed`` if again, and the broker has kept all that was sent."""
+
+    def lost(self, line: Line) -> None:
+        """The connection broke; it is made again."""
 
     def hear(self, line: Line, topic: str, payload: bytes) -> None:
         """A message came in."""

@@ -37,8 +37,8 @@ REFUSED = frozenset({0x84, 0x85, 0x86, NOT_AUTHORIZED, 0x8A, 0x8C})
 
 READING_FAILED = "failed to receive on socket: "
 """How the client library begins to log why a connection broke."""
-Happened = bool | tuple[str, bytes]
-"""A connection, resumed or not; or topic and payload of a message."""
+Happened = bool | None | tuple[str, bytes]
+"""A connection, resumed or not; None for the loss of one; or topic and payload of a message."""
 
 
 class Address(NamedTuple):
@@ -122,13 +122,16 @@ class MqttLine:
             happened = self._inbox.popleft()
         if self._fault is not None:
             raise InputError(self._fault)
-        if isinstance(happened, bool):
+        if happened is None:
+            self._listener.lost(self)
+        elif isinstance(happened, bool):
             self._listener.connected(self, happened)
         else:
             self._listener.hear(self, *happened)
-        with self._arrived:  # a copy that came in meanwhile says nothing new
-            self._inbox = deque(other for other in self._inbox if other != happened)
-            self._waiting = Counter(other[0] for other in self._inbox if isinstance(other, tuple))
+            with self._arrived:  # a copy that came in meanwhile says nothing new
+                self._inbox = deque(other for other in self._inbox if other != happened)
+                messages = [other for other in self._inbox if isinstance(other, tuple)]
+                self._waiting = Counter(topic for topic, _ in messages)
         return True
 
     def publish(
@@ -150,6 +153,10 @@ class MqttLine:
             else SubscribeOptions.RETAIN_SEND_IF_NEW_SUB
         )
         self._client.subscribe(topic, options=SubscribeOptions(qos=qos, retainHandling=handling))
+
+    def unsubscribe(self, topic: str) -> None:
+        """Hear a topic no longer."""
+        self._client.unsubscribe(topic)
 
     def _on_connect(self, client: Any, data: Any, flags: Any, reason: Any, properties: Any) -> None:
         del client, data, properties
@@ -181,6 +188,8 @@ class MqttLine:
         trouble = "lost the connection to" if self._since else "cannot connect to"
         told = str(reason) if reason.value != UNSPECIFIED else "it was closed"
         self._say_trouble(f"{trouble} {self._address}: {self._reason or told}")
+        if self._since:
+            self._put(None)
         self._since, self._reason = 0.0, ""
         self._stop_if_refused(reason)
 

@@ -6,7 +6,7 @@ import platform
 import socket
 import sys
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -137,6 +137,7 @@ def start_here(ray: Any, field: str, cores: int, store_bytes: int = LOCAL_STORE_
                     num_cpus=cores,
                     object_store_memory=store_bytes,
                     include_dashboard=False,
+                    job_config=_without_working_folder(),
                     **QUIET,
                 )
             return
@@ -144,6 +145,22 @@ def start_here(ray: Any, field: str, cores: int, store_bytes: int = LOCAL_STORE_
             ray.shutdown()
             if not left:
                 raise InputError(f"{field} = ray: Ray does not start: {one_line(error)}") from None
+
+
+class _Nowhere(list[str]):
+    """Folders that Ray's processes search before all others: none."""
+
+    def extend(self, folders: Iterable[str]) -> None:
+        """Ray adds the working folder of the driver."""
+
+
+def _without_working_folder() -> Any:
+    """Have processes of Ray search what is installed; hosts and tasks are told of other folders."""
+    from ray.job_config import JobConfig
+
+    config = JobConfig()
+    config._py_driver_sys_path = _Nowhere()
+    return config
 
 
 def _connect(ray: Any, address: str, field: str, cores: int | None) -> None:
@@ -154,7 +171,7 @@ def _connect(ray: Any, address: str, field: str, cores: int | None) -> None:
     _check_answers(head, field)
     try:
         with _silenced():
-            ray.init(address=head, **QUIET)
+            ray.init(address=head, job_config=_without_working_folder(), **QUIET)
     except Exception as error:  # Ray raises many kinds
         raise InputError(
             f"{_shown(field, address)}: {one_line(error)}; this machine must be a node of the "

@@ -4,6 +4,7 @@ import sys
 import time
 from typing import Any
 
+from mix2fld.base.custom_code import searched_folders
 from mix2fld.base.errors import InputError
 from mix2fld.engine.fleets.cluster import check_versions, other_processor, versions
 from mix2fld.engine.fleets.ray_host import Host
@@ -65,7 +66,8 @@ class Hosts:
         total = int(self.ray.cluster_resources().get("CPU", 0)) // self._cores
         wanted = max(1, self._wanted or total)
         for _ in range(wanted - len(self._ready) - len(self._starting)):
-            host = self._actor.options(num_cpus=self._cores, max_restarts=0).remote(self._cores)
+            actor = self._actor.options(num_cpus=self._cores, max_restarts=0)
+            host = actor.remote(self._cores, searched_folders())
             self._starting[host.ready.remote()] = host
 
     def _take_started(self, seconds: float, *, until_first: bool = False) -> None:

@@ -10,6 +10,7 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from mix2fld.base.custom_code import search_also
 from mix2fld.native.processor import CORES
 
 if TYPE_CHECKING:
@@ -69,8 +70,10 @@ KEPT_BYTES = 1 << 30
 class Host:
     """Devices of one shard after the other; imports nothing heavy before its cores are known."""
 
-    def __init__(self, cores: int) -> None:
+    def __init__(self, cores: int, folders: Sequence[str] = ()) -> None:
+        """``folders``: where the driver finds modules."""
         os.environ[CORES] = str(cores)
+        search_also(folders)
         self._scenario: Scenario | None = None
         self._fleet: LocalFleet | None = None
         self._fault: Exception | None = None

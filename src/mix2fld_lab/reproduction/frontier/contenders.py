@@ -1,7 +1,8 @@
 """Who is compared, and what each may tune.
 
-Every contender with a family gets the same search: ``CANDIDATES_EACH`` settings of its training,
-judged by the mean accuracy of devices on a validation split. Those without one run as published.
+Every contender with a family gets the same budget: ``CANDIDATES_EACH`` settings of its training,
+judged by the mean accuracy of devices on a validation split; which ones differs between families
+(``SEARCHED``). Those without a family run as published.
 """
 
 from dataclasses import dataclass, replace

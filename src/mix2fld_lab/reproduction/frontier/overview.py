@@ -4,9 +4,15 @@ import re
 from collections.abc import Mapping, Sequence
 from math import isnan
 
-from mix2fld.base.spread import Spread
 from mix2fld_lab.markdown import paragraph
 from mix2fld_lab.reproduction.frontier.contenders import OURS, PAPERS, Contender, contenders
+from mix2fld_lab.reproduction.frontier.leads import (
+    LEVEL,
+    Lead,
+    distinct_leads,
+    from_random_weights,
+    leads_among,
+)
 from mix2fld_lab.reproduction.frontier.points import (
     BUDGETS,
     Point,
@@ -92,23 +98,10 @@ def winners(points: Points) -> str:
 
 def summary(points: Points) -> str:
     """What all settings together say of Murmur, and of Mix2FLD and its relatives."""
-    leads = {key: lead for key, each in points.items() if (lead := _lead(each))}
-    ahead = [lead for lead in leads.values() if lead.mean >= 0]
-    clearly = sum(lead.above_zero for lead in ahead)
-    servers = [best_server(each) for each in points.values()]
+    leads = distinct_leads(points)
+    once = {lead.settings[0]: points[lead.settings[0]] for lead in leads}
+    servers = [best_server(each) for each in once.values()]
     served = sum(point is not None and point.contender.protocol in OURS for point in servers)
-    sentences = [
-        f"Devices are most accurate with Murmur or a relative in {len(ahead)} of {len(points)} "
-        f"settings, in {clearly} of them by more than the seeds differ; the server's model in "
-        f"{served}."
-    ]
-    behind = [
-        f"{SETTINGS[key].title} ({_rival(points[key])} by {_gap(lead)})"
-        for key, lead in leads.items()
-        if lead.mean < 0
-    ]
-    if behind:
-        sentences.append(f"Others are ahead in: {'; '.join(behind)}.")
     relatives = [
         f"{SETTINGS[key].title} ({short_title(point.contender)})"
         for key, each in points.items()
@@ -116,8 +109,26 @@ def summary(points: Points) -> str:
         if point.contender.protocol in PAPERS
     ]
     where = f"in: {'; '.join(relatives)}" if relatives else "nowhere"
-    sentences.append(f"Mix2FLD or a relative is on the frontier {where}.")
-    return paragraph(" ".join(sentences))
+    paragraphs = (
+        f"Devices are most accurate with Murmur or a relative in {_counted(leads)}. The most "
+        f"accurate model of a server is theirs in {served}. {_at_random(once)}",
+        _how_it_is_tested(leads),
+        _others_ahead(leads),
+        f"Mix2FLD or a relative is on the frontier {where}.",
+    )
+    return "\n\n".join(paragraph(text) for text in paragraphs if text)
+
+
+def few_bits(points: Points) -> str:
+    """What the columns of the smallest budgets cannot say, since no rival was entered there."""
+    rivals = [point.bits for each in points.values() for point in _others(each) if point.bits > 0]
+    alone = max((budget for budget in BUDGETS if not rivals or budget < min(rivals)), default=0)
+    if not alone:
+        return ""
+    return paragraph(
+        f"Up to {alone:,} bits nobody was entered but Murmur and contenders that upload nothing. "
+        "So these columns say how accurate devices are with so few bits, not whose code is best."
+    )
 
 
 def anchor(title: str) -> str:
@@ -130,24 +141,56 @@ def row(*cells: str) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _lead(points: Sequence[Point]) -> Spread | None:
-    """Points of accuracy of the best of ours above the best of the others, on devices."""
-    ours, other = best(_of(points, OURS)), best(_others(points))
-    return None if ours is None or other is None else ours.above(other)
+def _counted(leads: Sequence[Lead]) -> str:
+    ahead = [lead for lead in leads if lead.ahead]
+    clear = sum(lead.clear for lead in ahead)
+    return f"{len(ahead)} of {len(leads)} settings, clearly in {clear}"
 
 
-def _gap(lead: Spread) -> str:
+def _at_random(points: Points) -> str:
+    """What is left of the lead where nobody has edges or statistics."""
+    leads = leads_among(points, from_random_weights)
+    if not leads:
+        return ""
+    return (
+        "Among those that start from random weights and use no statistics, they are in "
+        f"{_counted(leads)}."
+    )
+
+
+def _how_it_is_tested(leads: Sequence[Lead]) -> str:
+    uncorrected = sum(lead.points.above_zero for lead in leads if lead.ahead)
+    repeated = [SETTINGS[key].title for lead in leads for key in lead.settings[1:]]
+    once = (
+        f" Counted once with the setting whose runs they repeat, since everything compared is "
+        f"delivered: {'; '.join(repeated)}."
+        if repeated
+        else ""
+    )
+    return (
+        "*Clearly* means by a two-sided paired t test of the best of these against the best of "
+        "the others, seed by seed, with Holm's correction for all settings together, at "
+        f"{100 * LEVEL:g} % (uncorrected: in {uncorrected}). Both bests are picked by the same "
+        f"test accuracies that are then compared, so the test is not strict.{once}"
+    )
+
+
+def _others_ahead(leads: Sequence[Lead]) -> str:
+    behind = [
+        f"{SETTINGS[lead.settings[0]].title} ({short_title(lead.other.contender)} by {_gap(lead)})"
+        for lead in leads
+        if not lead.ahead
+    ]
+    return f"Others are ahead in: {'; '.join(behind)}." if behind else ""
+
+
+def _gap(lead: Lead) -> str:
     """How far ours is behind, and how sure that is."""
-    size = f"{-lead.mean:.1f} points" if lead.mean <= -0.05 else "less than 0.1 points"
-    if isnan(lead.std):
+    behind = -lead.points.mean
+    size = f"{behind:.1f} points" if behind >= 0.05 else "less than 0.1 points"
+    if isnan(lead.points.std):
         return f"{size}, one seed"
-    return size if lead.below_zero else f"{size}, less than the seeds differ"
-
-
-def _rival(points: Sequence[Point]) -> str:
-    rival = best(_others(points))
-    assert rival is not None
-    return short_title(rival.contender)
+    return f"{size}, {'clearly' if lead.clear else 'not clearly'}"
 
 
 def _of(points: Sequence[Point], protocols: Sequence[str]) -> list[Point]:

@@ -25,6 +25,17 @@ class Point:
     """Uplink bits of a device in all rounds, mean over devices and seeds."""
 
     @property
+    def bits_down(self) -> float:
+        """Bits that the server broadcasts in all rounds, mean over seeds."""
+        return float(self.cell.values("summary", "bits", "down").mean())
+
+    @property
+    def radio_joules(self) -> float:
+        """Of one device, for sending and receiving in all rounds."""
+        spent = sum(self.cell.values("summary", "joules", part) for part in ("transmit", "receive"))
+        return float(np.mean(spent / self.cell.devices))
+
+    @property
     def devices(self) -> Spread:
         """Mean accuracy of the devices after the last local phase, in per cent."""
         return accuracy(self.cell, "mean")

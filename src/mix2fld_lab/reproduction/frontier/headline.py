@@ -1,0 +1,146 @@
+"""The README's first table and sentence: one link, each family before and after tuning."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from mix2fld.base.spread import spread
+from mix2fld_lab.markdown import paragraph
+from mix2fld_lab.reproduction.cell_records import CellRecord
+from mix2fld_lab.reproduction.conclusions import in_points
+from mix2fld_lab.reproduction.frontier.contenders import FROM_EDGES, OURS
+from mix2fld_lab.reproduction.frontier.leads import WITH_STATISTICS
+from mix2fld_lab.reproduction.frontier.overview import row
+from mix2fld_lab.reproduction.frontier.points import Point
+from mix2fld_lab.reproduction.frontier.settings import SETTINGS
+from mix2fld_lab.reproduction.number_text import delivery
+
+LINK_SETTING, IDEAL_TWIN = "mnist-non-iid-paper-link", "mnist-non-iid"
+PAPERS_TRAINING = {
+    "isolated": ("fig2c", "non-iid/isolated"),
+    "fl": ("fig2c", "asymmetric-non-iid/fl"),
+    "fl8": ("fig2c", "asymmetric-non-iid/fl8"),
+    "fd": ("fig2c", "asymmetric-non-iid/fd"),
+    "fld": ("why", "asymmetric-non-iid/why/decided/fld"),
+    "mixfld": ("fig2c", "asymmetric-non-iid/mixfld-50"),
+    "mix2fld": ("fig2c", "asymmetric-non-iid/mix2fld-50-100"),
+}
+"""Contenders that the paper's own experiments also ran, over the same link and with the same seeds:
+the experiment, and the key of the cell. Some have more rounds; the same number of them counts."""
+SAME_TRANSFERS = {"mixfld": "mix2fld"}
+"""Recorded over an ideal link alone; over the paper's its transfers are those of the other, all of
+which arrive, so that its accuracy is the same."""
+MARK = "‡"
+
+
+@dataclass(frozen=True)
+class HeadlineRow:
+    """A contender: what its transfers took, and accuracies by training and start, in per cent."""
+
+    key: str
+    title: str
+    link: Point
+    """A run of it over the link."""
+    papers_training: float | None
+    tuned: Point | None
+    from_edges: Point | None
+    twin: bool = False
+    """Whether its tuned run is that over an ideal link."""
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """One for each column."""
+        mark = MARK if self.twin else ""
+        tuned = None if self.tuned is None else self.tuned.devices.mean
+        edges = None if self.from_edges is None else self.from_edges.devices.mean
+        return (
+            self.title,
+            f"{self.link.bits:,.0f}",
+            f"{self.link.bits_down:,.0f}",
+            delivery(self.link.cell),
+            f"{self.link.cell.values('summary', 'seconds', 'communication').mean():.2f}",
+            f"{self.link.radio_joules:.2f}",
+            _percent(self.papers_training),
+            f"{_percent(tuned)}{mark}",
+            _percent(edges),
+        )
+
+
+HEADS = (
+    "protocol", "bits up", "bits down", "uploads delivered", "s", "J",
+    "paper's training, %", "tuned, %", "tuned, from edges, %",
+)  # fmt: skip
+
+
+def headline_rows(
+    points: Sequence[Point], ideal: Sequence[Point], papers: Mapping[str, CellRecord]
+) -> list[HeadlineRow]:
+    """Every contender of the setting, fewest bits first.
+
+    ``points`` are those over the paper's link, ``ideal`` those of the twin over an ideal link,
+    ``papers`` the cells of the paper's own experiments, by the key of their contender.
+    """
+    by_key = {point.contender.key: point for point in points}
+    without_link = {point.contender.key: point for point in ideal}
+    names = list(dict.fromkeys(key.removesuffix(FROM_EDGES) for key in by_key))
+    rows = []
+    for name in [*names, *SAME_TRANSFERS]:
+        twin = SAME_TRANSFERS.get(name)
+        plain = without_link[name] if twin else by_key.get(name)
+        edges = by_key.get(f"{name}{FROM_EDGES}")
+        if plain is not None and plain.contender.protocol in WITH_STATISTICS:
+            plain, edges = None, plain
+        link = by_key[twin] if twin else plain or edges
+        title = (plain or edges or by_key[name]).contender.title.removesuffix(", from edges")
+        assert link is not None
+        before = _after(papers[name], link.cell.rounds) if name in papers else None
+        rows.append(HeadlineRow(name, title, link, before, plain, edges, twin is not None))
+    return sorted(rows, key=lambda one: one.link.bits)
+
+
+def headline_table(rows: Sequence[HeadlineRow]) -> str:
+    """The table of the README."""
+    lines = [row(*HEADS), row("---", *["---:"] * (len(HEADS) - 1))]
+    return "\n".join([*lines, *(row(*one.cells) for one in rows)])
+
+
+def finding(rows: Sequence[HeadlineRow]) -> str:
+    """How near the fewest bits come to FL with 8-bit weights, and who else is near."""
+    by_key = {one.key: one for one in rows}
+    few, full, eden, alone = (
+        _from_edges(by_key[name]) for name in ("murmur-200", "fl8", "eden-0.1", "own-statistics")
+    )
+    few_at_random, full_at_random = (_tuned(by_key[name]) for name in ("murmur-200", "fl8"))
+    behind, at_random = full.above(few), full_at_random.above(few_at_random)
+    rivals = [one.link.bits for one in rows if one.link.contender.protocol not in OURS]
+    least = min(bits for bits in rivals if bits)
+    config = SETTINGS[LINK_SETTING].title
+    return paragraph(
+        f"**{few.bits:,.0f} uploaded bits came within {behind.mean:.1f} points of 8-bit FL**, "
+        f"which uploads {full.bits:,.0f}: {few.devices.mean:.1f} against {full.devices.mean:.1f} % "
+        f"({in_points(behind)}; {config}; {few.cell.devices} devices, {few.cell.rounds} rounds, "
+        f"{len(few.cell.runs)} seeds; both tuned and from edges). From random weights the gap is "
+        f"{at_random.mean:.1f} points ({few_at_random.devices.mean:.1f} against "
+        f"{full_at_random.devices.mean:.1f} %). EDEN, from edges and tuned alike, comes within "
+        f"{full.above(eden).mean:.1f} points with {eden.bits:,.0f} bits. Apart from Murmur, nobody "
+        f"was entered with fewer than {least:,.0f} bits and more than none, so that this compares "
+        f"no codes at equal bits. Devices that upload nothing reach {alone.devices.mean:.1f} %."
+    )
+
+
+def _from_edges(one: HeadlineRow) -> Point:
+    assert one.from_edges is not None
+    return one.from_edges
+
+
+def _tuned(one: HeadlineRow) -> Point:
+    assert one.tuned is not None
+    return one.tuned
+
+
+def _after(cell: CellRecord, rounds: int) -> float:
+    """Mean accuracy of the devices after so many rounds, in per cent."""
+    return spread([100 * run["rounds"]["mean"][rounds - 1] for run in cell.runs]).mean
+
+
+def _percent(value: float | None) -> str:
+    return "–" if value is None else f"{value:.1f}"
