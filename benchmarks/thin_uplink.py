@@ -16,9 +16,9 @@ WEIGHTS, DEVICES = 12_544, 10
 BUDGETS = (20, 96, 200, 500, 1400, 4000, 12_000)
 
 
-def captured(bits: int, weights: int, picks: bool) -> float:
+def captured(bits: int, weights: int, largest_per_group: bool) -> float:
     """The share c of an update's squared norm that so many bits know of."""
-    return make_plan(bits, weights, picks).captured / weights
+    return make_plan(bits, weights, largest_per_group).captured / weights
 
 
 def share_of_signs(share: float) -> float:
@@ -43,7 +43,7 @@ def simulated(bits: int, devices: int, draws: int) -> float:
         rng = np.random.default_rng(draw)
         parts = rng.normal(size=(devices + 1, WEIGHTS)) * rng.exponential(size=WEIGHTS) ** 2
         updates = (parts[0] + parts[1:]).astype(np.float32)
-        codec, error = RotatedUpdate(picks=True, bits=bits), np.zeros(WEIGHTS)
+        codec, error = RotatedUpdate(largest_per_group=True, bits=bits), np.zeros(WEIGHTS)
         for device, update in enumerate(updates):
             codes = codec.compress(update, np.random.default_rng([draw, device]), None)
             again = codec.restore(codes, np.random.default_rng([draw, device]), WEIGHTS)
@@ -57,8 +57,8 @@ def table(draws: int) -> list[str]:
     head = ("bits of an upload", "captured, c", "signs would", "the bound", "error of the mean")
     rows = [f"| {' | '.join(head)} | simulated |", "|---" * 6 + "|"]
     for bits in BUDGETS:
-        share = captured(bits, WEIGHTS, picks=True)
-        signs = captured(bits, WEIGHTS, picks=False)
+        share = captured(bits, WEIGHTS, largest_per_group=True)
+        signs = captured(bits, WEIGHTS, largest_per_group=False)
         most = bound((bits - COARSE_NORM) / WEIGHTS)
         rows.append(
             f"| {bits:,} | {100 * share:.2f} % | {100 * signs:.2f} % | {100 * most:.2f} % "

@@ -145,7 +145,7 @@ class ByLayer:
     def _codecs(self) -> list[RotatedUpdate | None]:
         first = round(self.bits * self.share)
         both = (first, self.bits - first)
-        return [RotatedUpdate(picks=True, bits=bits) if bits else None for bits in both]
+        return [RotatedUpdate(largest_per_group=True, bits=bits) if bits else None for bits in both]
 
     def size(self, dims: Dimensions) -> Size:
         """All bits."""
@@ -246,7 +246,7 @@ def _by_layer(share: float) -> Updates:
 
 
 def _signs(config: UpdateConfig, _: int) -> RotatedUpdate:
-    return RotatedUpdate(picks=False, bits=int(config.update_bits))
+    return RotatedUpdate(largest_per_group=False, bits=int(config.update_bits))
 
 
 MURMUR = PROTOCOLS["murmur"]

@@ -37,7 +37,7 @@ class LargeEntries:
         return Size(32 + 64 * dims.num_weights, exact=False)
 
     def compress(
-        self, update: NDArray[np.float32], rng: np.random.Generator, room: int | None
+        self, update: NDArray[np.float32], rng: np.random.Generator, bit_budget: int | None
     ) -> Entries:
         kept = np.flatnonzero(np.abs(update) >= self.share * np.abs(update).max())
         return Entries(kept.astype(np.uint32), update[kept])

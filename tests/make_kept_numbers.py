@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import mix2fld
 from mix2fld.engine.fleet_interface import Accuracies, Delivered, Order, Outcome, Trained
 from mix2fld.engine.fleets.device_states import DeviceStates
-from mix2fld.engine.fleets.local import LocalFleet, Seen, States, Underway
+from mix2fld.engine.fleets.local import LocalFleet, ModelsToEvaluate, PendingRound, States
 from mix2fld.engine.scenario import Scenario
 from mix2fld.links import Link
 from mix2fld.native.processor import cpu_flags
@@ -70,23 +70,23 @@ class Recorder(LocalFleet):
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
         self.digests: list[dict[str, str | None]] = []
-        self._packets: Any = {}
+        self._messages: Any = {}
 
-    def train(self, states: States, order: Order) -> tuple[Underway, Trained]:
+    def train(self, states: States, order: Order) -> tuple[PendingRound, Trained]:
         """Keep the uploads until it is known which were delivered."""
-        underway, trained = super().train(states, order)
-        self._packets = trained.packets
-        return underway, trained
+        pending, trained = super().train(states, order)
+        self._messages = trained.messages
+        return pending, trained
 
-    def deliver(self, states: Underway, outcome: Outcome) -> tuple[States, Delivered]:
+    def deliver(self, states: PendingRound, outcome: Outcome) -> tuple[States, Delivered]:
         """Note what was delivered, in both directions."""
-        packets = [self._packets[device] for device in sorted(outcome.uploaded)]
-        up = [part.data for p in packets for part in (p.knowledge, p.seeds) if part is not None]
+        messages = [self._messages[device] for device in sorted(outcome.uploaded)]
+        up = [part.data for m in messages for part in (m.body, m.once) if part is not None]
         down = [] if outcome.download is None else [outcome.download]
         self.digests.append({"up": digest_of(up), "down": digest_of(down)})
         return super().deliver(states, outcome)
 
-    def measure(self, observed: Seen, models: Sequence[Tensors]) -> Accuracies:
+    def measure(self, observed: ModelsToEvaluate, models: Sequence[Tensors]) -> Accuracies:
         """Note the models measured beside those of devices: the server's is the last."""
         self.digests[-1]["models"] = digest_of(array.tobytes() for m in models for array in m)
         return super().measure(observed, models)

@@ -91,12 +91,12 @@ def test_of_equal_magnitudes_the_first_is_the_largest() -> None:
             assert picked_and_placed(vector, lengths, 3)[0].tolist() == [0] * len(lengths)
 
 
-@pytest.mark.parametrize("picks", [True, False])
+@pytest.mark.parametrize("largest_per_group", [True, False])
 @pytest.mark.parametrize("bits", [20, 200, 4000, 12_000, 12_560, 40_000])
 def test_a_payload_is_the_same_without_a_kernel(
-    bits: int, picks: bool, monkeypatch: pytest.MonkeyPatch
+    bits: int, largest_per_group: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    codec, size = RotatedUpdate(picks=picks, bits=bits), 12_544
+    codec, size = RotatedUpdate(largest_per_group=largest_per_group, bits=bits), 12_544
     dims = Dimensions(((size,),), 4, SampleFormat((8, 8, 1)), 10, 8, (8, 8, 1))
     sent, read = [], []
     for kernel in (rotation.usable_kernel(), None):

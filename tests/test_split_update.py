@@ -35,9 +35,9 @@ def dims_of(shapes: tuple[tuple[int, ...], ...] = SHAPES) -> Dimensions:
 
 
 def split(
-    bits: int, share: float | Any = 0.5, fewer: bool = False, dims: Dimensions | None = None
+    bits: int, share: float | Any = 0.5, variable_rate: bool = False, dims: Dimensions | None = None
 ) -> UpdateCodec:
-    whole = RotatedUpdate(picks=True, bits=bits, fewer=fewer)
+    whole = RotatedUpdate(largest_per_group=True, bits=bits, variable_rate=variable_rate)
     return with_last_layer_apart(whole, share, dims or dims_of())
 
 
@@ -91,10 +91,10 @@ def test_a_small_last_layer_gets_half_of_the_bits_and_at_most_one_for_a_weight()
 @pytest.mark.parametrize(
     ("codec", "share", "shapes"),
     [
-        (RotatedUpdate(picks=True, bits=200), "auto", SHAPES),  # 6 % of the weights
-        (RotatedUpdate(picks=True, bits=200), "auto", ((3, 3, 1, 12), (12,))),
-        (RotatedUpdate(picks=True, bits=200), 0, SHAPES),
-        (RotatedUpdate(picks=False, bits=200), 0.5, SHAPES),
+        (RotatedUpdate(largest_per_group=True, bits=200), "auto", SHAPES),  # 6 % of the weights
+        (RotatedUpdate(largest_per_group=True, bits=200), "auto", ((3, 3, 1, 12), (12,))),
+        (RotatedUpdate(largest_per_group=True, bits=200), 0, SHAPES),
+        (RotatedUpdate(largest_per_group=False, bits=200), 0.5, SHAPES),
     ],
 )
 def test_other_updates_are_coded_whole(codec: UpdateCodec, share: Any, shapes: Any) -> None:
@@ -112,18 +112,18 @@ def test_a_model_without_a_last_layer_beside_others_cannot_be_split(shapes: Any)
     bits=st.integers(20, 40_000),
     share=st.floats(0.01, 1),
     room=st.integers(0, 40_000),
-    fewer=st.booleans(),
+    variable_rate=st.booleans(),
     seed=st.integers(0, 99),
 )
 def test_any_share_is_carried_to_the_bit(
-    bits: int, share: float, room: int, fewer: bool, seed: int
+    bits: int, share: float, room: int, variable_rate: bool, seed: int
 ) -> None:
-    codec, dims = split(max(bits, 24), share, fewer), dims_of()
+    codec, dims = split(max(bits, 24), share, variable_rate), dims_of()
     codes = codec.compress(an_update(seed), np.random.default_rng(seed), room)
     sent = codec.encode(codes, dims)
     assert len(sent.data) == -(-sent.bits // 8)
     assert sent.bits <= codec.size(dims).bits
-    assert fewer or sent.bits == codec.size(dims).bits
+    assert variable_rate or sent.bits == codec.size(dims).bits
     assert all(one is None or one.bits >= 20 for one in codes)
     again = codec.decode(sent.data, dims)
     assert codec.encode(again, dims) == sent
@@ -169,7 +169,10 @@ def test_what_is_restored_is_right_on_average_and_as_far_off_as_each_part_says()
 
 def test_the_last_layer_arrives_with_less_noise_than_in_an_update_that_is_coded_whole() -> None:
     update, errors = an_update(1), {}
-    for name, codec in (("split", split(200)), ("whole", RotatedUpdate(picks=True, bits=200))):
+    for name, codec in (
+        ("split", split(200)),
+        ("whole", RotatedUpdate(largest_per_group=True, bits=200)),
+    ):
         ends = [np.random.default_rng(4), np.random.default_rng(4)]
         found = codec.restore(codec.compress(update, ends[0], None), ends[1], len(update)).update
         errors[name] = float(np.sum((found[LAST] - update[LAST]) ** 2))
@@ -181,7 +184,7 @@ def test_the_last_layer_arrives_with_less_noise_than_in_an_update_that_is_coded_
 )
 def test_errors_of_the_page(weights: int, bits: int, error: float) -> None:
     """docs/thin_uplink.md: the error of the mean of ten devices."""
-    captured = make_plan(bits, weights, picks=True).captured / weights
+    captured = make_plan(bits, weights, largest_per_group=True).captured / weights
     assert (1 / captured - 1) / 10 == pytest.approx(error, rel=0.01)
 
 

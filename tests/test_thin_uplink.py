@@ -35,9 +35,9 @@ def updates_of(devices: int, seed: int = 0, alike: float = 0.5) -> Any:
     return (alike * heavy[0] + (1 - alike) * heavy[1:]).astype(np.float32)
 
 
-def restored(updates: Any, bits: int, picks: bool = True, seed: int = 0) -> Any:
+def restored(updates: Any, bits: int, largest_per_group: bool = True, seed: int = 0) -> Any:
     """What the server decodes of each update [D, N]."""
-    codec, found = RotatedUpdate(picks=picks, bits=bits), []
+    codec, found = RotatedUpdate(largest_per_group=largest_per_group, bits=bits), []
     for device, update in enumerate(updates):
         codes = codec.compress(update, np.random.default_rng([seed, device]), None)
         again = codec.restore(codes, np.random.default_rng([seed, device]), WEIGHTS)
@@ -51,22 +51,26 @@ def relative_error(found: Any, updates: Any) -> float:
     return float(np.sum(error**2) / np.mean(np.sum(updates.astype(np.float64) ** 2, axis=1)))
 
 
-@pytest.mark.parametrize(("picks", "bits"), [(False, 635), (False, 3144), (True, 99), (True, 1400)])
-def test_the_error_of_the_mean(picks: bool, bits: int) -> None:
+@pytest.mark.parametrize(
+    ("largest_per_group", "bits"), [(False, 635), (False, 3144), (True, 99), (True, 1400)]
+)
+def test_the_error_of_the_mean(largest_per_group: bool, bits: int) -> None:
     """(1 / c - 1) / D, whatever the updates have in common."""
     for alike in (0.0, 0.9):
         updates = updates_of(10, alike=alike)
         found = np.mean(
-            [relative_error(restored(updates, bits, picks, s), updates) for s in (1, 2)]
+            [relative_error(restored(updates, bits, largest_per_group, s), updates) for s in (1, 2)]
         )
-        assert found == pytest.approx(error_of_mean(captured(bits, WEIGHTS, picks), 10), rel=0.2)
+        assert found == pytest.approx(
+            error_of_mean(captured(bits, WEIGHTS, largest_per_group), 10), rel=0.2
+        )
 
 
 def test_signs_capture_two_over_pi_of_their_share() -> None:
     for share in (0.05, 0.25, 1.0):
         bits = 8 + round(share * WEIGHTS)
         if share < 1:
-            assert captured(bits, WEIGHTS, picks=False) == pytest.approx(
+            assert captured(bits, WEIGHTS, largest_per_group=False) == pytest.approx(
                 2 / math.pi * share, rel=1e-3
             )
         expected = (math.pi / (2 * share) - 1) / 10
@@ -78,8 +82,12 @@ def test_no_code_captures_more_than_the_bound_and_picking_comes_close_to_it() ->
     shares = []
     for bits in (20, 40, 99, 200, 500, 1400, 4000, 12_000):
         most = bound((bits - 8) / WEIGHTS)
-        shares.append(captured(bits, WEIGHTS, picks=True) / most)
-        assert captured(bits, WEIGHTS, picks=False) <= captured(bits, WEIGHTS, picks=True) < most
+        shares.append(captured(bits, WEIGHTS, largest_per_group=True) / most)
+        assert (
+            captured(bits, WEIGHTS, largest_per_group=False)
+            <= captured(bits, WEIGHTS, largest_per_group=True)
+            < most
+        )
     assert all(share > 0.6 for share in shares)
     assert min(shares[:4]) > 0.75
 
@@ -99,8 +107,8 @@ def test_twice_the_devices_are_as_good_as_twice_the_bits() -> None:
     one = np.mean([relative_error(restored(few, 392, seed=s), few) for s in (1, 2)])
     other = np.mean([relative_error(restored(many, 200, seed=s), many) for s in (1, 2)])
     assert one == pytest.approx(other, rel=0.3)
-    longer = error_of_mean(captured(392, WEIGHTS, picks=True), 10)
-    wider = error_of_mean(captured(200, WEIGHTS, picks=True), 20)
+    longer = error_of_mean(captured(392, WEIGHTS, largest_per_group=True), 10)
+    wider = error_of_mean(captured(200, WEIGHTS, largest_per_group=True), 20)
     assert wider == pytest.approx(longer, rel=0.2)
 
 
@@ -121,7 +129,7 @@ def test_in_any_given_direction_the_error_is_small() -> None:
     updates = updates_of(10)
     mean = updates.astype(np.float64).mean(axis=0)
     energy = np.mean(np.sum(updates.astype(np.float64) ** 2, axis=1))
-    expected = error_of_mean(captured(200, WEIGHTS, picks=True), 10)
+    expected = error_of_mean(captured(200, WEIGHTS, largest_per_group=True), 10)
     along = []
     for seed in range(12):
         error = restored(updates, 200, seed=seed).mean(axis=0) - mean
@@ -144,8 +152,8 @@ def test_in_a_direction_given_beforehand_there_is_one_nth_of_the_error() -> None
 
 def test_with_shared_coordinates_devices_do_not_replace_precision() -> None:
     """Signs of the same coordinates from all devices: what they leave out, all leave out."""
-    updates, codec = updates_of(10, alike=1.0), RotatedUpdate(picks=False, bits=1000)
-    apart = relative_error(restored(updates, 1000, picks=False), updates)
+    updates, codec = updates_of(10, alike=1.0), RotatedUpdate(largest_per_group=False, bits=1000)
+    apart = relative_error(restored(updates, 1000, largest_per_group=False), updates)
     found = []
     for update in updates:
         codes = codec.compress(update, np.random.default_rng(3), None)
@@ -160,7 +168,7 @@ def test_with_few_groups_the_error_is_a_little_more_than_expected() -> None:
     assert part.groups == 1
     groups = np.abs(np.random.default_rng(0).normal(size=(3000, 1 << part.index_bits)))
     largest = groups.max(axis=1)
-    inverse = np.mean(WEIGHTS / largest**2) * captured(20, WEIGHTS, picks=True)
+    inverse = np.mean(WEIGHTS / largest**2) * captured(20, WEIGHTS, largest_per_group=True)
     assert 1.005 < inverse < 1.1
 
 

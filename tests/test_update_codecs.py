@@ -32,11 +32,11 @@ from mix2fld.types import Dimensions, SampleFormat
 
 PAPER = 12_544
 CODECS = {
-    "murmur": RotatedUpdate(picks=True, bits=60),
-    "murmur-auto": RotatedUpdate(picks=True, bits=800, fewer=True),
-    "eden": RotatedUpdate(picks=False, bits=90),
-    "eden-fine": RotatedUpdate(picks=False, bits=700),
-    "sign": RotatedUpdate(picks=False, bits=216, closest=True),
+    "murmur": RotatedUpdate(largest_per_group=True, bits=60),
+    "murmur-auto": RotatedUpdate(largest_per_group=True, bits=800, variable_rate=True),
+    "eden": RotatedUpdate(largest_per_group=False, bits=90),
+    "eden-fine": RotatedUpdate(largest_per_group=False, bits=700),
+    "sign": RotatedUpdate(largest_per_group=False, bits=216, min_mse=True),
     "stc": SparseTernary(0.05),
     "topk": LargestEntries(0.05),
 }
@@ -101,14 +101,16 @@ def test_levels_have_the_errors_of_maxs_table() -> None:
         assert np.all(np.diff(fine.means) > 0)
 
 
-@given(size=st.integers(1, 3000), share=st.floats(0, 1), picks=st.booleans())
-def test_a_plan_spends_no_more_than_there_is(size: int, share: float, picks: bool) -> None:
+@given(size=st.integers(1, 3000), share=st.floats(0, 1), largest_per_group=st.booleans())
+def test_a_plan_spends_no_more_than_there_is(
+    size: int, share: float, largest_per_group: bool
+) -> None:
     bits = 20 + round(share**4 * 32 * size)
-    plan = make_plan(bits, size, picks)
+    plan = make_plan(bits, size, largest_per_group)
     assert 0 < plan.bits <= bits
     assert sum(part.coordinates for part in plan.parts) <= size
     assert 0 < plan.captured <= size
-    assert make_plan(2 * bits, size, picks).captured >= plan.captured
+    assert make_plan(2 * bits, size, largest_per_group).captured >= plan.captured
     if 4 * bits < size:
         assert make_plan(bits, size, True).captured >= make_plan(bits, size, False).captured
 
@@ -118,7 +120,7 @@ def test_a_plan_spends_no_more_than_there_is(size: int, share: float, picks: boo
     [(20, 1, 11), (96, 8, 10), (198, 19, 9), (496, 61, 7), (1400, 232, 5)],
 )
 def test_groups_are_as_large_as_recipe_r_makes_them(bits, groups, index_bits) -> None:
-    plan = make_plan(bits, PAPER, picks=True)
+    plan = make_plan(bits, PAPER, largest_per_group=True)
     assert plan.norm_bits == 8
     assert sum(part.groups for part in plan.parts) == groups
     assert plan.parts[-1].index_bits == index_bits
@@ -127,10 +129,10 @@ def test_groups_are_as_large_as_recipe_r_makes_them(bits, groups, index_bits) ->
 
 @settings(max_examples=60, deadline=None)
 @given(size=st.integers(1, 400), share=st.floats(0, 1), seed=st.integers(0, 99))
-@pytest.mark.parametrize("picks", [True, False])
-def test_any_number_of_bits_is_carried_to_the_bit(picks, size, share, seed) -> None:
+@pytest.mark.parametrize("largest_per_group", [True, False])
+def test_any_number_of_bits_is_carried_to_the_bit(largest_per_group, size, share, seed) -> None:
     bits = 20 + round(share**4 * 32 * size)
-    codec, dims = RotatedUpdate(picks, bits), dims_of(size)
+    codec, dims = RotatedUpdate(largest_per_group, bits), dims_of(size)
     codes = codec.compress(an_update(size, seed), np.random.default_rng(seed), None)
     sent = codec.encode(codes, dims)
     assert sent.bits == codec.size(dims).bits <= bits
@@ -190,17 +192,21 @@ def test_an_update_that_is_zero_stays_zero(name: str) -> None:
 def test_the_inner_product_with_the_update_is_right(bits: int, scale: float) -> None:
     """EDEN's scale; the norm is rounded to a 16th of an octave at most, or a 4096th."""
     update = an_update(PAPER) * np.float32(scale)
-    found = restored(RotatedUpdate(picks=True, bits=bits), update, seed=3).update
+    found = restored(RotatedUpdate(largest_per_group=True, bits=bits), update, seed=3).update
     product = np.sum(found.astype(float) * update) / np.sum(update.astype(float) ** 2)
     rounding = 2 ** (1 / 16) if bits <= PAPER else 2 ** (1 / 4096)
     assert 1 / rounding - 1e-4 <= product <= rounding + 1e-4
 
 
-@pytest.mark.parametrize(("picks", "bits"), [(True, 40), (True, 200), (False, 100), (False, 400)])
-def test_over_all_rotations_the_update_is_right_on_average(picks: bool, bits: int) -> None:
+@pytest.mark.parametrize(
+    ("largest_per_group", "bits"), [(True, 40), (True, 200), (False, 100), (False, 400)]
+)
+def test_over_all_rotations_the_update_is_right_on_average(
+    largest_per_group: bool, bits: int
+) -> None:
     """The mean of n restored updates is off by 1 / n of what one is."""
     update, count = an_update(300), 600
-    codec = RotatedUpdate(picks, bits)
+    codec = RotatedUpdate(largest_per_group, bits)
     found = np.stack([restored(codec, update, seed).update for seed in range(count)])
     once = np.mean([relative_error(row, update) for row in found])
     assert relative_error(found.mean(axis=0), update) == pytest.approx(once / count, rel=0.5)
@@ -239,7 +245,7 @@ def test_the_server_knows_the_norm_of_an_update(bits: int) -> None:
     ratios = []
     for seed in range(8):
         update = an_update(PAPER, seed)
-        found = restored(RotatedUpdate(picks=True, bits=bits), update, seed)
+        found = restored(RotatedUpdate(largest_per_group=True, bits=bits), update, seed)
         estimate = math.sqrt(found.captured) * np.linalg.norm(found.update.astype(float))
         ratios.append(estimate / np.linalg.norm(update.astype(float)))
     groups = sum(part.groups for part in make_plan(bits, PAPER, True).parts)

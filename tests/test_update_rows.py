@@ -198,7 +198,7 @@ def test_weights_by_captured_shares_come_closest_to_the_mean_of_all() -> None:
         updates = rng.normal(size=(6, size)).astype(np.float32)
         found, shares = [], []
         for device, bits in enumerate([100, 100, 400, 400, 4000, 4000]):
-            codec, key = RotatedUpdate(picks=True, bits=bits), 10 * trial + device
+            codec, key = RotatedUpdate(largest_per_group=True, bits=bits), 10 * trial + device
             codes = codec.compress(updates[device], np.random.default_rng(key), None)
             read = codec.restore(codes, np.random.default_rng(key), size)
             found.append(read.update.astype(np.float64))

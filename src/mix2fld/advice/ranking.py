@@ -14,7 +14,6 @@ from mix2fld.data.partition import OF_SOURCES
 from mix2fld.engine.energy import Power
 from mix2fld.engine.plan import PlannedTransfer, plan_transfers
 from mix2fld.links import Link, make_link
-from mix2fld.protocols.statistics import Summary
 from mix2fld.protocols.table import get_protocol
 from mix2fld.report.units import in_bits, in_time, percent
 from mix2fld.reproduction.frontier.link_costs import times_in_a_run
@@ -128,7 +127,7 @@ def _too_few_samples(config: Config) -> list[str]:
     """A device cannot make more seeds than it has samples."""
     needed, held = config.seeding.seed_samples, config.data.samples_per_device
     seeding = get_protocol(config.protocols[0]).seeds
-    sends_samples = seeding is not None and not isinstance(seeding, Summary)
+    sends_samples = seeding is not None
     if not sends_samples or config.data.partition in OF_SOURCES or needed <= held:
         return []
     return [f"needs {needed} samples on each device, and there are {held}"]

@@ -26,7 +26,6 @@ from mix2fld.privacy.rates import FALSE_POSITIVES, check_candidates
 from mix2fld.privacy.residual import Prior, fit_prior
 from mix2fld.protocols.base import Seeding
 from mix2fld.protocols.seed_samples import mixed, raw
-from mix2fld.protocols.statistics import Summary
 from mix2fld.protocols.table import get_protocol, guarantee_of
 from mix2fld.runs.config_file import with_rates_as_used
 from mix2fld.runs.interrupts import raise_if_remembered
@@ -152,7 +151,7 @@ class Audit:
         """Statistics without noise, and beside them means of ten samples."""
         from mix2fld.audit.averages import attack_device_statistics, attack_means_of_ten
 
-        if not any(isinstance(get_protocol(n).seeds, Summary) for n in self.config.protocols):
+        if not any(get_protocol(n).statistics for n in self.config.protocols):
             return
         for seed in self.config.seed:
             for name, attack in (
@@ -206,14 +205,17 @@ class Audit:
             yield Stage(f"noise/{name}/s{seed}", seconds, partial(self._attack_noise, name, seed))
 
     def _attack_noise(self, name: str, seed: int) -> dict[str, Any]:
-        from mix2fld.audit.known_others import attack_statistics, far_neighbours
+        from mix2fld.audit.known_others import attack_statistics, far_neighbours, private_of
         from mix2fld.tasks.make_learning import make_learning
+        from mix2fld.tasks.private_statistics import measure_samples
 
         data = self.dataset
         config = self.config.replace(protocols=(name,), seed=seed)
         learning = make_learning(config, data.samples, data.num_labels)
         wire, rows = Wire(get_protocol(name), learning), self.ground.parts(seed)[0]
-        own = wire.measure_samples(data.train_inputs[rows], data.train_labels[rows])
+        own = measure_samples(
+            learning, data.train_inputs[rows], data.train_labels[rows], private_of(wire).features_of
+        )
         sides = far_neighbours(own, data.num_labels)
         return attack_statistics(learning, wire, sides, self.effort.trials)
 

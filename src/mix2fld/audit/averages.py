@@ -93,11 +93,11 @@ def _membership(
 
 def _arrived(learning: Learning, ground: Ground, rows: Rows) -> Statistics:
     """The statistics of these samples, through the bytes that cross the link."""
-    seeding = get_protocol("statistics").seeds
-    assert seeding is not None
+    once = get_protocol("statistics").statistics
+    assert once is not None
     inputs, labels = ground.dataset.train_inputs[rows], ground.dataset.train_labels[rows]
-    made = seeding.collect(np.random.default_rng(0), inputs, labels, learning)
-    payload = seeding.payload(learning)
+    made = once.collect(np.random.default_rng(0), inputs, labels, learning)
+    payload = once.payload(learning)
     arrived: Statistics = payload.decode(payload.encode(made, learning.dims).data, learning.dims)
     return arrived
 

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from mix2fld.privacy.rates import Share
-from mix2fld.protocols.base import NoUplink, Seeding
-from mix2fld.protocols.statistics import Summary
+from mix2fld.protocols.base import Protocol, Seeding
 from mix2fld.protocols.table import get_protocol
 
 Stages = Mapping[str, Any]
@@ -72,19 +71,23 @@ def distinct_uplinks(protocols: Sequence[str]) -> dict[str, str]:
     same = {}
     for name in protocols:
         row = get_protocol(name)
-        if not (isinstance(row.uplink, NoUplink) or row.uplink.measures_samples):
-            same[name] = first.setdefault((repr(row.uplink), row.training), name)
+        if row.upload_kind is not None:
+            upload = (repr(row.upload_codec), row.training, row.promise)
+            same[name] = first.setdefault(upload, name)
     return same
 
 
 def noisy_statistics(protocols: Sequence[str]) -> list[str]:
     """The protocols whose devices upload statistics with noise of their own."""
-    uplinks = {name: get_protocol(name).uplink for name in protocols}
+    rows = {name: get_protocol(name) for name in protocols}
     return [
-        name
-        for name, uplink in uplinks.items()
-        if uplink.measures_samples and not uplink.needs_trusted_sum
+        name for name, row in rows.items() if statistics_with_noise(row) and not row.trusted_sum
     ]
+
+
+def statistics_with_noise(row: Protocol) -> bool:
+    """Whether statistics are what a budget protects, and not updates."""
+    return row.promise is not None and row.upload_kind is None
 
 
 def budgets(stages: Stages) -> list[tuple[str, float, int]]:
@@ -101,7 +104,7 @@ def _budget(shown: str) -> tuple[float, int]:
 
 def uploads_samples(seeds: Seeding | None) -> bool:
     """Whether a protocol uploads samples, raw or mixed, and not statistics of them."""
-    return seeds is not None and not isinstance(seeds, Summary)
+    return seeds is not None
 
 
 def strongest(stages: Stages, ratio: str, rate: str, of: str = "device") -> Share:
@@ -116,7 +119,7 @@ def strongest(stages: Stages, ratio: str, rate: str, of: str = "device") -> Shar
 def leak_of(stages: Stages, name: str, ratio: str) -> dict[str, Share]:
     """What each upload of a protocol gives away: share of a device's samples found at 0.1 %."""
     row, leaks = get_protocol(name), {}
-    if isinstance(row.seeds, Summary):
+    if row.statistics is not None:
         leaks["statistics"] = pooled(stages, r"averages/statistics/s\d+", LOW, "device")
     if row.seeds is not None and uploads_samples(row.seeds):
         if row.seeds.mixed:
@@ -125,7 +128,7 @@ def leak_of(stages: Stages, name: str, ratio: str) -> dict[str, Share]:
             leaks["raw seeds"] = pooled(stages, r"seeds/raw/1/s\d+/box", LOW, "device")
     attacked = [known for known in attacked_uploads(stages) if same_upload(known, name)]
     for known in attacked[:1]:
-        kind = "outputs" if "MeanOutputs" in repr(row.uplink) else "first upload of the model"
+        kind = "outputs" if row.upload_kind == "outputs" else "first upload of the model"
         leaks[kind] = pooled(stages, r"uploads/s\d+", known, LOW, "device")
     return leaks
 

@@ -6,7 +6,7 @@ arrives, from the bytes that cross the link, is the best test that there is.
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from mix2fld.privacy.empirical import (
 from mix2fld.privacy.rates import FALSE_POSITIVES, Scores, above, check_candidates, threshold
 from mix2fld.protocols.base import Turn
 from mix2fld.protocols.noise import NOISE_KEY
-from mix2fld.protocols.private import STAGE
+from mix2fld.protocols.private import STAGE, PrivateStatistics
 from mix2fld.tasks.edges import Floats
 from mix2fld.tasks.learning import Learning
 from mix2fld.tasks.private_statistics import (
@@ -31,7 +31,7 @@ from mix2fld.tasks.private_statistics import (
     class_sums,
     means_of,
 )
-from mix2fld.types import Local, State
+from mix2fld.types import State
 
 
 class Neighbours(NamedTuple):
@@ -113,13 +113,19 @@ def _length(parts: Sequence[Part]) -> float:
 def _scores(wire: Wire, side: Measured, parts: Sequence[Part], trials: tuple[int, range]) -> Scores:
     """Log likelihood ratios of what arrives in each trial, whose noise has a key of its own."""
     seed, numbers = trials
-    local = Local((), np.zeros((0, 0), np.float32), measured=side)
+    protocol, codec = private_of(wire), wire.protocol.upload_codec
     turn, scores = Turn(seed, 1, device=0), np.zeros(len(numbers))
     for place, number in enumerate(numbers):
         key = np.array([number, 1, 0, 0], np.uint32)
         for part in parts:
-            sent = wire.encode_knowledge({**part.state, NOISE_KEY: key}, local, turn)
-            seen = wire.decode_knowledge(sent.data, turn).values
+            sent = protocol.part_of(side, {**part.state, NOISE_KEY: key}, turn)
+            carried = codec.encode(sent, protocol.dims)
+            seen = wire.decode_body(carried.data, turn).values
             off = (seen - part.middle) * part.apart
             scores[place] += float(off.sum()) / part.deviation**2
     return scores
+
+
+def private_of(wire: Wire) -> PrivateStatistics:
+    """The protocol of a run that uploads statistics with noise."""
+    return cast(PrivateStatistics, wire.protocol)

@@ -14,23 +14,20 @@ from mix2fld.audit.seeds import strangers
 from mix2fld.base.streams import stream
 from mix2fld.engine.device_turn import (
     SEEDS_DUE,
-    Own,
-    OwnSamples,
-    begin_phase,
     prepare_upload,
     receive,
     settle,
     start_device,
 )
 from mix2fld.engine.device_turn import Rows as HeldRows
+from mix2fld.engine.local_phase import Learner, train_phase
 from mix2fld.engine.wire import Wire
 from mix2fld.privacy.lira import margin
-from mix2fld.protocols.base import Turn
+from mix2fld.protocols.base import Device, OwnSamples, Turn
 from mix2fld.protocols.noise import NOISE_KEY
-from mix2fld.protocols.table import get_protocol
 from mix2fld.tasks.learning import Learning
 from mix2fld.tasks.losses import one_hot
-from mix2fld.tasks.stepper import Draws, Start, Watch, draw_samples, local_results
+from mix2fld.tasks.stepper import Draws, draw_samples
 from mix2fld.types import Local, Model, Samples, State, Tensors, Update
 
 Statistics = list[NDArray[np.float64]]
@@ -104,18 +101,16 @@ def train(
 ) -> list[Local]:
     """One local phase of all learners; the device's own draws are not known to the server."""
     learning = setting.learning
-    starts: list[Start] = []
-    draws: list[Draws] = []
-    for number, (places, state) in enumerate(zip(learners.sets, states, strict=True)):
-        own_labels = partial(learners.labels.__getitem__, places)
-        read = partial(_read, learners, places)
-        start, chosen = begin_phase(wire, learning, state, HeldRows(places, own_labels, read), turn)
-        starts.append(start)
-        draws.append(chosen if number == 0 else _own_draws(learning, places, turn, number))
-    steps = learning.config.learning.local_steps
-    loss = get_protocol(learning.config.protocols[0]).local_loss
-    learned = learning.stepper.train(loss, learners.held, starts, draws, Watch(0, (steps,)))
-    return local_results(learned.phases)
+    everyone = {
+        number: Learner(
+            state,
+            _rows(learners, places),
+            turn,
+            None if number == 0 else _own_draws(learning, places, turn, number),
+        )
+        for number, (places, state) in enumerate(zip(learners.sets, states, strict=True))
+    }
+    return list(train_phase(wire, learning, learners.held, everyone).local.values())
 
 
 def after(phase: Phase, learners: Learners, download: State) -> list[State]:
@@ -123,8 +118,7 @@ def after(phase: Phase, learners: Learners, download: State) -> list[State]:
     wire, states, trained, turn = phase
     found = []
     for state, local, places in zip(states, trained, learners.sets, strict=True):
-        own = OwnSamples(len(places), partial(_read, learners, places))
-        _, after = prepare_upload(wire, state, local, own, turn, "drop")
+        _, after = prepare_upload(wire, state, local, _rows(learners, places), turn, "drop")
         found.append(receive(wire, settle(after, delivered=True), download))
     return found
 
@@ -142,7 +136,12 @@ def _shadow_samples(setting: Setting, candidates: Candidates, number: int) -> Ro
     return shuffled[np.argsort(labels, kind="stable")][number % 2 :: 2]
 
 
-def _read(learners: Learners, places: Rows) -> Own:
+def _rows(learners: Learners, places: Rows) -> HeldRows:
+    own_labels = partial(learners.labels.__getitem__, places)
+    return HeldRows(places, own_labels, partial(_read, learners, places))
+
+
+def _read(learners: Learners, places: Rows) -> OwnSamples:
     return learners.samples.inputs[places], learners.labels[places]
 
 
@@ -160,7 +159,7 @@ def statistics(setting: Setting, phase: Phase, rows: Rows) -> Statistics:
     dataset = setting.ground.dataset
     labels = dataset.train_labels[rows]
     uploads = [
-        wire.decode_knowledge(wire.encode_knowledge(state, local, turn).data, turn)
+        wire.decode_body(wire.encode_body(_device(state, turn), local).data, turn)
         for state, local in zip(states, trained, strict=True)
     ]
     if isinstance(uploads[0], np.ndarray):  # mean outputs: the row of the candidate's label
@@ -168,6 +167,15 @@ def statistics(setting: Setting, phase: Phase, rows: Rows) -> Statistics:
     begun = [state["weights"] for state in states]
     weights = [_weights(each, before) for each, before in zip(uploads, begun, strict=True)]
     return _of_weights(setting, rows, begun[0], weights)
+
+
+def _device(state: State, turn: Turn) -> Device:
+    """One whose upload depends on its local phase alone."""
+    return Device(state, turn, _nothing, lambda: None)
+
+
+def _nothing() -> OwnSamples:
+    raise ValueError("uploads of what was trained need no samples")
 
 
 def _of_weights(

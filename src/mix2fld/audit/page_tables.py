@@ -12,6 +12,7 @@ from mix2fld.audit.findings import (
     mean,
     mixing_ratios,
     pooled,
+    statistics_with_noise,
     values,
 )
 from mix2fld.audit.sections import Section
@@ -65,7 +66,7 @@ def budget_table(section: Section) -> str:
         spread = f"{100 * min(accuracies):.1f} to {100 * max(accuracies):.1f}"
         figures = (number(mean(stages, where, "accuracy"), 100), spread, number(bits, 1e-3))
         runs, row = str(len(accuracies)), get_protocol(name)
-        frequencies = str(side) if row.uplink.measures_samples else "–"
+        frequencies = str(side) if statistics_with_noise(row) else "–"
         rows.append((row.title, f"{epsilon:g}", frequencies, *figures, runs))
     heads = (
         "protocol", "ε", "k", "mean device accuracy, %", "runs from", "uplink of a device, kbit",

@@ -12,6 +12,7 @@ from mix2fld.audit.findings import (
     mean,
     mixing_ratios,
     pooled,
+    statistics_with_noise,
     strongest,
 )
 from mix2fld.audit.sections import Section
@@ -253,7 +254,7 @@ def _updates(section: Section) -> str:
     said = []
     for name in section.protocols:
         row = get_protocol(name)
-        if row.promise is None or row.uplink.measures_samples:
+        if row.promise is None or statistics_with_noise(row):
             continue
         by_budget = {
             epsilon: mean(section.stages, where, "accuracy")

@@ -10,7 +10,6 @@ from mix2fld.base.accounting import Guarantee
 from mix2fld.base.errors import InputError
 from mix2fld.config.settings import Config
 from mix2fld.privacy.rates import Share
-from mix2fld.protocols.base import NoUplink
 from mix2fld.protocols.table import PROTOCOLS, get_protocol, guarantee_of
 from mix2fld.runs.config_file import with_rates_as_used
 
@@ -78,7 +77,7 @@ class Section:
         return Row(
             name,
             protocol.title,
-            protocol.seeds is not None or not isinstance(protocol.uplink, NoUplink),
+            protocol.once is not None or bool(protocol.promise or protocol.upload_kind),
             {kind: share for kind, share in leak_of(stages, name, ratio).items() if share.of},
             guarantee_of(config),
             pooled(stages, rf"noise/{name}/s\d+", LOW, "true"),

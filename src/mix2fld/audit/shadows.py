@@ -26,7 +26,6 @@ from mix2fld.models import make_model
 from mix2fld.privacy.lira import group_ratios, likelihood_ratios
 from mix2fld.privacy.rates import FALSE_POSITIVES, Scores
 from mix2fld.protocols.base import Turn
-from mix2fld.protocols.distillation import MeanOutputs
 from mix2fld.protocols.table import get_protocol
 from mix2fld.runs.simulation import make_simulation
 from mix2fld.tasks.make_learning import make_learning
@@ -109,7 +108,7 @@ def attack_rounds(
 
 def _uploads_model(name: str) -> bool:
     """Whether a protocol uploads a model, and not what it says."""
-    return not isinstance(get_protocol(name).uplink, MeanOutputs)
+    return get_protocol(name).upload_kind != "outputs"
 
 
 def _setting(watched: Watched, config: Config) -> Setting:

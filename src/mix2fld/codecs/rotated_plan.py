@@ -1,10 +1,10 @@
 """How the bits of a rotated update are spent: on levels, on a share, or on the largest.
 
 With a bit or more for each coordinate, all are rounded to Lloyd-Max levels (EDEN, Vargaftik et al.
-2022; with one bit, DRIVE, 2021). With less, EDEN sends the signs of a random share. ``picks`` looks
-for the largest instead: of each of many random groups of n, which coordinate has the largest
-magnitude, and its sign. That magnitude grows with n, so that a bit of an index captures more than a
-bit for another coordinate.
+2022; with one bit, DRIVE, 2021). With less, EDEN sends the signs of a random share. With
+``largest_per_group`` it looks for the largest instead: of each of many random groups of n, which
+coordinate has the largest magnitude, and its sign. That magnitude grows with n, so that a bit of an
+index captures more than a bit for another coordinate.
 """
 
 from functools import lru_cache
@@ -61,12 +61,12 @@ class Plan(NamedTuple):
 
 
 @lru_cache(maxsize=256)
-def make_plan(bits: int, size: int, picks: bool) -> Plan:
+def make_plan(bits: int, size: int, largest_per_group: bool) -> Plan:
     """The plan for ``size`` coordinates."""
     if bits >= size + FINE_NORM:
         return _plan(FINE_NORM, *_levels(bits - FINE_NORM, size))
     room = bits - COARSE_NORM
-    return _plan(COARSE_NORM, *(_largest(room, size) if picks else _share(room, size)))
+    return _plan(COARSE_NORM, *(_largest(room, size) if largest_per_group else _share(room, size)))
 
 
 def most_bits(size: int) -> int:

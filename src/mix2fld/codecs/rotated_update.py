@@ -40,23 +40,23 @@ class Codes(NamedTuple):
 class RotatedUpdate:
     """An update in ``bits`` bits, or if they may be fewer, in as many whole bytes as fit."""
 
-    picks: bool
+    largest_per_group: bool
     """Whether, with less than a bit for each coordinate, the largest are looked for."""
     bits: int = LEAST_UPDATE_BITS
-    fewer: bool = False
-    closest: bool = False
+    variable_rate: bool = False
+    min_mse: bool = False
     """Whether the update is restored with the least error, for feedback, or right on average."""
     name: str = "rotated update"
 
     def size(self, dims: Dimensions) -> Size:
         """The bits, at most those that are of use."""
-        return Size(min(self.bits, most_bits(dims.num_weights)), exact=not self.fewer)
+        return Size(min(self.bits, most_bits(dims.num_weights)), exact=not self.variable_rate)
 
-    def compress(self, update: Floats, rng: np.random.Generator, room: int | None) -> Codes:
+    def compress(self, update: Floats, rng: np.random.Generator, bit_budget: int | None) -> Codes:
         """Rotate, find the largest of each group and round it; then the norm."""
         size = len(update)
-        bits = self.bits_for(room, size)
-        plan = make_plan(bits, size, self.picks)
+        bits = self.bits_for(bit_budget, size)
+        plan = make_plan(bits, size, self.largest_per_group)
         squared = float(np.sum(update.astype(np.float64) ** 2))
         deviation = math.sqrt(squared / size) or 1.0
         within, found = pick(rng, update, deviation, _lengths(plan))
@@ -67,16 +67,16 @@ class RotatedUpdate:
 
     def restore(self, codes: Codes, rng: np.random.Generator, size: int) -> Restored:
         """Put the levels where they belong, and rotate back."""
-        plan = make_plan(codes.bits, size, self.picks)
+        plan = make_plan(codes.bits, size, self.largest_per_group)
         within = codes.groups.astype(np.int64) >> 1 if _has_signs_alone(plan) else _at_first(plan)
         update = place(rng, size, _lengths(plan), within, _levels(plan, codes.groups))
         captured = plan.captured / size
-        scale = _norm(codes.norm, plan) / math.sqrt(size) / (1 if self.closest else captured)
-        return Restored(update * np.float32(scale), 1.0 if self.closest else captured)
+        scale = _norm(codes.norm, plan) / math.sqrt(size) / (1 if self.min_mse else captured)
+        return Restored(update * np.float32(scale), 1.0 if self.min_mse else captured)
 
     def encode(self, value: Codes, dims: Dimensions) -> Encoded:
         """The norm, the codes of each part, and zeros where bits are of no use."""
-        plan = make_plan(value.bits, dims.num_weights, self.picks)
+        plan = make_plan(value.bits, dims.num_weights, self.largest_per_group)
         norm = to_bits(np.array([value.norm]), plan.norm_bits)
         parts = (to_bits(codes, part.width) for part, codes in _by_part(plan, value.groups))
         whole = -(-value.bits // 8)
@@ -86,7 +86,7 @@ class RotatedUpdate:
     def decode(self, data: bytes, dims: Dimensions) -> Codes:
         """The codes; an honest device could send any of them."""
         bits = self.bits_of(data, dims, self.name)
-        plan = make_plan(bits, dims.num_weights, self.picks)
+        plan = make_plan(bits, dims.num_weights, self.largest_per_group)
         read = np.unpackbits(np.frombuffer(data, np.uint8))
         if read[plan.bits :].any():
             raise PayloadError(f"{self.name}: bits beyond {plan.bits} are unused; must be 0")
@@ -100,20 +100,19 @@ class RotatedUpdate:
     def bits_of(self, data: bytes, dims: Dimensions, name: str) -> int:
         """How many bits were sent, if an upload can have as many; ``name`` is for messages."""
         most = self.size(dims).bits
-        bits = 8 * len(data) if self.fewer else most
+        bits = 8 * len(data) if self.variable_rate else most
         if not min(LEAST_UPDATE_BITS, most) <= bits <= most:
             raise PayloadError(f"{name}: {bits} bits; must be from {LEAST_UPDATE_BITS} to {most}")
         check_size(name, data, bits)
         return bits
 
-    def bits_for(self, room: int | None, size: int) -> int:
-        """Of an upload that has so much room, if it matters."""
+    def bits_for(self, bit_budget: int | None, size: int) -> int:
+        """Of an upload that has a bit budget, if it matters."""
         most = min(self.bits, most_bits(size))
-        if not self.fewer:
+        if not self.variable_rate:
             return most
-        return max(
-            8 * -(-LEAST_UPDATE_BITS // 8), 8 * (min(most, most if room is None else room) // 8)
-        )
+        budget = most if bit_budget is None else min(most, bit_budget)
+        return max(8 * -(-LEAST_UPDATE_BITS // 8), 8 * (budget // 8))
 
 
 def _has_signs_alone(plan: Plan) -> bool:

@@ -34,9 +34,9 @@ class LargestEntries:
         count = entries_kept(self.share, dims.num_weights)
         return Size(HALF * count + most_bits(count, dims.num_weights), exact=False)
 
-    def compress(self, update: Floats, rng: np.random.Generator, room: int | None) -> Entries:
+    def compress(self, update: Floats, rng: np.random.Generator, bit_budget: int | None) -> Entries:
         """The largest, rounded; one too large for float16 becomes its largest."""
-        del rng, room
+        del rng, bit_budget
         places = largest_places(update, entries_kept(self.share, len(update)))
         most = np.finfo(np.float16).max
         halves = np.clip(update[places], -most, most).astype(np.float16)
@@ -76,9 +76,9 @@ class SparseTernary:
         head = SINGLE + count if count else 0
         return Size(head + most_bits(count, dims.num_weights), exact=False)
 
-    def compress(self, update: Floats, rng: np.random.Generator, room: int | None) -> Entries:
+    def compress(self, update: Floats, rng: np.random.Generator, bit_budget: int | None) -> Entries:
         """The largest, each replaced by the mean of all."""
-        del rng, room
+        del rng, bit_budget
         places = largest_places(update, entries_kept(self.share, len(update)))
         mean = np.float32(np.mean(np.abs(update[places]), dtype=np.float64))
         return Entries(places, np.where(update[places] < 0, -mean, mean))

@@ -7,7 +7,7 @@ with a step of its own, it arrives.
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,17 +55,19 @@ class SplitUpdate:
     name: str = "split update"
 
     @property
-    def fewer(self) -> bool:
-        """Whether the bits may be fewer, as there is room."""
-        return self.whole.fewer
+    def variable_rate(self) -> bool:
+        """Whether the bits may be fewer, as the budget says."""
+        return self.whole.variable_rate
 
     def size(self, dims: Dimensions) -> Size:
         """The bits of both."""
         return self.whole.size(dims)
 
-    def compress(self, update: Floats, rng: np.random.Generator, room: int | None) -> SplitCodes:
+    def compress(
+        self, update: Floats, rng: np.random.Generator, bit_budget: int | None
+    ) -> SplitCodes:
         """Each part by itself, with its own rotation."""
-        codecs = self._codecs(self.whole.bits_for(room, len(update)))
+        codecs = self._codecs(self.whole.bits_for(bit_budget, len(update)))
         last, rest = (
             None if codec is None else codec.compress(update[part.own], new, None)
             for codec, part, new in zip(codecs, self._parts, rng.spawn(2), strict=True)
@@ -134,31 +136,28 @@ class SplitUpdate:
             wanted = round(min(self.share * bits, self.most))
             given = min(max(wanted, LEAST_UPDATE_BITS), bits - LEAST_UPDATE_BITS)
             given = min(max(given, bits - rest), last)
-        exact = replace(self.whole, fewer=False)
+        exact = replace(self.whole, variable_rate=False)
         left = bits - given
         return replace(exact, bits=given), replace(exact, bits=left) if left else None
 
 
 def with_last_layer_apart(
-    codec: UpdateCodec, share: float | Literal["auto"], dims: Dimensions
+    codec: RotatedUpdate, share: float | str, dims: Dimensions
 ) -> UpdateCodec:
-    """The codec, split if the model has a last layer that is worth it, or that is asked for.
-
-    Only one that looks for the largest coordinates is split: few bits are what it is made for.
-    """
-    if not isinstance(codec, RotatedUpdate) or not codec.picks or share == 0:
+    """The codec, split if the model has a last layer that is worth it, or that is asked for."""
+    if share == 0:
         return codec
     arrays = dims.last_layer
     weights = sum(dims.weight_sizes[n] for n in arrays)
-    if share != "auto":
-        if weights in (0, dims.num_weights):
-            raise InputError(
-                field="last_layer_share",
-                value=f"{share:g}",
-                hint=f"this model has no last layer beside other weights "
-                f"(a kernel with an axis of {dims.num_labels} labels); must be auto or 0",
-            )
-        return SplitUpdate(codec, share, codec.bits, arrays, dims)
-    if not 0 < weights < SMALL_SHARE * dims.num_weights:
-        return codec
-    return SplitUpdate(codec, AUTO_SHARE, weights, arrays, dims)
+    if isinstance(share, str):  # auto
+        if not 0 < weights < SMALL_SHARE * dims.num_weights:
+            return codec
+        return SplitUpdate(codec, AUTO_SHARE, weights, arrays, dims)
+    if weights in (0, dims.num_weights):
+        raise InputError(
+            field="last_layer_share",
+            value=f"{share:g}",
+            hint=f"this model has no last layer beside other weights "
+            f"(a kernel with an axis of {dims.num_labels} labels); must be auto or 0",
+        )
+    return SplitUpdate(codec, share, codec.bits, arrays, dims)

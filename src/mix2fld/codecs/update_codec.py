@@ -34,8 +34,8 @@ class Restored(NamedTuple):
 class UpdateCodec(Payload, Protocol):
     """A payload that carries an update as codes."""
 
-    def compress(self, update: Floats, rng: np.random.Generator, room: int | None) -> Any:
-        """The codes of an update [N_mod], in at most ``room`` bits if the codec can choose."""
+    def compress(self, update: Floats, rng: np.random.Generator, bit_budget: int | None) -> Any:
+        """The codes of an update [N_mod], in ``bit_budget`` bits if the codec can choose."""
 
     def restore(self, codes: Any, rng: np.random.Generator, size: int) -> Restored:
         """The update [size] that codes stand for."""

@@ -27,13 +27,13 @@ def train(order: TrainOrder, config: Config, data: Path, store: Store) -> Traine
         jax.config.update("jax_num_cpu_devices", 1)
     samples = _read_samples(data, order)
     learning = make_learning(config, samples.samples, order.num_labels)
-    packet, accuracies, seconds = take_turn(ask, learning, samples, store)
+    message, accuracies, seconds = take_turn(ask, learning, samples, store)
     return Trained(
         round=order.round,
-        samples=packet.samples,
-        upload=packet.knowledge.data,
-        bits=packet.knowledge.bits,
-        seeds=packet.seeds.data if packet.seeds else None,
+        samples=message.samples,
+        upload=message.body.data,
+        bits=message.body.bits,
+        seeds=message.once.data if message.once else None,
         accuracies=accuracies,
         seconds=seconds,
     )

@@ -15,7 +15,7 @@ from mix2fld.types import SampleFormat
 if TYPE_CHECKING:
     from flwr.app import RecordDict
 
-FORMAT = 5
+FORMAT = 6
 MOST_SAMPLES = 1 << 31
 TRAIN, DOWNLOAD = "train", "query.download"
 
@@ -64,7 +64,7 @@ class TrainOrder(Wire):
     catch_up: bool = False
     """The device said that it is behind: it continues from what is here, or from what it has."""
     download: bytes | None = None
-    room: Annotated[int, Field(ge=1)] | None = None
+    bit_budget: Annotated[int, Field(ge=1)] | None = None
     """Bits that the upload may take, if their number is automatic."""
 
     @property

@@ -237,7 +237,7 @@ class MqttNodes:
             last_turn=order.last_turn,
             watched=order.watched,
             catch_up=order.catch_up,
-            room=order.room,
+            bit_budget=order.bit_budget,
             heard=heard,
             start=start,
             download=download,

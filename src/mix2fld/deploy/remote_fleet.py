@@ -29,8 +29,8 @@ from mix2fld.deploy.settings import config_digest
 from mix2fld.engine.checks import global_refused
 from mix2fld.engine.fleet_interface import Accuracies, Delivered, Order, Outcome
 from mix2fld.engine.fleet_interface import Trained as TrainedFleet
+from mix2fld.engine.messages import Message
 from mix2fld.engine.scenario import Scenario
-from mix2fld.engine.wire import Packet
 from mix2fld.tasks.stepper import TestSet, snapshot_steps
 from mix2fld.types import SampleFormat, Tensors
 
@@ -76,7 +76,7 @@ class Nodes(Protocol):
 class Answer(NamedTuple):
     """What the server took from one device in one round."""
 
-    packet: Packet
+    message: Message
     accuracies: list[float]
     seconds: float
 
@@ -88,7 +88,7 @@ class Answers(NamedTuple):
     reference: int
 
 
-class Underway(NamedTuple):
+class PendingRound(NamedTuple):
     """Between the uploads and the download of a round."""
 
     replied: frozenset[int]
@@ -112,17 +112,17 @@ class RemoteFleet:
         """The devices that are connected, as soon as there is one."""
         return sorted(self._wait_for_devices(self._nodes.timeout_s))
 
-    def train(self, states: Owed, order: Order) -> tuple[Underway, TrainedFleet]:
+    def train(self, states: Owed, order: Order) -> tuple[PendingRound, TrainedFleet]:
         """Ask for uploads, and take those that can be taken."""
         started = time.monotonic()
         answers, replied = self._collect(states, order)
         seconds = {device: answer.seconds for device, answer in answers.items()}
         elsewhere = max(0.0, time.monotonic() - started - max(seconds.values(), default=0.0))
-        packets = {device: answer.packet for device, answer in answers.items()}
+        messages = {device: answer.message for device, answer in answers.items()}
         observed = Answers(answers, order.reference)
-        return Underway(replied), TrainedFleet(packets, observed, seconds, elsewhere)
+        return PendingRound(replied), TrainedFleet(messages, observed, seconds, elsewhere)
 
-    def deliver(self, states: Underway, outcome: Outcome) -> tuple[Owed, Delivered]:
+    def deliver(self, states: PendingRound, outcome: Outcome) -> tuple[Owed, Delivered]:
         """Send the download; how its upload fared, a device hears with its next order.
 
         A device that only listened gets the download with that order, too, and so does one that
@@ -274,7 +274,7 @@ class RemoteFleet:
             last_turn=int(roster.last_turn[device]),
             watched=device == order.reference,
             download=download,
-            room=order.rooms.get(device),
+            bit_budget=order.bit_budgets.get(device),
         )
 
     def _take(self, order: TrainOrder, reply: Any, waited: float) -> Answer:
@@ -290,27 +290,28 @@ class RemoteFleet:
             raise MessageError(f"{len(reply.accuracies)} accuracies; must be {wanted}")
         if reply.seconds > waited:
             raise MessageError(f"{reply.seconds:g} s of computing in a wait of {waited:.1f} s")
-        packet = self._packet(order, reply)
-        return Answer(packet, reply.accuracies, reply.seconds)
+        message = self._message(order, reply)
+        return Answer(message, reply.accuracies, reply.seconds)
 
-    def _packet(self, order: TrainOrder, reply: Trained) -> Packet:
+    def _message(self, order: TrainOrder, reply: Trained) -> Message:
         """The upload, if it can be charged and has its seeds just when they are due."""
-        wire, seeds = self._scenario.wire, None
+        wire, once = self._scenario.wire, None
         if reply.seeds is not None:
             bits = wire.upload_size(with_seeds=True).bits - wire.upload_size(with_seeds=False).bits
-            seeds = Encoded(reply.seeds, bits)
-        packet = Packet(Encoded(reply.upload, reply.bits), seeds, reply.samples)
+            once = Encoded(reply.seeds, bits)
+        body = Encoded(reply.upload, reply.bits)
+        message = Message(order.device, order.round, body, once, reply.samples)
         try:
-            wire.check_bits(packet, order.round)
+            wire.check_bits(message)
         except PayloadError as error:
             raise MessageError(str(error)) from None
-        if seeds is not None and order.uploaded:
+        if once is not None and order.uploaded:
             raise MessageError("seeds: they were uploaded before")
         resent = self._scenario.config.seeding.lost_seeds == "resend"
-        due = wire.seeding is not None and wire.uploads_in(order.round) and not order.uploaded
-        if due and seeds is None and resent:
+        due = wire.protocol.once is not None and wire.uploads_in(order.round) and not order.uploaded
+        if due and once is None and resent:
             raise MessageError("seeds: missing; they are part of the first upload")
-        return packet
+        return message
 
     def _steps(self) -> tuple[int, ...]:
         """After how many steps of its local phase the reference device is tested."""

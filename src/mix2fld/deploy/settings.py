@@ -86,7 +86,7 @@ def check_deployable(config: Config) -> None:
             hint="is for simulations; devices of a deployment are real",
         )
     row = get_protocol(config.protocols[0])
-    if row.uplink.needs_trusted_sum:
+    if row.trusted_sum:
         raise InputError(
             field="protocol",
             value=config.protocols[0],

@@ -21,7 +21,7 @@ def upload_bit_budgets(scenario: Scenario, asked: Sequence[int], link: State) ->
     All devices that are asked transmit at once. One that cannot be heard so reliably sends as
     little as it can. Empty for an uplink that has no choice.
     """
-    if not scenario.wire.uplink.takes_bit_budget or not asked:
+    if not scenario.wire.protocol.takes_bit_budget or not asked:
         return {}
     devices, target = list(asked), scenario.config.updates.delivery_target
 

@@ -1,7 +1,7 @@
 """Divergence: found in the round where it happens, and said with the device and likely cause."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,14 +15,13 @@ from mix2fld.types import (
     SampleFormat,
     Seeds,
     Statistics,
-    StatisticsPart,
     Tensors,
-    Update,
     Upload,
 )
 
 if TYPE_CHECKING:
     from mix2fld.config.settings import Config
+    from mix2fld.protocols.base import Protocol
 
 LARGEST_WEIGHT = 1e6
 """No model that learns has such weights; one that diverges passes them on its way to infinity."""
@@ -133,30 +132,37 @@ def check_countable(config: "Config") -> None:
         )
 
 
-def check_upload(upload: Upload, samples: SampleFormat) -> None:
+def check_upload(protocol: "Protocol", upload: Upload, samples: SampleFormat) -> None:
     """Refuse finite values that nobody learns or measures, which would end a run."""
-    value = upload.value.tensors if isinstance(upload.value, Update) else upload.value
-    if isinstance(value, StatisticsPart):
-        value = (value.values / max(upload.samples, 1),)
-    tensors = value if isinstance(value, tuple) else ()
+    tensors = protocol.tensors_in(upload.value, upload.samples)
     if _exceeds(tensors):
         raise PayloadError(f"weights: {_largest(tensors):g}; must be at most {LARGEST_WEIGHT:g}")
-    if isinstance(upload.seeds, Statistics):
-        means = [part / max(upload.samples, 1) for part in upload.seeds]
-        if _exceeds(means):
-            raise PayloadError(
-                f"statistics: {_largest(means):g} a sample; must be at most {LARGEST_WEIGHT:g}"
-            )
-        fewest = float(upload.seeds.counts.min(initial=0))
-        if fewest < 0:
-            raise PayloadError(f"statistics: {fewest:g} samples of a label; must not be below 0")
-    if isinstance(upload.seeds, Seeds) and upload.seeds.inputs.dtype == np.float32:
-        low, high = samples.low, samples.high
-        reach = VALUE_TOLERANCE * (high - low)
-        outside = (upload.seeds.inputs < low - reach) | (upload.seeds.inputs > high + reach)
-        if outside.any():
-            value = upload.seeds.inputs[outside][0]
-            raise PayloadError(f"seeds: a value of {value:g}; must be from {low:g} to {high:g}")
+    if upload.seeds is not None and protocol.statistics is not None:
+        _check_statistics(cast(Statistics, upload.seeds), upload.samples)
+    if upload.seeds is not None and protocol.seeds is not None:
+        _check_seeds(cast(Seeds, upload.seeds), samples)
+
+
+def _check_statistics(statistics: Statistics, samples: int) -> None:
+    means = [part / max(samples, 1) for part in statistics]
+    if _exceeds(means):
+        raise PayloadError(
+            f"statistics: {_largest(means):g} a sample; must be at most {LARGEST_WEIGHT:g}"
+        )
+    fewest = float(statistics.counts.min(initial=0))
+    if fewest < 0:
+        raise PayloadError(f"statistics: {fewest:g} samples of a label; must not be below 0")
+
+
+def _check_seeds(seeds: Seeds, samples: SampleFormat) -> None:
+    if seeds.inputs.dtype != np.float32:
+        return
+    low, high = samples.low, samples.high
+    reach = VALUE_TOLERANCE * (high - low)
+    outside = (seeds.inputs < low - reach) | (seeds.inputs > high + reach)
+    if outside.any():
+        value = seeds.inputs[outside][0]
+        raise PayloadError(f"seeds: a value of {value:g}; must be from {low:g} to {high:g}")
 
 
 def _exceeds(arrays: Sequence[NDArray[Any]]) -> bool:

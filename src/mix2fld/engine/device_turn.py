@@ -14,40 +14,26 @@ from numpy.typing import NDArray
 
 from mix2fld.base.streams import integer, stream
 from mix2fld.codecs import Encoded
-from mix2fld.engine.wire import Packet, Wire
-from mix2fld.protocols.base import Turn
+from mix2fld.engine.messages import Message
+from mix2fld.engine.wire import Wire
+from mix2fld.protocols.base import Device, OwnSamples, Turn
 from mix2fld.tasks.learning import Learning
 from mix2fld.tasks.replay import REPLAY, Extra, merge_stocks, mixture_prior, with_replay
 from mix2fld.tasks.stepper import Draws, Start, draw_samples
 from mix2fld.tasks.training import base_rate, label_prior, logit_offset, rate_in_round
-from mix2fld.types import Inputs, Local, State, Tensors
+from mix2fld.types import Local, State, Tensors
 
 PENDING, SEEDS_DUE, UNTRAINED = "pending", "seeds_due", "untrained"
 DUE, SENT = np.array(True), np.array(False)
 """Shared by all devices."""
-Own = tuple[Inputs, NDArray[np.int32]]
-"""Samples and labels that a device holds."""
-
-
-class OwnSamples(NamedTuple):
-    """How many samples a device holds, and how to read them, which only seeds need."""
-
-    samples: int
-    read: Callable[[], Own]
 
 
 def start_device(wire: Wire, learning: Learning, device: int) -> State:
     """A device before its first round."""
     weights = learning.initial_weights(device)
-    seeds = {} if wire.seeding is None else {SEEDS_DUE: DUE}
-    first = {} if wire.first_model is None else {UNTRAINED: DUE}
-    return {
-        "weights": weights,
-        **wire.downlink.start(learning.dims),
-        **wire.uplink.start(weights),
-        **seeds,
-        **first,
-    }
+    once = {} if wire.protocol.once is None else {SEEDS_DUE: DUE}
+    first = {} if wire.protocol.first_model is None else {UNTRAINED: DUE}
+    return {"weights": weights, **wire.downlink.start(weights), **once, **first}
 
 
 class Rows(NamedTuple):
@@ -55,7 +41,7 @@ class Rows(NamedTuple):
 
     own: NDArray[np.integer[Any]]  # [n]
     labels: Callable[[], NDArray[np.int32]]  # [n], of its own samples
-    read: Callable[[], Own]
+    read: Callable[[], OwnSamples]
     extra: Extra | None = None
     """Those that it replays."""
 
@@ -71,20 +57,21 @@ def begin_phase(
     rate = rate_in_round(wire.training, turn.round_number, learning.config.rounds)
     start = Start(
         weights=_first_weights(wire, learning, state, rows),
-        teacher=_teacher(state, learning.dims.num_labels),
+        teacher=np.zeros((learning.dims.num_labels,) * 2, np.float32),
         logit_offset=_logit_offset(wire, learning, rows),
         rate_factor=rate / base_rate(learning.config.learning),
         randomness=partial(integer, turn.seed, "model", turn.round_number, turn.device),
     )
-    return start, np.asarray(draws, np.int32)
+    return wire.protocol.begin(state, start), np.asarray(draws, np.int32)
 
 
 def _first_weights(wire: Wire, learning: Learning, state: State, rows: Rows) -> Tensors:
     """The device's weights; what it can make of its own samples if it has only untrained ones."""
     weights: Tensors = state["weights"]
-    if wire.first_model is None or not state[UNTRAINED]:
+    first = wire.protocol.first_model
+    if first is None or not state[UNTRAINED]:
         return weights
-    return wire.first_model(*rows.read(), learning)
+    return first(*rows.read(), learning)
 
 
 def local_draws(learning: Learning, round_number: int, device: int, samples: int) -> Draws:
@@ -104,40 +91,30 @@ def _logit_offset(wire: Wire, learning: Learning, rows: Rows) -> NDArray[np.floa
     return logit_offset(wire.training, prior)
 
 
-def _teacher(state: State, num_labels: int) -> NDArray[np.float32]:
-    """What the device is taught by; without a teacher, distillation is off."""
-    teacher: NDArray[np.float32] | None = state.get("teacher")
-    return np.zeros((num_labels, num_labels), np.float32) if teacher is None else teacher
-
-
 def prepare_upload(
-    wire: Wire, state: State, local: Local, own: OwnSamples, turn: Turn, lost_seeds: str
-) -> tuple[Packet, State]:
+    wire: Wire, state: State, local: Local, rows: Rows, turn: Turn, lost_seeds: str
+) -> tuple[Message, State]:
     """What the device sends, if anything in this round, and the device after its local phase."""
+    after, samples = _with_weights(state, local.weights), len(rows.own)
     if not wire.uploads_in(turn.round_number):
-        silent = Packet(Encoded(b"", 0), None, own.samples)
-        return silent, _with_weights(state, local.weights)
-    if wire.uplink.labels_seeds:
-        local = local._replace(on_seeds=wire.seed_outputs(state, local.weights))
-    if wire.uplink.measures_now(state):
-        local = local._replace(measured=wire.measure_samples(*own.read()))
-    knowledge = wire.encode_knowledge(state, local, turn)
+        return Message(turn.device, turn.round_number, Encoded(b"", 0), None, samples), after
+    device = Device(state, turn, rows.read, partial(wire.replayed_samples, state))
+    body = wire.encode_body(device, local)
 
     def read() -> Any:
-        return wire.decode_knowledge(knowledge.data, turn)
+        return wire.decode_body(body.data, turn)
 
-    pending = wire.uplink.delivered(state, local, read)
-    after = _with_weights(state, local.weights)
-    seeds = None
+    pending = wire.protocol.on_acknowledged(state, local, read)
+    once = None
     if state.get(SEEDS_DUE):
-        made = wire.make_seeds(turn.device, *own.read())
-        seeds = None if made is None else wire.encode_seeds(made)
+        made = wire.make_once(turn.device, *rows.read())
+        once = None if made is None else wire.encode_once(made)
         pending[SEEDS_DUE] = SENT
         if lost_seeds == "drop":  # decision 11
             after[SEEDS_DUE] = SENT
     if pending:
         after[PENDING] = pending
-    return Packet(knowledge, seeds, own.samples), after
+    return Message(turn.device, turn.round_number, body, once, samples), after
 
 
 def _with_weights(state: State, weights: Tensors) -> State:
@@ -158,6 +135,6 @@ def receive(wire: Wire, state: State, received: State) -> State:
     if REPLAY in received:
         received = {**received, REPLAY: merge_stocks(state[REPLAY], received[REPLAY])}
     if "weights" in received:
-        replaced = wire.uplink.replaced(state, received["weights"])
+        replaced = wire.protocol.on_download(state, received["weights"])
         state = _with_weights(state, received["weights"])
     return {**state, **received, **replaced}

@@ -9,8 +9,8 @@ the fleet looks into them.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
+from mix2fld.engine.messages import Message
 from mix2fld.engine.state import Roster
-from mix2fld.engine.wire import Packet
 from mix2fld.types import Tensors
 
 
@@ -26,14 +26,14 @@ class Order(NamedTuple):
     roster: Roster
     last_download: Callable[[], bytes | None]
     """The last global state as it would be sent, for a device that lost its own."""
-    rooms: Mapping[int, int]
+    bit_budgets: Mapping[int, int]
     """Bits that each device may upload; empty if their number is fixed."""
 
 
 class Trained(NamedTuple):
     """What came of it."""
 
-    packets: Mapping[int, Packet]
+    messages: Mapping[int, Message]
     """The uploads of the devices that answered."""
     observed: Any
     """What ``measure`` needs to know of the local phase."""

@@ -57,7 +57,7 @@ def run_round(scenario: Scenario, fleet: Fleet, state: RunState) -> tuple[RunSta
     outcome = Outcome(order.round_number, order.asked, uploaded, sent.data, receivers)
     devices, delivered = fleet.deliver(devices, outcome)
     down = only(down, delivered.devices)
-    server = _heard(scenario, server, delivered.devices, sent)
+    server = _after_receipt(scenario, server, delivered.devices, sent)
 
     known, measured = _measure(scenario, fleet, state, trained, server)
     computing = _computing(scenario, order, trained)
@@ -73,7 +73,7 @@ def run_round(scenario: Scenario, fleet: Fleet, state: RunState) -> tuple[RunSta
     roster = _update(state.roster, order, available, outcome, known)
     after = RunState(order.round_number, devices, server, clock, roster, link)
     change = relative_change(state.server, server)
-    suspects = find_suspects(inbox, turn.judged, turn.labels, server.seeds)
+    suspects = find_suspects(scenario.wire.protocol, inbox, turn, server.seeds)
     seen = Observed(state, computing, slowest, up, down, quorum, after, change, suspects)
     return after, record(seen, measured, scenario)
 
@@ -99,8 +99,8 @@ def _order(scenario: Scenario, state: RunState, available: Sequence[int], link: 
 
     asked = draw_participants(scenario.config, available, number)
     evaluated = scenario.evaluated_in(number)
-    rooms = upload_bit_budgets(scenario, asked, link) if scenario.wire.uploads_in(number) else {}
-    return Order(number, asked, scenario.reference, evaluated, state.roster, last_download, rooms)
+    budgets = upload_bit_budgets(scenario, asked, link) if scenario.wire.uploads_in(number) else {}
+    return Order(number, asked, scenario.reference, evaluated, state.roster, last_download, budgets)
 
 
 def _audience(scenario: Scenario, order: Order, available: Sequence[int]) -> list[int]:
@@ -128,20 +128,20 @@ def _carry_download(
     before, after = server
     if sends_download(scenario.config, before, after):
         arrives = download_arrives(scenario, audience, link)
-        value = scenario.wire.downlink.value_for(after, audience, arrives)
-        encoded = scenario.wire.encode_value(value)
-        bits[audience], sent = encoded.bits, Multicast(value, encoded.data)
+        value = scenario.wire.downlink.download_for(after, audience, arrives)
+        message = scenario.wire.download_message(order.round_number, value)
+        bits[audience], sent = message.bits, Multicast(value, message.body.data)
     down, link = transmit(scenario, "downlink", bits, order.round_number, link)
     return down, sent, link
 
 
-def _heard(
+def _after_receipt(
     scenario: Scenario, server: ServerState, receivers: Collection[int], sent: Multicast
 ) -> ServerState:
     """The server when it knows who received its multicast."""
     if sent.data is None:
         return server
-    changed = scenario.wire.downlink.heard(server, receivers, sent.value)
+    changed = scenario.wire.downlink.on_receipt(server, receivers, sent.value)
     return replace(server, memory={**server.memory, **changed}) if changed else server
 
 

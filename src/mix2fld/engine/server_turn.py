@@ -11,7 +11,6 @@ from mix2fld.engine.clock import computing_seconds
 from mix2fld.engine.scenario import Scenario
 from mix2fld.protocols.base import StepInfo
 from mix2fld.protocols.seed_screening import NO_VERDICT, Judgement, judge_seeds
-from mix2fld.protocols.statistics import Summary
 from mix2fld.types import SeedSet, ServerState, Upload
 
 
@@ -50,13 +49,11 @@ def global_update(
     judged = NO_VERDICT
     if new:
         state = replace(state, seeds={**state.seeds, **new}, seed_set=None)
-    seeding = scenario.protocol.seeds
-    if seeding is not None and not isinstance(seeding, Summary) and state.seed_set is None:
+    if scenario.protocol.seeds is not None and state.seed_set is None:
         found = judge_seeds(state.seeds, scenario.learning)
         judged = found if new else NO_VERDICT  # else it was judged before, in another process
         state = replace(state, seed_set=_prepared(scenario, state, found.left_out))
-    step = scenario.protocol.server_step
-    after, info = step(state, inbox, state.seed_set, scenario.learning, round_number)
+    after, info = scenario.wire.protocol.step(state, inbox, round_number)
     return after, judged, info
 
 

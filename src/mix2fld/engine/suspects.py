@@ -3,22 +3,25 @@
 from collections.abc import Mapping
 from typing import Any
 
-from mix2fld.protocols.aggregation.outliers import far_uploads, kind_of
+from mix2fld.engine.server_turn import ServerTurn
+from mix2fld.protocols.aggregation.outliers import far_uploads
 from mix2fld.protocols.aggregation.statistics_filter import far_statistics
-from mix2fld.protocols.seed_screening import Judgement
-from mix2fld.types import Statistics, Upload
+from mix2fld.protocols.base import Protocol
+from mix2fld.types import Upload
 
 
 def find_suspects(
-    inbox: Mapping[int, Upload], seeds: Judgement, labels: Judgement, held: Mapping[int, Any]
+    protocol: Protocol, inbox: Mapping[int, Upload], turn: ServerTurn, held: Mapping[int, Any]
 ) -> list[dict[str, Any]]:
     """Of the uploads of this round; of the seeds if they were judged in it; of statistics that
     came in it, among all that are ``held``."""
     far = [
-        {"device": device, "upload": kind_of(inbox[device].value), "times": round(times, 1)}
-        for device, times in far_uploads(inbox).items()
+        {"device": device, "upload": protocol.upload_kind, "times": round(times, 1)}
+        for device, times in far_uploads(protocol, inbox).items()
     ]
-    new = {d for d, upload in inbox.items() if isinstance(upload.seeds, Statistics)}
+    new = set[int]()
+    if protocol.statistics is not None:
+        new = {device for device, upload in inbox.items() if upload.seeds is not None}
     far += [
         {"device": device, "upload": "statistics", "times": round(times, 1)}
         for device, times in (far_statistics(held) if new else {}).items()
@@ -31,7 +34,7 @@ def find_suspects(
             "agreement": round(judged.agreement[device], 3),
             "typical": round(judged.typical, 3),
         }
-        for name, judged in (("seeds", seeds), ("labels", labels))
+        for name, judged in (("seeds", turn.judged), ("labels", turn.labels))
         for device in judged.left_out
     ]
     return [*far, *contradicted]

@@ -46,7 +46,7 @@ def collect_uploads(
     inbox = _open(scenario, fleet, order, trained, up)
     repeats = 0
     while len(inbox) < needed and _may_repeat(scenario, repeats):
-        missing = np.array([d in trained.packets and d not in inbox for d in range(len(bits))])
+        missing = np.array([d in trained.messages and d not in inbox for d in range(len(bits))])
         if not (missing & (bits > 0)).any():
             break
         repeats += 1
@@ -95,10 +95,10 @@ def _upload_bits(
     bits = np.zeros(scenario.devices, np.int64)
     most = scenario.wire.upload_size(with_seeds=True).bits
     for device in order.asked if scenario.wire.uploads_in(order.round_number) else ():
-        packet = trained.packets.get(device)
+        message = trained.messages.get(device)
         size = scenario.wire.upload_size(with_seeds=device not in server.seeds)
-        promised = order.rooms.get(device, size.bits)
-        bits[device] = promised if packet is None else min(packet.bits, most)
+        promised = order.bit_budgets.get(device, size.bits)
+        bits[device] = promised if message is None else min(message.bits, most)
     return bits
 
 
@@ -113,12 +113,12 @@ def _open(
     """What the server reads of the uploads that arrived, from the bytes that were sent."""
     inbox = {}
     for device in np.flatnonzero(up.arrived).tolist():
-        if device not in trained.packets:
+        if device not in trained.messages:
             continue
         turn = Turn(scenario.learning.seed, order.round_number, device)
         try:
-            upload = scenario.wire.decode_upload(trained.packets[device], turn)
-            check_upload(upload, scenario.learning.dims.samples)
+            upload = scenario.wire.decode_upload(trained.messages[device], turn)
+            check_upload(scenario.wire.protocol, upload, scenario.learning.dims.samples)
         except PayloadError as error:
             fleet.refuse(device, order.round_number, str(error))
         else:

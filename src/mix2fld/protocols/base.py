@@ -1,23 +1,24 @@
-"""What protocols are made of: the device half and the server half, and what crosses between them.
+"""What a protocol is: a frozen class with its own parameters, its device half and its server half.
 
-An uplink picks the value, a payload carries it. Most uplinks remember nothing. One that sends
-updates keeps in the device's state what the update is counted from, and what did not fit so far:
-it says which entries of the state it needs (``start``), and how they change when an upload was
-delivered and when a download replaces the weights.
+A protocol of the table says what is uploaded and downloaded (codecs), what a device sends and
+remembers, what the server makes of it, what it promises about samples, and how it is shown. A
+parameter that is a setting too gets its value from the config when the protocol is bound to a run.
 """
 
+import typing
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+from dataclasses import dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mix2fld.base.accounting import Guarantee
-from mix2fld.codecs import Nothing, Payload, SeedSamples
+from mix2fld.codecs import Nothing, Payload, SeedSamples, Size
 from mix2fld.tasks.learning import Learning, Sizes
 from mix2fld.tasks.losses import Loss, label_loss
+from mix2fld.tasks.stepper import Start
 from mix2fld.tasks.training import Training
 from mix2fld.types import (
     Dimensions,
@@ -27,6 +28,7 @@ from mix2fld.types import (
     SeedSet,
     ServerState,
     State,
+    Statistics,
     Tensors,
     Upload,
 )
@@ -35,6 +37,16 @@ if TYPE_CHECKING:
     from mix2fld.config.settings import Config
     from mix2fld.protocols.seed_screening import Judgement
 
+Inbox = Mapping[int, Upload]
+"""The decoded uploads of a round, by device."""
+Arrives = Callable[[int], bool]
+"""Whether so many bits can be expected to reach those who listen."""
+OwnSamples = tuple[Inputs, NDArray[np.int32]]
+"""Samples and labels that a device holds."""
+Promise = Callable[["Config"], Guarantee]
+"""What uploads with these settings guarantee about the samples of a device."""
+MakeModel = Callable[[Inputs, NDArray[np.int32], Learning], Tensors]
+
 
 class Turn(NamedTuple):
     """Whose upload of which round: what both ends know of it, e.g. to draw the same numbers."""
@@ -42,154 +54,19 @@ class Turn(NamedTuple):
     seed: int
     round_number: int
     device: int
-    room: int | None = None
+    bit_budget: int | None = None
     """Bits that the upload may take, told to the device by the server; None: as configured."""
 
 
-class Uplink(ABC):
-    """What a device sends up."""
+class Device(NamedTuple):
+    """A device after its local phase: its turn, and what it can look up for its upload."""
 
-    payload: Payload
-    kind: str = "model"
-    """What features are, where it needs them."""
-
-    @property
-    def takes_bit_budget(self) -> bool:
-        """Whether an upload can have more or fewer bits, as the server says."""
-        return False
-
-    @property
-    def labels_seeds(self) -> bool:
-        """Whether it needs the outputs of the trained model for the seeds that a device holds."""
-        return False
-
-    @property
-    def measures_samples(self) -> bool:
-        """Whether it needs the features of the device's own samples."""
-        return False
-
-    def measures_now(self, state: State) -> bool:
-        """Whether it needs them in this round."""
-        del state
-        return self.measures_samples
-
-    @property
-    def needs_trusted_sum(self) -> bool:
-        """Whether somebody between device and server must sum uploads, which is only simulated."""
-        return False
-
-    def configured(self, config: "Config", dims: Dimensions) -> Self:
-        """This uplink with what it takes from the config and the model; most take nothing."""
-        del config, dims
-        return self
-
-    def start(self, weights: Tensors) -> State:
-        """The entries that a device's state begins with, beside its weights."""
-        del weights
-        return {}
-
-    @abstractmethod
-    def value(self, state: State, local: Local, turn: Turn) -> Any:
-        """What the payload carries; ``state`` is the device's before its local phase."""
-
-    def read(self, value: Any, turn: Turn) -> Any:
-        """What the server takes a decoded value for."""
-        del turn
-        return value
-
-    def delivered(self, state: State, local: Local, read: Callable[[], Any]) -> State:
-        """The entries that change if the upload is delivered; ``read()`` is what arrives."""
-        del state, local, read
-        return {}
-
-    def replaced(self, state: State, weights: Tensors) -> State:
-        """The entries that change when a download puts ``weights`` in place of the device's."""
-        del state, weights
-        return {}
-
-    def forgotten(self, state: State) -> State:
-        """The entries that change if the device uploaded before, but lost what it knew of it."""
-        del state
-        return {}
-
-
-@dataclass(frozen=True)
-class NoUplink(Uplink):
-    """Nothing is sent."""
-
-    payload: Nothing = field(default_factory=Nothing)
-
-    def value(self, state: State, local: Local, turn: Turn) -> None:
-        """Nothing."""
-        del state, local, turn
-
-
-Arrives = Callable[[int], bool]
-"""Whether so many bits can be expected to reach those who listen."""
-
-
-class Downlink(ABC):
-    """What the server sends down."""
-
-    payload: Payload
-    same_for_all: ClassVar[bool] = True
-    """Whether a value depends on the server alone, not on who listens."""
-
-    def configured(self, config: "Config", dims: Dimensions) -> Self:
-        """This downlink with what it takes from the config and the model; most take nothing."""
-        del config, dims
-        return self
-
-    def start(self, dims: Dimensions) -> State:
-        """The entries that a device's state begins with, beside its weights."""
-        del dims
-        return {}
-
-    @abstractmethod
-    def value(self, server: ServerState) -> Any:
-        """What the payload carries."""
-
-    def value_for(self, server: ServerState, audience: Sequence[int], arrives: Arrives) -> Any:
-        """What the payload carries to these listeners; most carry the same to everyone."""
-        del audience, arrives
-        return self.value(server)
-
-    @abstractmethod
-    def received(self, value: Any) -> State:
-        """The entries of a device's state that a decoded value replaces."""
-
-    def heard(self, server: ServerState, receivers: Collection[int], value: Any) -> State:
-        """The entries of the server's memory that change when these devices received a value."""
-        del server, receivers, value
-        return {}
-
-
-@dataclass(frozen=True)
-class NoDownlink(Downlink):
-    """Nothing is sent."""
-
-    payload: Nothing = field(default_factory=Nothing)
-
-    def value(self, server: ServerState) -> None:
-        """Nothing."""
-        del server
-
-    def received(self, value: Any) -> State:
-        """Nothing changes."""
-        del value
-        return {}
-
-
-Inbox = Mapping[int, Upload]
-
-
-CollectSeeds = Callable[[np.random.Generator, Inputs, NDArray[np.int32], Sizes], Any]
-
-
-MakeModel = Callable[[Inputs, NDArray[np.int32], Learning], Tensors]
-
-
-PrepareSeeds = Callable[[Mapping[int, Seeds], Sizes], SeedSet | None]
+    state: State
+    """As it was before the local phase."""
+    turn: Turn
+    samples: Callable[[], OwnSamples]
+    replayed: Callable[[], SeedSet | None]
+    """The seed samples of all devices that it holds, as the server would prepare them."""
 
 
 class StepInfo(NamedTuple):
@@ -201,21 +78,8 @@ class StepInfo(NamedTuple):
     """Of uploads that can contradict each other: what was found of them."""
 
 
-ServerStep = Callable[
-    [ServerState, Inbox, SeedSet | None, Learning, int], tuple[ServerState, StepInfo]
-]
-Promise = Callable[["Config"], Guarantee]
-"""What uploads with these settings guarantee about the samples of a device."""
-
-
-def server_step(words: str, *, trains: bool = False) -> Callable[[ServerStep], ServerStep]:
-    """A server's step with a sentence for reports; ``trains`` if it takes the K_s steps."""
-
-    def mark(step: ServerStep) -> ServerStep:
-        vars(step).update(words=words, trains=trains)
-        return step
-
-    return mark
+CollectSeeds = Callable[[np.random.Generator, Inputs, NDArray[np.int32], Sizes], Any]
+PrepareSeeds = Callable[[Mapping[int, Seeds], Sizes], SeedSet | None]
 
 
 @dataclass(frozen=True)
@@ -225,13 +89,64 @@ class Seeding:
     collect: CollectSeeds
     prepare: PrepareSeeds
     mixed: bool
-    """Whether a seed mixes several samples, or is one."""
+    """Whether a seed sample mixes several samples, or is one."""
     unmixed: bool = False
-    """Whether the server trains on samples that it unmixed from the seeds."""
+    """Whether the server trains on samples that it unmixed from the seed samples."""
 
-    def payload(self, sizes: Sizes) -> Payload:
-        """The seeds on the link, each with the labels that it mixes."""
+    def payload(self, sizes: Sizes) -> SeedSamples:
+        """The seed samples on the link, each with the labels that it mixes."""
         return SeedSamples(mix_size=len(sizes.config.seeding.ratios) if self.mixed else 1)
+
+
+@dataclass(frozen=True)
+class StatisticsUpload:
+    """Statistics of a device's samples, which it uploads once; there is nothing to train on."""
+
+    collect: Callable[[np.random.Generator, Inputs, NDArray[np.int32], Sizes], Statistics]
+    payload: Callable[[Sizes], Payload]
+
+
+OneTimeUpload = Seeding | StatisticsUpload
+
+
+def setting(path: str, default: Any) -> Any:
+    """A parameter that is a setting, ``section.field``, of the config too."""
+    return field(default=default, metadata={"setting": path})
+
+
+def parameter(default: Any) -> Any:
+    """A parameter that is no setting."""
+    return field(default=default, metadata={"setting": ""})
+
+
+class Downlink(typing.Protocol):
+    """The half of a protocol that comes down: its own, or with more ahead of it."""
+
+    @property
+    def same_for_all(self) -> bool:
+        """Whether a download depends on the server alone, not on who listens."""
+
+    @property
+    def download_codec(self) -> Payload:
+        """What carries a download."""
+
+    def download_size(self, arrives: Arrives | None = None) -> Size:
+        """Bits of a download in advance; with ``arrives``, of the largest that reaches devices."""
+
+    def start(self, weights: Tensors) -> State:
+        """The entries that a device's state begins with, beside its weights."""
+
+    def download(self, server: ServerState) -> Any:
+        """What ``download_codec`` carries."""
+
+    def download_for(self, server: ServerState, audience: Sequence[int], arrives: Arrives) -> Any:
+        """What it carries to these listeners."""
+
+    def received(self, value: Any) -> State:
+        """The entries of a device's state that a decoded download replaces."""
+
+    def on_receipt(self, server: ServerState, receivers: Collection[int], value: Any) -> State:
+        """The entries of the server's memory that change when these devices received a value."""
 
 
 plain = Training()
@@ -239,60 +154,217 @@ TRAINING = {
     name: name
     for name in ("learning_rate", "final_learning_rate", "logit_adjustment", "device_model")
 }
-"""Parameters that every protocol has."""
-
-Parameter = str | Callable[["Protocol", str], "Protocol"]
-"""The setting that a parameter is, by its plain name; or how it changes the protocol itself."""
+"""Settings that every protocol takes as parameters: how its devices train."""
 
 
-@dataclass(frozen=True)
-class Protocol:
+@dataclass(frozen=True, kw_only=True)
+class Protocol(ABC):
     """What each side computes and sends."""
 
-    title: str
-    local_loss: Loss
-    uplink: Uplink
-    seeds: Seeding | None
-    server_step: ServerStep
-    downlink: Downlink
+    title: str = ""
     training: Training = plain
     """How devices train unless the config says otherwise."""
+    local_loss: Loss = label_loss
+    seeds: Seeding | None = None
+    """Samples that devices upload once."""
+    statistics: StatisticsUpload | None = None
+    """Statistics that devices upload once."""
     first_model: MakeModel | None = None
     """What a device begins with of its own samples, until a download comes; None: untrained."""
     promise: Promise | None = None
     """What its uploads guarantee about the samples of a device; None: nothing."""
-    parameters: Mapping[str, Parameter] = field(default_factory=dict, hash=False)
-    """What can be said of it on a command line, as in ``murmur:bits=200``, beside ``TRAINING``."""
     colour: str = "#000000"
     line: str | tuple[int, tuple[int, ...]] = "-"
     """Its line in figures, as Matplotlib has it."""
+    trusted_sum: bool = False
+    """Whether somebody between device and server must sum uploads, which is only simulated."""
+    sizes: Sizes | None = field(default=None, compare=False, repr=False)
+    """Of the run that it is bound to."""
+
+    server_trains: ClassVar[bool] = False
+    """Whether the server's step takes the K_s steps."""
+    upload_kind: ClassVar[str | None] = None
+    """What is compared between devices: weights, update or outputs; None: nothing."""
+    needs_replay: ClassVar[bool] = False
+    """Whether a device cannot upload without the seed samples of all devices."""
+
+    def bound(self, sizes: Sizes) -> Self:
+        """This protocol in a run, with the parameters that are settings there."""
+        given = {
+            each.name: _setting_in(sizes.config, each.metadata["setting"])
+            for each in fields(self)
+            if each.metadata.get("setting")
+        }
+        return replace(self, sizes=sizes, **given)
 
     @property
-    def server_trains(self) -> bool:
-        """Whether the server's step trains a model."""
-        return bool(getattr(self.server_step, "trains", False))
+    def dims(self) -> Dimensions:
+        """The sizes of samples and model."""
+        return self._bound_to.dims
+
+    @property
+    def learning(self) -> Learning:
+        """The run's model, and who trains it."""
+        return cast(Learning, self._bound_to)
+
+    @property
+    def _bound_to(self) -> Sizes:
+        if self.sizes is None:
+            raise ValueError(f"{self.title}: not bound to a run")
+        return self.sizes
+
+    @property
+    def same_for_all(self) -> bool:
+        """Whether a download depends on the server alone, not on who listens."""
+        return True
+
+    @property
+    def takes_bit_budget(self) -> bool:
+        """Whether an upload can have more or fewer bits, as the server says."""
+        return False
+
+    @property
+    def once(self) -> OneTimeUpload | None:
+        """What devices upload once."""
+        return self.seeds or self.statistics
+
+    # What crosses the link
+
+    @property
+    def upload_codec(self) -> Payload:
+        """What carries an upload."""
+        return Nothing()
+
+    @property
+    def download_codec(self) -> Payload:
+        """What carries a download."""
+        return Nothing()
+
+    def download_size(self, arrives: Arrives | None = None) -> Size:
+        """Bits of a download in advance; with ``arrives``, of the largest that reaches devices."""
+        del arrives
+        return self.download_codec.size(self.dims)
+
+    # The device half
+
+    def start(self, weights: Tensors) -> State:
+        """The entries that a device's state begins with, beside its weights."""
+        del weights
+        return {}
+
+    def begin(self, state: State, start: Start) -> Start:
+        """Where a device begins its local phase."""
+        del state
+        return start
+
+    def upload(self, device: Device, local: Local) -> Any:
+        """What ``upload_codec`` carries."""
+        del device, local
+
+    def on_acknowledged(self, state: State, local: Local, read: Callable[[], Any]) -> State:
+        """The entries that change if the upload is delivered; ``read()`` is what arrives."""
+        del state, local, read
+        return {}
+
+    def received(self, value: Any) -> State:
+        """The entries of a device's state that a decoded download replaces."""
+        del value
+        return {}
+
+    def on_download(self, state: State, weights: Tensors) -> State:
+        """The entries that change when a download puts ``weights`` in place of the device's."""
+        del state, weights
+        return {}
+
+    def on_state_lost(self, state: State) -> State:
+        """The entries that change if the device uploaded before, but lost what it knew of it."""
+        del state
+        return {}
+
+    # The server half
+
+    def read(self, value: Any, turn: Turn) -> Any:
+        """What the server takes a decoded upload for."""
+        del turn
+        return value
+
+    @property
+    @abstractmethod
+    def server_words(self) -> str:
+        """What the server does, in a sentence."""
+
+    @abstractmethod
+    def step(
+        self, server: ServerState, inbox: Inbox, round_number: int
+    ) -> tuple[ServerState, StepInfo]:
+        """The server's step: its new state, and what it did."""
+
+    def download(self, server: ServerState) -> Any:
+        """What ``download_codec`` carries."""
+        del server
+
+    def download_for(self, server: ServerState, audience: Sequence[int], arrives: Arrives) -> Any:
+        """What it carries to these listeners; most protocols carry the same to everyone."""
+        del audience, arrives
+        return self.download(server)
+
+    def on_receipt(self, server: ServerState, receivers: Collection[int], value: Any) -> State:
+        """The entries of the server's memory that change when these devices received a value."""
+        del server, receivers, value
+        return {}
+
+    # What an upload says, as numbers
+
+    def tensors_in(self, value: Any, samples: int) -> Tensors:
+        """The arrays of an upload that must not be too large; ``samples`` as it claims."""
+        del value, samples
+        return ()
+
+    def as_row(self, value: Any, server: ServerState) -> NDArray[np.float64]:
+        """What a device learned, as a row of numbers, if ``upload_kind`` names what it is."""
+        raise NotImplementedError(f"{self.title}: its uploads are no rows of numbers")
+
+    def last_row(self, server: ServerState) -> NDArray[np.float64]:
+        """The last global value, as such a row."""
+        raise NotImplementedError(f"{self.title}: its uploads are no rows of numbers")
+
+    def from_row(self, row: NDArray[np.float64], server: ServerState) -> Local:
+        """What a device would have learned that uploads this row."""
+        raise NotImplementedError(f"{self.title}: its uploads are no rows of numbers")
+
+
+def parameters_of(protocol: Protocol) -> dict[str, str | None]:
+    """The parameters of a protocol, each with the setting that it is; None: it is none."""
+    own = {
+        each.name: each.metadata["setting"].rpartition(".")[2] or None
+        for each in fields(protocol)
+        if "setting" in each.metadata
+    }
+    return {**TRAINING, **own}
+
+
+def _setting_in(config: Any, path: str) -> Any:
+    for name in path.split("."):
+        config = getattr(config, name)
+    return config
+
+
+@dataclass(frozen=True, kw_only=True)
+class Isolated(Protocol):
+    """Devices train alone: nothing is sent."""
+
+    title: str = "isolated"
+    colour: str = "#7f7f7f"
+    line: str | tuple[int, tuple[int, ...]] = (0, (1, 1))
 
     @property
     def server_words(self) -> str:
-        """What the server does, in a sentence."""
-        return str(getattr(self.server_step, "words", "The server takes its step."))
+        """Nothing."""
+        return "The server does nothing."
 
-
-def named(*fields: str) -> dict[str, Parameter]:
-    """Parameters that are settings of the same name."""
-    return {field: field for field in fields}
-
-
-@server_step("The server does nothing.")
-def keep_state(
-    state: ServerState, inbox: Inbox, seeds: SeedSet | None, learning: Learning, round_number: int
-) -> tuple[ServerState, StepInfo]:
-    """Isolated devices: there is nothing to do."""
-    del inbox, seeds, learning, round_number
-    return state, StepInfo()
-
-
-ISOLATED = Protocol(
-    "isolated", label_loss, NoUplink(), None, keep_state, NoDownlink(),
-    colour="#7f7f7f", line=(0, (1, 1)),
-)  # fmt: skip
+    def step(
+        self, server: ServerState, inbox: Inbox, round_number: int
+    ) -> tuple[ServerState, StepInfo]:
+        """There is nothing to do."""
+        del inbox, round_number
+        return server, StepInfo()

@@ -1,8 +1,8 @@
 """FD, FLD, MixFLD and Mix2FLD: mean outputs up; outputs down, or the weights that they become."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,50 +10,96 @@ from numpy.typing import NDArray
 from mix2fld.base.streams import integer, stream
 from mix2fld.codecs import Outputs
 from mix2fld.protocols.aggregation.aggregate import combine_outputs
-from mix2fld.protocols.base import (
-    Downlink,
-    Inbox,
-    Protocol,
-    StepInfo,
-    Turn,
-    Uplink,
-    named,
-    server_step,
-)
-from mix2fld.protocols.seed_samples import OF_SEEDS, mixed, raw, unmixed
-from mix2fld.protocols.weights import GlobalWeights
+from mix2fld.protocols.base import Device, Inbox, Protocol, Seeding, StepInfo, setting
+from mix2fld.protocols.seed_samples import SeedParameters, mixed, raw, unmixed
+from mix2fld.protocols.weights import DownloadsWeights, no_outputs
 from mix2fld.tasks.learning import Learning
-from mix2fld.tasks.losses import distillation_loss, label_loss
+from mix2fld.tasks.losses import Loss, distillation_loss
 from mix2fld.tasks.stepper import Draws, Start, draw_samples
-from mix2fld.types import Dimensions, Local, Samples, SeedSet, ServerState, State, Tensors
-
-if TYPE_CHECKING:
-    pass
+from mix2fld.types import Local, Samples, SeedSet, ServerState, State, Tensors
 
 
-@dataclass(frozen=True)
-class MeanOutputs(Uplink):
-    """The average output vectors of Eq. 2."""
+@dataclass(frozen=True, kw_only=True)
+class UploadsOutputs(Protocol):
+    """Devices upload the average output vectors of Eq. 2; the server averages them by label."""
 
-    payload: Outputs = field(default_factory=Outputs)
+    upload_kind = "outputs"
+    distillation_weight: float = setting("learning.distillation_weight", 0.01)  # beta
+    unseen_labels: str = setting("learning.unseen_labels", "skip")
 
-    def value(self, state: State, local: Local, turn: Turn) -> Any:
+    @property
+    def upload_codec(self) -> Outputs:
+        """A vector for each label."""
+        return Outputs()
+
+    def upload(self, device: Device, local: Local) -> Any:
         """The outputs that the device saw in its local phase."""
-        del state, turn
+        del device
         return local.outputs
 
+    def averaged(self, server: ServerState, inbox: Inbox) -> NDArray[np.float32]:
+        """The mean of the delivered outputs, label by label; the last where none was delivered."""
+        last = no_outputs(self) if server.outputs is None else server.outputs
+        return combine_outputs(inbox, last, self.unseen_labels, self.learning.config.defence)
 
-@dataclass(frozen=True)
-class GlobalOutputs(Downlink):
-    """The global outputs, which teach the device in its next local phase."""
+    def as_row(self, value: Any, server: ServerState) -> NDArray[np.float64]:
+        """The outputs of all labels."""
+        del server
+        row: NDArray[np.float64] = value.ravel().astype(np.float64)
+        return row
 
-    payload: Outputs = field(default_factory=lambda: Outputs(partial_rows=True))
+    def last_row(self, server: ServerState) -> NDArray[np.float64]:
+        """The global outputs; before the first, even ones."""
+        if server.outputs is not None:
+            return self.as_row(server.outputs, server)
+        labels = self.dims.num_labels
+        return np.full(labels * labels, 1.0 / labels)
 
-    def start(self, dims: Dimensions) -> State:
+    def from_row(self, row: NDArray[np.float64], server: ServerState) -> Local:
+        """A device with these outputs, as distributions."""
+        del server
+        return Local(self.learning.common_weights, _as_distributions(row, self.dims.num_labels))
+
+
+@dataclass(frozen=True, kw_only=True)
+class FD(UploadsOutputs):
+    """Federated distillation: the global outputs teach devices in their next local phase."""
+
+    title: str = "FD"
+    colour: str = "#e69f00"
+    line: str | tuple[int, tuple[int, ...]] = "-."
+    local_loss: Loss = distillation_loss  # Eq. 3
+
+    @property
+    def download_codec(self) -> Outputs:
+        """A vector for each label that anybody drew."""
+        return Outputs(partial_rows=True)
+
+    def start(self, weights: Tensors) -> State:
         """No outputs are known: zero rows."""
-        return {"teacher": np.zeros((dims.num_labels, dims.num_labels), np.float32)}
+        del weights
+        return {"teacher": no_outputs(self)}
 
-    def value(self, server: ServerState) -> Any:
+    def begin(self, state: State, start: Start) -> Start:
+        """Taught by the global outputs."""
+        return start._replace(teacher=state["teacher"])
+
+    @property
+    def server_words(self) -> str:
+        """It averages."""
+        return "The server averages the outputs that arrived, label by label."
+
+    def step(
+        self, server: ServerState, inbox: Inbox, round_number: int
+    ) -> tuple[ServerState, StepInfo]:
+        """The global outputs are the mean of the delivered ones, label by label."""
+        del round_number
+        if not inbox:
+            return server, StepInfo()
+        outputs = self.averaged(server, inbox)
+        return replace(server, outputs=outputs, updates=server.updates + 1), StepInfo()
+
+    def download(self, server: ServerState) -> Any:
         """The mean outputs."""
         return server.outputs
 
@@ -62,40 +108,68 @@ class GlobalOutputs(Downlink):
         return {"teacher": value}
 
 
-@server_step("The server averages the outputs that arrived, label by label.")
-def take_mean_outputs(
-    state: ServerState, inbox: Inbox, seeds: SeedSet | None, learning: Learning, round_number: int
-) -> tuple[ServerState, StepInfo]:
-    """FD: the global outputs are the mean of the delivered ones, label by label."""
-    del seeds, round_number
-    if not inbox:
-        return state, StepInfo()
-    last = np.zeros((learning.dims.num_labels,) * 2, np.float32)
-    outputs = combine_outputs(
-        inbox,
-        last if state.outputs is None else state.outputs,
-        learning.config.learning.unseen_labels,
-        learning.config.defence,
-    )
-    return replace(state, outputs=outputs, updates=state.updates + 1), StepInfo()
+@dataclass(frozen=True, kw_only=True)
+class FLD(SeedParameters, UploadsOutputs, DownloadsWeights):
+    """Outputs become weights: the server trains a model on seed samples, taught by the outputs."""
+
+    server_trains = True
+    title: str = "FLD"
+    colour: str = "#009e73"
+    line: str | tuple[int, tuple[int, ...]] = "--"
+    seeds: Seeding | None = raw
+    server_steps: int = setting("learning.server_steps", 3200)  # K_s
+    student_start: str = setting("learning.student_start", "continue")
+
+    @property
+    def server_words(self) -> str:
+        """It averages and converts."""
+        return (
+            "The server averages the outputs and trains a model on the samples it has collected, "
+            "with these outputs as a teacher: outputs become weights."
+        )
+
+    def step(
+        self, server: ServerState, inbox: Inbox, round_number: int
+    ) -> tuple[ServerState, StepInfo]:
+        """Mean outputs as in FD, then converted to a global model on the seed samples (Eq. 5)."""
+        if not inbox:
+            return server, StepInfo()
+        teacher, seeds = self.averaged(server, inbox), server.seed_set
+        if seeds is None:
+            return replace(server, outputs=teacher), StepInfo()
+        weights = convert(server.weights, teacher, seeds, self.learning, round_number)
+        after = replace(server, outputs=teacher, weights=weights, updates=server.updates + 1)
+        return after, StepInfo(self.server_steps)
 
 
-@server_step(
-    "The server averages the outputs and trains a model on the samples it has collected, with "
-    "these outputs as a teacher: outputs become weights.",
-    trains=True,
-)
-def convert_mean_outputs(
-    state: ServerState, inbox: Inbox, seeds: SeedSet | None, learning: Learning, round_number: int
-) -> tuple[ServerState, StepInfo]:
-    """FLD and its kin: mean outputs as in FD, then converted to a global model on the seeds."""
-    if not inbox:
-        return state, StepInfo()
-    averaged, info = take_mean_outputs(state, inbox, seeds, learning, round_number)
-    if seeds is None or averaged.outputs is None:
-        return replace(averaged, updates=state.updates), info
-    weights = convert(averaged.weights, averaged.outputs, seeds, learning, round_number)
-    return replace(averaged, weights=weights), StepInfo(learning.config.learning.server_steps)
+@dataclass(frozen=True, kw_only=True)
+class MixFLD(FLD):
+    """FLD on samples that devices mixed up before they uploaded them (Eq. 6)."""
+
+    title: str = "MixFLD"
+    colour: str = "#cc79a7"
+    line: str | tuple[int, tuple[int, ...]] = (0, (5, 1))
+    seeds: Seeding | None = mixed
+    mixed_labels: str = setting("seeding.mixed_labels", "soft")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mix2FLD(FLD):
+    """Algorithm 1: mean outputs up, weights down, mixed-up seeds unmixed across devices.
+
+    A device uploads its mean outputs (Eq. 2), and once ``seed_samples`` mixes of two samples with
+    different labels (Eq. 6). The server unmixes mixes of different devices into ``inverse_samples``
+    samples of one label (Eqs. 7 and 8), averages the outputs, and converts them into a model by
+    ``server_steps`` steps of Eq. 5, which is multicast.
+    """
+
+    title: str = "Mix2FLD"
+    colour: str = "#d55e00"
+    line: str | tuple[int, tuple[int, ...]] = "-"
+    seeds: Seeding | None = unmixed
+    inverse_samples: int = setting("seeding.inverse_samples", 100)  # N_I
+    inverse_count: str = setting("seeding.inverse_count", "per-device")
+    inverse_clip: bool = setting("seeding.inverse_clip", False)
 
 
 def convert(
@@ -132,22 +206,10 @@ def _needed(seeds: SeedSet, draws: Draws) -> tuple[Samples, Draws]:
     return Samples(seeds.make(rows), seeds.targets[rows]), numbers
 
 
-OF_STUDENT = named("server_steps", "distillation_weight", "student_start", "downlink_bits")
-
-FD = Protocol(
-    "FD", distillation_loss, MeanOutputs(), None, take_mean_outputs, GlobalOutputs(),
-    parameters=named("distillation_weight", "unseen_labels"), colour="#e69f00", line="-.",
-)  # fmt: skip
-FLD = Protocol(
-    "FLD", label_loss, MeanOutputs(), raw, convert_mean_outputs, GlobalWeights(),
-    parameters={**OF_SEEDS, **OF_STUDENT}, colour="#009e73", line="--",
-)  # fmt: skip
-MIX_FLD = replace(
-    FLD, title="MixFLD", seeds=mixed, parameters={**FLD.parameters, **named("mixed_labels")},
-    colour="#cc79a7", line=(0, (5, 1)),
-)  # fmt: skip
-MIX_2_FLD = replace(
-    FLD, title="Mix2FLD", seeds=unmixed,
-    parameters={**FLD.parameters, **named("inverse_samples", "inverse_count", "inverse_clip")},
-    colour="#d55e00", line="-",
-)  # fmt: skip
+def _as_distributions(row: NDArray[np.float64], num_labels: int) -> NDArray[np.float32]:
+    """Rows that the codec carries: no value below zero, each row with sum one."""
+    values = row.reshape(num_labels, num_labels)
+    shifted = values - values.min(axis=1, keepdims=True)
+    totals = shifted.sum(axis=1, keepdims=True)
+    even = np.full_like(values, 1.0 / values.shape[1])
+    return np.divide(shifted, totals, out=even, where=totals > 0).astype(np.float32)

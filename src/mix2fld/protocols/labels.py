@@ -2,59 +2,104 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mix2fld.codecs import SeedLabels
 from mix2fld.protocols.aggregation.aggregate import combine_labels
-from mix2fld.protocols.base import Inbox, Protocol, StepInfo, Turn, Uplink, named, server_step
+from mix2fld.protocols.base import Device, Inbox, Seeding, StepInfo, Turn, setting
 from mix2fld.protocols.distillation import convert
-from mix2fld.protocols.seed_samples import OF_SEEDS, mixed
+from mix2fld.protocols.seed_samples import SeedParameters, mixed
 from mix2fld.protocols.seed_screening import Judgement, below, least_agreement
-from mix2fld.protocols.weights import GlobalWeights
-from mix2fld.tasks.learning import Learning
-from mix2fld.tasks.losses import label_loss
+from mix2fld.protocols.weights import DownloadsWeights, no_outputs
+from mix2fld.tasks.replay import REPLAY
 from mix2fld.tasks.training import Training
-from mix2fld.types import Dimensions, Local, SeedSet, ServerState, State, Upload
+from mix2fld.types import Local, SeedSet, ServerState, Tensors, Upload
 
-if TYPE_CHECKING:
-    from mix2fld.config.settings import Config
+replaying = Training(logit_adjustment=1.0, replay=0.3)
 
 
-@dataclass(frozen=True)
-class LabelsOfSeeds(Uplink):
-    """What the trained model says of each seed that all devices share."""
+@dataclass(frozen=True, kw_only=True)
+class CFD(SeedParameters, DownloadsWeights):
+    """Devices upload what their models say of each seed sample that all devices share."""
 
-    devices: int = 1
-    bits: int = 1
-    num_labels: int = 1
+    server_trains = True
+    needs_replay = True
+    title: str = "CFD"
+    colour: str = "#e69f00"
+    line: str | tuple[int, tuple[int, ...]] = ":"
+    training: Training = replaying
+    seeds: Seeding | None = mixed
+    label_bits: int = setting("seeding.label_bits", 1)
+    server_steps: int = setting("learning.server_steps", 3200)  # K_s
 
     @property
-    def labels_seeds(self) -> bool:
-        """It does."""
-        return True
+    def upload_codec(self) -> SeedLabels:
+        """Labels of the seed samples that the device holds."""
+        devices = 1 if self.sizes is None else self.sizes.config.data.devices
+        return SeedLabels(devices, self.label_bits)
 
-    @property
-    def payload(self) -> SeedLabels:  # type: ignore[override]
-        """Labels of the seeds that the device holds."""
-        return SeedLabels(self.devices, self.bits)
+    def upload(self, device: Device, local: Local) -> Any:
+        """The codes of the labels, by the device whose seed samples they are for."""
+        codec = self.upload_codec
+        outputs = self._outputs_for(device, local.weights)
+        return {owner: codec.codes(own) for owner, own in outputs.items()}
 
-    def configured(self, config: "Config", dims: Dimensions) -> Self:
-        """With the bits of a label, and for so many devices."""
-        bits = config.seeding.label_bits
-        return replace(self, devices=config.data.devices, bits=bits, num_labels=dims.num_labels)
-
-    def value(self, state: State, local: Local, turn: Turn) -> Any:
-        """The codes of the labels, by the device whose seeds they are for."""
-        del state, turn
-        return {d: self.payload.codes(outputs) for d, outputs in local.on_seeds.items()}
+    def _outputs_for(self, device: Device, weights: Tensors) -> dict[int, NDArray[np.float32]]:
+        """What a model says of the seed samples that the device holds, by their owners."""
+        samples = device.replayed()
+        if samples is None:
+            return {}
+        logits = self.learning.stepper.logits(weights, samples.inputs)
+        likely = np.exp(logits - logits.max(axis=1, keepdims=True))
+        held = device.state[REPLAY]["held"]
+        outputs = np.split(likely / likely.sum(axis=1, keepdims=True), int(held.sum()))
+        return dict(zip(np.flatnonzero(held).tolist(), outputs, strict=True))
 
     def read(self, value: Any, turn: Turn) -> Any:
         """The label distributions that the codes stand for."""
         del turn
-        return {d: self.payload.labels(codes, self.num_labels) for d, codes in value.items()}
+        labels, codec = self.dims.num_labels, self.upload_codec
+        return {owner: codec.labels(codes, labels) for owner, codes in value.items()}
+
+    @property
+    def server_words(self) -> str:
+        """It averages labels and learns them."""
+        return (
+            "The server averages the labels that devices assign to shared samples and trains a "
+            "model on them."
+        )
+
+    def step(
+        self, server: ServerState, inbox: Inbox, round_number: int
+    ) -> tuple[ServerState, StepInfo]:
+        """A global model learns the mean of the labels that devices give to the seed samples.
+
+        One that nobody has labelled, as in the first round, keeps the label that it came with.
+        Where seed samples are checked, so are labels: those of devices that contradict the seed
+        samples do not count.
+        """
+        seeds, defence = server.seed_set, self.learning.config.defence
+        if seeds is None:
+            return server, StepInfo()
+        came_with = labels_of_seeds(server, seeds)
+        judged = judge_labels(inbox, came_with)
+        info = StepInfo(judged=judged)
+        if not inbox:
+            return server, info
+        trusted = dict(inbox)
+        if defence.seed_check == "agreement":
+            trusted = {d: upload for d, upload in inbox.items() if d not in judged.left_out}
+        labels = []
+        for owner, own in came_with.items():
+            given = [trusted[d].value[owner] for d in sorted(trusted) if owner in trusted[d].value]
+            labels.append(combine_labels(given, defence) if given else own)
+        labelled = replace(seeds, targets=np.concatenate(labels).astype(np.float32))
+        weights = convert(server.weights, no_outputs(self), labelled, self.learning, round_number)
+        info = info._replace(steps=self.server_steps)
+        return replace(server, weights=weights, updates=server.updates + 1), info
 
 
 def judge_labels(inbox: Mapping[int, Upload], own: Mapping[int, NDArray[np.float32]]) -> Judgement:
@@ -80,45 +125,3 @@ def labels_of_seeds(server: ServerState, seeds: SeedSet) -> dict[int, NDArray[np
     """The labels that the seeds in use came with, by device [N_S, N_L]."""
     used = [device for device in sorted(server.seeds) if device not in seeds.left_out]
     return dict(zip(used, np.split(seeds.targets, len(used)), strict=True))
-
-
-@server_step(
-    "The server averages the labels that devices assign to shared samples and trains a model on "
-    "them.",
-    trains=True,
-)
-def convert_seed_labels(
-    state: ServerState, inbox: Inbox, seeds: SeedSet | None, learning: Learning, round_number: int
-) -> tuple[ServerState, StepInfo]:
-    """CFD: a global model learns the mean of the labels that devices give to the seeds.
-
-    A seed that nobody has labelled, as in the first round, keeps the label that it came with.
-    Where seeds are checked, so are labels: those of devices that contradict the seeds do not count.
-    """
-    if seeds is None:
-        return state, StepInfo()
-    came_with, defence = labels_of_seeds(state, seeds), learning.config.defence
-    judged = judge_labels(inbox, came_with)
-    info = StepInfo(judged=judged)
-    if not inbox:
-        return state, info
-    trusted = dict(inbox)
-    if defence.seed_check == "agreement":
-        trusted = {d: upload for d, upload in inbox.items() if d not in judged.left_out}
-    labels = []
-    for device, own in came_with.items():
-        given = [trusted[d].value[device] for d in sorted(trusted) if device in trusted[d].value]
-        labels.append(combine_labels(given, defence) if given else own)
-    labelled = replace(seeds, targets=np.concatenate(labels).astype(np.float32))
-    no_teacher = np.zeros((learning.dims.num_labels,) * 2, np.float32)
-    weights = convert(state.weights, no_teacher, labelled, learning, round_number)
-    info = info._replace(steps=learning.config.learning.server_steps)
-    return replace(state, weights=weights, updates=state.updates + 1), info
-
-
-CFD = Protocol(
-    "CFD", label_loss, LabelsOfSeeds(), mixed, convert_seed_labels, GlobalWeights(),
-    Training(logit_adjustment=1.0, replay=0.3),
-    parameters={**OF_SEEDS, **named("label_bits", "server_steps", "downlink_bits")},
-    colour="#e69f00", line=":",
-)  # fmt: skip

@@ -1,29 +1,27 @@
 """Uploads of statistics that keep a privacy budget: class sums first, then the scatter.
 
 Noise is drawn once for each of both: an upload that is lost and sent again has the same noise, and
-a scatter is counted from the same means, so that whoever hears both learns nothing more.
+a scatter is relative to the same means, so that whoever hears both learns nothing more.
 """
 
 import math
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mix2fld.base.streams import integer, stream
-from mix2fld.codecs import (
-    PartOfStatistics,
-    Weights,
-    WeightsWithMeans,
-)
+from mix2fld.codecs import PartOfStatistics, WeightsWithMeans
 from mix2fld.codecs.statistics import LARGEST_WHOLE
-from mix2fld.protocols.base import Downlink, Inbox, Protocol, StepInfo, Turn, Uplink, named
+from mix2fld.protocols.base import Device, Inbox, MakeModel, Promise, StepInfo, Turn, setting
 from mix2fld.protocols.guarantees import of_local_noise, of_trusted_sum
 from mix2fld.protocols.noise import NO_KEY, NOISE_KEY, noise_stream
-from mix2fld.protocols.statistics import OF_STATISTICS, from_statistics, own_closed_form
+from mix2fld.protocols.statistics import from_statistics, own_closed_form
+from mix2fld.protocols.weights import DownloadsWeights
 from mix2fld.tasks.edges import Floats, edge_network, has_edges
 from mix2fld.tasks.features import Features
 from mix2fld.tasks.learning import Learning
@@ -40,18 +38,18 @@ from mix2fld.tasks.private_statistics import (
     clean_covariance,
     deviations,
     means_of,
+    measure_samples,
     network_of,
     noisy_covariance,
     shrunk_means,
 )
 from mix2fld.tasks.sample_features import FEATURE_KINDS, samples_of
 from mix2fld.tasks.stepper import Start, draw_samples
+from mix2fld.tasks.training import Training
 from mix2fld.types import (
-    Dimensions,
     Inputs,
     Local,
     Samples,
-    SeedSet,
     ServerState,
     State,
     StatisticsPart,
@@ -59,62 +57,69 @@ from mix2fld.types import (
     Upload,
 )
 
-if TYPE_CHECKING:
-    from mix2fld.config.settings import Config
-
 STAGE = "stage"
-
-
 SUMS, SCATTER, DONE = (np.array(stage) for stage in range(3))
+PARTS = ("sums", "scatter")
+from_private_statistics = replace(from_statistics, logit_adjustment=1.5)
+GENERATED = 300
+"""Samples of each label that are generated."""
 
 
-@dataclass(frozen=True)
-class PrivateStatistics(Uplink):
+@dataclass(frozen=True, kw_only=True)
+class PrivateStatistics(DownloadsWeights):
     """Class sums and counts, then the scatter about the means that the server makes of them.
 
-    With ``summed`` a device adds no noise: whoever sums what devices send is trusted to do so, and
-    to show nothing but the noisy sum.
+    With ``trusted_sum`` a device adds no noise: whoever sums what devices send is trusted to do so,
+    and to show nothing but the noisy sum. This simulates that party: the server keeps of each round
+    only the noisy sum of what arrived, and no device is in two sums of the same part.
     """
 
-    summed: bool = False
-    kind: str = "model"
+    features_of: ClassVar[str] = "model"
     """What statistics are taken of: features of the model, or low frequencies of samples."""
-    payload: PartOfStatistics = field(default_factory=lambda: PartOfStatistics(1))
+    training: Training = from_private_statistics
+    promise: Promise | None = of_local_noise
+    feature_side: int = setting("statistics.feature_side", 6)
+    statistics_bits: int = setting("statistics.statistics_bits", 8)
+    epsilon: float = setting("privacy.epsilon", 8.0)
+    delta: float = setting("privacy.delta", 1e-5)
+    feature_clip: str | float = setting("privacy.feature_clip", "auto")
 
     @property
-    def measures_samples(self) -> bool:
-        """Always."""
-        return True
-
-    def measures_now(self, state: State) -> bool:
-        """Until all is sent."""
-        return bool(state[STAGE] != DONE)
+    def upload_codec(self) -> PartOfStatistics:
+        """One part of statistics, in the bits of a value."""
+        return PartOfStatistics(self._features, self.statistics_bits, self.trusted_sum)
 
     @property
-    def needs_trusted_sum(self) -> bool:
-        """Where the device adds no noise."""
-        return self.summed
+    def download_codec(self) -> WeightsWithMeans:  # type: ignore[override]
+        """The global model, and the class means that the scatter of devices is relative to."""
+        return WeightsWithMeans(self._features, super().download_codec)
 
-    def configured(self, config: "Config", dims: Dimensions) -> Self:
-        """With the number of features, and the bits of a value."""
-        features = FEATURE_KINDS[self.kind].features(dims, config.statistics.feature_side)
-        bits = config.statistics.statistics_bits
-        return replace(self, payload=PartOfStatistics(features, bits, self.summed))
+    @property
+    def _features(self) -> int:
+        if self.sizes is None:
+            return 1
+        return FEATURE_KINDS[self.features_of].features(self.dims, self.feature_side)
 
     def start(self, weights: Tensors) -> State:
-        """Sums are due."""
+        """No means are known, and sums are due."""
         del weights
-        return {STAGE: SUMS, NOISE_KEY: NO_KEY}
+        means = np.zeros((self.dims.num_labels, self._features), np.float32)
+        return {MEANS: means, STAGE: SUMS, NOISE_KEY: NO_KEY}
 
-    def value(self, state: State, local: Local, turn: Turn) -> StatisticsPart | None:
+    def upload(self, device: Device, local: Local) -> StatisticsPart | None:
         """What is due, if it can be made."""
-        stage, own, means = int(state[STAGE]), local.measured, state[MEANS]
+        del local
+        stage, means = device.state[STAGE], device.state[MEANS]
         if stage == DONE or (stage == SCATTER and not means.any()):
             return None  # all is sent, or no means have come down
-        if not isinstance(own, Measured):
-            raise TypeError("statistics need the features of the device's samples")
+        own = measure_samples(self.learning, *device.samples(), self.features_of)
+        return self.part_of(own, device.state, device.turn)
+
+    def part_of(self, own: Measured, state: State, turn: Turn) -> StatisticsPart:
+        """What is due of a device's samples."""
+        stage, means = int(state[STAGE]), state[MEANS]
         exact = class_scatter(own, means) if stage == SCATTER else class_sums(own, len(means))
-        if self.summed:
+        if self.trusted_sum:
             codes = np.rint(exact / GRID)
             whole = np.clip(codes, -LARGEST_WHOLE, LARGEST_WHOLE).astype(np.int32)
             return StatisticsPart(stage, whole)
@@ -122,42 +127,12 @@ class PrivateStatistics(Uplink):
         noisy = exact + own.noise[stage] * rng.normal(size=exact.shape)
         return StatisticsPart(stage, noisy.astype(np.float32))
 
-    def delivered(self, state: State, local: Local, read: Callable[[], Any]) -> State:
-        """The next one is due."""
+    def on_acknowledged(self, state: State, local: Local, read: Callable[[], Any]) -> State:
+        """The next part is due."""
         del local
         return {} if read() is None else {STAGE: (SCATTER, DONE, DONE)[int(state[STAGE])]}
 
-    def replaced(self, state: State, weights: Tensors) -> State:
-        """Means from which a scatter may have been counted stay."""
-        del weights
-        keep = state[STAGE] != SUMS and state[MEANS].any()
-        return {MEANS: state[MEANS]} if keep else {}
-
-    def forgotten(self, state: State) -> State:
-        """The budget may be spent: nothing is sent any more."""
-        del state
-        return {STAGE: DONE}
-
-
-@dataclass(frozen=True)
-class WeightsAndMeans(Downlink):
-    """The global model, and the class means that the scatter of devices is counted from."""
-
-    payload: WeightsWithMeans = field(default_factory=lambda: WeightsWithMeans(1))
-    kind: str = "model"
-    """What the means are of."""
-
-    def configured(self, config: "Config", dims: Dimensions) -> Self:
-        """With the number of features and the bits of a weight."""
-        features = FEATURE_KINDS[self.kind].features(dims, config.statistics.feature_side)
-        weights = Weights(config.updates.downlink_bits)
-        return replace(self, payload=WeightsWithMeans(features, weights))
-
-    def start(self, dims: Dimensions) -> State:
-        """No means are known: zeros."""
-        return {MEANS: np.zeros((dims.num_labels, self.payload.features), np.float32)}
-
-    def value(self, server: ServerState) -> Any:
+    def download(self, server: ServerState) -> Any:
         """The server's model, and its means."""
         return server.weights, (server.memory[MEANS],)
 
@@ -166,102 +141,129 @@ class WeightsAndMeans(Downlink):
         weights, (means,) = value
         return {"weights": weights, MEANS: means}
 
+    def on_download(self, state: State, weights: Tensors) -> State:
+        """Means that a scatter may have been relative to stay."""
+        del weights
+        keep = state[STAGE] != SUMS and state[MEANS].any()
+        return {MEANS: state[MEANS]} if keep else {}
 
-GENERATED = 300
-"""Samples of each label that are generated."""
-
-
-PARTS = ("sums", "scatter")
-
-
-@dataclass(frozen=True)
-class TakeStatistics:
-    """A model from all noisy parts so far, whenever new ones are delivered.
-
-    With ``summed`` devices add no noise and trust whoever sums what they send. This simulates that
-    party: the server keeps of each round only the noisy sum of what arrived, and no device is in
-    two sums of the same part.
-    """
-
-    summed: bool = False
-    kind: str = "model"
-    """What statistics are of: a head on features of the model follows, or samples to train on."""
+    def on_state_lost(self, state: State) -> State:
+        """The budget may be spent: nothing is sent any more."""
+        del state
+        return {STAGE: DONE}
 
     @property
-    def trains(self) -> bool:
-        """Whether the model comes of steps of training."""
-        return self.kind == "samples"
-
-    @property
-    def words(self) -> str:
-        """What the server does, in a sentence."""
-        if self.trains:
+    def server_words(self) -> str:
+        """It solves for a model, or trains one."""
+        if self.server_trains:
             then = "the server draws samples from the statistics and trains a model on these."
         else:
             then = "the server solves for the model."
-        if self.summed:
+        if self.trusted_sum:
             return f"A trusted sum adds noise once; {then}"
         return f"Noisy statistics are added up; {then}"
 
-    def __call__(
-        self,
-        state: ServerState,
-        inbox: Inbox,
-        seeds: SeedSet | None,
-        learning: Learning,
-        round_number: int,
+    def step(
+        self, server: ServerState, inbox: Inbox, round_number: int
     ) -> tuple[ServerState, StepInfo]:
-        """The server's step."""
-        del seeds
-        memory, noise = state.memory, deviations(learning, self.kind, on_grid=self.summed)
+        """A model from all noisy parts so far, whenever new ones are delivered."""
+        learning, memory = self.learning, server.memory
+        noise = deviations(learning, self.features_of, on_grid=self.trusted_sum)
         for name, arrived in _by_part(inbox):
             values = [upload.value.values for upload in arrived]
             total, draws = np.sum(values, axis=0), len(arrived)
-            if self.summed:
+            if self.trusted_sum:
                 rng = stream(learning.seed, f"privacy-{name}", round_number)
                 total, draws = trusted_sum(values, getattr(noise, name), rng), 1
             memory = {**memory, **_added(memory, name, total, arrived, draws)}
-        if memory is state.memory or "sums" not in memory:
-            return replace(state, memory=memory), StepInfo()
-        means, weights = self._model(memory, learning, noise, round_number)
-        known = {**memory, MEANS: means.astype(np.float32)}
-        info = StepInfo(learning.config.learning.server_steps if self.trains else 0)
-        return replace(state, memory=known, weights=weights, updates=state.updates + 1), info
-
-    def _model(
-        self, memory: State, learning: Learning, noise: Deviations, round_number: int
-    ) -> tuple[Floats, Tensors]:
-        """Class means, and the model that follows from all parts."""
-        bounds, features = bounds_of(learning, self.kind), FEATURE_KINDS[self.kind].make(learning)
+        if memory is server.memory or "sums" not in memory:
+            return replace(server, memory=memory), StepInfo()
+        bounds = bounds_of(learning, self.features_of)
         means = self._means(memory, noise, bounds)
-        covariance = np.eye(means.shape[1]) * bounds.residual**2 / means.shape[1]
-        if "scatter" in memory:
-            samples, draws = memory["scatter_counts"].tolist()
-            clean = clean_covariance if self.kind == "samples" else noisy_covariance
-            covariance = clean(memory["scatter"], samples, noise.scatter * math.sqrt(draws))
-        if self.kind == "samples":
-            return means, train_on_generated(features, means, covariance, learning, round_number)
-        return means, network_of(features, means, covariance)
+        weights, steps = self._model(memory, means, noise, round_number)
+        known = {**memory, MEANS: means.astype(np.float32)}
+        after = replace(server, memory=known, weights=weights, updates=server.updates + 1)
+        return after, StepInfo(steps)
+
+    @abstractmethod
+    def _means(self, memory: State, noise: Deviations, bounds: Bounds) -> Floats:
+        """Class means from noisy sums."""
+
+    @abstractmethod
+    def _model(
+        self, memory: State, means: Floats, noise: Deviations, round_number: int
+    ) -> tuple[Tensors, int]:
+        """The model that follows from all parts, and the SGD steps that it took."""
+
+    def _covariance(
+        self,
+        memory: State,
+        size: int,
+        noise: Deviations,
+        clean: Callable[[Floats, int, float], Floats],
+    ) -> Floats:
+        """Within classes; before a scatter was delivered, what its bound suggests."""
+        if "scatter" not in memory:
+            residual = bounds_of(self.learning, self.features_of).residual
+            return np.eye(size) * residual**2 / size
+        samples, draws = memory["scatter_counts"].tolist()
+        return clean(memory["scatter"], samples, noise.scatter * math.sqrt(draws))
+
+    def tensors_in(self, value: Any, samples: int) -> Tensors:
+        """What it comes to for one sample."""
+        return () if value is None else (value.values / max(samples, 1),)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DPStatistics(PrivateStatistics):
+    """Noisy statistics of features, and the network that follows from them in closed form."""
+
+    title: str = "DP statistics"
+    colour: str = "#882255"
+    line: str | tuple[int, tuple[int, ...]] = "--"
+    first_model: MakeModel | None = own_closed_form
 
     def _means(self, memory: State, noise: Deviations, bounds: Bounds) -> Floats:
-        """Class means; those that seeds are generated from know how much of them is noise."""
-        samples, draws = memory["sums_counts"].tolist()
-        if self.kind == "samples":
-            deviation = noise.sums * math.sqrt(draws)
-            return shrunk_means(memory["sums"], samples, bounds, deviation)
+        del noise
+        samples, _ = memory["sums_counts"].tolist()
         return means_of(memory["sums"], samples, bounds)
 
+    def _model(
+        self, memory: State, means: Floats, noise: Deviations, round_number: int
+    ) -> tuple[Tensors, int]:
+        del round_number
+        covariance = self._covariance(memory, means.shape[1], noise, noisy_covariance)
+        features = FEATURE_KINDS[self.features_of].make(self.learning)
+        return network_of(features, means, covariance), 0
 
-take_private_statistics = TakeStatistics()
+
+@dataclass(frozen=True, kw_only=True)
+class DPSeeds(PrivateStatistics):
+    """Noisy statistics of samples, from which the server draws samples to train a model on."""
+
+    server_trains = True
+    features_of = "samples"
+    title: str = "DP seeds"
+    colour: str = "#6f5f00"
+    line: str | tuple[int, tuple[int, ...]] = "--"
+    server_steps: int = setting("learning.server_steps", 3200)  # K_s
+
+    def _means(self, memory: State, noise: Deviations, bounds: Bounds) -> Floats:
+        """What samples are drawn from must know how much of the means is noise."""
+        samples, draws = memory["sums_counts"].tolist()
+        return shrunk_means(memory["sums"], samples, bounds, noise.sums * math.sqrt(draws))
+
+    def _model(
+        self, memory: State, means: Floats, noise: Deviations, round_number: int
+    ) -> tuple[Tensors, int]:
+        covariance = self._covariance(memory, means.shape[1], noise, clean_covariance)
+        features = FEATURE_KINDS[self.features_of].make(self.learning)
+        weights = train_on_generated(features, means, covariance, self.learning, round_number)
+        return weights, self.server_steps
 
 
-take_trusted_sums = TakeStatistics(summed=True)
-
-
-take_private_seeds = TakeStatistics(kind="samples")
-
-
-take_summed_seeds = TakeStatistics(summed=True, kind="samples")
+DP_SUM = DPStatistics(title="DP sum", trusted_sum=True, promise=of_trusted_sum, line=":")
+DP_SEEDS_SUM = DPSeeds(title="DP seeds, summed", trusted_sum=True, promise=of_trusted_sum, line=":")
 
 
 def train_on_generated(
@@ -333,26 +335,3 @@ def _added(memory: State, name: str, total: Floats, arrived: Sequence[Upload], d
         name: memory.get(name, 0.0) + total.astype(np.float64),
         f"{name}_counts": memory.get(f"{name}_counts", 0) + counts,
     }
-
-
-from_private_statistics = replace(from_statistics, logit_adjustment=1.5)
-OF_PRIVATE = {**OF_STATISTICS, **named("epsilon", "delta", "feature_clip")}
-
-DP_STATISTICS = Protocol(
-    "DP statistics", label_loss, PrivateStatistics(), None, take_private_statistics,
-    WeightsAndMeans(), from_private_statistics, own_closed_form, of_local_noise,
-    parameters=OF_PRIVATE, colour="#882255", line="--",
-)  # fmt: skip
-DP_SUM = replace(
-    DP_STATISTICS, title="DP sum", uplink=PrivateStatistics(summed=True),
-    server_step=take_trusted_sums, promise=of_trusted_sum, line=":",
-)  # fmt: skip
-DP_SEEDS = Protocol(
-    "DP seeds", label_loss, PrivateStatistics(kind="samples"), None, take_private_seeds,
-    WeightsAndMeans(kind="samples"), from_private_statistics, promise=of_local_noise,
-    parameters={**OF_PRIVATE, **named("server_steps")}, colour="#6f5f00", line="--",
-)  # fmt: skip
-DP_SEEDS_SUM = replace(
-    DP_SEEDS, title="DP seeds, summed", uplink=PrivateStatistics(summed=True, kind="samples"),
-    server_step=take_summed_seeds, promise=of_trusted_sum, line=":",
-)  # fmt: skip

@@ -1,63 +1,72 @@
-"""The downlink of replay: the server multicasts the seeds that it holds, with whatever it sends."""
+"""Replay: with whatever it sends, the server multicasts the seed samples that it holds."""
 
 from bisect import bisect_left
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mix2fld.codecs import SeedSamples, WithSeeds
+from mix2fld.codecs import SeedSamples, Size, WithSeeds
 from mix2fld.protocols.base import Arrives, Downlink
 from mix2fld.tasks.replay import REPLAY, add_to_stock, empty_stock
-from mix2fld.types import Dimensions, Seeds, ServerState, State
+from mix2fld.types import Dimensions, Seeds, ServerState, State, Tensors
 
 OWNERS = "owners"
 """The entry of the server's memory that says who has whose seeds."""
 
 
 @dataclass(frozen=True)
-class Replayed(Downlink):
-    """Another downlink, and ahead of it seeds that someone who listens does not have yet.
+class Replayed:
+    """The downlink of a protocol, and ahead of it seed samples that some listener lacks.
 
-    The server knows from acknowledgements who has whose seeds. It sends those that most listeners
-    lack, as many as still arrive with the rest, and continues in the next round; at least one
-    device's, or devices with a weak downlink would never replay.
+    The server knows from acknowledgements who has whose seed samples. It sends those that most
+    listeners lack, as many as still arrive with the rest, and continues in the next round; at least
+    one device's, or devices with a weak downlink would never replay.
     """
 
     inner: Downlink
     seeds: SeedSamples
     dims: Dimensions
     devices: int
-    same_for_all: ClassVar[bool] = False
 
     @property
-    def payload(self) -> WithSeeds:  # type: ignore[override]
-        """Seeds, then what the other downlink carries."""
-        return WithSeeds(self.seeds, self.devices, self.inner.payload)
+    def same_for_all(self) -> bool:
+        """It depends on what listeners lack."""
+        return False
 
-    def start(self, dims: Dimensions) -> State:
-        """No seeds are held."""
-        return {**self.inner.start(dims), REPLAY: self._empty}
+    @property
+    def download_codec(self) -> WithSeeds:
+        """Seed samples, then what the protocol carries."""
+        return WithSeeds(self.seeds, self.devices, self.inner.download_codec)
 
-    def value(self, server: ServerState) -> Any:
-        """All seeds: for a device that has nothing."""
-        return self.inner.value(server), _trusted(server)
+    def download_size(self, arrives: Arrives | None = None) -> Size:
+        """Without seed samples, or with those that fit into what arrives."""
+        seeds_of = 0 if arrives is None else self.most_that_arrive(arrives)
+        return self.download_codec.size_with(self.dims, seeds_of)
 
-    def value_for(self, server: ServerState, audience: Sequence[int], arrives: Arrives) -> Any:
-        """The seeds that most listeners lack, as many as arrive."""
+    def start(self, weights: Tensors) -> State:
+        """No seed samples are held."""
+        return {**self.inner.start(weights), REPLAY: self._empty}
+
+    def download(self, server: ServerState) -> Any:
+        """All seed samples: for a device that has nothing."""
+        return self.inner.download(server), _trusted(server)
+
+    def download_for(self, server: ServerState, audience: Sequence[int], arrives: Arrives) -> Any:
+        """The seed samples that most listeners lack, as many as arrive."""
         trusted = _trusted(server)
         lacking = (~self._who_has(server)[list(audience)]).sum(axis=0)
         wanted = sorted((d for d in trusted if lacking[d]), key=lambda d: (-lacking[d], d))
         due = {device: trusted[device] for device in wanted[: self.most_that_arrive(arrives)]}
-        return self.inner.value_for(server, audience, arrives), due
+        return self.inner.download_for(server, audience, arrives), due
 
     def most_that_arrive(self, arrives: Arrives) -> int:
         """How many devices' seeds fit into a download, at least 1."""
 
         def lost(count: int) -> bool:
-            return not arrives(self.payload.size_with(self.dims, count).bits)
+            return not arrives(self.download_codec.size_with(self.dims, count).bits)
 
         return bisect_left(range(self.devices), True, lo=1, key=lambda more: lost(1 + more))
 
@@ -66,14 +75,14 @@ class Replayed(Downlink):
         inner, seeds = value
         return {**self.inner.received(inner), REPLAY: add_to_stock(self._empty, seeds)}
 
-    def heard(self, server: ServerState, receivers: Collection[int], value: Any) -> State:
+    def on_receipt(self, server: ServerState, receivers: Collection[int], value: Any) -> State:
         """Who has whose seeds now; those that are not trusted are sent again if they ever are."""
         inner, sent = value
         has, trusted = self._who_has(server), _trusted(server)
         has[np.ix_(list(receivers), list(sent))] = True
         has[:, [device for device in range(self.devices) if device not in trusted]] = False
         kept = {OWNERS: np.packbits(has, axis=1)}
-        return {**self.inner.heard(server, receivers, inner), REPLAY: kept}
+        return {**self.inner.on_receipt(server, receivers, inner), REPLAY: kept}
 
     @property
     def _empty(self) -> State:

@@ -5,6 +5,7 @@ and 8).
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from mix2fld.base.errors import InputError
 from mix2fld.base.streams import stream
 from mix2fld.data.samples import carry_seeds, mix, seeds_as_fed
-from mix2fld.protocols.base import Seeding, named
+from mix2fld.protocols.base import Protocol, Seeding, setting
 from mix2fld.protocols.inverse_mixup import (
     Groups,
     groups_wanted,
@@ -165,10 +166,16 @@ def soft_labels(
 
 
 raw = Seeding(raw_samples, as_collected, mixed=False)
-
-
 mixed = Seeding(mixed_samples, as_collected, mixed=True)
-
-
 unmixed = Seeding(mixed_samples, inversely_mixed, mixed=True, unmixed=True)
-OF_SEEDS = named("seed_samples", "seed_bits", "seed_pooling", "mixing_ratio", "replay")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SeedParameters(Protocol):
+    """What protocols with seed samples have in common."""
+
+    seed_samples: int = setting("seeding.seed_samples", 50)  # N_S
+    seed_bits: int = setting("seeding.seed_bits", 8)
+    seed_pooling: int = setting("seeding.seed_pooling", 1)
+    mixing_ratio: tuple[float, ...] = setting("seeding.mixing_ratio", (0.1,))  # lambda
+    replay: str | float = setting("seeding.replay", "auto")

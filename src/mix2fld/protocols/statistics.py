@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,26 +11,22 @@ from mix2fld.codecs import ClassStatistics, Payload
 from mix2fld.protocols.aggregation.statistics_filter import trusted_statistics
 from mix2fld.protocols.base import (
     Inbox,
-    NoDownlink,
-    NoUplink,
-    Protocol,
-    Seeding,
+    Isolated,
+    MakeModel,
+    StatisticsUpload,
     StepInfo,
-    keep_state,
-    named,
-    server_step,
+    setting,
 )
-from mix2fld.protocols.updates import OF_MURMUR, Updates, add_mean_update, picked_coordinates
-from mix2fld.protocols.weights import GlobalWeights
+from mix2fld.protocols.updates import Line, Murmur
+from mix2fld.protocols.weights import DownloadsWeights
 from mix2fld.tasks.class_statistics import closed_form_network, measure_statistics
 from mix2fld.tasks.features import feature_count, fixed_features
 from mix2fld.tasks.learning import Learning, Sizes
-from mix2fld.tasks.losses import label_loss
 from mix2fld.tasks.training import Training
-from mix2fld.types import Inputs, SeedSet, ServerState, Statistics, Tensors
+from mix2fld.types import Inputs, ServerState, Statistics, Tensors
 
-if TYPE_CHECKING:
-    pass
+from_statistics = Training(logit_adjustment=1.0, rate_factors=(1.0, 0.1), device_model="mean")
+from_own_statistics = Training(logit_adjustment=2.0)
 
 
 def own_statistics(
@@ -50,91 +46,106 @@ def own_closed_form(inputs: Inputs, labels: NDArray[np.int32], learning: Learnin
     return closed_form_network(features, [own])
 
 
-@server_step("The server adds up all statistics and solves for the model.")
-def closed_form_head(
-    state: ServerState, inbox: Inbox, seeds: SeedSet | None, learning: Learning, round_number: int
-) -> tuple[ServerState, StepInfo]:
-    """A head from all statistics so far, on fixed features, whenever new ones are delivered."""
-    del seeds, round_number
-    weights = _closed_form(state.seeds, learning) if _brings_statistics(inbox) else None
-    if weights is None:
-        return state, StepInfo()
-    return replace(state, weights=weights, updates=state.updates + 1), StepInfo()
+def _payload(sizes: Sizes) -> Payload:
+    """Counts, sums and scatter on the link."""
+    config = sizes.config.statistics
+    return ClassStatistics(feature_count(sizes.dims, config.feature_side), config.statistics_bits)
 
 
-@server_step(
-    "The server solves for a model from all statistics, and adds the mean of the updates that "
-    "arrived."
-)
-def add_updates_to_closed_form(
-    state: ServerState, inbox: Inbox, seeds: SeedSet | None, learning: Learning, round_number: int
-) -> tuple[ServerState, StepInfo]:
-    """The closed form of all statistics so far, and every update since the first of them.
+all_samples = StatisticsUpload(own_statistics, _payload)
 
-    Updates that are delivered with the first statistics are not used: they are counted from a
-    network without that head. Statistics that come later move the model by what they change in the
-    closed form.
-    """
-    new = _brings_statistics(inbox)
-    after = _closed_form(state.seeds, learning) if new else None
-    if after is None:
-        return add_mean_update(state, inbox, seeds, learning, round_number)
-    before = _closed_form({d: own for d, own in state.seeds.items() if d not in new}, learning)
-    if before is None:
-        return replace(state, weights=after, updates=state.updates + 1), StepInfo()
-    moved, info = add_mean_update(state, inbox, seeds, learning, round_number)
-    assert moved.weights is not None
-    parts = zip(moved.weights, after, before, strict=True)
-    return replace(moved, weights=tuple(now + (later - old) for now, later, old in parts)), info
+
+@dataclass(frozen=True, kw_only=True)
+class OneShotStatistics(DownloadsWeights):
+    """Statistics uploaded once; the server solves for a network in closed form."""
+
+    title: str = "Statistics"
+    colour: str = "#882255"
+    training: Training = from_statistics
+    statistics: StatisticsUpload | None = all_samples
+    first_model: MakeModel | None = own_closed_form
+    feature_side: int = setting("statistics.feature_side", 6)
+    statistics_bits: int = setting("statistics.statistics_bits", 8)
+
+    @property
+    def server_words(self) -> str:
+        """It adds up and solves."""
+        return "The server adds up all statistics and solves for the model."
+
+    def step(
+        self, server: ServerState, inbox: Inbox, round_number: int
+    ) -> tuple[ServerState, StepInfo]:
+        """A head from all statistics so far, on fixed features, whenever new ones are delivered."""
+        del round_number
+        weights = (
+            closed_form_head(server.seeds, self.learning) if _brings_statistics(inbox) else None
+        )
+        if weights is None:
+            return server, StepInfo()
+        return replace(server, weights=weights, updates=server.updates + 1), StepInfo()
+
+
+@dataclass(frozen=True, kw_only=True)
+class MurmurStat(Murmur):
+    """A network in closed form from statistics, then updates of it in few bits."""
+
+    title: str = "Murmur-Stat"
+    line: Line = ":"
+    training: Training = from_statistics
+    statistics: StatisticsUpload | None = all_samples
+    feature_side: int = setting("statistics.feature_side", 6)
+    statistics_bits: int = setting("statistics.statistics_bits", 8)
+
+    @property
+    def server_words(self) -> str:
+        """It solves, and adds updates."""
+        return (
+            "The server solves for a model from all statistics, and adds the mean of the updates "
+            "that arrived."
+        )
+
+    def step(
+        self, server: ServerState, inbox: Inbox, round_number: int
+    ) -> tuple[ServerState, StepInfo]:
+        """The closed form of all statistics so far, and every update since the first of them.
+
+        Updates that are delivered with the first statistics are not used: they are relative to a
+        network without that head. Statistics that come later move the model by what they change in
+        the closed form.
+        """
+        new = _brings_statistics(inbox)
+        after = closed_form_head(server.seeds, self.learning) if new else None
+        if after is None:
+            return super().step(server, inbox, round_number)
+        known = {d: own for d, own in server.seeds.items() if d not in new}
+        before = closed_form_head(known, self.learning)
+        if before is None:
+            return replace(server, weights=after, updates=server.updates + 1), StepInfo()
+        moved, info = super().step(server, inbox, round_number)
+        assert moved.weights is not None
+        parts = zip(moved.weights, after, before, strict=True)
+        return replace(moved, weights=tuple(now + (later - old) for now, later, old in parts)), info
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnStatistics(Isolated):
+    """Devices train alone, from the network that follows from their own statistics."""
+
+    title: str = "Own statistics"
+    line: Line = "--"
+    training: Training = from_own_statistics
+    first_model: MakeModel | None = own_closed_form
+    feature_side: int = setting("statistics.feature_side", 6)
 
 
 def _brings_statistics(inbox: Inbox) -> set[int]:
     """The devices whose statistics were delivered in this round."""
-    return {d for d, upload in inbox.items() if isinstance(upload.seeds, Statistics)}
+    return {d for d, upload in inbox.items() if upload.seeds is not None}
 
 
-def _closed_form(seeds: Mapping[int, Any], learning: Learning) -> Tensors | None:
+def closed_form_head(held: Mapping[int, Any], learning: Learning) -> Tensors | None:
     """The network that follows from these statistics; None if there are none to trust."""
-    held = {d: own for d, own in seeds.items() if isinstance(own, Statistics)}
     trusted = trusted_statistics(held, learning.config.defence) if held else {}
     if not any(own.counts.any() for own in trusted.values()):
         return None
     return closed_form_network(fixed_features(learning), [trusted[d] for d in sorted(trusted)])
-
-
-@dataclass(frozen=True)
-class Summary(Seeding):
-    """Statistics in place of samples: uploaded once as seeds are, but nothing to train on."""
-
-    def payload(self, sizes: Sizes) -> Payload:
-        """Counts, sums and scatter on the link."""
-        config = sizes.config.statistics
-        features = feature_count(sizes.dims, config.feature_side)
-        return ClassStatistics(features, config.statistics_bits)
-
-
-def no_samples(seeds: Mapping[int, Any], sizes: Sizes) -> None:
-    """Statistics are nothing to train on."""
-    del seeds, sizes
-
-
-summary = Summary(own_statistics, no_samples, mixed=False)
-
-
-from_statistics = Training(logit_adjustment=1.0, rate_factors=(1.0, 0.1), device_model="mean")
-OF_STATISTICS = named("feature_side", "statistics_bits", "downlink_bits")
-
-OWN_STATISTICS = Protocol(
-    "Own statistics", label_loss, NoUplink(), None, keep_state, NoDownlink(),
-    Training(logit_adjustment=2.0), own_closed_form, parameters=named("feature_side"),
-    colour="#7f7f7f", line="--",
-)  # fmt: skip
-STATISTICS = Protocol(
-    "Statistics", label_loss, NoUplink(), summary, closed_form_head, GlobalWeights(),
-    from_statistics, own_closed_form, parameters=OF_STATISTICS, colour="#882255",
-)  # fmt: skip
-MURMUR_STAT = Protocol(
-    "Murmur-Stat", label_loss, Updates(picked_coordinates), summary, add_updates_to_closed_form,
-    GlobalWeights(), from_statistics, parameters={**OF_MURMUR, **OF_STATISTICS},
-    colour="#aa4499", line=":",
-)  # fmt: skip

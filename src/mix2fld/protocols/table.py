@@ -1,61 +1,56 @@
 """The table of protocols: all of them, on one screen. Each is written in the file of its family.
 
-To add one, write the parts that differ and list it here, or put it into ``PROTOCOLS`` from your
-own code before a run. No module here needs JAX: what is trained, and how, is data to it.
+To add one, write a class of ``protocols.base.Protocol`` in the file of its family and list it here,
+or put it into ``PROTOCOLS`` from your own code before a run. No module here needs JAX: what is
+trained, and how, is data to it.
 """
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mix2fld.base.accounting import Guarantee
 from mix2fld.base.errors import InputError, did_you_mean
-from mix2fld.protocols.base import ISOLATED, TRAINING, Parameter, Protocol
-from mix2fld.protocols.distillation import FD, FLD, MIX_2_FLD, MIX_FLD
+from mix2fld.protocols.base import Isolated, Protocol, parameters_of
+from mix2fld.protocols.distillation import FD, FLD, Mix2FLD, MixFLD
 from mix2fld.protocols.labels import CFD
-from mix2fld.protocols.private import DP_SEEDS, DP_SEEDS_SUM, DP_STATISTICS, DP_SUM
-from mix2fld.protocols.statistics import MURMUR_STAT, OWN_STATISTICS, STATISTICS
-from mix2fld.protocols.updates import (
-    DP_FL,
-    DP_MURMUR,
-    EDEN,
-    MURMUR,
-    MURMUR_MIX,
-    SIGN,
-    STC,
-    TOP_K,
-)
-from mix2fld.protocols.weights import FL, FL_4_BIT, FL_8_BIT
+from mix2fld.protocols.noisy_updates import DPFL, DPMurmur
+from mix2fld.protocols.private import DP_SEEDS_SUM, DP_SUM, DPSeeds, DPStatistics
+from mix2fld.protocols.statistics import MurmurStat, OneShotStatistics, OwnStatistics
+from mix2fld.protocols.updates import EDEN, STC, Murmur, MurmurMix, Sign, TopK
+from mix2fld.protocols.weights import FL
 
 if TYPE_CHECKING:
     from mix2fld.config.settings import Config
 
 PROTOCOLS: dict[str, Protocol] = {
-    #                                 up                         down          server
-    "isolated": ISOLATED,           # nothing                    nothing       does nothing
-    "own-statistics": OWN_STATISTICS,  # nothing                 nothing       does nothing
-    "statistics": STATISTICS,       # statistics, once           weights       solves for a model
-    "dp-statistics": DP_STATISTICS,  # statistics with noise     weights       solves for a model
-    "dp-sum": DP_SUM,               # statistics, noise on sums  weights       solves for a model
-    "dp-seeds": DP_SEEDS,           # statistics with noise      weights       trains on samples drawn
-    "dp-seeds-sum": DP_SEEDS_SUM,   # statistics, noise on sums  weights       trains on samples drawn
-    "fl": FL,                       # weights                    weights       averages
-    "fl8": FL_8_BIT,                # weights in 8 bits          weights       averages
-    "fl4": FL_4_BIT,                # weights in 4 bits          weights       averages
-    "topk": TOP_K,                  # largest entries            weights       adds the mean update
-    "stc": STC,                     # signs of largest entries   weights       adds the mean update
-    "sign": SIGN,                   # rotated signs              weights       adds the mean update
-    "eden": EDEN,                   # rotated levels             weights       adds the mean update
-    "murmur": MURMUR,               # update in any few bits     weights       adds the mean update
-    "murmur-mix": MURMUR_MIX,       # the same; mixes, once      weights, mixes  adds the mean update
-    "murmur-stat": MURMUR_STAT,     # the same; statistics, once  weights      solves, adds updates
-    "dp-fl": DP_FL,                 # update with noise          weights       adds the mean update
-    "dp-murmur": DP_MURMUR,         # the same in few bits       weights       adds the mean update
-    "fd": FD,                       # mean outputs               mean outputs  averages
-    "cfd": CFD,                     # labels of shared mixes     weights, mixes  trains on the labels
-    "fld": FLD,                     # outputs; samples, once     weights       trains on the samples
-    "mixfld": MIX_FLD,              # outputs; mixes, once       weights       trains on the mixes
-    "mix2fld": MIX_2_FLD,           # outputs; mixes, once       weights       unmixes, and trains
+    #                                      # up                          down            server
+    "isolated": Isolated(),                # nothing                     nothing         does nothing
+    "own-statistics": OwnStatistics(),     # nothing                     nothing         does nothing
+    "statistics": OneShotStatistics(),     # statistics, once            weights         solves for a model
+    "dp-statistics": DPStatistics(),       # statistics with noise       weights         solves for a model
+    "dp-sum": DP_SUM,                      # statistics, noise on sums   weights         solves for a model
+    "dp-seeds": DPSeeds(),                 # statistics with noise       weights         trains on samples drawn
+    "dp-seeds-sum": DP_SEEDS_SUM,          # statistics, noise on sums   weights         trains on samples drawn
+    "fl": FL(),                            # weights                     weights         averages
+    "fl8": FL(bits=8, title="FL 8-bit", colour="#56b4e9", line="--"),
+                                           # weights in 8 bits           weights         averages
+    "fl4": FL(bits=4, title="FL 4-bit", colour="#56b4e9", line=":"),
+                                           # weights in 4 bits           weights         averages
+    "topk": TopK(),                        # largest entries             weights         adds the mean update
+    "stc": STC(),                          # signs of largest entries    weights         adds the mean update
+    "sign": Sign(),                        # rotated signs               weights         adds the mean update
+    "eden": EDEN(),                        # rotated levels              weights         adds the mean update
+    "murmur": Murmur(),                    # update in any few bits      weights         adds the mean update
+    "murmur-mix": MurmurMix(),             # the same; mixes, once       weights, mixes  adds the mean update
+    "murmur-stat": MurmurStat(),           # the same; statistics, once  weights         solves, adds updates
+    "dp-fl": DPFL(),                       # update with noise           weights         adds the mean update
+    "dp-murmur": DPMurmur(),               # the same in few bits        weights         adds the mean update
+    "fd": FD(),                            # mean outputs                mean outputs    averages
+    "cfd": CFD(),                          # labels of shared mixes      weights, mixes  trains on the labels
+    "fld": FLD(),                          # outputs; samples, once      weights         trains on the samples
+    "mixfld": MixFLD(),                    # outputs; mixes, once        weights         trains on the mixes
+    "mix2fld": Mix2FLD(),                  # outputs; mixes, once        weights         unmixes, and trains
 }  # fmt: skip
 
 
@@ -71,11 +66,23 @@ def get_protocol(spelled: str) -> Protocol:
     row = PROTOCOLS[name]
     if not given:
         return row
+    own = {key: value for key, value in given.items() if _setting_of(name, row, key) is None}
+    shown = ", ".join(f"{key} {value}" for key, value in given.items())
+    return replace(row, title=f"{row.title} ({shown})", **_converted(name, row, own))
+
+
+def _converted(name: str, row: Protocol, given: Mapping[str, str]) -> dict[str, Any]:
+    """Parameters that are no settings, in the type of their defaults."""
+    found = {}
     for key, value in given.items():
-        found = _parameter(name, row, key)
-        if not isinstance(found, str):
-            row = found(row, value)
-    return replace(row, title=f"{row.title} ({', '.join(f'{k} {v}' for k, v in given.items())})")
+        default = getattr(row, key)
+        try:
+            found[key] = type(default)(value)
+        except ValueError:
+            raise InputError(
+                f"protocols = {name}:{key}={value}: must be a number, such as {default}"
+            ) from None
+    return found
 
 
 def find_protocol(spelled: str) -> Protocol | None:
@@ -120,12 +127,13 @@ def guarantee_of(config: "Config") -> Guarantee | None:
 def _settings(spelled: str) -> dict[str, str]:
     name, given = split_name(spelled)
     row = get_protocol(spelled)
-    fields = {_parameter(name, row, key): value for key, value in given.items()}
-    return {field: value for field, value in fields.items() if isinstance(field, str)}
+    fields = {_setting_of(name, row, key): value for key, value in given.items()}
+    return {field: value for field, value in fields.items() if field is not None}
 
 
-def _parameter(name: str, row: Protocol, key: str) -> Parameter:
-    known: Mapping[str, Parameter] = {**TRAINING, **row.parameters}
+def _setting_of(name: str, row: Protocol, key: str) -> str | None:
+    """The setting that a parameter is; None if it is none."""
+    known = parameters_of(row)
     if key not in known:
         raise InputError(
             f"protocols = '{name}:{key}=...': {name} has no parameter {key!r}; "

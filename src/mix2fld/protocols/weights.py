@@ -1,58 +1,39 @@
 """FL: weights up, their mean down."""
 
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Self
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from mix2fld.base.errors import InputError
-from mix2fld.codecs import Weights
+from mix2fld.codecs import Weights, flatten_tensors, unflatten_tensors
 from mix2fld.protocols.aggregation.aggregate import combine_weights
 from mix2fld.protocols.base import (
-    Downlink,
+    Device,
     Inbox,
     Protocol,
     StepInfo,
-    Turn,
-    Uplink,
-    named,
-    server_step,
+    parameter,
+    setting,
 )
-from mix2fld.tasks.learning import Learning
-from mix2fld.tasks.losses import label_loss
-from mix2fld.types import Dimensions, Local, SeedSet, ServerState, State, Tensors
+from mix2fld.types import Local, ServerState, State, Tensors
 
-if TYPE_CHECKING:
-    from mix2fld.config.settings import Config
+BITS = (32, *range(2, 17))
 
 
-@dataclass(frozen=True)
-class TrainedWeights(Uplink):
-    """The device's weights."""
+@dataclass(frozen=True, kw_only=True)
+class DownloadsWeights(Protocol):
+    """The global model comes down and takes the place of the device's."""
 
-    bits_per_weight: int = 32
+    downlink_bits: int = setting("updates.downlink_bits", 32)
 
     @property
-    def payload(self) -> Weights:  # type: ignore[override]
-        """The weights, rounded or in full precision."""
-        return Weights(self.bits_per_weight)
+    def download_codec(self) -> Weights:
+        """All weights."""
+        return Weights(self.downlink_bits)
 
-    def value(self, state: State, local: Local, turn: Turn) -> Tensors:
-        """The weights at the end of the local phase."""
-        del state, turn
-        return local.weights
-
-
-@dataclass(frozen=True)
-class GlobalWeights(Downlink):
-    """The global model, which takes the place of the device's."""
-
-    payload: Weights = field(default_factory=Weights)
-
-    def configured(self, config: "Config", dims: Dimensions) -> Self:
-        """With the bits of a weight."""
-        del dims
-        return replace(self, payload=Weights(config.updates.downlink_bits))
-
-    def value(self, server: ServerState) -> Any:
+    def download(self, server: ServerState) -> Any:
         """The server's model."""
         return server.weights
 
@@ -60,36 +41,75 @@ class GlobalWeights(Downlink):
         """New weights."""
         return {"weights": value}
 
-
-@server_step("The server averages the weights that arrived.")
-def average_weights(
-    state: ServerState, inbox: Inbox, seeds: SeedSet | None, learning: Learning, round_number: int
-) -> tuple[ServerState, StepInfo]:
-    """FL: the global model is the mean of the delivered ones, or what the defence makes of them."""
-    del seeds, round_number
-    if not inbox:
-        return state, StepInfo()
-    weights = combine_weights(inbox, last_model(state, learning), learning.config.defence)
-    return replace(state, weights=weights, updates=state.updates + 1), StepInfo()
+    def global_model(self, server: ServerState) -> Tensors:
+        """The server's model; before the first, the one that all devices begin with."""
+        return self.learning.common_weights if server.weights is None else server.weights
 
 
-def last_model(state: ServerState, learning: Learning) -> Tensors | None:
-    """The model that devices started from, if it is one and the same."""
-    common = learning.config.learning.initial_weights != "independent"
-    return learning.common_weights if state.weights is None and common else state.weights
+@dataclass(frozen=True, kw_only=True)
+class FL(DownloadsWeights):
+    """Federated averaging."""
+
+    upload_kind = "weights"
+    title: str = "FL"
+    colour: str = "#0072b2"
+    bits: int = parameter(32)
+    """Of a weight in an upload: 32, or from 2 to 16."""
+
+    def __post_init__(self) -> None:
+        if self.bits not in BITS:
+            raise InputError(f"protocols = fl:bits={self.bits}: must be 32, or from 2 to 16")
+
+    @property
+    def upload_codec(self) -> Weights:
+        """The weights, rounded or in full precision."""
+        return Weights(self.bits)
+
+    def upload(self, device: Device, local: Local) -> Tensors:
+        """The weights at the end of the local phase."""
+        del device
+        return local.weights
+
+    @property
+    def server_words(self) -> str:
+        """It averages."""
+        return "The server averages the weights that arrived."
+
+    def step(
+        self, server: ServerState, inbox: Inbox, round_number: int
+    ) -> tuple[ServerState, StepInfo]:
+        """The mean of the delivered weights, or what the defence makes of them."""
+        del round_number
+        if not inbox:
+            return server, StepInfo()
+        config = self.learning.config
+        begun = server.weights
+        if begun is None and config.learning.initial_weights != "independent":
+            begun = self.learning.common_weights
+        weights = combine_weights(inbox, begun, config.defence)
+        return replace(server, weights=weights, updates=server.updates + 1), StepInfo()
+
+    def tensors_in(self, value: Any, samples: int) -> Tensors:
+        """All weights."""
+        del samples
+        tensors: Tensors = value
+        return tensors
+
+    def as_row(self, value: Any, server: ServerState) -> NDArray[np.float64]:
+        """The weights."""
+        del server
+        return flatten_tensors(value, self.dims).astype(np.float64)
+
+    def last_row(self, server: ServerState) -> NDArray[np.float64]:
+        """The global model."""
+        return flatten_tensors(self.global_model(server), self.dims).astype(np.float64)
+
+    def from_row(self, row: NDArray[np.float64], server: ServerState) -> Local:
+        """A device with these weights."""
+        del server
+        return Local(unflatten_tensors(row.astype(np.float32), self.dims), no_outputs(self))
 
 
-def in_bits(row: Protocol, bits: str) -> Protocol:
-    """FL whose uploads have so many bits for each weight."""
-    known = ("32", *map(str, range(2, 17)))
-    if bits not in known:
-        raise InputError(f"protocols = fl:bits={bits}: must be 32, or from 2 to 16")
-    return replace(row, uplink=TrainedWeights(int(bits)))
-
-
-FL = Protocol(
-    "FL", label_loss, TrainedWeights(), None, average_weights, GlobalWeights(),
-    parameters={"bits": in_bits, **named("downlink_bits")}, colour="#0072b2",
-)  # fmt: skip
-FL_8_BIT = replace(FL, title="FL 8-bit", uplink=TrainedWeights(8), colour="#56b4e9", line="--")
-FL_4_BIT = replace(FL, title="FL 4-bit", uplink=TrainedWeights(4), colour="#56b4e9", line=":")
+def no_outputs(protocol: Protocol) -> NDArray[np.float32]:
+    """Mean outputs of a device that drew no label."""
+    return np.zeros((protocol.dims.num_labels,) * 2, np.float32)

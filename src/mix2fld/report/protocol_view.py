@@ -14,7 +14,6 @@ from mix2fld.codecs.weights import FULL_PRECISION
 from mix2fld.config.settings import Config
 from mix2fld.engine.wire import Wire
 from mix2fld.protocols.base import Protocol, Seeding
-from mix2fld.protocols.statistics import Summary
 from mix2fld.protocols.table import PROTOCOLS, find_protocol, get_protocol, split_name
 from mix2fld.tasks.learning import Sizes, dimensions
 from mix2fld.types import Dataset, Inputs, Seeds
@@ -23,13 +22,13 @@ from mix2fld.types import Dataset, Inputs, Seeds
 def seeding_of(protocol: str) -> Seeding | None:
     """What becomes of seed samples; None for a protocol without, or one that is not known."""
     row = row_of(protocol)
-    return None if row is None or isinstance(row.seeds, Summary) else row.seeds
+    return None if row is None else row.seeds
 
 
 def make_seeds(sizes: Sizes, device: int, inputs: Inputs, labels: NDArray[np.int32]) -> Seeds:
     """The seed samples that a device of a run makes from its data."""
     row = get_protocol(sizes.config.protocols[0])
-    made = Wire(row, sizes).make_seeds(device, inputs, labels)
+    made = Wire(row, sizes).make_once(device, inputs, labels)
     assert isinstance(made, Seeds)
     return made
 
@@ -44,10 +43,10 @@ def could_charge(config: Config, dataset: Dataset, bits: float) -> bool:
     if row is None:
         return False
     wire = Wire(row, sizes_of(config, dataset))
-    knowledge, first = wire.upload_size(with_seeds=False), wire.upload_size(with_seeds=True)
-    if knowledge.bits and knowledge.exact:
+    body, first = wire.upload_size(with_seeds=False), wire.upload_size(with_seeds=True)
+    if body.bits and body.exact:
         return bits == first.bits
-    return bits >= first.bits - knowledge.bits
+    return bits >= first.bits - body.bits
 
 
 WORDS = {
@@ -64,7 +63,7 @@ def payload_names(protocol: str) -> tuple[str, str]:
     row = row_of(protocol)
     if row is None:
         return ("unknown payload", "unknown payload")
-    return payload_words(row.uplink.payload), payload_words(row.downlink.payload)
+    return payload_words(row.upload_codec), payload_words(row.download_codec)
 
 
 def payload_words(payload: Payload) -> str:

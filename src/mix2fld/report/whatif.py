@@ -7,11 +7,10 @@ size that follows no such formula stays as it is in the run.
 from typing import Any
 
 from mix2fld.base.errors import Mix2fldError
-from mix2fld.codecs.weights import FULL_PRECISION
+from mix2fld.codecs import Weights
 from mix2fld.config.settings import Config
 from mix2fld.engine.wire import Wire
 from mix2fld.links.channels.rayleigh import watts
-from mix2fld.protocols.weights import TrainedWeights
 from mix2fld.report.plans import has_named_parts, payload_sizes
 from mix2fld.report.protocol_view import in_table_order, row_of, title_of
 from mix2fld.report.series import Series
@@ -81,7 +80,7 @@ def _formula(protocol: str, config: Config, direction: str, seeds: bool) -> dict
     bits = _bits(config, direction, seeds)
     if row is None or bits is None:
         return None
-    if direction == "uplink" and row.uplink == TrainedWeights(FULL_PRECISION):
+    if direction == "uplink" and row.upload_codec == Weights():
         sizes = payload_sizes(config)
         assert sizes is not None
         arrays = len(sizes.dims.weight_shapes)

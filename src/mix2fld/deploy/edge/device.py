@@ -36,7 +36,7 @@ from mix2fld.tasks.learning import Learning
 from mix2fld.types import Dataset
 
 MakeLearning = Callable[[dict[str, Any], SampleFormat, int], Learning]
-"""The model and trainer of a run, from the config in its settings, samples and their labels."""
+"""The task of a run, from the config in its settings, the format of samples, and their labels."""
 
 
 class Run(NamedTuple):
@@ -163,7 +163,7 @@ class Device:
             watched=order.watched,
             catch_up=order.catch_up,
             download=download,
-            room=order.room,
+            bit_budget=order.bit_budget,
         )
         lacks = order.heard and download is None
         if lacks or is_behind(ask, store.up_to(ask.last_turn)):
@@ -174,18 +174,18 @@ class Device:
         if order.start is not None and isinstance(self._learning.stepper, SmallStepper):
             self._learning.stepper.start = order.start
         try:
-            packet, accuracies, seconds = take_turn(ask, self._learning, samples, store)
+            message, accuracies, seconds = take_turn(ask, self._learning, samples, store)
         except NeedsStartError:
             return Behind(order.run, order.round, store.last_download(), needs_start=True)
         return Trained(
             order.run,
             order.round,
-            packet.samples,
-            packet.knowledge.bits,
+            message.samples,
+            message.body.bits,
             seconds,
             accuracies,
-            packet.knowledge.data,
-            packet.seeds.data if packet.seeds else None,
+            message.body.data,
+            message.once.data if message.once else None,
         )
 
     def _read_samples(self, run: Run) -> Dataset:

@@ -15,9 +15,9 @@ FORMAT = 1
 MOST_SETTINGS = 1 << 16
 """Bytes that settings may have when they are unpacked."""
 HEAD = struct.Struct("<c8sI")  # kind, run, round
-ORDER = struct.Struct("<IIIBII")  # epoch, uploaded, last turn, flags, room, heard
+ORDER = struct.Struct("<IIIBII")  # epoch, uploaded, last turn, flags, bit budget, heard
 TRAINED = struct.Struct("<IIfIH")  # samples, bits, seconds, bytes of seeds, accuracies
-WATCHED, CATCH_UP, HAS_ROOM, HAS_DOWNLOAD, HAS_START = (1 << bit for bit in range(5))
+WATCHED, CATCH_UP, HAS_BIT_BUDGET, HAS_DOWNLOAD, HAS_START = (1 << bit for bit in range(5))
 HAS_SEEDS = 0x8000
 """In the number of accuracies: seeds are there, if perhaps of no length."""
 
@@ -45,7 +45,7 @@ class Order(NamedTuple):
     last_turn: int
     watched: bool
     catch_up: bool = False
-    room: int | None = None
+    bit_budget: int | None = None
     heard: int = 0
     """The round of a multicast that the device should have and use; 0 for none."""
     start: bytes | None = None
@@ -180,17 +180,18 @@ def unpack_settings(data: bytes) -> dict[str, Any]:
 
 def _pack_order(order: Order) -> bytes:
     flags = WATCHED * order.watched | CATCH_UP * order.catch_up
-    flags |= HAS_ROOM * (order.room is not None) | HAS_DOWNLOAD * (order.download is not None)
+    flags |= HAS_BIT_BUDGET * (order.bit_budget is not None)
+    flags |= HAS_DOWNLOAD * (order.download is not None)
     flags |= HAS_START * (order.start is not None)
     fields = ORDER.pack(
-        order.epoch, order.uploaded, order.last_turn, flags, order.room or 0, order.heard
+        order.epoch, order.uploaded, order.last_turn, flags, order.bit_budget or 0, order.heard
     )
     start = b"" if order.start is None else struct.pack("<I", len(order.start)) + order.start
     return fields + start + (order.download or b"")
 
 
 def _unpack_order(run: str, number: int, body: bytes) -> Order:
-    epoch, uploaded, last_turn, flags, room, heard = ORDER.unpack_from(body)
+    epoch, uploaded, last_turn, flags, bit_budget, heard = ORDER.unpack_from(body)
     rest, start = body[ORDER.size :], None
     if flags & HAS_START:
         (length,) = struct.unpack_from("<I", rest)
@@ -203,7 +204,7 @@ def _unpack_order(run: str, number: int, body: bytes) -> Order:
         last_turn,
         watched=bool(flags & WATCHED),
         catch_up=bool(flags & CATCH_UP),
-        room=room if flags & HAS_ROOM else None,
+        bit_budget=bit_budget if flags & HAS_BIT_BUDGET else None,
         heard=heard,
         start=start,
         download=rest if flags & HAS_DOWNLOAD else None,

@@ -51,7 +51,7 @@ def small_learning(
         return None
     if samples.dtype not in {"uint8", "float32"}:
         return None
-    if learning.kernel == "xla" or row.local_loss.custom or row.uplink.labels_seeds:
+    if learning.kernel == "xla" or row.local_loss.custom or row.needs_replay:
         return None
     shapes = known_shapes(learning.model, samples.shape, num_labels)
     kernel = kernel_of(suitable_model(learning.model, samples.shape), samples.shape, num_labels)

@@ -1,6 +1,5 @@
 """A device's turn: from what is on its disk and what the server asks to its upload."""
 
-import time
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,23 +8,22 @@ from mix2fld.deploy.edge.store import Own, Store
 from mix2fld.engine.checks import check_devices
 from mix2fld.engine.device_turn import (
     SEEDS_DUE,
-    OwnSamples,
     Rows,
-    begin_phase,
     prepare_upload,
     receive,
     settle,
     start_device,
 )
-from mix2fld.engine.wire import Packet, Wire
+from mix2fld.engine.local_phase import Learner, train_phase
+from mix2fld.engine.messages import Message
+from mix2fld.engine.wire import Wire
 from mix2fld.protocols.base import Turn
 from mix2fld.protocols.noise import with_secret_noise
 from mix2fld.protocols.table import get_protocol
 from mix2fld.tasks.learning import Learning
 from mix2fld.tasks.losses import one_hot
 from mix2fld.tasks.replay import Extra
-from mix2fld.tasks.stepper import Draws, Start, TestSet, Watch, local_results, snapshot_steps
-from mix2fld.tasks.training import model_in_use
+from mix2fld.tasks.stepper import TestSet
 from mix2fld.types import Dataset, Samples, State
 
 
@@ -43,14 +41,14 @@ class Ask(NamedTuple):
     catch_up: bool = False
     """The device said that it is behind: it continues from what is here, or from what it has."""
     download: bytes | None = None
-    room: int | None = None
+    bit_budget: int | None = None
     """Bits that the upload may take, if their number is automatic."""
 
 
-class Turned(NamedTuple):
+class TurnResult(NamedTuple):
     """What came of it."""
 
-    packet: Packet
+    message: Message
     accuracies: list[float]
     seconds: float
 
@@ -60,30 +58,25 @@ def is_behind(ask: Ask, own: Own | None) -> bool:
     return (own.round if own else 0) < ask.last_turn and not ask.catch_up
 
 
-def take_turn(ask: Ask, learning: Learning, samples: Dataset, store: Store) -> Turned:
+def take_turn(ask: Ask, learning: Learning, samples: Dataset, store: Store) -> TurnResult:
     """One local phase on the device's own samples, and the upload that follows it."""
-    config, protocol = learning.config, get_protocol(learning.config.protocols[0])
-    wire, turn = Wire(protocol, learning), Turn(learning.seed, ask.round, ask.device, ask.room)
+    config = learning.config
+    wire = Wire(get_protocol(config.protocols[0]), learning)
+    turn = Turn(learning.seed, ask.round, ask.device, ask.bit_budget)
     state = _begin(wire, learning, ask, store.up_to(ask.last_turn))
+    held, rows = _hold(wire, learning, samples, state)
+    learner = Learner(state, rows, turn)
+    result = train_phase(wire, learning, held, {ask.device: learner}, ask.device)
+    check_devices(config, result.local, ask.round)
 
-    held, start, draws = _begin_phase(wire, learning, samples, state, turn)
-    watch = Watch(0, snapshot_steps(config.learning.local_steps, config.curve_points))
-    started = time.perf_counter()
-    learned = learning.stepper.train(protocol.local_loss, held, [start], [draws], watch)
-    seconds = time.perf_counter() - started
-    (local,) = local_results(learned.phases)
-    check_devices(config, {ask.device: local}, ask.round)
-
-    own_samples = OwnSamples(
-        len(samples.train_labels), lambda: (samples.train_inputs, samples.train_labels)
+    message, after = prepare_upload(
+        wire, state, result.local[ask.device], rows, turn, config.seeding.lost_seeds
     )
-    packet, after = prepare_upload(wire, state, local, own_samples, turn, config.seeding.lost_seeds)
-    snapshots = learned.snapshots if ask.watched else learned.snapshots[-1:]
-    used = [model_in_use(wire.training, start.weights, weights) for _, weights in snapshots]
+    used = [weights for _, weights in result.snapshots_in_use(wire, ask.device)]
     tests = TestSet(learning.stepper, samples.test_inputs, samples.test_labels)
-    accuracies = tests.accuracies(used)
+    accuracies = tests.accuracies(used if ask.watched else used[-1:])
     store.save(ask.round, after)
-    return Turned(packet, accuracies, seconds)
+    return TurnResult(message, accuracies, result.seconds)
 
 
 def _begin(wire: Wire, learning: Learning, ask: Ask, own: Own | None) -> State:
@@ -91,7 +84,7 @@ def _begin(wire: Wire, learning: Learning, ask: Ask, own: Own | None) -> State:
     if own is None:
         state = with_secret_noise(start_device(wire, learning, ask.device))
         if ask.uploaded:  # the device has lost what it sent
-            state = {**state, **wire.uplink.forgotten(state)}
+            state = {**state, **wire.protocol.on_state_lost(state)}
     else:
         state = settle(own.state, delivered=ask.uploaded == own.round)
     if ask.uploaded and SEEDS_DUE in state:  # also if the device has lost that it sent them
@@ -102,18 +95,15 @@ def _begin(wire: Wire, learning: Learning, ask: Ask, own: Own | None) -> State:
     return state
 
 
-def _begin_phase(
-    wire: Wire, learning: Learning, samples: Dataset, state: State, turn: Turn
-) -> tuple[Any, Start, Draws]:
-    """What the stepper reads from, and the beginning of the local phase."""
+def _hold(wire: Wire, learning: Learning, samples: Dataset, state: State) -> tuple[Any, Rows]:
+    """What the stepper reads from, and which of it the device's steps use."""
     own = Samples(samples.train_inputs, one_hot(samples.train_labels, learning.dims.num_labels))
     replayed = wire.replayed_samples(state)
     extra = None if replayed is None else Samples(replayed.inputs, replayed.targets)
-    seeds = None if extra is None else Extra(len(own.targets), extra.targets)
     rows = Rows(
         np.arange(len(own.targets)),
         lambda: samples.train_labels,
         lambda: (samples.train_inputs, samples.train_labels),
-        seeds,
+        None if extra is None else Extra(len(own.targets), extra.targets),
     )
-    return learning.stepper.hold(own, extra), *begin_phase(wire, learning, state, rows, turn)
+    return learning.stepper.hold(own, extra), rows

@@ -1,6 +1,5 @@
 """All devices in this process, trained side by side on its cores."""
 
-import time
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -16,27 +15,19 @@ from mix2fld.engine.checks import (
     global_refused,
     without_diverged,
 )
-from mix2fld.engine.device_turn import (
-    Own,
-    OwnSamples,
-    Rows,
-    begin_phase,
-    prepare_upload,
-    receive,
-    settle,
-    start_device,
-)
+from mix2fld.engine.device_turn import Rows, prepare_upload, receive, settle, start_device
 from mix2fld.engine.fleet_interface import Accuracies, Delivered, Order, Outcome, Trained
 from mix2fld.engine.fleets.device_states import DeviceStates, StatesInMemory
 from mix2fld.engine.fleets.false_labels import add_false_labels
 from mix2fld.engine.fleets.replay_pool import ReplayPool
+from mix2fld.engine.local_phase import Learner, train_phase
+from mix2fld.engine.messages import Message
 from mix2fld.engine.scenario import Scenario, attackers_of
-from mix2fld.engine.wire import Packet, Wire
+from mix2fld.engine.wire import Wire
 from mix2fld.native.processor import usable_cores
-from mix2fld.protocols.base import Turn
+from mix2fld.protocols.base import OwnSamples, Turn
 from mix2fld.tasks.losses import one_hot
-from mix2fld.tasks.stepper import Draws, Start, TestSet, Watch, local_results, snapshot_steps
-from mix2fld.tasks.training import model_in_use
+from mix2fld.tasks.stepper import TestSet
 from mix2fld.types import Dataset, Samples, State, Tensors
 
 Indices = NDArray[np.integer[Any]]
@@ -46,14 +37,14 @@ States = Any
 """What ``DeviceStates`` keeps; within a round, with the states of those who trained."""
 
 
-class Underway(NamedTuple):
+class PendingRound(NamedTuple):
     """Devices between their local phase and the end of the round."""
 
     before: Any
     trained: Mapping[int, State]
 
 
-class Seen(NamedTuple):
+class ModelsToEvaluate(NamedTuple):
     """Models to measure after a local phase."""
 
     weights: Mapping[int, Tensors]
@@ -61,13 +52,13 @@ class Seen(NamedTuple):
     snapshots: list[tuple[int, Tensors]]  # of the reference device; empty if it was not asked
 
 
-class Part(NamedTuple):
+class TrainedShard(NamedTuple):
     """What came of the local phase of some devices."""
 
-    packets: Mapping[int, Packet]
+    messages: Mapping[int, Message]
     after: Mapping[int, State]
     """States until it is known how the round ends."""
-    seen: Seen
+    seen: ModelsToEvaluate
     seconds: Mapping[int, float]
 
 
@@ -119,83 +110,54 @@ class LocalFleet:
         """All devices, always."""
         return range(len(self.parts))
 
-    def train(self, states: States, order: Order) -> tuple[Underway, Trained]:
+    def train(self, states: States, order: Order) -> tuple[PendingRound, Trained]:
         """The local phase of all devices that are asked, at once."""
         if not order.asked:
-            nothing = Trained({}, Seen({}, order.reference, []), computing_seconds={})
-            return Underway(states, {}), nothing
+            nothing = Trained({}, ModelsToEvaluate({}, order.reference, []), computing_seconds={})
+            return PendingRound(states, {}), nothing
         before = self._states.read(states, order.asked)
         part = self.train_part(before, order)
-        if not part.packets:
+        if not part.messages:
             raise global_refused(order.round_number, len(order.asked))
-        return Underway(states, part.after), Trained(part.packets, part.seen, part.seconds)
+        return PendingRound(states, part.after), Trained(part.messages, part.seen, part.seconds)
 
-    def train_part(self, before: Mapping[int, State], order: Order) -> Part:
+    def train_part(self, before: Mapping[int, State], order: Order) -> TrainedShard:
         """The local phase of some devices; with attackers, of those that do not diverge."""
-        learning, config = self._scenario.learning, self._scenario.config
-        places = {device: place for place, device in enumerate(order.asked)}
-        watched = order.reference in places
-        steps = snapshot_steps(config.learning.local_steps, config.curve_points)
-        parts = {d: self._part(d, order.round_number) for d in order.asked}
-        turns = {
-            device: Turn(learning.seed, order.round_number, device, order.rooms.get(device))
-            for device in order.asked
-        }
-        held, starts, draws = self._begin(before, turns, parts)
-        started = time.perf_counter()
-        loss = self._scenario.protocol.local_loss
-        watch = Watch(places.get(order.reference, 0), steps)
-        learned = learning.stepper.train(loss, held, starts, draws, watch)
-        seconds = time.perf_counter() - started
-        local = dict(zip(order.asked, local_results(learned.phases), strict=True))
+        learning, config, wire = self._scenario.learning, self._scenario.config, self._scenario.wire
+        held, extras = self._samples.hold(before)
+        learners = {d: self._learner(before[d], d, order, extras.get(d)) for d in order.asked}
+        result = train_phase(wire, learning, held, learners, order.reference)
+        local = result.local
         if config.attack.attack == "none":
             check_devices(config, local, order.round_number)
         else:  # a device that diverges refuses, as it does in a deployment
             local = without_diverged(local)
-            watched = watched and order.reference in local
 
-        after, packets = {}, {}
-        for device, result in local.items():
-            own = OwnSamples(len(parts[device]), partial(self._samples_in, parts[device]))
-            lost, turn = config.seeding.lost_seeds, turns[device]
-            packets[device], after[device] = prepare_upload(
-                self._scenario.wire, before[device], result, own, turn, lost
-            )
-        training = self._scenario.training
-        begun = {device: start.weights for device, start in zip(turns, starts, strict=True)}
-        used = {
-            d: model_in_use(training, begun[d], result.weights)
-            for d, result in local.items()
-            if d in order.evaluated
-        }
-        snapshots = [
-            (step, model_in_use(training, begun[order.reference], weights))
-            for step, weights in (learned.snapshots if watched else [])
-        ]
-        seen = Seen(used, order.reference, snapshots)
+        after, messages = {}, {}
+        for device, learned in local.items():
+            messages[device], after[device] = prepare_upload(
+                wire, before[device], learned, learners[device].rows, learners[device].turn,
+                config.seeding.lost_seeds,
+            )  # fmt: skip
+        used = {d: result.in_use(wire, d) for d in local if d in order.evaluated}
+        watched = order.reference in local
+        snapshots = result.snapshots_in_use(wire, order.reference) if watched else []
+        seen = ModelsToEvaluate(used, order.reference, snapshots)
         share = min(1.0, usable_cores() / len(order.asked))
-        return Part(packets, after, seen, dict.fromkeys(order.asked, seconds * share))
+        seconds = dict.fromkeys(order.asked, result.seconds * share)
+        return TrainedShard(messages, after, seen, seconds)
 
-    def _begin(
-        self, states: Mapping[int, State], turns: Mapping[int, Turn], parts: Mapping[int, Indices]
-    ) -> tuple[Any, list[Start], list[Draws]]:
-        """What the stepper reads from, and the beginning of each local phase."""
-        wire, learning = self._scenario.wire, self._scenario.learning
-        held, extras = self._samples.hold(states)
-        starts, draws = [], []
-        for device, turn in turns.items():
-            part = parts[device]
-            labels, read = partial(self._labels, part), partial(self._samples_in, part)
-            rows = Rows(part, labels, read, extras.get(device))
-            start, chosen = begin_phase(wire, learning, states[device], rows, turn)
-            starts.append(start)
-            draws.append(chosen)
-        return held, starts, draws
+    def _learner(self, state: State, device: int, order: Order, extra: Any) -> Learner:
+        part = self._part(device, order.round_number)
+        rows = Rows(part, partial(self._labels, part), partial(self._samples_in, part), extra)
+        budget = order.bit_budgets.get(device)
+        turn = Turn(self._scenario.learning.seed, order.round_number, device, budget)
+        return Learner(state, rows, turn)
 
     def _labels(self, part: Indices) -> NDArray[np.int32]:
         return self._dataset.train_labels[part]
 
-    def deliver(self, states: Underway, outcome: Outcome) -> tuple[States, Delivered]:
+    def deliver(self, states: PendingRound, outcome: Outcome) -> tuple[States, Delivered]:
         """Settle the uploads; who receives the download takes it over."""
         wire, (before, trained) = self._scenario.wire, states
         received = None if outcome.download is None else wire.decode_download(outcome.download)
@@ -205,7 +167,7 @@ class LocalFleet:
             after |= {d: receive(wire, own, received) for d, own in listeners.items()}
         return self._states.replaced(before, after), Delivered(outcome.receivers)
 
-    def measure(self, observed: Seen, models: Sequence[Tensors]) -> Accuracies:
+    def measure(self, observed: ModelsToEvaluate, models: Sequence[Tensors]) -> Accuracies:
         """All accuracies of a round, in one go."""
         before_end = observed.snapshots[:-1]
         tested = [*observed.weights.values(), *(weights for _, weights in before_end), *models]
@@ -226,11 +188,11 @@ class LocalFleet:
             return
         raise InputError(f"round {round_number}: upload of device {device}: {reason}")
 
-    def own(self, device: int) -> Own:
+    def own(self, device: int) -> OwnSamples:
         """The samples that a device holds."""
         return self._samples_in(self.parts[device])
 
-    def _samples_in(self, part: Indices) -> Own:
+    def _samples_in(self, part: Indices) -> OwnSamples:
         return self._dataset.train_inputs[part], self._dataset.train_labels[part]
 
     def _part(self, device: int, round_number: int) -> Indices:
@@ -245,12 +207,12 @@ class LocalFleet:
         Of many devices, those with the fewest samples and the fewest labels make theirs.
         """
         wire, everyone = self._scenario.wire, range(len(self.parts))
-        if wire.first_model is not None:
-            wire.first_model(*self.own(0), self._scenario.learning)
-        if wire.seeding is None:
+        if wire.protocol.first_model is not None:
+            wire.protocol.first_model(*self.own(0), self._scenario.learning)
+        if wire.protocol.once is None:
             return
         few = len(everyone) <= CHECKED_TOGETHER
-        made = {d: wire.make_seeds(d, *self.own(d)) for d in (everyone if few else self._poorest())}
+        made = {d: wire.make_once(d, *self.own(d)) for d in (everyone if few else self._poorest())}
         if few:
             wire.prepare_seeds({d: seeds for d, seeds in made.items() if seeds is not None})
 

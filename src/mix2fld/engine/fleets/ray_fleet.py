@@ -46,14 +46,14 @@ class Shard:
     moves: int = 0
 
 
-class Underway(NamedTuple):
+class PendingRound(NamedTuple):
     """Devices between their local phase and the end of the round."""
 
     before: Any
     shards: list[Shard]
 
 
-class Seen(NamedTuple):
+class ModelsToEvaluate(NamedTuple):
     """Models to measure after a local phase: those of devices are where these trained."""
 
     shards: list[Shard]
@@ -94,7 +94,7 @@ class RayFleet:
         """All devices, always."""
         return range(self._scenario.devices)
 
-    def train(self, states: Any, order: Order) -> tuple[Underway, Trained]:
+    def train(self, states: Any, order: Order) -> tuple[PendingRound, Trained]:
         """The local phase of all devices that are asked, a shard to a host."""
         shards = self._shards(states, order) if order.asked else []
         answers: list[ShardAnswer] = self._ask(shards, self._train_shard)
@@ -102,15 +102,15 @@ class RayFleet:
             for device in answer.forgotten:
                 if self._homes.get(device) is shard.host:
                     del self._homes[device]
-        packets = {d: packet for answer in answers for d, packet in answer.packets.items()}
-        if order.asked and not packets:
+        messages = {d: message for answer in answers for d, message in answer.messages.items()}
+        if order.asked and not messages:
             raise global_refused(order.round_number, len(order.asked))
         snapshots = next((answer.snapshots for answer in answers if answer.snapshots), [])
-        seen = Seen(shards, order.reference, snapshots)
+        seen = ModelsToEvaluate(shards, order.reference, snapshots)
         seconds = {d: value for answer in answers for d, value in answer.seconds.items()}
-        return Underway(states, shards), Trained(packets, seen, seconds)
+        return PendingRound(states, shards), Trained(messages, seen, seconds)
 
-    def deliver(self, states: Underway, outcome: Outcome) -> tuple[Any, Delivered]:
+    def deliver(self, states: PendingRound, outcome: Outcome) -> tuple[Any, Delivered]:
         """Settle the uploads and hand over the download, where devices are."""
         wire, (before, shards) = self._scenario.wire, states
         download = put(self._ray, outcome.download, "fleet = ray", "the download", KEPT)
@@ -155,7 +155,7 @@ class RayFleet:
             for host, devices in by_host.items()
         ]
 
-    def measure(self, observed: Seen, models: Sequence[Tensors]) -> Accuracies:
+    def measure(self, observed: ModelsToEvaluate, models: Sequence[Tensors]) -> Accuracies:
         """Devices where they trained; all other models are shared out evenly."""
         before_end = observed.snapshots[:-1]
         tested = [*(weights for _, weights in before_end), *models]
@@ -195,7 +195,7 @@ class RayFleet:
                 devices,
                 order.reference,
                 order.evaluated.intersection(devices),
-                {d: order.rooms[d] for d in devices if d in order.rooms},
+                {d: order.bit_budgets[d] for d in devices if d in order.bit_budgets},
             )
             has = frozenset(d for d in devices if self._homes.get(d) is host)
             shards.append(Shard(own, {d: known[d] for d in devices}, host, has))

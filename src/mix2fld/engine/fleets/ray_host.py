@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from mix2fld.config.settings import Config
     from mix2fld.engine.fleet_interface import Order
     from mix2fld.engine.fleets.local import LocalFleet
+    from mix2fld.engine.messages import Message
     from mix2fld.engine.scenario import Scenario
-    from mix2fld.engine.wire import Packet
     from mix2fld.protocols.base import Protocol
     from mix2fld.types import Dataset, Model, State, Tensors
 
@@ -37,13 +37,13 @@ class ShardOrder(NamedTuple):
     devices: tuple[int, ...]
     reference: int
     evaluated: frozenset[int]
-    rooms: Mapping[int, int]
+    bit_budgets: Mapping[int, int]
 
 
 class ShardAnswer(NamedTuple):
     """What came of it."""
 
-    packets: "Mapping[int, Packet]"
+    messages: "Mapping[int, Message]"
     snapshots: "list[tuple[int, Tensors]]"
     """Of the reference device, if it is in this shard."""
     seconds: Mapping[int, float]
@@ -78,7 +78,7 @@ class Host:
         self._kept: OrderedDict[int, State] = OrderedDict()
         self._sizes: dict[int, int] = {}
         self._models: dict[tuple[int, ...], Mapping[int, Tensors]] = {}
-        self._underway: dict[tuple[int, ...], tuple[dict[int, State], Mapping[int, State]]] = {}
+        self._pending: dict[tuple[int, ...], tuple[dict[int, State], Mapping[int, State]]] = {}
 
     def ready(self) -> dict[str, str]:
         """What this host computes with, once it is there."""
@@ -94,7 +94,7 @@ class Host:
         """Get ready for the devices of a run, and forget those of the last."""
         self._round, self._fault = 0, None
         self._kept, self._sizes = OrderedDict(), {}
-        self._underway, self._models = {}, {}
+        self._pending, self._models = {}, {}
         try:
             self._scenario, self._fleet = _make(plan, dataset)
         except Exception as error:
@@ -105,13 +105,13 @@ class Host:
         _, fleet = self._present()
         forgotten: tuple[int, ...] = ()
         if order.round_number != self._round:
-            self._round, self._underway, self._models = order.round_number, {}, {}
+            self._round, self._pending, self._models = order.round_number, {}, {}
             forgotten = self._make_room(frozenset(order.devices))
         before = self._before(order.devices, sent)
         part = fleet.train_part(before, _as_order(order))
-        self._underway[order.devices] = before, part.after
+        self._pending[order.devices] = before, part.after
         self._models[order.devices] = part.seen.weights
-        return ShardAnswer(part.packets, part.seen.snapshots, part.seconds, forgotten)
+        return ShardAnswer(part.messages, part.seen.snapshots, part.seconds, forgotten)
 
     def deliver(
         self, devices: tuple[int, ...], outcome: ShardOutcome, download: bytes | None
@@ -120,7 +120,7 @@ class Host:
         from mix2fld.engine.fleets.local import conclude
 
         scenario, _ = self._present()
-        before, trained = self._underway.pop(devices)
+        before, trained = self._pending.pop(devices)
         received = None if download is None else scenario.wire.decode_download(download)
         after = conclude(scenario.wire, trained, outcome.uploaded, outcome.receivers, received)
         return self._keep(after, before, received)
@@ -208,5 +208,5 @@ def _as_order(order: ShardOrder) -> "Order":
         order.evaluated,
         Roster.empty(0),
         lambda: None,
-        order.rooms,
+        order.bit_budgets,
     )

@@ -1,13 +1,16 @@
 """Uploads that lie far from the rest: who sent them, and how far they lie."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mix2fld.protocols.aggregation.robust import FAR
-from mix2fld.types import StatisticsPart, Tensors, Update, Upload
+from mix2fld.types import Tensors, Upload
+
+if TYPE_CHECKING:
+    from mix2fld.protocols.base import Protocol
 
 FEWEST = 3
 FEW = 32
@@ -16,40 +19,23 @@ FAR_OUTPUTS = 0.3
 """Root mean square over labels below which no outputs are far: the largest possible is 1.4."""
 
 
-def far_uploads(inbox: Mapping[int, Upload]) -> dict[int, float]:
+def far_uploads(protocol: "Protocol", inbox: Mapping[int, Upload]) -> dict[int, float]:
     """Devices whose upload lies far from the middle of all, and how many times the median does."""
     devices = sorted(inbox)
-    kinds = {kind_of(inbox[device].value) for device in devices}
-    values = [inbox[device].value for device in devices]
-    if len(devices) < FEWEST or len(kinds) > 1 or None in kinds or not _same_shapes(values):
+    if len(devices) < FEWEST or protocol.upload_kind is None:
         return {}
     least = 0.0
-    if kinds == {"outputs"}:
-        distances, least = _between_outputs(np.stack(values)), FAR_OUTPUTS
+    if protocol.upload_kind == "outputs":
+        values = np.stack([inbox[device].value for device in devices])
+        distances, least = _between_outputs(values), FAR_OUTPUTS
     else:
-        tensors = [value.tensors if isinstance(value, Update) else value for value in values]
+        tensors = [protocol.tensors_in(inbox[d].value, inbox[d].samples) for d in devices]
+        if len({tuple(np.shape(part) for part in each) for each in tensors}) > 1:
+            return {}  # a custom codec may carry some entries of many
         distances = _from_the_middle(_rows(tensors))
     typical = float(np.median(distances))
     far = zip(devices, distances, strict=True)
     return {d: apart / typical for d, apart in far if typical and apart > max(FAR * typical, least)}
-
-
-def kind_of(value: Any) -> str | None:
-    """What an upload is called in records; None if it is none of what is compared here."""
-    if isinstance(value, Update):
-        return "update"
-    if isinstance(value, StatisticsPart):  # of a trusted sum nobody sees single ones
-        return None
-    if isinstance(value, tuple):
-        return "weights"
-    return "outputs" if isinstance(value, np.ndarray) and value.ndim == 2 else None
-
-
-def _same_shapes(values: list[Any]) -> bool:
-    """Whether the values can be compared: a custom payload may carry some entries of many."""
-    tensors = [value.tensors if isinstance(value, Update) else value for value in values]
-    shapes = {tuple(np.shape(part) for part in value) for value in tensors}
-    return len(shapes) == 1
 
 
 def _rows(models: list[Tensors]) -> NDArray[np.float32]:
