@@ -27,4 +27,4 @@ config = mix2fld.Config.of(
     model="mlp",
 )
 for result in mix2fld.run(config, dataset=dataset):
-    print(result.summary["protocol"], result.summary["accuracy"])
+    print(result.summary["protocol"], result.summary["scores"])

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from mix2fld.data import files as storage
+from mix2fld.base import files as storage
 
 Instant = Literal["before", "during", "after"]
 Fault = Literal["process dies", "power is cut", "power is cut, names survive", "disk is full"]

@@ -218,7 +218,7 @@ def test_devices_upload_in_some_rounds_and_train_in_all(name: str) -> None:
     assert [info["bits"]["up"] > 0 for info in result.rounds] == [False, True, False, True, False]
     assert [info["downloads"]["attempted"] for info in result.rounds] == attempted
     isolated = run(toy_config(protocols="isolated", rounds=1), dataset=toy_dataset())[0]
-    assert result.rounds[0]["accuracy"]["devices"] == isolated.rounds[0]["accuracy"]["devices"]
+    assert result.rounds[0]["scores"]["devices"] == isolated.rounds[0]["scores"]["devices"]
 
 
 @pytest.mark.parametrize("name", ["fl", "murmur", "mix2fld"])

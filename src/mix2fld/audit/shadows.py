@@ -28,6 +28,7 @@ from mix2fld.privacy.rates import FALSE_POSITIVES, Scores
 from mix2fld.protocols.base import Turn
 from mix2fld.protocols.table import get_protocol
 from mix2fld.runs.simulation import make_simulation
+from mix2fld.tasks.classification import Classification
 from mix2fld.tasks.make_learning import make_learning
 from mix2fld.types import Local, State
 
@@ -114,7 +115,7 @@ def _uploads_model(name: str) -> bool:
 def _setting(watched: Watched, config: Config) -> Setting:
     dataset = watched.ground.dataset
     single = config.replace(seed=watched.seed)
-    learning = make_learning(single, dataset.samples, dataset.num_labels)
+    learning = make_learning(single, dataset.samples, Classification(dataset.num_labels))
     model = make_model(single.learning.model, dataset.sample_shape, dataset.num_labels)
     return Setting(watched.ground, learning, model)
 

@@ -11,6 +11,7 @@ from mix2fld.config.settings import Config
 from mix2fld.data import dataset_sizes
 from mix2fld.engine.wire import Wire
 from mix2fld.protocols.table import get_protocol
+from mix2fld.tasks.classification import Classification
 from mix2fld.tasks.make_learning import make_learning
 
 PORT = 8883
@@ -111,7 +112,7 @@ def find_mosquitto() -> str:
 def largest_message(config: Config) -> int:
     """Bytes of the largest message in a run of any of the config's protocols, either way."""
     samples, num_labels = dataset_sizes(config.data)
-    learning = make_learning(config, samples, num_labels)
+    learning = make_learning(config, samples, Classification(num_labels))
     wires = [Wire(get_protocol(name), learning) for name in config.protocols]
     up = max(wire.upload_size(with_seeds=True).bits for wire in wires)
     down = max(wire.download_size().bits for wire in wires)

@@ -8,6 +8,7 @@ from mix2fld.config.settings import Config
 from mix2fld.data import dataset_sizes
 from mix2fld.engine.wire import Wire
 from mix2fld.protocols.table import get_protocol
+from mix2fld.tasks.classification import Classification
 from mix2fld.tasks.make_learning import make_learning
 
 PROXY_PORT, SUPERLINK_PORT = 8443, 8000
@@ -108,7 +109,7 @@ http {{
 def largest_request(config: Config) -> int:
     """Bytes of the largest request that a node sends in a run of any of the config's protocols."""
     samples, num_labels = dataset_sizes(config.data)
-    learning = make_learning(config, samples, num_labels)
+    learning = make_learning(config, samples, Classification(num_labels))
     wires = [Wire(get_protocol(name), learning) for name in config.protocols]
     bits = max(wire.upload_size(with_seeds=True).bits for wire in wires)
     return ceil(bits / 8) + MESSAGE_BYTES
