@@ -153,8 +153,8 @@ class Counting:
     def train(self, states: Any, order: Any) -> Any:
         underway, trained = self.inner.train(states, order)
         self.bytes += sum(
-            len(p.knowledge.data) + (len(p.seeds.data) if p.seeds else 0)
-            for p in trained.packets.values()
+            len(message.body.data) + (len(message.once.data) if message.once else 0)
+            for message in trained.messages.values()
         )
         return underway, trained
 

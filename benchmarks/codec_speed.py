@@ -22,11 +22,11 @@ from benchmarks.passes import spread
 from mix2fld.codecs import rotation
 from mix2fld.config.settings import Config
 from mix2fld.engine.wire import Wire
-from mix2fld.protocols.base import Turn
+from mix2fld.protocols.base import Device, Turn
 from mix2fld.protocols.table import get_protocol
 from mix2fld.tasks.classification import Classification
 from mix2fld.tasks.make_learning import make_learning
-from mix2fld.types import Local, SampleFormat
+from mix2fld.types import Local, SampleFormat, State
 
 RECORD = Path(__file__).parent.parent / "results" / "bench" / "codec.json"
 UPLOADS, DEVICES, STEPS, PASSES = 100, 10, 6400, 7
@@ -49,14 +49,19 @@ def one_pass(steps: int, uploads: int) -> dict[str, Any]:
     for name, kernel in PATHS.items():
         with mock.patch.object(rotation, "usable_kernel", kernel):
             turns = [Turn(0, 1, device) for device in range(uploads)]
-            wire.decode_knowledge(wire.encode_knowledge(state, local, turns[0]).data, turns[0])
+            wire.decode_body(wire.encode_body(_device(state, turns[0]), local).data, turns[0])
             begun = time.perf_counter()
-            sent = [wire.encode_knowledge(state, local, turn).data for turn in turns]
+            sent = [wire.encode_body(_device(state, turn), local).data for turn in turns]
             between = time.perf_counter()
             for data, turn in zip(sent, turns, strict=True):
-                wire.decode_knowledge(data, turn)
+                wire.decode_body(data, turn)
             found[name] = {"encode": between - begun, "decode": time.perf_counter() - between}
     return found
+
+
+def _device(state: State, turn: Turn) -> Device:
+    """A device whose upload needs no samples."""
+    return Device(state, turn, lambda: (np.zeros(0), np.zeros(0, np.int32)), lambda: None)
 
 
 def table(record: Mapping[str, Any]) -> str:

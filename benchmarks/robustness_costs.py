@@ -88,7 +88,7 @@ def _by_seed(records: Records) -> dict[int, float]:
     """The accuracy that counts: of the server's model, where there is one."""
     found = {}
     for record in records:
-        of_server = PROTOCOLS[record["protocol"]].downlink.payload.name == "weights"
+        of_server = PROTOCOLS[record["protocol"]].download_codec.name == "weights"
         accuracy = record["server"] if of_server else record["devices"]
         if accuracy is not None:
             found[record["seed"]] = accuracy

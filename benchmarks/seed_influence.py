@@ -43,7 +43,7 @@ def main() -> None:
     for seed in range(SEEDS):
         attacked = config.replace(seed=seed, attack="seed-label-shift")
         scenario, fleet = make_simulation(attacked.replace(attack="none"), dataset)
-        seeds = {d: scenario.wire.make_seeds(d, *fleet.own(d)) for d in range(scenario.devices)}
+        seeds = {d: scenario.wire.make_once(d, *fleet.own(d)) for d in range(scenario.devices)}
         bad, labels = attackers_of(attacked), scenario.learning.dims.num_labels
         for share in SHARES:
             false = {

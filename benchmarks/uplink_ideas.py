@@ -15,84 +15,61 @@ from mix2fld.codecs import Encoded, RotatedUpdate, Size, unflatten_tensors
 from mix2fld.codecs.codec import check_size
 from mix2fld.codecs.rotation import Rotation
 from mix2fld.codecs.update_codec import Restored
-from mix2fld.config.uploads import UpdateConfig
-from mix2fld.protocols.base import Inbox, Protocol, ServerStep, StepInfo, Turn
+from mix2fld.protocols.base import Inbox, Protocol, StepInfo, Turn
 from mix2fld.protocols.table import PROTOCOLS
-from mix2fld.protocols.updates import Updates, add_mean_update, picked_coordinates
-from mix2fld.tasks.learning import Learning
-from mix2fld.types import Dimensions, SampleFormat, SeedSet, ServerState, Update
+from mix2fld.protocols.updates import Murmur
+from mix2fld.types import Dimensions, SampleFormat, ServerState, Update
 
 LINEAR_WEIGHTS = 11_770
 """The last weights of the paper's network: its linear layer."""
 ONE_BIT_NORM = 1.0
 """What a device that sends no norm is taken to have moved by."""
 Floats = NDArray[np.float32]
-Step = ServerStep
 
 
-def with_momentum(kept: float) -> Step:
+@dataclass(frozen=True, kw_only=True)
+class WithMomentum(Murmur):
     """The server moves on by a part of its last step."""
 
+    kept: float = 0.5
+
     def step(
-        state: ServerState, inbox: Inbox, seeds: SeedSet | None, learning: Learning, number: int
+        self, server: ServerState, inbox: Inbox, round_number: int
     ) -> tuple[ServerState, StepInfo]:
-        before = learning.common_weights if state.weights is None else state.weights
-        after, info = add_mean_update(state, inbox, seeds, learning, number)
-        if after.weights is None or after.updates == state.updates:
+        """Murmur's step, and a part of the last one."""
+        before = self.global_model(server)
+        after, info = super().step(server, inbox, round_number)
+        if after.weights is None or after.updates == server.updates:
             return after, info
-        last = state.memory.get("last step", tuple(np.zeros_like(part) for part in before))
+        last = server.memory.get("last step", tuple(np.zeros_like(part) for part in before))
         now = tuple(
-            new - old + np.float32(kept) * part
+            new - old + np.float32(self.kept) * part
             for new, old, part in zip(after.weights, before, last, strict=True)
         )
         weights = tuple(old + part for old, part in zip(before, now, strict=True))
-        return replace(after, weights=weights, memory={**state.memory, "last step": now}), info
-
-    return step
+        return replace(after, weights=weights, memory={**server.memory, "last step": now}), info
 
 
-def with_averages(count: int) -> Step:
+@dataclass(frozen=True, kw_only=True)
+class WithAverages(Murmur):
     """Devices and tests get the mean of the last models; updates go on from the last one."""
 
+    count: int = 2
+
     def step(
-        state: ServerState, inbox: Inbox, seeds: SeedSet | None, learning: Learning, number: int
+        self, server: ServerState, inbox: Inbox, round_number: int
     ) -> tuple[ServerState, StepInfo]:
-        models = state.memory.get("models", ())
-        begun = replace(state, weights=models[-1] if models else state.weights)
-        after, info = add_mean_update(begun, inbox, seeds, learning, number)
-        if after.weights is None or after.updates == state.updates:
-            return state, info
-        models = (*models, after.weights)[-count:]
+        """Murmur's step from the last model, then the mean."""
+        models = server.memory.get("models", ())
+        begun = replace(server, weights=models[-1] if models else server.weights)
+        after, info = super().step(begun, inbox, round_number)
+        if after.weights is None or after.updates == server.updates:
+            return server, info
+        models = (*models, after.weights)[-self.count :]
         mean = tuple(
             np.mean(parts, axis=0, dtype=np.float32) for parts in zip(*models, strict=True)
         )
-        return replace(after, weights=mean, memory={**state.memory, "models": models}), info
-
-    return step
-
-
-def by_majority(
-    state: ServerState, inbox: Inbox, seeds: SeedSet | None, learning: Learning, number: int
-) -> tuple[ServerState, StepInfo]:
-    """Signs of the same rotated coordinates from all devices: each one gets the sign of most.
-
-    Its size is the mean of theirs: where all agree it is their mean.
-    """
-    if not inbox:
-        return state, StepInfo()
-    rotation = Rotation(shared_stream(learning.seed, number), learning.dims.num_weights)
-    turned = [
-        rotation.forward(np.concatenate([part.ravel() for part in inbox[d].value.tensors]))
-        for d in sorted(inbox)
-    ]
-    votes = np.sign(np.sum([np.sign(_without_rounding(row)) for row in turned], axis=0))
-    sizes = np.mean(np.abs(turned), axis=0)
-    chosen = rotation.backward((votes * sizes).astype(np.float32))
-    one: Update = inbox[min(inbox)].value
-    norm = math.sqrt(float(np.mean([inbox[d].value.groups[0].norm ** 2 for d in inbox])))
-    value = Update.encoded_whole(unflatten_tensors(chosen, learning.dims), norm, one.captured)
-    elected = {min(inbox): inbox[min(inbox)]._replace(value=value)}
-    return add_mean_update(state, elected, seeds, learning, number)
+        return replace(after, weights=mean, memory={**server.memory, "models": models}), info
 
 
 def _without_rounding(row: Floats) -> Floats:
@@ -105,25 +82,62 @@ def shared_stream(seed: int, round_number: int) -> np.random.Generator:
     return stream(seed, "shared update", round_number)
 
 
-@dataclass(frozen=True)
-class SharedUpdates(Updates):
+@dataclass(frozen=True, kw_only=True)
+class SharedGroups(Murmur):
     """Updates that all devices rotate and divide alike."""
 
-    def value(self, state: Any, local: Any, turn: Turn) -> Any:
+    def compress(self, update: Floats, turn: Turn) -> Any:
         """The codes of the update."""
-        update = np.concatenate(
-            [(new - old).ravel() for new, old in zip(local.weights, state["base"], strict=True)]
-        )
         rng = shared_stream(turn.seed, turn.round_number)
-        return self.payload.compress(update, rng, turn.room)
+        return self.upload_codec.compress(update, rng, turn.bit_budget)
 
     def read(self, value: Any, turn: Turn) -> Update:
         """The update that the codes stand for."""
-        dims = self._dims
         rng = shared_stream(turn.seed, turn.round_number)
-        found = self.payload.restore(value, rng, dims.num_weights)
+        found = self.upload_codec.restore(value, rng, self.dims.num_weights)
         norm = math.sqrt(found.captured) * float(np.linalg.norm(found.update.astype(np.float64)))
-        return Update.encoded_whole(unflatten_tensors(found.update, dims), norm, found.captured)
+        tensors = unflatten_tensors(found.update, self.dims)
+        return Update.encoded_whole(tensors, norm, found.captured)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SharedSigns(SharedGroups):
+    """Signs of the same rotated coordinates from all devices."""
+
+    def make_codec(self, weights: int) -> RotatedUpdate:
+        """Signs, as many as there are bits."""
+        del weights
+        return RotatedUpdate(largest_per_group=False, bits=int(self.bits))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ByMajority(SharedSigns):
+    """Each of these coordinates gets the sign of most.
+
+    Its size is the mean of theirs: where all agree it is their mean.
+    """
+
+    def step(
+        self, server: ServerState, inbox: Inbox, round_number: int
+    ) -> tuple[ServerState, StepInfo]:
+        """Murmur's step, with the elected update alone."""
+        if not inbox:
+            return server, StepInfo()
+        seed = self.learning.seed
+        rotation = Rotation(shared_stream(seed, round_number), self.dims.num_weights)
+        turned = [
+            rotation.forward(np.concatenate([part.ravel() for part in inbox[d].value.tensors]))
+            for d in sorted(inbox)
+        ]
+        votes = np.sign(np.sum([np.sign(_without_rounding(row)) for row in turned], axis=0))
+        sizes = np.mean(np.abs(turned), axis=0)
+        chosen = rotation.backward((votes * sizes).astype(np.float32))
+        one: Update = inbox[min(inbox)].value
+        norm = math.sqrt(float(np.mean([inbox[d].value.groups[0].norm ** 2 for d in inbox])))
+        tensors = unflatten_tensors(chosen, self.dims)
+        value = Update.encoded_whole(tensors, norm, one.captured)
+        elected = {min(inbox): inbox[min(inbox)]._replace(value=value)}
+        return super().step(server, elected, round_number)
 
 
 class Split(NamedTuple):
@@ -152,10 +166,10 @@ class ByLayer:
         del dims
         return Size(self.bits)
 
-    def compress(self, update: Floats, rng: np.random.Generator, room: int | None) -> Split:
+    def compress(self, update: Floats, rng: np.random.Generator, bit_budget: int | None) -> Split:
         """Each part by itself."""
         found = [
-            codec and codec.compress(part, new, room)
+            codec and codec.compress(part, new, bit_budget)
             for codec, part, new in zip(self._codecs, _parts(update), rng.spawn(2), strict=True)
         ]
         return Split(*found)
@@ -215,9 +229,9 @@ class OneBit:
         del dims
         return Size(1)
 
-    def compress(self, update: Floats, rng: np.random.Generator, room: int | None) -> bool:
+    def compress(self, update: Floats, rng: np.random.Generator, bit_budget: int | None) -> bool:
         """Whether the first coordinate that is dealt is negative."""
-        del room
+        del bit_budget
         rotation = Rotation(rng, len(update))
         return bool(rotation.forward(update)[rotation.choices.dealt[0]] < 0)
 
@@ -241,31 +255,43 @@ class OneBit:
         return bool(data[0])
 
 
-def _by_layer(share: float) -> Updates:
-    return Updates(lambda config, _: ByLayer(int(config.update_bits), share))
+@dataclass(frozen=True, kw_only=True)
+class MurmurByLayer(Murmur):
+    """Murmur, with a share of the bits for the convolutions."""
+
+    share: float = 0.5
+
+    def make_codec(self, weights: int) -> ByLayer:
+        """Both by themselves."""
+        del weights
+        return ByLayer(int(self.bits), self.share)
 
 
-def _signs(config: UpdateConfig, _: int) -> RotatedUpdate:
-    return RotatedUpdate(largest_per_group=False, bits=int(config.update_bits))
+@dataclass(frozen=True, kw_only=True)
+class MurmurInOneBit(Murmur):
+    """Murmur in the fewest bits."""
+
+    def make_codec(self, weights: int) -> OneBit:
+        """A sign."""
+        del weights
+        return OneBit()
 
 
 MURMUR = PROTOCOLS["murmur"]
 VARIANTS: dict[str, Protocol] = {
     "Murmur": MURMUR,
     "a third of the step": MURMUR,
-    "server momentum 0.5": replace(MURMUR, server_step=with_momentum(0.5)),
-    "mean of the last two models": replace(MURMUR, server_step=with_averages(2)),
-    "shared groups": replace(MURMUR, uplink=SharedUpdates(picked_coordinates)),
-    "shared signs, mean": replace(MURMUR, uplink=SharedUpdates(_signs)),
-    "shared signs, majority": replace(
-        MURMUR, uplink=SharedUpdates(_signs), server_step=by_majority
-    ),
-    "linear layer alone": replace(MURMUR, uplink=_by_layer(0.0)),
-    "convolutions alone": replace(MURMUR, uplink=_by_layer(1.0)),
-    "half of the bits for convolutions": replace(MURMUR, uplink=_by_layer(0.5)),
+    "server momentum 0.5": WithMomentum(kept=0.5),
+    "mean of the last two models": WithAverages(count=2),
+    "shared groups": SharedGroups(),
+    "shared signs, mean": SharedSigns(),
+    "shared signs, majority": ByMajority(),
+    "linear layer alone": MurmurByLayer(share=0.0),
+    "convolutions alone": MurmurByLayer(share=1.0),
+    "half of the bits for convolutions": MurmurByLayer(share=0.5),
 }
 """By the words of the page."""
 CHANGES: dict[str, dict[str, Any]] = {"a third of the step": {"step_limit": 0.5}}
 """Variants that are settings of Murmur."""
-ONE_BIT = replace(MURMUR, uplink=Updates(lambda *_: OneBit()))
+ONE_BIT = MurmurInOneBit()
 ALONE = PROTOCOLS["isolated"]

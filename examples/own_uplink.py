@@ -2,11 +2,11 @@
 
 A codec turns an update into codes and back (``compress``, ``restore``), and codes into bits and
 back (``encode``, ``decode``, which trusts no one). ``Updates`` does the rest: what the update is
-counted from, and with feedback the residual of what was left out. How many entries are sent depends
+relative to, and with feedback the residual of what was left out. How many entries are sent depends
 on the update, and so do the bits.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 import mix2fld
 from mix2fld.codecs import Encoded, PayloadError, Restored, Size
-from mix2fld.config.uploads import UpdateConfig
+from mix2fld.protocols.base import parameter
 from mix2fld.protocols.updates import Updates
 from mix2fld.types import Dimensions
 
@@ -63,21 +63,22 @@ class LargeEntries:
         return Entries(places, values)
 
 
-def large_entries(config: UpdateConfig, weights: int) -> LargeEntries:
-    """A codec may depend on the settings and on the number of weights; this one does not."""
-    return LargeEntries()
+@dataclass(frozen=True, kw_only=True)
+class Largest(Updates):
+    """Updates in this codec, as ``largest`` or ``largest:share=0.7``."""
 
+    title: str = "FL, largest"
+    feedback: bool = True
+    share: float = parameter(0.5)
 
-LARGEST = replace(
-    mix2fld.PROTOCOLS["topk"],
-    title="FL, largest",
-    uplink=Updates(large_entries, feedback=True),
-)
+    def make_codec(self, weights: int) -> LargeEntries:
+        return LargeEntries(self.share)
+
 
 if __name__ == "__main__":
-    mix2fld.PROTOCOLS["largest"] = LARGEST
+    mix2fld.PROTOCOLS["largest"] = Largest()
     config = mix2fld.Config.of(
-        protocols=("fl", "largest"),
+        protocols=("fl", "largest", "largest:share=0.7"),
         devices=5,
         local_steps=500,
         rounds=3,

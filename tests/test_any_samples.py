@@ -12,7 +12,6 @@ import mix2fld
 from mix2fld.base.errors import InputError
 from mix2fld.codecs import PayloadError
 from mix2fld.engine.checks import check_upload
-from mix2fld.protocols.statistics import Summary
 from mix2fld.protocols.table import PROTOCOLS
 from mix2fld.runs.checkpoint import made_with
 from mix2fld.runs.simulation import check, make_simulation, run
@@ -25,7 +24,7 @@ from toys import toy_config, toy_dataset, toy_signals
 SUMMARISED = [
     name
     for name, row in PROTOCOLS.items()
-    if row.first_model is not None or isinstance(row.seeds, Summary)
+    if row.first_model is not None or row.statistics is not None
 ]
 SEEDED = [name for name, row in PROTOCOLS.items() if row.seeds and name not in SUMMARISED]
 GENERATED = ["dp-seeds", "dp-seeds-sum"]
@@ -55,10 +54,8 @@ def test_what_the_server_learns_from_is_in_the_units_of_the_data() -> None:
     data = toy_signals()
     scenario, fleet = make_simulation(signal_config(protocols="fld", seed_bits=12), data)
     own, labels = fleet.own(2)
-    made = scenario.wire.make_seeds(2, own, labels)
-    decoded = scenario.wire._seeds.decode(
-        scenario.wire.encode_seeds(made).data, scenario.learning.dims
-    )
+    made = scenario.wire.make_once(2, own, labels)
+    decoded = scenario.wire.decode_once(scenario.wire.encode_once(made).data)
     learned = scenario.wire.prepare_seeds({2: decoded}).inputs
     assert learned.dtype == np.float32
     step = (data.value_range[1] - data.value_range[0]) / 4095
@@ -70,14 +67,14 @@ def test_a_range_that_clips_is_what_the_server_sees() -> None:
     data = toy_signals(value_range=(30.0, 45.0))
     for bits in (8, 32):
         scenario, fleet = make_simulation(signal_config(protocols="fld", seed_bits=bits), data)
-        made = scenario.wire.make_seeds(0, *fleet.own(0))
-        check_upload(Upload((), 1, made), data.samples)
+        made = scenario.wire.make_once(0, *fleet.own(0))
+        check_upload(PROTOCOLS["fld"], Upload((), 1, made), data.samples)
         inputs = scenario.wire.prepare_seeds({0: made}).inputs
         assert inputs.min() == 30
         assert inputs.max() == 45
     honest = Seeds(np.full((1, 12, 2), 46, np.float32), np.zeros((1, 1), np.int32))
     with pytest.raises(PayloadError, match="a value of 46; must be from 30 to 45"):
-        check_upload(Upload((), 1, honest), data.samples)
+        check_upload(PROTOCOLS["fld"], Upload((), 1, honest), data.samples)
 
 
 def test_a_run_remembers_how_samples_are_stored(tmp_path: Path) -> None:

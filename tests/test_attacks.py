@@ -16,7 +16,6 @@ from mix2fld.engine.attacks import ATTACKS, CLAIM, TARGET, Known, with_pattern
 from mix2fld.engine.fleet_interface import Order
 from mix2fld.engine.fleets import local as local_fleet
 from mix2fld.engine.scenario import attackers_of, reference_device
-from mix2fld.protocols.statistics import Summary
 from mix2fld.protocols.table import PROTOCOLS
 from mix2fld.runs.checkpoint import load_checkpoint
 from mix2fld.runs.simulation import Simulation, make_simulation, resume_run
@@ -121,7 +120,7 @@ def simulate(**fields: object) -> tuple[Simulation, dict[int, object], dict[int,
     order = Order(1, devices, scenario.reference, evaluated, state.roster, lambda: None, {})
     _, trained = fleet.train(state.devices, order)
     sent = replace_uploads(scenario, state.server, 1, trained)
-    return simulation, dict(trained.packets), dict(sent.packets)
+    return simulation, dict(trained.messages), dict(sent.messages)
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
@@ -129,16 +128,16 @@ def simulate(**fields: object) -> tuple[Simulation, dict[int, object], dict[int,
 def test_every_attack_on_every_protocol_is_carried_or_refused(protocol: str, attack: str) -> None:
     """Bits charged are bits carried; all others send what they learned."""
     row = PROTOCOLS[protocol]
-    if ATTACKS[attack].seeds and (row.seeds is None or isinstance(row.seeds, Summary)):
+    if ATTACKS[attack].seeds and row.seeds is None:
         with pytest.raises(InputError, match=f"replaces seeds; {row.title} has none"):
             simulate(protocols=protocol, attack=attack, attackers=2)
         return
     simulation, learned, sent = simulate(protocols=protocol, attack=attack, attackers=2)
     wire, bad = simulation.scenario.wire, attackers_of(simulation.scenario.config)
-    for device, packet in sent.items():
-        wire.check_bits(packet, 1)
+    for device, message in sent.items():
+        wire.check_bits(message)
         if device not in bad:
-            assert packet == learned[device]
+            assert message == learned[device]
     changed = {device for device in sent if sent[device] != learned[device]}
     expected = bad if ATTACKS[attack].upload or ATTACKS[attack].seeds else set()
     assert changed == expected
@@ -157,7 +156,7 @@ def test_attackers_may_be_the_only_ones_who_send(protocol: str) -> None:
     _, trained = fleet.train(state.devices, order)
     sent = replace_uploads(scenario, state.server, 1, trained)
     for device in bad:
-        scenario.wire.check_bits(sent.packets[device], 1)
+        scenario.wire.check_bits(sent.messages[device])
 
 
 def test_a_lie_about_samples_is_sent() -> None:
@@ -199,8 +198,8 @@ def test_false_labels_are_learned_by_attackers_alone() -> None:
     honest = make_simulation(config.replace(attack="none"), toy_dataset())
     wire = honest.scenario.wire
     for device in range(4):
-        true = wire.make_seeds(device, *honest.fleet.own(device)).labels
-        found = wire.decode_seeds(sent[device].seeds.data).labels
+        true = wire.make_once(device, *honest.fleet.own(device)).labels
+        found = wire.decode_once(sent[device].once.data).labels
         np.testing.assert_array_equal(found, (true + 1) % 4 if device == liar else true)
     assert len(simulation.fleet.parts) == 4
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mix2fld.base.trees import difference, flatten, unflatten
-from mix2fld.engine.device_turn import OwnSamples, prepare_upload
+from mix2fld.engine.device_turn import Rows, prepare_upload
 from mix2fld.engine.participation import draw_participants
 from mix2fld.protocols.base import Turn
 from mix2fld.protocols.table import PROTOCOLS
@@ -29,21 +29,22 @@ def test_bits_charged_are_bits_carried(name: str, with_seeds: bool) -> None:
     wire, turn = scenario.wire, Turn(0, 1, device=0)
     state = {**fleet.start()[0], "seeds_due": np.array(with_seeds)}
     local = Local(scenario.learning.initial_weights(0), np.full((4, 4), 0.25, np.float32))
-    own = OwnSamples(len(fleet.parts[0]), lambda: fleet.own(0))
-    packet, _ = prepare_upload(wire, state, local, own, turn, "resend")
-    parts = [part for part in (packet.knowledge, packet.seeds) if part is not None]
+    own, labels = fleet.parts[0], fleet.own(0)[1]
+    rows = Rows(own, lambda: labels, lambda: fleet.own(0))
+    message, _ = prepare_upload(wire, state, local, rows, turn, "resend")
+    parts = [part for part in (message.body, message.once) if part is not None]
     assert all(len(part.data) == -(-part.bits // 8) for part in parts)
     size = wire.upload_size(with_seeds)
-    assert packet.bits == size.bits if size.exact else packet.bits <= size.bits
-    assert (packet.seeds is not None) == (with_seeds and PROTOCOLS[name].seeds is not None)
-    read = wire.decode_upload(packet, turn)
-    if packet.knowledge.bits:
-        payload, dims = wire.uplink.payload, scenario.learning.dims
-        again = payload.encode(payload.decode(packet.knowledge.data, dims), dims)
-        assert again == packet.knowledge
+    assert message.bits == size.bits if size.exact else message.bits <= size.bits
+    assert (message.once is not None) == (with_seeds and PROTOCOLS[name].once is not None)
+    read = wire.decode_upload(message, turn)
+    if message.body.bits:
+        codec, dims = wire.protocol.upload_codec, scenario.learning.dims
+        again = codec.encode(codec.decode(message.body.data, dims), dims)
+        assert again == message.body
         assert read.value is not None
-    if packet.seeds is not None:
-        assert wire.encode_seeds(read.seeds) == packet.seeds
+    if message.once is not None:
+        assert wire.encode_once(read.seeds) == message.once
 
 
 @every_protocol
@@ -70,7 +71,7 @@ def test_records_are_complete_and_plain(name: str) -> None:
     assert summary["scores"]["mean"] <= summary["scores"]["max"] <= 1.0
     assert summary["seconds"]["communication"] == 0.0
     sends = simulation_of(name).scenario.wire.upload_size(with_seeds=False).bits
-    once = 4 if PROTOCOLS[name].seeds is not None else 0
+    once = 4 if PROTOCOLS[name].once is not None else 0
     assert summary["uploads"]["attempted"] == (8 if sends else once)
 
 

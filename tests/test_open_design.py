@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from examples.own_channel_with_memory import GilbertElliott
-from examples.own_uplink import LARGEST, LargeEntries
+from examples.own_uplink import LargeEntries, Largest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,7 +18,7 @@ from toys import CoinLink, toy_config, toy_dataset
 
 @pytest.fixture(autouse=True)
 def _with_the_row(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(PROTOCOLS, "largest", LARGEST)
+    monkeypatch.setitem(PROTOCOLS, "largest", Largest())
 
 
 DIMS = Dimensions(((3, 5), (5,)), 4, SampleFormat((8, 8, 1)), 10, 8, (8, 8, 1))

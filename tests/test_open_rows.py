@@ -12,16 +12,17 @@ import pytest
 from mix2fld.codecs import Encoded, PayloadError, Size
 from mix2fld.engine.checks import DivergedError
 from mix2fld.engine.fleet_interface import Order, Trained
+from mix2fld.engine.messages import Message
 from mix2fld.engine.one_round import run_round, start_run
 from mix2fld.engine.plan import plan_transfers
-from mix2fld.engine.wire import Packet, Wire
-from mix2fld.protocols.base import Turn, Uplink
-from mix2fld.protocols.distillation import take_mean_outputs
+from mix2fld.engine.wire import Wire
+from mix2fld.protocols.base import Device, Turn
+from mix2fld.protocols.distillation import FD, Mix2FLD
 from mix2fld.protocols.seed_samples import unmixed
 from mix2fld.protocols.table import PROTOCOLS
 from mix2fld.runs.simulation import Simulation, check, make_simulation, run
 from mix2fld.tasks.losses import Loss
-from mix2fld.types import Dimensions, Local, State
+from mix2fld.types import Dimensions, Local
 from toys import DeadLink, toy_config, toy_dataset
 
 
@@ -52,18 +53,18 @@ class NonZero:
         return value.reshape(dims.num_labels, dims.num_labels)
 
 
-@dataclass(frozen=True)
-class FewOutputs(Uplink):
-    """Only the largest outputs; a label that a device never drew costs a bit for each entry."""
+@dataclass(frozen=True, kw_only=True)
+class FewOutputs(FD):
+    """FD in other bits: a label that a device never drew costs a bit for each entry."""
 
-    payload: NonZero = NonZero()
+    title: str = "few"
 
-    def value(self, state: State, local: Local, turn: Turn) -> Any:
-        del state, turn
-        return local.outputs
+    @property
+    def upload_codec(self) -> NonZero:  # type: ignore[override]
+        return NonZero()
 
 
-FEW = replace(PROTOCOLS["fd"], title="few", uplink=FewOutputs())
+FEW = FewOutputs()
 
 
 @pytest.fixture
@@ -78,13 +79,22 @@ def a_wire() -> Wire:
     return Wire(FEW, simulation.scenario.learning)
 
 
+def a_device(state: Any) -> Device:
+    """In the first round."""
+    return Device(state, Turn(0, 1, 0), lambda: pytest.fail("no samples"), lambda: None)
+
+
+def a_message(body: Encoded, once: Encoded | None = None, samples: int = 10) -> Message:
+    return Message(0, 1, body, once, samples)
+
+
 def test_a_size_that_depends_on_the_value_is_an_upper_bound():
     wire = a_wire()
     assert wire.upload_size(with_seeds=False) == Size(33 * 16, exact=False)
     identity = Local((), np.eye(4, dtype=np.float32))
-    sent = wire.encode_knowledge({}, identity, Turn(0, 1, 0))
+    sent = wire.encode_body(a_device({}), identity)
     assert sent.bits == 16 + 32 * 4
-    upload = wire.decode_upload(Packet(sent, None, 10), Turn(0, 1, 0))
+    upload = wire.decode_upload(a_message(sent), Turn(0, 1, 0))
     np.testing.assert_array_equal(upload.value, np.eye(4))
     assert upload.samples == 10
 
@@ -92,21 +102,21 @@ def test_a_size_that_depends_on_the_value_is_an_upper_bound():
 @pytest.mark.parametrize("claimed", [-(2**40), -8, -1, 0, 8, 136, 152, 16 + 128 + 400, 2**70])
 def test_a_count_of_bits_that_does_not_fit_the_bytes_is_refused(claimed):
     wire, identity = a_wire(), Local((), np.eye(4, dtype=np.float32))
-    sent = wire.encode_knowledge({}, identity, Turn(0, 1, 0))
+    sent = wire.encode_body(a_device({}), identity)
     with pytest.raises(PayloadError, match=r"bits in 18 bytes; must be at most 528 bits"):
-        wire.decode_upload(Packet(Encoded(sent.data, claimed), None, 10), Turn(0, 1, 0))
+        wire.decode_upload(a_message(Encoded(sent.data, claimed)), Turn(0, 1, 0))
 
 
 @pytest.mark.parametrize("claimed", [-8, -1])
 def test_less_than_nothing_is_refused(claimed):
     with pytest.raises(PayloadError, match=f"{claimed} bits in 0 bytes"):
-        a_wire().decode_upload(Packet(Encoded(b"", claimed), None, 10), Turn(0, 1, 0))
+        a_wire().decode_upload(a_message(Encoded(b"", claimed)), Turn(0, 1, 0))
 
 
 def test_more_than_the_bound_is_refused_even_if_it_fits_its_bytes():
     data = bytes(67)  # 536 bits, the bound is 528
     with pytest.raises(PayloadError, match="529 bits in 67 bytes; must be at most 528 bits"):
-        a_wire().decode_upload(Packet(Encoded(data, 529), None, 10), Turn(0, 1, 0))
+        a_wire().decode_upload(a_message(Encoded(data, 529)), Turn(0, 1, 0))
 
 
 def test_of_an_exact_size_no_bit_can_be_saved():
@@ -116,22 +126,22 @@ def test_of_an_exact_size_no_bit_can_be_saved():
     wire, learning = simulation.scenario.wire, simulation.scenario.learning
     state = simulation.start().devices[0]
     local = Local(state["weights"], np.eye(4, dtype=np.float32))
-    knowledge = wire.encode_knowledge(state, local, Turn(0, 1, 0))
-    made = wire.make_seeds(0, *simulation.fleet.own(0))
+    body, turn = wire.encode_body(a_device(state), local), Turn(0, 1, 0)
+    made = wire.make_once(0, *simulation.fleet.own(0))
     assert made is not None
-    seeds = wire.encode_seeds(made)
+    seeds = wire.encode_once(made)
     assert seeds.bits % 8
-    assert Packet(knowledge, seeds, 1).bits == wire.upload_size(with_seeds=True).bits
-    assert wire.decode_upload(Packet(knowledge, seeds, 1), Turn(0, 1, 0)).seeds is not None
+    assert a_message(body, seeds).bits == wire.upload_size(with_seeds=True).bits
+    assert wire.decode_upload(a_message(body, seeds), turn).seeds is not None
     for wrong in (seeds.bits - 1, seeds.bits + 1):
         with pytest.raises(PayloadError, match="seeds: "):
-            wire.decode_upload(Packet(knowledge, Encoded(seeds.data, wrong), 1), Turn(0, 1, 0))
+            wire.decode_upload(a_message(body, Encoded(seeds.data, wrong)), turn)
     for cut in (seeds.data[:-1], seeds.data + b"\0"):
         with pytest.raises(PayloadError, match="seeds: "):
-            wire.decode_upload(Packet(knowledge, Encoded(cut, seeds.bits), 1), Turn(0, 1, 0))
+            wire.decode_upload(a_message(body, Encoded(cut, seeds.bits)), turn)
     other = Wire(PROTOCOLS["fd"], learning)
     with pytest.raises(PayloadError, match="seeds: this protocol has none"):
-        other.decode_upload(Packet(knowledge, seeds, 1), Turn(0, 1, 0))
+        other.decode_upload(a_message(body, seeds), turn)
 
 
 def test_a_run_charges_what_was_encoded(few):
@@ -155,9 +165,9 @@ class LyingFleet:
 
     def train(self, states: Any, order: Order) -> tuple[Any, Trained]:
         after, trained = self._fleet.train(states, order)
-        packet = trained.packets[1]
-        lie = packet._replace(knowledge=Encoded(packet.knowledge.data, self._claimed))
-        return after, trained._replace(packets={**trained.packets, 1: lie})
+        message = trained.messages[1]
+        lie = message._replace(body=Encoded(message.body.data, self._claimed))
+        return after, trained._replace(messages={**trained.messages, 1: lie})
 
     def refuse(self, device: int, round_number: int, reason: str) -> None:
         self.refused.append((device, reason))
@@ -191,9 +201,12 @@ def test_wrapped_functions_of_a_row_still_unmix(monkeypatch):
         collect=wrapped(unmixed.collect, calls, "collect"),
         prepare=wrapped(unmixed.prepare, calls, "prepare"),
     )
-    plain = PROTOCOLS["mix2fld"]
-    step = wrapped(plain.server_step, calls, "step")
-    monkeypatch.setitem(PROTOCOLS, "own", replace(plain, seeds=seeds, server_step=step))
+
+    class Own(Mix2FLD):
+        def step(self, *given: Any) -> Any:
+            return wrapped(super().step, calls, "step")(*given)
+
+    monkeypatch.setitem(PROTOCOLS, "own", Own(seeds=seeds))
     config = toy_config(protocols=("mix2fld", "own"))
     first, second = run(config, dataset=toy_dataset())
     assert set(calls) == {"collect", "prepare", "step"}
@@ -207,12 +220,12 @@ def test_a_wrapped_row_that_unmixes_has_its_condition_named(monkeypatch):
     calls: list[str] = []
     seeds = replace(unmixed, prepare=wrapped(unmixed.prepare, calls, "prepare"))
 
-    def diverge(*given: Any) -> Any:
-        state, info = take_mean_outputs(*given)
-        return replace(state, weights=(np.full(3, 1e9, np.float32),)), info
+    class Diverging(Mix2FLD):
+        def step(self, *given: Any) -> Any:
+            state, info = super().step(*given)
+            return replace(state, weights=(np.full(3, 1e9, np.float32),)), info
 
-    row = replace(PROTOCOLS["mix2fld"], seeds=seeds, server_step=diverge)
-    monkeypatch.setitem(PROTOCOLS, "own", row)
+    monkeypatch.setitem(PROTOCOLS, "own", Diverging(seeds=seeds))
     with pytest.raises(DivergedError, match=r"mixing_ratio = 0\.49.*condition number"):
         run(toy_config(protocols="own", mixing_ratio=0.49), dataset=toy_dataset())
 

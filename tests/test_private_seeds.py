@@ -12,7 +12,7 @@ from mix2fld.base.errors import InputError
 from mix2fld.codecs.statistics import LARGEST_WHOLE
 from mix2fld.engine.device_turn import start_device
 from mix2fld.protocols.noise import NOISE_KEY, with_secret_noise
-from mix2fld.protocols.private import take_private_seeds, train_on_generated
+from mix2fld.protocols.private import train_on_generated
 from mix2fld.protocols.table import PROTOCOLS
 from mix2fld.runs.simulation import Simulation, make_simulation, run
 from mix2fld.tasks.edges import edge_network, has_edges
@@ -88,14 +88,15 @@ def test_the_student_begins_with_edges_where_a_model_has_them(model: str, edges:
 
 
 def test_seeds_are_generated_from_means_that_know_their_noise() -> None:
-    learning = simulation_of("dp-seeds").scenario.learning
+    scenario = simulation_of("dp-seeds").scenario
+    learning, protocol = scenario.learning, scenario.wire.protocol
     bounds, rng = bounds_of(learning, "samples"), np.random.default_rng(0)
     noise = deviations(learning, "samples")
     count = len(sample_features(learning).projection)
     sums = rng.normal(size=(LABELS, count + 1))
     sums[:, -1] = 100 * 0.3 * bounds.longest
     memory = {"sums": sums, "sums_counts": np.array([100 * LABELS, 4])}
-    found, _ = take_private_seeds._model(memory, learning, noise, 1)
+    found = protocol._means(memory, noise, bounds)
     twice = shrunk_means(sums, 100 * LABELS, bounds, 2 * noise.sums)  # four draws of noise
     np.testing.assert_allclose(found, twice)
     assert not np.allclose(found, means_of(sums, 100 * LABELS, bounds))
@@ -132,7 +133,7 @@ def test_every_row_with_a_promise_has_noise_that_a_deployment_keeps_secret(name:
     keys = [with_secret_noise(state)[NOISE_KEY].tolist() for _ in range(2)]
     assert keys[0] != keys[1]
     assert not state[NOISE_KEY].any()
-    summed = simulation.scenario.wire.uplink.needs_trusted_sum
+    summed = simulation.scenario.wire.protocol.trusted_sum
     assert ("simulated" in PROTOCOLS[name].promise(simulation.scenario.config).noise_by) == summed  # type: ignore[misc]
 
 

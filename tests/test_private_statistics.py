@@ -35,6 +35,7 @@ from mix2fld.privacy.rates import Share
 from mix2fld.protocols.aggregation.outliers import far_uploads
 from mix2fld.protocols.noise import NOISE_KEY, with_secret_noise
 from mix2fld.protocols.private import STAGE, trusted_sum
+from mix2fld.protocols.table import PROTOCOLS
 from mix2fld.runs.simulation import Simulation, make_simulation, run
 from mix2fld.tasks.features import fixed_features
 from mix2fld.tasks.private_statistics import (
@@ -243,27 +244,28 @@ def test_single_uploads_of_a_sum_are_not_compared_and_no_others_refused() -> Non
         device: Upload(StatisticsPart(0, np.full((3, 5), 2**20 - 1, np.int32)), 40)
         for device in range(8)
     }
-    assert far_uploads(inbox) == {}
+    summed, noisy = PROTOCOLS["dp-sum"], PROTOCOLS["dp-statistics"]
+    assert far_uploads(summed, inbox) == {}
     for upload in inbox.values():
-        check_upload(upload, DIMS.samples)
+        check_upload(summed, upload, DIMS.samples)
     wrong = Upload(StatisticsPart(1, np.full(10, 1e9, np.float32)), 40)
     with pytest.raises(PayloadError, match=r"must be at most 1e\+06"):
-        check_upload(wrong, DIMS.samples)
+        check_upload(noisy, wrong, DIMS.samples)
 
 
 @pytest.mark.parametrize("name", ["dp-statistics", "dp-sum"])
 def test_what_is_sent_again_is_the_same_and_counted_from_the_same_means(name: str) -> None:
     """Who hears a lost upload and its repetition learns nothing from the difference."""
     simulation = simulation_of(name, CoinLink(), rounds=9, seed=3, local_steps=2)
-    scenario, fleet, heard = simulation.scenario, simulation.fleet, {}
+    fleet, heard = simulation.fleet, {}
     plain = fleet.train
 
     def listening(states: Any, order: Any) -> Any:
         underway, trained = plain(states, order)
-        for device, packet in trained.packets.items():
-            if packet.bits:
-                stage = packet.knowledge.data[0]
-                heard.setdefault((device, stage), set()).add(packet.knowledge.data)
+        for device, message in trained.messages.items():
+            if message.bits:
+                stage = message.body.data[0]
+                heard.setdefault((device, stage), set()).add(message.body.data)
         return underway, trained
 
     fleet.train = listening  # type: ignore[method-assign]
@@ -274,7 +276,7 @@ def test_what_is_sent_again_is_the_same_and_counted_from_the_same_means(name: st
     assert lost > 2
     assert len(heard) > 4
     assert all(len(different) == 1 for different in heard.values())
-    assert scenario.wire.uplink.measures_samples
+    assert {stage for _, stage in heard} == {0, 1}
 
 
 def test_a_device_without_means_sends_no_scatter() -> None:
@@ -290,24 +292,25 @@ def test_a_device_without_means_sends_no_scatter() -> None:
 @pytest.mark.parametrize("name", ["dp-fl", "dp-murmur"])
 def test_updates_are_clipped_and_have_noise_before_any_codec(name: str) -> None:
     fields = {"rounds": 4, "upload_every": 2, "update_clip": 0.3, "epsilon": 4.0}
-    uplink = simulation_of(name, **fields).scenario.wire.uplink
+    protocol = simulation_of(name, **fields).scenario.wire.protocol
     multiplier = noise_multiplier(4.0, 1e-5)
-    assert uplink.deviation == pytest.approx(2 * 0.3 * np.sqrt(2) * multiplier)  # type: ignore[attr-defined]
+    assert protocol.deviation == pytest.approx(2 * 0.3 * np.sqrt(2) * multiplier)  # type: ignore[attr-defined]
     simulation = simulation_of(name, **fields, bits_per_weight=16, update_bits=10**4)
     seen = []
     wire = simulation.scenario.wire
-    compress = type(wire.uplink.payload).compress
+    codec = type(wire.protocol.upload_codec)
+    compress = codec.compress
 
-    def listening(self: Any, update: Any, rng: Any, room: Any = None) -> Any:
+    def listening(self: Any, update: Any, rng: Any, bit_budget: Any = None) -> Any:
         seen.append(update)
-        return compress(self, update, rng, room)
+        return compress(self, update, rng, bit_budget)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(type(wire.uplink.payload), "compress", listening)
+        patch.setattr(codec, "compress", listening)
         state, _ = simulation.run_round(simulation.start())
         simulation.run_round(state)
     assert len(seen) == 4
-    expected = uplink.deviation * np.sqrt(seen[0].size)  # type: ignore[attr-defined]
+    expected = protocol.deviation * np.sqrt(seen[0].size)  # type: ignore[attr-defined]
     assert np.linalg.norm(seen[0]) == pytest.approx(expected, rel=0.1)
 
 
@@ -426,7 +429,7 @@ def test_with_the_same_noise_the_deployment_has_the_numbers_of_the_engine(
 
 def test_a_device_that_lost_what_it_sent_sends_nothing_more() -> None:
     scenario = simulation_of("dp-statistics").scenario
-    assert int(scenario.wire.uplink.forgotten({})[STAGE]) == 2
+    assert int(scenario.wire.protocol.on_state_lost({})[STAGE]) == 2
 
 
 def test_a_trusted_sum_cannot_be_deployed() -> None:

@@ -18,8 +18,10 @@ from mix2fld.protocols.aggregation.aggregate import (
     count_samples,
 )
 from mix2fld.protocols.aggregation.outliers import far_uploads
+from mix2fld.protocols.table import PROTOCOLS
 from mix2fld.types import Upload
 
+FL, FD, CFD = (PROTOCOLS[name] for name in ("fl", "fd", "cfd"))
 ROBUST = ["trimmed-mean", "median", "clipped-mean", "krum", "geometric-median", "filtered-median"]
 
 
@@ -231,12 +233,12 @@ def test_who_lies_far_from_the_rest_is_found() -> None:
     rows = 1.0 + 0.1 * rows_of(6, 6, 8)
     rows[4] *= -10
     inbox = inbox_of(rows)
-    ((device, times),) = far_uploads(inbox).items()
+    ((device, times),) = far_uploads(FL, inbox).items()
     middle = np.median(rows, axis=0)
     distances = np.linalg.norm(rows - middle, axis=1)
     assert (device, times) == (4, pytest.approx(distances[4] / np.median(distances), rel=1e-4))
-    assert far_uploads(inbox_of(np.delete(rows, 4, axis=0))) == {}
-    assert far_uploads({0: inbox[0], 4: inbox[4]}) == {}
+    assert far_uploads(FL, inbox_of(np.delete(rows, 4, axis=0))) == {}
+    assert far_uploads(FL, {0: inbox[0], 4: inbox[4]}) == {}
 
 
 def test_outputs_are_compared_where_a_label_was_drawn() -> None:
@@ -245,9 +247,9 @@ def test_outputs_are_compared_where_a_label_was_drawn() -> None:
     outputs = 0.9 * truth + 0.1 * noise
     outputs[1, 2] = 0.0
     inbox = {d: Upload(rows.astype(np.float32), 1) for d, rows in enumerate(outputs)}
-    assert far_uploads(inbox) == {}
+    assert far_uploads(FD, inbox) == {}
     inbox[3] = Upload(lie, 1)
-    assert list(far_uploads(inbox)) == [3]
+    assert list(far_uploads(FD, inbox)) == [3]
 
 
 def test_many_uploads_are_compared_with_their_mean(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -255,5 +257,5 @@ def test_many_uploads_are_compared_with_their_mean(monkeypatch: pytest.MonkeyPat
     rows = 1.0 + 0.1 * rows_of(6, 20, 8)
     rows[4] *= 100
     inbox = inbox_of(rows)
-    assert list(far_uploads(inbox)) == [4]
-    assert far_uploads({d: Upload(object(), 1) for d in range(5)}) == {}
+    assert list(far_uploads(FL, inbox)) == [4]
+    assert far_uploads(CFD, {d: Upload(object(), 1) for d in range(5)}) == {}

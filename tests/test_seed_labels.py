@@ -1,5 +1,6 @@
 """CFD: devices label seeds that all of them share, and the server learns the mean of the labels."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,16 +14,19 @@ from mix2fld.base.errors import InputError
 from mix2fld.base.streams import integer, stream
 from mix2fld.codecs import PayloadError, SeedLabels
 from mix2fld.config.settings import PRESETS, Config
+from mix2fld.engine.server_turn import ServerTurn
 from mix2fld.engine.suspects import find_suspects, in_words
 from mix2fld.protocols.aggregation.aggregate import combine_labels
-from mix2fld.protocols.labels import convert_seed_labels, judge_labels, labels_of_seeds
+from mix2fld.protocols.base import Device, Turn
+from mix2fld.protocols.labels import judge_labels, labels_of_seeds
 from mix2fld.protocols.seed_screening import NO_VERDICT
+from mix2fld.protocols.weights import no_outputs
 from mix2fld.runs.loop import Watcher
 from mix2fld.runs.simulation import Simulation, make_simulation, run
 from mix2fld.tasks.losses import label_loss
 from mix2fld.tasks.replay import REPLAY
 from mix2fld.tasks.stepper import Start, draw_samples
-from mix2fld.types import Dimensions, SampleFormat, Samples, Upload
+from mix2fld.types import Dimensions, Local, SampleFormat, Samples, Upload
 from toys import LABELS, CoinLink, toy_config, toy_dataset
 
 DIMS = Dimensions(((3,),), 3, SampleFormat((4, 4, 1)), 5, 3, (2, 2, 1))
@@ -30,6 +34,10 @@ DIMS = Dimensions(((3,),), 3, SampleFormat((4, 4, 1)), 5, 3, (2, 2, 1))
 
 def simulation_of(over: Any = None, **fields: Any) -> Simulation:
     return make_simulation(toy_config(protocols="cfd", **fields), toy_dataset(), link=over)
+
+
+def no_samples() -> Any:
+    raise AssertionError("labels of seeds need no samples of the device")
 
 
 def some_outputs(rng: np.random.Generator) -> Any:
@@ -99,16 +107,17 @@ def test_the_server_learns_the_mean_of_the_labels(bits: int) -> None:
     rng, inbox, means = np.random.default_rng(0), {}, np.zeros((4, 10, LABELS))
     for device in (0, 2):
         weights = tuple(t + rng.normal(0, 0.1, t.shape).astype("f4") for t in state.server.weights)
-        outputs = wire.seed_outputs(state.devices[device], weights)
-        codes = {d: wire.uplink.payload.codes(own) for d, own in outputs.items()}
-        inbox[device] = Upload(wire.uplink.read(codes, None), 40)  # type: ignore[arg-type]
+        own, turn = state.devices[device], Turn(0, 2, device)
+        trained = Device(own, turn, no_samples, partial(wire.replayed_samples, own))
+        codes = wire.protocol.upload(trained, Local(weights, no_outputs(wire.protocol)))
+        inbox[device] = Upload(wire.protocol.read(codes, turn), 40)
         logits = learning.stepper.logits(weights, state.server.seed_set.inputs).astype(np.float64)
         likely = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
         top = 2**bits - 1
         rounded = np.rint(likely * top) if bits > 1 else np.eye(LABELS)[likely.argmax(axis=1)]
         labels = rounded / rounded.sum(axis=1, keepdims=True)
         means += labels.reshape(4, 10, LABELS) / 2
-    after, _ = convert_seed_labels(state.server, inbox, state.server.seed_set, learning, 2)
+    after, _ = wire.protocol.step(state.server, inbox, 2)
     samples = Samples(state.server.seed_set.inputs, means.reshape(40, LABELS).astype(np.float32))
     draws = draw_samples(stream(0, "conversion", 2), 40, 20, 1)
     start = Start(
@@ -124,13 +133,10 @@ def test_the_server_learns_the_mean_of_the_labels(bits: int) -> None:
 def test_seeds_that_nobody_labelled_keep_their_own_label() -> None:
     simulation = simulation_of()
     state, _ = simulation.run_round(simulation.start())
-    learning, server = simulation.scenario.learning, state.server
+    protocol, server = simulation.scenario.wire.protocol, state.server
     silent = {0: Upload({}, 40)}
     labelled = {0: Upload(dict(enumerate(np.split(server.seed_set.targets, 4))), 40)}
-    ends = [
-        convert_seed_labels(server, inbox, server.seed_set, learning, 2)[0]
-        for inbox in (silent, labelled)
-    ]
+    ends = [protocol.step(server, inbox, 2)[0] for inbox in (silent, labelled)]
     for one, other in zip(*(end.weights for end in ends), strict=True):
         np.testing.assert_array_equal(one, other)
 
@@ -191,19 +197,18 @@ def test_few_who_know_a_label_keep_their_say() -> None:
 def test_labels_that_contradict_the_seeds_do_not_count_and_are_named() -> None:
     simulation = simulation_of(seed_check="agreement")
     state, _ = simulation.run_round(simulation.start())
-    learning, server = simulation.scenario.learning, state.server
+    protocol, server = simulation.scenario.wire.protocol, state.server
     came_with = labels_of_seeds(server, server.seed_set)
     shifted = {owner: np.roll(labels, 1, axis=1) for owner, labels in came_with.items()}
     honest = {d: Upload(came_with, 40) for d in range(3)}
     inbox = {**honest, 3: Upload(shifted, 40)}
     judged = judge_labels(inbox, came_with)
     assert judged.left_out == (3,)
-    with_liar, without = (
-        convert_seed_labels(server, box, server.seed_set, learning, 2)[0] for box in (inbox, honest)
-    )
+    with_liar, without = (protocol.step(server, box, 2)[0] for box in (inbox, honest))
     for one, other in zip(with_liar.weights, without.weights, strict=True):
         np.testing.assert_array_equal(one, other)
-    (suspect,) = find_suspects(inbox, NO_VERDICT, judged, {})
+    turn = ServerTurn(server, 0.0, NO_VERDICT, judged)
+    (suspect,) = find_suspects(protocol, inbox, turn, {})
     assert in_words(suspect) == (
         "device 3 assigns 0.0 % of the seeds their own labels, typically 100.0 %"
     )

@@ -42,7 +42,7 @@ def config_of(**fields: object) -> Config:
 
 def seeds_of(config: Config) -> tuple[object, dict[int, Seeds]]:
     scenario, fleet = make_simulation(config, bars())
-    made = {d: scenario.wire.make_seeds(d, *fleet.own(d)) for d in range(scenario.devices)}
+    made = {d: scenario.wire.make_once(d, *fleet.own(d)) for d in range(scenario.devices)}
     return scenario.learning, made
 
 

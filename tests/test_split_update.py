@@ -1,5 +1,6 @@
 """Updates whose last layer is coded by itself: bits, both parts, the server's steps, whole runs."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,8 @@ from mix2fld.codecs import (
     with_last_layer_apart,
 )
 from mix2fld.codecs.rotated_plan import make_plan
-from mix2fld.protocols.updates import add_mean_update
+from mix2fld.protocols.table import PROTOCOLS
+from mix2fld.runs.simulation import make_simulation
 from mix2fld.types import Dimensions, Group, SampleFormat, ServerState, Update, Upload
 from toys import toy_config, toy_dataset
 
@@ -46,8 +48,8 @@ def an_update(seed: int = 0, size: int = len(LAST)) -> np.ndarray:
     return (rng.normal(size=size) * rng.exponential(size=size)).astype(np.float32)
 
 
-def part_bits(codec: UpdateCodec, room: int | None = None) -> tuple[int, int]:
-    codes = codec.compress(an_update(), np.random.default_rng(0), room)
+def part_bits(codec: UpdateCodec, budget: int | None = None) -> tuple[int, int]:
+    codes = codec.compress(an_update(), np.random.default_rng(0), budget)
     last, rest = (0 if one is None else one.bits for one in codes)
     return last, rest
 
@@ -94,11 +96,17 @@ def test_a_small_last_layer_gets_half_of_the_bits_and_at_most_one_for_a_weight()
         (RotatedUpdate(largest_per_group=True, bits=200), "auto", SHAPES),  # 6 % of the weights
         (RotatedUpdate(largest_per_group=True, bits=200), "auto", ((3, 3, 1, 12), (12,))),
         (RotatedUpdate(largest_per_group=True, bits=200), 0, SHAPES),
-        (RotatedUpdate(largest_per_group=False, bits=200), 0.5, SHAPES),
     ],
 )
 def test_other_updates_are_coded_whole(codec: UpdateCodec, share: Any, shapes: Any) -> None:
     assert with_last_layer_apart(codec, share, dims_of(shapes)) is codec
+
+
+@pytest.mark.parametrize("name", ["eden", "sign", "stc", "topk", "dp-fl", "murmur"])
+def test_only_rows_that_send_the_largest_of_groups_are_split(name: str) -> None:
+    config = toy_config(protocols=name, last_layer_share=0.5)
+    codec = make_simulation(config, toy_dataset()).scenario.wire.protocol.upload_codec
+    assert isinstance(codec, SplitUpdate) == (name == "murmur")
 
 
 @pytest.mark.parametrize("shapes", [((3, 3, 1, 12), (12,)), ((30, LABELS), (LABELS,))])
@@ -111,15 +119,15 @@ def test_a_model_without_a_last_layer_beside_others_cannot_be_split(shapes: Any)
 @given(
     bits=st.integers(20, 40_000),
     share=st.floats(0.01, 1),
-    room=st.integers(0, 40_000),
+    budget=st.integers(0, 40_000),
     variable_rate=st.booleans(),
     seed=st.integers(0, 99),
 )
 def test_any_share_is_carried_to_the_bit(
-    bits: int, share: float, room: int, variable_rate: bool, seed: int
+    bits: int, share: float, budget: int, variable_rate: bool, seed: int
 ) -> None:
     codec, dims = split(max(bits, 24), share, variable_rate), dims_of()
-    codes = codec.compress(an_update(seed), np.random.default_rng(seed), room)
+    codes = codec.compress(an_update(seed), np.random.default_rng(seed), budget)
     sent = codec.encode(codes, dims)
     assert len(sent.data) == -(-sent.bits // 8)
     assert sent.bits <= codec.size(dims).bits
@@ -209,7 +217,7 @@ def test_groups_have_steps_of_their_own() -> None:
     update = Update(tuple(arrays), 1.0, (Group((1,), 1.0), Group((0,), 10.0)))
     learning: Any = ALearning()
     inbox = {0: Upload(update, 10), 1: Upload(update, 10)}
-    found, _ = add_mean_update(ServerState(), inbox, None, learning, 1)
+    found, _ = replace(PROTOCOLS["murmur"], sizes=learning).step(ServerState(), inbox, 1)
     np.testing.assert_allclose(found.weights[0], [5.0, 1.0], rtol=1e-6)
     np.testing.assert_allclose(found.weights[1], [1.0, 2.5], rtol=1e-6)
 

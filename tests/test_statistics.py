@@ -17,7 +17,7 @@ from mix2fld.engine.checks import check_upload
 from mix2fld.engine.device_turn import UNTRAINED
 from mix2fld.engine.plan import plan_transfers
 from mix2fld.models import make_model
-from mix2fld.protocols.statistics import add_updates_to_closed_form
+from mix2fld.protocols.table import PROTOCOLS
 from mix2fld.runs.loop import Watcher
 from mix2fld.runs.simulation import Simulation, make_simulation, run
 from mix2fld.tasks.class_statistics import (
@@ -199,8 +199,8 @@ def test_statistics_that_nobody_measures_are_refused() -> None:
     value = statistics_of(*some_features(np.random.default_rng(0)))
     upload = Upload(None, 60, value._replace(sums=np.full((3, 4), 1e9, np.float32)))
     with pytest.raises(PayloadError, match=r"statistics: 1.66667e\+07 a sample"):
-        check_upload(upload, DIMS.samples)
-    check_upload(Upload(None, 60, value), DIMS.samples)
+        check_upload(PROTOCOLS["statistics"], upload, DIMS.samples)
+    check_upload(PROTOCOLS["statistics"], Upload(None, 60, value), DIMS.samples)
 
 
 @pytest.mark.parametrize("model", ["paper-cnn", "mlp"])
@@ -211,7 +211,7 @@ def test_one_upload_and_every_device_starts_from_the_network(model: str) -> None
     size = wire.upload_size(with_seeds=True)
     assert info.bits["up"] == 4 * size.bits
     assert size.bits == 3 * 64 + 16 * 4 + 8 * (4 * 24 + 24 * 25 // 2)
-    made = [wire.encode_seeds(wire.make_seeds(d, *simulation.fleet.own(d))) for d in range(4)]
+    made = [wire.encode_once(wire.make_once(d, *simulation.fleet.own(d))) for d in range(4)]
     sent = [ClassStatistics(24).decode(each.data, learning.dims) for each in made]
     expected = closed_form_network(fixed_features(learning), sent)
     for device in state.devices:
@@ -303,7 +303,7 @@ def test_late_statistics_move_the_model_by_what_they_change_in_the_closed_form()
     now = tuple(part + more for part, more in zip(before, learnt, strict=True))
     upload = Upload(Update.encoded_whole(update, 1.0, 1.0), samples=50, seeds=two)
     server = ServerState(weights=now, seeds={0: one, 1: two}, updates=3)
-    found, _ = add_updates_to_closed_form(server, {1: upload}, None, learning, 4)
+    found, _ = simulation.scenario.wire.protocol.step(server, {1: upload}, 4)
     assert found.updates == 4
     for mine, base, more, moved in zip(found.weights, after, learnt, update, strict=True):
         np.testing.assert_allclose(mine, base + more + moved, atol=1e-4)
@@ -314,14 +314,13 @@ def test_updates_count_until_the_first_statistics_come_and_then_from_the_closed_
     learning = simulation.scenario.learning
     update = tuple(np.ones_like(part) for part in learning.common_weights)
     upload = Upload(Update.encoded_whole(update, 1.0, 1.0), samples=50)
-    moved, _ = add_updates_to_closed_form(ServerState(), {0: upload}, None, learning, 1)
+    protocol = simulation.scenario.wire.protocol
+    moved, _ = protocol.step(ServerState(), {0: upload}, 1)
     for mine, start in zip(moved.weights, learning.common_weights, strict=True):
         np.testing.assert_allclose(mine, start + 1, atol=1e-5)
     own = statistics_of_device(simulation, 0)
     server = replace(moved, seeds={0: own})
-    found, _ = add_updates_to_closed_form(
-        server, {0: upload._replace(seeds=own)}, None, learning, 2
-    )
+    found, _ = protocol.step(server, {0: upload._replace(seeds=own)}, 2)
     network = closed_form_network(fixed_features(learning), [own])
     assert all(map(np.array_equal, found.weights, network))
 

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from test_seed_judge import bars
 
 from mix2fld.base.errors import InputError
 from mix2fld.codecs import PayloadError
@@ -14,8 +13,10 @@ from mix2fld.engine.attackers import check_attack
 from mix2fld.engine.checks import check_upload
 from mix2fld.engine.suspects import in_words
 from mix2fld.protocols.aggregation.statistics_filter import far_statistics, trusted_statistics
+from mix2fld.protocols.table import PROTOCOLS
 from mix2fld.runs.simulation import make_simulation
 from mix2fld.types import SampleFormat, Statistics, Upload
+from test_seed_screening import bars
 from test_statistics import some_features, statistics_of
 from toys import toy_config, toy_dataset
 
@@ -89,7 +90,7 @@ def test_counts_below_zero_are_refused() -> None:
     own = honest(7)[0]
     upload = Upload(None, 200, times(own, -10))
     with pytest.raises(PayloadError, match=r"samples of a label; must not be below 0"):
-        check_upload(upload, SampleFormat((4, 4, 1)))
+        check_upload(PROTOCOLS["statistics"], upload, SampleFormat((4, 4, 1)))
 
 
 @pytest.mark.parametrize("attack", ["label-shift", "random", "scaling", "sign-flip"])

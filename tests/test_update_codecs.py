@@ -21,13 +21,7 @@ from mix2fld.codecs.positions import decode_positions, encode_positions, most_bi
 from mix2fld.codecs.rotated_plan import make_plan
 from mix2fld.codecs.rotation import Rotation, block_sizes, hadamard
 from mix2fld.config.uploads import UpdateConfig
-from mix2fld.protocols.updates import (
-    largest_entries,
-    picked_coordinates,
-    rotated_levels,
-    rotated_signs,
-    sparse_ternary,
-)
+from mix2fld.protocols.updates import EDEN, STC, Murmur, Sign, TopK
 from mix2fld.types import Dimensions, SampleFormat
 
 PAPER = 12_544
@@ -52,10 +46,10 @@ def an_update(size: int, seed: int = 0) -> np.ndarray:
     return (rng.normal(size=size) * rng.exponential(size=size) ** 2).astype(np.float32)
 
 
-def restored(codec: UpdateCodec, update: np.ndarray, seed: int, room: int | None = None):
+def restored(codec: UpdateCodec, update: np.ndarray, seed: int, bit_budget: int | None = None):
     """The update at the other end of the link."""
     dims = dims_of(len(update))
-    codes = codec.compress(update, np.random.default_rng(seed), room)
+    codes = codec.compress(update, np.random.default_rng(seed), bit_budget)
     sent = codec.encode(codes, dims)
     return codec.restore(codec.decode(sent.data, dims), np.random.default_rng(seed), len(update))
 
@@ -143,11 +137,11 @@ def test_any_number_of_bits_is_carried_to_the_bit(largest_per_group, size, share
     assert codec.encode(again, dims) == sent
 
 
-@pytest.mark.parametrize("room", [1, 20, 24, 31, 100, 799, 10_000])
-def test_automatic_bits_fill_whole_bytes_of_the_room_there_is(room: int) -> None:
+@pytest.mark.parametrize("budget", [1, 20, 24, 31, 100, 799, 10_000])
+def test_automatic_bits_fill_whole_bytes_of_the_bit_budget(budget: int) -> None:
     codec, dims = CODECS["murmur-auto"], dims_of(2000)
-    sent = codec.encode(codec.compress(an_update(2000), np.random.default_rng(0), room), dims)
-    assert sent.bits == 8 * len(sent.data) == max(24, min(room, 800) // 8 * 8)
+    sent = codec.encode(codec.compress(an_update(2000), np.random.default_rng(0), budget), dims)
+    assert sent.bits == 8 * len(sent.data) == max(24, min(budget, 800) // 8 * 8)
     assert codec.decode(sent.data, dims).bits == sent.bits
 
 
@@ -216,7 +210,7 @@ def test_over_all_rotations_the_update_is_right_on_average(
 def test_the_error_of_a_mean_of_signs(share: float) -> None:
     """Of D devices that send the signs of a share of coordinates: (pi / (2 share) - 1) / D."""
     devices, updates = 10, [an_update(PAPER, seed) for seed in range(10)]
-    codec = rotated_levels(UpdateConfig(bits_per_weight=share), PAPER)
+    codec = EDEN(bits_per_weight=share).make_codec(PAPER)
     found = [restored(codec, update, seed).update for seed, update in enumerate(updates)]
     energy = np.mean([np.sum(update.astype(float) ** 2) for update in updates])
     error = np.sum(np.mean(np.subtract(found, updates, dtype=float), axis=0) ** 2) / energy
@@ -227,7 +221,7 @@ def test_the_error_of_a_mean_of_signs(share: float) -> None:
 def test_the_error_of_a_mean_of_picked_coordinates(bits: int) -> None:
     """Of D devices: (N / sum over groups of E[max]^2 - 1) / D."""
     devices, updates = 10, [an_update(PAPER, seed) for seed in range(10)]
-    codec = picked_coordinates(UpdateConfig(update_bits=bits), PAPER)
+    codec = Murmur(bits=bits).make_codec(PAPER)
     found = [restored(codec, update, 50 + seed) for seed, update in enumerate(updates)]
     energy = np.mean([np.sum(update.astype(float) ** 2) for update in updates])
     errors = [one.update - update.astype(float) for one, update in zip(found, updates, strict=True)]
@@ -256,13 +250,13 @@ def test_finer_levels_come_closer() -> None:
     """Of unbiased rounding, 1 / captured - 1, for each number of bits of a coordinate."""
     update = an_update(PAPER)
     for bits in (1, 2, 3, 4, 8):
-        codec = rotated_levels(UpdateConfig(bits_per_weight=bits), PAPER)
+        codec = EDEN(bits_per_weight=bits).make_codec(PAPER)
         expected = 1 / lloyd_max(bits).captured - 1
         assert relative_error(restored(codec, update, 1).update, update) == pytest.approx(
             expected, rel=0.1
         )
-    closest = rotated_signs(UpdateConfig(), PAPER)
-    error = relative_error(restored(closest, update, 1).update, update)
+    min_mse = Sign().make_codec(PAPER)
+    error = relative_error(restored(min_mse, update, 1).update, update)
     assert error == pytest.approx(1 - 2 / math.pi, rel=0.02)
 
 
@@ -298,16 +292,16 @@ def test_positions_take_few_bits(count: int) -> None:
     assert np.mean(sizes) <= max(1.12 * entropy, entropy + 1000 * (count == 1000) + 3)
 
 
-@pytest.mark.parametrize("make", [largest_entries, sparse_ternary])
-def test_the_largest_entries_are_kept(make) -> None:
+@pytest.mark.parametrize("protocol", [TopK(kept_share=0.01), STC(kept_share=0.01)])
+def test_the_largest_entries_are_kept(protocol: TopK) -> None:
     update = an_update(PAPER)
-    codec = make(UpdateConfig(kept_share=0.01), PAPER)
+    codec = protocol.make_codec(PAPER)
     found = restored(codec, update, 0).update
     kept = np.flatnonzero(found)
     assert len(kept) == 125
     assert np.abs(update[kept]).min() >= np.abs(np.delete(update, kept)).max()
     np.testing.assert_array_equal(np.sign(found[kept]), np.sign(update[kept]))
-    values = update[kept] if make is largest_entries else np.abs(update[kept]).mean()
+    values = update[kept] if type(protocol) is TopK else np.abs(update[kept]).mean()
     np.testing.assert_allclose(np.abs(found[kept]), np.abs(values), rtol=2**-10)
 
 
@@ -326,6 +320,6 @@ def test_the_largest_entries_are_kept(make) -> None:
 )
 def test_bad_numbers_of_bits_get_one_message(fields, words: str) -> None:
     with pytest.raises(InputError) as raised:
-        picked_coordinates(UpdateConfig(**fields), 100)
+        Murmur(bits=UpdateConfig(**fields).update_bits).make_codec(100)
     assert words in str(raised.value)
     assert "\n" not in str(raised.value)

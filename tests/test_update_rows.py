@@ -1,5 +1,6 @@
 """Protocols that upload updates: what they count from, what gets lost, and what the server adds."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,6 @@ from mix2fld.engine.fleet_interface import Order, Outcome, Trained
 from mix2fld.engine.one_round import run_round
 from mix2fld.protocols.base import Turn
 from mix2fld.protocols.table import PROTOCOLS
-from mix2fld.protocols.updates import add_mean_update
 from mix2fld.runs.simulation import Simulation, check, make_simulation, run
 from mix2fld.types import Delivery, Group, ServerState, Update, Upload
 from toys import CoinLink, DeadDownlink, DeadLink, toy_config, toy_dataset
@@ -64,7 +64,7 @@ class Recorder:
 
     def train(self, states: Any, order: Order) -> tuple[list, Trained]:
         after, trained = self.inner.train(states, order)
-        self.packets = trained.packets
+        self.messages = trained.messages
         for device in order.asked:
             weights = row_of(after.trained[device]["weights"])
             self.learned[device] = (
@@ -76,8 +76,8 @@ class Recorder:
     def deliver(self, states: Any, outcome: Outcome) -> Any:
         for device in outcome.uploaded:
             turn = Turn(self.scenario.learning.seed, outcome.round_number, device)
-            data = self.packets[device].knowledge.data
-            update = row_of(self.scenario.wire.decode_knowledge(data, turn).tensors)
+            data = self.messages[device].body.data
+            update = row_of(self.scenario.wire.decode_body(data, turn).tensors)
             self.read[device] = self.read[device] + update
         states, delivered = self.inner.deliver(states, outcome)
         for device in delivered.devices if outcome.download else ():
@@ -121,8 +121,8 @@ def test_an_update_is_counted_from_the_last_download_that_this_device_received(
             np.testing.assert_array_equal(row_of(kept["base"]), row_of(fleet.downloads[device]))
         for device in info.uploads["devices"]:
             turn = Turn(simulation.scenario.learning.seed, info.round, device)
-            data = fleet.packets[device].knowledge.data
-            read = simulation.scenario.wire.decode_knowledge(data, turn)
+            data = fleet.messages[device].body.data
+            read = simulation.scenario.wire.decode_body(data, turn)
             wanted = fleet.wanted[device]
             product = np.sum(row_of(read.tensors) * wanted) / np.sum(wanted**2)
             assert product == pytest.approx(1, abs=0.05)
@@ -138,8 +138,8 @@ def test_without_downloads_updates_get_longer() -> None:
     for number in (1, 2, 3):
         state, _ = run_round(simulation.scenario, fleet, state)
         turn = Turn(simulation.scenario.learning.seed, number, 0)
-        data = fleet.packets[0].knowledge.data
-        norms.append(simulation.scenario.wire.decode_knowledge(data, turn).groups[0].norm)
+        data = fleet.messages[0].body.data
+        norms.append(simulation.scenario.wire.decode_body(data, turn).groups[0].norm)
     assert norms == sorted(norms)
     assert norms[2] > 1.2 * norms[0]
 
@@ -161,7 +161,7 @@ class ALearning:
 
 def step(inbox: dict[int, Upload], state: ServerState | None = None, **fields: Any) -> Any:
     learning: Any = ALearning(**fields)
-    return add_mean_update(state or ServerState(), inbox, None, learning, 1)[0]
+    return replace(PROTOCOLS["murmur"], sizes=learning).step(state or ServerState(), inbox, 1)[0]
 
 
 def test_the_server_adds_the_mean_update() -> None:
@@ -285,16 +285,16 @@ def test_automatic_bits_are_the_most_that_arrive_reliably() -> None:
     fields = {"link": "rayleigh", "slot_ms": 0.001, "max_slots": 20, "update_bits": "auto"}
     for target in (0.5, 0.95):
         scenario = simulation_of("murmur", **fields, delivery_target=target).scenario
-        rooms = upload_bit_budgets(scenario, (0, 2, 3), {})
+        budgets = upload_bit_budgets(scenario, (0, 2, 3), {})
 
         def chance(bits: int, scenario: Any = scenario) -> float:
             return float(scenario.link.budget("uplink", bits, 3).delivery_probability)
 
-        (room,) = set(rooms.values())
-        assert list(rooms) == [0, 2, 3]
-        assert room % 8 == 0
-        assert 24 < room < scenario.wire.upload_size(with_seeds=False).bits
-        assert chance(room) >= target > chance(room + 8)
+        (budget,) = set(budgets.values())
+        assert list(budgets) == [0, 2, 3]
+        assert budget % 8 == 0
+        assert 24 < budget < scenario.wire.upload_size(with_seeds=False).bits
+        assert chance(budget) >= target > chance(budget + 8)
 
 
 def test_devices_choose_their_own_number_of_bits() -> None:
@@ -304,7 +304,7 @@ def test_devices_choose_their_own_number_of_bits() -> None:
     fleet, state, sent, heard = Recorder(simulation), simulation.start(), [], np.zeros(4)
     for _ in range(12):
         state, info = run_round(simulation.scenario, fleet, state)
-        sent.append([fleet.packets[device].bits for device in range(4)])
+        sent.append([fleet.messages[device].bits for device in range(4)])
         assert info.bits["up"] == sum(sent[-1])
         heard[info.uploads["devices"]] += 1
     assert len({tuple(bits) for bits in sent}) == 1
@@ -316,7 +316,7 @@ def test_devices_choose_their_own_number_of_bits() -> None:
     shares = []
     for device in (1, 2, 3):
         turn = Turn(simulation.scenario.learning.seed, 12, device)
-        upload = simulation.scenario.wire.decode_upload(fleet.packets[device], turn)
+        upload = simulation.scenario.wire.decode_upload(fleet.messages[device], turn)
         shares.append(upload.value.captured)
     assert shares == sorted(shares)
     assert shares[2] > 2 * shares[0]
@@ -332,7 +332,7 @@ def test_automatic_bits_differ_between_devices_and_rounds_of_a_fading_cell() -> 
     fleet, state, sent, arrived = Recorder(simulation), simulation.start(), [], 0
     for _ in range(8):
         state, info = run_round(simulation.scenario, fleet, state)
-        bits = {device: fleet.packets[device].bits for device in info.asked}
+        bits = {device: fleet.messages[device].bits for device in info.asked}
         sent += list(bits.items())
         arrived += sum(bits[device] > 24 for device in info.uploads["devices"])
     able = sum(bits > 24 for _, bits in sent)
@@ -366,8 +366,8 @@ def test_one_huge_norm_does_not_lengthen_the_step_of_a_robust_aggregation() -> N
     inbox = {
         d: Upload(Update((moved,), 1.0, (Group((0,), norm),)), 10) for d, norm in enumerate(norms)
     }
-    found, _ = add_mean_update(ServerState(), inbox, None, learning, 1)
+    found, _ = replace(PROTOCOLS["murmur"], sizes=learning).step(ServerState(), inbox, 1)
     np.testing.assert_allclose(np.linalg.norm(found.weights[0]), 1.0, rtol=1e-6)
     ALearning.config = config.replace(aggregation="mean")
-    found, _ = add_mean_update(ServerState(), inbox, None, learning, 1)
+    found, _ = replace(PROTOCOLS["murmur"], sizes=learning).step(ServerState(), inbox, 1)
     np.testing.assert_allclose(np.linalg.norm(found.weights[0]), 10.0, rtol=1e-6)

@@ -5,18 +5,16 @@ with it, is part of the next update.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mix2fld.codecs import Encoded, PayloadError, Size
-from mix2fld.protocols.base import Inbox, Protocol, StepInfo, Turn, Uplink
-from mix2fld.protocols.weights import GlobalWeights
-from mix2fld.tasks.learning import Learning
-from mix2fld.tasks.losses import label_loss
-from mix2fld.types import Dimensions, Local, SeedSet, ServerState, State, Tensors
+from mix2fld.protocols.base import Device, Inbox, StepInfo
+from mix2fld.protocols.weights import DownloadsWeights
+from mix2fld.types import Dimensions, Local, ServerState, State, Tensors
 
 MOST = 200
 BYTES = 8
@@ -55,47 +53,53 @@ class SomeEntries:
         return Entries(places, values)
 
 
-@dataclass(frozen=True)
-class LargestUpdates(Uplink):
+@dataclass(frozen=True, kw_only=True)
+class LargestUpdates(DownloadsWeights):
     """The entries that changed most since the server last heard of them."""
 
-    payload: SomeEntries = field(default_factory=SomeEntries)
+    title: str = "largest updates"
+
+    @property
+    def upload_codec(self) -> SomeEntries:
+        return SomeEntries()
 
     def start(self, weights: Tensors) -> State:
         return {"known": weights}
 
-    def value(self, state: State, local: Local, turn: Turn) -> Entries:
-        del turn
-        update = flat(local.weights) - flat(state["known"])
+    def upload(self, device: Device, local: Local) -> Entries:
+        update = flat(local.weights) - flat(device.state["known"])
         size = np.abs(update)
         wanted = np.flatnonzero(size > size.max() / 4)
         places = wanted[np.argsort(-size[wanted], kind="stable")][:MOST]
         return Entries(places.astype(np.uint32), update[places])
 
-    def delivered(self, state: State, local: Local, read: Callable[[], Any]) -> State:
+    def on_acknowledged(self, state: State, local: Local, read: Callable[[], Any]) -> State:
         del local
         return {"known": added(state["known"], [read()], 1)}
 
-    def replaced(self, state: State, weights: Tensors) -> State:
+    def on_download(self, state: State, weights: Tensors) -> State:
         """What the server does not know yet is kept as the difference to the new weights."""
         parts = zip(weights, state["weights"], state["known"], strict=True)
         return {"known": tuple(new - (old - known) for new, old, known in parts)}
 
+    @property
+    def server_words(self) -> str:
+        return "The server adds the mean of the entries that arrived."
 
-def add_updates(
-    state: ServerState, inbox: Inbox, seeds: SeedSet | None, learning: Learning, round_number: int
-) -> tuple[ServerState, StepInfo]:
-    """The mean update, added to the global model; the server too remembers something."""
-    del seeds, round_number
-    if not inbox:
-        return state, StepInfo()
-    last = state.weights or learning.common_weights
-    weights = added(last, [inbox[device].value for device in sorted(inbox)], len(inbox))
-    heard = state.memory.get("heard", np.zeros(learning.config.data.devices, np.int64)).copy()
-    heard[sorted(inbox)] += 1
-    return replace(
-        state, weights=weights, updates=state.updates + 1, memory={"heard": heard}
-    ), StepInfo()
+    def step(
+        self, server: ServerState, inbox: Inbox, round_number: int
+    ) -> tuple[ServerState, StepInfo]:
+        """The mean update, added to the global model; the server too remembers something."""
+        del round_number
+        if not inbox:
+            return server, StepInfo()
+        last, devices = self.global_model(server), self.learning.config.data.devices
+        weights = added(last, [inbox[device].value for device in sorted(inbox)], len(inbox))
+        heard = server.memory.get("heard", np.zeros(devices, np.int64)).copy()
+        heard[sorted(inbox)] += 1
+        return replace(
+            server, weights=weights, updates=server.updates + 1, memory={"heard": heard}
+        ), StepInfo()
 
 
 def flat(tensors: Tensors) -> NDArray[np.float32]:
@@ -113,6 +117,4 @@ def added(tensors: Tensors, updates: list[Entries], share: int) -> Tensors:
     )
 
 
-LARGEST = Protocol(
-    "largest updates", label_loss, LargestUpdates(), None, add_updates, GlobalWeights()
-)
+LARGEST = LargestUpdates()

@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from flwr.app import Context, Message
-from test_seed_judge import bars
 
 from deploy.grid import InProcessGrid
 from deploy.lab import FAULTY, Lab, deployed_config, diary, rounds_of, run_in_process
@@ -16,6 +15,7 @@ from mix2fld.deploy.messages import Refused, TrainOrder
 from mix2fld.report.tables import results_table
 from mix2fld.runs.folder import RunFolder
 from mix2fld.runs.simulation import run
+from test_seed_screening import bars
 
 sys.path.insert(0, str(FAULTY))
 import faulty_app

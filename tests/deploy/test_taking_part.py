@@ -272,8 +272,8 @@ def test_updates_survive_losses_and_a_device_that_was_away(tmp_path: Path, name:
     path = run_in_process(tmp_path, config, listener, faults)
     infos = rounds_of(path)
     assert sum(info["uploads"]["attempted"] - info["uploads"]["delivered"] for info in infos) >= 1
-    rooms = {order.room for order in listener.orders}
-    assert rooms == ({8 * 1106} if name == "murmur" else {None})
+    budgets = {order.bit_budget for order in listener.orders}
+    assert budgets == ({8 * 1106} if name == "murmur" else {None})
     assert_same_as_engine(path, tmp_path, tmp_path / "engine")
 
 

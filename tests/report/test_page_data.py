@@ -164,7 +164,7 @@ def test_the_gallery_shows_the_samples_of_the_run(runs: Path) -> None:
         for mix in card["mixes"]:
             assert mix["device"] in arrived
             own = simulation.fleet.own(mix["device"])
-            seeds = simulation.scenario.wire.make_seeds(mix["device"], *own)
+            seeds = simulation.scenario.wire.make_once(mix["device"], *own)
             assert seeds is not None
             pixels = decoded(mix["mixed"])
             (row,) = np.flatnonzero((seeds.inputs[..., 0] == pixels).all(axis=(1, 2)))[:1]

@@ -25,6 +25,7 @@ class Noisy(Updates):
     rounds of the run use the budget, whether their uploads are delivered or not.
     """
 
+    training: Training = adjusted
     promise: Promise | None = of_updates
     epsilon: float = setting("privacy.epsilon", 8.0)
     delta: float = setting("privacy.delta", 1e-5)
@@ -64,7 +65,6 @@ class DPFL(Noisy, EDEN):
     title: str = "DP-FL"
     colour: str = "#117733"
     line: Line = "-"
-    training: Training = adjusted
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from mix2fld.base.errors import InputError
 from mix2fld.base.streams import stream
 from mix2fld.data.samples import carry_seeds, mix, seeds_as_fed
-from mix2fld.protocols.base import Protocol, Seeding, setting
+from mix2fld.protocols.base import Seeding, setting
 from mix2fld.protocols.inverse_mixup import (
     Groups,
     groups_wanted,
@@ -171,8 +171,8 @@ unmixed = Seeding(mixed_samples, inversely_mixed, mixed=True, unmixed=True)
 
 
 @dataclass(frozen=True, kw_only=True)
-class SeedParameters(Protocol):
-    """What protocols with seed samples have in common."""
+class SeedParameters:
+    """Parameters that protocols with seed samples have in common, beside those of their family."""
 
     needs_labels = True
 

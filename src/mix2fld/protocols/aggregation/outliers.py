@@ -24,15 +24,17 @@ def far_uploads(protocol: "Protocol", inbox: Mapping[int, Upload]) -> dict[int, 
     devices = sorted(inbox)
     if len(devices) < FEWEST or protocol.upload_kind is None:
         return {}
-    least = 0.0
-    if protocol.upload_kind == "outputs":
-        values = np.stack([inbox[device].value for device in devices])
-        distances, least = _between_outputs(values), FAR_OUTPUTS
+    of_outputs, uploads = protocol.upload_kind == "outputs", [inbox[d] for d in devices]
+    tensors = [
+        (one.value,) if of_outputs else protocol.tensors_in(one.value, one.samples)
+        for one in uploads
+    ]
+    if len({tuple(np.shape(part) for part in each) for each in tensors}) > 1:
+        return {}  # a custom codec may carry some entries of many
+    if of_outputs:
+        distances, least = _between_outputs(np.stack([value for (value,) in tensors])), FAR_OUTPUTS
     else:
-        tensors = [protocol.tensors_in(inbox[d].value, inbox[d].samples) for d in devices]
-        if len({tuple(np.shape(part) for part in each) for each in tensors}) > 1:
-            return {}  # a custom codec may carry some entries of many
-        distances = _from_the_middle(_rows(tensors))
+        distances, least = _from_the_middle(_rows(tensors)), 0.0
     typical = float(np.median(distances))
     far = zip(devices, distances, strict=True)
     return {d: apart / typical for d, apart in far if typical and apart > max(FAR * typical, least)}
