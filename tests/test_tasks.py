@@ -18,7 +18,7 @@ from mix2fld.config.settings import Config
 from mix2fld.engine.device_turn import local_draws
 from mix2fld.models import from_torch
 from mix2fld.report.series import common_metric
-from mix2fld.runs import records
+from mix2fld.runs import checkpoint, records
 from mix2fld.runs.reader import read_run
 from mix2fld.runs.simulation import make_simulation
 from mix2fld.tasks.base import Task, scored
@@ -328,3 +328,28 @@ def test_doubt_is_the_tasks_own() -> None:
     assert "no better than guessing one of 4 labels" in (Classification(4).doubt(0.3) or "")
     assert Classification(4).doubt(0.32) is None
     assert LINE.doubt(1e9) is None
+
+
+def test_checkpoints_of_format_3_are_resumed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They hold accuracies where today's hold scores."""
+    config, data = toy_config(protocols="fl", rounds=3), toy_dataset()
+    simulation = make_simulation(config, data)
+    state, _ = simulation.run_round(simulation.start())
+
+    class Then:
+        def tree(self):
+            tree = state.tree()
+            roster = dict(tree["roster"])
+            return {**tree, "roster": {"accuracies": roster.pop("scores"), **roster}}
+
+    monkeypatch.setattr(checkpoint, "FORMAT", 3)
+    stored = checkpoint.dump_checkpoint(Then(), "", {})
+    monkeypatch.undo()
+    path = tmp_path / "checkpoint.safetensors"
+    path.write_bytes(stored)
+    assert b"accuracies" in stored
+    found = checkpoint.load_checkpoint(path, simulation.start()).state(simulation.start())
+    np.testing.assert_array_equal(found.roster.scores, state.roster.scores)
+    assert checkpoint.read_checkpoint(path)[0]["round"] == 1

@@ -22,7 +22,7 @@ from mix2fld.tasks.metric import ACCURACY, Metric
 Floats = NDArray[np.float64]
 SAMPLES = 800
 DROP = 1.0
-"""Points of accuracy by which a download makes a device worse, from which it is marked."""
+"""Points by which a download lowers the accuracy of a device, from which it is marked."""
 ALONE = "#7f7f7f"
 SECONDS = "simulated seconds"
 
@@ -157,7 +157,9 @@ def _held(lines: Sequence[tuple[Floats, Floats]], last: float | None = None) -> 
 
 
 def _mark_drops(axes: Axes, system: System, bottom: float) -> None:
-    """Where downloads make the reference device worse, on average over seeds."""
+    """Where downloads lower the accuracy of the reference device, on average over seeds."""
+    if system.traces[0].metric != ACCURACY:
+        return
     fewest = min(len(each.downloads) for each in system.traces)
     for number in range(fewest):
         found = np.array([each.downloads[number] for each in system.traces]).mean(axis=0)
@@ -177,6 +179,9 @@ def _limits(systems: Sequence[System]) -> tuple[float, float]:
     """Room for all bold lines and the label above; drops below are marked at the edge."""
     values = np.concatenate([each.devices for system in systems for each in system.traces])
     low, high = float(values.min()), float(values.max())
+    if systems[0].traces[0].metric != ACCURACY:
+        margin = 0.08 * ((high - low) or abs(high) or 1.0)
+        return low - 2 * margin, high + 3 * margin
     margin = 0.08 * max(high - low, 2.0)
     return max(0.0, low - 2 * margin), high + 3 * margin
 
