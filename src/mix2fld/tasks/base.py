@@ -38,9 +38,12 @@ class Task(ABC):
     torch_loss: Callable[[Any, Any], Any] | None = None
     """The loss as a PyTorch function, for PyTorch modules."""
 
-    @abstractmethod
     def loss(self, outputs: Any, targets: Any) -> Any:
-        """A JAX function: outputs [B, outputs] and targets [B, T] of a batch -> scalar."""
+        """A JAX function: outputs [B, outputs] and targets [B, T] of a batch -> scalar.
+
+        Only a task whose ``local_loss`` is a formula that every stepper has does without.
+        """
+        raise NotImplementedError(f"the task {self.name} has no loss")
 
     @abstractmethod
     def score(self, outputs: NDArray[np.float32], targets: NDArray[np.float32]) -> ArrayLike:

@@ -38,12 +38,6 @@ class Classification(Task):
         """That of the protocol: every stepper has a formula for it."""
         return asked
 
-    def loss(self, outputs: Any, targets: Any) -> Any:
-        """The cross-entropy of Eq. 1."""
-        from mix2fld.tasks.sgd import cross_entropy
-
-        return cross_entropy(outputs, targets)
-
     def targets(self, values: NDArray[Any]) -> NDArray[np.float32]:
         """Label vectors L_n."""
         return one_hot(values, self.num_labels)
