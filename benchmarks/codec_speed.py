@@ -24,6 +24,7 @@ from mix2fld.config.settings import Config
 from mix2fld.engine.wire import Wire
 from mix2fld.protocols.base import Device, Turn
 from mix2fld.protocols.table import get_protocol
+from mix2fld.tasks.classification import Classification
 from mix2fld.tasks.make_learning import make_learning
 from mix2fld.types import Local, SampleFormat, State
 
@@ -39,7 +40,7 @@ PATHS: dict[str, Callable[[], Any]] = {
 def one_pass(steps: int, uploads: int) -> dict[str, Any]:
     """Seconds of a local phase, and of encoding and decoding what it moved weights by."""
     config = Config.of(protocol="murmur", update_bits=BITS)
-    learning = make_learning(config, SampleFormat((28, 28, 1)), 10)
+    learning = make_learning(config, SampleFormat((28, 28, 1)), Classification(10))
     wire = Wire(get_protocol("murmur"), learning)
     trained = engine.measure(DEVICES, steps)
     local = Local(tuple(trained["weights"]), np.zeros((10, 10), np.float32), np.zeros(10))

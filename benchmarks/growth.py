@@ -111,11 +111,13 @@ def measure(name: str, value: int) -> dict[str, Any]:
         learned = stepper.train(label_loss, held, starts, draws, Watch(0, (steps,)))
         seconds.append(time.perf_counter() - started)
     trained = [phase.weights for phase in learned.phases]
-    tests = TestSet(stepper, dataset.test_inputs[:TESTED], dataset.test_labels[:TESTED])
+    tests = TestSet(
+        stepper, learning.task, dataset.test_inputs[:TESTED], dataset.test_labels[:TESTED]
+    )
     testing = []
     for _ in range(2):
         started = time.perf_counter()
-        tests.accuracies(trained)
+        tests.scores(trained)
         testing.append(time.perf_counter() - started)
     used = len(os.sched_getaffinity(0))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

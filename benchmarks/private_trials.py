@@ -23,6 +23,7 @@ from mix2fld.data.measured import measured_samples
 from mix2fld.protocols.private import GENERATED, root_of, train_student
 from mix2fld.protocols.table import PROTOCOLS
 from mix2fld.tasks.class_statistics import upper_triangle
+from mix2fld.tasks.classification import Classification
 from mix2fld.tasks.edges import Floats
 from mix2fld.tasks.features import Features, clip_norms
 from mix2fld.tasks.learning import Learning
@@ -154,7 +155,7 @@ def learning_of(case: Case, dataset: Dataset, **changes: Any) -> Learning:
     """The run that a case belongs to."""
     given = {"protocol": case.row, "seed": case.seed, "epsilon": case.epsilon}
     config = Config.of(**SETTINGS).replace(**{**given, **idea_of(case).settings, **changes})
-    return make_learning(config, dataset.samples, dataset.num_labels)
+    return make_learning(config, dataset.samples, Classification(dataset.num_labels))
 
 
 def kind_of(row: str) -> str:
@@ -261,4 +262,4 @@ def device_accuracy(case: Case, dataset: Dataset, learning: Learning, weights: T
     )
     PROTOCOLS["tried"] = begun
     (result,) = mix2fld.run(learning.config.replace(protocol="tried"), dataset=dataset)
-    return float(result.summary["accuracy"]["mean"])
+    return float(result.summary["scores"]["mean"])

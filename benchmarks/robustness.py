@@ -159,9 +159,9 @@ def outcome(config: Config, dataset: Dataset) -> dict[str, Any]:
     Of a device that does not train in the last round, what it reached before counts.
     """
     (result,) = mix2fld.run(config.replace(evaluated_rounds="last"), dataset=dataset)
-    if None in result.rounds[-1]["accuracy"]["devices"]:
+    if None in result.rounds[-1]["scores"]["devices"]:
         (result,) = mix2fld.run(config, dataset=dataset)
-    reached = result.summary["accuracy"]
+    reached = result.summary["scores"]
     found = {"server": reached["global"], "devices": reached["mean"]}
     if config.protocol in SEEDED and config.defence.seed_check != "none":
         found["left_out"] = _left_out(result)

@@ -20,6 +20,7 @@ from mix2fld.data.packages import from_pip
 from mix2fld.data.samples import standardised
 from mix2fld.data.watch import WATCH_FILE, Recordings, read_recordings, windows_of, worn_arm
 from mix2fld.protocols.table import PROTOCOLS, single_runs
+from mix2fld.tasks.classification import Classification
 from mix2fld.tasks.make_learning import make_learning
 
 ROOT = Path(__file__).parent.parent
@@ -74,7 +75,9 @@ def measure_all() -> None:
 
 def describe(config: mix2fld.Config, dataset: mix2fld.Dataset) -> dict[str, Any]:
     """What is run."""
-    learning = make_learning(single_runs(config)[0], dataset.samples, dataset.num_labels)
+    learning = make_learning(
+        single_runs(config)[0], dataset.samples, Classification(dataset.num_labels)
+    )
     return {
         "settings": SETTINGS,
         "rounds": config.rounds,
@@ -96,7 +99,7 @@ def measure(name: str, seeds: int, dataset: mix2fld.Dataset, out: Path) -> dict[
 
 def numbers(summaries: list[dict[str, Any]]) -> dict[str, Any]:
     """Over seeds: mean and standard deviation of accuracies, and what went over the link."""
-    accuracies = [one["accuracy"] for one in summaries]
+    accuracies = [one["scores"] for one in summaries]
     models = [one["global"] for one in accuracies if one["global"] is not None]
     attempted = sum(one["uploads"]["attempted"] for one in summaries)
     delivered = sum(one["uploads"]["delivered"] for one in summaries)

@@ -28,6 +28,7 @@ from mix2fld.deploy.mqtt_server import serve_mqtt
 from mix2fld.deploy.settings import Settings
 from mix2fld.engine.wire import Wire
 from mix2fld.protocols.table import get_protocol
+from mix2fld.tasks.classification import Classification
 from mix2fld.tasks.make_learning import make_learning
 
 HOST = "127.0.0.1"
@@ -86,7 +87,10 @@ class Crowd:
 def an_upload(config: Config) -> tuple[bytes, int]:
     """Bytes that a server can read, and how many bits they are."""
     samples, num_labels = dataset_sizes(config.data)
-    wire = Wire(get_protocol(config.protocol), make_learning(config, samples, num_labels))
+    wire = Wire(
+        get_protocol(config.protocol),
+        make_learning(config, samples, Classification(num_labels)),
+    )
     bits = wire.upload_size(with_seeds=False).bits
     if config.protocol == "fd":
         return np.full((num_labels, num_labels), 1 / num_labels, "<f4").tobytes(), bits

@@ -11,7 +11,7 @@ Case = TypeVar("Case", bound=NamedTuple)
 
 def append_trial(path: Path, case: NamedTuple, result: RunResult) -> None:
     """Record what a trial reached."""
-    reached = result.summary["accuracy"]
+    reached = result.summary["scores"]
     found = {"devices": reached["mean"], "server": reached["global"]}
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a", encoding="utf-8") as file:

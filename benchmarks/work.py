@@ -108,7 +108,9 @@ def reference(work: Work, device: int) -> Tensors:
     from mix2fld.types import Samples
 
     learner = paper_learner()
-    begun = begin_steps(learner, 10, weight_tree([jnp.asarray(tensor) for tensor in work.weights]))
+    begun = begin_steps(
+        learner, (10, 10), weight_tree([jnp.asarray(tensor) for tensor in work.weights])
+    )
     run = Run(begun, jnp.zeros((10, 10)), work.draws[device][:, None])
     sets = (Samples(work.images[device], one_hot(work.labels[device], 10)),)
     trained = jax.jit(sgd_steps, static_argnums=(0, 1))(learner, label_loss, sets, run)

@@ -37,4 +37,4 @@ if __name__ == "__main__":
         test_samples=1000,
     )
     for result in mix2fld.run(grid, link=SatellitePass()):
-        print(result.summary["protocol"], result.summary["uploads"], result.summary["accuracy"])
+        print(result.summary["protocol"], result.summary["uploads"], result.summary["scores"])

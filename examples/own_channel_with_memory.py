@@ -44,4 +44,4 @@ if __name__ == "__main__":
     )
     for result in mix2fld.run(grid, link=GilbertElliott()):
         came = [info["uploads"]["devices"] for info in result.rounds]
-        print(result.summary["protocol"], came, result.summary["accuracy"]["mean"])
+        print(result.summary["protocol"], came, result.summary["scores"]["mean"])

@@ -27,4 +27,4 @@ grid = mix2fld.Grid.of(
     model="mlp",
 )
 for result in mix2fld.run(grid, dataset=dataset):
-    print(result.summary["protocol"], result.summary["accuracy"])
+    print(result.summary["protocol"], result.summary["scores"])

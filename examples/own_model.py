@@ -34,4 +34,4 @@ if __name__ == "__main__":
     )
     model = small_flax_cnn((28, 28, 1), 10)
     (result,) = mix2fld.run(config, model=model)
-    print(result.summary["accuracy"])
+    print(result.summary["scores"])

@@ -36,4 +36,4 @@ if __name__ == "__main__":
         protocols=("fl8", "careful"), devices=5, local_steps=500, rounds=2, test_samples=1000
     )
     for result in mix2fld.run(grid):
-        print(result.summary["protocol"], result.summary["accuracy"])
+        print(result.summary["protocol"], result.summary["scores"])

@@ -65,5 +65,5 @@ if __name__ == "__main__":
     print(f"samples: {dataset.samples}")
     for result in mix2fld.run(grid, dataset=dataset, model=model):
         summary = result.summary
-        accuracy, bits = summary["accuracy"]["mean"], summary["bits"]["up"]
+        accuracy, bits = summary["scores"]["mean"], summary["bits"]["up"]
         print(f"{summary['protocol']:9} accuracy {100 * accuracy:.1f} %, {bits:,} bits uploaded")

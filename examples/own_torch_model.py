@@ -38,4 +38,4 @@ if __name__ == "__main__":
     )
     model = from_torch(lambda: SmallCNN((28, 28, 1), 10), name="small CNN")
     (result,) = mix2fld.run(config, model=model)
-    print(result.summary["kernel"], result.summary["accuracy"])
+    print(result.summary["kernel"], result.summary["scores"])

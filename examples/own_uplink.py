@@ -87,4 +87,4 @@ if __name__ == "__main__":
     )
     for result in mix2fld.run(grid):
         bits = [info["bits"]["up"] for info in result.rounds]
-        print(result.summary["protocol"], bits, result.summary["accuracy"]["global"])
+        print(result.summary["protocol"], bits, result.summary["scores"]["global"])

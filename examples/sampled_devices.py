@@ -23,5 +23,5 @@ for result in mix2fld.run(grid):
     for info in result.rounds:
         print(
             f"{result.summary['protocol']}: asked {info['asked']}, "
-            f"delivered {info['uploads']['devices']}, server {info['accuracy']['global']}"
+            f"delivered {info['uploads']['devices']}, server {info['scores']['global']}"
         )

@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 sys.path.insert(0, str(Path(__file__).parent))
 
 import mix2fld
-from mix2fld.engine.fleet_interface import Accuracies, Delivered, Order, Outcome, Trained
+from mix2fld.engine.fleet_interface import Delivered, Order, Outcome, Scores, Trained
 from mix2fld.engine.fleets.device_states import DeviceStates
 from mix2fld.engine.fleets.local import LocalFleet, ModelsToEvaluate, PendingRound, States
 from mix2fld.engine.scenario import Scenario
@@ -43,7 +43,7 @@ MNIST = {
     "seed_samples": 10,
     "inverse_samples": 20,
 }
-FIELDS = ("round", "accuracy", "curve", "bits", "slots", "seconds", "change", "converged", "seeds")
+FIELDS = ("round", "bits", "slots", "seconds", "change", "converged", "seeds")
 OF_0_1_0 = ("isolated", "fl", "fl8", "fl4", "fd", "fld", "mixfld", "mix2fld")
 """Rows whose numbers are of that version, and kept as parts of their own."""
 SCHEDULE = {"learning_rate": 0.2, "final_learning_rate": 0.05}
@@ -56,7 +56,11 @@ def numbers_of(result: Any) -> list[dict[str, Any]]:
     return [
         {
             **{name: info[name] for name in FIELDS},
-            "accuracy": {name: info["accuracy"][name] for name in ACCURACIES},
+            "accuracy": {name: info["scores"][name] for name in ACCURACIES},
+            "curve": [
+                {"accuracy" if of == "score" else of: value for of, value in point.items()}
+                for point in info["curve"]
+            ],
             "uploads": [info["uploads"]["attempted"], info["uploads"]["delivered"]],
             "downloads": [info["downloads"]["attempted"], info["downloads"]["delivered"]],
         }
@@ -86,7 +90,7 @@ class Recorder(LocalFleet):
         self.digests.append({"up": digest_of(up), "down": digest_of(down)})
         return super().deliver(states, outcome)
 
-    def measure(self, observed: ModelsToEvaluate, models: Sequence[Tensors]) -> Accuracies:
+    def measure(self, observed: ModelsToEvaluate, models: Sequence[Tensors]) -> Scores:
         """Note the models measured beside those of devices: the server's is the last."""
         self.digests[-1]["models"] = digest_of(array.tobytes() for m in models for array in m)
         return super().measure(observed, models)

@@ -235,7 +235,7 @@ def test_a_pilot_runs_the_best_three(capsys: pytest.CaptureFixture[str], tmp_pat
     told = json.loads(capsys.readouterr().out)
     suited = [one["protocol"] for one in told["options"] if one["suits"]]
     assert [run["protocol"] for run in told["pilot"]] == suited[:3]
-    assert all(0 <= run["accuracy"]["mean"] <= 1 for run in told["pilot"])
+    assert all(0 <= run["scores"]["mean"] <= 1 for run in told["pilot"])
 
 
 def test_what_to_run_names_the_preset_and_not_its_values(

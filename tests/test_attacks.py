@@ -169,7 +169,7 @@ def test_an_attack_begins_when_it_should() -> None:
     config = toy_config(protocol="fl", rounds=3, attack="sign-flip", attack_from=3)
     (attacked,) = mix2fld.run(config, dataset=toy_dataset())
     (honest,) = mix2fld.run(config.replace(attack="none"), dataset=toy_dataset())
-    one, other = ([info["accuracy"] for info in run.rounds] for run in (attacked, honest))
+    one, other = ([info["scores"] for info in run.rounds] for run in (attacked, honest))
     same = [a["global"] == b["global"] for a, b in zip(one, other, strict=True)]
     assert same == [True, True, False]
     (liar,) = attackers_of(config)
@@ -221,7 +221,7 @@ def test_scaled_weights_do_not_stop_a_robust_run_and_are_named() -> None:
         (suspect,) = info["suspects"]
         assert suspect["device"] == liar
         assert suspect["times"] > 100
-    assert result.summary["accuracy"]["global"] > honest.summary["accuracy"]["global"] - 0.1
+    assert result.summary["scores"]["global"] > honest.summary["scores"]["global"] - 0.1
 
 
 def test_a_model_that_all_refuse_is_taken_back(

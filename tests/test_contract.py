@@ -67,8 +67,8 @@ def test_records_are_complete_and_plain(name: str) -> None:
     summary = result.summary
     assert summary["protocol"] == name
     assert summary["rounds"] == 2
-    assert 0.0 <= summary["accuracy"]["min"] <= summary["accuracy"]["mean"]
-    assert summary["accuracy"]["mean"] <= summary["accuracy"]["max"] <= 1.0
+    assert 0.0 <= summary["scores"]["min"] <= summary["scores"]["mean"]
+    assert summary["scores"]["mean"] <= summary["scores"]["max"] <= 1.0
     assert summary["seconds"]["communication"] == 0.0
     sends = simulation_of(name).scenario.wire.upload_size(with_seeds=False).bits
     once = 4 if PROTOCOLS[name].once is not None else 0
@@ -86,7 +86,7 @@ def test_accuracy_is_seen_within_the_round(name: str) -> None:
     assert times == sorted(times)
     for info in result.rounds:
         last = [point for point in info["curve"] if point["event"] == "local"][-1]
-        assert last["accuracy"] == info["accuracy"]["reference"]
+        assert last["score"] == info["scores"]["reference"]
 
 
 @every_protocol
@@ -124,8 +124,8 @@ def test_a_device_that_misses_a_download_keeps_its_own(name: str) -> None:
     start = simulation.start()
     state, info = simulation.run_round(start)
     assert info.downloads["delivered"] == 0
-    accuracy = simulation.run_round(start)[1].accuracy["devices"]
-    assert accuracy == info.accuracy["devices"]
+    accuracy = simulation.run_round(start)[1].scores["devices"]
+    assert accuracy == info.scores["devices"]
     for before, after in zip(start.devices, state.devices, strict=True):
         assert before.get("teacher") is after.get("teacher")
         if state.server.weights is not None:
@@ -150,8 +150,8 @@ def test_only_participants_train_and_send_and_those_of_the_next_round_listen(nam
             same = state.devices[device] is before.devices[device]
             assert same == (device not in {*info.asked, *listening})
             if device not in info.asked:
-                known = before.roster.accuracies[device]
-                now = info.accuracy["devices"][device]
+                known = before.roster.scores[device]
+                now = info.scores["devices"][device]
                 assert now == known or before.round_number == 0
         for device in listening:
             if state.server.weights is not None:

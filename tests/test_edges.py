@@ -12,6 +12,7 @@ from mix2fld.config.settings import Config
 from mix2fld.deploy.edge.small import SmallStepper, small_learning
 from mix2fld.native import small_cnn
 from mix2fld.runs.simulation import make_simulation
+from mix2fld.tasks.classification import Classification
 from mix2fld.tasks.edges import FEATURE_GAIN, edge_maps, edge_network, has_edges
 from mix2fld.tasks.learning import Learning
 from mix2fld.tasks.make_learning import make_learning
@@ -22,7 +23,9 @@ EDGES = {"model": "paper-cnn", "initial_weights": "edges"}
 
 def a_learning(**fields: object) -> Learning:
     data = toy_dataset()
-    return make_learning(Config.of(**{**EDGES, **fields}), data.samples, data.num_labels)
+    return make_learning(
+        Config.of(**{**EDGES, **fields}), data.samples, Classification(data.num_labels)
+    )
 
 
 def test_the_network_computes_edge_maps_and_nothing_else() -> None:

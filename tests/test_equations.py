@@ -28,6 +28,7 @@ from mix2fld.protocols.inverse_mixup import (
 )
 from mix2fld.protocols.seed_samples import mixed_samples, soft_labels
 from mix2fld.runs.simulation import make_simulation, run
+from mix2fld.tasks.classification import Classification
 from mix2fld.tasks.learning import Sizes, dimensions
 from mix2fld.tasks.losses import Loss, distillation_loss, label_loss
 from mix2fld.tasks.make_learning import make_learning
@@ -56,7 +57,7 @@ def steps(
 ) -> Any:
     """The phase after the drawn steps; every sample is a row of ``pixels``, with 255 as 1."""
     learner = Learner.from_config(ONE_PIXEL, LearningConfig(**learning))
-    begun = begin_steps(learner, len(labels[0]), jnp.asarray(weights, jnp.float32))
+    begun = begin_steps(learner, (len(labels[0]),) * 2, jnp.asarray(weights, jnp.float32))
     return sgd_steps(
         learner,
         loss,
@@ -187,7 +188,7 @@ def test_eq_5_converts_with_hard_and_soft_labels(
     config = Config.of(
         server_steps=1, learning_rate=1.0, distillation_weight=0.5, soft_label_teacher=teacher
     )
-    learning = make_learning(config, PIXEL, 2, ONE_PIXEL)
+    learning = make_learning(config, PIXEL, Classification(2), ONE_PIXEL)
     image = np.ones((1, 1, 1, 1), np.float32)
     seeds = SeedSet(np.array([label], np.float32), lambda rows: image[rows])
     outputs = np.array([[0.9, 0.1], [0.3, 0.7]], np.float32)

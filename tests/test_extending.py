@@ -19,7 +19,8 @@ def code_of(text: str) -> str:
 
 
 def test_every_kind_of_extension_has_a_skeleton() -> None:
-    kinds = ["A protocol", "A payload", "A channel", "A partition", "A model", "A fleet"]
+    kinds = ["A protocol", "A payload", "A channel", "A partition", "A model"]
+    kinds += ["A task", "A fleet"]
     assert list(SKELETONS) == kinds
     assert all(code_of(text) for text in SKELETONS.values())
 
@@ -41,6 +42,9 @@ def test_the_skeleton_runs(
     assert printed.strip()
     if kind == "A payload":
         assert int(printed) == 2 * 4 * 16 * (64 * 128 + 128 + 128 * 4 + 4)
+    if kind == "A task":
+        assert printed.startswith("fl-s0: mean error 0.")
+        assert printed.endswith(" lm\n")
     if kind == "A channel":
         assert printed.strip() == "[[0, 2], [0, 2]]"
     if kind == "A fleet":

@@ -18,6 +18,7 @@ from mix2fld.config.settings import LearningConfig
 from mix2fld.models import fast, from_equinox, from_flax, from_nnx
 from mix2fld.models.fast import FastApply, kernels
 from mix2fld.native import library
+from mix2fld.tasks.classification import Classification
 from mix2fld.tasks.losses import label_loss, one_hot
 from mix2fld.tasks.make_learning import choose_stepper
 from mix2fld.tasks.stepper import Start, TestSet, Watch
@@ -414,7 +415,11 @@ def train_and_test(model: Model, kernel: str) -> list[Any]:
     held = stepper.hold(Samples(images, one_hot(labels, 5)))
     learned = stepper.train(label_loss, held, [start] * 2, draws, Watch(0, (3,)))
     weights = [phase.weights for phase in learned.phases]
-    return [*weights[0], *weights[1], TestSet(stepper, images, labels).accuracies(weights)]
+    return [
+        *weights[0],
+        *weights[1],
+        TestSet(stepper, Classification(5), images, labels).scores(weights),
+    ]
 
 
 def test_a_stepper_trains_the_fast_form_of_a_model() -> None:

@@ -47,7 +47,7 @@ def plain_sgd(config: Config, start: Tensors, images: Any, targets: Any, draws: 
         name: {"bias": jnp.asarray(start[2 * layer]), "kernel": jnp.asarray(start[2 * layer + 1])}
         for layer, name in enumerate(names)
     }
-    begun = begin_steps(learner, LABELS, tree)
+    begun = begin_steps(learner, (LABELS, LABELS), tree)
     sets = (Samples(jnp.asarray(images), jnp.asarray(targets)),)
     run = Run(begun, jnp.zeros((LABELS, LABELS)), jnp.asarray(draws))
     steps = sgd_steps(learner, label_loss, sets, run)
@@ -165,5 +165,5 @@ def test_measured_time_leaves_compiling_out(monkeypatch: pytest.MonkeyPatch) -> 
     (stated,) = run(config, dataset=toy_dataset())
     assert numbers == [0]
     for one, other in zip(measured.rounds, stated.rounds, strict=True):
-        for kept in ("accuracy", "uploads", "downloads", "bits", "slots", "change", "seeds"):
+        for kept in ("scores", "uploads", "downloads", "bits", "slots", "change", "seeds"):
             assert one[kept] == other[kept]

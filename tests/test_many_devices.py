@@ -45,9 +45,9 @@ def test_only_evaluated_devices_are_measured(name: str) -> None:
     evaluated = list(evaluated_devices(simulation.scenario.config))
     everyone = rounds_of(simulation_of(name, evaluated_devices="all"))[1]
     for info, of_all in zip(infos, everyone, strict=True):
-        assert info.accuracy["measured"] == evaluated
-        assert info.accuracy["devices"] == [of_all.accuracy["devices"][d] for d in evaluated]
-        assert info.accuracy["reference"] == of_all.accuracy["reference"]
+        assert info.scores["measured"] == evaluated
+        assert info.scores["devices"] == [of_all.scores["devices"][d] for d in evaluated]
+        assert info.scores["reference"] == of_all.scores["reference"]
         assert info.curve == of_all.curve
 
 
@@ -70,8 +70,8 @@ def test_the_last_round_measured_alone_is_measured_the_same(name: str) -> None:
     assert of_last[-1] == of_every[-1]
     reference = reference_device(toy_config(protocol=name, **MANY))
     for info, of_all in zip(of_last[:-1], of_every[:-1], strict=True):
-        known = {d: value for d, value in enumerate(info.accuracy["devices"]) if value is not None}
-        assert known == {reference: of_all.accuracy["devices"][reference]}
+        known = {d: value for d, value in enumerate(info.scores["devices"]) if value is not None}
+        assert known == {reference: of_all.scores["devices"][reference]}
         assert info.curve == of_all.curve
     for a, b in zip(last[-1].devices, every[-1].devices, strict=True):
         np.testing.assert_array_equal(
@@ -90,10 +90,8 @@ def test_no_other_model_is_tested(monkeypatch: pytest.MonkeyPatch) -> None:
     simulation = simulation_of("fl", evaluated_devices=2, curve_points=1)
     state, _ = simulation.run_round(simulation.start())
     tests, tested = simulation.fleet._tests, []
-    real = tests.accuracies
-    monkeypatch.setattr(
-        tests, "accuracies", lambda models: tested.append(len(models)) or real(models)
-    )
+    real = tests.scores
+    monkeypatch.setattr(tests, "scores", lambda models: tested.append(len(models)) or real(models))
     evaluated = set(evaluated_devices(simulation.scenario.config))
     for _ in range(4):
         state, info = simulation.run_round(state)
@@ -130,11 +128,11 @@ def test_a_bad_number_of_evaluated_devices_is_named(value: Any) -> None:
 def test_records_summaries_and_tables_say_how_many_were_measured(tmp_path: Path) -> None:
     config = toy_config(protocol="fl", evaluated_devices=4, **MANY)
     (result,) = run(config, tmp_path, dataset=toy_dataset())
-    drawn = result.rounds[-1]["accuracy"]["devices"]
+    drawn = result.rounds[-1]["scores"]["devices"]
     accuracies = [accuracy for accuracy in drawn if accuracy is not None]  # of those that trained
     assert (len(drawn), len(accuracies)) == (4, 3)
     assert result.summary["devices"] == {"all": 12, "measured": 3}
-    assert result.summary["accuracy"]["mean"] == np.mean(accuracies)
+    assert result.summary["scores"]["mean"] == np.mean(accuracies)
     assert metrics_of(result.rounds)[-1]["accuracy/std"] == np.std(accuracies)
     row = over_seeds([result.summary])
     assert (row["measured"], row["devices"]) == (3, 12)
@@ -143,8 +141,8 @@ def test_records_summaries_and_tables_say_how_many_were_measured(tmp_path: Path)
     data = page_data(read_runs([tmp_path]))
     assert data["views"]["finished"]["series"][0]["summary"]["measured"] == 3
     (shown,) = data["runs"].values()
-    assert shown["devices"] == result.rounds[-1]["accuracy"]["measured"]
-    assert [len(row) for row in shown["accuracy"]] == [4] * 3
+    assert shown["devices"] == result.rounds[-1]["scores"]["measured"]
+    assert [len(row) for row in shown["scores"]] == [4] * 3
     assert [len(letters) for letters in shown["up"]] == [4] * 3
 
 
@@ -158,7 +156,7 @@ def test_a_frame_has_the_devices_that_were_asked_or_measured(tmp_path: Path) -> 
     for info in there.rounds:
         trained |= {*info["asked"]}
         of_round = frame[frame["round"] == info["round"]]
-        measured = info["accuracy"]["measured"]
+        measured = info["scores"]["measured"]
         assert list(of_round["device"]) == sorted({*info["asked"], *measured})
         assert list(of_round["device"][of_round["accuracy"].notna()]) == [
             device for device in measured if device in trained
@@ -224,6 +222,6 @@ def test_records_of_many_devices_stay_small(tmp_path: Path) -> None:
         config = toy_config(protocol="mix2fld", **{**MANY, **fields})
         run(config, tmp_path / str(devices), dataset=toy_dataset())
         lines = (tmp_path / str(devices) / "mix2fld-s0" / "rounds.jsonl").read_text().splitlines()
-        assert all(len(json.loads(line)["accuracy"]["devices"]) == 5 for line in lines)
+        assert all(len(json.loads(line)["scores"]["devices"]) == 5 for line in lines)
         sizes.append(max(map(len, lines)))
     assert sizes[1] < sizes[0] + 100

@@ -28,6 +28,7 @@ from mix2fld.models import (
     weight_shapes,
 )
 from mix2fld.models.layers import conv_relu, conv_relu_pool
+from mix2fld.tasks.classification import Classification
 from mix2fld.tasks.make_learning import make_learning
 from mix2fld.types import Model, SampleFormat, Weights
 
@@ -480,4 +481,4 @@ def test_missing_libraries_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_an_unknown_optimizer_is_named() -> None:
     with pytest.raises(InputError, match="optimizer = 'sdg': no such optimizer; did you mean"):
-        make_learning(Config.of(optimizer="sdg"), SampleFormat(MNIST), 10)
+        make_learning(Config.of(optimizer="sdg"), SampleFormat(MNIST), Classification(10))

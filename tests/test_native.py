@@ -74,7 +74,7 @@ def test_steps_are_those_of_xla(
     work = some_work(shape, labels, floats, batch)
     offset = np.log(np.arange(1, labels + 1, dtype=np.float32)) if batch > 1 else None
     images, targets, teacher, draws = map(jnp.asarray, work)
-    start = begin_steps(learner, labels, model.init(jax.random.key(1)))
+    start = begin_steps(learner, (labels, labels), model.init(jax.random.key(1)))
     by_xla = jax.jit(
         lambda begun: sgd_steps(
             learner, loss, (Samples(images, targets),), Run(begun, teacher, draws, offset)

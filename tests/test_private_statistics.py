@@ -209,7 +209,7 @@ def test_two_uploads_of_a_device_and_no_more() -> None:
     assert sent == [8 + 64 + 8 * 4 * (d + 1), 8 + 64 + 8 * d * (d + 1) // 2, 0, 0]
     assert all(int(device[STAGE]) == 2 for device in state.devices)
     assert state.server.updates == 2
-    assert info.accuracy["global"] > 0.8
+    assert info.scores["global"] > 0.8
 
 
 def test_noise_has_the_deviation_that_the_budget_asks_for() -> None:

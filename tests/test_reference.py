@@ -213,11 +213,11 @@ def run_both(config: Config, rounds: int = 2) -> tuple[list[State], list[Record]
         for d, (weights, _) in record.phases.items():
             used = model_in_use(begun[d], weights, config.learning)
             reached[d] = accuracy(oracle.network, used, the_tests())
-        assert info.accuracy["devices"] == [reached[d] for d in info.accuracy["measured"]]
+        assert info.scores["devices"] == [reached[d] for d in info.scores["measured"]]
         assert info.slowest["device"] == record.slowest
         if expected.global_weights is not None:
             of_server = accuracy(oracle.network, expected.global_weights, the_tests())
-            assert info.accuracy["global"] == of_server
+            assert info.scores["global"] == of_server
         assert_same_seed_set(info, oracle, expected)
         states.append(expected)
         records.append(record)

@@ -95,7 +95,7 @@ def test_the_server_learns_from_samples_of_full_size(protocol: str, bits: int) -
     assert seeds is not None
     assert seeds.inputs.shape[1:] == (8, 8, 1)
     assert seeds.inputs.dtype == np.float32
-    assert info.accuracy["global"] is not None
+    assert info.scores["global"] is not None
 
 
 def test_series_are_pooled_along_time() -> None:

@@ -87,6 +87,6 @@ def test_measuring_at_the_end_changes_no_number(attack: str) -> None:
     )  # fmt: skip
     found = outcome(config, toy_dataset())
     (whole,) = mix2fld.run(config, dataset=toy_dataset())
-    accuracy = whole.summary["accuracy"]
+    accuracy = whole.summary["scores"]
     assert (found["server"], found["devices"]) == (accuracy["global"], accuracy["mean"])
     assert set(found["left_out"]) == {"attackers", "honest"}

@@ -201,10 +201,10 @@ def test_near_and_far_devices_are_told_apart():
     (result,) = mix2fld.run(config, dataset=toy_dataset())
     frame = mix2fld.runs.results.Results([result]).frame("devices")
     last = frame[frame["round"] == 3].sort_values("distance_m")
-    assert result.summary["accuracy"]["near"] == pytest.approx(last["accuracy"][:3].mean())
-    assert result.summary["accuracy"]["far"] == pytest.approx(last["accuracy"][3:].mean())
+    assert result.summary["scores"]["near"] == pytest.approx(last["scores"][:3].mean())
+    assert result.summary["scores"]["far"] == pytest.approx(last["scores"][3:].mean())
     assert last["distance_m"].tolist() == [200, 400, 800, 1600, 2400, 3200]
     uploads = frame.groupby("distance_m")["uploaded"].mean()
     assert uploads.iloc[0] > uploads.iloc[-1]  # the farthest is heard least
     plain = mix2fld.run(config.replace(link="rayleigh"), dataset=toy_dataset())[0]
-    assert "far" not in plain.summary["accuracy"]
+    assert "far" not in plain.summary["scores"]

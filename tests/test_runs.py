@@ -79,7 +79,7 @@ def test_summary_has_what_is_promised(tmp_path: Path) -> None:
     assert summary["protocol"] == "mix2fld"
     assert summary["seed"] == 5
     assert summary["rounds"] == 3
-    assert set(summary["accuracy"]) >= {"mean", "std", "min", "max", "reference"}
+    assert set(summary["scores"]) >= {"mean", "std", "min", "max", "reference"}
     rounds = [json.loads(line) for line in (folder / "rounds.jsonl").read_text().splitlines()]
     assert summary["uploads"]["attempted"] == 12
     assert 0 < summary["uploads"]["delivered"] < 12

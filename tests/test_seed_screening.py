@@ -107,7 +107,7 @@ def test_the_student_is_spared_and_the_record_says_so(protocol: str) -> None:
     accuracies = {}
     for name, changes in (("off", {"seed_check": "none"}), ("on", {})):
         (result,) = mix2fld.run(config.replace(**changes), dataset=bars())
-        accuracies[name] = result.summary["accuracy"]["global"]
+        accuracies[name] = result.summary["scores"]["global"]
     assert accuracies["on"] >= accuracies["off"]
     first, *later = result.rounds
     (suspect,) = [s for s in first["suspects"] if s["upload"] == "seeds"]

@@ -220,7 +220,7 @@ def test_one_upload_and_every_device_starts_from_the_network(model: str) -> None
     after, later = simulation.run_round(state)
     assert later.bits == {"up": 0, "down": 0}
     assert after.server.updates == 1
-    assert info.accuracy["global"] > 0.9
+    assert info.scores["global"] > 0.9
 
 
 def test_lost_statistics_are_sent_again_and_the_network_is_made_anew() -> None:
@@ -250,7 +250,7 @@ def test_a_device_begins_with_what_its_own_samples_tell() -> None:
             np.testing.assert_allclose(tensor, mine, atol=1e-6)
         assert not device[UNTRAINED]
     assert info.bits == {"up": 0, "down": 0}
-    assert np.mean(info.accuracy["devices"]) > 0.8
+    assert np.mean(info.scores["devices"]) > 0.8
 
 
 def test_who_received_a_network_begins_with_it_and_not_with_its_own() -> None:

@@ -110,7 +110,7 @@ def test_an_attacked_run_is_nearly_that_without_the_attacker(attack: str) -> Non
     plain = make_simulation(config.replace(attack="none"), bars())
     _, without = plain.run_round(plain.start())
     assert without.suspects == []
-    assert info.accuracy["global"] > without.accuracy["global"] - 0.1
+    assert info.scores["global"] > without.scores["global"] - 0.1
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import pytest
 from mix2fld.config.settings import LearningConfig
 from mix2fld.models import make_model
 from mix2fld.tasks import xla
+from mix2fld.tasks.classification import Classification
 from mix2fld.tasks.losses import Loss, distillation_loss, label_loss, one_hot
 from mix2fld.tasks.make_learning import choose_stepper, make_learning
 from mix2fld.tasks.sgd import Learner, Run, begin_steps, sgd_steps
@@ -124,16 +125,18 @@ def test_starting_weights_are_left_as_they_are(kernel: str) -> None:
 def test_accuracy_counts_every_test_sample_once(kernel: str) -> None:
     """As many as no multiple of a batch; a constant model is right on one label."""
     data = toy_dataset()
-    learning = make_learning(toy_config(model="paper-cnn", kernel=kernel), data.samples, 4)
+    learning = make_learning(
+        toy_config(model="paper-cnn", kernel=kernel), data.samples, Classification(4)
+    )
     images, labels = data.test_inputs[:101], data.test_labels[:101]
     zeros = [np.zeros_like(tensor) for tensor in learning.common_weights]
     constant = (*zeros[:4], np.array([0, 0, 1, 0], np.float32), zeros[5])
-    tests = TestSet(learning.stepper, images, labels)
+    tests = TestSet(learning.stepper, learning.task, images, labels)
     expected = [float(np.mean(labels == 2))] * 3
-    assert tests.accuracies([constant] * 3) == expected
+    assert tests.scores([constant] * 3) == expected
     copies = [tuple(np.array(tensor) for tensor in constant) for _ in range(3)]
-    assert tests.accuracies(copies) == expected
-    assert tests.accuracies([]) == []
+    assert tests.scores(copies) == expected
+    assert tests.scores([]) == []
 
 
 OFFSET = np.array([0.0, -2.0, 1.5, -4.0], np.float32)
@@ -193,7 +196,7 @@ def test_a_rate_factor_is_another_learning_rate(optimizer: str) -> None:
 def test_without_an_offset_the_compiled_steps_are_as_they_were() -> None:
     """No offset and a factor of 1 leave nothing behind in the computation."""
     learner = Learner.from_config(make_model("mlp", (8, 8, 1), 4), LearningConfig())
-    begun = begin_steps(learner, 4, learner.model.init(jax.random.key(0)))
+    begun = begin_steps(learner, (4, 4), learner.model.init(jax.random.key(0)))
     samples = (Samples(np.zeros((5, 8, 8, 1), np.uint8), np.zeros((5, 4), np.float32)),)
 
     def steps(*own: object) -> str:

@@ -232,4 +232,4 @@ def test_a_table_is_shown_and_learned_from(tmp_path: Path, capsys) -> None:
         partition="by-source", model="auto", rounds=2, local_steps=200, server_steps=200,
     )  # fmt: skip
     (result,) = mix2fld.run(config)
-    assert result.summary["accuracy"]["global"] > 0.9
+    assert result.summary["scores"]["global"] > 0.9

@@ -36,7 +36,7 @@ def test_weights_have_the_names_of_the_model_and_predict_as_well_as_the_server(
         tree.setdefault(layer, {})[kind] = array
     logits = np.asarray(model.apply(tree, data.test_inputs.astype(np.float32) / 255))
     right = float(np.mean(logits.argmax(axis=1) == data.test_labels))
-    assert right == pytest.approx(result.summary["accuracy"]["global"], abs=1e-6)
+    assert right == pytest.approx(result.summary["scores"]["global"], abs=1e-6)
     again = finished_run(tmp_path / "fl-s0", data)
     assert again is not None
     for name, array in again.weights.items():
@@ -160,7 +160,7 @@ def test_a_model_file_has_what_is_needed_to_use_it(
     assert about["labels"] == ["0", "1", "2", "3"]
     assert about["standardisation"] == {"mean": [40.0, 0.0], "std": [9.0, 0.02]}
     assert about["sample_shape"] == [12, 2]
-    assert about["accuracy"] == results[1].summary["accuracy"]["global"]
+    assert about["accuracy"] == results[1].summary["scores"]["global"]
 
 
 @pytest.mark.parametrize(

@@ -160,9 +160,9 @@ def test_the_mean_is_what_is_measured_and_the_trained_model_is_what_is_sent() ->
         for a, b in zip(one["weights"], other["weights"], strict=True):
             np.testing.assert_array_equal(a, b)
     trained, mean = records
-    assert trained.accuracy["devices"] != mean.accuracy["devices"]
+    assert trained.scores["devices"] != mean.scores["devices"]
     local = [point for point in mean.curve if point["event"] == "local"]
-    assert local[-1]["accuracy"] == mean.accuracy["reference"]
+    assert local[-1]["score"] == mean.scores["reference"]
     assert local != [point for point in trained.curve if point["event"] == "local"]
 
 
@@ -174,7 +174,7 @@ def test_logit_adjustment_helps_a_device_that_lacks_labels() -> None:
             protocol="fl", partition="shards", logit_adjustment=tau, local_steps=200, rounds=3
         )
         (result,) = run(config, dataset=toy_dataset())
-        found[tau] = result.summary["accuracy"]["mean"]
+        found[tau] = result.summary["scores"]["mean"]
     assert found[1.0] > found[0.0] + 0.05
 
 

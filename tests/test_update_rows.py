@@ -151,7 +151,7 @@ def an_upload(
     return Upload(Update.encoded_whole(tensors, norm, captured), samples)
 
 
-class ATask:
+class ALearning:
     """What the server's step needs of a learning."""
 
     def __init__(self, **fields: Any) -> None:
@@ -160,7 +160,7 @@ class ATask:
 
 
 def step(inbox: dict[int, Upload], state: ServerState | None = None, **fields: Any) -> Any:
-    learning: Any = ATask(**fields)
+    learning: Any = ALearning(**fields)
     return replace(PROTOCOLS["murmur"], sizes=learning).step(state or ServerState(), inbox, 1)[0]
 
 
@@ -218,7 +218,7 @@ def test_devices_upload_in_some_rounds_and_train_in_all(name: str) -> None:
     assert [info["bits"]["up"] > 0 for info in result.rounds] == [False, True, False, True, False]
     assert [info["downloads"]["attempted"] for info in result.rounds] == attempted
     isolated = run(toy_config(protocol="isolated", rounds=1), dataset=toy_dataset())[0]
-    assert result.rounds[0]["accuracy"]["devices"] == isolated.rounds[0]["accuracy"]["devices"]
+    assert result.rounds[0]["scores"]["devices"] == isolated.rounds[0]["scores"]["devices"]
 
 
 @pytest.mark.parametrize("name", ["fl", "murmur", "mix2fld"])
@@ -355,12 +355,12 @@ def test_one_huge_norm_does_not_lengthen_the_step_of_a_robust_aggregation() -> N
     """The mean of squared norms follows one liar; their median does not."""
     config = toy_config(protocol="murmur", aggregation="median", step_limit=1.0)
 
-    class ATask:
+    class ALearning:
         config: Any = None
         common_weights = (np.zeros(4, np.float32),)
 
-    ATask.config = config
-    learning: Any = ATask()
+    ALearning.config = config
+    learning: Any = ALearning()
     moved = np.full(4, 5.0, np.float32)  # of length 10
     norms = (1.0, 1.0, 1.0, 1e6)
     inbox = {
@@ -368,6 +368,6 @@ def test_one_huge_norm_does_not_lengthen_the_step_of_a_robust_aggregation() -> N
     }
     found, _ = replace(PROTOCOLS["murmur"], sizes=learning).step(ServerState(), inbox, 1)
     np.testing.assert_allclose(np.linalg.norm(found.weights[0]), 1.0, rtol=1e-6)
-    ATask.config = config.replace(aggregation="mean")
+    ALearning.config = config.replace(aggregation="mean")
     found, _ = replace(PROTOCOLS["murmur"], sizes=learning).step(ServerState(), inbox, 1)
     np.testing.assert_allclose(np.linalg.norm(found.weights[0]), 10.0, rtol=1e-6)

@@ -16,6 +16,7 @@ from benchmarks.other_models import (
 from benchmarks.peak import peak_gflops
 from benchmarks.work import CORES, mean_weights
 from mix2fld.config.settings import LearningConfig
+from mix2fld.tasks.classification import Classification
 from mix2fld.tasks.losses import label_loss, one_hot
 from mix2fld.tasks.make_learning import choose_stepper
 from mix2fld.tasks.stepper import Start, Stepper, TestSet, Watch
@@ -63,11 +64,11 @@ def seconds_per_test(stepper: Stepper, row: OtherModel, models: list[Tensors]) -
     """Seconds of testing one model on one sample; the fastest of three."""
     rng = np.random.default_rng(0)
     images = rng.integers(0, 256, (TESTED, *row.sample_shape), dtype=np.uint8)
-    tests = TestSet(stepper, images, np.zeros(TESTED, np.int32))
-    tests.accuracies(models)
+    tests = TestSet(stepper, Classification(LABELS), images, np.zeros(TESTED, np.int32))
+    tests.scores(models)
     seconds = []
     for _ in range(3):
         started = time.perf_counter()
-        tests.accuracies(models)
+        tests.scores(models)
         seconds.append(time.perf_counter() - started)
     return min(seconds) / (len(models) * TESTED)

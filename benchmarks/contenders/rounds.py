@@ -20,7 +20,7 @@ PARTS: tuple[tuple[str, Any, str], ...] = (
     ("local", NativeStepper, "train"),
     ("local", XlaStepper, "train"),
     ("conversion", distillation, "convert"),
-    ("evaluation", TestSet, "accuracies"),
+    ("evaluation", TestSet, "scores"),
 )
 
 

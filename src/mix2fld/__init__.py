@@ -21,19 +21,25 @@ if TYPE_CHECKING:
     from mix2fld.runs.reader import load_runs
     from mix2fld.runs.results import RunResult
     from mix2fld.runs.simulation import run
+    from mix2fld.tasks.base import Task
+    from mix2fld.tasks.classification import Classification
+    from mix2fld.tasks.metric import Metric
     from mix2fld.types import Dataset, Delivery, Model
 
 __version__ = "0.2.0"
 __all__ = [
     "PROTOCOLS",
+    "Classification",
     "Config",
     "Dataset",
     "Delivery",
     "Grid",
     "InputError",
+    "Metric",
     "Model",
     "Protocol",
     "RunResult",
+    "Task",
     "dataset_from_table",
     "load_runs",
     "plan_link",
@@ -51,6 +57,9 @@ _HOMES = {
     "RunResult": "runs.results",
     "plan_link": "runs.link_plan",
     "run": "runs.simulation",
+    "Classification": "tasks.classification",
+    "Metric": "tasks.metric",
+    "Task": "tasks.base",
     "Dataset": "types",
     "Delivery": "types",
     "Model": "types",

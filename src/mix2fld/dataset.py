@@ -1,4 +1,4 @@
-"""A dataset: samples of any shape, their labels, and how they are stored. NumPy only."""
+"""A dataset: samples of any shape, their labels or targets, and how they are stored. NumPy only."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +10,8 @@ from mix2fld.base.errors import InputError
 
 Inputs = NDArray[np.uint8] | NDArray[np.float32] | NDArray[np.int32]
 """Samples as stored: uint8 (fed to a model as x / 255), float32 or int32 (both fed as they are)."""
+NOT_GIVEN: Any = None
+"""In place of an array; it is then empty, as labels are where targets are numbers."""
 
 
 @dataclass(frozen=True)
@@ -42,30 +44,36 @@ class SampleFormat:
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """A labelled dataset, as stored.
+    """Samples with their labels, or with numbers as targets, as stored.
 
     Samples of any shape are uint8, float32 or int32 (token ids); float64 and other integers are
     converted. ``value_range`` is what an n-bit upload of float32 samples spans, by default the
     range of the training samples. ``mean`` and ``std`` (per channel, the last axis) say how float32
     samples were standardised beforehand. ``train_sources`` names the source of each training
-    sample, for the partition by-source.
+    sample, for the partition by-source. Where targets are numbers, ``train_targets`` and
+    ``test_targets`` take the place of labels and their number.
     """
 
     name: str
     train_inputs: Inputs  # [n, ...]
-    train_labels: NDArray[np.int32]  # [n]
-    test_inputs: Inputs  # [m, ...]
-    test_labels: NDArray[np.int32]  # [m]
-    num_labels: int
+    train_labels: NDArray[np.int32] = NOT_GIVEN  # [n]
+    test_inputs: Inputs = NOT_GIVEN  # [m, ...]
+    test_labels: NDArray[np.int32] = NOT_GIVEN  # [m]
+    num_labels: int = 0
     value_range: tuple[float, float] | None = None
     mean: tuple[float, ...] = ()
     std: tuple[float, ...] = ()
     train_sources: NDArray[np.int32] | None = None  # [n]
     label_names: tuple[str, ...] = ()
     source_names: tuple[str, ...] = ()
+    train_targets: NDArray[np.float32] | None = None  # [n] or [n, T]
+    test_targets: NDArray[np.float32] | None = None  # [m] or [m, T]
 
     def __post_init__(self) -> None:
         """Refuse arrays that are not what they should be."""
+        for name in ("train_labels", "test_labels", "test_inputs"):
+            if getattr(self, name) is NOT_GIVEN:
+                object.__setattr__(self, name, np.empty(0, np.int32))
         for part in ("train", "test"):
             self._check_part(part)
         train, test = self.train_inputs, self.test_inputs
@@ -78,7 +86,9 @@ class Dataset:
                 field="test_inputs",
                 hint=f"{list(test.shape[1:])} each; training samples are {list(train.shape[1:])}",
             )
-        if self.num_labels < 2:
+        if self.train_targets is not None:
+            self._check_widths()
+        elif self.num_labels < 2:
             raise InputError(field="num_labels", value=self.num_labels, hint="must be 2 or more")
         self._check_range()
         self._check_standardised()
@@ -86,6 +96,10 @@ class Dataset:
 
     def _check_part(self, part: str) -> None:
         inputs = _as_stored(f"{part}_inputs", np.asarray(getattr(self, f"{part}_inputs")))
+        object.__setattr__(self, f"{part}_inputs", inputs)
+        if self.train_targets is not None or self.test_targets is not None:
+            self._check_targets(part, len(inputs))
+            return
         labels = np.asarray(getattr(self, f"{part}_labels"))
         if not np.issubdtype(labels.dtype, np.integer) or labels.shape != inputs.shape[:1]:
             raise InputError(
@@ -97,8 +111,37 @@ class Dataset:
                 f"{part}_labels: from {labels.min()} to {labels.max()}; must be from 0 to "
                 f"{self.num_labels - 1}, with num_labels = {self.num_labels}"
             )
-        object.__setattr__(self, f"{part}_inputs", inputs)
         object.__setattr__(self, f"{part}_labels", np.ascontiguousarray(labels, np.int32))
+
+    def _check_targets(self, part: str, samples: int) -> None:
+        name = f"{part}_targets"
+        targets = np.asarray(getattr(self, name))
+        if len(getattr(self, f"{part}_labels")):
+            raise InputError(field=name, hint="a dataset has labels or targets, not both")
+        if targets.ndim not in (1, 2) or len(targets) != samples or targets.dtype.kind not in "fiu":
+            raise InputError(
+                field=name,
+                hint=f"{targets.dtype}{list(targets.shape)}; must be numbers [n] or [n, T], one "
+                f"row for each of {samples} samples",
+            )
+        with np.errstate(over="ignore"):
+            targets = np.ascontiguousarray(targets, np.float32)
+        if not np.isfinite(targets).all():
+            sample = int(np.argmin(np.isfinite(targets).reshape(samples, -1).all(axis=1)))
+            raise InputError(field=name, hint=f"that of sample {sample} is not finite (NaN or inf)")
+        object.__setattr__(self, name, targets)
+
+    def _check_widths(self) -> None:
+        assert self.train_targets is not None
+        assert self.test_targets is not None
+        train, test = self.train_targets.shape[1:], self.test_targets.shape[1:]
+        if train != test:
+            raise InputError(
+                field="test_targets",
+                hint=f"{list(test)} each; training targets are {list(train)}",
+            )
+        if np.ptp(self.train_targets, axis=0).max() == 0:
+            raise InputError(field="train_targets", hint="all are the same; nothing is to learn")
 
     def _check_range(self) -> None:
         if self.train_inputs.dtype != np.float32:
@@ -139,11 +182,13 @@ class Dataset:
         if self.train_sources is None:
             return
         sources = np.asarray(self.train_sources)
-        if not np.issubdtype(sources.dtype, np.integer) or sources.shape != self.train_labels.shape:
+        if not np.issubdtype(sources.dtype, np.integer) or sources.shape != (
+            len(self.train_inputs),
+        ):
             raise InputError(
                 field="train_sources",
                 hint=f"{sources.dtype}{list(sources.shape)}; must be integers, one for "
-                f"each of {len(self.train_labels)} training samples",
+                f"each of {len(self.train_inputs)} training samples",
             )
         if sources.min() < 0 or sources.max() >= 2**31:
             raise InputError(
@@ -152,6 +197,16 @@ class Dataset:
                 f"below {2**31}",
             )
         object.__setattr__(self, "train_sources", np.ascontiguousarray(sources, np.int32))
+
+    @property
+    def train_values(self) -> NDArray[Any]:
+        """Targets of the training samples as stored: integer labels, or numbers."""
+        return self.train_labels if self.train_targets is None else self.train_targets
+
+    @property
+    def test_values(self) -> NDArray[Any]:
+        """Those of the test samples."""
+        return self.test_labels if self.test_targets is None else self.test_targets
 
     @property
     def samples(self) -> SampleFormat:

@@ -62,14 +62,16 @@ class Samples(NamedTuple):
     """What steps are taken on."""
 
     inputs: Inputs  # [n, ...]
-    targets: NDArray[np.float32]  # [n, N_L], label distributions
+    targets: NDArray[np.float32]  # [n, T], as the loss sees them; label distributions [n, N_L]
+    groups: NDArray[np.float32] | None = None
+    """[n, N_L], how far each belongs to each group; None: as the targets say."""
 
 
 class Phase(NamedTuple):
     """A learner in the middle of its steps; arrays of any library with NumPy's interface."""
 
     weights: Any
-    output_sums: Any  # [N_L, N_L], sum of the outputs F seen under each label
+    output_sums: Any  # [N_L, O], sum of the outputs F seen under each label
     label_counts: Any  # [N_L], how often each label was drawn
 
 
@@ -248,11 +250,14 @@ class Dimensions:
 
     weight_shapes: tuple[tuple[int, ...], ...]
     num_labels: int
+    """N_L: labels, or groups over which FD averages outputs."""
     samples: SampleFormat
     seed_samples: int
     seed_bits: int
     seed_shape: tuple[int, ...]
     """The shape of a seed sample as it is uploaded."""
+    outputs: int = 0
+    """Width of the model's output; 0: one for each label."""
 
     @cached_property
     def weight_sizes(self) -> tuple[int, ...]:
@@ -265,17 +270,21 @@ class Dimensions:
         return sum(self.weight_sizes)
 
     @cached_property
+    def teacher_shape(self) -> tuple[int, int]:
+        """Of the mean outputs of all groups: N_L, and the width of an output."""
+        return self.num_labels, self.outputs or self.num_labels
+
+    @cached_property
     def last_layer(self) -> tuple[int, ...]:
         """The arrays of the layer whose outputs are the logits; none if the model has no such.
 
-        Its kernel has an axis for the labels at either end, its bias is beside it. Where several
+        Its kernel has an axis for the outputs at either end, its bias is beside it. Where several
         layers look like that, it is the last.
         """
-        shapes, bias = self.weight_shapes, (self.num_labels,)
+        shapes, width = self.weight_shapes, self.teacher_shape[1]
+        bias = (width,)
         kernels = [
-            n
-            for n, shape in enumerate(shapes)
-            if len(shape) > 1 and self.num_labels in (shape[0], shape[-1])
+            n for n, shape in enumerate(shapes) if len(shape) > 1 and width in (shape[0], shape[-1])
         ]
         pairs = [
             tuple(sorted((n, beside)))

@@ -231,7 +231,7 @@ def _run_one(
         "round_s": statistics.median(s["communication"] + s["computing"] for s in seconds),
         "computing_s": statistics.median(s["computing"] for s in seconds),
         "uploads": result.summary["uploads"],
-        "accuracy": result.summary["accuracy"]["mean"],
+        "accuracy": result.summary["scores"]["mean"],
     }
 
 

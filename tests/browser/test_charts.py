@@ -99,7 +99,7 @@ def test_the_address_keeps_what_was_chosen(watched: Watched, report: Path) -> No
 def test_the_first_click_puts_the_best_first(watched: Watched, report: Path) -> None:
     page = opened(watched, report)
     rows = data_of(page)["views"]["finished"]["series"]
-    best = max(rows, key=lambda one: one["summary"]["accuracy"])["title"]
+    best = max(rows, key=lambda one: one["summary"]["score"])["title"]
     page.locator("[data-column=accuracy]").click()
     assert page.locator("#summary-table tbody .name").first.inner_text() == best
 
@@ -236,7 +236,7 @@ def test_settings_are_compared_with_a_baseline(watched: Watched, tmp_path: Path)
     with page.expect_download() as saved:
         page.get_by_role("button", name="Download total time by setting as CSV").click()
     assert saved.value.suggested_filename == "total-time-by-setting.csv"
-    page.locator('#grid-measure input[value="accuracy"]').check(force=True)
+    page.locator('#grid-measure input[value="score"]').check(force=True)
     page.locator("#baseline select").select_option("isolated")
     series = data_of(page)["views"]["finished"]["series"]
     mean = {

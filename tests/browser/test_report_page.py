@@ -175,12 +175,10 @@ def test_sorting_orders_the_table_by_its_numbers(watched: Watched, report: Path)
 def test_the_best_is_marked(watched: Watched, report: Path) -> None:
     page = open_report(watched, report)
     data = json.loads(page.locator("#data").text_content() or "")
-    best = max(
-        data["views"]["finished"]["series"], key=lambda series: series["summary"]["accuracy"]
-    )
+    best = max(data["views"]["finished"]["series"], key=lambda series: series["summary"]["score"])
     row = page.locator("#summary-table tbody tr", has=page.get_by_text(best["title"], exact=True))
     mark = row.locator("td").first.locator(".best")
-    expect(mark).to_contain_text(f"{100 * best['summary']['accuracy']:.1f}")
+    expect(mark).to_contain_text(f"{100 * best['summary']['score']:.1f}")
 
 
 def test_details_follow_seed_direction_and_round(watched: Watched, report: Path) -> None:

@@ -190,16 +190,16 @@ def comparable(info: dict[str, Any], known: Known) -> dict[str, Any]:
     """A round without what only a simulator knows; seconds are stated there and measured here."""
     timed = {"seconds", "slots", "slowest", "joules", "timing"}
     kept = {name: value for name, value in info.items() if name not in timed}
-    accuracies = enumerate(info["accuracy"]["devices"])
-    kept["accuracy"] = {
+    accuracies = enumerate(info["scores"]["devices"])
+    kept["scores"] = {
         "devices": [accuracy for device, accuracy in accuracies if device not in known.unheard],
-        "global": info["accuracy"]["global"],
+        "global": info["scores"]["global"],
     }
     if known.reference in known.unheard:
         kept["curve"] = []
     else:
-        kept["accuracy"]["reference"] = info["accuracy"]["reference"]
-    kept["curve"] = [(p["step"], p["accuracy"], p["event"]) for p in kept["curve"]]
+        kept["scores"]["reference"] = info["scores"]["reference"]
+    kept["curve"] = [(p["step"], p["score"], p["event"]) for p in kept["curve"]]
     if not known.bits_up:
         kept["bits"] = {"down": info["bits"]["down"]}
     return kept

@@ -84,7 +84,7 @@ def test_an_arm_takes_part_in_a_run(system: ArmSystem, tmp_path: Path) -> None:
     )
     theirs = rounds_of(beside)
     for mine, other in zip(infos, theirs, strict=True):
-        assert mine["accuracy"]["devices"] == pytest.approx(other["accuracy"]["devices"], abs=0.02)
+        assert mine["scores"]["devices"] == pytest.approx(other["scores"]["devices"], abs=0.02)
     runs = [next(one.glob("device-1/state/*")).name for one in (folder, tmp_path)]
     pairs = zip(*map(weights_after, (folder, tmp_path), runs, (1, 1)), strict=True)
     for mine, other in pairs:

@@ -64,7 +64,7 @@ def test_the_baseline_has_the_numbers_of_the_simulator_also_where_uploads_are_lo
     lines = (tmp_path / "flower" / config.run_name / "rounds.jsonl").read_text().splitlines()
     deployed = [json.loads(line) for line in lines]
     for mine, theirs in zip(deployed, simulated.rounds, strict=True):
-        for part in ("accuracy", "uploads", "downloads", "bits"):
+        for part in ("scores", "uploads", "downloads", "bits"):
             assert mine[part] == theirs[part], part
     lost = [r["uploads"]["attempted"] - r["uploads"]["delivered"] for r in simulated.rounds]
     assert 0 < sum(lost) < sum(r["uploads"]["attempted"] for r in simulated.rounds)

@@ -30,6 +30,7 @@ from mix2fld.deploy.diary import last_words
 from mix2fld.deploy.messages import DOWNLOAD, TRAIN, Refused, Trained, TrainOrder
 from mix2fld.deploy.settings import Settings
 from mix2fld.runs.checkpoint import made_with
+from mix2fld.tasks.classification import Classification
 from mix2fld.tasks.make_learning import make_learning
 from toys import many_labels, toy_dataset, toy_signals
 
@@ -313,7 +314,7 @@ def test_a_device_that_was_away_catches_up(tmp_path: Path) -> None:
     assert counts == [(4, 4), (3, 3), (4, 4)]
     (again,) = [order for order in orders if order.catch_up]
     assert (again.device, again.round) == (1, 3)
-    learning = make_learning(config, toy_dataset().samples, 4)
+    learning = make_learning(config, toy_dataset().samples, Classification(4))
     (other,) = [order for order in orders if order.round == 3 and order.device == 0]
     assert again.download == other.download
     assert len(again.download) == 4 * learning.dims.num_weights

@@ -35,7 +35,7 @@ def reached(path: Path) -> float:
     """The accuracy of the server's model at the end."""
     result = RunFolder(path).finished()
     assert result is not None, diary(path)
-    found: float = result.summary["accuracy"]["global"]
+    found: float = result.summary["scores"]["global"]
     return found
 
 
@@ -109,9 +109,9 @@ def test_a_device_that_never_trained_does_not_count(tmp_path: Path) -> None:
     result = RunFolder(path).finished()
     assert result is not None
     for info in result.rounds:
-        first, never, last = info["accuracy"]["devices"]
+        first, never, last = info["scores"]["devices"]
         assert never is None
-    assert result.summary["accuracy"]["mean"] == np.mean([first, last])
+    assert result.summary["scores"]["mean"] == np.mean([first, last])
     assert result.summary["devices"] == {"all": 3, "measured": 2}
     assert "2 of 3" in str(results_table([result]).columns[1].header)
 
@@ -145,5 +145,5 @@ def test_one_of_five_nodes_sends_false_seeds(tmp_path: Path) -> None:
 
 def honest_accuracy(config: Config) -> float:
     (result,) = run(config.replace(computing_time="stated"))
-    found: float = result.summary["accuracy"]["global"]
+    found: float = result.summary["scores"]["global"]
     return found

@@ -86,7 +86,7 @@ def test_deploy_local_leaves_nothing_behind_and_goes_on(tmp_path: Path) -> None:
     assert {file.name for file in (out / "flower" / "s0").iterdir()} == {"logs", "run.toml"}
     (simulated,) = run(config.replace(computing_time="stated"), dataset=toy_dataset())
     for mine, theirs in zip(rounds_of(path), simulated.rounds, strict=True):
-        assert mine["accuracy"] == theirs["accuracy"]
+        assert mine["scores"] == theirs["scores"]
         assert mine["bits"] == theirs["bits"]
         assert mine["change"] == theirs["change"]
 

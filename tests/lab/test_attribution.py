@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from mix2fld.models import make_model
+from mix2fld.tasks.classification import Classification
 from mix2fld.tasks.features import Head
 from mix2fld.tasks.make_learning import make_learning
 from mix2fld.types import Model
@@ -15,7 +16,9 @@ from toys import toy_config, toy_dataset
 
 def made(name: str) -> tuple[Model, tuple[np.ndarray, ...], Head, np.ndarray]:
     dataset = toy_dataset()
-    learning = make_learning(toy_config(model=name), dataset.samples, dataset.num_labels)
+    learning = make_learning(
+        toy_config(model=name), dataset.samples, Classification(dataset.num_labels)
+    )
     model = make_model(name, dataset.sample_shape, dataset.num_labels)
     head = head_of(learning, model)
     assert head is not None

@@ -163,13 +163,13 @@ def test_records_hold_what_the_runs_returned(tmp_path: Path) -> None:
         record, of_cell = cells[cell.key], results[cell.key]
         assert (record.label, record.protocol) == (cell.label, cell.protocol)
         assert record.values("summary", "accuracy", "mean").tolist() == [
-            result.summary["accuracy"]["mean"] for result in of_cell
+            result.summary["scores"]["mean"] for result in of_cell
         ]
         last: RunResult = of_cell[-1]
-        assert record.runs[-1]["devices"] == last.rounds[-1]["accuracy"]["devices"]
+        assert record.runs[-1]["devices"] == last.rounds[-1]["scores"]["devices"]
         points = [point for info in last.rounds for point in info["curve"]]
         kept = record.runs[-1]["curve"]["accuracy"]
-        assert_allclose(kept, [point["accuracy"] for point in points], atol=1e-6)
+        assert_allclose(kept, [point["score"] for point in points], atol=1e-6)
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"format": 99, "cells": {}}', '{"format": 1}'])

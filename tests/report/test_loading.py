@@ -102,7 +102,7 @@ def test_a_frame_has_a_row_for_each_round(runs: Path) -> None:
     assert len(frame) == 4 * 2 * 3
     for (protocol, seed), rounds in frame.groupby(["protocol", "seed"]):
         summary = json.loads((runs / f"{protocol}-s{seed}" / "summary.json").read_text())
-        assert rounds["accuracy/mean"].iloc[-1] == pytest.approx(summary["accuracy"]["mean"])
+        assert rounds["accuracy/mean"].iloc[-1] == pytest.approx(summary["scores"]["mean"])
         assert rounds["so_far/bits_up"].iloc[-1] == summary["bits"]["up"]
         assert rounds["uploads/delivered"].sum() == summary["uploads"]["delivered"]
         seconds = sum(summary["seconds"].values())
@@ -116,7 +116,7 @@ def test_frames_of_runs_and_of_devices(runs: Path) -> None:
     devices = mix2fld.load_runs(runs / "fl-s0", rows="devices")
     assert len(devices) == 3 * 4
     last = json.loads((runs / "fl-s0" / "rounds.jsonl").read_text().splitlines()[-1])
-    assert devices["accuracy"].tolist()[-4:] == last["accuracy"]["devices"]
+    assert devices["accuracy"].tolist()[-4:] == last["scores"]["devices"]
     for column, listed in (
         ("asked", last["asked"]),
         ("uploaded", last["uploads"]["devices"]),
@@ -160,7 +160,7 @@ def test_a_frame_of_runs_has_the_totals_of_the_summary(runs: Path) -> None:
     of_device, rounds = summary["joules"]["device_round"], summary["rounds"]
     assert row["joules/device_mean"] == pytest.approx(of_device["mean"] * rounds)
     assert row["joules/device_most"] == pytest.approx(of_device["most"] * rounds)
-    assert row["accuracy/mean"] == summary["accuracy"]["mean"]
+    assert row["accuracy/mean"] == summary["scores"]["mean"]
 
 
 def test_time_is_split_by_where_it_went(runs: Path) -> None:

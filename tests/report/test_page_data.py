@@ -3,6 +3,7 @@
 import json
 import shlex
 import shutil
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +26,7 @@ from mix2fld.report.round_steps import round_steps
 from mix2fld.report.series import group
 from mix2fld.runs.reader import Found, LoadedRun, read_run, require_runs
 from mix2fld.runs.simulation import make_simulation
+from mix2fld.tasks.metric import ACCURACY
 from stored_runs import play, save_toy_dataset
 from toys import toy_dataset
 
@@ -38,13 +40,13 @@ def loaded(folder: Path) -> LoadedRun:
 def test_means_and_spread_are_over_seeds(runs: Path) -> None:
     summaries = [json.loads((runs / f"fl-s{seed}" / "summary.json").read_text()) for seed in (0, 1)]
     row = over_seeds(summaries)
-    means = [summary["accuracy"]["mean"] for summary in summaries]
-    assert row["accuracy"] == pytest.approx(np.mean(means))
+    means = [summary["scores"]["mean"] for summary in summaries]
+    assert row["score"] == pytest.approx(np.mean(means))
     assert row["spread"] == pytest.approx(np.std(means, ddof=1))
     assert spread_words([row, row]) == "sample std over 2 seeds"
     assert row["delivered"] == sum(summary["uploads"]["delivered"] for summary in summaries)
     single = over_seeds(summaries[:1])
-    assert single["spread"] == summaries[0]["accuracy"]["std"]
+    assert single["spread"] == summaries[0]["scores"]["std"]
     assert spread_words([single]) == "std over all devices of the run"
     assert "seeds" in spread_words([single, row])
     assert "devices" in spread_words([single, row])
@@ -56,7 +58,7 @@ def test_a_curve_shows_what_was_spent_before_it_was_measured(runs: Path) -> None
     assert found is not None
     sent = np.cumsum([0, *(info["bits"]["up"] for info in run.rounds)])[:-1] / 1e6
     np.testing.assert_allclose(found.x, sent)
-    means = [np.mean(info["accuracy"]["devices"]) for info in run.rounds]
+    means = [np.mean(info["scores"]["devices"]) for info in run.rounds]
     np.testing.assert_allclose(found.mean, means)
     seconds = curve([run], "seconds", "devices")
     assert seconds is not None
@@ -68,9 +70,7 @@ def test_the_band_holds_every_seed(runs: Path) -> None:
     pair = [loaded(runs / f"mix2fld-s{seed}") for seed in (0, 1)]
     found = curve(pair, "rounds", "devices")
     assert found is not None
-    values = np.array(
-        [[np.mean(info["accuracy"]["devices"]) for info in run.rounds] for run in pair]
-    )
+    values = np.array([[np.mean(info["scores"]["devices"]) for info in run.rounds] for run in pair])
     np.testing.assert_allclose(found.low, values.min(axis=0))
     np.testing.assert_allclose(found.high, values.max(axis=0))
     np.testing.assert_allclose(found.mean, values.mean(axis=0))
@@ -132,15 +132,21 @@ def test_only_what_is_not_the_default_is_in_the_command() -> None:
 
 
 def test_the_best_are_marked_and_ties_shared() -> None:
-    base = {"server": None, "converged_seconds": None, "bits_down": 0, "delivered": 1}
+    base = {
+        "metric": asdict(ACCURACY),
+        "server": None,
+        "converged_seconds": None,
+        "bits_down": 0,
+        "delivered": 1,
+    }
     rows = [
-        {**base, "accuracy": 0.9, "spread": 0.02, "bits_up": 8, "attempted": 1},
-        {**base, "accuracy": 0.885, "spread": 0.0, "bits_up": 2, "attempted": 2},
-        {**base, "accuracy": 0.87, "spread": 0.1, "bits_up": 2, "attempted": 2},
-        {**base, "accuracy": 0.6, "spread": 0.1, "bits_up": 0, "attempted": 0},
+        {**base, "score": 0.9, "spread": 0.02, "bits_up": 8, "attempted": 1},
+        {**base, "score": 0.885, "spread": 0.0, "bits_up": 2, "attempted": 2},
+        {**base, "score": 0.87, "spread": 0.1, "bits_up": 2, "attempted": 2},
+        {**base, "score": 0.6, "spread": 0.1, "bits_up": 0, "attempted": 0},
     ]
     best = best_of(dict(enumerate(rows)))
-    assert best["accuracy"] == [0]
+    assert best["score"] == [0]
     assert best["close"] == [1]
     assert best["bits_up"] == [1, 2]
     assert best["delivered"] == [0]
@@ -216,7 +222,7 @@ def test_a_page_of_many_devices_stays_small(runs: Path) -> None:
     for number in range(1, rounds + 1):
         info = json.loads(json.dumps(run.rounds[0]))
         info["round"] = number
-        info["accuracy"]["devices"] = rng.random(devices).tolist()
+        info["scores"]["devices"] = rng.random(devices).tolist()
         for direction in ("uploads", "downloads"):
             info[direction] = {
                 "attempted": devices,

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +24,7 @@ from mix2fld.report.whatif import what_if
 from mix2fld.runs.layout import RunFiles
 from mix2fld.runs.reader import Found, LoadedRun, read_run, read_runs, require_runs
 from mix2fld.runs.simulation import run
+from mix2fld.tasks.metric import ACCURACY
 from stored_runs import Replay, play
 from toys import DeadLink, save_dataset, toy_config, toy_dataset, toy_grid
 
@@ -75,8 +77,8 @@ def test_a_protocol_whose_uploads_never_arrive_is_not_the_best(tmp_path: Path) -
     assert "over FD" not in view["conclusion"]
     assert "devices that learn alone" in view["conclusion"]
     assert view["settings"][0]["tiles"][0]["answer"] == "FD"
-    rows = {0: {**fl, "accuracy": fd["accuracy"] + 0.1}, 1: fd}
-    assert best_of(rows)["accuracy"] == [1]
+    rows = {0: {**fl, "score": fd["score"] + 0.1}, 1: fd}
+    assert best_of(rows)["score"] == [1]
     assert best_of(rows)["close"] == []
     assert tiles({"FL": rows[0], "FD": fd})[0]["answer"] == "FD"
 
@@ -184,7 +186,7 @@ def test_planned_runs_are_counted(runs: Path, tmp_path: Path) -> None:
 def row(accuracy: float, attempted: int, delivered: int, bits: float) -> dict[str, object]:
     whose = {"spread_over": "devices", "runs": 1, "measured": 1, "devices": 1, "spread": 0.0}
     counts = {"attempted": attempted, "delivered": delivered, "bits_up": bits}
-    return {**whose, **counts, "accuracy": accuracy}
+    return {**whose, **counts, "score": accuracy, "metric": asdict(ACCURACY)}
 
 
 def test_tiles_name_every_protocol_and_pool_none() -> None:
@@ -244,7 +246,7 @@ def test_the_reference_device_keeps_its_accuracy_while_it_waits(runs: Path) -> N
             held = [point for point in own if point.key[2] == HOLD]
             assert [point.at["seconds"] for point in held] == pytest.approx([clock])
             before = own[own.index(held[0]) - 1]
-            assert held[0].accuracy == before.accuracy
+            assert held[0].score == before.score
     (within, _) = shapes(pair, "reference")
     ends = np.flatnonzero(~within.measured)
     assert len(ends) == len(pair[0].rounds)

@@ -24,7 +24,7 @@ def main(grid: Grid, context: Context) -> None:
 
     link = make_link(settings.config, settings.config.data.devices)
     result = serve_run(settings, connect, link=link)
-    accuracy = result.summary["accuracy"]["mean"]
+    accuracy = result.summary["scores"]["mean"]
     print(f"{result.config.run_name}: mean accuracy of the clients {100 * accuracy:.1f} %")
 
 

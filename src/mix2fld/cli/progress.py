@@ -13,8 +13,9 @@ from mix2fld.config.settings import Config
 from mix2fld.engine.info import RoundInfo
 from mix2fld.protocols.table import get_protocol, single_runs
 from mix2fld.runs.loop import Watcher
-from mix2fld.runs.metrics import device_accuracies
+from mix2fld.runs.metrics import device_scores
 from mix2fld.runs.results import RunResult
+from mix2fld.tasks.metric import metric_of
 
 
 class Watchers(Watcher):
@@ -43,11 +44,6 @@ class Watchers(Watcher):
             watcher.end(result)
 
 
-def percent(fraction: float) -> str:
-    """Return a fraction as a percentage with one decimal."""
-    return f"{100 * fraction:.1f} %"
-
-
 def _first_news(config: Config, rounds_done: int) -> str:
     return "done" if rounds_done >= config.rounds else f"running round {rounds_done + 1}"
 
@@ -66,7 +62,7 @@ class Bars:
 
 
 class RichWatcher(Bars, Watcher):
-    """Shows round, accuracy, delivered uploads and time left of every run."""
+    """Shows round, score, delivered uploads and time left of every run."""
 
     def __init__(self, console: Console, settings: Config | Grid) -> None:
         self._console, singles = console, single_runs(settings)
@@ -105,7 +101,7 @@ class RichWatcher(Bars, Watcher):
 
     def round_done(self, config: Config, info: RoundInfo) -> None:
         """Advance a run's bar."""
-        news = _news(device_accuracies(info.accuracy).mean(), info.uploads)
+        news = _news(info.scores, float(device_scores(info.scores).mean()), info.uploads)
         self._progress.update(self._bars[config.run_name], completed=info.round, news=news)
         self._rounds_done += 1
         self._rounds_left -= 1
@@ -118,7 +114,8 @@ class RichWatcher(Bars, Watcher):
 
     def end(self, result: RunResult) -> None:
         """Show the result of a run."""
-        news = _news(result.summary["accuracy"]["mean"], result.summary["uploads"])
+        scores = result.summary["scores"]
+        news = _news(scores, scores["mean"], result.summary["uploads"])
         self._progress.update(self._bars[result.config.run_name], news=news)
 
     def _time_left(self) -> str:
@@ -132,6 +129,7 @@ class RichWatcher(Bars, Watcher):
         return f"{title} s{config.seed}" if self._several_seeds else title
 
 
-def _news(accuracy: float, uploads: Mapping[str, Any]) -> str:
+def _news(scores: dict[str, Any], mean: float, uploads: Mapping[str, Any]) -> str:
+    metric = metric_of(scores)
     delivered = f"{uploads['delivered']}/{uploads['attempted']}" if uploads["attempted"] else "none"
-    return f"mean accuracy {percent(accuracy)}, uploads {delivered}"
+    return f"mean {metric.name} {metric.text(mean)}, uploads {delivered}"

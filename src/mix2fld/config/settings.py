@@ -168,7 +168,7 @@ class CommonSettings(Section):
     evaluated_devices: Annotated[Literal["auto", "all"] | int, BeforeValidator(as_evaluated)] = (
         "auto"
     )
-    """Devices whose accuracy is measured: all, or a number, drawn once; auto: at most 100."""
+    """Devices whose models are measured: all, or a number, drawn once; auto: at most 100."""
     evaluated_rounds: Literal["all", "last"] = "all"
     """Rounds in which devices are measured; last: only the reference device in earlier ones."""
     device_states: Literal["memory", "disk"] = "memory"
@@ -178,7 +178,7 @@ class CommonSettings(Section):
     stop_when_converged: bool = False
     """Stop at the round where the stopping rule holds, instead of only marking it."""
     curve_points: Annotated[int, Field(ge=1, le=10**5)] = 8
-    """Measurements of the reference device's accuracy within a local phase."""
+    """Measurements of the reference device's model within a local phase."""
 
     data: DataConfig = DataConfig()
     learning: LearningConfig = LearningConfig()
@@ -254,7 +254,7 @@ class CommonSettings(Section):
 
     @property
     def devices_evaluated(self) -> int:
-        """Number of devices whose accuracy is measured."""
+        """Number of devices whose models are measured."""
         if isinstance(self.evaluated_devices, int):
             return self.evaluated_devices
         most = AUTO_EVALUATED if self.evaluated_devices == "auto" else self.data.devices

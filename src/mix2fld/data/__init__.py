@@ -1,7 +1,7 @@
 """Datasets: the catalogue, downloads, the cache, custom files, and partitions among devices.
 
 ``load_dataset`` returns a dataset, ``device_parts`` the training samples of each device, and
-``measured_samples`` the samples that accuracy is measured on.
+``measured_samples`` the samples that models are measured on.
 """
 
 from typing import TYPE_CHECKING

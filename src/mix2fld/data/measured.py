@@ -1,6 +1,6 @@
-"""The samples that accuracy is measured on."""
+"""The samples that models are measured on."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,21 +17,21 @@ VALIDATION_SAMPLES = 10_000
 """Most samples of a validation split, unless ``test_samples`` says another number."""
 
 
-def measured_samples(dataset: "Dataset", config: Config) -> "tuple[Inputs, NDArray[np.int32]]":
-    """Samples and labels that accuracy is measured on: test samples, or a validation split.
+def measured_samples(dataset: "Dataset", config: Config) -> "tuple[Inputs, NDArray[Any]]":
+    """Samples and targets that models are measured on: test samples, or a validation split.
 
     The validation split is drawn from the training samples that no device of this run holds.
     """
     count = config.data.test_samples or None
     if config.data.measured_on == "test":
-        return dataset.test_inputs[:count], dataset.test_labels[:count]
-    labels = dataset.train_labels
+        return dataset.test_inputs[:count], dataset.test_values[:count]
+    values = dataset.train_values
     held = np.concatenate(device_parts(dataset, config, every_label=False))
-    free = np.setdiff1d(np.arange(len(labels)), held)
+    free = np.setdiff1d(np.arange(len(values)), held)
     if not len(free):
         raise InputError(
-            f"measured_on = validation: the devices hold all {len(labels):,} training samples; "
+            f"measured_on = validation: the devices hold all {len(values):,} training samples; "
             "decrease devices or samples_per_device"
         )
     chosen = stream(config.seed, "validation").permutation(free)[: count or VALIDATION_SAMPLES]
-    return dataset.train_inputs[chosen], labels[chosen]
+    return dataset.train_inputs[chosen], values[chosen]

@@ -28,12 +28,12 @@ def device_parts(dataset: "Dataset", config: Config, *, every_label: bool = True
 
     Raises ``InputError`` if no device holds some label, unless ``every_label`` is false.
     """
-    labels, num_labels = dataset.train_labels, dataset.num_labels
+    labels, num_labels = _labels_to_part_by(dataset, config.data)
     rng = stream(config.seed, "partition")
     parts = partition(labels, config.data, num_labels, rng, dataset.train_sources)
     if config.data.measured_on == "validation" and config.data.partition in OF_SOURCES:
         parts = [_without_last(part, labels) for part in parts]
-    if every_label:
+    if every_label and dataset.train_targets is None:
         check_labels_covered(labels, parts, num_labels)
     return parts
 
@@ -219,6 +219,22 @@ PARTITIONS: dict[str, Partition] = {
 """Every partition; the names are the values of ``DataConfig.partition``."""
 OF_SOURCES = {"by-source"}
 """Partitions that take the sample indices of each source in place of those of each label."""
+OF_ANY_TARGET = {"iid", *OF_SOURCES}
+"""Partitions for samples without labels."""
+
+
+def _labels_to_part_by(dataset: "Dataset", config: DataConfig) -> tuple[Labels, int]:
+    """The labels of a dataset and their number; where targets are numbers, all have one."""
+    if dataset.train_targets is None:
+        return dataset.train_labels, dataset.num_labels
+    if config.partition in PARTITIONS and config.partition not in OF_ANY_TARGET:
+        raise InputError(
+            field="partition",
+            value=config.partition,
+            hint=f"is by label, and the targets of the dataset {dataset.name} are numbers; must be "
+            + " or ".join(sorted(OF_ANY_TARGET)),
+        )
+    return np.zeros(len(dataset.train_inputs), np.int32), 1
 
 
 def _by_source(sources: Labels | None, config: DataConfig) -> list[Indices]:

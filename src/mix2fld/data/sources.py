@@ -71,9 +71,9 @@ def fingerprint(dataset: "Dataset") -> str:
     digest = hashlib.sha256()
     for array in (
         dataset.train_inputs,
-        dataset.train_labels,
+        dataset.train_values,
         dataset.test_inputs,
-        dataset.test_labels,
+        dataset.test_values,
     ):
         digest.update(f"{array.dtype.str}{array.shape}".encode())
         digest.update(array.tobytes())

@@ -12,6 +12,7 @@ from mix2fld.config.settings import Config
 from mix2fld.data import dataset_sizes
 from mix2fld.engine.wire import Wire
 from mix2fld.protocols.table import get_protocol, single_runs
+from mix2fld.tasks.classification import Classification
 from mix2fld.tasks.make_learning import make_learning
 
 PORT = 8883
@@ -115,7 +116,7 @@ def largest_message(settings: Config | Grid) -> int:
     samples, num_labels = dataset_sizes(settings.data)
     runs = {one.protocol: one for one in single_runs(settings)}
     wires = [
-        Wire(get_protocol(name), make_learning(one, samples, num_labels))
+        Wire(get_protocol(name), make_learning(one, samples, Classification(num_labels)))
         for name, one in runs.items()
     ]
     up = max(wire.upload_size(with_seeds=True).bits for wire in wires)

@@ -12,6 +12,7 @@ from mix2fld.data.own_file import read_device_file
 from mix2fld.deploy.edge.store import Store
 from mix2fld.deploy.edge.turn import Ask, is_behind, take_turn
 from mix2fld.deploy.messages import Behind, Trained, TrainOrder
+from mix2fld.tasks.classification import Classification
 from mix2fld.tasks.compilation import keep_compiled_code
 from mix2fld.tasks.make_learning import make_learning
 from mix2fld.types import Dataset
@@ -26,15 +27,15 @@ def train(order: TrainOrder, config: Config, data: Path, store: Store) -> Traine
     with suppress(RuntimeError):  # only before JAX is first used
         jax.config.update("jax_num_cpu_devices", 1)
     samples = _read_samples(data, order)
-    learning = make_learning(config, samples.samples, order.num_labels)
-    message, accuracies, seconds = take_turn(ask, learning, samples, store)
+    learning = make_learning(config, samples.samples, Classification(order.num_labels))
+    message, scores, seconds = take_turn(ask, learning, samples, store)
     return Trained(
         round=order.round,
         samples=message.samples,
         upload=message.body.data,
         bits=message.body.bits,
         seeds=message.once.data if message.once else None,
-        accuracies=accuracies,
+        accuracies=scores,
         seconds=seconds,
     )
 

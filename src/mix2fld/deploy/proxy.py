@@ -9,6 +9,7 @@ from mix2fld.config.settings import Config
 from mix2fld.data import dataset_sizes
 from mix2fld.engine.wire import Wire
 from mix2fld.protocols.table import get_protocol, single_runs
+from mix2fld.tasks.classification import Classification
 from mix2fld.tasks.make_learning import make_learning
 
 PROXY_PORT, SUPERLINK_PORT = 8443, 8000
@@ -111,7 +112,7 @@ def largest_request(settings: Config | Grid) -> int:
     samples, num_labels = dataset_sizes(settings.data)
     runs = {one.protocol: one for one in single_runs(settings)}
     wires = [
-        Wire(get_protocol(name), make_learning(one, samples, num_labels))
+        Wire(get_protocol(name), make_learning(one, samples, Classification(num_labels)))
         for name, one in runs.items()
     ]
     bits = max(wire.upload_size(with_seeds=True).bits for wire in wires)

@@ -27,7 +27,7 @@ from mix2fld.deploy.messages import (
 )
 from mix2fld.deploy.settings import config_digest
 from mix2fld.engine.checks import global_refused
-from mix2fld.engine.fleet_interface import Accuracies, Delivered, Order, Outcome
+from mix2fld.engine.fleet_interface import Delivered, Order, Outcome, Scores
 from mix2fld.engine.fleet_interface import Trained as TrainedFleet
 from mix2fld.engine.messages import Message
 from mix2fld.engine.scenario import Scenario
@@ -79,7 +79,7 @@ class Answer(NamedTuple):
     """What the server took from one device in one round."""
 
     message: Message
-    accuracies: list[float]
+    scores: list[float]
     seconds: float
 
 
@@ -169,14 +169,14 @@ class RemoteFleet:
         self._carry(number, send)
         return confirmed
 
-    def measure(self, observed: Answers, models: Sequence[Tensors]) -> Accuracies:
+    def measure(self, observed: Answers, models: Sequence[Tensors]) -> Scores:
         """What devices say of themselves; other models are tested here."""
         answers, reference = observed
-        devices = {device: answer.accuracies[-1] for device, answer in answers.items()}
+        devices = {device: answer.scores[-1] for device, answer in answers.items()}
         intermediate: list[tuple[int, float]] = []
         if reference in answers:
-            intermediate = list(zip(self._steps(), answers[reference].accuracies, strict=True))
-        return Accuracies(devices, intermediate, self._tests.accuracies(models))
+            intermediate = list(zip(self._steps(), answers[reference].scores, strict=True))
+        return Scores(devices, intermediate, self._tests.scores(models))
 
     def refuse(self, device: int, round_number: int, reason: str) -> None:
         """Write it into the diary; the round continues without that upload."""

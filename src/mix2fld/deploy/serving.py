@@ -22,6 +22,7 @@ from mix2fld.runs.layout import RunFiles
 from mix2fld.runs.loop import Watcher, run_rounds
 from mix2fld.runs.results import RunResult
 from mix2fld.runs.trained import form_of
+from mix2fld.tasks.classification import task_for
 from mix2fld.tasks.compilation import keep_compiled_code
 from mix2fld.tasks.make_learning import make_learning
 from mix2fld.tasks.stepper import TestSet
@@ -45,7 +46,7 @@ def serve_run(
     protocol = get_protocol(config.protocol)
     check_countable(config)
     dataset = load_dataset(config.data)
-    learning = make_learning(config, dataset.samples, dataset.num_labels)
+    learning = make_learning(config, dataset.samples, task_for(dataset, None))
     scenario = Scenario(learning, protocol, link or IdealLink())
     path = settings.out / config.run_name
     refuse_run_of_simulator(path)
@@ -54,7 +55,7 @@ def serve_run(
     with RunFolder(path, say, made_with) as folder:
         folder.prepare(config)
         try:
-            tests = TestSet(learning.stepper, *measured_samples(dataset, config))
+            tests = TestSet(learning.stepper, learning.task, *measured_samples(dataset, config))
             run = run_identity(path)
             nodes = connect(scenario, run, say)
             fleet = RemoteFleet(scenario, tests, nodes, run, say)

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from mix2fld.base.bounds import mixing_condition
 from mix2fld.base.errors import InputError, Mix2fldError
 from mix2fld.codecs import PayloadError
+from mix2fld.tasks.base import Task
 from mix2fld.tasks.training import base_rate
 from mix2fld.types import (
     Local,
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
 
 LARGEST_WEIGHT = 1e6
 """No model that learns has such weights; one that diverges passes them on its way to infinity."""
-NEAR_CHANCE = 1.25
-"""Accuracy up to this many times that of guessing is no better than guessing."""
 LARGEST_COUNT = 1 << 24
 """Up to here float32 counts by ones."""
 VALUE_TOLERANCE = 1e-5
@@ -98,13 +97,14 @@ def check_server(
 
 
 def warn_if_chance_level(
-    config: "Config", num_labels: int, accuracy: float, suspect: str | None = None
+    config: "Config", task: Task, value: float, suspect: str | None = None
 ) -> str | None:
     """What to tell of a run whose devices learned nothing, though all numbers are finite.
 
     ``suspect``: the first upload that lay far from the rest, in words.
     """
-    if accuracy > NEAR_CHANCE / num_labels:
+    doubt = task.doubt(value)
+    if doubt is None:
         return None
     learning = config.learning
     cause = (
@@ -113,10 +113,31 @@ def warn_if_chance_level(
     )
     if suspect is not None:
         cause = f"{suspect}: if it was not honest, preset = robust limits what it can do"
-    return (
-        f"{config.run_name}: with an accuracy of {100 * accuracy:.1f} % its devices are no better "
-        f"than guessing one of {num_labels} labels; {cause}"
-    )
+    return f"{config.run_name}: {doubt}; {cause}"
+
+
+def check_learns(name: str, protocol: "Protocol", task: Task) -> None:
+    """Refuse a protocol that has no meaning for a task."""
+    if protocol.needs_labels and not task.by_label:
+        raise InputError(
+            field="protocols",
+            value=name,
+            hint=f"needs labels, and the task {task.name} has none; "
+            "use isolated, fl or one that sends updates, such as murmur",
+        )
+
+
+def suited(config: "Config", task: Task) -> "Config":
+    """The config of a run of this task: without labels, logits are not adjusted to their prior."""
+    if task.by_label or config.learning.logit_adjustment == 0:
+        return config
+    if config.learning.logit_adjustment != "auto":
+        raise InputError(
+            field="logit_adjustment",
+            value=config.learning.logit_adjustment,
+            hint=f"is by label, and the task {task.name} has none; must be 0",
+        )
+    return config.replace(logit_adjustment=0.0)
 
 
 def check_countable(config: "Config") -> None:

@@ -56,7 +56,7 @@ def begin_phase(
         draws = with_replay(rng, draws, rows.extra, wire.training.replay)
     start = Start(
         weights=_first_weights(wire, learning, state, rows),
-        teacher=np.zeros((learning.dims.num_labels,) * 2, np.float32),
+        teacher=np.zeros(learning.dims.teacher_shape, np.float32),
         logit_offset=_logit_offset(wire, learning, rows),
         rate_factor=wire.rate_in(turn) / base_rate(learning.config.learning),
         randomness=partial(integer, turn.seed, "model", turn.round_number, turn.device),

@@ -22,7 +22,7 @@ class Order(NamedTuple):
     reference: int
     """The device that is also measured on its way through the local phase, if it is asked."""
     evaluated: frozenset[int]
-    """The devices whose accuracy is measured; that of others need not be."""
+    """The devices whose score is measured; that of others need not be."""
     roster: Roster
     last_download: Callable[[], bytes | None]
     """The last global state as it would be sent, for a device that lost its own."""
@@ -63,12 +63,12 @@ class Delivered(NamedTuple):
     network_seconds: float = 0.0
 
 
-class Accuracies(NamedTuple):
-    """Test accuracies after a local phase."""
+class Scores(NamedTuple):
+    """What a task's metric is after a local phase."""
 
     devices: Mapping[int, float]
     intermediate: list[tuple[int, float]]
-    """Of the reference device: steps done, accuracy; empty if it did not take part."""
+    """Of the reference device: steps done, score; empty if it did not take part."""
     models: list[float]
     """Of the other models that were asked about."""
 
@@ -88,8 +88,8 @@ class Fleet(Protocol):
     def deliver(self, states: Any, outcome: Outcome) -> tuple[Any, Delivered]:
         """Tell the devices that were asked how the round ended; give receivers the download."""
 
-    def measure(self, observed: Any, models: Sequence[Tensors]) -> Accuracies:
-        """Accuracies of the evaluated devices that trained, and of some other models."""
+    def measure(self, observed: Any, models: Sequence[Tensors]) -> Scores:
+        """Scores of the evaluated devices that trained, and of some other models."""
 
     def refuse(self, device: int, round_number: int, reason: str) -> None:
         """An upload arrived that no honest device would send."""

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -67,11 +67,11 @@ class RoundInfo:
     """What is kept of a round: a line of ``rounds.jsonl``."""
 
     round: int
-    accuracy: dict[str, Any]
-    """devices: those that are measured, ``measured`` says which, after their last local phase;
-    reference: one of them; global: the server's model."""
+    scores: dict[str, Any]
+    """metric: what is measured; devices: those that are measured, ``measured`` says which, after
+    their last local phase; reference: one of them; global: the server's model."""
     curve: list[dict[str, Any]]
-    """Accuracy of the reference device along the round, with the seconds of the run's clock."""
+    """Score of the reference device along the round, with the seconds of the run's clock."""
     asked: list[int]
     """Devices that were asked to take part; all others kept their state."""
     uploads: dict[str, Any]
@@ -101,9 +101,9 @@ class RoundInfo:
 
 
 class Measured(NamedTuple):
-    """Test accuracies of a round, beside those of the devices."""
+    """Scores of a round, beside those of the devices."""
 
-    intermediate: list[tuple[int, float]]  # of the reference device: steps done, accuracy
+    intermediate: list[tuple[int, float]]  # of the reference device: steps done, score
     initial: float | None  # of the reference device before the first round
     of_server: float | None
 
@@ -112,7 +112,7 @@ def record(seen: Observed, measured: Measured, scenario: Scenario) -> RoundInfo:
     """Write down what happened in a round."""
     before, computing, slowest, up, down, quorum, after, change, suspects = seen
     reference, evaluated = scenario.reference, list(scenario.evaluated)
-    accuracies = after.roster.accuracies
+    scores = after.roster.scores
     curve = []
     if measured.initial is not None:
         curve.append(_curve_point(0, measured.initial, "start", before.clock))
@@ -121,10 +121,10 @@ def record(seen: Observed, measured: Measured, scenario: Scenario) -> RoundInfo:
     own = 1.0 if of_reference == slowest.seconds else of_reference / slowest.seconds
     steps = measured.intermediate[-1][0]
     done_before = before.round_number * steps
-    for step, accuracy in measured.intermediate:
+    for step, score in measured.intermediate:
         spent = (trained.computing - before.clock.computing) * step / steps
         clock = before.clock.after(computing=own * spent)
-        curve.append(_curve_point(done_before + step, accuracy, "local", clock))
+        curve.append(_curve_point(done_before + step, score, "local", clock))
     if down.arrived[reference] and measured.of_server is not None:
         end = done_before + steps
         curve.append(_curve_point(end, measured.of_server, "download", after.clock))
@@ -132,8 +132,9 @@ def record(seen: Observed, measured: Measured, scenario: Scenario) -> RoundInfo:
     seed_set = after.server.seed_set
     return RoundInfo(
         round=after.round_number,
-        accuracy={
-            "devices": [_known(accuracy) for accuracy in accuracies[evaluated].tolist()],
+        scores={
+            "metric": asdict(scenario.learning.task.metric),
+            "devices": [_known(score) for score in scores[evaluated].tolist()],
             "measured": evaluated,
             "reference": measured.intermediate[-1][1],
             "global": measured.of_server,
@@ -191,14 +192,14 @@ def _timing(seen: Observed, scenario: Scenario) -> dict[str, list[float | None]]
     return {"computing": computing, "up": on_link(seen.up), "down": on_link(seen.down)}
 
 
-def _known(accuracy: float) -> float | None:
-    return None if math.isnan(accuracy) else accuracy
+def _known(score: float) -> float | None:
+    return None if math.isnan(score) else score
 
 
-def _curve_point(step: int, accuracy: float, event: str, clock: Clock) -> dict[str, Any]:
+def _curve_point(step: int, score: float, event: str, clock: Clock) -> dict[str, Any]:
     return {
         "step": step,
-        "accuracy": accuracy,
+        "score": score,
         "event": event,
         "communication": clock.communication,
         "computing": clock.computing,

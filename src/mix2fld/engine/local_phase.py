@@ -68,7 +68,8 @@ def train_phase(
     steps = snapshot_steps(config.learning.local_steps, config.curve_points)
     watch = Watch(places.get(watched, 0) if watched is not None else 0, steps)
     started = time.perf_counter()
-    learned = learning.stepper.train(wire.protocol.local_loss, held, starts, draws, watch)
+    loss = learning.task.local_loss(wire.protocol.local_loss)
+    learned = learning.stepper.train(loss, held, starts, draws, watch)
     seconds = time.perf_counter() - started
     return PhaseResult(
         dict(zip(learners, local_results(learned.phases), strict=True)),

@@ -169,11 +169,11 @@ def _slowest(scenario: Scenario, computing: dict[int, float]) -> Slowest:
 def _measure(
     scenario: Scenario, fleet: Fleet, state: RunState, trained: Trained, server: ServerState
 ) -> tuple[NDArray[np.float64], Measured]:
-    """The accuracies known of devices [D], and what the record shows beside them."""
+    """The scores known of devices [D], and what the record shows beside them."""
     learning, reference, known = (
         scenario.learning,
         scenario.reference,
-        state.roster.accuracies.copy(),
+        state.roster.scores.copy(),
     )
     untrained = [learning.initial_weights(reference)] if np.isnan(known[reference]) else []
     of_server = [] if server.weights is None else [server.weights]
@@ -202,7 +202,7 @@ def _update(
     rested[as_array(available)] = True
     rested[asked] = False
     return Roster(
-        accuracies=known,
+        scores=known,
         uploaded=_marked(roster.uploaded, outcome.uploaded, number),
         last_turn=np.where(rested, roster.last_turn, number),
         listened=_marked(roster.listened, outcome.receivers.difference(asked), number),

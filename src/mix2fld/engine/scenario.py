@@ -43,7 +43,7 @@ class Scenario:
 
     @cached_property
     def reference(self) -> int:
-        """The device whose accuracy is followed through the round."""
+        """The device whose score is followed through the round."""
         return reference_device(self.config)
 
     @cached_property
@@ -53,7 +53,7 @@ class Scenario:
 
     @cached_property
     def evaluated(self) -> tuple[int, ...]:
-        """The devices whose accuracy is measured, in the order of their numbers."""
+        """The devices whose score is measured, in the order of their numbers."""
         return evaluated_devices(self.config)
 
     def evaluated_in(self, round_number: int) -> frozenset[int]:
@@ -78,7 +78,7 @@ def attackers_of(config: Config) -> frozenset[int]:
 
 
 def evaluated_devices(config: Config) -> tuple[int, ...]:
-    """The devices of a run whose accuracy is measured: drawn once, the reference among them.
+    """The devices of a run whose score is measured: drawn once, the reference among them.
 
     What attackers reach is of no interest.
     """

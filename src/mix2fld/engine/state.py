@@ -14,7 +14,7 @@ from mix2fld.types import Once, Seeds, ServerState, State, Statistics
 class Roster:
     """What the server knows of each device."""
 
-    accuracies: NDArray[np.float64]  # [D], at the end of its last local phase; nan if not measured
+    scores: NDArray[np.float64]  # [D], at the end of its last local phase; nan if not measured
     uploaded: NDArray[np.int64]  # [D], the last round whose upload was delivered; 0 for none
     last_turn: NDArray[np.int64]  # [D], the round that a device should have been through last
     listened: NDArray[np.int64]  # [D], the last round whose download it received without a turn

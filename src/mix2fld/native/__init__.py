@@ -37,7 +37,7 @@ class SampleSet(ctypes.Structure):
     @classmethod
     def of(cls, samples: Samples) -> "SampleSet":
         """Pointers into arrays that must outlive it."""
-        inputs, targets = samples
+        inputs, targets = samples.inputs, samples.targets
         floats = inputs.dtype != np.uint8
         return cls(inputs.ctypes.data, targets.ctypes.data, len(targets), floats)
 
@@ -64,7 +64,7 @@ class SmallCnn:
         offset = None
         if rule.logit_offset is not None:
             offset = np.ascontiguousarray(rule.logit_offset, np.float32)
-        held = [array for samples in sets for array in samples]
+        held = [array for each in sets for array in (each.inputs, each.targets)]
         arrays = (*held, draws, phase.output_sums, phase.label_counts, *phase.weights)
         if not all(array.flags.c_contiguous for array in arrays):
             raise ValueError("arrays must be contiguous")

@@ -189,6 +189,8 @@ class Protocol(ABC):
     """Whether the server's step takes the K_s steps."""
     upload_kind: ClassVar[str | None] = None
     """What is compared between devices: weights, update or outputs; None: nothing."""
+    needs_labels: ClassVar[bool] = False
+    """Whether it means something only where each sample has a label."""
     needs_replay: ClassVar[bool] = False
     """Whether a device cannot upload without the seed samples of all devices."""
 

@@ -23,6 +23,7 @@ from mix2fld.types import Local, Samples, SeedSet, ServerState, State, Tensors
 class UploadsOutputs(Protocol):
     """Devices upload the average output vectors of Eq. 2; the server averages them by label."""
 
+    needs_labels = True
     upload_kind = "outputs"
     distillation_weight: float = setting("learning.distillation_weight", 0.01)  # beta
     unseen_labels: str = setting("learning.unseen_labels", "skip")

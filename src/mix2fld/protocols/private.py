@@ -74,6 +74,8 @@ class PrivateStatistics(DownloadsWeights):
     only the noisy sum of what arrived, and no device is in two sums of the same part.
     """
 
+    needs_labels = True
+
     features_of: ClassVar[str] = "model"
     """What statistics are taken of: features of the model, or low frequencies of samples."""
     training: Training = from_private_statistics

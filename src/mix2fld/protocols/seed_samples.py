@@ -174,6 +174,8 @@ unmixed = Seeding(mixed_samples, inversely_mixed, mixed=True, unmixed=True)
 class SeedParameters:
     """Parameters that protocols with seed samples have in common, beside those of their family."""
 
+    needs_labels = True
+
     seed_samples: int = setting("seeding.seed_samples", 50)  # N_S
     seed_bits: int = setting("seeding.seed_bits", 8)
     seed_pooling: int = setting("seeding.seed_pooling", 1)

@@ -58,6 +58,8 @@ all_samples = StatisticsUpload(own_statistics, _payload)
 class OneShotStatistics(DownloadsWeights):
     """Statistics uploaded once; the server solves for a network in closed form."""
 
+    needs_labels = True
+
     title: str = "Statistics"
     colour: str = "#882255"
     training: Training = from_statistics
@@ -87,6 +89,8 @@ class OneShotStatistics(DownloadsWeights):
 @dataclass(frozen=True, kw_only=True)
 class MurmurStat(Murmur):
     """A network in closed form from statistics, then updates of it in few bits."""
+
+    needs_labels = True
 
     title: str = "Murmur-Stat"
     line: Line = ":"
@@ -129,6 +133,8 @@ class MurmurStat(Murmur):
 @dataclass(frozen=True, kw_only=True)
 class OwnStatistics(Isolated):
     """Devices train alone, from the network that follows from their own statistics."""
+
+    needs_labels = True
 
     title: str = "Own statistics"
     line: Line = "--"

@@ -4,10 +4,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from mix2fld.report.findings import never_delivered
+from mix2fld.report.headline import gain_of
 from mix2fld.report.plans import plans_of
 from mix2fld.report.protocol_view import title_of
 from mix2fld.report.series import Series, Setting
 from mix2fld.report.units import in_a_row, in_bits, percent
+from mix2fld.tasks.metric import ACCURACY, Metric, metric_of
 
 Row = dict[str, Any]
 ALONE = "isolated"
@@ -27,9 +29,18 @@ def conclusion(settings: Sequence[Setting], series: Sequence[Series], rows: Sequ
     return sentence[:1].upper() + sentence[1:] + "."
 
 
-def points(difference: float) -> str:
-    """A difference of accuracies."""
-    return f"{abs(100 * difference):.1f} points"
+def points(difference: float, metric: Metric = ACCURACY) -> str:
+    """A difference of scores."""
+    if metric.unit == "%":
+        return f"{metric.number(abs(difference))} points"
+    return f"{metric.text(abs(difference))} of {metric.name}"
+
+
+def _most(metric: Metric, comparative: str = "") -> str:
+    """Who is best, or with what is compared: in words of the metric."""
+    if metric == ACCURACY:
+        return comparative or "the most accurate"
+    return f"the best in {metric.name}" if not comparative else f"better in {metric.name}"
 
 
 def _losses(series: Sequence[Series]) -> list[str]:
@@ -66,28 +77,29 @@ def _gain(series: Sequence[Series], rows: Sequence[Row], ranked: Sequence[int]) 
 
     Devices whose uploads never arrive learn alone, too.
     """
-    order = sorted(ranked, key=lambda n: -rows[n]["accuracy"])
+    order = sorted(ranked, key=lambda n: -gain_of(rows[n]))
     lone = [n for n in order if series[n].protocol == ALONE]
     lone += [n for n in order if never_delivered(series[n])]
     alone = lone[0] if lone else None
     order = [n for n in order if n not in lone] or order
     first = order[0]
     best, row = title_of(series[first].protocol), rows[first]
-    reached = f"{best} reaches {percent(row['accuracy'])}"
+    reached = f"{best} reaches {_reached(row)}"
     if row["bits_up"]:
         reached += f" with {in_bits(row['bits_up'])} of uplink traffic"
     if len(ranked) == 1:
         return reached
-    if alone is not None and rows[alone]["accuracy"] >= row["accuracy"]:
-        lonely = percent(rows[alone]["accuracy"])
-        return f"no protocol is more accurate than devices that learn alone ({lonely})"
+    if alone is not None and gain_of(rows[alone]) >= gain_of(row):
+        lonely = _reached(rows[alone])
+        better = _most(metric_of(row), "more accurate")
+        return f"no protocol is {better} than devices that learn alone ({lonely})"
     other = order[1] if alone is None else alone
-    gain = row["accuracy"] - rows[other]["accuracy"]
+    gain = gain_of(row) - gain_of(rows[other])
     over = title_of(series[other].protocol) if alone is None else "devices that learn alone"
     within = " (less than the spread)" if 0 < gain < row["spread"] else ""
     if gain == 0:
         return f"{reached}, as much as {over}"
-    return f"{reached} and gains {points(gain)} over {over}{within}"
+    return f"{reached} and gains {points(gain, metric_of(row))} over {over}{within}"
 
 
 def _over_settings(
@@ -100,17 +112,27 @@ def _over_settings(
         here = [n for n in ranked if number in series[n].settings]
         here = [n for n in here if not never_delivered(series[n])] or here
         if len(here) > 1:
-            best = max(here, key=lambda n: rows[n]["accuracy"])
+            best = max(here, key=lambda n: gain_of(rows[n]))
             winners.setdefault(title_of(series[best].protocol), []).append(setting.label)
     if not winners:
-        best = max(ranked, key=lambda n: rows[n]["accuracy"])
-        reached = percent(rows[best]["accuracy"])
-        return f"{series[best].label} is the most accurate, with {reached}."
+        best = max(ranked, key=lambda n: gain_of(rows[n]))
+        reached, metric = _reached(rows[best]), metric_of(rows[best])
+        return f"{series[best].label} is {_most(metric)}, with {reached}."
     if len(winners) == 1:
         (who,) = winners
-        all_of_it = [rows[n]["accuracy"] for n in ranked if title_of(series[n].protocol) == who]
-        low, high = percent(min(all_of_it)), percent(max(all_of_it))
+        own = [rows[n] for n in ranked if title_of(series[n].protocol) == who]
+        own.sort(key=lambda row: float(row["score"]))
+        low, high = _reached(own[0]), _reached(own[-1])
         span = low if low == high else f"{low} to {high}"
-        return f"{who} is the most accurate in every setting, with {span}."
+        return f"{who} is {_most(metric_of(own[0]))} in every setting, with {span}."
     said = sorted(winners.items(), key=lambda item: -len(item[1]))
-    return "Most accurate: " + "; ".join(f"{who} at {in_a_row(at)}" for who, at in said) + "."
+    first = _most(metric_of(rows[0])).removeprefix("the ")
+    return (
+        f"{first[:1].upper()}{first[1:]}: "
+        + "; ".join(f"{who} at {in_a_row(at)}" for who, at in said)
+        + "."
+    )
+
+
+def _reached(row: Row) -> str:
+    return metric_of(row).text(row["score"])

@@ -11,8 +11,9 @@ from mix2fld.report.protocol_view import title_of
 from mix2fld.report.series import describe_setting
 from mix2fld.report.step_panels import System, Trace, draw_systems, trace_of
 from mix2fld.report.style import style_of
-from mix2fld.runs.metrics import device_accuracies
+from mix2fld.runs.metrics import device_scores
 from mix2fld.runs.results import RunResult
+from mix2fld.tasks.metric import metric_of
 
 COLUMNS = 4
 PANEL = (2.6, 2.3)
@@ -20,7 +21,7 @@ PANEL = (2.6, 2.3)
 
 
 def draw_curves(results: Sequence[RunResult], target: Path | BinaryIO) -> None:
-    """Accuracy over simulated seconds, in steps: mean and range over seeds."""
+    """Score over simulated seconds, in steps: mean and range over seeds."""
     systems = [
         _system(protocol, [run for run in results if run.config.protocol == protocol])
         for protocol in dict.fromkeys(result.config.protocol for result in results)
@@ -39,7 +40,8 @@ def draw_curves(results: Sequence[RunResult], target: Path | BinaryIO) -> None:
     seeds = len({result.config.seed for result in results})
     words = "one seed" if seeds == 1 else f"{seeds} seeds"
     figure.suptitle(f"{describe_setting(results[0].config)}; {words}", fontsize=10)
-    figure.supylabel("test accuracy, %", fontsize=9)
+    metric = metric_of(results[0].summary["scores"])
+    figure.supylabel(f"test {metric.title.replace(' in ', ', ')}", fontsize=9)
     figure.savefig(target, dpi=150, format="png")
     plt.close(figure)
 
@@ -51,5 +53,6 @@ def _system(protocol: str, runs: Sequence[RunResult]) -> System:
 
 def _trace(result: RunResult) -> Trace:
     points = [point for info in result.rounds for point in info["curve"]]
-    means = [float(np.mean(device_accuracies(info["accuracy"]))) for info in result.rounds]
-    return trace_of(points, means, result.summary["converged_round"])
+    means = [float(np.mean(device_scores(info["scores"]))) for info in result.rounds]
+    metric = metric_of(result.summary["scores"])
+    return trace_of(points, means, result.summary["converged_round"], metric)

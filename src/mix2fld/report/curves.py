@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mix2fld.runs.metrics import device_accuracies, device_seconds
+from mix2fld.runs.metrics import device_scores, device_seconds
 from mix2fld.runs.reader import LoadedRun
 
 Floats = NDArray[np.float64]
@@ -21,11 +21,11 @@ AXES: dict[str, str] = {
 }
 """What a curve can be drawn over, with the label of the axis."""
 MEASURES: dict[str, str] = {
-    "devices": "mean accuracy of devices",
-    "reference": "accuracy of the reference device",
-    "server": "accuracy of the server's model",
+    "devices": "mean {metric} of devices",
+    "reference": "{metric} of the reference device",
+    "server": "{metric} of the server's model",
 }
-"""Whose accuracy a curve can show."""
+"""Whose score a curve can show."""
 MOST_POINTS = 600
 LOCAL, HOLD, DOWNLOAD = 0, 1, 2
 """Points of a round: measured while training; still the same at its end; after the download."""
@@ -35,7 +35,7 @@ WITHIN_ROUNDS = tuple(axis for axis in AXES if axis != "bits")
 
 @dataclass(frozen=True)
 class Shape:
-    """Mean, lowest and highest accuracy over seeds at each point, and the number of seeds there."""
+    """Mean, lowest and highest score over seeds at each point, and the number of seeds there."""
 
     x: dict[str, Floats]
     """Where the points are on each axis."""
@@ -47,7 +47,7 @@ class Shape:
     measured: NDArray[np.bool_]
     """False for points that only say that nothing changed."""
     converged: dict[str, list[tuple[float, float]]]
-    """Where the stopping rule fired: x and accuracy, one pair for each run in which it did."""
+    """Where the stopping rule fired: x and score, one pair for each run in which it did."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ def shape(runs: Sequence[LoadedRun], axis: str, measure: str) -> Shape | None:
         return None
     keys = _thinned(sorted({point.key for own in points for point in own}))
     table = [_at(own, keys) for own in points]
-    values = np.array([[math.nan if p is None else p.accuracy for p in own] for own in table])
+    values = np.array([[math.nan if p is None else p.score for p in own] for own in table])
     fired = [point for run in runs if (point := _convergence(run, measure, within))]
     return Shape(
         {name: np.nanmean(_places(table, name), axis=0) for name in axes},
@@ -97,21 +97,21 @@ def shape(runs: Sequence[LoadedRun], axis: str, measure: str) -> Shape | None:
         np.isfinite(values).sum(axis=0),
         np.array([key[0] for key in keys], np.int64),
         np.array([key[2] != HOLD for key in keys]),
-        {name: [(point.at[name], point.accuracy) for point in fired] for name in axes},
+        {name: [(point.at[name], point.score) for point in fired] for name in axes},
     )
 
 
 class Point(NamedTuple):
-    """An accuracy with all that was spent until then."""
+    """A score with all that was spent until then."""
 
     key: tuple[int, int, int]
     """Round, local steps since the start, and whether it is ``LOCAL``, ``HOLD`` or ``DOWNLOAD``."""
     at: dict[str, float]
-    accuracy: float
+    score: float
 
 
 def _at(points: Sequence[Point], keys: Sequence[tuple[int, int, int]]) -> list[Point | None]:
-    """The point of each key; a device that had no download keeps its accuracy instead."""
+    """The point of each key; a device that had no download keeps its model instead."""
     own = {point.key: point for point in points}
     return [own.get(key) or (own.get((*key[:2], HOLD)) if key[2] else None) for key in keys]
 
@@ -123,7 +123,7 @@ def _places(table: Sequence[Sequence[Point | None]], axis: str) -> Floats:
 def reference_points(rounds: Sequence[dict[str, Any]], local_steps: int) -> list[Point]:
     """The reference device throughout a run, also within rounds.
 
-    It keeps its accuracy while others compute and send, until a download replaces its model.
+    It keeps its model while others compute and send, until a download replaces its model.
     """
     points: list[Point] = []
     spent = _Spent()
@@ -132,24 +132,24 @@ def reference_points(rounds: Sequence[dict[str, Any]], local_steps: int) -> list
         held = math.nan
         for seen in info["curve"]:
             at = _Spent(seen["communication"], seen["computing"], spent.bits)
-            step, accuracy = seen["step"], seen["accuracy"]
+            step, score = seen["step"], seen["score"]
             if seen["event"] == "download":
                 continue
-            points.append(_point(info, step, LOCAL, at, step / local_steps, accuracy))
-            held = accuracy
+            points.append(_point(info, step, LOCAL, at, step / local_steps, score))
+            held = score
         step = points[-1].key[1]
         points.append(_point(info, step, HOLD, end, step / local_steps, held))
         for seen in info["curve"]:
             if seen["event"] == "download":
-                new = seen["accuracy"]
+                new = seen["score"]
                 points.append(_point(info, step, DOWNLOAD, end, step / local_steps, new))
         spent = end
     return points
 
 
 def line(points: Sequence[Point], axis: str) -> tuple[Floats, Floats]:
-    """The points over one axis: x and accuracies."""
-    return np.array([p.at[axis] for p in points]), np.array([p.accuracy for p in points])
+    """The points over one axis: x and scores."""
+    return np.array([p.at[axis] for p in points]), np.array([p.score for p in points])
 
 
 class _Spent(NamedTuple):
@@ -168,14 +168,14 @@ class _Spent(NamedTuple):
 
 
 def _point(
-    info: dict[str, Any], step: int, kind: int, spent: _Spent, rounds: float, accuracy: float
+    info: dict[str, Any], step: int, kind: int, spent: _Spent, rounds: float, score: float
 ) -> Point:
     at = {**spent._asdict(), "seconds": spent.air + spent.computing, "rounds": float(rounds)}
-    return Point((info["round"], step, kind), at, float(accuracy))
+    return Point((info["round"], step, kind), at, float(score))
 
 
 def _points(run: LoadedRun, measure: str, within: bool) -> list[Point]:
-    """Each accuracy of this run, with the time and traffic up to its measurement."""
+    """Each score of this run, with the time and traffic up to its measurement."""
     if within:
         return reference_points(run.rounds, run.config.learning.local_steps)
     return _once_a_round(run, measure)
@@ -188,15 +188,15 @@ def _once_a_round(run: LoadedRun, measure: str) -> list[Point]:
     for info in run.rounds:
         before, spent = spent, spent.after(info)
         if measure == "server":
-            accuracy, at = info["accuracy"]["global"], spent
+            score, at = info["scores"]["global"], spent
         else:
-            own = info["accuracy"]
-            mean = np.mean(device_accuracies(own))
-            accuracy = own["reference"] if measure == "reference" else mean
+            own = info["scores"]
+            mean = np.mean(device_scores(own))
+            score = own["reference"] if measure == "reference" else mean
             trained = before.computing + device_seconds(info, before.computing)
             at = before._replace(computing=trained)
-        if accuracy is not None:
-            points.append(_point(info, 0, LOCAL, at, info["round"], accuracy))
+        if score is not None:
+            points.append(_point(info, 0, LOCAL, at, info["round"], score))
     return points
 
 

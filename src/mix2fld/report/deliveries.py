@@ -31,8 +31,8 @@ def delivered(info: dict[str, Any], direction: Direction) -> set[int]:
 
 
 def measured_devices(run: LoadedRun) -> list[int]:
-    """The devices whose accuracy is measured: those that are shown one by one."""
-    measured: list[int] = run.rounds[-1]["accuracy"]["measured"]
+    """The devices whose score is measured: those that are shown one by one."""
+    measured: list[int] = run.rounds[-1]["scores"]["measured"]
     return measured
 
 

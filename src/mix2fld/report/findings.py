@@ -12,6 +12,8 @@ from mix2fld.report.run_state import standing_of
 from mix2fld.report.series import Series, Setting
 from mix2fld.report.units import in_a_row, percent
 from mix2fld.runs.reader import LoadedRun
+from mix2fld.tasks.classification import Classification
+from mix2fld.tasks.metric import ACCURACY
 
 Finding = dict[str, Any]
 """``title`` and ``lines``."""
@@ -98,10 +100,12 @@ def _chance(plans: Sequence[PlannedTransfer]) -> str:
 
 def _guessing(runs: Iterable[LoadedRun]) -> Iterable[str]:
     for run in runs:
-        labels = number_of_labels(run.config) if run.finished else None
-        accuracy = run.summary["accuracy"]
-        best = max(accuracy["mean"], accuracy["global"] or 0.0)
-        warning = labels and warn_if_chance_level(run.config, labels, best)
+        known = run.finished and run.metric == ACCURACY
+        labels = number_of_labels(run.config) if known else None
+        scores = run.summary["scores"]
+        best = max(scores["mean"], scores["global"] or 0.0)
+        task = Classification(labels) if labels else None
+        warning = task and warn_if_chance_level(run.config, task, best)
         if warning:
             yield warning
 

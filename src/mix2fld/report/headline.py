@@ -4,7 +4,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from mix2fld.report.over_seeds import spread_words
-from mix2fld.report.units import in_bits, in_percent, percent
+from mix2fld.report.units import in_bits, percent
+from mix2fld.tasks.metric import metric_of
 
 Row = dict[str, Any]
 """A series as ``over_seeds`` sums it up."""
@@ -15,9 +16,14 @@ def never_delivered(row: Row) -> bool:
     return bool(row["attempted"]) and not row["delivered"]
 
 
+def gain_of(row: Row, name: str = "score") -> float:
+    """A score, turned so that more is better."""
+    return metric_of(row).gain(row[name])
+
+
 _BEST: dict[str, tuple[Callable[[Row], float | None], int]] = {
-    "accuracy": (lambda row: None if never_delivered(row) else row["accuracy"], 1),
-    "server": (lambda row: row["server"], 1),
+    "score": (lambda row: None if never_delivered(row) else gain_of(row), 1),
+    "server": (lambda row: None if row["server"] is None else gain_of(row, "server"), 1),
     "bits_up": (lambda row: None if never_delivered(row) else row["bits_up"] or None, -1),
     "bits_down": (lambda row: row["bits_down"] or None, -1),
     "joules": (lambda row: row.get("joules"), -1),
@@ -28,7 +34,7 @@ _BEST: dict[str, tuple[Callable[[Row], float | None], int]] = {
 def best_of(rows: Mapping[int, Row]) -> dict[str, list[int]]:
     """For each column the rows with its best value; none if more than half of them share it.
 
-    ``close`` are the rows whose accuracy is within the spread of the best one.
+    ``close`` are the rows whose score is within the spread of the best one.
     """
     best: dict[str, list[int]] = {}
     for name, (value_of, sign) in _BEST.items():
@@ -37,11 +43,11 @@ def best_of(rows: Mapping[int, Row]) -> dict[str, list[int]]:
         winners = [n for n, v in values.items() if v is not None and sign * v == max(known)]
         best[name] = winners if 0 < 2 * len(winners) <= len(rows) else []
     best["close"] = []
-    if best["accuracy"]:
-        winner = rows[best["accuracy"][0]]
-        least = winner["accuracy"] - winner["spread"]
-        others = [n for n in rows if n not in best["accuracy"] and not never_delivered(rows[n])]
-        best["close"] = [n for n in others if rows[n]["accuracy"] >= least]
+    if best["score"]:
+        winner = rows[best["score"][0]]
+        least = gain_of(winner) - winner["spread"]
+        others = [n for n in rows if n not in best["score"] and not never_delivered(rows[n])]
+        best["close"] = [n for n in others if gain_of(rows[n]) >= least]
     return best
 
 
@@ -49,20 +55,23 @@ def tiles(rows: Mapping[str, Row]) -> list[dict[str, str]]:
     """Key results of one setting, by protocol: a question, its answer, a remark."""
     if not rows:
         return []
-    return [_most_accurate(rows), _lowest_traffic(rows), _delivery(rows)]
+    return [_best_reached(rows), _lowest_traffic(rows), _delivery(rows)]
 
 
-def _most_accurate(rows: Mapping[str, Row]) -> dict[str, str]:
+def _best_reached(rows: Mapping[str, Row]) -> dict[str, str]:
     fair = [who for who, row in rows.items() if not never_delivered(row)] or list(rows)
-    row = rows[max(fair, key=lambda who: rows[who]["accuracy"])]
-    equal = [who for who in fair if rows[who]["accuracy"] == row["accuracy"]]
-    least = row["accuracy"] - row["spread"]
-    close = [who for who in fair if who not in equal and rows[who]["accuracy"] >= least]
-    remark = f"{percent(row['accuracy'])} on average over devices, ± {in_percent(row['spread'])} "
+    row = rows[max(fair, key=lambda who: gain_of(rows[who]))]
+    equal = [who for who in fair if rows[who]["score"] == row["score"]]
+    least = gain_of(row) - row["spread"]
+    close = [who for who in fair if who not in equal and gain_of(rows[who]) >= least]
+    metric = metric_of(row)
+    remark = f"{metric.text(row['score'])} on average over devices, "
+    remark += f"± {metric.number(row['spread'])} "
     remark += f"({spread_words([row])})"
     if close:
         remark += f"; within that spread: {', '.join(close)}"
-    return _tile("Highest accuracy", ", ".join(equal), remark)
+    which = "Highest" if metric.better == "higher" else "Lowest"
+    return _tile(f"{which} {metric.name}", ", ".join(equal), remark)
 
 
 def _lowest_traffic(rows: Mapping[str, Row]) -> dict[str, str]:

@@ -11,8 +11,9 @@ from typing import Any
 from mix2fld.base.files import write_atomic, writing
 from mix2fld.report.over_seeds import spread_words
 from mix2fld.report.page_data import page_data
-from mix2fld.report.units import in_joules, in_percent
+from mix2fld.report.units import in_joules, spread_of
 from mix2fld.runs.reader import Found
+from mix2fld.tasks.metric import ACCURACY, metric_of
 
 SCRIPTS = (
     "dom", "format", "state", "view", "scale", "export", "line_chart", "read_values", "bar_chart",
@@ -26,10 +27,9 @@ _POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; "
     "base-uri 'none'; form-action 'none'; connect-src "
 )
+METRIC = "metric"
 _COLUMNS: dict[str, Callable[[dict[str, Any]], str]] = {
-    "accuracy of devices": lambda row: (
-        f"{in_percent(row['accuracy'])} ± {in_percent(row['spread'])} %{_measured(row)}"
-    ),
+    METRIC: lambda row: f"{spread_of(metric_of(row), row['score'], row['spread'])}{_measured(row)}",
     "training": lambda row: row["training"],
     "uploads delivered": lambda row: f"{row['delivered']} of {row['attempted']}",
     "uplink Mbit": lambda row: f"{row['bits_up'] / 1e6:.3g}",
@@ -80,7 +80,9 @@ def as_json(data: dict[str, Any]) -> str:
 
 def plain_table(labels: Sequence[str], rows: Sequence[dict[str, Any]]) -> str:
     """The results as an HTML table that needs no script; notebooks show it too."""
-    head = "".join(f"<th>{escape(words)}</th>" for words in ("protocol", *_COLUMNS))
+    name = metric_of(rows[0]).name if rows else ACCURACY.name
+    heads = ["protocol", *(f"{name} of devices" if of == METRIC else of for of in _COLUMNS)]
+    head = "".join(f"<th>{escape(words)}</th>" for words in heads)
     body = "".join(
         f"<tr><th>{escape(label)}</th>"
         + "".join(f"<td>{escape(cell(row))}</td>" for cell in _COLUMNS.values())

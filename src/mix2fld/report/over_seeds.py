@@ -18,19 +18,20 @@ def over_seeds(runs: Sequence[Summary]) -> dict[str, Any]:
     n). ``spread_over`` says which. ``measured`` of ``devices`` devices are in these means; both are
     None where an older record does not say.
     """
-    means = [run["accuracy"]["mean"] for run in runs]
+    means = [run["scores"]["mean"] for run in runs]
     several = len(runs) > 1
-    server = [run["accuracy"]["global"] for run in runs if run["accuracy"]["global"] is not None]
+    server = [run["scores"]["global"] for run in runs if run["scores"]["global"] is not None]
     return {
         "runs": len(runs),
         "rounds": min(run["rounds"] for run in runs),
         "training": training_words(runs[0].get("training")),
-        "accuracy": fmean(means),
-        "spread": stdev(means) if several else runs[0]["accuracy"]["std"],
+        "metric": runs[0]["scores"]["metric"],
+        "score": fmean(means),
+        "spread": stdev(means) if several else runs[0]["scores"]["std"],
         "spread_over": "seeds" if several else "devices",
         "devices": _counted(runs, "all"),
         "measured": _counted(runs, "measured"),
-        "reference": fmean(run["accuracy"]["reference"] for run in runs),
+        "reference": fmean(run["scores"]["reference"] for run in runs),
         "server": fmean(server) if server else None,
         "delivered": sum(run["uploads"]["delivered"] for run in runs),
         "attempted": sum(run["uploads"]["attempted"] for run in runs),
@@ -39,8 +40,8 @@ def over_seeds(runs: Sequence[Summary]) -> dict[str, Any]:
         "communication": fmean(run["seconds"]["communication"] for run in runs),
         "computing": fmean(run["seconds"]["computing"] for run in runs),
         **_energy(runs),
-        "near": _mean_of(run["accuracy"].get("near") for run in runs),
-        "far": _mean_of(run["accuracy"].get("far") for run in runs),
+        "near": _mean_of(run["scores"].get("near") for run in runs),
+        "far": _mean_of(run["scores"].get("far") for run in runs),
         **_convergence(runs),
     }
 

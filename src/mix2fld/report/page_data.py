@@ -1,6 +1,7 @@
 """The content of the report page, as plain data for JSON."""
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from functools import lru_cache
 from typing import Any
 
@@ -18,7 +19,7 @@ from mix2fld.report.page_run import MOST_DEVICES, rounds_kept, run_record
 from mix2fld.report.page_series import series_record
 from mix2fld.report.protocol_view import in_table_order, seeding_of, title_of
 from mix2fld.report.run_state import state_record
-from mix2fld.report.series import Series, Setting, describe_setting, distinct, group
+from mix2fld.report.series import Series, Setting, common_metric, describe_setting, distinct, group
 from mix2fld.report.style import PART_COLOURS, on_screen
 from mix2fld.report.whatif import what_if
 from mix2fld.runs.config_file import dump_config
@@ -33,6 +34,7 @@ def page_data(found: Found) -> dict[str, Any]:
     runs = [run for run in found.runs if run.rounds]
     planned = [run for run in found.runs if not run.rounds] + found.planned
     settings, series = group(runs)
+    metric = common_metric(runs)
     shown = [run for one in series for run in one.runs]
     kept = rounds_kept(shown)
     views = {"finished": view(runs, unfinished=False)}
@@ -42,7 +44,8 @@ def page_data(found: Found) -> dict[str, Any]:
         "made": made(),
         "title": _title(series),
         "axes": AXES,
-        "measures": MEASURES,
+        "metric": asdict(metric),
+        "measures": {key: words.format(metric=metric.name) for key, words in MEASURES.items()},
         "deliveries": MEANINGS,
         "parts": {part: on_screen(PART_COLOURS[part]) for part in PARTS},
         "settings": [

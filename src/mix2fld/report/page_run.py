@@ -1,4 +1,4 @@
-"""One run by device: accuracies, deliveries and times, round by round."""
+"""One run by device: scores, deliveries and times, round by round."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -12,7 +12,7 @@ from mix2fld.runs.reader import LoadedRun
 
 MOST_DEVICES = 200
 CELLS = 200_000
-"""How many device accuracies a page holds at most, so that it stays small."""
+"""How many scores of devices a page holds at most, so that it stays small."""
 TIMED_DEVICES, TIMED_CELLS = 30, 24_000
 """Devices of a run whose times are shown, and how many times a page holds at most."""
 
@@ -40,8 +40,8 @@ def run_record(run: LoadedRun, kept: Kept) -> dict[str, Any]:
         **state_record(run),
         "rounds": [info["round"] for info in rounds],
         "devices": devices,
-        "accuracy": [
-            [None if value is None else round(value, 4) for value in _shown_accuracies(info)]
+        "scores": [
+            [None if value is None else _short_score(value) for value in _shown_scores(info)]
             for info in rounds
         ],
         "up": [deliveries(info, "uploads", devices) for info in rounds],
@@ -77,6 +77,11 @@ def _short(value: float | None) -> float | None:
     return None if value is None else float(f"{value:.4g}")
 
 
-def _shown_accuracies(info: dict[str, Any]) -> list[float | None]:
-    accuracies: list[float | None] = info["accuracy"]["devices"]
-    return accuracies[:MOST_DEVICES]
+def _short_score(value: float) -> float:
+    """Four decimals of a share; of a large value six digits."""
+    return round(value, 4) if abs(value) < 100 else float(f"{value:.6g}")
+
+
+def _shown_scores(info: dict[str, Any]) -> list[float | None]:
+    scores: list[float | None] = info["scores"]["devices"]
+    return scores[:MOST_DEVICES]

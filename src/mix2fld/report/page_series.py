@@ -28,7 +28,7 @@ def series_record(one: Series, row: dict[str, Any]) -> dict[str, Any]:
         "colour": on_screen(style["color"]),
         "dash": dash_of(style["linestyle"]),
         "summary": row,
-        "by_seed": {str(run.seed): round(run.summary["accuracy"]["mean"], 5) for run in one.runs},
+        "by_seed": {str(run.seed): round(run.summary["scores"]["mean"], 5) for run in one.runs},
         "curves": {
             name: [as_plain(found) for found in shapes(one.runs, name)] for name in MEASURES
         },

@@ -31,10 +31,11 @@ from mix2fld.report.deliveries import (
 from mix2fld.report.page_series import payload
 from mix2fld.report.protocol_view import title_of
 from mix2fld.report.publication_samples import draw_gallery
-from mix2fld.report.series import Series, group
+from mix2fld.report.series import Series, common_metric, group
 from mix2fld.report.style import PAPER, PART_COLOURS, style_of
-from mix2fld.runs.metrics import PARTS, device_accuracies, seconds_by_part
+from mix2fld.runs.metrics import PARTS, device_scores, seconds_by_part
 from mix2fld.runs.reader import Found, LoadedRun
+from mix2fld.tasks.metric import ACCURACY
 
 FORMATS = ("pdf", "svg", "png")
 COLUMN = 3.5
@@ -126,9 +127,14 @@ def _curves(
         if axis == "bits" and max(float(found.x[-1]) for _, found in own) > 0:
             axes.set_xscale("log")
     last = max(float(found.x[-1]) for _, found in drawn)
-    late = [100 * found.low[found.x >= 0.04 * last].min(initial=1.0) for _, found in drawn]
-    grid[0].set_ylim(bottom=max(0.0, min(late) - 2))
-    _name_axes(figure, grid[0], AXES[axis], f"{MEASURES[measure]} (%)", several)
+    metric = common_metric([run for one, _ in drawn for run in one.runs])
+    if metric == ACCURACY:
+        late = [100 * found.low[found.x >= 0.04 * last].min(initial=1.0) for _, found in drawn]
+        grid[0].set_ylim(bottom=max(0.0, min(late) - 2))
+    unit = f" ({metric.unit})" if metric.unit else ""
+    _name_axes(
+        figure, grid[0], AXES[axis], MEASURES[measure].format(metric=metric.name) + unit, several
+    )
     named = {str(line.get_label()): line for axes in reversed(grid) for line in axes.get_lines()}
     order = list(dict.fromkeys(title_of(one.protocol) for one, _ in drawn))
     figure.legend(
@@ -154,23 +160,23 @@ def _panels(count: int) -> tuple[Figure, list[Axes]]:
 def _lines(axes: Axes, drawn: Sequence[tuple[Series, Curve]]) -> None:
     """The curves of one setting, each in the colour of its protocol.
 
-    They are steps: an accuracy holds until the next one is measured.
+    They are steps: a score holds until the next one is measured.
     """
     for one, found in drawn:
-        style = style_of(one.protocol)
+        style, factor = style_of(one.protocol), one.runs[0].metric.factor
         drawn_as: dict[str, Any] = {
             "label": title_of(one.protocol),
             "drawstyle": "steps-post",
             **style,
         }
-        axes.plot(found.x, 100 * found.mean, **drawn_as)
+        axes.plot(found.x, factor * found.mean, **drawn_as)
         band: dict[str, Any] = {"color": style["color"], "alpha": 0.15, "linewidth": 0}
         band["step"] = "post"
-        axes.fill_between(found.x, 100 * found.low, 100 * found.high, **band)
+        axes.fill_between(found.x, factor * found.low, factor * found.high, **band)
         marks = {"s": 14, "facecolor": "white", "edgecolor": style["color"], "zorder": 3}
         if found.converged:
             x, y = zip(*found.converged, strict=True)
-            axes.scatter(x, 100 * np.array(y), linewidth=0.8, **marks)
+            axes.scatter(x, factor * np.array(y), linewidth=0.8, **marks)
 
 
 def _name_axes(figure: Figure, axes: Axes, x: str, y: str, several: bool) -> None:
@@ -255,13 +261,15 @@ def _deliveries(shown: Sequence[tuple[Series, LoadedRun]]) -> Figure:
 def _devices(shown: Sequence[tuple[Series, LoadedRun]]) -> Figure:
     figure, axes = _panel(0.7 + 0.24 * len(shown))
     for row, (one, run) in enumerate(shown):
-        accuracies = 100 * device_accuracies(run.rounds[-1]["accuracy"])
+        scores = run.metric.factor * device_scores(run.rounds[-1]["scores"])
         colour: Any = style_of(one.protocol)["color"]
-        axes.scatter(accuracies, np.full(len(accuracies), row), s=12, alpha=0.6, color=colour)
-        axes.plot([accuracies.mean()] * 2, [row - 0.3, row + 0.3], color=colour, linewidth=1.6)
+        axes.scatter(scores, np.full(len(scores), row), s=12, alpha=0.6, color=colour)
+        axes.plot([scores.mean()] * 2, [row - 0.3, row + 0.3], color=colour, linewidth=1.6)
     axes.set_yticks(range(len(shown)), [title_of(one.protocol) for one, _ in shown])
     axes.invert_yaxis()
-    axes.set_xlabel(f"accuracy of each device (%), seed {shown[0][1].seed}")
+    metric = shown[0][1].metric
+    unit = f" ({metric.unit})" if metric.unit else ""
+    axes.set_xlabel(f"{metric.name} of each device{unit}, seed {shown[0][1].seed}")
     return figure
 
 

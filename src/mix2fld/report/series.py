@@ -4,12 +4,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from mix2fld.base.errors import InputError
 from mix2fld.config.grid import Grid
 from mix2fld.config.settings import CommonSettings, Config, field_names, setting
 from mix2fld.report.protocol_view import in_table_order, title_of
+from mix2fld.report.units import in_a_row
 from mix2fld.runs.config_file import dump_config
-from mix2fld.runs.metrics import device_accuracies
+from mix2fld.runs.metrics import device_scores
 from mix2fld.runs.reader import LoadedRun
+from mix2fld.tasks.metric import ACCURACY, Metric
 
 
 @dataclass(frozen=True)
@@ -79,6 +82,17 @@ def group(
     return settings, [replace(one, label=_label(one, settings)) for one in series]
 
 
+def common_metric(runs: Sequence[LoadedRun]) -> Metric:
+    """The metric of runs that are shown together; raises ``InputError`` unless they have one."""
+    found = list(dict.fromkeys(run.metric for run in runs if run.rounds))
+    if len(found) > 1:
+        names = in_a_row([metric.name for metric in found])
+        raise InputError(
+            field="runs", value=names, hint="show runs of each metric in a report of their own"
+        )
+    return found[0] if found else ACCURACY
+
+
 def _merged(found: Sequence[Series]) -> list[Series]:
     """Series of one protocol that have the same numbers wherever both have a seed, as one."""
     kept: list[Series] = []
@@ -107,13 +121,13 @@ def _that_count(runs: Sequence[LoadedRun], unfinished: bool) -> tuple[tuple[Load
 
 
 def _numbers(runs: Sequence[LoadedRun]) -> dict[int, Any]:
-    """What two series must share to be one, by seed: accuracies, bits, seconds of every round."""
+    """What two series must share to be one, by seed: scores, bits, seconds of every round."""
     return {run.seed: [_key_numbers(info) for info in run.rounds] for run in runs}
 
 
 def _key_numbers(info: dict[str, Any]) -> tuple[float, ...]:
-    accuracies = device_accuracies(info["accuracy"])
-    return (*info["bits"].values(), *info["seconds"].values(), float(accuracies.sum()))
+    scores = device_scores(info["scores"])
+    return (*info["bits"].values(), *info["seconds"].values(), float(scores.sum()))
 
 
 def _label(one: Series, settings: Sequence[Setting]) -> str:

@@ -1,6 +1,6 @@
 """Learning curves as small multiples: a panel for each system, the same axes for all.
 
-A model keeps its accuracy until it is changed, so curves are steps. The bold line is the mean of
+A model keeps its score until it is changed, so curves are steps. The bold line is the mean of
 all devices at the end of each local phase; the thin one is the reference device within the phases.
 """
 
@@ -17,6 +17,7 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from mix2fld.report.style import as_text
+from mix2fld.tasks.metric import ACCURACY, Metric
 
 Floats = NDArray[np.float64]
 SAMPLES = 800
@@ -28,7 +29,7 @@ SECONDS = "simulated seconds"
 
 @dataclass(frozen=True)
 class Trace:
-    """One run: accuracies in %, with the simulated seconds at which they were reached."""
+    """One run: scores as they are shown, with the simulated seconds at which they were reached."""
 
     ends: Floats
     """Seconds at the end of each local phase."""
@@ -41,6 +42,7 @@ class Trace:
     """Seconds, and the reference device before and after."""
     converged: int | None = None
     """The round in which the stopping rule fired, from 1."""
+    metric: Metric = ACCURACY
 
 
 @dataclass(frozen=True)
@@ -53,11 +55,14 @@ class System:
 
 
 def trace_of(
-    curve: Sequence[dict[str, Any]], means: Sequence[float], converged: int | None
+    curve: Sequence[dict[str, Any]],
+    means: Sequence[float],
+    converged: int | None,
+    metric: Metric = ACCURACY,
 ) -> Trace:
     """From the points of the reference device, and the mean of all devices in each round."""
     seconds = np.array([point["communication"] + point["computing"] for point in curve])
-    reference = 100 * np.array([point["accuracy"] for point in curve])
+    reference = metric.factor * np.array([point["score"] for point in curve])
     phase = curve[-1]["step"] // len(means)
     ends = [_end_of(curve, seconds, phase * (number + 1)) for number in range(len(means))]
     downloads = [
@@ -65,8 +70,8 @@ def trace_of(
         for place, point in enumerate(curve)
         if point["event"] == "download" and place
     ]
-    accuracies = 100 * np.array(means)
-    return Trace(np.array(ends), accuracies, seconds, reference, downloads, converged)
+    scores = metric.factor * np.array(means)
+    return Trace(np.array(ends), scores, seconds, reference, downloads, converged, metric)
 
 
 def _end_of(curve: Sequence[dict[str, Any]], seconds: Floats, step: int) -> float:
@@ -127,7 +132,8 @@ def _draw_system(axes: Axes, system: System, limits: tuple[float, float]) -> Non
     box: dict[str, Any] = {"facecolor": "white", "edgecolor": "none", "alpha": 0.85, "pad": 0.5}
     style: dict[str, Any] = {"fontsize": 8, "color": as_text(colour), "ha": "right", "zorder": 5}
     place: dict[str, Any] = {"textcoords": "offset points", "bbox": box}
-    axes.annotate(f"{last:.1f} %", (end, top), (0, 5), **place, **style)
+    shown = system.traces[0].metric.text(last / system.traces[0].metric.factor)
+    axes.annotate(shown, (end, top), (0, 5), **place, **style)
 
 
 def _steps(axes: Axes, system: System, style: dict[str, Any], *, band: bool = False) -> None:
@@ -151,7 +157,9 @@ def _held(lines: Sequence[tuple[Floats, Floats]], last: float | None = None) -> 
 
 
 def _mark_drops(axes: Axes, system: System, bottom: float) -> None:
-    """Where downloads make the reference device worse, on average over seeds."""
+    """Where downloads lower the accuracy of the reference device, on average over seeds."""
+    if system.traces[0].metric != ACCURACY:
+        return
     fewest = min(len(each.downloads) for each in system.traces)
     for number in range(fewest):
         found = np.array([each.downloads[number] for each in system.traces]).mean(axis=0)
@@ -171,6 +179,9 @@ def _limits(systems: Sequence[System]) -> tuple[float, float]:
     """Room for all bold lines and the label above; drops below are marked at the edge."""
     values = np.concatenate([each.devices for system in systems for each in system.traces])
     low, high = float(values.min()), float(values.max())
+    if systems[0].traces[0].metric != ACCURACY:
+        margin = 0.08 * ((high - low) or abs(high) or 1.0)
+        return low - 2 * margin, high + 3 * margin
     margin = 0.08 * max(high - low, 2.0)
     return max(0.0, low - 2 * margin), high + 3 * margin
 

@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+from mix2fld.tasks.metric import Metric
+
 
 def in_a_row(words: Sequence[str]) -> str:
     """Words as a list in a sentence."""
@@ -16,6 +18,11 @@ def percent(share: float) -> str:
 def in_percent(share: float) -> str:
     """The same without its unit, where a heading names it."""
     return f"{100 * share:.1f}"
+
+
+def spread_of(metric: Metric, value: float, spread: float) -> str:
+    """A measured value and its spread, with the unit behind both."""
+    return f"{metric.number(value)} ± {metric.text(spread)}"
 
 
 def in_bits(bits: float) -> str:

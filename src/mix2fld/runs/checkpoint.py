@@ -18,9 +18,11 @@ from mix2fld.runs.old_checkpoints import devices_today, upgrade
 from mix2fld.runs.records import DamagedError, refuse_newer
 from mix2fld.types import State
 
-FORMAT = 3
-"""Formats 1 (without checksums) and 2 (one array for all devices) are still read."""
+FORMAT = 4
+"""Formats 1 (without checksums), 2 (one array for all devices) and 3 (accuracies in place of
+scores) are still read."""
 OLD_FORMATS = (1, 2)
+ACCURACIES = 3
 SCALARS_OF_FORMAT_1 = {"format", "round", "updates", "clock"}
 Tensors = dict[str, NDArray[Any]]
 
@@ -82,8 +84,7 @@ def load_checkpoint(
         if scalars["format"] in OLD_FORMATS:
             tree = upgrade(scalars, tensors, like)
         else:
-            refuse_newer("checkpoint", scalars["format"], FORMAT)
-            tree = unflatten(scalars["state"], tensors)
+            tree = _tree_of(scalars, tensors)
             tree["devices"] = devices_today(tree["devices"], like.devices)
         tree["devices"] = restored(tree["devices"])
         found = Checkpoint(tree, scalars.get("records"), scalars.get("made_with", {}))
@@ -95,9 +96,19 @@ def read_checkpoint(path: Path) -> tuple[State, dict[str, str]]:
     """The state as a tree, and what it was made with; ``DamagedError`` unless it is intact."""
     with _reading():
         scalars, tensors = _intact(path)
-        if scalars["format"] != FORMAT:
+        if scalars["format"] in OLD_FORMATS:
             raise DamagedError(f"has format {scalars['format']}, not {FORMAT}")
-        return unflatten(scalars["state"], tensors), scalars["made_with"]
+        return _tree_of(scalars, tensors), scalars["made_with"]
+
+
+def _tree_of(scalars: dict[str, Any], tensors: Tensors) -> State:
+    tree = unflatten(scalars["state"], tensors)
+    if scalars["format"] == ACCURACIES:
+        roster = tree["roster"]
+        tree["roster"] = {"scores": roster.pop("accuracies"), **roster}
+    else:
+        refuse_newer("checkpoint", scalars["format"], FORMAT)
+    return tree
 
 
 def _intact(path: Path) -> tuple[dict[str, Any], Tensors]:

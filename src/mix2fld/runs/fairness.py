@@ -1,4 +1,4 @@
-"""Near and far devices: what distance does to a device's accuracy."""
+"""Near and far devices: what distance does to a device's model."""
 
 from typing import Any
 
@@ -25,14 +25,14 @@ def distances_m(config: Config) -> NDArray[np.float64] | None:
     return distances if np.ptp(distances) > 0 else None
 
 
-def near_and_far(config: Config, accuracy: dict[str, Any]) -> dict[str, float]:
-    """Mean accuracy of the nearer and of the farther half of the devices that were measured."""
+def near_and_far(config: Config, scores: dict[str, Any]) -> dict[str, float]:
+    """Mean score of the nearer and of the farther half of the devices that were measured."""
     distances = distances_m(config)
     if distances is None:
         return {}
     known = [
         (device, value)
-        for device, value in zip(accuracy["measured"], accuracy["devices"], strict=True)
+        for device, value in zip(scores["measured"], scores["devices"], strict=True)
         if value is not None
     ]
     if len(known) < 2:

@@ -242,7 +242,7 @@ class RunFolder:
                     restored = self.device_states.restored
                     found = _goes_with(load_checkpoint(path, like, restored), records)
                     self._compare(found.made_with)
-                    state = _with_accuracies(found.state(like), records)
+                    state = _with_scores(found.state(like), records)
                     break
                 except DamagedError as error:
                     faults.append(f"{path.name} {error}")
@@ -276,7 +276,7 @@ class RunFolder:
                     hint=f"the data changed (checksum {then}, now {now}); use the "
                     "same data, or choose another folder",
                 )
-            if then != now and name in ("link", "model"):
+            if then != now and name in ("link", "model", "task"):
                 raise InputError(
                     field="out",
                     value=self.path,
@@ -314,14 +314,14 @@ def _changes(then: str, now: str) -> str:
     return "; ".join(f"{name} = {before.get(name)}, now {after[name]}" for name in changed)
 
 
-def _with_accuracies(state: RunState, records: Records) -> RunState:
-    """Old checkpoints do not hold the accuracies of devices; the last record does."""
-    if not state.round_number or not np.isnan(state.roster.accuracies).all():
+def _with_scores(state: RunState, records: Records) -> RunState:
+    """Old checkpoints do not hold the scores of devices; the last record does."""
+    if not state.round_number or not np.isnan(state.roster.scores).all():
         return state
-    last = records.rounds[state.round_number - 1]["accuracy"]
-    accuracies = state.roster.accuracies.copy()
-    accuracies[last["measured"]] = last["devices"]
-    return replace(state, roster=replace(state.roster, accuracies=accuracies))
+    last = records.rounds[state.round_number - 1]["scores"]
+    scores = state.roster.scores.copy()
+    scores[last["measured"]] = last["devices"]
+    return replace(state, roster=replace(state.roster, scores=scores))
 
 
 def _goes_with(found: Checkpoint, records: Records) -> Checkpoint:

@@ -48,5 +48,6 @@ def sizes_of(config: Config) -> Sizes:
     if shapes is not None:
         return Sizes(config, dimensions(config.seeding, samples, num_labels, shapes))
     with uninterrupted():  # within its import, JAX must not meet Ctrl-C
+        from mix2fld.tasks.classification import Classification
         from mix2fld.tasks.make_learning import make_learning
-    return make_learning(config, samples, num_labels)
+    return make_learning(config, samples, Classification(num_labels))

@@ -60,10 +60,11 @@ def run_rounds(
     if folder is not None:
         folder.finish(result.summary)
     watcher.end(result)
-    labels, of_server = scenario.learning.dims.num_labels, summary["accuracy"]["global"] or 0.0
-    best = max(summary["accuracy"]["mean"], of_server)  # many devices may not have had a turn yet
+    task, of_server = scenario.learning.task, summary["scores"]["global"]
+    reached = [summary["scores"]["mean"], *([] if of_server is None else [of_server])]
+    best = task.metric.best(reached)  # many devices may not have had a turn yet
     suspect = next((words for info in rounds for words in _suspects(info)), None)
-    if warning := warn_if_chance_level(config, labels, best, suspect):
+    if warning := warn_if_chance_level(config, task, best, suspect):
         watcher.note(warning)
     return result
 

@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mix2fld.tasks.metric import metric_of
+
 Rounds = Sequence[dict[str, Any]]
 """The lines of a ``rounds.jsonl``."""
 
@@ -19,7 +21,7 @@ def metrics_of(rounds: Rounds) -> list[dict[str, float]]:
         spent["bits_up"] += info["bits"]["up"]
         spent["bits_down"] += info["bits"]["down"]
         values = {
-            **_accuracy(info["accuracy"]),
+            **_scores(info["scores"]),
             **_named("uploads", info["uploads"], ("attempted", "delivered")),
             **_named("downloads", info["downloads"], ("attempted", "delivered")),
             **_named("bits", info["bits"], ("up", "down")),
@@ -90,13 +92,13 @@ def device_seconds(info: dict[str, Any], clock: float) -> float:
     return max(local[-1] - clock, 0.0) if local else float(info["seconds"]["computing"])
 
 
-def device_accuracies(accuracy: dict[str, Any]) -> NDArray[np.float64]:
+def device_scores(scores: dict[str, Any]) -> NDArray[np.float64]:
     """Of the devices that were measured, in a round's record; one that never trained is left out.
 
     While none has trained, that of the reference device.
     """
-    measured = [one for one in accuracy["devices"] if one is not None]
-    return np.array(measured or [accuracy["reference"]], np.float64)
+    measured = [one for one in scores["devices"] if one is not None]
+    return np.array(measured or [scores["reference"]], np.float64)
 
 
 def _later_groups(info: dict[str, Any]) -> dict[str, Any]:
@@ -111,15 +113,16 @@ def _later_groups(info: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _accuracy(accuracy: dict[str, Any]) -> dict[str, Any]:
-    devices = device_accuracies(accuracy)
+def _scores(scores: dict[str, Any]) -> dict[str, Any]:
+    """What is measured, under the name of the metric."""
+    devices, name = device_scores(scores), metric_of(scores).name
     return {
-        "accuracy/mean": devices.mean(),
-        "accuracy/std": devices.std(),
-        "accuracy/min": devices.min(),
-        "accuracy/max": devices.max(),
-        "accuracy/reference": accuracy["reference"],
-        "accuracy/server": accuracy["global"],
+        f"{name}/mean": devices.mean(),
+        f"{name}/std": devices.std(),
+        f"{name}/min": devices.min(),
+        f"{name}/max": devices.max(),
+        f"{name}/reference": scores["reference"],
+        f"{name}/server": scores["global"],
     }
 
 

@@ -17,7 +17,7 @@ def upgrade(scalars: dict[str, Any], tensors: Tensors, like: RunState) -> State:
     seeds = sorted(name.split(".")[1] for name in tensors if name.startswith("seed_images."))
     rounds = np.full(len(tensors["seeds_due"]), number, np.int64)
     held = np.isin(np.arange(len(rounds)), [int(device) for device in seeds])
-    unknown = Roster.empty(len(rounds)).accuracies
+    unknown = Roster.empty(len(rounds)).scores
     return {
         "round": number,
         "devices": _devices(tensors, like.devices),
@@ -36,7 +36,7 @@ def upgrade(scalars: dict[str, Any], tensors: Tensors, like: RunState) -> State:
         },
         "clock": [float(seconds) for seconds in scalars["clock"]],
         "roster": {
-            "accuracies": unknown,
+            "scores": unknown,
             "uploaded": np.where(held, number, 0),
             "last_turn": rounds,
             "listened": np.zeros_like(rounds),

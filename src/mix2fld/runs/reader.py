@@ -15,6 +15,7 @@ from mix2fld.runs.fairness import distances_m
 from mix2fld.runs.layout import RunFiles
 from mix2fld.runs.stored import read_stored, remedy
 from mix2fld.runs.summary import summarise
+from mix2fld.tasks.metric import ACCURACY, Metric, metric_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -43,6 +44,11 @@ class LoadedRun:
     def seed(self) -> int:
         """The one seed of the run."""
         return self.config.seed
+
+    @property
+    def metric(self) -> Metric:
+        """What was measured."""
+        return metric_of(self.rounds[-1]["scores"]) if self.rounds else ACCURACY
 
     @property
     def summary(self) -> dict[str, Any]:
@@ -211,7 +217,7 @@ def _device_records(run: LoadedRun) -> Iterator[dict[str, Any]]:
     for info in run.rounds:
         asked = set(info["asked"])
         uploaded, downloaded = (set(info[way]["devices"]) for way in ("uploads", "downloads"))
-        known = info["accuracy"]
+        known = info["scores"]
         measured = dict(zip(known["measured"], known["devices"], strict=True))
         spent = info["joules"]["devices"] if "joules" in info else [None] * len(measured)
         joules = dict(zip(known["measured"], spent, strict=True))
@@ -219,7 +225,7 @@ def _device_records(run: LoadedRun) -> Iterator[dict[str, Any]]:
             yield {
                 "round": info["round"],
                 "device": device,
-                "accuracy": measured.get(device),
+                metric_of(known).name: measured.get(device),
                 "asked": device in asked,
                 "uploaded": device in uploaded,
                 "downloaded": device in downloaded,

@@ -6,16 +6,17 @@ one seals ``summary.json``. In every format, ``format`` and ``checksum`` keep th
 
 import hashlib
 import json
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from mix2fld.base.errors import InputError, Mix2fldError
+from mix2fld.tasks.metric import ACCURACY
 
-FORMAT = 3
-"""Of ``rounds.jsonl`` and ``summary.json``. Format 2, which does not say who was asked, and format
-1, which has no checksums either, are still read."""
-SEALED_FORMATS = (2, FORMAT)
+FORMAT = 4
+"""Of ``rounds.jsonl`` and ``summary.json``. Formats 3, which is of accuracy alone, 2, which does
+not say who was asked, and 1, which has no checksums either, are still read."""
+SEALED_FORMATS = (2, 3, FORMAT)
 FIELDS_OF_FORMAT_1 = frozenset(
     {"round", "accuracy", "curve", "uploads", "downloads", "bits", "slots"}
     | {"seconds", "change", "converged", "seeds"}
@@ -108,7 +109,7 @@ def read_summary(path: Path, records: Records) -> dict[str, Any]:
             raise DamagedError("counts a different number of rounds")
     except DamagedError as error:
         raise DamagedError(f"{path.name} {error}") from None
-    return summary
+    return _with_metric(summary)
 
 
 def write_line(fields: dict[str, Any], before: str) -> tuple[bytes, str]:
@@ -153,8 +154,27 @@ def _read_line(line: bytes, number: int, before: str) -> tuple[dict[str, Any], s
 
 def _upgrade(fields: dict[str, Any]) -> dict[str, Any]:
     """A round as it is recorded today; before format 3, all devices were asked and measured."""
-    if fields.pop("format", 1) == FORMAT:
+    written = fields.pop("format", 1)
+    return fields if written == FORMAT else _with_metric(fields if written == 3 else _who(fields))
+
+
+def _with_metric(fields: dict[str, Any]) -> dict[str, Any]:
+    """A round or a summary with the metric beside its scores; before format 4, accuracies."""
+    if "scores" in fields:
         return fields
+    named = {"accuracy": "scores"}
+    found = {named.get(name, name): value for name, value in fields.items()}
+    found["scores"] = {"metric": asdict(ACCURACY), **found["scores"]}
+    if "curve" in found:
+        found["curve"] = [
+            {"score" if name == "accuracy" else name: value for name, value in point.items()}
+            for point in found["curve"]
+        ]
+    return found
+
+
+def _who(fields: dict[str, Any]) -> dict[str, Any]:
+    """A round of format 1 or 2 with the devices that were asked and measured."""
     everyone = list(range(len(fields["accuracy"]["devices"])))
     fields = {**fields, "accuracy": {**fields["accuracy"], "measured": everyone}}
     upgraded: dict[str, Any] = {}

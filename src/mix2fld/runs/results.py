@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from mix2fld.base.errors import InputError
 from mix2fld.config.settings import Config
+from mix2fld.tasks.metric import metric_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -52,13 +53,15 @@ class Results(list[RunResult]):
         return frame_of(runs, rows)
 
     def __repr__(self) -> str:
-        lines = [
-            f"{r.config.run_name}: accuracy {100 * r.summary['accuracy']['mean']:.1f} %"
-            for r in self
-        ]
+        lines = [f"{r.config.run_name}: {_reached(r.summary['scores'])}" for r in self]
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
         from mix2fld.report.notebook import results_html
 
         return results_html(self) if self else "no runs"
+
+
+def _reached(scores: dict[str, Any]) -> str:
+    metric = metric_of(scores)
+    return f"{metric.name} {metric.text(scores['mean'])}"

@@ -10,6 +10,7 @@ from mix2fld.config.grid import Grid
 from mix2fld.config.settings import Config
 from mix2fld.data import fingerprint, load_dataset
 from mix2fld.engine.attackers import check_attack
+from mix2fld.engine.checks import check_learns, suited
 from mix2fld.engine.fleet_interface import Fleet
 from mix2fld.engine.fleets.device_states import DeviceStates, StatesInMemory
 from mix2fld.engine.fleets.local import LocalFleet
@@ -29,6 +30,8 @@ from mix2fld.runs.records import DamagedError
 from mix2fld.runs.results import Results, RunResult
 from mix2fld.runs.state_files import StatesInFiles
 from mix2fld.runs.trained import form_of
+from mix2fld.tasks.base import Task
+from mix2fld.tasks.classification import task_for
 from mix2fld.tasks.make_learning import make_learning
 from mix2fld.types import Dataset, Model
 
@@ -50,6 +53,7 @@ class Overrides(NamedTuple):
     model: Model | None = None
     link: Link | None = None
     fleet: MakeFleet = in_this_process
+    task: Task | None = None
 
 
 def run(
@@ -59,6 +63,7 @@ def run(
     dataset: Dataset | None = None,
     model: Model | None = None,
     link: Link | None = None,
+    task: Task | None = None,
     fleet: MakeFleet = in_this_process,
     watcher: Watcher | None = None,
     overwrite: bool = False,
@@ -67,15 +72,19 @@ def run(
 
     With ``out`` each run is kept in ``out/<protocol>-s<seed>/``, and one that already exists is
     resumed; all folders are created first, so that ``out`` shows which runs are missing.
-    ``dataset``, ``model`` and ``link`` replace what the config names; ``fleet`` says where devices
-    run, which changes no result (``mix2fld.engine.fleets.ray_fleet`` has another). All folders are
-    locked from the start until their run is done.
+    ``dataset``, ``model`` and ``link`` replace what the config names; ``task`` says what is learned
+    where that is not the label of each sample; ``fleet`` says where devices run, which changes no
+    result (``mix2fld.engine.fleets.ray_fleet`` has another). All folders are locked from the start
+    until their run is done.
     """
-    singles = single_runs(settings)
     samples = load_dataset(settings.data) if dataset is None else dataset
+    learned = task_for(samples, task)
+    singles = [suited(single, learned) for single in single_runs(settings)]
     for single in singles:
-        check_mixable(get_protocol(single.protocol), samples.samples)
-    own, told = Overrides(model, link, fleet), watcher or Watcher()
+        row = get_protocol(single.protocol)
+        check_mixable(row, samples.samples)
+        check_learns(single.protocol, row, learned)
+    own, told = Overrides(model, link, fleet, task), watcher or Watcher()
     with ExitStack() as locks:
         folders: Sequence[RunFolder | None] = [None] * len(singles)
         if out is not None:
@@ -141,20 +150,31 @@ class Simulation(NamedTuple):
 
 
 def make_simulation(
-    config: Config, dataset: Dataset, model: Model | None = None, link: Link | None = None
+    config: Config,
+    dataset: Dataset,
+    model: Model | None = None,
+    link: Link | None = None,
+    task: Task | None = None,
 ) -> Simulation:
     """The simulation of a config."""
-    scenario = make_scenario(config, dataset, model, link)
+    config = suited(config, task_for(dataset, task))
+    scenario = make_scenario(config, dataset, model, link, task)
     return Simulation(scenario, LocalFleet(scenario, dataset, _device_states(config)))
 
 
 def make_scenario(
-    config: Config, dataset: Dataset, model: Model | None = None, link: Link | None = None
+    config: Config,
+    dataset: Dataset,
+    model: Model | None = None,
+    link: Link | None = None,
+    task: Task | None = None,
 ) -> Scenario:
     """What is fixed for the whole run of a config."""
+    learned, protocol = task_for(dataset, task), get_protocol(config.protocol)
+    check_learns(config.protocol, protocol, learned)
     scenario = Scenario(
-        make_learning(config, dataset.samples, dataset.num_labels, model),
-        get_protocol(config.protocol),
+        make_learning(config, dataset.samples, learned, model),
+        protocol,
         link or make_link(config, config.data.devices),
     )
     check_attack(scenario)
@@ -183,6 +203,7 @@ def _made_with(dataset: Dataset, own: Overrides) -> dict[str, str]:
         "data": fingerprint(dataset),
         "link": _kind(own.link),
         "model": _kind(own.model),
+        **({} if own.task is None else {"task": own.task.name}),
         **sample_record(dataset.samples),
     }
 
@@ -196,7 +217,7 @@ def _simulate(
         watcher.begin(config, len(result.rounds))
         watcher.end(result)
         return result
-    scenario = make_scenario(config, dataset, own.model, own.link)
+    scenario = make_scenario(config, dataset, own.model, own.link, own.task)
     states = _device_states(config, folder)
     fleet = own.fleet(scenario, dataset, own.model, states)
     if config.clock.computing_time == "measured":

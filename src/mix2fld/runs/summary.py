@@ -9,7 +9,7 @@ from mix2fld.config.settings import Config
 from mix2fld.engine.energy import Power
 from mix2fld.protocols.table import find_protocol, guarantee_of
 from mix2fld.runs.fairness import near_and_far
-from mix2fld.runs.metrics import JOULES, device_accuracies
+from mix2fld.runs.metrics import JOULES, device_scores
 from mix2fld.runs.records import FORMAT
 from mix2fld.tasks.training import Training, resolve
 
@@ -18,8 +18,8 @@ def summarise(
     config: Config, rounds: Sequence[dict[str, Any]], reference: int, kernel: str
 ) -> dict[str, Any]:
     """What ``summary.json`` says of a finished run: its records, added up."""
-    last = rounds[-1]["accuracy"]
-    accuracies = device_accuracies(last)
+    last = rounds[-1]["scores"]
+    scores = device_scores(last)
     converged = next((info for info in rounds if info["converged"]), None)
     done = len(rounds) if converged is None else converged["round"]
 
@@ -33,16 +33,17 @@ def summarise(
         "seed": config.seed,
         "rounds": len(rounds),
         "converged_round": None if converged is None else done,
-        "accuracy": {
-            "mean": float(accuracies.mean()),
-            "std": float(accuracies.std()),
-            "min": float(accuracies.min()),
-            "max": float(accuracies.max()),
+        "scores": {
+            "metric": last["metric"],
+            "mean": float(scores.mean()),
+            "std": float(scores.std()),
+            "min": float(scores.min()),
+            "max": float(scores.max()),
             "reference": last["reference"],
             "global": last["global"],
             **near_and_far(config, last),
         },
-        "devices": {"all": config.data.devices, "measured": len(accuracies)},
+        "devices": {"all": config.data.devices, "measured": len(scores)},
         "reference_device": reference,
         "kernel": kernel,
         "training": _training(config),

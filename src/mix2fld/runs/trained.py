@@ -16,6 +16,7 @@ from mix2fld.runs.checkpoint import read_checkpoint
 from mix2fld.runs.layout import RunFiles
 from mix2fld.runs.records import DamagedError
 from mix2fld.tasks.learning import Learning
+from mix2fld.tasks.metric import metric_of
 from mix2fld.types import Tensors
 
 NamedWeights = dict[str, NDArray[np.float32]]
@@ -26,7 +27,8 @@ FILE_FORMAT = 1
 
 def form_of(learning: Learning, label_names: Sequence[str]) -> dict[str, str]:
     """For ``made_with``: the names of the weights, the form of samples and the labels."""
-    labels = list(label_names) or [str(label) for label in range(learning.dims.num_labels)]
+    count = learning.dims.num_labels if learning.task.by_label else 0
+    labels = list(label_names) or [str(label) for label in range(count)]
     known = {
         "model": learning.model_name,
         "names": learning.weight_names,
@@ -70,9 +72,16 @@ def model_file(folder: Path, config: Config, summary: dict[str, Any] | None) -> 
         "dtype": samples["dtype"],
         "fed_as": "x / 255" if samples["dtype"] == "uint8" else "x",
         "standardisation": {"mean": samples["mean"], "std": samples["std"]},
-        "accuracy": None if summary is None else summary["accuracy"]["global"],
+        **_reached(summary),
     }
     return bytes(save(named, metadata={"mix2fld": json.dumps(about)}))
+
+
+def _reached(summary: dict[str, Any] | None) -> dict[str, float | None]:
+    """What the model scores, under the name of the metric."""
+    if summary is None:
+        return {}
+    return {metric_of(summary["scores"]).name: summary["scores"]["global"]}
 
 
 def _stored(folder: Path) -> tuple[Tensors | None, dict[str, Any]]:

@@ -26,7 +26,7 @@ from mix2fld.sweep.schedule import Progress
 JOURNAL = "search.log"
 Summary = Mapping[str, Any]
 OBJECTIVES: dict[str, tuple[str, Callable[[Summary], float]]] = {
-    "accuracy": ("maximize", lambda summary: float(summary["accuracy"]["mean"])),
+    "accuracy": ("maximize", lambda summary: float(summary["scores"]["mean"])),
     "bits": ("minimize", lambda summary: float(summary["bits"]["up"])),
     "seconds": ("minimize", lambda summary: float(sum(summary["seconds"].values()))),
 }

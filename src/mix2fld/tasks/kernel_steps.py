@@ -83,7 +83,7 @@ class KernelStepper:
 
 def _begin(start: Start) -> Phase:
     """A learner before its first step, with arrays of its own."""
-    labels = start.teacher.shape[0]
+    labels = len(start.teacher)
     return Phase(
         weights=tuple(np.array(tensor) for tensor in start.weights),
         output_sums=np.zeros((labels, labels), np.float32),

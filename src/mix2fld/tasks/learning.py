@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from mix2fld.base import streams
 from mix2fld.data.resolution import pooled_shape
+from mix2fld.tasks.base import Task
 from mix2fld.tasks.edges import edge_network
 from mix2fld.tasks.stepper import Stepper
 from mix2fld.types import Dimensions, SampleFormat, Tensors
@@ -20,6 +21,7 @@ def dimensions(
     samples: SampleFormat,
     num_labels: int,
     weight_shapes: tuple[tuple[int, ...], ...] = (),
+    outputs: int = 0,
 ) -> Dimensions:
     """The sizes that decide how many bits a payload has; without a model, those of seeds."""
     return Dimensions(
@@ -29,6 +31,7 @@ def dimensions(
         seed_samples=config.seed_samples,
         seed_bits=config.seed_bits,
         seed_shape=pooled_shape(samples.shape, config.seed_pooling),
+        outputs=outputs,
     )
 
 
@@ -50,6 +53,7 @@ class Learning(Sizes):
     """The same with whoever trains and tests: the one choice of a stepper."""
 
     stepper: Stepper
+    task: Task
     weight_names: tuple[str, ...] = ()
     """What the model calls its weights; a small device does not know."""
     model_name: str = ""

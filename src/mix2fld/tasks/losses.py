@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 CustomLoss = Callable[[Any, Any, Any], Any]
 """A JAX function (logits [B, N_L], labels [B, N_L], teacher [N_L, N_L]) -> scalar."""
+TaskLoss = Callable[[Any, Any], Any]
+"""A function (outputs [B, O], targets [B, T]) -> scalar."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +28,18 @@ class Loss:
     distils: bool = False
     """Whether beta psi is added to phi."""
     custom: CustomLoss | None = None
-    """Takes the place of the formula; only XLA can compute it."""
+    """A protocol's own, in place of the formula; only XLA can compute it."""
+    of_task: TaskLoss | None = None
+    """A task's own, as a JAX function."""
+    torch: TaskLoss | None = None
+    """The same as a PyTorch function."""
+    softmax: bool = True
+    """Whether the outputs F are the softmax of what a model answers, or as it answers."""
+
+    @property
+    def is_function(self) -> bool:
+        """Whether it is a function, and not a formula that every stepper has."""
+        return self.custom is not None or self.of_task is not None
 
 
 label_loss = Loss("label")

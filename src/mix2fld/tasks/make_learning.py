@@ -7,6 +7,7 @@ from mix2fld.base.errors import InputError
 from mix2fld.config.settings import Config, LearningConfig
 from mix2fld.models import check_model, make_model, weight_names, weight_shapes
 from mix2fld.models.fast import FastApply
+from mix2fld.tasks.base import Task
 from mix2fld.tasks.known_shapes import known_shapes
 from mix2fld.tasks.learning import Learning, dimensions
 from mix2fld.tasks.native import NativeStepper
@@ -18,22 +19,22 @@ from mix2fld.types import Kernel, Model, SampleFormat
 
 
 def make_learning(
-    config: Config, samples: SampleFormat, num_labels: int, model: Model | None = None
+    config: Config, samples: SampleFormat, task: Task, model: Model | None = None
 ) -> Learning:
     """The learning of a single run; ``model`` overrides the one that the config names."""
-    name = config.learning.model
-    chosen = model or _known_model(name, samples.shape, num_labels)
+    name, width = config.learning.model, task.outputs
+    chosen = model or _known_model(name, samples.shape, width)
     shapes = None
     if model is None and samples.dtype != "int32":
-        shapes = known_shapes(name, samples.shape, num_labels)
+        shapes = known_shapes(name, samples.shape, width)
     if shapes is None:  # a model that is not ours, or for samples that ours do not take
         batch_size = min(config.learning.batch_size, 2)
-        _check_once(chosen, samples.shape, num_labels, samples.dtype, batch_size)
+        _check_once(chosen, samples.shape, width, samples.dtype, batch_size)
         shapes = _shapes_once(chosen)
-    dims = dimensions(config.seeding, samples, num_labels, shapes)
+    dims = dimensions(config.seeding, samples, task.groups, shapes, width)
     title = name if model is None and ":" in name else chosen.name
     stepper = choose_stepper(chosen, config.learning)
-    return Learning(config, dims, stepper, _names_once(chosen), title)
+    return Learning(config, dims, stepper, task, _names_once(chosen), title)
 
 
 def choose_stepper(model: Model, config: LearningConfig) -> Stepper:

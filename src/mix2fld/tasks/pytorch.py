@@ -6,6 +6,7 @@ not depend on how many cores there are.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -51,6 +52,7 @@ class TorchStepper:
                 hint=f"no such optimizer for PyTorch modules; {known}",
             )
         self._model = model
+        self._losses: dict[Loss, Held] = {}
         self._recipe = Held(
             Recipe(
                 title=model.name,
@@ -76,20 +78,19 @@ class TorchStepper:
         draws: Sequence[Draws], watch: Watch,
     ) -> Learned:  # fmt: skip
         """The learners shared out to the cores; only the watched one is copied on its way."""
-        self._refuse_custom(loss)
 
         def work(place: int) -> Work:
             some = _only_drawn(held, draws[place])
-            return Work(loss, *some, starts[place], watch.steps, place == watch.place)
+            return Work(*some, starts[place], watch.steps, place == watch.place)
 
-        done: list[Done] = _on_all_cores(train, (self._recipe,), len(starts), work)
+        asked = (self._recipe, self._held(loss))
+        done: list[Done] = _on_all_cores(train, asked, len(starts), work)
         return Learned([one.phase for one in done], done[watch.place].snapshots)
 
     def train_one(self, loss: Loss, samples: Samples, start: Start, draws: Draws) -> Tensors:
         """One learner, in this process."""
-        self._refuse_custom(loss)
-        work = Work(loss, (samples,), draws, start, (len(draws),), watched=False)
-        weights: Tensors = train(self._recipe.value, work).phase.weights
+        work = Work((samples,), draws, start, (len(draws),), watched=False)
+        weights: Tensors = train(self._recipe.value, self._held(loss).value, work).phase.weights
         return weights
 
     def logits(self, weights: Tensors, inputs: Inputs) -> NDArray[np.float32]:
@@ -105,12 +106,17 @@ class TorchStepper:
         held = (self._recipe, tests)
         return _on_all_cores(count_correct, held, len(models), models.__getitem__)
 
-    def _refuse_custom(self, loss: Loss) -> None:
-        if loss.custom is not None:
+    def _held(self, loss: Loss) -> Held:
+        """The loss as PyTorch computes it, which workers keep."""
+        if loss.custom is not None or (loss.of_task is not None and loss.torch is None):
             raise InputError(
                 f"model {self._model.name}: PyTorch cannot differentiate the loss {loss.name!r}, a "
-                "JAX function; use a JAX model, or a loss of mix2fld.tasks.losses"
+                "JAX function; use a JAX model, a loss of mix2fld.tasks.losses, or a task with "
+                "torch_loss"
             )
+        if loss not in self._losses:
+            self._losses[loss] = Held(replace(loss, of_task=None))
+        return self._losses[loss]
 
 
 def _on_all_cores(
@@ -128,6 +134,7 @@ def _only_drawn(sets: tuple[Samples, ...], draws: Draws) -> tuple[tuple[Samples,
     first, some = 0, []
     for each in sets:
         chosen = rows[(rows >= first) & (rows < first + len(each.targets))] - first
-        some.append(Samples(each.inputs[chosen], each.targets[chosen]))
+        groups = None if each.groups is None else each.groups[chosen]
+        some.append(Samples(each.inputs[chosen], each.targets[chosen], groups))
         first += len(each.targets)
     return tuple(some), places.reshape(draws.shape).astype(np.int32)

@@ -96,6 +96,9 @@ def loss_value(loss: Loss, learner: Learner, logits: Array, labels: Array, teach
     if loss.custom is not None:
         value: Array = loss.custom(logits, labels, teacher)
         return value
+    if loss.of_task is not None:
+        of_task: Array = loss.of_task(logits, labels)
+        return of_task
     phi = cross_entropy(logits, labels)
     if not loss.distils:
         return phi
@@ -104,9 +107,9 @@ def loss_value(loss: Loss, learner: Learner, logits: Array, labels: Array, teach
     return phi + learner.distillation_weight * cross_entropy(logits, target)
 
 
-def begin_steps(learner: Learner, num_labels: int, weights: Weights) -> Steps:
-    """A learner before its first step."""
-    sums, counts = jnp.zeros((num_labels, num_labels)), jnp.zeros(num_labels)
+def begin_steps(learner: Learner, shape: tuple[int, int], weights: Weights) -> Steps:
+    """A learner before its first step; ``shape``: N_L, and the width of the outputs."""
+    sums, counts = jnp.zeros(shape), jnp.zeros(shape[0])
     return Steps(Phase(weights, sums, counts), learner.optimizer.init(weights))
 
 
@@ -120,13 +123,13 @@ def sgd_steps(learner: Learner, loss: Loss, sets: tuple[Samples, ...], run: Run)
     offset, factor = run.logit_offset, run.rate_factor
 
     def step(steps: Steps, chosen: Array) -> tuple[Steps, None]:
-        phase, (pixels, labels) = steps.phase, drawn_samples(sets, chosen)
+        phase, (pixels, labels, groups) = steps.phase, drawn_samples(sets, chosen)
 
         def loss_and_outputs(weights: Weights) -> tuple[Array, Array]:
             logits = learner.model.apply(weights, pixels)
             adjusted = logits if offset is None else logits + offset
             value = loss_value(loss, learner, adjusted, labels, run.teacher)
-            return value, jax.nn.softmax(logits)
+            return value, jax.nn.softmax(logits) if loss.softmax else logits
 
         gradient, outputs = jax.grad(loss_and_outputs, has_aux=True)(phase.weights)
         gradient = changed_gradient(gradient, phase.weights, run.pull, run.drift)
@@ -137,8 +140,8 @@ def sgd_steps(learner: Learner, loss: Loss, sets: tuple[Samples, ...], run: Run)
             update = jax.tree.map(lambda change: factor * change, update)
         after = Phase(
             weights=optax.apply_updates(phase.weights, update),
-            output_sums=phase.output_sums + labels.T @ outputs,
-            label_counts=phase.label_counts + labels.sum(axis=0),
+            output_sums=phase.output_sums + groups.T @ outputs,
+            label_counts=phase.label_counts + groups.sum(axis=0),
         )
         return Steps(after, optimizer_state), None
 
@@ -154,18 +157,21 @@ def changed_gradient(gradient: Weights, weights: Weights, pull: Pull | None, dri
     return gradient if drift is None else jax.tree.map(jnp.add, gradient, drift)
 
 
-def drawn_samples(sets: tuple[Samples, ...], chosen: Array) -> tuple[Array, Array]:
-    """Inputs and targets of a batch [B]; where there is a second set, it follows on the first."""
+def drawn_samples(sets: tuple[Samples, ...], chosen: Array) -> tuple[Array, Array, Array]:
+    """Inputs, targets and groups of a batch [B]; a second set follows on the first."""
     own: Any = sets[0]
     if len(sets) == 1:
-        return unit_pixels(own.inputs[chosen]), own.targets[chosen]
+        targets = own.targets[chosen]
+        groups = targets if own.groups is None else own.groups[chosen]
+        return unit_pixels(own.inputs[chosen]), targets, groups
     extra: Any = sets[1]
     beyond = chosen - len(own.targets)
     first, second = jnp.minimum(chosen, len(own.targets) - 1), jnp.maximum(beyond, 0)
     a, b = unit_pixels(own.inputs[first]), unit_pixels(extra.inputs[second])
     is_extra = beyond >= 0
     inputs = jnp.where(is_extra.reshape(-1, *[1] * (a.ndim - 1)), b, a)
-    return inputs, jnp.where(is_extra[:, None], extra.targets[second], own.targets[first])
+    targets = jnp.where(is_extra[:, None], extra.targets[second], own.targets[first])
+    return inputs, targets, targets
 
 
 def correct_predictions(model: Model, images: Array, labels: Array, weights: Weights) -> Array:

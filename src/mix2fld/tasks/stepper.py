@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from mix2fld.tasks.base import Sums, Task, scored
 from mix2fld.tasks.losses import Loss
 from mix2fld.types import Inputs, Local, Phase, Samples, Tensors
 
@@ -59,7 +60,7 @@ class Learned(NamedTuple):
 
 
 class Stepper(Protocol):
-    """Takes the steps of Eqs. 1, 3 and 5, and counts correct predictions."""
+    """Takes the steps of Eqs. 1, 3 and 5, and tests models."""
 
     @property
     def name(self) -> str:
@@ -84,7 +85,7 @@ class Stepper(Protocol):
         """The steps of one learner on samples of its own: the server's student."""
 
     def logits(self, weights: Tensors, inputs: Inputs) -> NDArray[np.float32]:
-        """What a model answers for samples, [n, N_L]."""
+        """What a model answers for samples, [n, O]."""
 
     def hold_tests(self, inputs: Inputs, labels: NDArray[np.int32]) -> Any:
         """Test samples where ``count_correct`` can read them."""
@@ -94,23 +95,35 @@ class Stepper(Protocol):
 
 
 class TestSet:
-    """Test samples, for the accuracy of many models at once."""
+    """Test samples, on which many models are measured at once."""
 
     __test__ = False  # not a test of pytest's
 
-    def __init__(self, stepper: Stepper, inputs: Inputs, labels: NDArray[np.int32]) -> None:
-        self.size = len(labels)
-        self._stepper = stepper
-        self._held = stepper.hold_tests(inputs, labels)
+    def __init__(self, stepper: Stepper, task: Task, inputs: Inputs, values: NDArray[Any]) -> None:
+        self.size = len(values)
+        self._stepper, self._task = stepper, task
+        if task.counts_correct:
+            self._held = stepper.hold_tests(inputs, values)
+        else:
+            self._held = inputs, task.targets(values)
 
-    def accuracies(self, models: Sequence[Tensors]) -> list[float]:
-        """Test accuracy of each model; one that is given several times is tested once."""
+    def scores(self, models: Sequence[Tensors]) -> list[float]:
+        """The task's metric of each model; one that is given several times is tested once."""
         if not models:
             return []
         distinct = {id(model): model for model in models}
-        counts = self._stepper.count_correct(self._held, list(distinct.values()))
-        found = dict(zip(distinct, counts, strict=True))
-        return [found[id(model)] / self.size for model in models]
+        sums = self._sums(list(distinct.values()))
+        found = dict(zip(distinct, sums, strict=True))
+        return [self._task.measure(found[id(model)], self.size) for model in models]
+
+    def _sums(self, models: Sequence[Tensors]) -> list[Sums]:
+        if self._task.counts_correct:
+            counts = self._stepper.count_correct(self._held, models)
+            return [np.array([count], np.float64) for count in counts]
+        inputs, targets = self._held
+        return [
+            scored(self._task, self._stepper.logits(model, inputs), targets) for model in models
+        ]
 
 
 def local_results(phases: Sequence[Phase]) -> list[Local]:

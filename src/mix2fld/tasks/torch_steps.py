@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from mix2fld.base.errors import InputError
 from mix2fld.data.samples import as_fed
 from mix2fld.models.torch_network import TorchNetwork, drawing_from
-from mix2fld.tasks.losses import Loss
+from mix2fld.tasks.losses import Loss, TaskLoss
 from mix2fld.tasks.stepper import Draws, Start
 from mix2fld.types import Inputs, Phase, Samples, Tensors, TorchModule
 
@@ -48,7 +48,6 @@ class Recipe(NamedTuple):
 class Work(NamedTuple):
     """The local phase of one learner."""
 
-    loss: Loss
     sets: tuple[Samples, ...]  # of two, the second follows on the first in what draws name
     draws: Draws  # [K, B]
     start: Start
@@ -63,10 +62,10 @@ class Done(NamedTuple):
     snapshots: list[tuple[int, Tensors]]
 
 
-def train(recipe: Recipe, work: Work) -> Done:
+def train(recipe: Recipe, loss: Loss, work: Work) -> Done:
     """The local phase of one learner, in this process."""
     with _one_thread():
-        return _learner(recipe).train(work)
+        return _learner(recipe).train(loss, work)
 
 
 def count_correct(recipe: Recipe, tests: Tests, weights: Tensors) -> int:
@@ -109,7 +108,7 @@ class TorchLearner:
         self._recipe = recipe
         self._network = TorchNetwork(recipe.module, "cuda" if on_gpu() else "cpu")
 
-    def train(self, work: Work) -> Done:
+    def train(self, loss: Loss, work: Work) -> Done:
         """All steps of a learner; the random numbers of its module are its own."""
         network, recipe, start = self._network, self._recipe, work.start
         network.load(start.weights)
@@ -119,18 +118,19 @@ class TorchLearner:
         step = OPTIMIZERS[recipe.optimizer](values, rate)
         if start.changes_gradients:
             step = _with_terms(step, values, start.pull, network.trained_of(start.drift))
-        labels = len(start.teacher)
-        sums, counts = (torch.zeros(shape) for shape in ((labels, labels), (labels,)))
+        shape = start.teacher.shape
+        sums, counts = torch.zeros(shape), torch.zeros(shape[0])
         snapshots = []
         with drawing_from(start.randomness()):
             for begin, end in pairwise([0, *work.stops]):
                 for rows in _parts(work.draws[begin:end], work.sets):
-                    fed, drawn = drawn_samples(work.sets, rows)
-                    targets = torch.from_numpy(drawn).to(network.device)
-                    outputs = self._steps(work, network.feed(fed, batch_axes=2), targets, step)
-                    truth = targets.flatten(0, 1)
-                    sums += (truth.T @ outputs.flatten(0, 1)).cpu()
-                    counts += truth.sum(dim=0).cpu()
+                    fed, *drawn = drawn_samples(work.sets, rows)
+                    targets, groups = (torch.from_numpy(a).to(network.device) for a in drawn)
+                    inputs = network.feed(fed, batch_axes=2)
+                    outputs = self._steps(loss, start, inputs, targets, step)
+                    members = groups.flatten(0, 1)
+                    sums += (members.T @ outputs.flatten(0, 1)).cpu()
+                    counts += members.sum(dim=0).cpu()
                 if work.watched:
                     snapshots.append((end, network.weights()))
         return Done(Phase(network.weights(), sums.numpy(), counts.numpy()), snapshots)
@@ -155,10 +155,12 @@ class TorchLearner:
         found = [self._network.logits(batch).cpu().numpy() for batch in batches]
         return np.concatenate(found)
 
-    def _steps(self, work: Work, inputs: Any, targets: Any, step: Step) -> Any:
-        """One step for each batch of samples [K, B, ...]; returns the outputs F [K, B, N_L]."""
-        network, offset = self._network, work.start.logit_offset
-        goals = self._goals(work, targets) / targets.shape[1]
+    def _steps(self, loss: Loss, start: Start, inputs: Any, targets: Any, step: Step) -> Any:
+        """One step for each batch of samples [K, B, ...]; returns the outputs F [K, B, O]."""
+        if loss.torch is not None:
+            return self._steps_of_task(loss.torch, inputs, targets, step)
+        network, offset = self._network, start.logit_offset
+        goals = self._goals(loss, start, targets) / targets.shape[1]
         shift = None if offset is None else torch.tensor(offset, device=network.device)
         seen = torch.empty_like(goals)
         each = zip(inputs, goals, goals.sum(dim=-1, keepdim=True), seen, strict=True)
@@ -171,6 +173,18 @@ class TorchLearner:
             step(torch.autograd.grad(logits, network.parameters, by_logits, materialize_grads=True))
         return seen
 
+    def _steps_of_task(self, loss: TaskLoss, inputs: Any, targets: Any, step: Step) -> Any:
+        """The same with a task's own loss."""
+        seen = []
+        for batch, goal in zip(inputs, targets, strict=True):
+            outputs = self._forward(batch)
+            gradients = torch.autograd.grad(
+                loss(outputs, goal), self._network.parameters, materialize_grads=True
+            )
+            step(gradients)
+            seen.append(outputs.detach())
+        return torch.stack(seen)
+
     def _forward(self, batch: Any) -> Any:
         try:
             return self._network.module(batch)
@@ -182,11 +196,11 @@ class TorchLearner:
                 f"{where.lineno})"
             ) from error
 
-    def _goals(self, work: Work, targets: Any) -> Any:
+    def _goals(self, loss: Loss, start: Start, targets: Any) -> Any:
         """L + beta G, where G is the teacher's output of the label (decisions 3 and 4)."""
-        if not work.loss.distils:
+        if not loss.distils:
             return targets
-        teacher = torch.tensor(work.start.teacher, device=targets.device)
+        teacher = torch.tensor(start.teacher, device=targets.device)
         dominant = self._recipe.dominant_teacher
         taught = teacher[targets.argmax(dim=-1)] if dominant else targets @ teacher
         return targets + self._recipe.distillation_weight * taught
@@ -194,18 +208,20 @@ class TorchLearner:
 
 def drawn_samples(
     sets: tuple[Samples, ...], rows: Draws
-) -> tuple[NDArray[Any], NDArray[np.float32]]:
-    """Samples as a model is fed them, and targets, for any array of draws."""
+) -> tuple[NDArray[Any], NDArray[np.float32], NDArray[np.float32]]:
+    """Samples as a model is fed them, targets, and groups, for any array of draws."""
     own = sets[0]
     if len(sets) == 1:
-        return as_fed(own.inputs[rows]), own.targets[rows]
+        targets = own.targets[rows]
+        groups = targets if own.groups is None else own.groups[rows]
+        return as_fed(own.inputs[rows]), targets, groups
     extra, is_own = sets[1], rows < len(own.targets)
     fed = np.empty((*rows.shape, *own.inputs.shape[1:]), np.float32)
     targets = np.empty((*rows.shape, *own.targets.shape[1:]), np.float32)
     for some, where, first in ((own, is_own, 0), (extra, ~is_own, len(own.targets))):
         fed[where] = as_fed(some.inputs[rows[where] - first])
         targets[where] = some.targets[rows[where] - first]
-    return fed, targets
+    return fed, targets, targets
 
 
 def _parts(draws: Draws, sets: tuple[Samples, ...]) -> Iterator[Draws]:

@@ -61,11 +61,10 @@ class XlaStepper:
     ) -> Learned:
         """All learners at once, stopping where the watched one is looked at."""
         learner = self.learner
-        labels = starts[0].teacher.shape[0]
         weights = self._tree(_stacked(_weights(starts)))
         teachers, chosen = np.stack([start.teacher for start in starts]), np.stack(draws)
         own = _offsets(starts), _factors(starts), _pulls(starts, weights), self._drifts(starts)
-        steps = over_devices(begin_steps, (learner, labels), (), (weights,))
+        steps = over_devices(begin_steps, (learner, starts[0].teacher.shape), (), (weights,))
         snapshots = []
         for begin, end in pairwise([0, *watch.steps]):
             run = Run(steps, teachers, chosen[:, begin:end], *own)
@@ -84,7 +83,7 @@ class XlaStepper:
         return tensors_of(_train_one(self.learner, loss, samples, run))
 
     def logits(self, weights: Tensors, inputs: Inputs) -> NDArray[np.float32]:
-        """What the model answers for samples, [n, N_L]: batch after batch, all of one size."""
+        """What the model answers for samples, [n, O]: batch after batch, all of one size."""
         tree, found = self._tree(weights), []
         for begin in range(0, len(inputs), TEST_BATCH):
             batch = inputs[begin : begin + TEST_BATCH]
@@ -183,7 +182,7 @@ def _logits(model: Model, weights: Weights, inputs: Any) -> Any:
 @partial(jax.jit, static_argnums=(0, 1))
 def _train_one(learner: Learner, loss: Loss, samples: Any, run: Any) -> Weights:
     weights, *rest = run
-    begun = begin_steps(learner, samples.targets.shape[1], weights)
+    begun = begin_steps(learner, rest[0].shape, weights)
     steps: Steps = sgd_steps(learner, loss, (samples,), Run(begun, *rest))
     return steps.phase.weights
 

@@ -205,13 +205,14 @@ class Audit:
             yield Stage(f"noise/{name}/s{seed}", seconds, partial(self._attack_noise, name, seed))
 
     def _attack_noise(self, name: str, seed: int) -> dict[str, Any]:
+        from mix2fld.tasks.classification import Classification
         from mix2fld.tasks.make_learning import make_learning
         from mix2fld.tasks.private_statistics import measure_samples
         from mix2fld_lab.audit.known_others import attack_statistics, far_neighbours, private_of
 
         data = self.dataset
         config = self.config.at(name, seed)
-        learning = make_learning(config, data.samples, data.num_labels)
+        learning = make_learning(config, data.samples, Classification(data.num_labels))
         wire, rows = Wire(get_protocol(name), learning), self.ground.parts(seed)[0]
         own = measure_samples(
             learning, data.train_inputs[rows], data.train_labels[rows], private_of(wire).features_of
@@ -226,7 +227,7 @@ class Audit:
         single = self.config.at(name, seed).replace(**changed)
         summary = run(single, dataset=self.dataset)[0].summary
         each = summary["bits"]["up"] / self.config.data.devices
-        found = {"accuracy": summary["accuracy"]["mean"], "uplink_bits": each}
+        found = {"accuracy": summary["scores"]["mean"], "uplink_bits": each}
         promise = guarantee_of(single)
         return found if promise is None else {**found, "guarantee": promise.as_record()}
 

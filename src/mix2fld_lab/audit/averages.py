@@ -9,6 +9,7 @@ from mix2fld.codecs.weights import FULL_PRECISION
 from mix2fld.protocols.table import get_protocol
 from mix2fld.report.unmixing import Candidates
 from mix2fld.tasks.class_statistics import square
+from mix2fld.tasks.classification import Classification
 from mix2fld.tasks.features import fixed_features
 from mix2fld.tasks.learning import Learning
 from mix2fld.tasks.make_learning import make_learning
@@ -41,7 +42,7 @@ def attack_device_statistics(ground: Ground, seed: int, devices: Sequence[int]) 
     learning = make_learning(
         ground.config.at("statistics", seed),
         ground.dataset.samples,
-        ground.dataset.num_labels,
+        Classification(ground.dataset.num_labels),
     )
     features = fixed_features(learning)
 

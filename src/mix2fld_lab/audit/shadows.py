@@ -12,6 +12,7 @@ from mix2fld.models import make_model
 from mix2fld.protocols.base import Turn
 from mix2fld.protocols.table import get_protocol
 from mix2fld.runs.simulation import make_simulation
+from mix2fld.tasks.classification import Classification
 from mix2fld.tasks.make_learning import make_learning
 from mix2fld.types import Local, State
 from mix2fld_lab.attacks.lira import group_ratios, likelihood_ratios
@@ -113,7 +114,7 @@ def _uploads_model(name: str) -> bool:
 
 def _setting(watched: Watched, config: Config) -> Setting:
     dataset = watched.ground.dataset
-    learning = make_learning(config, dataset.samples, dataset.num_labels)
+    learning = make_learning(config, dataset.samples, Classification(dataset.num_labels))
     model = make_model(config.learning.model, dataset.sample_shape, dataset.num_labels)
     return Setting(watched.ground, learning, model)
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from mix2fld.base.errors import InputError
 from mix2fld.base.files import write_atomic
-from mix2fld.runs.metrics import device_accuracies
+from mix2fld.runs.metrics import device_scores
 from mix2fld_lab.reproduction.experiments import Experiment, Scale
 
 if TYPE_CHECKING:  # a record is read without the simulator
@@ -19,6 +19,7 @@ if TYPE_CHECKING:  # a record is read without the simulator
 
 FORMAT = 1
 CURVE = ("step", "accuracy", "event", "communication", "computing")
+IN_RUNS = {"accuracy": "score"}
 Recorded = Mapping[str, Mapping[int, dict[str, Any]]]
 """Records of runs, by the key of their cell and by seed."""
 
@@ -58,22 +59,29 @@ class CellRecord:
 
 def shrink(result: "RunResult") -> dict[str, Any]:
     """The record of one run."""
-    summary = {name: value for name, value in result.summary.items() if name != "format"}
+    summary = {
+        "accuracy" if name == "scores" else name: value
+        for name, value in result.summary.items()
+        if name != "format"
+    }
+    summary["accuracy"] = {of: v for of, v in summary["accuracy"].items() if of != "metric"}
     record: dict[str, Any] = {
         "seed": result.config.seed,
         "summary": summary,
-        "devices": result.rounds[-1]["accuracy"]["devices"],
+        "devices": result.rounds[-1]["scores"]["devices"],
         "rounds": {
             "mean": _mean_accuracies(result),
-            "reference": [info["accuracy"]["reference"] for info in result.rounds],
-            "global": [info["accuracy"]["global"] for info in result.rounds],
+            "reference": [info["scores"]["reference"] for info in result.rounds],
+            "global": [info["scores"]["global"] for info in result.rounds],
             "delivered": [info["uploads"]["delivered"] for info in result.rounds],
             "change": [_rounded(info["change"]) for info in result.rounds],
         },
     }
     if result.config.curve_points > 1:
         points = [point for info in result.rounds for point in info["curve"]]
-        record["curve"] = {name: [_rounded(point[name]) for point in points] for name in CURVE}
+        record["curve"] = {
+            name: [_rounded(point[IN_RUNS.get(name, name)]) for point in points] for name in CURVE
+        }
     return record
 
 
@@ -141,7 +149,7 @@ def _at(tree: Any, path: Sequence[str]) -> Any:
 
 def _mean_accuracies(result: "RunResult") -> list[Any]:
     """Of all devices after each round; None where only the reference device was measured."""
-    means = [_rounded(np.mean(device_accuracies(info["accuracy"]))) for info in result.rounds]
+    means = [_rounded(np.mean(device_scores(info["scores"]))) for info in result.rounds]
     if result.config.evaluated_rounds == "last":
         return [*[None] * (len(means) - 1), means[-1]]
     return means

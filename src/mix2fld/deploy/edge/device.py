@@ -177,7 +177,7 @@ class Device:
         if order.start is not None and isinstance(self._learning.stepper, SmallStepper):
             self._learning.stepper.start = order.start
         try:
-            message, accuracies, seconds = take_turn(ask, self._learning, samples, store)
+            message, scores, seconds = take_turn(ask, self._learning, samples, store)
         except NeedsStartError:
             return Behind(order.run, order.round, store.last_download(), needs_start=True)
         return Trained(
@@ -186,7 +186,7 @@ class Device:
             message.samples,
             message.body.bits,
             seconds,
-            accuracies,
+            scores,
             message.body.data,
             message.once.data if message.once else None,
         )

@@ -13,10 +13,11 @@ def full_learning(config: dict[str, Any], samples: SampleFormat, num_labels: int
     """The trainer; compiled code is kept, and JAX has one thread for the one device."""
     import jax
 
+    from mix2fld.tasks.classification import Classification
     from mix2fld.tasks.compilation import keep_compiled_code
     from mix2fld.tasks.make_learning import make_learning
 
     keep_compiled_code(cache_folder() / "compiled")
     with suppress(RuntimeError):  # only before JAX is first used
         jax.config.update("jax_num_cpu_devices", 1)
-    return make_learning(Config.model_validate(config), samples, num_labels)
+    return make_learning(Config.model_validate(config), samples, Classification(num_labels))

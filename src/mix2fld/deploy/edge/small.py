@@ -9,6 +9,7 @@ from mix2fld.dataset import SampleFormat
 from mix2fld.deploy.edge.initial import unpack_start
 from mix2fld.native import kernel_of
 from mix2fld.protocols.table import get_protocol
+from mix2fld.tasks.classification import Classification
 from mix2fld.tasks.kernel_steps import KernelStepper
 from mix2fld.tasks.known_shapes import known_shapes, suitable_model
 from mix2fld.tasks.learning import Learning, dimensions
@@ -51,14 +52,14 @@ def small_learning(
         return None
     if samples.dtype not in {"uint8", "float32"}:
         return None
-    if learning.kernel == "xla" or row.local_loss.custom or row.needs_replay:
+    if learning.kernel == "xla" or row.local_loss.is_function or row.needs_replay:
         return None
     shapes = known_shapes(learning.model, samples.shape, num_labels)
     kernel = kernel_of(suitable_model(learning.model, samples.shape), samples.shape, num_labels)
     if shapes is None or kernel is None:
         return None
     dims = dimensions(plain.seeding, samples, num_labels, shapes)
-    return Learning(plain, dims, SmallStepper(kernel, learning, dims))
+    return Learning(plain, dims, SmallStepper(kernel, learning, dims), Classification(num_labels))
 
 
 class Plain:

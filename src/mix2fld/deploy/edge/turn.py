@@ -21,7 +21,6 @@ from mix2fld.protocols.base import Turn
 from mix2fld.protocols.noise import with_secret_noise
 from mix2fld.protocols.table import get_protocol
 from mix2fld.tasks.learning import Learning
-from mix2fld.tasks.losses import one_hot
 from mix2fld.tasks.replay import Extra
 from mix2fld.tasks.stepper import TestSet
 from mix2fld.types import Dataset, Samples, State
@@ -49,7 +48,7 @@ class TurnResult(NamedTuple):
     """What came of it."""
 
     message: Message
-    accuracies: list[float]
+    scores: list[float]
     seconds: float
 
 
@@ -73,10 +72,10 @@ def take_turn(ask: Ask, learning: Learning, samples: Dataset, store: Store) -> T
         wire, state, result.local[ask.device], rows, turn, config.seeding.lost_seeds
     )
     used = [weights for _, weights in result.snapshots_in_use(wire, ask.device)]
-    tests = TestSet(learning.stepper, samples.test_inputs, samples.test_labels)
-    accuracies = tests.accuracies(used if ask.watched else used[-1:])
+    tests = TestSet(learning.stepper, learning.task, samples.test_inputs, samples.test_labels)
+    scores = tests.scores(used if ask.watched else used[-1:])
     store.save(ask.round, after)
-    return TurnResult(message, accuracies, result.seconds)
+    return TurnResult(message, scores, result.seconds)
 
 
 def _begin(wire: Wire, learning: Learning, ask: Ask, own: StoredState | None) -> State:
@@ -97,7 +96,7 @@ def _begin(wire: Wire, learning: Learning, ask: Ask, own: StoredState | None) ->
 
 def _hold(wire: Wire, learning: Learning, samples: Dataset, state: State) -> tuple[Any, Rows]:
     """What the stepper reads from, and which of it the device's steps use."""
-    own = Samples(samples.train_inputs, one_hot(samples.train_labels, learning.dims.num_labels))
+    own = learning.task.samples(samples.train_inputs, samples.train_labels)
     replayed = wire.replayed_samples(state)
     extra = None if replayed is None else Samples(replayed.inputs, replayed.targets)
     rows = Rows(

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mix2fld.base.errors import InputError
 from mix2fld.config.settings import Config
 from mix2fld.engine.attacks import ATTACKS, shift_labels
 from mix2fld.engine.scenario import attackers_of
@@ -22,6 +23,12 @@ def add_false_labels(
     attack = ATTACKS.get(config.attack.attack)
     if attack is None or not attack.shifts_labels:
         return dataset, {}
+    if dataset.train_targets is not None:
+        raise InputError(
+            field="attack",
+            value=config.attack.attack,
+            hint=f"is of labels, and the targets of the dataset {dataset.name} are numbers",
+        )
     inputs: list[Any] = [dataset.train_inputs]
     labels = [dataset.train_labels]
     rows, size = {}, len(dataset.train_labels)

@@ -16,7 +16,7 @@ from mix2fld.engine.checks import (
     without_diverged,
 )
 from mix2fld.engine.device_turn import Rows, prepare_upload, receive, settle, start_device
-from mix2fld.engine.fleet_interface import Accuracies, Delivered, Order, Outcome, Trained
+from mix2fld.engine.fleet_interface import Delivered, Order, Outcome, Scores, Trained
 from mix2fld.engine.fleets.device_states import DeviceStates, StatesInMemory
 from mix2fld.engine.fleets.false_labels import add_false_labels
 from mix2fld.engine.fleets.replay_pool import ReplayPool
@@ -26,9 +26,8 @@ from mix2fld.engine.scenario import Scenario, attackers_of
 from mix2fld.engine.wire import Wire
 from mix2fld.native.processor import usable_cores
 from mix2fld.protocols.base import OwnSamples, Turn
-from mix2fld.tasks.losses import one_hot
 from mix2fld.tasks.stepper import TestSet
-from mix2fld.types import Dataset, Samples, State, Tensors
+from mix2fld.types import Dataset, State, Tensors
 
 Indices = NDArray[np.integer[Any]]
 CHECKED_TOGETHER = 100
@@ -87,12 +86,13 @@ class LocalFleet:
         self.parts = device_parts(dataset, scenario.config)
         dataset, self._false_parts = add_false_labels(dataset, self.parts, scenario.config)
         self._dataset = dataset
-        stepper = scenario.learning.stepper
-        targets = one_hot(dataset.train_labels, dataset.num_labels)
-        own = Samples(dataset.train_inputs, targets)
-        self._samples = ReplayPool(scenario.wire, stepper, own)
+        learning = scenario.learning
+        own = learning.task.samples(dataset.train_inputs, dataset.train_values)
+        self._samples = ReplayPool(scenario.wire, learning.stepper, own)
         self._states: DeviceStates = states or StatesInMemory()
-        self._tests = TestSet(stepper, *measured_samples(dataset, scenario.config))
+        self._tests = TestSet(
+            learning.stepper, learning.task, *measured_samples(dataset, scenario.config)
+        )
 
     def start(self) -> States:
         """Every device as its protocol's row begins it."""
@@ -167,20 +167,20 @@ class LocalFleet:
             after |= {d: receive(wire, own, received) for d, own in listeners.items()}
         return self._states.replaced(before, after), Delivered(outcome.receivers)
 
-    def measure(self, observed: ModelsToEvaluate, models: Sequence[Tensors]) -> Accuracies:
-        """All accuracies of a round, in one go."""
+    def measure(self, observed: ModelsToEvaluate, models: Sequence[Tensors]) -> Scores:
+        """All scores of a round, in one go."""
         before_end = observed.snapshots[:-1]
         tested = [*observed.weights.values(), *(weights for _, weights in before_end), *models]
-        found = iter(self._tests.accuracies(tested))
+        found = iter(self._tests.scores(tested))
         devices = {device: next(found) for device in observed.weights}
         intermediate = [(step, next(found)) for step, _ in before_end]
         if observed.snapshots:
             intermediate.append((observed.snapshots[-1][0], devices[observed.reference]))
-        return Accuracies(devices, intermediate, list(found))
+        return Scores(devices, intermediate, list(found))
 
     def measure_models(self, models: Sequence[Tensors]) -> list[float]:
-        """Accuracies of models of anyone."""
-        return self._tests.accuracies(models)
+        """Scores of models of anyone."""
+        return self._tests.scores(models)
 
     def refuse(self, device: int, round_number: int, reason: str) -> None:
         """Unless a device attacks, none of this process is dishonest: its payload has a fault."""
@@ -193,7 +193,7 @@ class LocalFleet:
         return self._samples_in(self.parts[device])
 
     def _samples_in(self, part: Indices) -> OwnSamples:
-        return self._dataset.train_inputs[part], self._dataset.train_labels[part]
+        return self._dataset.train_inputs[part], self._dataset.train_values[part]
 
     def _part(self, device: int, round_number: int) -> Indices:
         """The rows that a device trains on; those of an attacker may be falsely labelled."""

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from mix2fld.base.errors import InputError, Mix2fldError
 from mix2fld.engine.checks import check_countable, global_refused
 from mix2fld.engine.device_turn import receive, start_device
-from mix2fld.engine.fleet_interface import Accuracies, Delivered, Order, Outcome, Trained
+from mix2fld.engine.fleet_interface import Delivered, Order, Outcome, Scores, Trained
 from mix2fld.engine.fleets.cluster import one_line, put
 from mix2fld.engine.fleets.device_states import DeviceStates, StatesInMemory
 from mix2fld.engine.fleets.hosts import Handle, Hosts
@@ -75,7 +75,9 @@ class RayFleet:
         check_countable(scenario.config)
         self._hosts, self._scenario = hosts, scenario
         self._ray = hosts.ray
-        self._plan = hosts.ray.put(RunPlan(scenario.config, scenario.protocol, model))
+        self._plan = hosts.ray.put(
+            RunPlan(scenario.config, scenario.protocol, model, scenario.learning.task)
+        )
         self._dataset = put(hosts.ray, dataset, "fleet = ray", "the dataset")
         self._begun: set[Handle] = set()
         self._homes: dict[int, Handle] = {}  # of devices whose state a host has
@@ -155,7 +157,7 @@ class RayFleet:
             for host, devices in by_host.items()
         ]
 
-    def measure(self, observed: ModelsToEvaluate, models: Sequence[Tensors]) -> Accuracies:
+    def measure(self, observed: ModelsToEvaluate, models: Sequence[Tensors]) -> Scores:
         """Devices where they trained; all other models are shared out evenly."""
         before_end = observed.snapshots[:-1]
         tested = [*(weights for _, weights in before_end), *models]
@@ -169,14 +171,14 @@ class RayFleet:
             return shard.host.measure.remote(shard.order.devices, shares[shard])
 
         answers = self._ask(shards, measure_shard)
-        devices = {d: accuracy for own, _ in answers for d, accuracy in own.items()}
+        devices = {d: score for own, _ in answers for d, score in own.items()}
         found = [0.0] * len(tested)
         for place, (_, others) in enumerate(answers):
             found[place :: len(shards)] = others
         intermediate = [(step, found[n]) for n, (step, _) in enumerate(before_end)]
         if observed.snapshots:
             intermediate.append((observed.snapshots[-1][0], devices[observed.reference]))
-        return Accuracies(devices, intermediate, found[len(before_end) :])
+        return Scores(devices, intermediate, found[len(before_end) :])
 
     def refuse(self, device: int, round_number: int, reason: str) -> None:
         """Unless a device attacks, none of a simulation is dishonest: its payload has a fault."""

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from mix2fld.engine.messages import Message
     from mix2fld.engine.scenario import Scenario
     from mix2fld.protocols.base import Protocol
+    from mix2fld.tasks.base import Task
     from mix2fld.types import Dataset, Model, State, Tensors
 
 
@@ -29,6 +30,7 @@ class RunPlan(NamedTuple):
     config: "Config"
     row: "Protocol"
     model: "Model | None"
+    task: "Task"
 
 
 class ShardOrder(NamedTuple):
@@ -141,7 +143,7 @@ class Host:
     def measure(
         self, devices: tuple[int, ...], models: "Sequence[Tensors]"
     ) -> tuple[dict[int, float], list[float]]:
-        """The accuracies of the devices of a shard that are evaluated, and of other models."""
+        """The scores of the devices of a shard that are evaluated, and of other models."""
         _, fleet = self._present()
         own = self._models.get(devices, {})
         found = fleet.measure_models([*own.values(), *models])
@@ -195,7 +197,7 @@ def _make(plan: RunPlan, dataset: "Dataset") -> "tuple[Scenario, LocalFleet]":
     from mix2fld.tasks.make_learning import make_learning
 
     keep_compiled_code(cache_folder() / "compiled")
-    learning = make_learning(plan.config, dataset.samples, dataset.num_labels, plan.model)
+    learning = make_learning(plan.config, dataset.samples, plan.task, plan.model)
     scenario = Scenario(learning, plan.row, IdealLink())  # what arrives is the driver's to say
     return scenario, LocalFleet(scenario, dataset)
 

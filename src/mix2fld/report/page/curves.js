@@ -9,7 +9,7 @@ function drawCurves() {
   choose("axis", Object.keys(data.axes).map((key) => [key, AXIS_NAMES[key]]), chosen.axis, again("axis"));
   const measured = Object.keys(data.measures).filter((key) => view().series.some((s) => s.curves[key].length));
   choose("measure", measured.map((key) => [key, MEASURE_NAMES[key]]), chosen.measure, again("measure"));
-  choose("yscale", [["zoomed", "zoomed"], ["whole", "0 to 100 %"]], chosen.yscale, again("yscale"));
+  choose("yscale", [["zoomed", "zoomed"], ["whole", isShare() ? "0 to 100 %" : "from 0"]], chosen.yscale, again("yscale"));
   const auto = chosen.axis === "bits" ? "log" : "linear";
   choose("xscale", [["linear", "linear"], ["log", "logarithmic"]], chosen.xscale === "auto" ? auto : chosen.xscale, again("xscale"));
   drawSwitches();
@@ -17,11 +17,11 @@ function drawCurves() {
   const shown = view().series.filter((series) => !hidden.has(series.title));
   const lines = shown.map((series) => lineOf(series, chosen.measure, chosen.axis)).filter(Boolean)
     .map((line) => ({ ...line, label: line.title }));
-  const options = { xTitle: data.axes[chosen.axis], yTitle: data.measures[chosen.measure], yFormat: percent, together: lines,
+  const options = { xTitle: data.axes[chosen.axis], yTitle: data.measures[chosen.measure], yFormat: scored, together: lines,
     zoomed: chosen.yscale === "zoomed", log: (chosen.xscale === "auto" ? auto : chosen.xscale) === "log",
     where: (line, i) => (chosen.axis === "rounds" ? "" : `round ${line.rounds[i]}, ${UNITS[chosen.axis](line.x[i])}`),
     xWords: UNITS[chosen.axis],
-    empty: shown.length ? "This accuracy is not measured for the selected protocols." : "No protocol selected." };
+    empty: shown.length ? "This is not measured for the selected protocols." : "No protocol selected." };
   drawPanels($("curve-chart"), lines, options);
   exportable("curve-chart", "Learning curves", () => [["protocol", "setting", "round", data.axes[chosen.axis], "mean", "lowest", "highest", "seeds"],
     ...lines.flatMap((line) => measuredPlaces(line).map((i) => [line.title, line.settings.map((n) => data.settings[n].label).join("; "),

@@ -1,4 +1,4 @@
-// One seed, device by device: deliveries, accuracies, labels.
+// One seed, device by device: deliveries, scores, labels.
 
 function drawDetail() {
   const seeds = setting().seeds.map(String);
@@ -28,11 +28,11 @@ function drawDevices(shown) {
   $("round-shown").textContent = `${now} of ${last}`;
   const rows = shown.map(({ series, run }) => {
     const upto = run.rounds.filter((round) => round <= now).length;
-    const known = run.accuracy[Math.max(0, upto - 1)].map((value, place) => ({ value, device: run.devices[place] }));
+    const known = run.scores[Math.max(0, upto - 1)].map((value, place) => ({ value, device: run.devices[place] }));
     return { series, dots: known.filter(({ value }) => value !== null) };
   }).filter(({ dots }) => dots.length);
   stripChart($("device-chart"), rows);
-  exportable("device-chart", "Accuracy of each device", () => [["protocol", "round", "device", "accuracy"],
+  exportable("device-chart", named("Accuracy of each device"), () => [["protocol", "round", "device", metric().name],
     ...rows.flatMap(({ series, dots }) => dots.map(({ value, device }) => [series.label, now, device, value]))]);
 }
 

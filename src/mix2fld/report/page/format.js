@@ -2,9 +2,22 @@
 
 const inPercent = (share) => (100 * share).toFixed(1);
 const percent = (share) => `${inPercent(share)} %`;
+
+// What is measured: accuracy, or what else a task says, with its unit, its decimals and which direction is better.
+const metric = () => data.metric;
+const inMetric = (value) => (metric().factor * value).toFixed(metric().digits);
+const scored = (value) => `${inMetric(value)} ${metric().unit}`.trim();
+const isShare = () => metric().unit === "%";
+const gain = (value) => (metric().better === "higher" ? value : -value);
+const bestOf = (values) => (metric().better === "higher" ? Math.max(...values) : Math.min(...values));
+const capital = (words) => words[0].toUpperCase() + words.slice(1);
+// Words about accuracy as words about what is measured.
+const named = (words) => words.replace(/Accuracy/g, capital(metric().name)).replace(/accuracy/g, metric().name);
+
 const short = (value) => Number(value.toPrecision(3)).toLocaleString("en", { maximumFractionDigits: 6 });
 const whole = (value) => Math.round(value).toLocaleString("en");
-const points = (difference) => `${difference < 0 ? "−" : "+"}${Math.abs(100 * difference).toFixed(1)}`;
+const points = (difference) => `${difference < 0 ? "−" : "+"}${inMetric(Math.abs(difference))}`;
+const pointsUnit = () => (isShare() ? "points" : metric().unit);
 
 function seconds(value) {
   if (value >= 1 || value === 0) return `${short(value)} s`;

@@ -1,7 +1,7 @@
 // Several settings at once: protocols against settings, and a line for each protocol where one number is varied.
 
 const GRID = {
-  accuracy: ["accuracy", (r) => r.accuracy, percent, 1],
+  score: ["accuracy", (r) => r.score, (value) => scored(value), 1],
   delivered: ["uploads delivered", share, percent, 1],
   bits_up: ["uplink traffic", (r) => r.bits_up || null, bits, -1],
   seconds: ["total time", (r) => r.communication + r.computing, seconds, -1],
@@ -10,8 +10,10 @@ const GRID = {
 function drawGrid() {
   $("grid").hidden = !several();
   if (!several()) return;
-  choose("grid-measure", Object.entries(GRID).map(([key, [words]]) => [key, words]), chosen.grid, (value) => { remember({ grid: value }); drawGrid(); });
-  const [words, value, format, better] = GRID[chosen.grid];
+  choose("grid-measure", Object.entries(GRID).map(([key, [words]]) => [key, named(words)]), chosen.grid, (value) => { remember({ grid: value }); drawGrid(); });
+  const [plain, value, format] = GRID[chosen.grid];
+  const words = named(plain);
+  const better = chosen.grid === "score" ? gain(1) : GRID[chosen.grid][3];
   const protocols = [...new Map(view().series.map((one) => [one.protocol, one]))];
   const cellOf = (protocol, number) => seriesIn(number).find((one) => one.protocol === protocol) ?? null;
   const best = data.settings.map((_, number) => {
@@ -36,10 +38,10 @@ function drawGrid() {
 function gridCell(series, number, value, format, better, best) {
   const found = series && value(series.summary);
   if (found === null) return element("td", {}, "–");
-  const base = chosen.grid === "accuracy" ? baselineIn(number) : null;
+  const base = chosen.grid === "score" ? baselineIn(number) : null;
   const difference = base && base !== series ? against(series, base) : null;
   return element("td", {}, element("span", { class: series.ranked && better * found === best ? "best" : null }, format(found) + (series.ranked ? "" : " *")),
-    difference ? element("small", {}, `${points(difference.mean)} points`) : null);
+    difference ? element("small", {}, `${points(difference.mean)} ${pointsUnit()}`.trim()) : null);
 }
 
 // With one number varied, it is an axis.
@@ -56,7 +58,7 @@ function drawOverSetting(protocols, cellOf, words, value, format) {
     return { ...one, label: one.title, x: found.map((p) => p.x), mean, low: mean, high: mean, seeds: null, converged: [] };
   }).filter((line) => line.x.length);
   const near = Math.min(...lines.flatMap((line) => line.x));
-  const range = (values) => (chosen.grid === "accuracy" ? accuracyRange(values, true) : chosen.grid === "delivered" ? [0, 1] : [0, Math.max(...values) * 1.05 || 1]);
+  const range = (values) => (chosen.grid === "score" ? scoreRange(values, true) : chosen.grid === "delivered" ? [0, 1] : [0, Math.max(...values) * 1.05 || 1]);
   const title = names[0].replaceAll("_", " ").replace(/ dbm$/, " in dBm").replace(/ hz$/, " in Hz").replace(/ ms$/, " in ms");
   lineChart(box, lines, { xTitle: title, yTitle: words, yFormat: format, near, range, empty: "Nothing to compare.",
     where: (line, i) => `at ${short(line.x[i])}`, xWords: (x) => `${title} ${short(x)}` });

@@ -37,7 +37,7 @@ function xScale(lines, options, { left, right }) {
 function yScale(lines, options, { top, bottom }, x) {
   const settled = lines.flatMap((line) => line.low.filter((_, i) => line.x[i] >= 0.04 * x.high));
   const values = [...settled, ...lines.flatMap((line) => line.high)];
-  const [low, high] = options.range?.(values) ?? accuracyRange(values, options.zoomed);
+  const [low, high] = options.range?.(values) ?? scoreRange(values, options.zoomed);
   return scaleTo(low, high, bottom, top);
 }
 
@@ -63,8 +63,8 @@ function drawLine(group, line, x, y) {
       const [cx, cy] = corner.split(" ");
       group.append(shape("circle", { class: "point", cx, cy, r: 2.8, style: { fill: ink(line) } }));
     }
-  for (const [at, accuracy] of (line.converged ?? []).filter(([at]) => x.usable(at)))
-    group.append(shape("circle", { class: "converged", cx: x(at), cy: y(accuracy), r: 5, "stroke-width": 2,
+  for (const [at, score] of (line.converged ?? []).filter(([at]) => x.usable(at)))
+    group.append(shape("circle", { class: "converged", cx: x(at), cy: y(score), r: 5, "stroke-width": 2,
       style: { stroke: ink(line), fill: "var(--card)" } }));
 }
 

@@ -14,6 +14,7 @@ function draw() {
   const any = data.settings.length > 0;
   $("key").hidden = !any;
   for (const [id] of PANELS) $(id).hidden = !any;
+  for (const one of document.querySelectorAll("[data-metric]")) one.textContent = named(one.dataset.metric);
   if (any) {
     drawChoices();
     drawTiles();
@@ -33,7 +34,7 @@ const READY = [["privacy", "Privacy"]];
 
 function drawContents() {
   const shown = [...PANELS.slice(0, -1), ...READY, PANELS.at(-1)].filter(([id]) => $(id) && !$(id).hidden);
-  $("contents").replaceChildren(...shown.map(([id, words]) => element("a", { href: `#${id}` }, words)));
+  $("contents").replaceChildren(...shown.map(([id, words]) => element("a", { href: `#${id}` }, named(words))));
   $("contents").hidden = !shown.length;
 }
 

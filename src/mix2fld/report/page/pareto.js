@@ -1,23 +1,23 @@
-// Accuracy over uplink traffic: who is both more accurate and cheaper than all others.
+// What is measured over uplink traffic: who is both better and cheaper than all others.
 
 function drawPareto() {
   const list = ranked(seriesHere());
   const box = $("pareto-chart");
   $("pareto").hidden = list.length < 2;
   if (list.length < 2) return;
-  const dots = list.map((series) => ({ series, bits: series.summary.bits_up, accuracy: series.summary.accuracy,
+  const dots = list.map((series) => ({ series, bits: series.summary.bits_up, score: series.summary.score,
     spread: series.summary.spread, heard: series.summary.delivered > 0 || !series.summary.attempted }));
   const best = frontOf(dots);
   paretoChart(box, dots, best);
-  exportable("pareto-chart", "Accuracy and uplink traffic", () => [["protocol", "uplink bits", "accuracy", "spread", "pareto"],
-    ...dots.map((dot) => [dot.series.label, dot.bits, dot.accuracy, dot.spread, best.includes(dot)])]);
+  exportable("pareto-chart", named("Accuracy and uplink traffic"), () => [["protocol", "uplink bits", metric().name, "spread", "pareto"],
+    ...dots.map((dot) => [dot.series.label, dot.bits, dot.score, dot.spread, best.includes(dot)])]);
 }
 
-// Dots that no other one beats: from few bits to many, each more accurate than all before it. What devices reach
+// Dots that no other one beats: from few bits to many, each better than all before it. What devices reach
 // although none of their uploads arrives was not bought with those bits.
 function frontOf(dots) {
-  const order = dots.filter((dot) => dot.heard).sort((a, b) => a.bits - b.bits || b.accuracy - a.accuracy);
-  return order.filter((dot, n) => order.slice(0, n).every((before) => before.accuracy < dot.accuracy));
+  const order = dots.filter((dot) => dot.heard).sort((a, b) => a.bits - b.bits || gain(b.score) - gain(a.score));
+  return order.filter((dot, n) => order.slice(0, n).every((before) => gain(before.score) < gain(dot.score)));
 }
 
 function paretoChart(box, dots, best) {
@@ -28,14 +28,14 @@ function paretoChart(box, dots, best) {
   const none = dots.some(({ bits: sum }) => !sum);
   const logged = sent.length ? scaleTo(Math.min(...sent) / 1.6, Math.max(...sent) * 2.2, frame.left + (none ? 92 : 0), frame.right, true) : null;
   const x = (sum) => (sum > 0 ? logged(sum) : frame.left + 24);
-  const values = dots.flatMap(({ accuracy, spread }) => [accuracy - spread, accuracy + spread]);
-  const [low, high] = accuracyRange(values, true);
+  const values = dots.flatMap(({ score, spread }) => [score - spread, score + spread]);
+  const [low, high] = scoreRange(values, true);
   const y = scaleTo(low, high, frame.bottom, frame.top);
-  const svg = shape("svg", { viewBox: `0 0 ${width} ${height}`, height, role: "img", "aria-label": "Accuracy over uplink traffic. " +
-    dots.map((dot) => `${dot.series.label}: ${percent(dot.accuracy)} with ${dot.bits ? bits(dot.bits) : "no traffic"}`).join("; ") });
+  const svg = shape("svg", { viewBox: `0 0 ${width} ${height}`, height, role: "img", "aria-label": named("Accuracy over uplink traffic. ") +
+    dots.map((dot) => `${dot.series.label}: ${scored(dot.score)} with ${dot.bits ? bits(dot.bits) : "no traffic"}`).join("; ") });
   const marks = [...(none ? [0] : []), ...(logged ? logTicks(logged.low, logged.high, Math.floor(width / 90)) : [])];
   drawAxes(svg, { x: Object.assign(x, { log: true }), y, frame, xTicks: marks, xFormat: (value) => (value ? bits(value) : "nothing sent"),
-    xTitle: "uplink traffic of all devices (logarithmic)", yTitle: "mean accuracy of devices" });
+    xTitle: "uplink traffic of all devices (logarithmic)", yTitle: named("mean accuracy of devices") });
   if (best.length) svg.append(shape("path", { class: "front", d: stairs(best, x, y, frame), fill: "none" }));
   for (const dot of dots) drawDot(svg, dot, x, y);
   placeLabels(svg, dots, linesOf(best, x, y, frame), x, y, frame);
@@ -44,21 +44,21 @@ function paretoChart(box, dots, best) {
 
 function stairs(best, x, y, frame) {
   const [first, ...rest] = best;
-  return `M${x(first.bits)} ${y(first.accuracy)}` + rest.map((dot) => `H${x(dot.bits)}V${y(dot.accuracy)}`).join("") + `H${frame.right}`;
+  return `M${x(first.bits)} ${y(first.score)}` + rest.map((dot) => `H${x(dot.bits)}V${y(dot.score)}`).join("") + `H${frame.right}`;
 }
 
 // The level parts of the front, which no name may cross.
 function linesOf(best, x, y, frame) {
   return best.map((dot, n) => ({ left: x(dot.bits), right: n + 1 < best.length ? x(best[n + 1].bits) : frame.right,
-    top: y(dot.accuracy) - 2, bottom: y(dot.accuracy) + 2 }));
+    top: y(dot.score) - 2, bottom: y(dot.score) + 2 }));
 }
 
-function drawDot(svg, { series, bits: sum, accuracy, spread, heard }, x, y) {
-  const [cx, cy] = [x(sum), y(accuracy)];
-  svg.append(shape("path", { d: `M${cx} ${y(accuracy - spread)}V${y(accuracy + spread)}`, "stroke-width": 1.4, style: { stroke: ink(series) } }));
+function drawDot(svg, { series, bits: sum, score, spread, heard }, x, y) {
+  const [cx, cy] = [x(sum), y(score)];
+  svg.append(shape("path", { d: `M${cx} ${y(score - spread)}V${y(score + spread)}`, "stroke-width": 1.4, style: { stroke: ink(series) } }));
   svg.append(shape("circle", { class: "dot", cx, cy, r: 6, "stroke-width": 2.2,
     style: { stroke: ink(series), fill: heard ? ink(series) : "var(--card)" } },
-  shape("title", {}, `${series.label}: ${percent(accuracy)} ± ${inPercent(spread)}, ${sum ? bits(sum) : "nothing sent"}` +
+  shape("title", {}, `${series.label}: ${scored(score)} ± ${inMetric(spread)}, ${sum ? bits(sum) : "nothing sent"}` +
     (heard ? "" : "; no upload arrived"))));
 }
 
@@ -66,7 +66,7 @@ function drawDot(svg, { series, bits: sum, accuracy, spread, heard }, x, y) {
 function placeLabels(svg, dots, lines, x, y, frame) {
   const spots = [];
   for (const dot of dots) {
-    const [cx, cy] = [x(dot.bits), y(dot.accuracy)];
+    const [cx, cy] = [x(dot.bits), y(dot.score)];
     const same = spots.find((one) => Math.hypot(one.cx - cx, one.cy - cy) < 9);
     if (same) same.titles.push(dot.series.title);
     else spots.push({ cx, cy, titles: [dot.series.title], series: dot.series });

@@ -11,7 +11,7 @@ function readValues(box, svg, lines, { x, y, frame, width }, options) {
   const hide = () => { tip.hidden = true; rule.setAttribute("visibility", "hidden"); marks.replaceChildren(); };
   const show = (stop, spoken) => {
     const rows = lines.map((line) => ({ line, i: lastMeasured(line, stop) })).filter(({ i }) => i !== null)
-      .sort((a, b) => b.line.mean[b.i] - a.line.mean[a.i]);
+      .sort((a, b) => gain(b.line.mean[b.i]) - gain(a.line.mean[a.i]));
     if (!rows.length) return hide();
     rule.setAttribute("x1", x(stop));
     rule.setAttribute("x2", x(stop));
@@ -56,4 +56,4 @@ function lastMeasured(line, x) {
 }
 
 const valueWords = (line, i, options) => options.yFormat(line.mean[i]) +
-  (line.seeds && line.seeds[i] > 1 ? ` (${inPercent(line.low[i])} to ${inPercent(line.high[i])})` : "");
+  (line.seeds && line.seeds[i] > 1 ? ` (${options.yFormat === scored ? inMetric(line.low[i]) : inPercent(line.low[i])} to ${options.yFormat === scored ? inMetric(line.high[i]) : inPercent(line.high[i])})` : "");

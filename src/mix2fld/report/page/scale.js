@@ -26,16 +26,21 @@ function scaleTo(low, high, from, to, log = false) {
   return Object.assign((value) => from + part(value) * (to - from), { low, high, log });
 }
 
-// Accuracies with some room around them; zoomed scales leave out the first climb of an untrained model.
-function accuracyRange(values, zoomed) {
-  if (!zoomed || !values.length) return [0, 1];
+// Scores with some room around them; zoomed scales leave out the first climb of an untrained model.
+function scoreRange(values, zoomed) {
+  if (!values.length) return [0, 1];
   const [low, high] = [Math.min(...values), Math.max(...values)];
+  if (!isShare()) {
+    const room = 0.06 * (high - low || Math.abs(high) || 1);
+    return [zoomed ? low - room : Math.min(0, low), zoomed || high > 0 ? high + room : 0];
+  }
+  if (!zoomed) return [0, 1];
   const room = 0.06 * Math.max(high - low, 0.02);
   return [Math.max(0, low - room), Math.min(1, high + room)];
 }
 
 // Grid, ticks and titles of both axes.
-function drawAxes(svg, { x, y, frame, xTitle, yTitle, xTicks, yFormat = percent, xFormat = short }) {
+function drawAxes(svg, { x, y, frame, xTitle, yTitle, xTicks, yFormat = scored, xFormat = short }) {
   const { left, right, top, bottom } = frame;
   for (const value of ticks(y.low, y.high, Math.max(3, Math.floor((bottom - top) / 55)))) {
     svg.append(shape("line", { class: "gridline", x1: left, x2: right, y1: y(value), y2: y(value) }));

@@ -3,7 +3,7 @@
 const DEFAULTS = {
   setting: "0", include: "", baseline: "", axis: "seconds", measure: "devices", yscale: "zoomed", xscale: "auto",
   hidden: "", sort: "", reverse: "", target: "", share: "seconds", direction: "up", seed: "", round: "",
-  grid: "accuracy", shown: "", step: "", tround: "", power: "", devices: "", slots: "", samples: "", weight: "", theme: "auto",
+  grid: "score", shown: "", step: "", tround: "", power: "", devices: "", slots: "", samples: "", weight: "", theme: "auto",
 };
 const chosen = { ...DEFAULTS };
 

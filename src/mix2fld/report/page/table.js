@@ -1,12 +1,12 @@
 // The table of results of one setting: the first click on a heading puts the best first.
 
 const share = (row) => (row.attempted ? row.delivered / row.attempted : null);
-// Name, heading, value, words, remark; and whether more or less is better.
+// Name, heading, value, words, remark; and whether more or less is better, or what the metric says.
 const COLUMNS = [
-  ["accuracy", "accuracy of\ndevices", (r) => r.accuracy, (r) => `${inPercent(r.accuracy)} ± ${inPercent(r.spread)} %`,
+  ["score", "accuracy of\ndevices", (r) => r.score, (r) => `${inMetric(r.score)} ± ${scored(r.spread)}`,
     (r) => [r.measured < r.devices ? `${whole(r.measured)} of ${whole(r.devices)} measured` : null,
-      r.far === null ? null : `near ${percent(r.near)}, far ${percent(r.far)}`].filter(Boolean).join("; ") || null, "more"],
-  ["server", "server\nmodel", (r) => r.server, (r) => percent(r.server), null, "more"],
+      r.far === null ? null : `near ${scored(r.near)}, far ${scored(r.far)}`].filter(Boolean).join("; ") || null, "metric"],
+  ["server", "server\nmodel", (r) => r.server, (r) => scored(r.server), null, "metric"],
   ["delivered", "uploads\ndelivered", share, (r) => percent(share(r)), (r) => (r.attempted ? `${whole(r.delivered)} of ${whole(r.attempted)}` : null), "more"],
   ["bits_up", "uplink\ntraffic", (r) => r.bits_up, (r) => bits(r.bits_up), null, "less"],
   ["bits_down", "downlink\ntraffic", (r) => r.bits_down, (r) => bits(r.bits_down), null, "less"],
@@ -18,6 +18,7 @@ const COLUMNS = [
     (r) => seconds(r.converged_seconds) + (r.converged_runs < r.runs ? `, ${r.converged_runs} of ${r.runs} seeds` : ""), "less"],
 ];
 
+const moreIsBetter = (better) => (better === "metric" ? gain(1) > 0 : better === "more");
 const roundsWords = (rounds) => (rounds >= 1e6 ? `${short(rounds / 1e6)} M rounds` : rounds >= 1e4 ? `${short(rounds / 1e3)} k rounds` : `${short(rounds)} rounds`);
 
 function drawSummary() {
@@ -25,9 +26,9 @@ function drawSummary() {
   const columns = base ? [COLUMNS[0], differenceColumn(base), ...COLUMNS.slice(1)] : COLUMNS;
   const rows = sorted(seriesHere(), columns);
   const head = element("tr", {}, element("th", { scope: "col" }, "protocol"), ...columns.map(([name, words, , , , better]) => {
-    const falling = (better === "more") !== Boolean(chosen.reverse);
+    const falling = moreIsBetter(better) !== Boolean(chosen.reverse);
     return element("th", { scope: "col", "aria-sort": chosen.sort === name ? (falling ? "descending" : "ascending") : null },
-      element("button", { type: "button", title: "Sort", on: { click: () => sortBy(name) }, "data-column": name }, words));
+      element("button", { type: "button", title: "Sort", on: { click: () => sortBy(name) }, "data-column": name }, named(words)));
   }));
   const body = rows.map((series) => element("tr", { class: series.ranked ? null : "unranked" },
     element("th", { scope: "row" }, swatch(series), element("span", { class: "name" }, series.title), stateNote(series)),
@@ -35,9 +36,9 @@ function drawSummary() {
   $("summary-table").replaceChildren(element("thead", {}, head), element("tbody", {}, ...body));
   const best = view().settings[settingNumber()].best;
   const close = best.close.map((number) => view().series[number].title);
-  $("summary-note").textContent = `Accuracy after the last local phase, ± ${view().spread}. A star marks the best value of a column.` +
-    (close.length ? ` Within the spread of the most accurate: ${listed(close)}.` : "");
-  exportable("summary-scroll", "Results", () => [["protocol", ...columns.map(([name]) => name), "spread", "attempted"],
+  $("summary-note").textContent = named("Accuracy") + ` after the last local phase, ± ${view().spread}. A star marks the best value of a column.` +
+    (close.length ? ` Within the spread of the ${isShare() ? "most accurate" : "best"}: ${listed(close)}.` : "");
+  exportable("summary-scroll", "Results", () => [["protocol", ...columns.map(([name]) => (name === "score" ? metric().name : name)), "spread", "attempted"],
     ...rows.map((one) => [one.label, ...columns.map(([, , value]) => value(one.summary, one)), one.summary.spread, one.summary.attempted])]);
   markOverflow($("summary-scroll"));
 }
@@ -51,15 +52,15 @@ function stateNote(series) {
 
 function differenceColumn(base) {
   const found = (series) => (series === base ? null : against(series, base));
-  return ["difference", `points over\n${base.title}`, (r, series) => found(series)?.mean ?? null,
-    (r, series) => points(found(series).mean) + (found(series).spread === null ? "" : ` ± ${(100 * found(series).spread).toFixed(1)}`),
-    (r, series) => (found(series)?.seeds > 1 ? `${found(series).seeds} paired seeds` : null), "more"];
+  return ["difference", `${isShare() ? "points" : "difference"} over\n${base.title}`, (r, series) => found(series)?.mean ?? null,
+    (r, series) => points(found(series).mean) + (found(series).spread === null ? "" : ` ± ${inMetric(found(series).spread)}`),
+    (r, series) => (found(series)?.seeds > 1 ? `${found(series).seeds} paired seeds` : null), "metric"];
 }
 
 function sorted(list, columns) {
   const column = columns.find(([name]) => name === chosen.sort);
   if (!column) return list;
-  const sign = (column[5] === "more") !== Boolean(chosen.reverse) ? -1 : 1;
+  const sign = moreIsBetter(column[5]) !== Boolean(chosen.reverse) ? -1 : 1;
   const value = (series) => column[2](series.summary, series);
   const known = list.filter((series) => value(series) !== null);
   return [...known.sort((a, b) => sign * (value(a) - value(b))), ...list.filter((series) => value(series) === null)];

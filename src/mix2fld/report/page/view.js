@@ -20,15 +20,15 @@ function lineOf(series, measure, axis) {
     x: found.x[axis], converged: found.converged[axis] };
 }
 
-// The first measured point of a series at or above an accuracy; null if it never gets there.
-function reaches(series, accuracy) {
+// The first measured point of a series as good as a score or better; null if it never gets there.
+function reaches(series, score) {
   const time = lineOf(series, "devices", "seconds");
-  const place = time ? time.mean.findIndex((value) => value >= accuracy) : -1;
+  const place = time ? time.mean.findIndex((value) => gain(value) >= gain(score)) : -1;
   if (place < 0) return null;
   return { seconds: time.x[place], bits: 1e6 * lineOf(series, "devices", "bits").x[place], round: time.rounds[place] };
 }
 
-// Accuracy of a series less that of another, over the seeds that both have: mean and spread.
+// Score of a series less that of another, over the seeds that both have: mean and spread.
 function against(series, other) {
   const common = Object.keys(series.by_seed).filter((seed) => seed in other.by_seed);
   if (!common.length) return null;
