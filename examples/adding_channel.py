@@ -41,4 +41,4 @@ if __name__ == "__main__":
     )
     for snr_db in (30.0, 0.0):
         (result,) = mix2fld.run(config, link=AddingChannel(snr_db))
-        print(snr_db, "dB", result.summary["accuracy"], result.summary["seconds"])
+        print(snr_db, "dB", result.summary["scores"], result.summary["seconds"])

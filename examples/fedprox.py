@@ -33,4 +33,4 @@ if __name__ == "__main__":
         link="ideal",
     )
     for result in mix2fld.run(config):
-        print(result.summary["protocol"], result.summary["accuracy"])
+        print(result.summary["protocol"], result.summary["scores"])

@@ -79,4 +79,4 @@ if __name__ == "__main__":
         learning_rate=0.01, partition="dirichlet", dirichlet_alpha=0.3, link="ideal",
     )  # fmt: skip
     for result in mix2fld.run(config):
-        print(result.summary["protocol"], result.summary["accuracy"])
+        print(result.summary["protocol"], result.summary["scores"])

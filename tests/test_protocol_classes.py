@@ -16,7 +16,8 @@ from mix2fld import codecs
 from mix2fld.config.settings import Config
 from mix2fld.protocols.base import Protocol
 from mix2fld.protocols.table import PROTOCOLS
-from mix2fld.tasks import task as tasks
+from mix2fld.tasks.classification import Classification
+from mix2fld.tasks.learning import Learning, Sizes
 
 PACKAGE = Path(mix2fld.__file__).parent
 KINDS = {kind for row in PROTOCOLS.values() for kind in type(row).__mro__}
@@ -92,13 +93,13 @@ def concrete() -> dict[str, Path]:
         for kind in vars(codecs).values()
         if inspect.isclass(kind) and hasattr(kind, "decode") and not inspect.isabstract(kind)
     ]
-    kinds = [*OURS, *of_codecs, tasks.Task, tasks.Sizes]
+    kinds = [*OURS, *of_codecs, Classification, Learning, Sizes]
     return {kind.__name__: Path(inspect.getfile(kind)) for kind in kinds}
 
 
 def test_nobody_asks_whether_a_protocol_codec_or_task_is_a_certain_one() -> None:
     kinds = concrete()
-    assert {"Mix2FLD", "RotatedUpdate", "SplitUpdate", "Weights", "Task"} <= kinds.keys()
+    assert {"Mix2FLD", "RotatedUpdate", "SplitUpdate", "Weights", "Learning"} <= kinds.keys()
     for path, tree in modules().items():
         for node in ast.walk(tree):
             if not (isinstance(node, ast.Call) and ast.unparse(node.func) in CHECKS):

@@ -125,7 +125,7 @@ def test_exported_weights_go_back_into_the_library_that_the_model_is_of(
     main(["export", str(tmp_path / "fl-s0"), "--to", "model", "-o", str(path)])
     logits = np.asarray(use(load_file(path), data.test_inputs.astype(np.float32) / 255))
     right = float(np.mean(logits.argmax(axis=1) == data.test_labels))
-    assert right == pytest.approx(result.summary["accuracy"]["global"], abs=1e-6)
+    assert right == pytest.approx(result.summary["scores"]["global"], abs=1e-6)
     with safe_open(path, framework="numpy") as file:
         assert json.loads(file.metadata()["mix2fld"])["model"] == model.name
 

@@ -150,8 +150,8 @@ def test_a_flooding_device_is_refused_and_costs_the_others_nothing(tmp_path: Pat
 
     (tmp_path / "without").mkdir()
     other = run_in_memory(tmp_path / "without", config, Without())
-    assert [i["accuracy"]["global"] for i in rounds_of(path)] == [
-        i["accuracy"]["global"] for i in rounds_of(other)
+    assert [i["scores"]["global"] for i in rounds_of(path)] == [
+        i["scores"]["global"] for i in rounds_of(other)
     ]
     assert "did not answer" not in diary(path)
 
