@@ -270,7 +270,7 @@ def test_bad_input_is_refused_before_anything_is_computed(
 ) -> None:
     with pytest.raises(InputError, match=message):
         Audit(
-            toy_config(samples_per_device=260),
+            toy_grid(samples_per_device=260),
             toy_dataset(train=TRAIN),
             replace(SMALL, **changed),
         )

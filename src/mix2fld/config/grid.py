@@ -6,11 +6,11 @@ from pydantic import model_validator
 
 from mix2fld.base.errors import InputError
 from mix2fld.config.fields import Count, Listed, Section
-from mix2fld.config.settings import CommonSettings, Config, shared_fields
+from mix2fld.config.settings import CommonSettings, Config
 
 
 class _ProtocolsAndSeeds(Section):
-    """Before the other fields of a grid. TOML files and flags have these names."""
+    """What tells the runs of a grid apart; its first fields, in TOML files and as flags."""
 
     protocols: Annotated[tuple[str, ...], Listed] = ("fl", "fd", "mixfld", "mix2fld")
     """Protocols to compare: fl, fl8, fl4, topk, stc, sign, eden, murmur,
@@ -37,7 +37,7 @@ class Grid(CommonSettings, _ProtocolsAndSeeds):
     @classmethod
     def of_run(cls, config: Config) -> Self:
         """Return the grid of this run alone."""
-        return cls(protocols=config.protocol, seed=config.seed, **shared_fields(config))
+        return cls(protocols=config.protocol, seed=config.seed, **_shared_fields(config))
 
     def replace(self, **fields: Any) -> Self:
         """Return this grid with some fields changed, by their plain names; seeds are ``seed``."""
@@ -66,5 +66,10 @@ class Grid(CommonSettings, _ProtocolsAndSeeds):
         """Return the config of one run, by default with the first protocol and the first seed."""
         chosen = self.protocols[0] if protocol is None else protocol
         return Config(
-            protocol=chosen, seed=self.seeds[0] if seed is None else seed, **shared_fields(self)
+            protocol=chosen, seed=self.seeds[0] if seed is None else seed, **_shared_fields(self)
         )
+
+
+def _shared_fields(settings: CommonSettings) -> dict[str, Any]:
+    """Return all fields but those of protocol and seed."""
+    return {name: getattr(settings, name) for name in CommonSettings.model_fields}

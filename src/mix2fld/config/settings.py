@@ -5,7 +5,6 @@ are the literal readings; ``docs/decisions`` gives the reasons. This module impo
 """
 
 import re
-from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -277,7 +276,7 @@ class CommonSettings(Section):
 
 
 class _ProtocolAndSeed(Section):
-    """Before the other fields of a run."""
+    """What tells the runs of a comparison apart; the first fields of a run."""
 
     protocol: str = "mix2fld"
     """The protocol, with its parameters if it is given any: fl, mix2fld, murmur:bits=200."""
@@ -291,7 +290,8 @@ class Config(CommonSettings, _ProtocolAndSeed):
     def replace(self, **fields: Any) -> Self:
         """Return this config with some fields changed, by their plain names."""
         for name, value in fields.items():
-            if name in ("protocols", "seeds") or (name == "seed" and _is_several(value)):
+            several = name == "seed" and isinstance(value, (tuple, list))
+            if several or name in ("protocols", "seeds"):
                 raise InputError(
                     field=name,
                     value=value,
@@ -344,15 +344,6 @@ def setting(settings: CommonSettings, name: str) -> Any:
     """Return the value of a field by its plain name."""
     section = field_names(type(settings))[name]
     return getattr(getattr(settings, section) if section else settings, name)
-
-
-def shared_fields(settings: CommonSettings) -> dict[str, Any]:
-    """Return all fields but those of protocol and seed."""
-    return {name: getattr(settings, name) for name in CommonSettings.model_fields}
-
-
-def _is_several(value: Any) -> bool:
-    return isinstance(value, Collection) and not isinstance(value, str)
 
 
 HOMES.update(field_names())
