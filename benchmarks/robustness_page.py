@@ -27,8 +27,10 @@ from benchmarks.robustness_costs import (
 from mix2fld.engine.attacks import ATTACKS
 from mix2fld.protocols.table import PROTOCOLS
 from mix2fld_lab.markdown import markdown_table
+from mix2fld_lab.pages import render as filled
 
 PAGE = Path(__file__).parent.parent / "docs" / "robustness.md"
+TEMPLATE = Path(__file__).parent / "templates" / "robustness.md.j2"
 
 
 def render(records: Records, settings: dict[str, Any], runs: int, complete: int = SEEDS) -> str:
@@ -42,74 +44,26 @@ def render(records: Records, settings: dict[str, Any], runs: int, complete: int 
     records = [r for r in records if r.get("strength") is None]
     flags = " ".join(f"--{name.replace('_', '-')} {value}" for name, value in settings.items())
     missing = ", or has not been run yet" if complete < shown else ""
-    tables = "\n\n".join(_section(records, number) for number in (1, 2, 3))
-    return f"""# Robustness: what attackers cost
-
-Made by `make robustness` (`python -m benchmarks.robustness`, which resumes), from
-[runs.jsonl](../results/robustness/runs.jsonl). Ten devices, non-IID MNIST, a lossless link, and a smaller setting
-than the paper's, so that the whole grid of {runs:,} runs takes about half an hour of one idle core; {done:,} are
-recorded:
-
-```
-mix2fld run {flags} \\
-  --protocols fl --attack sign-flip --attackers 2 --preset robust
-```
-
-Accuracy in % of the server's model and, after the slash, of the honest devices (mean over them); FD has no
-server's model. {_seeds_in_words(shown, complete)} *Mean* trusts every upload; *robust* is
-`--preset robust`, the default of a deployment. In brackets the points that the server's model (in FD, the devices)
-loses with the defence, against no attack without a defence, over the seeds that both have; **bold** above
-{MOST_COST:g}. Attackers are not measured, so that the devices of a run with attackers are fewer. Statistics face two
-attackers only, on features of 4 x 4 places. What `seed-backdoor` does on samples with the pattern is
-[below](#the-backdoor). A cell is empty where a protocol has nothing that the attack replaces{missing}.
-
-## What it shows
-
-{findings(records)}
-- Attacks on seeds, by two of ten, with [fresh random seeds](#fresh-random-seeds): {fresh_findings(fresh) or "not run yet."}
-- The cost of an attack on seeds is that of the seeds that are left out: with two of ten devices, a fifth of all seeds,
-  and those of a label that few others hold may be most of them.
-- With the mean, FD hardly suffers: a device learns mostly from its own samples.
-
-## The attacks
-
-{_attacks()}
-
-{tables}
-
-## Which defence
-
-FL with two attackers, accuracy of the server's model; the last column is the preset.
-
-{_defences(records)}
-
-## The backdoor
-
-Accuracy in % of the server's model on test samples that all have the pattern, without those of the label that it
-stands for: a model with a backdoor takes them for that label.
-
-{_backdoor(patterned)}
-
-## Few false seeds
-
-`seed-label-shift` by two of ten in Mix2FLD, where only a share of an attacker's labels is false (`--attack-strength`).
-The fewer they are, the less they harm, and the less they show; [decision 33](decisions/33-judging-seeds.md) has the
-rule by which seeds are left out.
-
-{_shares(subtle, records)}
-
-## Fresh random seeds
-
-A defence that was chosen on the seeds of the tables above would look better there than elsewhere. Thresholds of the
-check of seeds were set on seeds 0 to 4, and that labels take turns was chosen afterwards, on seeds 20 to 31
-([decision 33](decisions/33-judging-seeds.md)). Here are attacks on seeds by two of ten with seeds
-{FRESH[0]} to {FRESH[-1]}, on which nothing was chosen: server's model in %, and the points that it loses against no
-attack without a defence, with the standard error over seeds; beside it the loss over these seeds and those of the
-tables together. A single run scatters by several points, also without an
-attack, so that five seeds tell a loss of two points from none only just. {_caught(fresh)}
-
-{_fresh_table(fresh, records)}
-"""
+    return filled(
+        TEMPLATE,
+        runs=runs,
+        done=done,
+        flags=flags,
+        seeds=_seeds_in_words(shown, complete),
+        most_cost=MOST_COST,
+        missing=missing,
+        findings=findings(records),
+        fresh_findings=fresh_findings(fresh),
+        attacks=_attacks(),
+        tables=[_section(records, number) for number in (1, 2, 3)],
+        defences=_defences(records),
+        backdoor=_backdoor(patterned),
+        shares=_shares(subtle, records),
+        first_fresh=FRESH[0],
+        last_fresh=FRESH[-1],
+        caught=_caught(fresh),
+        fresh=_fresh_table(fresh, records),
+    )
 
 
 def _named(records: Records, seeds: int) -> Records:
