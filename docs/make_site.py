@@ -19,11 +19,11 @@ from typing import Any
 from make_settings import settings_page
 
 import mix2fld
-from mix2fld import protocols
 from mix2fld.advice.measured import MeasuredSetting, load_measured
 from mix2fld.config.settings import Config
 from mix2fld.engine.wire import Wire
-from mix2fld.protocols.base import TRAINING, Protocol
+from mix2fld.protocols import table
+from mix2fld.protocols.base import TRAINING, Protocol, parameters_of
 from mix2fld.protocols.table import PROTOCOLS
 from mix2fld.tasks.learning import Sizes, dimensions
 from mix2fld.types import SampleFormat
@@ -45,8 +45,8 @@ IN_THE_SITE = (".md", ".png", ".svg", ".py", ".json", ".jsonl", ".ipynb")
 PICTURES = ("results/figures", "docs/images")
 NOT_PUBLIC = ("cli", "deploy", "__main__", "fleet.mqtt")
 """Commands, and what needs an extra to be imported."""
-INTRODUCTION = """Each protocol is a row of one table: local loss, uplink, seed samples, server step
-and downlink. Each has a page with its idea, equation, bits, measured accuracy and code."""
+INTRODUCTION = """Each protocol is a class with both its halves, and one table lists them all.
+Each has a page with its idea, equation, bits, measured accuracy and code."""
 API = """# API
 
 Every public module, from its docstrings. Most users need `mix2fld` alone.
@@ -150,7 +150,7 @@ In the file of its family, listed in [the protocol table](../src/mix2fld/protoco
 
 def parameters(row: Protocol) -> str:
     """What can be spelled behind its name."""
-    named = ", ".join(f"`{name}`" for name in (*row.parameters, *TRAINING))
+    named = ", ".join(f"`{name}`" for name in sorted(parameters_of(row), key=TRAINING.__contains__))
     return f"Parameters, as in `murmur:bits=200`: {named}."
 
 
@@ -219,15 +219,28 @@ def fares(name: str, settings: tuple[MeasuredSetting, ...]) -> str:
 
 
 def source_of(name: str) -> str:
-    """How the protocol is written in the file of its family."""
-    for module in pkgutil.iter_modules(protocols.__path__, "mix2fld.protocols."):
-        source = inspect.getsource(importlib.import_module(module.name))
-        for node in ast.parse(source).body:
-            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-                found = getattr(sys.modules[module.name], node.targets[0].id)
-                if found is PROTOCOLS[name]:
-                    return str(ast.get_source_segment(source, node))
-    return f'PROTOCOLS["{name}"]'
+    """The class of a protocol, and the object of it that the table lists."""
+    kind = type(PROTOCOLS[name])
+    entries: ast.Dict = _assigned(table, "PROTOCOLS")[1]  # type: ignore[assignment]
+    keys = [ast.literal_eval(key) for key in entries.keys if key is not None]
+    made = entries.values[keys.index(name)]
+    source = inspect.getsource(table)
+    if isinstance(made, ast.Name):
+        source, made = _assigned(sys.modules[kind.__module__], made.id)
+    return (
+        f'{inspect.getsource(kind)}\n\nPROTOCOLS["{name}"] = {ast.get_source_segment(source, made)}'
+    )
+
+
+def _assigned(module: ModuleType, name: str) -> tuple[str, ast.expr]:
+    """The source of a module, and what it calls by this name."""
+    source = inspect.getsource(module)
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
+            target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+            if ast.unparse(target) == name:
+                return source, node.value
+    raise LookupError(f"{module.__name__}: no {name}")
 
 
 def write_reference(folder: Path) -> None:

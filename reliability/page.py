@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from mix2fld import codecs as payloads
+from mix2fld.deploy import messages
 from mix2fld.report.markdown import markdown_table
 from mix2fld.runs import checkpoint, config_file, records, state_files
 
@@ -176,21 +177,21 @@ def render_formats() -> str:
             records.FORMAT,
             "`format` of each line",
             "`checksum` of each line, over it and the previous one",
-            "formats 1 (no checksums) and 2 are read and resumed",
+            "formats 1 (no checksums), 2 and 3 are read and resumed",
         ),
         (
             "`summary.json`",
             records.FORMAT,
             "`format`",
             "`checksum`, over it and the last record",
-            "formats 1 and 2 are read",
+            "formats 1 to 3 are read",
         ),
         (
             "`checkpoint.safetensors`",
             checkpoint.FORMAT,
             "`state` in the metadata",
             "SHA-256 of all scalars and tensors",
-            "formats 1 and 2 are read and resumed",
+            "formats 1 to 3 are read and resumed",
         ),
         (
             "`states-*.safetensors`",
@@ -198,6 +199,14 @@ def render_formats() -> str:
             "`states` in the metadata",
             "SHA-256 of the file, in the checkpoint",
             "–",
+        ),
+        (
+            "message of a deployment over Flower",
+            messages.FORMAT,
+            "`format` of each order and download, which the device checks",
+            "the link's",
+            "both ends must run versions with the same number; 6: what was `room` in an order is "
+            "`bit_budget`, as in the code, and a device refuses fields that it does not know",
         ),
         (
             "payload",
@@ -228,6 +237,11 @@ Guarantees:
   written. While a run is in progress the last line may be incomplete.
 - The bytes of a payload of one format never change: `tests/reliability/test_formats_kept.py` compares
   them.
+
+`scores` of a line and of a summary has the task's `metric` (name, unit, which direction is `better`, and how it is shown:
+`factor` times the value, with so many `digits`) beside what is measured: `devices` as `measured` names them, the
+`reference` device, and the server's model (`global`); each point of `curve` has a `score`. Up to format 3 these were
+`accuracy`, of classification only; `mix2fld.runs.records` reads them as scores with the metric accuracy.
 
 The checksum of a line is the first 16 hexadecimal digits of the SHA-256 of the previous line's checksum
 (nothing for the first line), followed by the line without its own, as `json.dumps` writes it.

@@ -123,7 +123,8 @@ def test_contributing_shows_the_picture_that_imports_are_checked_with() -> None:
     (layers,) = (one["layers"] for one in contracts["contracts"] if one["type"] == "layers")
     text = (ROOT / "CONTRIBUTING.md").read_text()
     picture = text.split("## Imports point one way")[1].split("\n\n")[1]
-    assert [line.strip() for line in picture.splitlines()] == layers
+    drawn = [re.split(r" {2,}", line.strip())[0] for line in picture.splitlines()]
+    assert drawn == layers
 
 
 @pytest.mark.parametrize("page", ["CONTRIBUTING.md", "docs/howto/extending.md"])

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from mix2fld import native
+from mix2fld.base import private_folder as module
 from mix2fld.base.private_folder import private_folder
-from mix2fld.data import private_folder as module
 
 LOAD = """
 import sys

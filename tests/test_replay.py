@@ -177,7 +177,7 @@ def test_lost_seeds_go_down_again_until_all_have_them() -> None:
 
 def download_bits(simulation: Simulation, seeds_of: int) -> int:
     dims = simulation.scenario.learning.dims
-    return int(simulation.scenario.wire.downlink.payload.size_with(dims, seeds_of).bits)
+    return int(simulation.scenario.wire.downlink.download_codec.size_with(dims, seeds_of).bits)
 
 
 def test_without_a_downlink_there_is_nothing_to_replay() -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from mix2fld.config.settings import PRESETS, field_names
+from mix2fld.protocols.base import parameters_of
 from mix2fld.protocols.table import PROTOCOLS
 
 DOCS = Path(__file__).parent.parent / "docs"
@@ -35,7 +36,7 @@ def test_the_page_of_a_protocol(name: str, make_site: object) -> None:
     assert page.count("<svg") == page.count("</svg>") == 2
     assert WORDS[name]["where"] in page
     assert f'"{PROTOCOLS[name].title}"' in page.split("```python")[1]
-    assert all(f"`{parameter}`" in page for parameter in PROTOCOLS[name].parameters)
+    assert all(f"`{parameter}`" in page for parameter in parameters_of(PROTOCOLS[name]))
 
 
 def test_the_page_of_settings_has_every_setting_and_preset(make_site: object) -> None:

@@ -35,13 +35,13 @@ from dataset_files import (
     write_files,
 )
 from mix2fld.base.errors import InputError
+from mix2fld.base.folders import cache_folder
 from mix2fld.cli.data import data_get, data_list
 from mix2fld.config.settings import DataConfig
 from mix2fld.data import (
     DATASETS,
     Place,
     cache_file,
-    cache_folder,
     cached,
     dataset_sizes,
     load_dataset,

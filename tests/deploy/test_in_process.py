@@ -222,7 +222,7 @@ def test_a_node_of_another_version_says_so(tmp_path: Path) -> None:
         return app(message, context)
 
     path = run_in_process(tmp_path, deployed_config(tmp_path, protocols="fd", rounds=1), client)
-    assert "the server uses message format 1, this node 5" in diary(path)
+    assert "the server uses message format 1, this node 6" in diary(path)
 
 
 def test_a_round_is_not_played_with_nobody(tmp_path: Path) -> None:

@@ -12,8 +12,8 @@ from reliability.faults import FAULTS, INSTANTS, STARTS, Quiet, inject
 from reliability.toy import small_flags, write_dataset
 from test_damage import CONFIG, contents, play
 
+from mix2fld.base import files as storage
 from mix2fld.base.errors import InputError
-from mix2fld.data import files as storage
 from mix2fld.runs.folder import RunFolder
 from mix2fld.runs.simulation import run
 from toys import toy_dataset

@@ -1,6 +1,7 @@
 """Average output vectors, one for each label."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +31,7 @@ class Outputs:
 
     partial_rows: bool = False
     name: str = "outputs"
+    words: ClassVar[str] = "mean outputs"
 
     def size(self, dims: Dimensions) -> Size:
         """32 N_L^2."""

@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,6 +47,7 @@ class RotatedUpdate:
     min_mse: bool = False
     """Whether the update is restored with the least error, for feedback, or right on average."""
     name: str = "rotated update"
+    words: ClassVar[str] = "compressed update"
 
     def size(self, dims: Dimensions) -> Size:
         """The bits, at most those that are of use."""

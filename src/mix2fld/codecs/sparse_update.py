@@ -1,7 +1,7 @@
 """The largest entries of an update: their positions, and their values or only their signs."""
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,7 @@ class LargestEntries:
 
     share: float = 0.01
     name: str = "largest entries"
+    words: ClassVar[str] = "largest entries of the update"
 
     def size(self, dims: Dimensions) -> Size:
         """The positions take more or fewer bits."""
@@ -69,6 +70,7 @@ class SparseTernary:
 
     share: float = 0.01
     name: str = "sparse ternary"
+    words: ClassVar[str] = "sparse ternary update"
 
     def size(self, dims: Dimensions) -> Size:
         """The positions take more or fewer bits."""

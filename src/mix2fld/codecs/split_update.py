@@ -7,7 +7,7 @@ with a step of its own, it arrives.
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,6 +53,7 @@ class SplitUpdate:
     """Those of the last layer."""
     dims: Dimensions
     name: str = "split update"
+    words: ClassVar[str] = "compressed update"
 
     @property
     def variable_rate(self) -> bool:

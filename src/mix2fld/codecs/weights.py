@@ -44,6 +44,11 @@ class Weights:
             )
 
     @property
+    def words(self) -> str:
+        """What it carries, for reports."""
+        return f"weights in {self.bits_per_weight} bits each" if self._quantised else "weights"
+
+    @property
     def name(self) -> str:
         """``weights``, or e.g. ``weights8``."""
         return f"weights{self.bits_per_weight}" if self._quantised else "weights"

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,9 +34,8 @@ def own_statistics(
 ) -> Statistics:
     """Counts, sums and scatter of fixed features of all samples of a device."""
     del rng
-    if not isinstance(sizes, Learning):
-        raise TypeError("statistics need the model of a run, not its sizes alone")
-    return measure_statistics(fixed_features(sizes), inputs, labels, sizes.dims.num_labels)
+    features = fixed_features(cast(Learning, sizes))
+    return measure_statistics(features, inputs, labels, sizes.dims.num_labels)
 
 
 def own_closed_form(inputs: Inputs, labels: NDArray[np.int32], learning: Learning) -> Tensors:

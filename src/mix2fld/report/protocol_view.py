@@ -9,8 +9,7 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from mix2fld.codecs import Payload, Weights
-from mix2fld.codecs.weights import FULL_PRECISION
+from mix2fld.codecs import Payload
 from mix2fld.config.settings import Config
 from mix2fld.engine.wire import Wire
 from mix2fld.protocols.base import Protocol, Seeding
@@ -49,28 +48,17 @@ def could_charge(config: Config, dataset: Dataset, bits: float) -> bool:
     return bits >= first.bits - body.bits
 
 
-WORDS = {
-    "outputs": "mean outputs",
-    "rotated update": "compressed update",
-    "largest entries": "largest entries of the update",
-    "sparse ternary": "sparse ternary update",
-}
-"""Names of payloads that say too little by themselves."""
-
-
 def payload_names(protocol: str) -> tuple[str, str]:
     """What an upload and a download carry, in words."""
     row = row_of(protocol)
     if row is None:
         return ("unknown payload", "unknown payload")
-    return payload_words(row.upload_codec), payload_words(row.download_codec)
+    return words_of(row.upload_codec), words_of(row.download_codec)
 
 
-def payload_words(payload: Payload) -> str:
-    """What a payload carries."""
-    if isinstance(payload, Weights) and payload.bits_per_weight < FULL_PRECISION:
-        return f"weights in {payload.bits_per_weight} bits each"
-    return WORDS.get(payload.name, payload.name)
+def words_of(codec: Payload) -> str:
+    """What a codec carries: its ``words``, where its name says too little by itself."""
+    return str(getattr(codec, "words", codec.name))
 
 
 def title_of(protocol: str) -> str:
