@@ -100,7 +100,7 @@ def test_the_first_click_puts_the_best_first(watched: Watched, report: Path) -> 
     page = opened(watched, report)
     rows = data_of(page)["views"]["finished"]["series"]
     best = max(rows, key=lambda one: one["summary"]["score"])["title"]
-    page.locator("[data-column=accuracy]").click()
+    page.locator("[data-column=score]").click()
     assert page.locator("#summary-table tbody .name").first.inner_text() == best
 
 

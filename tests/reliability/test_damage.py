@@ -191,7 +191,7 @@ def test_a_stopped_run_of_format_1_is_resumed(tmp_path, name) -> None:
 def test_damage_cannot_pass_for_format_1(tmp_path, whole) -> None:
     play(tmp_path, stop_after=3)
     path = tmp_path / "fl-s0" / "checkpoint.safetensors"
-    named_old = path.read_bytes().replace(rb"{\"format\": 3", rb"{\"format\": 1")
+    named_old = path.read_bytes().replace(rb"{\"format\": 4", rb"{\"format\": 1")
     assert named_old != path.read_bytes()
     path.write_bytes(named_old[:-1] + bytes([named_old[-1] ^ 1]))
     (note,) = play(tmp_path)
