@@ -37,7 +37,7 @@ class AddingChannel(Memoryless):
 
 if __name__ == "__main__":
     config = mix2fld.Config.of(
-        protocols="fl", devices=5, local_steps=500, rounds=2, test_samples=1000
+        protocol="fl", devices=5, local_steps=500, rounds=2, test_samples=1000
     )
     for snr_db in (30.0, 0.0):
         (result,) = mix2fld.run(config, link=AddingChannel(snr_db))

@@ -24,7 +24,7 @@ class FedProx(FL):
 mix2fld.PROTOCOLS["fedprox"] = FedProx()
 
 if __name__ == "__main__":
-    config = mix2fld.Config.of(
+    grid = mix2fld.Grid.of(
         protocols=("fl", "fedprox", "fedprox:mu=1"),
         devices=5,
         local_steps=500,
@@ -32,5 +32,5 @@ if __name__ == "__main__":
         test_samples=1000,
         link="ideal",
     )
-    for result in mix2fld.run(config):
+    for result in mix2fld.run(grid):
         print(result.summary["protocol"], result.summary["scores"])

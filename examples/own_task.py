@@ -51,9 +51,9 @@ def linear_model() -> mix2fld.Model:
 
 
 if __name__ == "__main__":
-    config = mix2fld.Config.of(
+    grid = mix2fld.Grid.of(
         protocols=("isolated", "fl", "murmur"), partition="iid", devices=5, samples_per_device=40,
         rounds=5, local_steps=100, learning_rate=0.01, link="ideal",
     )  # fmt: skip
-    results = mix2fld.run(config, dataset=toy_data(), model=linear_model(), task=LinearRegression())
+    results = mix2fld.run(grid, dataset=toy_data(), model=linear_model(), task=LinearRegression())
     print(results)

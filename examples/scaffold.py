@@ -74,9 +74,9 @@ class Scaffold(FL):
 mix2fld.PROTOCOLS["scaffold"] = Scaffold()
 
 if __name__ == "__main__":
-    config = mix2fld.Config.of(
+    grid = mix2fld.Grid.of(
         protocols=("fl", "scaffold"), devices=5, local_steps=500, rounds=3, test_samples=1000,
         learning_rate=0.01, partition="dirichlet", dirichlet_alpha=0.3, link="ideal",
     )  # fmt: skip
-    for result in mix2fld.run(config):
+    for result in mix2fld.run(grid):
         print(result.summary["protocol"], result.summary["scores"])

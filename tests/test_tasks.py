@@ -77,10 +77,14 @@ def linear() -> Model:
 
 def config_of(**fields) -> Config:
     plain = {
-        "protocols": "fl", "partition": "iid", "devices": 3, "samples_per_device": 40, "rounds": 3,
+        "protocol": "fl", "partition": "iid", "devices": 3, "samples_per_device": 40, "rounds": 3,
         "local_steps": 12, "batch_size": 2, "learning_rate": RATE, "link": "ideal",
     }  # fmt: skip
     return Config.of(**{**plain, **fields})
+
+
+def grid_of(protocols: tuple[str, ...]) -> mix2fld.Grid:
+    return mix2fld.Grid.of_run(config_of(local_steps=40)).replace(protocols=protocols)
 
 
 def plain_steps(
@@ -176,7 +180,7 @@ def test_sums_of_parts_add_up(sizes: list[int], seed: int, task: Task) -> None:
 
 def test_a_stepper_counts_what_the_task_would() -> None:
     data, task = toy_dataset(), Classification(4)
-    simulation = make_simulation(toy_config(protocols="fl"), data)
+    simulation = make_simulation(toy_config(protocol="fl"), data)
     _, info = simulation.run_round(simulation.start())
     stepper = simulation.scenario.learning.stepper
     tests = simulation.fleet._tests
@@ -189,7 +193,7 @@ def test_a_stepper_counts_what_the_task_would() -> None:
 @pytest.mark.parametrize("protocol", ["fd", "fld", "mix2fld", "cfd", "statistics", "dp-seeds"])
 def test_protocols_of_labels_are_refused_by_name(protocol: str) -> None:
     with pytest.raises(InputError, match=rf"{protocol}: needs labels, and the task line has none"):
-        mix2fld.run(config_of(protocols=protocol), dataset=numbers(), model=linear(), task=LINE)
+        mix2fld.run(config_of(protocol=protocol), dataset=numbers(), model=linear(), task=LINE)
 
 
 @pytest.mark.parametrize(
@@ -240,7 +244,7 @@ def test_each_source_is_a_device_for_any_target() -> None:
 
 
 def test_the_metric_is_shown_wherever_a_run_is(tmp_path: Path) -> None:
-    config = config_of(protocols=("isolated", "fl", "murmur"), local_steps=40)
+    config = grid_of(("isolated", "fl", "murmur"))
     results = mix2fld.run(config, tmp_path, dataset=numbers(), model=linear(), task=LINE)
     alone, fl, murmur = results
     assert all(r.summary["scores"]["metric"]["name"] == "RMSE" for r in results)
@@ -261,7 +265,7 @@ def test_the_report_puts_the_lowest_first(tmp_path: Path) -> None:
     from mix2fld.report.page_data import page_data
     from mix2fld.runs.reader import read_runs
 
-    config = config_of(protocols=("isolated", "fl"), local_steps=40)
+    config = grid_of(("isolated", "fl"))
     mix2fld.run(config, tmp_path / "line", dataset=numbers(), model=linear(), task=LINE)
     data = page_data(read_runs([tmp_path]))
     view = data["views"]["finished"]
@@ -271,7 +275,7 @@ def test_the_report_puts_the_lowest_first(tmp_path: Path) -> None:
     assert "FL reaches" in view["conclusion"]
     assert "cm of RMSE over devices that learn alone" in view["conclusion"]
     assert data["measures"]["devices"] == "mean RMSE of devices"
-    mix2fld.run(toy_config(protocols="fl", rounds=1), tmp_path / "labels", dataset=toy_dataset())
+    mix2fld.run(toy_config(protocol="fl", rounds=1), tmp_path / "labels", dataset=toy_dataset())
     with pytest.raises(InputError, match=r"RMSE and accuracy|accuracy and RMSE"):
         common_metric(read_runs([tmp_path]).runs)
 
@@ -288,7 +292,7 @@ def test_another_task_does_not_resume_a_run(tmp_path: Path) -> None:
 def test_records_of_format_3_are_of_accuracy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    mix2fld.run(toy_config(protocols="fl", rounds=2), tmp_path, dataset=toy_dataset())
+    mix2fld.run(toy_config(protocol="fl", rounds=2), tmp_path, dataset=toy_dataset())
     folder = tmp_path / "fl-s0"
     now = records.read_records(folder / "rounds.jsonl").rounds
     assert now[0]["scores"]["metric"]["name"] == "accuracy"
@@ -334,7 +338,7 @@ def test_checkpoints_of_format_3_are_resumed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They hold accuracies where today's hold scores."""
-    config, data = toy_config(protocols="fl", rounds=3), toy_dataset()
+    config, data = toy_config(protocol="fl", rounds=3), toy_dataset()
     simulation = make_simulation(config, data)
     state, _ = simulation.run_round(simulation.start())
 

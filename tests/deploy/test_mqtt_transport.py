@@ -63,7 +63,7 @@ def test_a_broker_that_is_away_is_no_round(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, comes_back: bool
 ) -> None:
     monkeypatch.setattr(remote_fleet, "RETRY_S", 0.05)
-    config = deployed_config(tmp_path, protocols="fd", rounds=3)
+    config = deployed_config(tmp_path, protocol="fd", rounds=3)
     path, broker = tmp_path / "runs" / config.run_name, Breaking(comes_back)
     if comes_back:
         run_in_memory(tmp_path, config, broker, timeout_s=5)
@@ -86,7 +86,7 @@ def test_a_run_without_any_upload_is_no_success(tmp_path: Path) -> None:
             lost = topic.startswith("u/")
             return [] if lost else super().deliveries(line, topic, payload)
 
-    config = deployed_config(tmp_path, protocols="fd", rounds=2)
+    config = deployed_config(tmp_path, protocol="fd", rounds=2)
     broker = Deaf()
     for _ in range(2):  # nor is it one if it is finished already
         with pytest.raises(InputError, match="none of 8 uploads arrived"):
@@ -134,7 +134,7 @@ def test_a_flooding_device_is_refused_and_costs_the_others_nothing(tmp_path: Pat
             return super().deliveries(line, topic, payload)
 
     heard: list[str] = []
-    config = deployed_config(tmp_path, protocols="fd", rounds=3)
+    config = deployed_config(tmp_path, protocol="fd", rounds=3)
     broker = Flooded()
     path = run_in_memory(tmp_path, config, broker, timeout_s=10)
     assert [info["uploads"]["devices"] for info in rounds_of(path)][1:] == [[0, 1, 2]] * 2
@@ -161,7 +161,7 @@ def test_a_flooding_device_is_refused_and_costs_the_others_nothing(tmp_path: Pat
 @pytest.mark.usefixtures("all_take_part")
 def test_a_broker_that_comes_back_loses_no_upload(tmp_path: Path) -> None:
     """Killed with -9 in round 2, and away for longer than a device takes."""
-    config = toy_run(tmp_path, protocols="topk", rounds=4, local_steps=60_000)
+    config = toy_run(tmp_path, protocol="topk", rounds=4, local_steps=60_000)
     with fleet_of(tmp_path, config) as fleet:
         fleet.start_devices()
         serving = Serving(fleet, config, timeout_s=40)
@@ -182,7 +182,7 @@ def test_a_broker_that_stays_away_ends_the_command_and_the_next_one_resumes(
     tmp_path: Path,
 ) -> None:
     """Its clock is an hour behind when it is started again."""
-    config = toy_run(tmp_path, protocols="fd", rounds=4, local_steps=2000)
+    config = toy_run(tmp_path, protocol="fd", rounds=4, local_steps=2000)
     file = tmp_path / "run.toml"
     file.write_text(dump_config(config))
     with fleet_of(tmp_path, config) as fleet:
@@ -229,7 +229,7 @@ def test_a_server_whose_clock_is_set_back_is_obeyed(
         def round_done(self, config: Config, info: RoundInfo) -> None:
             raise StoppedError
 
-    config = toy_run(tmp_path, protocols="fd", rounds=2)
+    config = toy_run(tmp_path, protocol="fd", rounds=2)
     settings = Settings(config, tmp_path / "runs", timeout_s=10, wait_s=30)
     with fleet_of(tmp_path, config) as fleet:
         fleet.start_devices()
@@ -244,7 +244,7 @@ def test_a_server_whose_clock_is_set_back_is_obeyed(
 
 @needs_mosquitto
 def test_idle_connections_lock_no_device_out(tmp_path: Path) -> None:
-    config = toy_run(tmp_path, protocols="fd", rounds=1)
+    config = toy_run(tmp_path, protocol="fd", rounds=1)
     with fleet_of(tmp_path, config) as fleet:
         idle = [socket.create_connection((HOST, fleet.port)) for _ in range(200)]
         began = time.monotonic()
@@ -260,7 +260,7 @@ def test_idle_connections_lock_no_device_out(tmp_path: Path) -> None:
 
 @needs_mosquitto
 def test_a_flood_over_a_broker_costs_no_upload(tmp_path: Path) -> None:
-    config = toy_run(tmp_path, protocols="fd", rounds=3)
+    config = toy_run(tmp_path, protocol="fd", rounds=3)
     with fleet_of(tmp_path, config) as fleet:
         for device in range(3):
             fleet.start_device(device)
