@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import mix2fld
-from mix2fld.links import Direction, Memoryless
+from mix2fld.extend import Direction, Memoryless
 
 
 class SatellitePass(Memoryless):

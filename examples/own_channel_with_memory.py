@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import mix2fld
-from mix2fld.links import Direction, Link
-from mix2fld.types import State
+from mix2fld.extend import Direction, Link, State
 
 
 class GilbertElliott(Link):

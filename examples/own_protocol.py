@@ -6,9 +6,7 @@ FL whose server leaves out the upload farthest from the coordinate-wise median.
 import numpy as np
 
 import mix2fld
-from mix2fld.protocols.base import Inbox, StepInfo
-from mix2fld.protocols.weights import FL
-from mix2fld.types import ServerState
+from mix2fld.extend import FL, Inbox, ServerState, StepInfo
 
 
 class CarefulFL(FL):

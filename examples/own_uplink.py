@@ -13,10 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import mix2fld
-from mix2fld.codecs import Encoded, PayloadError, Restored, Size
-from mix2fld.protocols.base import parameter
-from mix2fld.protocols.updates import Updates
-from mix2fld.types import Dimensions
+from mix2fld.extend import Dimensions, Encoded, PayloadError, Restored, Size, Updates, parameter
 
 
 class Entries(NamedTuple):

@@ -104,10 +104,10 @@ def test_a_flag_of_an_attack_needs_one(flag: str, capsys: pytest.CaptureFixture[
 def test_attackers_are_listed_below_the_table() -> None:
     config = toy_grid(attack="scaling", attackers=2, seed=[3, 4])
     three, four = attackers(config)
-    one, other = sorted(attackers_of(config.replace(seed=3)))
+    one, other = sorted(attackers_of(config.at(seed=3)))
     assert three == f"seed 3: attackers (scaling), not measured: devices {one}, {other}"
     assert four.startswith("seed 4: ")
-    assert attackers(toy_config()) == []
+    assert attackers(toy_grid()) == []
 
 
 def simulate(**fields: object) -> tuple[Simulation, dict[int, object], dict[int, object]]:

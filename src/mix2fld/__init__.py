@@ -65,3 +65,7 @@ _HOMES = {
     "Model": "types",
 }
 __getattr__ = names_of(__name__, _HOMES)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
