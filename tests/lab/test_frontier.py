@@ -76,7 +76,7 @@ def test_every_cell_is_a_valid_config_with_a_key_of_its_own() -> None:
     assert len({cell.key for cell in cells}) == len(cells)
     for cell in cells:
         for scale in (FULL, QUICK):
-            cell.config(scale)
+            cell.grid(scale)
 
 
 def test_all_search_alike() -> None:
@@ -105,12 +105,12 @@ def test_the_search_sees_no_test_sample_and_no_reported_seed() -> None:
     assert SEARCH_SEED not in FULL.seeds
     for key in {setting.tuned_at for setting in SETTINGS.values()}:
         for cell in search_experiment(key).cells:
-            config = cell.config(search_scale(FULL))
-            assert config.seed == (SEARCH_SEED,)
-            assert config.data.measured_on == "validation"
+            grid = cell.grid(search_scale(FULL))
+            assert grid.seeds == (SEARCH_SEED,)
+            assert grid.data.measured_on == "validation"
     for setting in SETTINGS.values():
         for cell in measured_experiment(setting, some_choices()).cells:
-            assert cell.config(FULL).data.measured_on == "test"
+            assert cell.grid(FULL).data.measured_on == "test"
 
 
 def test_the_best_candidate_is_chosen() -> None:
@@ -277,7 +277,7 @@ def test_seeds_that_deal_a_device_one_label_are_passed_over(tmp_path: Path) -> N
 def test_only_the_last_round_is_measured_where_all_devices_take_part(key: str, when: str) -> None:
     scale = scale_in(SETTINGS[key], FULL)
     cell = Cell("x", "x", {**SETTINGS[key].changes, "protocols": "fl"})
-    assert cell.config(scale).evaluated_rounds == when
+    assert cell.grid(scale).evaluated_rounds == when
 
 
 def test_who_is_refused_before_the_run_is_left_out(tmp_path: Path) -> None:

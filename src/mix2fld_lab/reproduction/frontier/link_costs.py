@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from mix2fld.config.settings import Config
+from mix2fld.config.grid import Grid
+from mix2fld.protocols.table import single_runs
 from mix2fld.runs.link_plan import plan_link
 from mix2fld_lab.reproduction.cell_records import CellRecord
 
@@ -26,8 +27,8 @@ class LinkCost:
 def link_cost(cell: CellRecord) -> LinkCost:
     """The transfers of a cell, all of them attempted, on the paper's link."""
     changes = {name: value for name, value in cell.changes.items() if name not in NOT_OF_THE_PAPER}
-    config = Config.of(**changes)
-    plans = plan_link(config)
+    grid = Grid.of(**changes)
+    plans, config = plan_link(grid), single_runs(grid)[0]
     times = {plan: plan.times_in_a_run(config) for plan in plans}
 
     def least_likely(direction: str) -> float:
