@@ -31,9 +31,9 @@ needs_mosquitto = pytest.mark.skipif(
 )
 
 
-def fleet_of(folder: Path, config: Config) -> MqttFleet:
+def fleet_of(folder: Path, config: Config, front: bool = False) -> MqttFleet:
     files = write_device_files(folder, config, load_dataset(config.data))
-    return MqttFleet(folder, files, largest_message(config), Path(__file__).parents[1])
+    return MqttFleet(folder, files, largest_message(config), Path(__file__).parents[1], front)
 
 
 def serve(fleet: MqttFleet, config: Config, timeout_s: float = 60.0) -> Path:
