@@ -32,9 +32,9 @@ needs_mosquitto = pytest.mark.skipif(
 )
 
 
-def fleet_of(folder: Path, settings: Config | Grid) -> MqttFleet:
+def fleet_of(folder: Path, settings: Config | Grid, front: bool = False) -> MqttFleet:
     files = write_device_files(folder, settings.runs()[0], load_dataset(settings.data))
-    return MqttFleet(folder, files, largest_message(settings), Path(__file__).parents[1])
+    return MqttFleet(folder, files, largest_message(settings), Path(__file__).parents[1], front)
 
 
 def serve(fleet: MqttFleet, config: Config, timeout_s: float = 60.0) -> Path:

@@ -44,18 +44,25 @@ def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_units_are_ones_that_systemd_takes(keys: Path) -> None:
-    units = {part: keys / f"mix2fld-{part}.service" for part in ("broker", "server", "device@")}
+    units = {
+        part: keys / f"mix2fld-{part}.service" for part in ("broker", "front", "server", "device@")
+    }
     for unit in units.values():
         assert "DynamicUser=yes" in unit.read_text()
         assert re.search(r"^MemoryMax=\d\d%$", unit.read_text(), re.MULTILINE)
         assert "LimitNOFILE=65536" in unit.read_text()
     assert f"--broker {HOST}:8883" in units["device@"].read_text()
+    assert "--listen 8883 \\\n  --broker 127.0.0.1:8884 --places 1002" in units["front"].read_text()
     for name in ("broker.key", "access.acl"):  # which only root can read
         assert (keys / name).stat().st_mode & 0o077 == 0
         assert f"LoadCredential={name}:/etc/mix2fld/{name}" in units["broker"].read_text()
         assert f"{CREDENTIALS}/{name}" in (keys / "mix2fld-broker.conf").read_text()
     if shutil.which("systemd-analyze"):
-        command = ["systemd-analyze", "verify", units["broker"], units["server"]]
+        command = [
+            "systemd-analyze",
+            "verify",
+            *(units[part] for part in ("broker", "front", "server")),
+        ]
         said = subprocess.run(command, capture_output=True, text=True, check=False).stderr
         faults = [line for line in said.splitlines() if "is not executable" not in line]
         assert faults == []
@@ -70,7 +77,7 @@ def test_a_broker_starts_with_them(keys: Path, tmp_path: Path, config: str) -> N
         (CREDENTIALS, keys),
         ("/var/lib/mix2fld-broker", tmp_path),
         ("/etc/mix2fld", keys),
-        ("listener 8883", f"listener {port} {HOST}"),
+        ("listener 8884 127.0.0.1", f"listener {port} {HOST}"),
     ):
         text = text.replace(there, str(here))
     own = "" if "\nuser " in text else f"user {getpass.getuser()}\n"

@@ -70,7 +70,8 @@ class DeployKeys:
     model of the settings below; ``mix2fld-*.service`` are units for systemd.
 
     Over MQTT: ``ca.crt`` goes to everyone, ``broker.*``, ``mosquitto.conf`` and ``access.acl`` to
-    the broker, ``server.*`` to the server, and ``device-<n>.*`` to one device each.
+    the broker, ``server.*`` to the server, and ``device-<n>.*`` to one device each. The broker
+    listens on loopback, behind the front of ``mix2fld-front.service``.
     """
 
     hosts: tyro.conf.Positional[tuple[str, ...]] = ()

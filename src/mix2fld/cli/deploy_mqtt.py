@@ -30,6 +30,8 @@ class DeployMqtt:
     """Folder for the runs and all files of the broker; by default one under runs/."""
     overwrite: bool = False
     """Replace runs that already exist in the folder."""
+    proxy: bool = False
+    """Put the front of a deployment before the broker: it closes what proves no key."""
     timeout_s: float = 600.0
     """Seconds after which a round continues without the missing replies."""
     output: tyro.conf.OmitArgPrefixes[Output] = field(default_factory=Output)
@@ -43,7 +45,7 @@ class DeployMqtt:
         from mix2fld.deploy.mqtt_trial import run_over_mqtt
         from mix2fld.deploy.trial import Trial
 
-        trial = Trial(self.timeout_s, self.overwrite)
+        trial = Trial(self.timeout_s, self.overwrite, self.proxy)
         out = trial_folder(self.out, self.settings, "mqtt")
         run_all = partial(run_over_mqtt, trial=trial)
         run_and_show(

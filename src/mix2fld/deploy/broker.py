@@ -15,11 +15,12 @@ from mix2fld.protocols.table import get_protocol, single_runs
 from mix2fld.tasks.classification import Classification
 from mix2fld.tasks.make_learning import make_learning
 
-PORT = 8883
+PORT, BROKER_PORT = 8883, 8884
+"""Of the front, which devices use, and of the broker behind it, on loopback."""
 MESSAGE_BYTES = 1 << 12
 """What a message has beside its payload at most, and the messages without one."""
 SPARE_CONNECTIONS = 1000
-"""Mosquitto gives a connection without a certificate a minute and a half; so many may wait."""
+"""Connections that have proved nothing yet, beside one for each device."""
 QUEUED_EACH = 8
 """Messages that may wait for the server, for each device."""
 ACCESS = """\
@@ -51,7 +52,7 @@ class Broker:
     largest_message: int
     """Bytes; larger ones are refused before they are received."""
     devices: int
-    listen: str = str(PORT)
+    listen: str = f"{BROKER_PORT} 127.0.0.1"
     """Port, or port and address."""
     private: Path | None = None
     """Folder with the broker's key and the access list, if they are not beside its certificate."""
@@ -76,7 +77,7 @@ allow_anonymous false
 acl_file {private}/access.acl
 
 max_packet_size {self.largest_message}
-max_connections {self.devices + SPARE_CONNECTIONS}
+max_connections {2 * places(self.devices)}
 max_queued_messages {QUEUED_EACH * self.devices + 100}
 max_topic_alias 0
 max_keepalive 3600
@@ -99,6 +100,11 @@ log_type notice
         file = folder / name
         file.write_text(self.config(), encoding="utf-8")
         return file
+
+
+def places(devices: int) -> int:
+    """Connections that may wait at the front at once; as many may be in use, or just closed."""
+    return devices + SPARE_CONNECTIONS
 
 
 def find_mosquitto() -> str:

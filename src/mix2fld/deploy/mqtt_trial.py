@@ -9,7 +9,7 @@ from typing import Self
 
 from mix2fld.base.custom_code import modules_in
 from mix2fld.config.grid import Grid
-from mix2fld.deploy.broker import Broker, find_mosquitto, largest_message
+from mix2fld.deploy.broker import Broker, find_mosquitto, largest_message, places
 from mix2fld.deploy.edge.__main__ import broker_address
 from mix2fld.deploy.edge.mqtt_line import Address
 from mix2fld.deploy.keys import make_fleet_certificates
@@ -26,17 +26,22 @@ class MqttFleet(Processes):
     """A broker and its devices; use it in a ``with`` block."""
 
     def __init__(
-        self, folder: Path, files: Sequence[Path], largest: int, modules: Path | None = None
-    ) -> None:
+        self, folder: Path, files: Sequence[Path], largest: int, modules: Path | None = None,
+        front: bool = False,
+    ) -> None:  # fmt: skip
+        """With ``front``, devices and server connect through one, as in a deployment."""
         super().__init__(folder)
         self.files, self._largest, self._modules = list(files), largest, modules
-        self.port = free_port()
+        self.port = self._broker_port = free_port()
+        self._front = front
 
     def __enter__(self) -> Self:
         for made in (self.keys, self.logs, self.folder / "broker"):
             made.mkdir(parents=True, exist_ok=True)
         make_fleet_certificates(self.keys, [HOST], len(self.files))
         self.start_broker()
+        if self._front:
+            self.start_front()
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -57,12 +62,20 @@ class MqttFleet(Processes):
             state=self.folder / "broker",
             largest_message=self._largest,
             devices=len(self.files),
-            listen=f"{self.port} {HOST}",
+            listen=f"{self._broker_port} {HOST}",
             user="root" if os.geteuid() == 0 else None,  # as all other processes of the trial
         )
         file = broker.write(self.keys)
         self.start("broker", [find_mosquitto(), "-c", str(file)])
-        self.wait_for_port("broker", HOST, self.port)
+        self.wait_for_port("broker", HOST, self._broker_port)
+
+    def start_front(self) -> None:
+        """Start what closes connections that prove nothing; from now on its port is used."""
+        self.port = free_port()
+        command = [sys.executable, "-P", "-m", "mix2fld.deploy.front"]
+        command += ["--listen", f"{HOST}:{self.port}", "--broker", f"{HOST}:{self._broker_port}"]
+        self.start("front", [*command, "--places", str(places(len(self.files)))])
+        self.wait_for_port("front", HOST, self.port)
 
     def start_device(self, device: int, name: str | None = None, port: int | None = None) -> None:
         """Start the process of a device; ``port`` is another way to the broker than its own."""
@@ -94,7 +107,8 @@ def run_over_mqtt(
     own_modules = Path.cwd() if ":" in grid.learning.model else None
 
     def runs(folder: Path, files: Sequence[Path], settings: Sequence[Settings]) -> list[RunResult]:
-        with MqttFleet(folder, files, largest_message(grid), own_modules) as fleet:
+        largest = largest_message(grid)
+        with MqttFleet(folder, files, largest, own_modules, trial.proxy) as fleet:
             fleet.start_devices()
             return [serve_mqtt(each, fleet.address(), watcher) for each in settings]
 

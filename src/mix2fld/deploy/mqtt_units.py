@@ -1,9 +1,9 @@
-"""Units for systemd: the broker, the server, and a device."""
+"""Units for systemd: the broker, the front of it, the server, and a device."""
 
 import os
 from pathlib import Path
 
-from mix2fld.deploy.broker import PORT, Broker
+from mix2fld.deploy.broker import BROKER_PORT, PORT, Broker, places
 from mix2fld.deploy.units import BIN, HARDENING, KEYS, OF_DOORS, OF_PROGRAMS, limits
 
 CONFIG = "mix2fld-broker.conf"
@@ -11,7 +11,7 @@ CONFIG = "mix2fld-broker.conf"
 
 
 def broker_unit() -> str:
-    """The one part that listens to the network."""
+    """Listens on loopback."""
     return f"""\
 [Unit]
 Description=mix2fld: MQTT broker
@@ -22,6 +22,23 @@ ExecStart=/usr/sbin/mosquitto -c {KEYS}/{CONFIG}
 LoadCredential=broker.key:{KEYS}/broker.key
 LoadCredential=access.acl:{KEYS}/access.acl
 StateDirectory=mix2fld-broker
+MemoryDenyWriteExecute=yes
+{HARDENING}{limits(OF_DOORS)}
+[Install]
+WantedBy=multi-user.target
+"""
+
+
+def front_unit(devices: int) -> str:
+    """The one part that listens to the network."""
+    return f"""\
+[Unit]
+Description=mix2fld: front of the MQTT broker
+After=network.target mix2fld-broker.service
+
+[Service]
+ExecStart={BIN}/python -P -m mix2fld.deploy.front --listen {PORT} \\
+  --broker 127.0.0.1:{BROKER_PORT} --places {places(devices)}
 MemoryDenyWriteExecute=yes
 {HARDENING}{limits(OF_DOORS)}
 [Install]
@@ -94,6 +111,7 @@ def write_mqtt_units(folder: Path, host: str, largest: int, devices: int) -> Non
     named = f"[{host}]" if ":" in host else host
     for name, text in {
         "mix2fld-broker.service": broker_unit(),
+        "mix2fld-front.service": front_unit(devices),
         "mix2fld-server.service": server_unit(named),
         "mix2fld-device@.service": device_unit(named),
     }.items():
