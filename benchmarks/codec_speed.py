@@ -22,7 +22,7 @@ from benchmarks.passes import spread
 from mix2fld.codecs import rotation
 from mix2fld.config.settings import Config
 from mix2fld.engine.wire import Wire
-from mix2fld.protocols.base import Device, Turn
+from mix2fld.protocols.parts import Device, Turn
 from mix2fld.protocols.table import get_protocol
 from mix2fld.tasks.classification import Classification
 from mix2fld.tasks.make_learning import make_learning

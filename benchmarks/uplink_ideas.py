@@ -15,7 +15,8 @@ from mix2fld.codecs import Encoded, RotatedUpdate, Size, unflatten_tensors
 from mix2fld.codecs.codec import check_size
 from mix2fld.codecs.rotation import Rotation
 from mix2fld.codecs.update_codec import Restored
-from mix2fld.protocols.base import Inbox, Protocol, StepInfo, Turn
+from mix2fld.protocols.base import Protocol
+from mix2fld.protocols.parts import Inbox, StepInfo, Turn
 from mix2fld.protocols.table import PROTOCOLS
 from mix2fld.protocols.updates import Murmur
 from mix2fld.types import Dimensions, SampleFormat, ServerState, Update

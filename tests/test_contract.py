@@ -8,7 +8,7 @@ import pytest
 from mix2fld.base.trees import difference, flatten, unflatten
 from mix2fld.engine.device_turn import Rows, prepare_upload
 from mix2fld.engine.participation import draw_participants
-from mix2fld.protocols.base import Turn
+from mix2fld.protocols.parts import Turn
 from mix2fld.protocols.table import PROTOCOLS
 from mix2fld.runs.simulation import Simulation, make_simulation, run
 from mix2fld.tasks.training import resolve

@@ -16,8 +16,8 @@ from mix2fld.engine.messages import Message
 from mix2fld.engine.one_round import run_round, start_run
 from mix2fld.engine.plan import plan_transfers
 from mix2fld.engine.wire import Wire
-from mix2fld.protocols.base import Device, Turn
 from mix2fld.protocols.distillation import FD, Mix2FLD
+from mix2fld.protocols.parts import Device, Turn
 from mix2fld.protocols.seed_samples import unmixed
 from mix2fld.protocols.table import PROTOCOLS
 from mix2fld.runs.simulation import Simulation, check, make_simulation, run

@@ -17,8 +17,8 @@ from mix2fld.config.settings import PRESETS, Config
 from mix2fld.engine.server_turn import ServerTurn
 from mix2fld.engine.suspects import find_suspects, in_words
 from mix2fld.protocols.aggregation.aggregate import combine_labels
-from mix2fld.protocols.base import Device, Turn
 from mix2fld.protocols.labels import judge_labels, labels_of_seeds
+from mix2fld.protocols.parts import Device, Turn
 from mix2fld.protocols.seed_screening import NO_VERDICT
 from mix2fld.protocols.weights import no_outputs
 from mix2fld.runs.loop import Watcher

@@ -10,7 +10,7 @@ from mix2fld.base.errors import InputError
 from mix2fld.engine.bit_budgets import upload_bit_budgets
 from mix2fld.engine.fleet_interface import Order, Outcome, Trained
 from mix2fld.engine.one_round import run_round
-from mix2fld.protocols.base import Turn
+from mix2fld.protocols.parts import Turn
 from mix2fld.protocols.table import PROTOCOLS
 from mix2fld.runs.simulation import Simulation, check, make_simulation, run
 from mix2fld.types import Delivery, Group, ServerState, Update, Upload

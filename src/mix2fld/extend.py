@@ -21,18 +21,10 @@ from mix2fld.engine.fleet_interface import Fleet
 from mix2fld.engine.messages import Message
 from mix2fld.engine.one_round import run_round, start_run
 from mix2fld.links import LINKS, Direction, Link, Memoryless
-from mix2fld.protocols.base import (
-    Device,
-    Inbox,
-    Isolated,
-    Protocol,
-    StepInfo,
-    Turn,
-    parameter,
-    setting,
-)
+from mix2fld.protocols.base import Isolated, Protocol
 from mix2fld.protocols.distillation import FD, FLD, Mix2FLD, MixFLD
 from mix2fld.protocols.labels import CFD
+from mix2fld.protocols.parts import Device, Inbox, StepInfo, Turn, parameter, setting
 from mix2fld.protocols.tensors import minus, plus, scaled, total, zeros
 from mix2fld.protocols.updates import EDEN, STC, Murmur, Sign, TopK, Updates
 from mix2fld.protocols.weights import FL, DownloadsWeights

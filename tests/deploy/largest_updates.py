@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mix2fld.codecs import Encoded, PayloadError, Size
-from mix2fld.protocols.base import Device, Inbox, StepInfo
+from mix2fld.protocols.parts import Device, Inbox, StepInfo
 from mix2fld.protocols.weights import DownloadsWeights
 from mix2fld.types import Dimensions, Local, ServerState, State, Tensors
 

@@ -14,7 +14,8 @@ from mix2fld.engine.attacks import ATTACKS, Attack, Known
 from mix2fld.engine.fleet_interface import Trained
 from mix2fld.engine.messages import Message
 from mix2fld.engine.scenario import Scenario, attackers_of
-from mix2fld.protocols.base import Device, Protocol, Turn
+from mix2fld.protocols.base import Protocol
+from mix2fld.protocols.parts import Device, Turn
 from mix2fld.types import ServerState, Statistics
 
 Floats = NDArray[np.float64]

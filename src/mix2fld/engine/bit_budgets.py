@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from mix2fld.base.bounds import LEAST_UPDATE_BITS
 from mix2fld.config.settings import Config
 from mix2fld.engine.scenario import Scenario
-from mix2fld.protocols.base import Arrives
+from mix2fld.protocols.parts import Arrives
 from mix2fld.types import State
 
 DRAWS = 200

@@ -16,7 +16,7 @@ from mix2fld.base.streams import integer, stream
 from mix2fld.codecs import Encoded
 from mix2fld.engine.messages import Message
 from mix2fld.engine.wire import Wire
-from mix2fld.protocols.base import Device, OwnSamples, Turn
+from mix2fld.protocols.parts import Device, OwnSamples, Turn
 from mix2fld.tasks.learning import Learning
 from mix2fld.tasks.replay import REPLAY, Extra, merge_stocks, mixture_prior, with_replay
 from mix2fld.tasks.stepper import Draws, Start, draw_samples

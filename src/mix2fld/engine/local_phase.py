@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from mix2fld.engine.device_turn import Rows, begin_phase
 from mix2fld.engine.wire import Wire
-from mix2fld.protocols.base import Turn
+from mix2fld.protocols.parts import Turn
 from mix2fld.tasks.learning import Learning
 from mix2fld.tasks.stepper import Draws, Watch, local_results, snapshot_steps
 from mix2fld.tasks.training import model_in_use

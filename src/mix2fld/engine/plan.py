@@ -17,7 +17,7 @@ from mix2fld.engine.energy import Busy, Power
 from mix2fld.engine.wire import Wire
 from mix2fld.links import Budget, Direction, Forecast, Link
 from mix2fld.links.transports import Transport
-from mix2fld.protocols.base import Arrives
+from mix2fld.protocols.parts import Arrives
 from mix2fld.protocols.table import get_protocol
 from mix2fld.tasks.learning import Sizes
 from mix2fld.types import State

@@ -9,7 +9,7 @@ from mix2fld.config.settings import Config
 from mix2fld.engine.checks import check_server
 from mix2fld.engine.clock import computing_seconds
 from mix2fld.engine.scenario import Scenario
-from mix2fld.protocols.base import StepInfo
+from mix2fld.protocols.parts import StepInfo
 from mix2fld.protocols.seed_screening import NO_VERDICT, Judgement, judge_seeds
 from mix2fld.types import SeedSet, ServerState, Upload
 

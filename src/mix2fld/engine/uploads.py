@@ -15,7 +15,7 @@ from mix2fld.engine.fleet_interface import Fleet, Order, Trained
 from mix2fld.engine.info import Quorum, Transfer
 from mix2fld.engine.scenario import Scenario
 from mix2fld.links import Direction, check_delivery
-from mix2fld.protocols.base import Turn
+from mix2fld.protocols.parts import Turn
 from mix2fld.types import Delivery, ServerState, State, Upload
 
 SUM = -1

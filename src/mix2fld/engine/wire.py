@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from mix2fld.base.errors import InputError, Mix2fldError
 from mix2fld.codecs import Encoded, Payload, PayloadError, Size
 from mix2fld.engine.messages import SERVER, Message
-from mix2fld.protocols.base import Arrives, Device, Downlink, Protocol, Turn
+from mix2fld.protocols.base import Protocol
+from mix2fld.protocols.parts import Arrives, Device, Downlink, Turn
 from mix2fld.protocols.replay import Replayed
 from mix2fld.protocols.seed_samples import seed_stream
 from mix2fld.tasks.learning import Sizes

@@ -5,151 +5,38 @@ remembers, what the server makes of it, what it promises about samples, and how 
 parameter that is a setting too gets its value from the config when the protocol is bound to a run.
 """
 
-import typing
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, cast
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mix2fld.base.accounting import Guarantee
-from mix2fld.codecs import Nothing, Payload, SeedSamples, Size
+from mix2fld.codecs import Nothing, Payload, Size
+from mix2fld.protocols.parts import (
+    Arrives,
+    Device,
+    Inbox,
+    MakeModel,
+    OneTimeUpload,
+    Promise,
+    Seeding,
+    StatisticsUpload,
+    StepInfo,
+    Turn,
+)
 from mix2fld.tasks.learning import Learning, Sizes
 from mix2fld.tasks.losses import Loss, label_loss
 from mix2fld.tasks.stepper import Start
 from mix2fld.tasks.training import Training
 from mix2fld.types import (
     Dimensions,
-    Inputs,
     Local,
-    Seeds,
-    SeedSet,
     ServerState,
     State,
-    Statistics,
     Tensors,
-    Upload,
 )
-
-if TYPE_CHECKING:
-    from mix2fld.config.settings import Config
-    from mix2fld.protocols.seed_screening import Judgement
-
-Inbox = Mapping[int, Upload]
-"""The decoded uploads of a round, by device."""
-Arrives = Callable[[int], bool]
-"""Whether so many bits can be expected to reach those who listen."""
-OwnSamples = tuple[Inputs, NDArray[np.int32]]
-"""Samples and labels that a device holds."""
-Promise = Callable[["Config"], Guarantee]
-"""What uploads with these settings guarantee about the samples of a device."""
-MakeModel = Callable[[Inputs, NDArray[np.int32], Learning], Tensors]
-
-
-class Turn(NamedTuple):
-    """Whose upload of which round: what both ends know of it, e.g. to draw the same numbers."""
-
-    seed: int
-    round_number: int
-    device: int
-    bit_budget: int | None = None
-    """Bits that the upload may take, told to the device by the server; None: as configured."""
-
-
-class Device(NamedTuple):
-    """A device after its local phase: its turn, and what it can look up for its upload."""
-
-    state: State
-    """As it was before the local phase."""
-    turn: Turn
-    samples: Callable[[], OwnSamples]
-    replayed: Callable[[], SeedSet | None]
-    """The seed samples of all devices that it holds, as the server would prepare them."""
-    learning_rate: float = 0.0
-    """Of the steps that it took."""
-
-
-class StepInfo(NamedTuple):
-    """What the server did in its step, beside the new state."""
-
-    steps: int = 0
-    """SGD steps, which take their time."""
-    judged: "Judgement | None" = None
-    """Of uploads that can contradict each other: what was found of them."""
-
-
-CollectSeeds = Callable[[np.random.Generator, Inputs, NDArray[np.int32], Sizes], Any]
-PrepareSeeds = Callable[[Mapping[int, Seeds], Sizes], SeedSet | None]
-
-
-@dataclass(frozen=True)
-class Seeding:
-    """Samples that devices upload once: how they are made, carried and prepared for training."""
-
-    collect: CollectSeeds
-    prepare: PrepareSeeds
-    mixed: bool
-    """Whether a seed sample mixes several samples, or is one."""
-    unmixed: bool = False
-    """Whether the server trains on samples that it unmixed from the seed samples."""
-
-    def payload(self, sizes: Sizes) -> SeedSamples:
-        """The seed samples on the link, each with the labels that it mixes."""
-        return SeedSamples(mix_size=len(sizes.config.seeding.ratios) if self.mixed else 1)
-
-
-@dataclass(frozen=True)
-class StatisticsUpload:
-    """Statistics of a device's samples, which it uploads once; there is nothing to train on."""
-
-    collect: Callable[[np.random.Generator, Inputs, NDArray[np.int32], Sizes], Statistics]
-    payload: Callable[[Sizes], Payload]
-
-
-OneTimeUpload = Seeding | StatisticsUpload
-
-
-def setting(path: str, default: Any) -> Any:
-    """A parameter that is a setting, ``section.field``, of the config too."""
-    return field(default=default, metadata={"setting": path})
-
-
-def parameter(default: Any) -> Any:
-    """A parameter that is no setting."""
-    return field(default=default, metadata={"setting": ""})
-
-
-class Downlink(typing.Protocol):
-    """The half of a protocol that comes down: its own, or with more ahead of it."""
-
-    @property
-    def same_for_all(self) -> bool:
-        """Whether a download depends on the server alone, not on who listens."""
-
-    @property
-    def download_codec(self) -> Payload:
-        """What carries a download."""
-
-    def download_size(self, arrives: Arrives | None = None) -> Size:
-        """Bits of a download in advance; with ``arrives``, of the largest that reaches devices."""
-
-    def start(self, weights: Tensors) -> State:
-        """The entries that a device's state begins with, beside its weights."""
-
-    def download(self, server: ServerState) -> Any:
-        """What ``download_codec`` carries."""
-
-    def download_for(self, server: ServerState, audience: Sequence[int], arrives: Arrives) -> Any:
-        """What it carries to these listeners."""
-
-    def received(self, value: Any) -> State:
-        """The entries of a device's state that a decoded download replaces."""
-
-    def on_receipt(self, server: ServerState, receivers: Collection[int], value: Any) -> State:
-        """The entries of the server's memory that change when these devices received a value."""
-
 
 plain = Training()
 TRAINING = {

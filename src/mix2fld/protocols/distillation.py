@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from mix2fld.base.streams import integer, stream
 from mix2fld.codecs import Outputs
 from mix2fld.protocols.aggregation.aggregate import combine_outputs
-from mix2fld.protocols.base import Device, Inbox, Protocol, Seeding, StepInfo, setting
+from mix2fld.protocols.base import Protocol
+from mix2fld.protocols.parts import Device, Inbox, Seeding, StepInfo, setting
 from mix2fld.protocols.seed_samples import SeedParameters, mixed, raw, unmixed
 from mix2fld.protocols.weights import DownloadsWeights, no_outputs
 from mix2fld.tasks.learning import Learning

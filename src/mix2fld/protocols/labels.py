@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from mix2fld.codecs import SeedLabels
 from mix2fld.protocols.aggregation.aggregate import combine_labels
-from mix2fld.protocols.base import Device, Inbox, Seeding, StepInfo, Turn, setting
 from mix2fld.protocols.distillation import convert
+from mix2fld.protocols.parts import Device, Inbox, Seeding, StepInfo, Turn, setting
 from mix2fld.protocols.seed_samples import SeedParameters, mixed
 from mix2fld.protocols.seed_screening import Judgement, below, least_agreement
 from mix2fld.protocols.weights import DownloadsWeights, no_outputs

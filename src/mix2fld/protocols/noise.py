@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mix2fld.base.streams import stream
-from mix2fld.protocols.base import Turn
+from mix2fld.protocols.parts import Turn
 from mix2fld.types import State
 
 NOISE_KEY = "noise_key"

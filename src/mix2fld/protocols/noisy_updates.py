@@ -8,9 +8,9 @@ import numpy as np
 
 from mix2fld.base.accounting import noise_multiplier, shares
 from mix2fld.codecs import flatten_tensors
-from mix2fld.protocols.base import Device, Promise, Turn, setting
 from mix2fld.protocols.guarantees import of_updates, updates_of_a_device
 from mix2fld.protocols.noise import NO_KEY, NOISE_KEY, noise_stream
+from mix2fld.protocols.parts import Device, Promise, Turn, setting
 from mix2fld.protocols.updates import EDEN, Line, Murmur, Updates, adjusted, wanted
 from mix2fld.tasks.training import Training
 from mix2fld.types import Local, State, Tensors, Update

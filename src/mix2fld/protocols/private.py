@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from mix2fld.base.streams import integer, stream
 from mix2fld.codecs import ClassMeans, Pair, PartOfStatistics
 from mix2fld.codecs.statistics import LARGEST_WHOLE
-from mix2fld.protocols.base import Device, Inbox, MakeModel, Promise, StepInfo, Turn, setting
 from mix2fld.protocols.guarantees import of_local_noise, of_trusted_sum
 from mix2fld.protocols.noise import NO_KEY, NOISE_KEY, noise_stream
+from mix2fld.protocols.parts import Device, Inbox, MakeModel, Promise, StepInfo, Turn, setting
 from mix2fld.protocols.statistics import from_statistics, own_closed_form
 from mix2fld.protocols.weights import DownloadsWeights
 from mix2fld.tasks.edges import Floats, edge_network, has_edges

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mix2fld.codecs import SeedSamples, Size, WithSeeds
-from mix2fld.protocols.base import Arrives, Downlink
+from mix2fld.protocols.parts import Arrives, Downlink
 from mix2fld.tasks.replay import REPLAY, add_to_stock, empty_stock
 from mix2fld.types import Dimensions, Seeds, ServerState, State, Tensors
 

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from mix2fld.base.errors import InputError
 from mix2fld.base.streams import stream
 from mix2fld.data.samples import carry_seeds, mix, seeds_as_fed
-from mix2fld.protocols.base import Seeding, setting
 from mix2fld.protocols.inverse_mixup import (
     Groups,
     groups_wanted,
@@ -23,6 +22,7 @@ from mix2fld.protocols.inverse_mixup import (
     pool_seeds,
     samples_wanted,
 )
+from mix2fld.protocols.parts import Seeding, setting
 from mix2fld.tasks.learning import Sizes
 from mix2fld.types import Inputs, Seeds, SeedSet
 

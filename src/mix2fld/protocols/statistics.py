@@ -9,14 +9,8 @@ from numpy.typing import NDArray
 
 from mix2fld.codecs import ClassStatistics, Payload
 from mix2fld.protocols.aggregation.statistics_filter import trusted_statistics
-from mix2fld.protocols.base import (
-    Inbox,
-    Isolated,
-    MakeModel,
-    StatisticsUpload,
-    StepInfo,
-    setting,
-)
+from mix2fld.protocols.base import Isolated
+from mix2fld.protocols.parts import Inbox, MakeModel, StatisticsUpload, StepInfo, setting
 from mix2fld.protocols.updates import Line, Murmur
 from mix2fld.protocols.weights import DownloadsWeights
 from mix2fld.tasks.class_statistics import closed_form_network, measure_statistics

@@ -32,7 +32,7 @@ from mix2fld.codecs import (
 )
 from mix2fld.codecs.rotated_plan import COARSE_NORM, FINE_NORM
 from mix2fld.protocols.aggregation.aggregate import combine_weights
-from mix2fld.protocols.base import Device, Inbox, Seeding, StepInfo, Turn, setting
+from mix2fld.protocols.parts import Device, Inbox, Seeding, StepInfo, Turn, setting
 from mix2fld.protocols.seed_samples import SeedParameters, mixed
 from mix2fld.protocols.tensors import minus, plus, zeros
 from mix2fld.protocols.weights import DownloadsWeights, no_outputs

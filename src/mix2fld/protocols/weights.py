@@ -9,14 +9,8 @@ from numpy.typing import NDArray
 from mix2fld.base.errors import InputError
 from mix2fld.codecs import Weights, flatten_tensors, unflatten_tensors
 from mix2fld.protocols.aggregation.aggregate import combine_weights
-from mix2fld.protocols.base import (
-    Device,
-    Inbox,
-    Protocol,
-    StepInfo,
-    parameter,
-    setting,
-)
+from mix2fld.protocols.base import Protocol
+from mix2fld.protocols.parts import Device, Inbox, StepInfo, parameter, setting
 from mix2fld.types import Local, ServerState, State, Tensors
 
 BITS = (32, *range(2, 17))

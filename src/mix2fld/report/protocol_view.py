@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from mix2fld.codecs import Payload
 from mix2fld.config.settings import Config
 from mix2fld.engine.wire import Wire
-from mix2fld.protocols.base import Protocol, Seeding
+from mix2fld.protocols.base import Protocol
+from mix2fld.protocols.parts import Seeding
 from mix2fld.protocols.table import PROTOCOLS, find_protocol, get_protocol, split_name
 from mix2fld.tasks.learning import Sizes, dimensions
 from mix2fld.types import Dataset, Inputs, Seeds

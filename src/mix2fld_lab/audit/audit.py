@@ -11,7 +11,7 @@ from mix2fld.base.errors import InputError, did_you_mean
 from mix2fld.config.grid import Grid
 from mix2fld.data import fingerprint
 from mix2fld.engine.wire import Wire, check_mixable
-from mix2fld.protocols.base import Seeding
+from mix2fld.protocols.parts import Seeding
 from mix2fld.protocols.seed_samples import mixed, raw
 from mix2fld.protocols.table import get_protocol, guarantee_of
 from mix2fld.runs.config_file import with_rates_as_used

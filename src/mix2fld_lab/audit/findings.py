@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from mix2fld.protocols.base import Protocol, Seeding
+from mix2fld.protocols.base import Protocol
+from mix2fld.protocols.parts import Seeding
 from mix2fld.protocols.table import get_protocol
 from mix2fld_lab.attacks.rates import Share
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from mix2fld.protocols.base import Seeding
+from mix2fld.protocols.parts import Seeding
 from mix2fld.report.unmixing import Floats, as_mixes
 from mix2fld_lab.attacks.rates import Share
 from mix2fld_lab.audit.ground import Ground

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mix2fld.protocols.base import Seeding
+from mix2fld.protocols.parts import Seeding
 from mix2fld.report.unmixing import (
     DOMINANT,
     MINOR,

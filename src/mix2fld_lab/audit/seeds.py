@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from mix2fld.base.streams import stream
 from mix2fld.data.samples import coding_of
-from mix2fld.protocols.base import Seeding
 from mix2fld.protocols.inverse_mixup import inverse_groups, unmix
+from mix2fld.protocols.parts import Seeding
 from mix2fld.protocols.seed_samples import draw_groups, seed_stream
 from mix2fld.report.unmixing import Candidates, Mixes, as_mixes
 from mix2fld.tasks.learning import Sizes

@@ -9,7 +9,7 @@ from mix2fld.base.streams import stream
 from mix2fld.config.settings import Config
 from mix2fld.engine.wire import Wire
 from mix2fld.models import make_model
-from mix2fld.protocols.base import Turn
+from mix2fld.protocols.parts import Turn
 from mix2fld.protocols.table import get_protocol
 from mix2fld.runs.simulation import make_simulation
 from mix2fld.tasks.classification import Classification

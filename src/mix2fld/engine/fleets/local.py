@@ -25,7 +25,7 @@ from mix2fld.engine.messages import Message
 from mix2fld.engine.scenario import Scenario, attackers_of
 from mix2fld.engine.wire import Wire
 from mix2fld.native.processor import usable_cores
-from mix2fld.protocols.base import OwnSamples, Turn
+from mix2fld.protocols.parts import OwnSamples, Turn
 from mix2fld.tasks.stepper import TestSet
 from mix2fld.types import Dataset, State, Tensors
 
