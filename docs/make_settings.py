@@ -6,12 +6,13 @@ import textwrap
 from typing import Any
 
 from mix2fld.config.fields import Section
-from mix2fld.config.settings import PRESETS, SECTIONS, Config
+from mix2fld.config.grid import Grid
+from mix2fld.config.settings import PRESETS, SECTIONS
 
 HEAD = """# Settings
 
 Every setting is a flag (`--max-slots 100`), a field of a TOML file and a keyword argument of
-`mix2fld.Config.of`; {doc}`change settings <docs/howto/settings>` shows all three. In a TOML file,
+`mix2fld.Grid.of`; {doc}`change settings <docs/howto/settings>` shows all three. In a TOML file,
 the settings of a section are listed below its name in brackets, such as `[data]`. Defaults are the
 paper's.
 """
@@ -19,7 +20,7 @@ paper's.
 
 def settings_page() -> str:
     """A table for each section, and the presets."""
-    parts = [HEAD, "## Runs", _table(Config, skipped=SECTIONS.keys())]
+    parts = [HEAD, "## Runs", _table(Grid, skipped=SECTIONS.keys())]
     for name, kind in SECTIONS.items():
         about = inspect.getdoc(kind) or ""
         parts += [f"## [{name}]", about, _table(kind)]
@@ -29,13 +30,16 @@ def settings_page() -> str:
 
 def docstrings(kind: type[Section]) -> dict[str, str]:
     """The string below each field of a section."""
-    (body,) = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
-    assert isinstance(body, ast.ClassDef)
     found = {}
-    for field, below in zip(body.body, body.body[1:], strict=False):
-        if isinstance(field, ast.AnnAssign) and isinstance(below, ast.Expr):
-            assert isinstance(field.target, ast.Name)
-            found[field.target.id] = " ".join(str(ast.literal_eval(below.value)).split())
+    for each in reversed(kind.__mro__):
+        if not issubclass(each, Section):
+            continue
+        (body,) = ast.parse(textwrap.dedent(inspect.getsource(each))).body
+        assert isinstance(body, ast.ClassDef)
+        for field, below in zip(body.body, body.body[1:], strict=False):
+            if isinstance(field, ast.AnnAssign) and isinstance(below, ast.Expr):
+                assert isinstance(field.target, ast.Name)
+                found[field.target.id] = " ".join(str(ast.literal_eval(below.value)).split())
     return found
 
 

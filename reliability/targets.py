@@ -12,7 +12,7 @@ import tempfile
 import tomllib
 import zipfile
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from safetensors.numpy import save as save_tensors
 from mix2fld.base.errors import Mix2fldError
 from mix2fld.base.trees import difference, flatten
 from mix2fld.codecs import Outputs, PayloadError, SeedSamples, Weights
+from mix2fld.config.grid import Grid
 from mix2fld.config.settings import Config
 from mix2fld.data.archives import ARCHIVE_ERRORS, read_tar, read_zip
 from mix2fld.data.own_file import read_own_file
@@ -45,6 +46,7 @@ from mix2fld.runs.config_file import dump_config, parse_config
 from mix2fld.runs.folder import RunFolder
 from mix2fld.runs.reader import read_run
 from mix2fld.runs.records import DamagedError
+from mix2fld.tasks.metric import ACCURACY
 from mix2fld.types import Dimensions, SampleFormat, Seeds, ServerState
 from reliability.synthetic_trace import write_synthetic_trace
 
@@ -67,7 +69,7 @@ class Target:
 
 
 def _config_seeds() -> list[bytes]:
-    configs = (Config(), Config.of(mixing_ratio=(0.1, 0.2), data_folder="/data"))
+    configs = (Grid(), Grid.of(mixing_ratio=(0.1, 0.2), data_folder="/data"))
     return [f"format = 1\n{dump_config(config)}".encode() for config in configs]
 
 
@@ -78,7 +80,7 @@ def _accepts_config(data: bytes) -> bool:
         assert "\n" not in str(error).strip(), "more than one line"
         assert len(str(error)) < 2000, "too long to read"
         return False
-    assert Config(**tomllib.loads(dump_config(config))) == config
+    assert Grid(**tomllib.loads(dump_config(config))) == config
     return True
 
 
@@ -287,7 +289,8 @@ def _info(number: int) -> RoundInfo:
     return RoundInfo(
         timing={"computing": [0.1, None], "up": [0.2, None], "down": [0.3, 0.3]},
         round=number,
-        accuracy={
+        scores={
+            "metric": asdict(ACCURACY),
             "devices": [number / 9, 0.5],
             "measured": [0, 1],
             "reference": 0.5,

@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from mix2fld.cli.sweep_flags import take_axes
+from mix2fld.config.grid import Grid
 from mix2fld.config.settings import field_names
 from mix2fld.engine.fleets import cluster
 
@@ -60,8 +61,8 @@ def test_the_sweeps_have_flags_that_exist(name: str) -> None:
     (command,) = re.findall(r"mix2fld sweep [^#]*?--cluster \S+", text)
     rest, axes = take_axes(shlex.split(command)[2:])
     flags = {word.removeprefix("--").replace("-", "_") for word in rest if word.startswith("--")}
-    assert flags <= {*field_names(), "plan", "out", "cluster"}
-    assert set(axes["varied"]) <= set(field_names())
+    assert flags <= {*field_names(Grid), "plan", "out", "cluster"}
+    assert set(axes["varied"]) <= set(field_names(Grid))
 
 
 def test_the_manifest_has_what_it_names() -> None:

@@ -169,11 +169,11 @@ def test_no_digit_is_cut_off_on_a_terminal_of_80_columns(capsys, monkeypatch):
 
 def test_parameters_behind_a_name_are_planned_with() -> None:
     names = ("murmur:bits=60", "murmur", "mix2fld:seed_samples=5", "fl")
-    config = Config.of(protocols=names, update_bits=200, seed_samples=10, seed=(0, 1))
+    config = Grid.of(protocols=names, update_bits=200, seed_samples=10, seed=(0, 1))
     bits = {(one.protocol, one.transfer): one.size.bits for one in plan_all(config).transfers}
     assert bits["murmur:bits=60", "upload"] == 60
     assert bits["murmur", "upload"] == 200
-    alone = plan_link(Config.of(protocols="mix2fld", seed_samples=5))
+    alone = plan_link(Config.of(protocol="mix2fld", seed_samples=5))
     assert bits["mix2fld:seed_samples=5", "first upload"] == alone[0].size.bits
     assert list(dict.fromkeys(name for name, _ in bits)) == list(names)
     assert [one.protocol for one in plan_all(config).rounds] == list(names)

@@ -33,7 +33,7 @@ from mix2fld.sweep.places import ThisProcess
 from mix2fld.sweep.plan import make_plan
 from mix2fld.sweep.ray_place import Cluster
 from mix2fld.sweep.schedule import Board, Progress, run_jobs
-from toys import CoinLink, save_dataset, toy_config, toy_dataset
+from toys import CoinLink, save_dataset, toy_config, toy_dataset, toy_grid
 
 STORE_BYTES = 80 << 20
 
@@ -86,8 +86,8 @@ def test_processes_of_ray_do_not_search_the_working_folder_first(ray: Any) -> No
 def test_a_sweep_on_the_cluster_comes_home_with_the_same_bytes(tmp_path: Path, ray: Any) -> None:
     save_dataset(tmp_path / "toy.npz", toy_dataset())
     fields = {"dataset": str(tmp_path / "toy.npz"), "link": "ideal", "rounds": 3}
-    config = toy_config(**fields, protocol="mix2fld")
-    plan = make_plan(config, {"devices": [2, 3]})
+    grid = toy_grid(**fields, protocols="mix2fld")
+    plan = make_plan(grid, {"devices": [2, 3]})
     run_jobs(plan.jobs(tmp_path / "here"), ThisProcess())
     board = Killing()
     progress = run_jobs(plan.jobs(tmp_path / "there"), Cluster(ray), board=board, retries=3)

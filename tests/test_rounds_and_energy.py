@@ -201,8 +201,8 @@ def test_near_and_far_devices_are_told_apart():
     (result,) = mix2fld.run(config, dataset=toy_dataset())
     frame = mix2fld.runs.results.Results([result]).frame("devices")
     last = frame[frame["round"] == 3].sort_values("distance_m")
-    assert result.summary["scores"]["near"] == pytest.approx(last["scores"][:3].mean())
-    assert result.summary["scores"]["far"] == pytest.approx(last["scores"][3:].mean())
+    assert result.summary["scores"]["near"] == pytest.approx(last["accuracy"][:3].mean())
+    assert result.summary["scores"]["far"] == pytest.approx(last["accuracy"][3:].mean())
     assert last["distance_m"].tolist() == [200, 400, 800, 1600, 2400, 3200]
     uploads = frame.groupby("distance_m")["uploaded"].mean()
     assert uploads.iloc[0] > uploads.iloc[-1]  # the farthest is heard least

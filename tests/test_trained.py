@@ -120,7 +120,7 @@ def test_exported_weights_go_back_into_the_library_that_the_model_is_of(
 ) -> None:
     model, use = network()
     data = toy_dataset()
-    (result,) = run(toy_config(protocols="fl"), tmp_path, dataset=data, model=model)
+    (result,) = run(toy_config(protocol="fl"), tmp_path, dataset=data, model=model)
     path = tmp_path / "model.safetensors"
     main(["export", str(tmp_path / "fl-s0"), "--to", "model", "-o", str(path)])
     logits = np.asarray(use(load_file(path), data.test_inputs.astype(np.float32) / 255))
@@ -131,7 +131,7 @@ def test_exported_weights_go_back_into_the_library_that_the_model_is_of(
 
 
 def test_a_model_that_was_chosen_automatically_is_named(tmp_path: Path) -> None:
-    run(toy_config(protocols="fl", model="auto"), tmp_path, dataset=toy_dataset())
+    run(toy_config(protocol="fl", model="auto"), tmp_path, dataset=toy_dataset())
     main(["export", str(tmp_path), "--to", "model", "-o", str(tmp_path / "m")])
     with safe_open(tmp_path / "m", framework="numpy") as file:
         assert json.loads(file.metadata()["mix2fld"])["model"] == "paper-cnn"

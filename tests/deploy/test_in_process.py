@@ -80,7 +80,7 @@ def test_a_last_layer_by_itself_has_the_numbers_of_the_engine(tmp_path: Path) ->
 def test_as_many_labels_as_hidden_units_have_the_numbers_of_the_engine(tmp_path: Path) -> None:
     """Both ends take the same one of two layers [128, ...] for the last."""
     config = deployed_config(
-        tmp_path, many_labels(), protocols="murmur", update_bits=400, last_layer_share=0.4,
+        tmp_path, many_labels(), protocol="murmur", update_bits=400, last_layer_share=0.4,
         samples_per_device=200,
     )  # fmt: skip
     path = run_in_process(tmp_path, config)
@@ -231,7 +231,10 @@ def test_a_node_of_another_version_says_so(tmp_path: Path) -> None:
         record.pop("config", None)
         return app(message, context)
 
-    path = run_in_process(tmp_path, deployed_config(tmp_path, protocol="fd", rounds=1), client)
+    config = deployed_config(tmp_path, protocol="fd", rounds=1)
+    with pytest.raises(InputError, match="none of 4 uploads arrived"):
+        run_in_process(tmp_path, config, client)
+    path = tmp_path / "runs" / config.run_name
     assert "the server uses message format 1, this node 6" in diary(path)
 
 

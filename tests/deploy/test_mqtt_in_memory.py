@@ -41,16 +41,16 @@ def test_a_last_layer_by_itself_has_the_numbers_of_the_engine(tmp_path: Path) ->
     assert_same_as_engine(path, tmp_path, tmp_path / "engine")
 
 
-@pytest.mark.parametrize("make_task", [full_learning, small_learning])
+@pytest.mark.parametrize("make_learning", [full_learning, small_learning])
 def test_as_many_labels_as_hidden_units_have_the_numbers_of_the_engine(
-    tmp_path: Path, make_task: MakeLearning
+    tmp_path: Path, make_learning: MakeLearning
 ) -> None:
     """Both ends take the same one of two layers [128, ...] for the last."""
     config = deployed_config(
-        tmp_path, many_labels(), protocols="murmur", update_bits=400, last_layer_share=0.4,
+        tmp_path, many_labels(), protocol="murmur", update_bits=400, last_layer_share=0.4,
         samples_per_device=200,
     )  # fmt: skip
-    path = run_in_memory(tmp_path, config, make_task=make_task)
+    path = run_in_memory(tmp_path, config, make_learning=make_learning)
     assert_same_as_engine(path, tmp_path, tmp_path / "engine")
 
 

@@ -76,10 +76,10 @@ def test_settings_survive_the_way_through_flower() -> None:
 
 
 def test_parameters_behind_a_name_are_settings_of_the_run() -> None:
-    given = Settings(Config.of(protocols="fl"), Path("runs"), 1.0, 1.0).as_run_config()
+    given = Settings(Config.of(protocol="fl"), Path("runs"), 1.0, 1.0).as_run_config()
     read = read_settings({**given, "protocol": "murmur:bits=60,learning_rate=0.05"}).config
     assert (read.updates.update_bits, read.learning.learning_rate) == (60, 0.05)
-    assert read.protocols == ("murmur:bits=60,learning_rate=0.05",)
+    assert read.protocol == "murmur:bits=60,learning_rate=0.05"
 
 
 def test_the_apps_own_run_config_is_one() -> None:

@@ -16,6 +16,7 @@ from mix2fld.deploy.edge.learning import make_learning
 from mix2fld.deploy.edge.small import plain_config, small_learning
 from mix2fld.deploy.mqtt_server import device_config
 from mix2fld.native import small_cnn
+from mix2fld.tasks.classification import Classification
 from mix2fld.tasks.make_learning import make_learning as full_learning
 from toys import toy_dataset
 
@@ -61,7 +62,7 @@ def test_any_batch_has_the_numbers_of_the_engine(
 @pytest.mark.parametrize("seed", [0, 7, 2**32 - 1])
 def test_initial_weights_are_those_of_jax_to_the_bit(model: str, seed: int) -> None:
     data = toy_dataset()
-    learning = full_learning(Config.of(model=model), data.samples, data.num_labels)
+    learning = full_learning(Config.of(model=model), data.samples, Classification(data.num_labels))
     drawn = learning.stepper.draw_weights(seed)
     told = pack_start(drawn, seed)
     found = unpack_start(told, seed, learning.dims.weight_shapes)

@@ -1,13 +1,13 @@
 """Figures of an earlier trial beside those of records: which are reached, and how it is judged."""
 
-from mix2fld.config.settings import Config
+from mix2fld.config.grid import Grid
 from mix2fld_lab.attacks.rates import Share
 from mix2fld_lab.audit.reference import reference_table
 from mix2fld_lab.audit.sections import Section
 
 
 def section(stages: dict, **fields: object) -> Section:
-    about = {"config": Config().replace(**fields).model_dump(mode="json")}
+    about = {"config": Grid().replace(**fields).model_dump(mode="json")}
     return Section("mnist", ({"about": about, "stages": stages},), ("a.json",))
 
 

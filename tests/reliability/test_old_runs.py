@@ -18,6 +18,7 @@ from mix2fld.engine.state import RunState
 from mix2fld.runs.checkpoint import dump_checkpoint, load_checkpoint
 from mix2fld.runs.folder import RunFolder
 from mix2fld.runs.reader import read_run, read_runs
+from mix2fld.runs.records import FORMAT
 from mix2fld.runs.simulation import make_simulation, resume_run, run
 from stored_runs import as_kept
 from toys import toy_dataset
@@ -72,7 +73,7 @@ def test_finished_runs_are_read(protocol: str, today: Path) -> None:
     assert new is not None
     assert as_kept(found.rounds) == as_kept(new.rounds)
     known = {k: v for k, v in new.summary.items() if k not in NEW_IN_SUMMARY}
-    assert {**found.summary, "format": 3} == known
+    assert {**found.summary, "format": FORMAT} == known
     assert found.rounds[0]["asked"] == [0, 1, 2, 3]
     assert found.rounds[0]["uploads"] == {"attempted": 4, "delivered": 1, "devices": [2]}
 

@@ -122,7 +122,7 @@ def test_a_run_that_diverges_is_failed_and_says_why(tmp_path: Path) -> None:
     assert [one["state"] for one in data["states"]] == ["not started", "failed"]
     with pytest.raises(DivergedError, match="diverged"):  # resumed, it fails again
         run(config, tmp_path / "runs")
-    fixed = config.replace(learning_rate=0.01, protocol="fl")
+    fixed = config.replace(learning_rate=0.01, protocols="fl")
     run(fixed, tmp_path / "runs", overwrite=True)
     loaded = read_run(tmp_path / "runs" / "fl-s0")
     assert loaded is not None

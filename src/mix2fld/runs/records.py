@@ -160,7 +160,7 @@ def _upgrade(fields: dict[str, Any]) -> dict[str, Any]:
 
 def _with_metric(fields: dict[str, Any]) -> dict[str, Any]:
     """A round or a summary with the metric beside its scores; before format 4, accuracies."""
-    if "scores" in fields:
+    if "accuracy" not in fields:
         return fields
     named = {"accuracy": "scores"}
     found = {named.get(name, name): value for name, value in fields.items()}

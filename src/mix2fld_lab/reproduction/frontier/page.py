@@ -246,7 +246,8 @@ def _chosen(choices: Mapping[str, Choices]) -> str:
         row(family, *(_training(choices[name].get(family)) for name in names))
         for family in families
     ]
-    return "\n".join(lines)
+    note = "Weight τ of the logit adjustment, and the learning rates of the first and last round."
+    return note + "\n\n" + "\n".join(lines)
 
 
 def _training(chosen: Mapping[str, object] | None) -> str:
