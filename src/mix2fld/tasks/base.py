@@ -20,7 +20,7 @@ Sums = NDArray[np.float64]
 class Task(ABC):
     """What a model learns, and how well it has.
 
-    A task of your own has a name, a metric and the width of the model's output, a loss as a JAX
+    A custom task has a name, a metric and the width of the model's output, a loss as a JAX
     function, and ``score`` with ``measure``. Targets are numbers [n] or [n, T] unless ``targets``
     makes others of what a dataset holds.
     """
