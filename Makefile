@@ -18,7 +18,7 @@ run: install ## Run the paper's head-to-head on MNIST: FL, FD, MixFLD, Mix2FLD
 report: install ## Run a small comparison and write runs/first/report.html (a minute or two)
 	$(BIN)/mix2fld run --local-steps 400 --server-steps 200 --seed 0 1 --out runs/first --report
 
-test: $(VENV)/.installed-test programs ## Run checks and tests (six minutes on two cores)
+test: $(VENV)/.installed-test programs ## Run checks and tests (6 to 20 minutes on two cores)
 	$(MAKE) --no-print-directory check
 	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder
 
