@@ -9,15 +9,19 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar, get_origin
 
+import numpy as np
 import pytest
 
 import mix2fld
 from mix2fld import codecs
+from mix2fld.codecs import PayloadError
 from mix2fld.config.settings import Config
+from mix2fld.engine.checks import check_upload
 from mix2fld.protocols.base import Protocol
 from mix2fld.protocols.table import PROTOCOLS
 from mix2fld.tasks.classification import Classification
 from mix2fld.tasks.learning import Learning, Sizes
+from mix2fld.types import SampleFormat, Upload
 
 PACKAGE = Path(mix2fld.__file__).parent
 KINDS = {kind for row in PROTOCOLS.values() for kind in type(row).__mro__}
@@ -111,3 +115,14 @@ def test_nobody_asks_whether_a_protocol_codec_or_task_is_a_certain_one() -> None
             }
             elsewhere = {name for name in named & kinds.keys() if kinds[name] != path}
             assert not elsewhere, f"{path}:{node.lineno}: {ast.unparse(node)}"
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_a_protocol_without_a_word_on_it_has_its_uploads_checked_for_size(nested: bool) -> None:
+    """As one written from scratch, which says nothing of the arrays in its uploads."""
+    far = (np.full(3, 1e9, np.float32),)
+    value = (far, far) if nested else far
+    with pytest.raises(PayloadError, match=r"1e\+09; must be at most 1e\+06"):
+        check_upload(PROTOCOLS["isolated"], Upload(value, samples=1), SampleFormat((2,)))
+    near = (np.ones(3, np.float32), 7)
+    check_upload(PROTOCOLS["isolated"], Upload(near, samples=1), SampleFormat((2,)))

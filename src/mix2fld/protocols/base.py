@@ -6,7 +6,7 @@ parameter that is a setting too gets its value from the config when the protocol
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, Self, cast
 
@@ -216,9 +216,12 @@ class Protocol(ABC):
         raise NotImplementedError(f"{self.title}: a sum of its uploads has no meaning")
 
     def tensors_in(self, value: Any, samples: int) -> Tensors:
-        """The arrays of an upload that must not be too large; ``samples`` as it claims."""
-        del value, samples
-        return ()
+        """The arrays of an upload that must not be too large; ``samples`` as it claims.
+
+        By default those of a tuple, and of tuples in it.
+        """
+        del samples
+        return tuple(_arrays_in(value)) if isinstance(value, tuple) else ()
 
     def as_row(self, value: Any, server: ServerState) -> NDArray[np.float64]:
         """What a device learned, as a row of numbers, if ``upload_kind`` names what it is."""
@@ -241,6 +244,14 @@ def parameters_of(protocol: Protocol) -> dict[str, str | None]:
         if "setting" in each.metadata
     }
     return {**TRAINING, **own}
+
+
+def _arrays_in(value: Any) -> Iterator[NDArray[np.float32]]:
+    for part in value:
+        if isinstance(part, tuple):
+            yield from _arrays_in(part)
+        elif isinstance(part, np.ndarray):
+            yield part
 
 
 def _setting_in(config: Any, path: str) -> Any:
