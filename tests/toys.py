@@ -108,3 +108,19 @@ class RoomyDownlink(DeadLink):
     ) -> Delivery:
         delivered = (bits <= self.room) | (direction == "uplink")
         return Delivery(delivered, np.where(delivered, 0, self.max_slots))
+
+
+BARS, PER_LABEL = 4, 200
+
+
+def bars() -> Dataset:
+    """A bright row or column is the label: easy, and more varied than the usual toy."""
+    rng = np.random.default_rng(3)
+    labels = np.repeat(np.arange(BARS), PER_LABEL).astype(np.int32)
+    images = rng.integers(0, 90, (len(labels), 8, 8, 1))
+    for image, label in zip(images, labels, strict=True):
+        image[2 * label : 2 * label + 2] += 120
+    order = rng.permutation(len(labels))
+    images, labels = images[order].astype(np.uint8), labels[order]
+    cut = 3 * len(labels) // 4
+    return Dataset("bars", images[:cut], labels[:cut], images[cut:], labels[cut:], BARS)

@@ -23,6 +23,7 @@ from mix2fld.deploy.mqtt_trial import MqttFleet
 from mix2fld.deploy.processes import HOST
 from mix2fld.deploy.settings import Settings
 from mix2fld.deploy.trial import write_device_files
+from places import TESTS
 
 MOSQUITTO = shutil.which("mosquitto", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
 if os.environ.get("MIX2FLD_NEEDS_MOSQUITTO") and MOSQUITTO is None:
@@ -34,7 +35,7 @@ needs_mosquitto = pytest.mark.skipif(
 
 def fleet_of(folder: Path, settings: Config | Grid, front: bool = False) -> MqttFleet:
     files = write_device_files(folder, settings.runs()[0], load_dataset(settings.data))
-    return MqttFleet(folder, files, largest_message(settings), Path(__file__).parents[1], front)
+    return MqttFleet(folder, files, largest_message(settings), TESTS, front)
 
 
 def serve(fleet: MqttFleet, config: Config, timeout_s: float = 60.0) -> Path:

@@ -35,6 +35,7 @@ from mix2fld.deploy.keys import make_certificates
 from mix2fld.deploy.proxy import MESSAGE_BYTES, PROXY_PORT, SUPERLINK_PORT, largest_request
 from mix2fld.deploy.units import KEYS, node_unit, superlink_unit
 from mix2fld.runs.folder import RunFolder
+from places import ROOT
 
 sys.path.insert(0, str(FAULTY))
 import faulty_app
@@ -202,7 +203,7 @@ def test_written_files_are_ones_that_nginx_and_systemd_take(tmp_path: Path) -> N
 
 def test_containers_start_what_the_units_start() -> None:
     """No builder runs here: at least both forms agree on commands, ports and places of files."""
-    text = (Path(__file__).parents[2] / "containers" / "compose.yaml").read_text()
+    text = (ROOT / "containers" / "compose.yaml").read_text()
     services = yaml.safe_load(text)["services"]
     superlink, proxy, node = (services[name] for name in ("superlink", "proxy", "node"))
     unit = superlink_unit().replace("\\\n", " ").replace("=", " ").split()

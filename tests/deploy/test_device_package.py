@@ -20,8 +20,8 @@ from mix2fld.deploy.edge import __main__ as program
 from mix2fld.deploy.edge.messages import Order, Trained, unpack
 from mix2fld.deploy.edge.small import small_learning
 from mix2fld.native import small_cnn
+from places import ROOT
 
-ROOT = Path(__file__).parents[2]
 SCRIPT = runpy.run_path(str(ROOT / "device" / "contents.py"))
 CACHE = "MIX2FLD_CACHE"
 NEEDED = ("numpy", "paho")

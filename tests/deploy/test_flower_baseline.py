@@ -16,9 +16,9 @@ from flwr.app import Context, Message, RecordDict
 
 from deploy.grid import InProcessGrid
 from mix2fld.runs.simulation import run
+from places import ROOT
 from toys import save_dataset, toy_config, toy_dataset
 
-ROOT = Path(__file__).parents[2]
 APP = ROOT / "baselines" / "flower"
 CONFIG = tomllib.loads((APP / "pyproject.toml").read_text())["tool"]["flwr"]["app"]["config"]
 PORT, CONTROL = "39291", "39293"

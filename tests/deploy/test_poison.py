@@ -15,7 +15,7 @@ from mix2fld.deploy.messages import Refused, TrainOrder
 from mix2fld.report.tables import results_table
 from mix2fld.runs.folder import RunFolder
 from mix2fld.runs.simulation import run
-from test_seed_screening import bars
+from toys import bars
 
 sys.path.insert(0, str(FAULTY))
 import faulty_app

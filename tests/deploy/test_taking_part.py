@@ -28,6 +28,7 @@ from mix2fld.deploy.messages import Trained, TrainOrder
 from mix2fld.protocols.table import PROTOCOLS
 from mix2fld.runs.folder import RunFolder
 from mix2fld.runs.simulation import make_simulation
+from places import TESTS
 from toys import toy_dataset
 
 sys.path.insert(0, str(FAULTY))
@@ -210,7 +211,7 @@ def test_a_deployed_run_of_format_2_is_resumed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two of four rounds are done, without device 3. No device reads what it stored then."""
-    kept = Path(__file__).parent.parent / "records" / "format2" / "deployed" / "mix2fld-s0"
+    kept = TESTS / "records" / "format2" / "deployed" / "mix2fld-s0"
     path = Path(shutil.copytree(kept, tmp_path / "runs" / "mix2fld-s0"))
     monkeypatch.chdir(tmp_path)
     deployed_config(tmp_path)  # writes toy.npz

@@ -29,10 +29,10 @@ from mix2fld_lab.audit.summary import summary_tables
 from mix2fld_lab.reproduction.attacked_mixes import attack_rows, attacks_on_mixes, audited_mixes
 from mix2fld_lab.reproduction.claims import CLAIMS
 from mix2fld_lab.reproduction.evidence import Evidence
+from places import ROOT
 from stored_runs import save_toy_dataset
 from toys import toy_config, toy_dataset, toy_grid
 
-ROOT = Path(__file__).parent.parent.parent
 SMALL = replace(
     QUICK, outsiders=1300, devices=4, separator_steps=3, attacked_rounds=2, budgets=((2.0, 1),)
 )

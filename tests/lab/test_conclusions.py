@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from copy import deepcopy
 from functools import cache
-from pathlib import Path
 
 import pytest
 from invented_records import COSTS, a_world, privacy
@@ -28,6 +27,7 @@ from mix2fld_lab.reproduction.ledger_reasons import reasons
 from mix2fld_lab.reproduction.ledger_summary import in_short
 from mix2fld_lab.reproduction.results_folder import ResultsFolder
 from mix2fld_lab.reproduction.uplink import uplink_payloads
+from places import ROOT
 
 UP, DOWN, LEVEL = spread([7.0, 7.4, 7.8]), spread([-3.0, -3.2, -3.4]), spread([-0.5, 0.5, 0.3])
 HARD, EASY = "asymmetric-non-iid", "symmetric-non-iid"
@@ -36,7 +36,7 @@ WHY = f"{HARD}/why"
 
 @cache
 def measured() -> Evidence:
-    return ResultsFolder(Path(__file__).parent.parent.parent / "results").evidence()
+    return ResultsFolder(ROOT / "results").evidence()
 
 
 def shifted(cell: CellRecord, by: float) -> CellRecord:

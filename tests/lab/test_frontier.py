@@ -45,10 +45,11 @@ from mix2fld_lab.reproduction.frontier.search import (
 )
 from mix2fld_lab.reproduction.frontier.settings import SETTINGS, FrontierSetting
 from mix2fld_lab.reproduction.results_folder import ResultsFolder
+from places import ROOT
 from stored_runs import save_toy_dataset
 from toys import toy_dataset
 
-RESULTS = ResultsFolder(Path(__file__).parent.parent.parent / "results")
+RESULTS = ResultsFolder(ROOT / "results")
 ALL_FAMILIES = families(SETTINGS["mnist-iid"])
 
 

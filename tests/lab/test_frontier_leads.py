@@ -1,7 +1,6 @@
 """Who leads where, how sure that is, and what the page may say of it."""
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,8 +15,9 @@ from mix2fld_lab.reproduction.frontier.points import Point
 from mix2fld_lab.reproduction.frontier.settings import SETTINGS
 from mix2fld_lab.reproduction.results_folder import ResultsFolder
 from mix2fld_lab.reproduction.statistics import holm
+from places import ROOT
 
-RESULTS = ResultsFolder(Path(__file__).parents[2] / "results")
+RESULTS = ResultsFolder(ROOT / "results")
 
 
 def test_the_overview_counts_who_wins() -> None:

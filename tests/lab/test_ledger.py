@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,8 +23,9 @@ from mix2fld_lab.reproduction.results_folder import ResultsFolder
 from mix2fld_lab.reproduction.statistics import gain
 from mix2fld_lab.reproduction.step_costs import StepCost
 from mix2fld_lab.reproduction.times import jumps, rounds_to_final, times_longer
+from places import ROOT
 
-RESULTS = ResultsFolder(Path(__file__).parent.parent.parent / "results")
+RESULTS = ResultsFolder(ROOT / "results")
 
 
 # --- numbers over seeds

@@ -13,8 +13,8 @@ from mix2fld_lab.reproduction.experiments import EXPERIMENTS
 from mix2fld_lab.reproduction.frontier.headline import LINK_SETTING
 from mix2fld_lab.reproduction.readme import with_sections
 from mix2fld_lab.reproduction.results_folder import ResultsFolder
+from places import ROOT
 
-ROOT = Path(__file__).parents[2]
 RESULTS = ResultsFolder(ROOT / "results")
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 SECTIONS = ("verdicts", "finding", "headline", "claims")

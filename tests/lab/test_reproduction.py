@@ -20,9 +20,9 @@ from mix2fld_lab.reproduction.cell_records import load_records, recorded_runs, s
 from mix2fld_lab.reproduction.experiments import EXPERIMENTS, FULL, QUICK, Cell, Experiment, Scale
 from mix2fld_lab.reproduction.grid import cells_of, jobs_of, results_of, run_experiments
 from mix2fld_lab.reproduction.results_folder import ResultsFolder
+from places import ROOT
 from toys import toy_config, toy_dataset
 
-ROOT = Path(__file__).parent.parent.parent
 RESULTS = ResultsFolder(ROOT / "results")
 
 

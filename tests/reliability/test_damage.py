@@ -19,6 +19,7 @@ from mix2fld.runs.config_file import dump_config
 from mix2fld.runs.folder import RunFolder
 from mix2fld.runs.records import DamagedError
 from mix2fld.runs.simulation import resume_run, run
+from places import TESTS
 from stored_runs import as_kept
 from toys import DeadLink, toy_config, toy_dataset
 
@@ -142,7 +143,7 @@ def test_the_checkpoint_of_another_run_is_refused(tmp_path, whole) -> None:
     assert contents(tmp_path / "fl-s0") == whole
 
 
-OLD = Path(__file__).parent.parent / "records" / "format2"
+OLD = TESTS / "records" / "format2"
 
 
 def copy_as_format_1(kept: Path, folder: Path) -> Config:

@@ -16,9 +16,8 @@ from mix2fld.base import files as storage
 from mix2fld.base.errors import InputError
 from mix2fld.runs.folder import RunFolder
 from mix2fld.runs.simulation import run
+from places import ROOT
 from toys import toy_dataset
-
-ROOT = Path(__file__).parent.parent.parent
 
 
 def done(command: list[str]) -> bool:

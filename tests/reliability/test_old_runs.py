@@ -20,10 +20,11 @@ from mix2fld.runs.folder import RunFolder
 from mix2fld.runs.reader import read_run, read_runs
 from mix2fld.runs.records import FORMAT
 from mix2fld.runs.simulation import make_simulation, resume_run, run
+from places import TESTS
 from stored_runs import as_kept
 from toys import toy_dataset
 
-KEPT = Path(__file__).parent.parent / "records" / "format2"
+KEPT = TESTS / "records" / "format2"
 STOPPED = {"early": 2, "late": 3}
 NEW_IN_SUMMARY = {"devices", "privacy", "training", "quorum", "joules", "battery_rounds"}
 PROTOCOLS = ("fl", "mix2fld")

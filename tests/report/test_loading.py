@@ -12,6 +12,7 @@ from mix2fld.base.errors import InputError
 from mix2fld.cli import main
 from mix2fld.runs.metrics import PARTS, metrics_of, run_metrics, seconds_by_part
 from mix2fld.runs.reader import read_run, read_runs, require_runs
+from places import TESTS
 from stored_runs import Replay
 
 
@@ -127,7 +128,7 @@ def test_frames_of_runs_and_of_devices(runs: Path) -> None:
 
 
 def test_runs_of_an_older_version_are_rows_without_what_they_do_not_say() -> None:
-    old = Path(__file__).parent.parent / "records" / "format2"
+    old = TESTS / "records" / "format2"
     frame = mix2fld.load_runs(old, rows="runs")
     assert len(frame) == len(require_runs([old]).runs) > 1
     assert (frame["bits/up"] > 0).all()

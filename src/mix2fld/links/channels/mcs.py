@@ -9,7 +9,7 @@ Verdu, 2010), with n symbols, capacity C, dispersion V and spectral efficiency e
     BLER = Q((n C - n e + log2(n) / 2) / sqrt(n V)),
 
 at an SNR that is lower than the received one by the gap between this bound and real codes.
-``tests/test_radio_pieces.py`` compares it with block error rates of 5G's LDPC code.
+``tests/links/test_radio_pieces.py`` compares it with block error rates of 5G's LDPC code.
 """
 
 import math

@@ -1,7 +1,6 @@
 """Presets of standards: what their numbers come to, and that each has a source and a meaning."""
 
 import importlib.util
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,8 +13,7 @@ from mix2fld.engine.energy import Power
 from mix2fld.links import make_link
 from mix2fld.links.channels.mcs import schemes
 from mix2fld.protocols.table import PROTOCOLS
-
-ROOT = Path(__file__).parent.parent
+from places import ROOT
 
 
 def _link(name: str, **changes):

@@ -1,15 +1,15 @@
 """The skeletons of ``docs/howto/extending.md`` run as they stand."""
 
 import re
-from pathlib import Path
 
 import pytest
 
 from mix2fld.data import PARTITIONS
 from mix2fld.links import LINKS
 from mix2fld.protocols.table import PROTOCOLS
+from places import ROOT
 
-PAGE = (Path(__file__).parent.parent / "docs" / "howto" / "extending.md").read_text()
+PAGE = (ROOT / "docs" / "howto" / "extending.md").read_text()
 COMMON, *SECTIONS = re.split(r"^## ", PAGE, flags=re.MULTILINE)
 SKELETONS = {section.splitlines()[0]: section for section in SECTIONS}
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from test_statistics import some_features, statistics_of
 
 from mix2fld.base.errors import InputError
 from mix2fld.codecs import PayloadError
@@ -16,9 +17,7 @@ from mix2fld.protocols.aggregation.statistics_filter import far_statistics, trus
 from mix2fld.protocols.table import PROTOCOLS
 from mix2fld.runs.simulation import make_simulation
 from mix2fld.types import SampleFormat, Statistics, Upload
-from test_seed_screening import bars
-from test_statistics import some_features, statistics_of
-from toys import toy_config, toy_dataset
+from toys import bars, toy_config, toy_dataset
 
 ROBUST = DefenceConfig(aggregation="filtered-median", sample_weights="capped")
 

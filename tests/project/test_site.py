@@ -4,15 +4,15 @@ import importlib
 import re
 import sys
 import tomllib
-from pathlib import Path
 
 import pytest
 
 from mix2fld.config.settings import PRESETS, field_names
 from mix2fld.protocols.base import parameters_of
 from mix2fld.protocols.table import PROTOCOLS
+from places import ROOT
 
-DOCS = Path(__file__).parent.parent / "docs"
+DOCS = ROOT / "docs"
 WORDS = tomllib.loads((DOCS / "site" / "protocols.toml").read_text(encoding="utf-8"))
 
 

@@ -4,14 +4,12 @@ import inspect
 import json
 import re
 import tomllib
-from pathlib import Path
 
 import pytest
 
 from mix2fld.cli import doctor, main
 from mix2fld.cli.doctor import CHECKS, Finding
-
-ROOT = Path(__file__).parent.parent
+from places import ROOT
 
 
 def test_every_finding_is_listed_and_a_missing_extra_is_no_failure(

@@ -15,8 +15,9 @@ from mix2fld.config.grid import Grid
 from mix2fld.config.settings import Config, DataConfig, Section, field_names
 from mix2fld.data import DATASETS, PARTITIONS
 from mix2fld.runs.config_file import dump_config, load_config
+from places import ROOT
 
-DECISIONS = Path(__file__).parent.parent / "docs" / "decisions"
+DECISIONS = ROOT / "docs" / "decisions"
 
 changes = st.fixed_dictionaries(
     {},

@@ -8,9 +8,10 @@ import pytest
 from nbclient import NotebookClient
 
 from mix2fld.runs.simulation import run
+from places import ROOT
 from toys import toy_dataset, toy_grid
 
-NOTEBOOKS = sorted((Path(__file__).parent.parent / "examples").glob("*.ipynb"))
+NOTEBOOKS = sorted((ROOT / "examples").glob("*.ipynb"))
 
 
 def code_cells(notebook: nbformat.NotebookNode) -> list[nbformat.NotebookNode]:

@@ -16,8 +16,9 @@ from mix2fld.cli.sweep_flags import take_axes
 from mix2fld.config.grid import Grid
 from mix2fld.config.settings import field_names
 from mix2fld.engine.fleets import cluster
+from places import ROOT
 
-FOLDER = Path(__file__).parent.parent / "containers"
+FOLDER = ROOT / "containers"
 STUB = """#!/bin/bash
 echo "$(basename "$0") $*" >> "$CALLS"
 case "$(basename "$0") $*" in

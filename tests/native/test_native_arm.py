@@ -12,10 +12,10 @@ from mix2fld import native
 from mix2fld.native import small_cnn
 from mix2fld.native.recipe import FLAGS, PLAIN_LANES, cnn_sizes
 from mix2fld.types import Phase, Samples, StepRule
+from places import TESTS
 
 SIDE, LABELS, STEPS = 28, 10, 300
 SIZES = cnn_sizes(SIDE, 1, 12, 6, LABELS)
-HERE = Path(__file__).parent
 CROSS = shutil.which("aarch64-linux-gnu-gcc"), shutil.which("qemu-aarch64-static")
 if os.environ.get("MIX2FLD_NEEDS_QEMU") and None in CROSS:
     raise RuntimeError("apt install gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static")
@@ -63,7 +63,7 @@ class Work:
         program, given, made = folder / "driver", folder / "in", folder / "out"
         flags = [flag for flag in FLAGS if flag != "-shared"]
         subprocess.run(
-            [*command, *flags, *macros, f'-DKERNEL="{source}"', str(HERE / "kernel_driver.c"),
+            [*command, *flags, *macros, f'-DKERNEL="{source}"', str(TESTS / "kernel_driver.c"),
              "-static", "-o", str(program), "-lm"], check=True,
         )  # fmt: skip
         arrays = [

@@ -9,9 +9,10 @@ import pytest
 
 import mix2fld
 from mix2fld import extend
+from places import ROOT
 
 PUBLIC = {"mix2fld", "mix2fld.extend", "mix2fld.models"}
-EXAMPLES = sorted((Path(__file__).parent.parent / "examples").glob("*.py"))
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)

@@ -10,8 +10,8 @@ from mix2fld.cli.commands import COMMANDS, _kinds
 from mix2fld.cli.suggestions import check_flags, check_subcommand, split_commas
 from mix2fld.config.settings import PRESETS
 from mix2fld.protocols.table import PROTOCOLS
+from places import ROOT
 
-ROOT = Path(__file__).parent.parent
 PAGES = [
     ROOT / "README.md",
     ROOT / "examples" / "README.md",

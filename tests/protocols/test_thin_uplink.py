@@ -2,7 +2,6 @@
 
 import json
 import math
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,6 +22,7 @@ from mix2fld.tasks.training import LocalTraining, logit_offset
 from mix2fld.types import Dataset
 from mix2fld_lab.reproduction.frontier.points import points_of
 from mix2fld_lab.reproduction.results_folder import ResultsFolder
+from places import ROOT
 from toys import toy_config
 
 WEIGHTS = 12_544
@@ -193,7 +193,7 @@ def test_noise_that_is_spread_does_little_to_a_loss_with_few_curved_directions()
 
 
 def test_a_start_from_edges_helps_those_with_few_bits_most() -> None:
-    cells = ResultsFolder(Path(__file__).parent.parent / "results").frontier_records()
+    cells = ResultsFolder(ROOT / "results").frontier_records()
     points = {point.contender.key: point for point in points_of(cells["mnist-non-iid"])}
     pairs = [key for key in points if f"{key}-edges" in points]
     gains = {key: points[f"{key}-edges"].above(points[key]).mean for key in pairs}

@@ -15,22 +15,8 @@ from mix2fld.protocols.seed_screening import NO_VERDICT, judge_seeds
 from mix2fld.runs.loop import Watcher
 from mix2fld.runs.simulation import make_simulation, resume_run
 from mix2fld.tasks.replay import REPLAY
-from mix2fld.types import Dataset, Seeds
-
-BARS, PER_LABEL = 4, 200
-
-
-def bars() -> Dataset:
-    """A bright row or column is the label: easy, and more varied than the usual toy."""
-    rng = np.random.default_rng(3)
-    labels = np.repeat(np.arange(BARS), PER_LABEL).astype(np.int32)
-    images = rng.integers(0, 90, (len(labels), 8, 8, 1))
-    for image, label in zip(images, labels, strict=True):
-        image[2 * label : 2 * label + 2] += 120
-    order = rng.permutation(len(labels))
-    images, labels = images[order].astype(np.uint8), labels[order]
-    cut = 3 * len(labels) // 4
-    return Dataset("bars", images[:cut], labels[:cut], images[cut:], labels[cut:], BARS)
+from mix2fld.types import Seeds
+from toys import BARS, bars
 
 
 def config_of(**fields: object) -> Config:

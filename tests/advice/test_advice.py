@@ -29,9 +29,10 @@ from mix2fld_lab.reproduction.frontier.make_measured import dump_measured
 from mix2fld_lab.reproduction.frontier.points import points_of
 from mix2fld_lab.reproduction.frontier.settings import SETTINGS
 from mix2fld_lab.reproduction.results_folder import ResultsFolder
+from places import ROOT
 from stored_runs import save_toy_dataset
 
-RESULTS = ResultsFolder(Path(__file__).parent.parent / "results")
+RESULTS = ResultsFolder(ROOT / "results")
 ALONE = MeasuredPoint("isolated", "isolated", "isolated", {}, 0, [0.8, 0.81], None)
 FL = MeasuredPoint("fl", "FL", "fl", {}, 2e6, [0.95, 0.96], [0.96, 0.96])
 MURMUR = MeasuredPoint(

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parent.parent
+from places import ROOT
+
 MODULES = sorted(
     file.stem
     for file in (ROOT / "benchmarks").glob("*.py")

@@ -15,8 +15,7 @@ import worker_jobs
 from mix2fld.base.errors import InputError
 from mix2fld.tasks import workers
 from mix2fld.tasks.workers import Held, Workers
-
-TESTS = Path(__file__).parent
+from places import TESTS
 
 
 @pytest.fixture(autouse=True)

@@ -1,7 +1,6 @@
 """Ideas for a privacy budget: what conversions keep, and the page that is made of the record."""
 
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,8 +10,8 @@ from benchmarks.private_trials import IDEAS, ROWS, Case, cases, idea_of
 
 from mix2fld.tasks.class_statistics import upper_triangle
 from mix2fld.tasks.private_statistics import COUNT_WEIGHT, Bounds, means_of, shrunk_means
+from places import ROOT
 
-ROOT = Path(__file__).parent.parent
 BOUNDS = Bounds(3.0, 1.0, nonnegative=True)
 SAMPLES, FEATURES = 1000, 6
 

@@ -5,6 +5,7 @@ import time
 from pathlib import Path
 
 import pytest
+from test_runs import StopAfter
 
 from mix2fld.base.errors import InputError
 from mix2fld.cli.progress import Watchers
@@ -12,7 +13,6 @@ from mix2fld.runs.metrics import metrics_of
 from mix2fld.runs.reader import read_run
 from mix2fld.runs.simulation import run
 from mix2fld.runs.trackers import tracked
-from test_runs import StopAfter
 from toys import toy_config, toy_dataset
 
 CONFIG = toy_config(protocol="mix2fld", rounds=3)

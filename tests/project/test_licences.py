@@ -5,6 +5,7 @@ from pathlib import Path
 
 from reliability.licences import licence_of, pinned, render
 
+from places import ROOT
 from reliability import lock
 
 BILL = {
@@ -35,9 +36,8 @@ def test_a_licence_is_named_once_and_in_one_line() -> None:
 
 
 def test_the_lock_has_a_hash_for_each_package_and_the_pinned_versions() -> None:
-    root = Path(__file__).parent.parent
-    pins = pinned(root / "constraints.txt")
-    lines = (root / "containers" / "requirements.txt").read_text().splitlines()
+    pins = pinned(ROOT / "constraints.txt")
+    lines = (ROOT / "containers" / "requirements.txt").read_text().splitlines()
     locked = [line for line in lines if not line.startswith("#")]
     assert len(locked) > 20
     for line in locked:

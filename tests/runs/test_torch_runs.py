@@ -16,6 +16,7 @@ from mix2fld.runs.loop import Watcher
 from mix2fld.runs.simulation import resume_run, run
 from mix2fld.tasks import pytorch, workers
 from mix2fld.tasks.compilation import CompileClock
+from places import TESTS
 from stored_runs import save_toy_dataset
 from toys import CoinLink, toy_config, toy_dataset
 
@@ -121,7 +122,7 @@ def test_ctrl_c_stops_a_run_and_it_is_resumed(tmp_path: Path, own_file: str) -> 
     out = tmp_path / "runs"
     arguments = [*SMALL, *MODULE, "--protocols", "fl", "--local-steps", "100000", "--out", str(out)]
     code = (
-        f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
+        f"import sys; sys.path.insert(0, {str(TESTS)!r})\n"
         f"from mix2fld.cli import main\nmain({['run', '--dataset', own_file, *arguments]!r})"
     )
     process = subprocess.Popen(

@@ -13,8 +13,8 @@ import pytest
 from mix2fld.cli.commands import COMMANDS
 from mix2fld.data import PARTITIONS
 from mix2fld.protocols.table import PROTOCOLS
+from places import ROOT
 
-ROOT = Path(__file__).parent.parent
 PAGES = [
     ROOT / "README.md",
     *(page for page in sorted((ROOT / "docs").rglob("*.md")) if page.parent.name != "site"),
