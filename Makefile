@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 BENCH := .venv-bench
+PYTEST_IN_PARALLEL = OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
 .PHONY: help install run test test-all search test-deploy test-cluster test-mqtt test-arm testbed check format reproduce frontier ledger bench bench-growth bench-many bench-cluster bench-wire sensors links clean report programs screenshots crash fuzz soak package wheels robustness bom lock docs
@@ -20,12 +21,12 @@ report: install ## Run a small comparison and write runs/first/report.html (a mi
 
 test: $(VENV)/.installed-test programs ## Run checks and tests (6 to 20 minutes on two cores)
 	$(MAKE) --no-print-directory check
-	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder
+	$(PYTEST_IN_PARALLEL)
 
 test-all: $(VENV)/.installed-test programs ## Run the long tests too: whole deployments, kills, clusters (an hour)
 	$(MAKE) --no-print-directory check
-	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder -m 'not deployment and not cluster'
-	$(BIN)/pytest -q -m 'deployment or cluster'
+	$(PYTEST_IN_PARALLEL)
+	$(BIN)/pytest -q -m long
 
 search: $(VENV)/.installed-test ## Run the property tests with ten times the examples, drawn anew
 	$(BIN)/pytest -q -n 2 --hypothesis-profile search $(shell grep -lr '@given' tests)
@@ -47,7 +48,7 @@ test-deploy: $(VENV)/.installed-test ## Run all tests of the deployment, with re
 	$(BIN)/pytest -q -m '' tests/deploy
 
 test-cluster: $(VENV)/.installed-test ## Kill nodes and drivers of a Ray cluster; no byte may change (minutes)
-	$(BIN)/pytest -q -m cluster tests/engine/test_cluster_faults.py
+	$(BIN)/pytest -q -m '' tests/engine/test_cluster_faults.py
 
 testbed: install ## Measure FL and Mix2FLD over shaped links (needs root, Linux, iproute2)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[flower]'

@@ -98,7 +98,7 @@ def test_a_module_that_exists_nowhere_is_an_import_error(
         import_custom("lying_here", "model = lying_here:f")
 
 
-@pytest.mark.cluster
+@pytest.mark.long
 def test_ray_runs_nothing_of_the_working_folder(folder: Path) -> None:
     for name in ("pydantic", "pyarrow", "numpy"):  # what its processes import themselves
         (folder / f"{name}.py").write_text((folder / "pandas.py").read_text())

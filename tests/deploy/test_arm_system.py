@@ -26,7 +26,7 @@ LACKING = missing_for_arm() or ("" if MOSQUITTO else "mosquitto")
 if os.environ.get("MIX2FLD_NEEDS_QEMU") and LACKING:
     raise RuntimeError(f"an ARM system needs {LACKING}")
 pytestmark = [
-    pytest.mark.deployment,
+    pytest.mark.long,
     pytest.mark.skipif(bool(LACKING), reason=f"needs {LACKING} (make test-arm)"),
 ]
 STEPS = 40

@@ -245,7 +245,7 @@ def test_one_bad_device_does_not_spoil_a_robust_run(tmp_path: Path, fault: str) 
     assert reached["mean"] < reached["robust"]
 
 
-@pytest.mark.deployment
+@pytest.mark.long
 @pytest.mark.skipif(
     shutil.which("nginx", path="/usr/sbin:/usr/bin") is None,
     reason="no nginx here: apt-get install nginx-light",

@@ -18,7 +18,7 @@ from deploy.test_in_process import HOSTILE
 from mix2fld.deploy.keys import make_certificates, make_device_key
 from mix2fld.runs.folder import RunFolder
 
-pytestmark = pytest.mark.deployment
+pytestmark = pytest.mark.long
 
 
 @pytest.fixture(scope="module")

@@ -90,7 +90,7 @@ def test_the_expected_results_are_those_of_the_records() -> None:
     assert table() in PAGE.read_text(encoding="utf-8")
 
 
-@pytest.mark.deployment
+@pytest.mark.long
 def test_flwr_run_runs_the_baseline(tmp_path: Path) -> None:
     """With a SuperLink and Flower's simulation engine, which starts Ray of its own."""
     home = tmp_path / "home"

@@ -115,7 +115,7 @@ def test_bombs_and_floods_do_not_stop_a_run(fleet: MqttFleet) -> None:
     assert fleet.alive("broker")
 
 
-@pytest.mark.deployment
+@pytest.mark.long
 def test_of_two_devices_with_one_key_one_ends_and_says_why(fleet: MqttFleet) -> None:
     fleet.start_device(2, name="twin")
     words = "another client connects under this name"
@@ -131,7 +131,7 @@ def all_take_part(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(MqttNodes, "wait_for", lambda self, _, s: wait_for(self, 4, max(s, 60)))
 
 
-@pytest.mark.deployment
+@pytest.mark.long
 @pytest.mark.usefixtures("all_take_part")
 @pytest.mark.parametrize("victim", ["device", "broker"])
 @pytest.mark.parametrize("moment", ["ordered", "answered", "downloaded"])
@@ -159,7 +159,7 @@ def test_nothing_is_lost_by_a_kill(tmp_path: Path, victim: str, moment: str) -> 
     assert_same_as_engine(path, tmp_path, tmp_path / "engine")
 
 
-@pytest.mark.deployment
+@pytest.mark.long
 @pytest.mark.parametrize("broken", [False, True], ids=["silent", "broken"])
 def test_a_link_that_was_down_loses_nothing(tmp_path: Path, broken: bool) -> None:
     """Down for 8 s of round 2; then what waited goes through, or the connection is gone."""
@@ -180,7 +180,7 @@ def test_a_link_that_was_down_loses_nothing(tmp_path: Path, broken: bool) -> Non
     assert_same_as_engine(path, tmp_path, tmp_path / "engine")
 
 
-@pytest.mark.deployment
+@pytest.mark.long
 def test_a_server_that_is_killed_resumes(tmp_path: Path) -> None:
     """The whole command is killed with -9 in round 2; the same command finishes the run."""
     config = toy_run(tmp_path, protocol="topk", rounds=3, local_steps=2000)

@@ -157,7 +157,7 @@ def test_a_flooding_device_is_refused_and_costs_the_others_nothing(tmp_path: Pat
 
 
 @needs_mosquitto
-@pytest.mark.deployment
+@pytest.mark.long
 @pytest.mark.usefixtures("all_take_part")
 def test_a_broker_that_comes_back_loses_no_upload(tmp_path: Path) -> None:
     """Killed with -9 in round 2, and away for longer than a device takes."""
@@ -177,7 +177,7 @@ def test_a_broker_that_comes_back_loses_no_upload(tmp_path: Path) -> None:
 
 
 @needs_mosquitto
-@pytest.mark.deployment
+@pytest.mark.long
 def test_a_broker_that_stays_away_ends_the_command_and_the_next_one_resumes(
     tmp_path: Path,
 ) -> None:

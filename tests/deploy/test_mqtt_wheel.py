@@ -15,7 +15,7 @@ from mix2fld.deploy.mqtt_trial import MqttFleet
 from mix2fld.deploy.processes import HOST
 from toys import toy_dataset
 
-pytestmark = [pytest.mark.deployment, needs_mosquitto]
+pytestmark = [pytest.mark.long, needs_mosquitto]
 
 
 class Installed:

@@ -116,7 +116,7 @@ def test_a_device_that_never_trained_does_not_count(tmp_path: Path) -> None:
     assert "2 of 3" in str(results_table([result]).columns[1].header)
 
 
-@pytest.mark.deployment
+@pytest.mark.long
 def test_one_of_five_nodes_attacks_in_every_round(tmp_path: Path) -> None:
     """−10 w, 100,000 w, zeros with a claim of 2³¹ samples; with real processes."""
     config = deployed_config(tmp_path, protocol="fl", devices=5, rounds=3, **PRESETS["robust"])
@@ -130,7 +130,7 @@ def test_one_of_five_nodes_attacks_in_every_round(tmp_path: Path) -> None:
         assert reached(path) > honest_accuracy(config) - 0.1
 
 
-@pytest.mark.deployment
+@pytest.mark.long
 def test_one_of_five_nodes_sends_false_seeds(tmp_path: Path) -> None:
     """The same for seeds, which are sent once and kept; with real processes."""
     config = deployed_config(tmp_path, bars(), **SEEDS, **PRESETS["robust"])

@@ -25,7 +25,7 @@ from mix2fld.runs.config_file import dump_config
 from mix2fld.runs.loop import Watcher
 from toys import CoinLink, save_dataset, toy_config, toy_dataset
 
-pytestmark = [pytest.mark.cluster, pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")]
+pytestmark = [pytest.mark.long, pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")]
 PATIENCE_S = 300.0
 
 

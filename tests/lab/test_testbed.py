@@ -11,7 +11,7 @@ from mix2fld_lab import testbed
 from mix2fld_lab.testbed_page import render
 from toys import toy_dataset
 
-pytestmark = pytest.mark.deployment
+pytestmark = pytest.mark.long
 
 
 def test_the_bucket_of_a_wire_holds_a_packet_and_few_more() -> None:
