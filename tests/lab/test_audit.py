@@ -12,9 +12,9 @@ from rich.console import Console
 
 from mix2fld.base.errors import InputError
 from mix2fld.cli import main
-from mix2fld.report.unmixing import Candidates
 from mix2fld.runs.simulation import run
 from mix2fld_lab.attacks.empirical import most_true_positives
+from mix2fld_lab.attacks.unmixing import Candidates
 from mix2fld_lab.audit.audit import Audit
 from mix2fld_lab.audit.effort import QUICK, audit_command
 from mix2fld_lab.audit.findings import distinct_uplinks, pooled

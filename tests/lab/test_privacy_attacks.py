@@ -9,7 +9,6 @@ from scipy.stats import norm
 from mix2fld.base.errors import InputError
 from mix2fld.data.samples import Coding, mix
 from mix2fld.protocols.inverse_mixup import Groups, Pool, unmix
-from mix2fld.report.unmixing import Candidates, Mixes
 from mix2fld.types import SampleFormat
 from mix2fld_lab.attacks.averages import (
     Scatter,
@@ -23,6 +22,7 @@ from mix2fld_lab.attacks.inversion import recover_uploads
 from mix2fld_lab.attacks.lira import SHARED_BY_ALL, group_ratios, likelihood_ratios, margin
 from mix2fld_lab.attacks.rates import Share, above, check_candidates, threshold
 from mix2fld_lab.attacks.residual import fit_prior, residual_scores
+from mix2fld_lab.attacks.unmixing import Candidates, Mixes
 from mix2fld_lab.audit.seeds import Scored, rates_at
 
 FORMAT = SampleFormat((4, 4, 1))

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mix2fld.report.unmixing import (
+from mix2fld_lab.attacks.unmixing import (
     Candidates,
     Mixes,
     class_means,

@@ -11,7 +11,7 @@ from mix2fld.base.errors import InputError
 from mix2fld.cli.output import Output
 
 if TYPE_CHECKING:
-    from mix2fld.report.privacy_panel import LeakPoint
+    from mix2fld.runs.reader import Found
 
 
 @dataclass(frozen=True)
@@ -45,9 +45,8 @@ class ReportCommand:
             self.output.warn(note)
         with self.output.working("writing the report"):
             from mix2fld.report.html import write_report
-            from mix2fld.report.privacy_panel import privacy_panel
 
-            size = write_report(found, self.out, privacy_panel(found, self._leaks()))
+            size = write_report(found, self.out, self._privacy(found))
         console.print(f"report of {len(found.runs)} runs in {bold(self.out)}, {size / 1e6:.1f} MB")
         drawn: list[Path] = []
         if self.figures is not None:
@@ -60,13 +59,13 @@ class ReportCommand:
             {"report": self.out, "bytes": size, "runs": len(found.runs), "figures": drawn}
         )
 
-    def _leaks(self) -> "list[LeakPoint]":
-        """What the audits found, if any are given."""
-        if not self.audits:
-            return []
+    def _privacy(self, found: "Found") -> str:
+        """The privacy panel, which comes with the audits."""
         from mix2fld.cli.commands import LAB, NEEDS_LAB, has_lab
 
         if not has_lab():
-            raise InputError(NEEDS_LAB)
-        found: list[LeakPoint] = import_module(f"{LAB}.audit.panel").leak_points(self.audits)
-        return found
+            if self.audits:
+                raise InputError(NEEDS_LAB)
+            return ""
+        panel: str = import_module(f"{LAB}.audit.panel").panel_of(found, self.audits)
+        return panel

@@ -9,10 +9,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mix2fld.report.unmixing import Candidates
 from mix2fld_lab.attacks.box import violations
 from mix2fld_lab.attacks.rates import Scores
 from mix2fld_lab.attacks.residual import Prior
+from mix2fld_lab.attacks.unmixing import Candidates
 
 Floats = NDArray[np.floating]
 LEAST_VARIANCE = 1e-6

@@ -7,8 +7,8 @@ attack needs no training and no other data than candidate, upload and mixing rat
 
 import numpy as np
 
-from mix2fld.report.unmixing import Candidates, Floats, Mixes
 from mix2fld_lab.attacks.rates import Scores
+from mix2fld_lab.attacks.unmixing import Candidates, Floats, Mixes
 
 AT_ONCE = 4096
 

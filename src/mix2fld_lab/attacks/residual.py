@@ -10,9 +10,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mix2fld.report.unmixing import Candidates, Floats, Mixes
 from mix2fld_lab.attacks.box import violations
 from mix2fld_lab.attacks.rates import Scores
+from mix2fld_lab.attacks.unmixing import Candidates, Floats, Mixes
 
 MOST_SAMPLES = 10_000
 

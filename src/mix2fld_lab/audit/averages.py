@@ -7,7 +7,6 @@ import numpy as np
 
 from mix2fld.codecs.weights import FULL_PRECISION
 from mix2fld.protocols.table import get_protocol
-from mix2fld.report.unmixing import Candidates
 from mix2fld.tasks.class_statistics import square
 from mix2fld.tasks.classification import Classification
 from mix2fld.tasks.features import fixed_features
@@ -25,6 +24,7 @@ from mix2fld_lab.attacks.averages import (
 )
 from mix2fld_lab.attacks.rates import FALSE_POSITIVES, Scores
 from mix2fld_lab.attacks.residual import Prior, fit_prior
+from mix2fld_lab.attacks.unmixing import Candidates
 from mix2fld_lab.audit.ground import Ground, Rows
 from mix2fld_lab.audit.seeds import Scored, rates_at, strangers
 from mix2fld_lab.audit.separators import PUBLIC_AT_MOST

@@ -13,10 +13,10 @@ from mix2fld.config.grid import Grid
 from mix2fld.data import device_parts
 from mix2fld.data.resolution import pool
 from mix2fld.data.samples import stored_unit
-from mix2fld.report.unmixing import Candidates
 from mix2fld.tasks.learning import Sizes, dimensions
 from mix2fld.types import Dataset
 from mix2fld_lab.attacks.rates import FALSE_POSITIVES, check_candidates
+from mix2fld_lab.attacks.unmixing import Candidates
 
 Rows = NDArray[np.integer[Any]]
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mix2fld.report.unmixing import Floats
 from mix2fld_lab.attacks.rates import Share
+from mix2fld_lab.attacks.unmixing import Floats
 from mix2fld_lab.audit.ground import Ground
 
 CANDIDATES = 5000

@@ -1,14 +1,20 @@
-"""What audits say about protocols, for the privacy panel of the report."""
+"""The privacy panel of a report, with what audits say about protocols."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from mix2fld.report.privacy_panel import LeakPoint
+from mix2fld.runs.reader import Found
 from mix2fld_lab.attacks.empirical import most_true_positives
 from mix2fld_lab.attacks.rates import FALSE_POSITIVES
 from mix2fld_lab.audit.page_tables import leak_words
+from mix2fld_lab.audit.privacy_panel import LeakPoint, privacy_panel
 from mix2fld_lab.audit.records import load_audit
 from mix2fld_lab.audit.sections import Row, sections
+
+
+def panel_of(found: Found, audits: Sequence[Path]) -> str:
+    """The section of the page about these runs and these records of audits."""
+    return privacy_panel(found, leak_points(audits))
 
 
 def leak_points(paths: Iterable[Path]) -> list[LeakPoint]:

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 
 from mix2fld.protocols.parts import Seeding
-from mix2fld.report.unmixing import Floats, as_mixes
 from mix2fld_lab.attacks.rates import Share
+from mix2fld_lab.attacks.unmixing import Floats, as_mixes
 from mix2fld_lab.audit.ground import Ground
 from mix2fld_lab.audit.identify import identified, nearest, quality
 from mix2fld_lab.audit.seeds import PARTS, upload_seeds

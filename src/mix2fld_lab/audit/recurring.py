@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mix2fld.protocols.parts import Seeding
-from mix2fld.report.unmixing import (
+from mix2fld_lab.attacks.rates import Share
+from mix2fld_lab.attacks.unmixing import (
     DOMINANT,
     MINOR,
     Candidates,
@@ -24,7 +25,6 @@ from mix2fld.report.unmixing import (
     link_dominants,
     minors,
 )
-from mix2fld_lab.attacks.rates import Share
 from mix2fld_lab.audit.ground import Ground, Rows
 from mix2fld_lab.audit.identify import identified, quality
 from mix2fld_lab.audit.seeds import upload_seeds

@@ -11,13 +11,13 @@ from mix2fld.data.samples import coding_of
 from mix2fld.protocols.inverse_mixup import inverse_groups, unmix
 from mix2fld.protocols.parts import Seeding
 from mix2fld.protocols.seed_samples import draw_groups, seed_stream
-from mix2fld.report.unmixing import Candidates, Mixes, as_mixes
 from mix2fld.tasks.learning import Sizes
 from mix2fld.types import Seeds
 from mix2fld_lab.attacks.box import box_scores
 from mix2fld_lab.attacks.inversion import recover_uploads
 from mix2fld_lab.attacks.rates import FALSE_POSITIVES, Scores, Share, above, threshold
 from mix2fld_lab.attacks.residual import Prior, residual_scores
+from mix2fld_lab.attacks.unmixing import Candidates, Mixes, as_mixes
 from mix2fld_lab.audit.ground import Ground, Rows
 
 PARTS = ("minor", "dominant")

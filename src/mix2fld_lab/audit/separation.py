@@ -14,7 +14,7 @@ import numpy as np
 import optax
 
 from mix2fld.base.streams import integer, stream
-from mix2fld.report.unmixing import Candidates, Floats
+from mix2fld_lab.attacks.unmixing import Candidates, Floats
 
 WIDTH = 512
 BATCH = 64

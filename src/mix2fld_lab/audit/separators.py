@@ -10,7 +10,7 @@ from mix2fld.base.errors import InputError
 from mix2fld.config.settings import DataConfig
 from mix2fld.data import load_dataset
 from mix2fld.protocols.seed_samples import mixed
-from mix2fld.report.unmixing import Candidates
+from mix2fld_lab.attacks.unmixing import Candidates
 from mix2fld_lab.audit.ground import Ground
 from mix2fld_lab.audit.recurring import recurring_samples
 

@@ -11,7 +11,9 @@ from mix2fld.report.dataset import parts_of
 from mix2fld.report.gallery import ServerSamples, received_samples
 from mix2fld.report.protocol_view import seeding_of, title_of
 from mix2fld.report.sample_pictures import drawn, shown_range
-from mix2fld.report.unmixing import (
+from mix2fld.runs.reader import LoadedRun
+from mix2fld.types import Dataset, Seeds
+from mix2fld_lab.attacks.unmixing import (
     DOMINANT,
     MINOR,
     Candidates,
@@ -22,8 +24,7 @@ from mix2fld.report.unmixing import (
     link_dominants,
     minors,
 )
-from mix2fld.runs.reader import LoadedRun
-from mix2fld.types import Dataset, Seeds
+from mix2fld_lab.audit.identify import nearest
 
 CARDS = 6
 MOST_DEVICES = 10
@@ -93,8 +94,7 @@ def _identified(
     """How often the nearest of all samples of these devices is the true constituent."""
     candidates = np.union1d(held, rows)
     known = _unit_values(received, received.dataset.train_inputs[candidates])
-    nearest = np.argmin((known**2).sum(axis=1)[None, :] - 2 * values @ known.T, axis=1)
-    return float((candidates[nearest] == rows).mean())
+    return float((candidates[nearest(values, known)] == rows).mean())
 
 
 def _unit_values(received: ServerSamples, inputs: NDArray[Any]) -> Floats:
