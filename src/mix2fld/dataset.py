@@ -66,6 +66,7 @@ class Dataset:
     train_sources: NDArray[np.int32] | None = None  # [n]
     label_names: tuple[str, ...] = ()
     source_names: tuple[str, ...] = ()
+    feature_names: tuple[str, ...] = ()  # of the last axis, such as the columns of a table
     train_targets: NDArray[np.float32] | None = None  # [n] or [n, T]
     test_targets: NDArray[np.float32] | None = None  # [m] or [m, T]
 
@@ -93,6 +94,13 @@ class Dataset:
         self._check_range()
         self._check_standardised()
         self._check_sources()
+        names, wanted = len(self.feature_names), self.sample_shape[-1:]
+        if names and (names,) != wanted:
+            raise InputError(
+                field="feature_names",
+                value=names,
+                hint=f"must be one for each of {list(wanted)} on the last axis of a sample",
+            )
 
     def _check_part(self, part: str) -> None:
         inputs = _as_stored(f"{part}_inputs", np.asarray(getattr(self, f"{part}_inputs")))

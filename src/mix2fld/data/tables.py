@@ -1,7 +1,7 @@
 """A table as a dataset: a row is a sample, numeric columns are its values, one column its label."""
 
 import csv
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,10 +33,26 @@ def read_table_file(path: Path, config: DataConfig) -> Dataset:
     if not path.is_file():
         raise InputError(field="dataset", value=path, hint="there is no such file")
     try:
-        columns = _read_csv(path) if path.suffix == ".csv" else _read_arrow(path)
-        return _dataset(path.stem, columns, config)
+        return _dataset(path.stem, read_columns(path), config)
     except Mix2fldError as error:
         raise InputError(field="dataset", value=path, hint=f"{error}") from None
+
+
+def read_columns(path: Path) -> Columns:
+    """The columns of a table file by name."""
+    return _read_csv(path) if path.suffix == ".csv" else _read_arrow(path)
+
+
+def feature_values(columns: Columns, features: Sequence[str]) -> NDArray[np.float64]:
+    """The columns of these names as samples [n, F], in this order."""
+    missing = [name for name in features if name not in columns]
+    if missing:
+        raise InputError(
+            field="table",
+            hint=f"has no column {missing[0]!r}, which the model was trained on; "
+            f"{did_you_mean(missing[0], columns)}",
+        )
+    return np.stack([_numbers(name, columns[name]) for name in features], axis=1)
 
 
 def columns_of(table: Any) -> Columns:
@@ -128,7 +144,8 @@ def _dataset(name: str, columns: Columns, config: DataConfig) -> Dataset:
     if config.source_column is not None:
         sources, source_names = _classes("source_column", config.source_column, columns)
     special = {config.label_column, config.source_column, config.split_column}
-    values = [_numbers(key, column) for key, column in columns.items() if key not in special]
+    features = tuple(key for key in columns if key not in special)
+    values = [_numbers(key, columns[key]) for key in features]
     if len(label_names) < 2:
         raise InputError(
             field="label_column",
@@ -142,7 +159,7 @@ def _dataset(name: str, columns: Columns, config: DataConfig) -> Dataset:
     inputs: NDArray[Any] = np.stack(values, axis=1)
     fields: dict[str, Any] = {}
     if config.standardise != "never":
-        names = [f"column {key!r}" for key in columns if key not in special]
+        names = [f"column {key!r}" for key in features]
         mean, std = channel_statistics(inputs[train], names)
         inputs, fields = standardise(inputs, mean, std), {"mean": mean, "std": std}
     return Dataset(
@@ -151,6 +168,7 @@ def _dataset(name: str, columns: Columns, config: DataConfig) -> Dataset:
         train_sources=None if sources is None else sources[train],
         label_names=label_names,
         source_names=source_names,
+        feature_names=features,
         **fields,
     )  # fmt: skip
 
