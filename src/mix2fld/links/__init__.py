@@ -1,24 +1,17 @@
-"""What arrives over a link, when, and at what cost."""
+"""Which messages arrive over a link, when, and at what cost; or their sum, where a link adds."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
-from mix2fld.base.lazy import names_of
-
-if TYPE_CHECKING:
-    from mix2fld.links.budget import Budget, Direction, Forecast
-    from mix2fld.links.channels import (
-        LINKS,
-        CellLink,
-        IdealLink,
-        Link,
-        MarkovAvailability,
-        Memoryless,
-        Radio,
-        RayleighLink,
-        TraceLink,
-        check_delivery,
-        make_link,
-    )
+from mix2fld.base.errors import InputError, did_you_mean
+from mix2fld.config.settings import Config
+from mix2fld.links.budget import Budget, Direction, Forecast
+from mix2fld.links.channels.assembly import cell_link
+from mix2fld.links.channels.availability import MarkovAvailability
+from mix2fld.links.channels.cell import CellLink
+from mix2fld.links.channels.channel import Link, Memoryless, check_delivery
+from mix2fld.links.channels.ideal import IdealLink
+from mix2fld.links.channels.rayleigh import RayleighLink
+from mix2fld.links.channels.trace import TraceLink
 
 __all__ = [
     "LINKS",
@@ -30,27 +23,29 @@ __all__ = [
     "Link",
     "MarkovAvailability",
     "Memoryless",
-    "Radio",
     "RayleighLink",
     "TraceLink",
     "check_delivery",
     "make_link",
 ]
 
-_HOMES = {
-    "Budget": "budget",
-    "CellLink": "channels",
-    "MarkovAvailability": "channels",
-    "Direction": "budget",
-    "Forecast": "budget",
-    "IdealLink": "channels",
-    "LINKS": "channels",
-    "Link": "channels",
-    "Memoryless": "channels",
-    "Radio": "channels",
-    "RayleighLink": "channels",
-    "TraceLink": "channels",
-    "check_delivery": "channels",
-    "make_link": "channels",
+LINKS: dict[str, Callable[[Config, int], Link]] = {
+    "rayleigh": lambda config, devices: RayleighLink.from_config(config.channel, devices),
+    "cell": cell_link,
+    "trace": TraceLink.from_config,
+    "ideal": IdealLink.from_config,
 }
-__getattr__ = names_of(__name__, _HOMES)
+"""Every link by its name in the config, from the config and the most devices that it can have."""
+
+
+def make_link(config: Config, devices: int) -> Link:
+    """The link that a config names, for at most ``devices`` devices at once."""
+    name = config.channel.link
+    if name not in LINKS:
+        raise InputError(
+            field="link", value=f"{name!r}", hint=f"no such link; {did_you_mean(name, LINKS)}"
+        )
+    link, coming = LINKS[name](config, devices), config.availability
+    if not coming.leave_probability:
+        return link
+    return MarkovAvailability(link, coming.leave_probability, coming.return_probability)

@@ -1,8 +1,8 @@
-"""How long a payload takes and how often it arrives, without simulating a run."""
+"""How long a message takes and how often it arrives, without simulating a run."""
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,22 +11,24 @@ from mix2fld.base.errors import InputError
 from mix2fld.types import Delivery
 
 Direction = Literal["uplink", "downlink"]
+Bits = NDArray[np.int64]
+"""[D], the bits of the message of each device; 0 of a device that sends or receives nothing."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Budget:
-    """Latency and delivery of one payload per device; slots of a failed transfer are T_max."""
+    """Latency and delivery of one message per device; slots of a failed transfer are T_max."""
 
     direction: Direction
     bits: int
     devices: int
     """Devices that send or receive it at the same time."""
-    slots_needed: int | None
-    """Decoded slots that carry the payload; None where only estimated."""
+    slots_needed: int | None = None
+    """Decoded slots that carry the message; None where only estimated."""
     max_slots: int
     fits: bool
-    """Whether the payload can arrive at all; where only estimated, whether it ever did."""
-    slot_success: float | None
+    """Whether the message can arrive at all; where only estimated, whether it ever did."""
+    slot_success: float | None = None
     """Chance that a slot is decoded, q; None where only estimated."""
     delivery_probability: float
     mean_slots_if_delivered: float | None
@@ -36,19 +38,19 @@ class Budget:
     expected_round_slots: float
     """Mean slots of the slowest device, T_max if any is in outage."""
     expected_delivered: float
-    """Mean number of devices whose payload arrives."""
+    """Mean number of devices whose message arrives."""
     draws: int = 0
     """Simulated transmissions behind the numbers; 0 is a closed form."""
 
 
 @dataclass(frozen=True, eq=False)
 class Forecast:
-    """The same of each device, which may have a payload and a channel of its own."""
+    """The same of each device, which may have a message and a channel of its own."""
 
     direction: Direction
-    bits: NDArray[np.int64]  # [D]
+    bits: Bits
     max_slots: int
-    probability: NDArray[np.float64]  # [D], that the payload arrives
+    probability: NDArray[np.float64]  # [D], that the message arrives
     expected_slots: NDArray[np.float64]  # [D], E[min(T, T_max)]
     on_air_slots: NDArray[np.float64]  # [D], mean slots in which the device sends or receives
     round_slots: float
@@ -60,29 +62,30 @@ class Forecast:
 
     def as_budget(self, transmitting: int | None = None) -> Budget:
         """The mean over devices that have something to send; by default all transmit at once."""
-        sending = self.bits > 0
-        if not sending.any():
-            return immediate(self.direction, 0, len(self.bits), self.max_slots, 1.0)
+        sending = self.bits > 0 if self.bits.any() else np.ones(len(self.bits), np.bool_)
         devices = int(sending.sum()) if transmitting is None else transmitting
         chance = float(self.probability[sending].mean())
         slots = float(self.expected_slots[sending].mean())
+        lost = (1 - chance) * self.max_slots
         return Budget(
             direction=self.direction,
             bits=int(self.bits.max()),
             devices=devices,
-            slots_needed=None,
             max_slots=self.max_slots,
             fits=chance > 0,
-            slot_success=None,
             delivery_probability=chance,
-            mean_slots_if_delivered=(
-                (slots - (1 - chance) * self.max_slots) / chance if chance > 0 else None
-            ),
+            mean_slots_if_delivered=(slots - lost) / chance if chance > 0 else None,
             expected_slots=slots,
             expected_round_slots=self.round_slots,
             expected_delivered=devices * chance,
             draws=self.draws,
         )
+
+
+def immediate(direction: Direction, bits: Bits, max_slots: int) -> Forecast:
+    """The forecast of messages that all arrive at once."""
+    none = np.zeros(len(bits))
+    return Forecast(direction, bits, max_slots, none + 1, none, none, 0.0)
 
 
 class Simulated(NamedTuple):
@@ -93,77 +96,54 @@ class Simulated(NamedTuple):
     slots: NDArray[np.int64]
     on_air: NDArray[np.float64]
 
+    @classmethod
+    def of(cls, taking_part: Sequence[NDArray[np.bool_]], sent: Sequence[Delivery]) -> Self:
+        """Deliveries, and who took part in each of them."""
+        on_air = [one.slots if one.on_air is None else one.on_air for one in sent]
+        return cls(
+            np.stack(taking_part),
+            np.stack([one.delivered for one in sent]),
+            np.stack([one.slots for one in sent]),
+            np.stack(on_air),
+        )
 
-def immediate(
-    direction: Direction, bits: int, devices: int, max_slots: int, slot_success: float
-) -> Budget:
-    """The budget of a payload that arrives at once."""
-    return Budget(
-        direction=direction,
-        bits=bits,
-        devices=devices,
-        slots_needed=0,
-        max_slots=max_slots,
-        fits=True,
-        slot_success=slot_success,
-        delivery_probability=1.0,
-        mean_slots_if_delivered=0.0,
-        expected_slots=0.0,
-        expected_round_slots=0.0,
-        expected_delivered=float(devices),
-    )
+    def as_budget(self, direction: Direction, bits: int, max_slots: int) -> Budget:
+        """The budget of a message of all devices."""
+        delivered, slots = self.delivered, self.slots
+        return Budget(
+            direction=direction,
+            bits=bits,
+            devices=delivered.shape[1],
+            max_slots=max_slots,
+            fits=bool(delivered.any()),
+            delivery_probability=float(delivered.mean()),
+            mean_slots_if_delivered=float(slots[delivered].mean()) if delivered.any() else None,
+            expected_slots=float(slots.mean()),
+            expected_round_slots=float(slots.max(axis=1).mean()),
+            expected_delivered=float(delivered.sum(axis=1).mean()),
+            draws=len(slots),
+        )
 
+    def as_forecast(self, direction: Direction, bits: Bits, max_slots: int) -> Forecast:
+        """The forecast of each device, from the transmissions that it took part in."""
+        times = np.maximum(self.taking_part.sum(axis=0), 1)
 
-def estimated(
-    direction: Direction, bits: int, devices: int, max_slots: int, send: Callable[[], Delivery],
-    draws: int,
-) -> Budget:  # fmt: skip
-    """The same numbers from ``draws`` simulated transmissions."""
-    if draws < 1:
-        raise InputError(field="draws", value=draws, hint="must be 1 or more")
-    deliveries = [send() for _ in range(draws)]
-    delivered = np.stack([delivery.delivered for delivery in deliveries])  # [draws, D]
-    slots = np.stack([delivery.slots for delivery in deliveries])  # [draws, D]
-    return Budget(
-        direction=direction,
-        bits=bits,
-        devices=devices,
-        slots_needed=None,
-        max_slots=max_slots,
-        fits=bool(delivered.any()),
-        slot_success=None,
-        delivery_probability=float(delivered.mean()),
-        mean_slots_if_delivered=float(slots[delivered].mean()) if delivered.any() else None,
-        expected_slots=float(slots.mean()),
-        expected_round_slots=float(slots.max(axis=1).mean()),
-        expected_delivered=float(delivered.sum(axis=1).mean()),
-        draws=draws,
-    )
+        def mean(values: NDArray[Any]) -> NDArray[np.float64]:
+            found: NDArray[np.float64] = np.sum(values * self.taking_part, axis=0) / times
+            return found
 
-
-def simulated(
-    direction: Direction, bits: NDArray[np.int64], max_slots: int, sent: Simulated
-) -> Forecast:
-    """The forecast from simulated transmissions."""
-    times = np.maximum(sent.taking_part.sum(axis=0), 1)
-
-    def mean(values: NDArray[Any]) -> NDArray[np.float64]:
-        """Of each device, over the transmissions that it took part in."""
-        found: NDArray[np.float64] = np.sum(values * sent.taking_part, axis=0) / times
-        return found
-
-    probability = np.where(bits > 0, mean(sent.delivered), 1.0)
-    return Forecast(
-        direction=direction,
-        bits=bits,
-        max_slots=max_slots,
-        probability=probability,
-        expected_slots=mean(sent.slots),
-        on_air_slots=mean(sent.on_air),
-        round_slots=float(np.mean(np.max(sent.slots * sent.taking_part, axis=1, initial=0))),
-        draws=len(sent.slots),
-        standard_error=np.where(bits > 0, _binomial_error(probability, times), 0.0),
-    )
+        probability = np.where(bits > 0, mean(self.delivered), 1.0)
+        return Forecast(
+            direction=direction,
+            bits=bits,
+            max_slots=max_slots,
+            probability=probability,
+            expected_slots=mean(self.slots),
+            on_air_slots=mean(self.on_air),
+            round_slots=float(np.mean(np.max(self.slots * self.taking_part, axis=1, initial=0))),
+            draws=len(self.slots),
+            standard_error=np.where(bits > 0, _binomial_error(probability, times), 0.0),
+        )
 
 
 def _binomial_error(share: NDArray[np.float64], times: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -203,9 +183,8 @@ def mean_slowest(
     return float((1 - all_arrived) @ steps)
 
 
-def check_demand(bits: int, devices: int) -> None:
+def check_demand(bits: int = 0, devices: int = 1, draws: int = 1) -> None:
     """Refuse what cannot be asked of any link."""
-    if bits < 0:
-        raise InputError(field="bits", value=bits, hint="must be 0 or more")
-    if devices < 1:
-        raise InputError(field="devices", value=devices, hint="must be 1 or more")
+    for field, value, least in (("bits", bits, 0), ("devices", devices, 1), ("draws", draws, 1)):
+        if value < least:
+            raise InputError(field=field, value=value, hint=f"must be {least} or more")

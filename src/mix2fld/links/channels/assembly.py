@@ -1,12 +1,13 @@
 """Puts a cell link together from the sections of a config."""
 
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 from mix2fld.base.errors import InputError
 from mix2fld.config.radio import RadioConfig
 from mix2fld.config.settings import ChannelConfig, Config
 from mix2fld.links.budget import Direction
+from mix2fld.links.channels.cell import CellLink
 from mix2fld.links.channels.fading import Fading
 from mix2fld.links.channels.geometry import Geometry, from_db
 from mix2fld.links.channels.packets import Packets
@@ -30,19 +31,9 @@ from mix2fld.links.channels.sharing import (
 from mix2fld.links.channels.transfer import Side
 
 
-class Assembled(NamedTuple):
-    """The pieces of a cell link."""
-
-    uplink: Side
-    downlink: Side
-    geometry: Geometry
-    slot_seconds: float
-    max_slots: int
-    delay_slots: int
-
-
-def assemble(config: Config) -> Assembled:
-    """The pieces that a config asks for."""
+def cell_link(config: Config, devices: int) -> CellLink:
+    """The link that a config describes, for any number of devices."""
+    del devices
     channel, radio = config.channel, config.radio
     check_channel(channel, devices=1)
     delay = math.ceil(radio.delay_ms / channel.slot_ms)
@@ -53,7 +44,7 @@ def assemble(config: Config) -> Assembled:
             hint=f"must be below T_max, max_slots x slot_ms = "
             f"{channel.max_slots * channel.slot_ms:g} ms",
         )
-    return Assembled(
+    return CellLink(
         uplink=_side(config, "uplink", delay),
         downlink=_side(config, "downlink", delay),
         geometry=Geometry.from_config(config),

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from mix2fld.links.budget import Budget, Direction, Forecast
+from mix2fld.links.budget import Bits, Budget, Direction, Forecast
 from mix2fld.links.channels.channel import ESTIMATE_DRAWS, Link
 from mix2fld.types import Delivery, State
 
@@ -50,7 +50,7 @@ class MarkovAvailability(Link):
         return here if reached is None else here & reached, {"link": inner, "here": here}
 
     def transmit(
-        self, direction: Direction, bits: NDArray[np.int64], rng: np.random.Generator, state: State
+        self, direction: Direction, bits: Bits, rng: np.random.Generator, state: State
     ) -> tuple[Delivery, State]:
         """As the link does."""
         delivery, inner = self.link.transmit(direction, bits, rng, state["link"])
@@ -65,7 +65,7 @@ class MarkovAvailability(Link):
     def forecast(
         self,
         direction: Direction,
-        bits: NDArray[np.int64],
+        bits: Bits,
         state: State,
         *,
         transmitting: int | None = None,

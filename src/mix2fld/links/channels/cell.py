@@ -5,27 +5,24 @@ With the paper's choices for each of them it is the paper's link, draw for draw.
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mix2fld.config.settings import Config
 from mix2fld.links.budget import (
+    Bits,
     Budget,
     Direction,
     Forecast,
     Simulated,
-    check_demand,
+    immediate,
     mean_slowest,
-    simulated,
 )
-from mix2fld.links.channels.assembly import assemble
-from mix2fld.links.channels.channel import Link
+from mix2fld.links.channels.channel import Link, budget_of_forecast
 from mix2fld.links.channels.geometry import Geometry, from_db
-from mix2fld.links.channels.packets import Law
+from mix2fld.links.channels.packets import Law, blocks_needed, whole
 from mix2fld.links.channels.path_loss import Floats
-from mix2fld.links.channels.rate import blocks_needed, whole
 from mix2fld.links.channels.transfer import Progress, Side, progress, simulate
 from mix2fld.types import Delivery, State
 
@@ -51,11 +48,6 @@ class CellLink(Link):
     delay_slots: int = 0
     """Slots that any transfer takes before its first one is on the air."""
 
-    @classmethod
-    def from_config(cls, config: Config) -> Self:
-        """The link that a config describes."""
-        return cls(*assemble(config))
-
     def start(self, devices: int, rng: np.random.Generator) -> State:
         """Devices on their places."""
         return self.geometry.place(devices, rng)
@@ -71,7 +63,7 @@ class CellLink(Link):
         return {name: value for name, value in state.items() if name != "shadowing_db"}
 
     def transmit(
-        self, direction: Direction, bits: NDArray[np.int64], rng: np.random.Generator, state: State
+        self, direction: Direction, bits: Bits, rng: np.random.Generator, state: State
     ) -> tuple[Delivery, State]:
         """What happens to ``bits[d]`` bits of each device, over one draw of the channel."""
         sending = np.flatnonzero(bits)
@@ -94,7 +86,7 @@ class CellLink(Link):
     def forecast(
         self,
         direction: Direction,
-        bits: NDArray[np.int64],
+        bits: Bits,
         state: State,
         *,
         transmitting: int | None = None,
@@ -107,8 +99,7 @@ class CellLink(Link):
         sending = np.flatnonzero(bits)
         count = len(sending) if transmitting is None else min(transmitting, len(sending))
         if not count:
-            none = np.zeros(len(bits))
-            return Forecast(direction, bits, self.max_slots, none + 1, none, none, 0.0)
+            return immediate(direction, bits, self.max_slots)
         if self._side(direction).has_law(count):
             return self._by_law(direction, bits, state, count)
         return self._by_simulation(direction, bits, state, count, draws)
@@ -117,10 +108,7 @@ class CellLink(Link):
         self, direction: Direction, bits: int, devices: int, *, draws: int = CELL_DRAWS
     ) -> Budget:
         """The forecast of so many devices on some places, as one."""
-        check_demand(bits, devices)
-        state = self.lasting(self.start(devices, np.random.default_rng(0)))
-        sizes = np.full(devices, bits, np.int64)
-        return self.forecast(direction, sizes, state, draws=draws).as_budget()
+        return budget_of_forecast(self, direction, bits, devices, draws)
 
     def _side(self, direction: Direction) -> Side:
         return self.uplink if direction == "uplink" else self.downlink
@@ -138,9 +126,7 @@ class CellLink(Link):
         weights = np.exp(-(deviations**2) / 2)
         return from_db(deviations[:, None] * spread), weights / weights.sum()
 
-    def _by_law(
-        self, direction: Direction, bits: NDArray[np.int64], state: State, count: int
-    ) -> Forecast:
+    def _by_law(self, direction: Direction, bits: Bits, state: State, count: int) -> Forecast:
         side, sending = self._side(direction), np.flatnonzero(bits)
         shadowing, weights = self._shadowing(side, state, sending)
         gain = self.gain(state)[sending] * shadowing
@@ -169,7 +155,7 @@ class CellLink(Link):
         )
 
     def _by_simulation(
-        self, direction: Direction, bits: NDArray[np.int64], state: State, count: int, draws: int
+        self, direction: Direction, bits: Bits, state: State, count: int, draws: int
     ) -> Forecast:
         side, sending = self._side(direction), np.flatnonzero(bits)
         rng = np.random.default_rng(0)
@@ -193,7 +179,7 @@ class CellLink(Link):
 
         took_part = by_device(np.ones(chosen.shape, np.bool_))
         found = Simulated(took_part, *map(by_device, (sent.delivered, slots, sent.on_air)))
-        return simulated(direction, bits, self.max_slots, found)
+        return found.as_forecast(direction, bits, self.max_slots)
 
     def _drawn_gain(
         self, state: State, chosen: NDArray[np.int64], rng: np.random.Generator

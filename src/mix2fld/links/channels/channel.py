@@ -1,4 +1,4 @@
-"""What every link does: carry one payload per device in one direction, and remember if it must.
+"""What every link does: carry one message per device in one direction, and remember if it must.
 
 A custom link is a subclass of ``Memoryless`` with ``deliver``, or of ``Link`` if what happens to a
 device depends on what happened to it before.
@@ -10,22 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mix2fld.base.errors import InputError
-from mix2fld.links.budget import (
-    Budget,
-    Direction,
-    Forecast,
-    Simulated,
-    check_demand,
-    estimated,
-    simulated,
-)
+from mix2fld.links.budget import Bits, Budget, Direction, Forecast, Simulated, check_demand
 from mix2fld.types import Delivery, State
 
 ESTIMATE_DRAWS = 1000
 
 
 class Link(ABC):
-    """Carries payloads between devices and server."""
+    """Carries messages between devices and server: those that arrive, or their sum."""
 
     slot_seconds: float
     """Length of a slot, tau."""
@@ -60,9 +52,9 @@ class Link(ABC):
 
     @abstractmethod
     def transmit(
-        self, direction: Direction, bits: NDArray[np.int64], rng: np.random.Generator, state: State
+        self, direction: Direction, bits: Bits, rng: np.random.Generator, state: State
     ) -> tuple[Delivery, State]:
-        """Send ``bits[d]`` bits from or to each device d; 0 bits are delivered in 0 slots.
+        """Send a message of ``bits[d]`` bits from or to each device d; 0 bits take 0 slots.
 
         The devices with more than 0 bits share the uplink. The state is that of ``start`` or of
         the transmission before.
@@ -72,22 +64,19 @@ class Link(ABC):
         self, direction: Direction, bits: int, devices: int, *, draws: int = ESTIMATE_DRAWS
     ) -> Budget:
         """Latency and delivery when so many devices send at once, from simulated transmissions."""
-        check_demand(bits, devices)
+        check_demand(bits, devices, draws)
         rng = np.random.default_rng(0)
-        sizes = np.full(devices, bits, dtype=np.int64)
-        state = self.start(devices, rng)
-
-        def send() -> Delivery:
-            nonlocal state
+        sizes, state, sent = np.full(devices, bits, np.int64), self.start(devices, rng), []
+        for _ in range(draws):
             delivery, state = self.transmit(direction, sizes, rng, state)
-            return check_delivery(self, delivery, devices)
-
-        return estimated(direction, bits, devices, self.max_slots, send, draws)
+            sent.append(check_delivery(self, delivery, devices))
+        everyone = [np.ones(devices, np.bool_)] * draws
+        return Simulated.of(everyone, sent).as_budget(direction, bits, self.max_slots)
 
     def forecast(
         self,
         direction: Direction,
-        bits: NDArray[np.int64],
+        bits: Bits,
         state: State,
         *,
         transmitting: int | None = None,
@@ -98,21 +87,19 @@ class Link(ABC):
         All of them transmit at once, or so many of them, any choice being as likely as another.
         By default from simulated transmissions, each of which begins in the same state.
         """
-        if draws < 1:
-            raise InputError(field="draws", value=draws, hint="must be 1 or more")
+        check_demand(draws=draws)
         rng = np.random.default_rng(0)
-        sending, sent = np.flatnonzero(bits), []
+        sending, taking_part, sent = np.flatnonzero(bits), [], []
         for _ in range(draws):
-            taking_part = bits > 0
+            chosen = bits > 0
             if transmitting is not None and transmitting < len(sending):
-                taking_part = np.zeros(len(bits), np.bool_)
-                taking_part[rng.choice(sending, size=transmitting, replace=False)] = True
-            found, _after = self.transmit(direction, bits * taking_part, rng, state)
-            check_delivery(self, found, len(bits))
-            on_air = found.slots if found.on_air is None else found.on_air
-            sent.append((taking_part, found.delivered, found.slots, on_air))
-        together = Simulated(*(np.stack(each) for each in zip(*sent, strict=True)))
-        return simulated(direction, bits, self.max_slots, together)
+                chosen = np.isin(
+                    np.arange(len(bits)), rng.choice(sending, size=transmitting, replace=False)
+                )
+            found, _after = self.transmit(direction, bits * chosen, rng, state)
+            taking_part.append(chosen)
+            sent.append(check_delivery(self, found, len(bits)))
+        return Simulated.of(taking_part, sent).as_forecast(direction, bits, self.max_slots)
 
     def lasting(self, state: State) -> State:
         """What of a state is the same in every round, for a forecast over many rounds."""
@@ -123,16 +110,24 @@ class Memoryless(Link):
     """A link on which every transmission is independent of those before."""
 
     @abstractmethod
-    def deliver(
-        self, direction: Direction, bits: NDArray[np.int64], rng: np.random.Generator
-    ) -> Delivery:
-        """What happens to ``bits[d]`` bits from or to each device d."""
+    def deliver(self, direction: Direction, bits: Bits, rng: np.random.Generator) -> Delivery:
+        """What happens to a message of ``bits[d]`` bits from or to each device d."""
 
     def transmit(
-        self, direction: Direction, bits: NDArray[np.int64], rng: np.random.Generator, state: State
+        self, direction: Direction, bits: Bits, rng: np.random.Generator, state: State
     ) -> tuple[Delivery, State]:
         """``deliver``, remembering nothing."""
         return self.deliver(direction, bits, rng), state
+
+
+def budget_of_forecast(
+    link: Link, direction: Direction, bits: int, devices: int, draws: int
+) -> Budget:
+    """The budget of a link whose forecast covers all that its state can be."""
+    check_demand(bits, devices)
+    state = link.lasting(link.start(devices, np.random.default_rng(0)))
+    sizes = np.full(devices, bits, np.int64)
+    return link.forecast(direction, sizes, state, draws=draws).as_budget()
 
 
 def check_delivery(link: Link, delivery: Delivery, devices: int) -> Delivery:

@@ -1,7 +1,7 @@
 """Packets: headers, a largest payload, and how often a lost block is sent again.
 
 What one slot carries is a block. A block that is not decoded is sent again in the device's next
-slot, without end (until T_max), or at most ``retransmissions`` times; then the payload is lost.
+slot, without end (until T_max), or at most ``retransmissions`` times; then the message is lost.
 """
 
 import math
@@ -14,12 +14,14 @@ from numpy.typing import NDArray
 
 from mix2fld.links.channels.path_loss import Floats
 
+ROUNDING = 1e-9
+"""Relative difference below which bits per slot are taken for the whole number next to them."""
 FAR = 12.0
 """Standard deviations beyond which a chance is 1."""
 
 
 class Law(NamedTuple):
-    """Of a payload after k = 0 .. K own slots."""
+    """Of a message after k = 0 .. K own slots."""
 
     arrived: Floats  # [K + 1], chance that it was delivered
     active: Floats  # [K + 1], chance that it is still being sent: neither delivered nor lost
@@ -27,26 +29,39 @@ class Law(NamedTuple):
 
 @dataclass(frozen=True)
 class Packets:
-    """How a payload is cut into packets."""
+    """How a message is cut into packets."""
 
     header_bytes: int = 0
     payload_bytes: int = 0
-    """Largest payload of a packet; 0: a payload is one packet."""
+    """Largest payload of a packet; 0: a message is one packet."""
     retransmissions: int | None = None
     """How often a block is sent again; None: until it is decoded or T_max is over."""
 
     def on_air(self, bits: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Bits of a payload with all its headers."""
+        """Bits of a message with all its headers."""
         largest = 8 * self.payload_bytes
         packets = -(-bits // largest) if largest else (bits > 0).astype(np.int64)
         return bits + 8 * self.header_bytes * packets
 
     def law(self, needed: int, success: float, slots: int) -> Law:
-        """Of a payload of ``needed`` >= 1 blocks, each decoded with probability ``success``."""
+        """Of a message of ``needed`` >= 1 blocks, each decoded with probability ``success``."""
         if self.retransmissions is None:
             arrived = _unlimited(min(needed, slots + 1), success, slots)
             return Law(arrived, 1 - arrived)
         return _limited(needed, success, slots, self.retransmissions + 1)
+
+
+def whole(bits: Floats) -> Floats:
+    """Bits of a slot, freed of float noise."""
+    nearest = np.round(bits)
+    return np.where(np.abs(bits - nearest) <= ROUNDING * bits, nearest, bits)
+
+
+def blocks_needed(bits: Floats | NDArray[np.int64], per_slot: Floats) -> NDArray[np.int64]:
+    """Decoded slots that carry so many bits."""
+    exact = bits / per_slot
+    slack = np.where(per_slot == np.round(per_slot), 0.0, ROUNDING)
+    return np.ceil(np.minimum(exact * (1 - slack), 1e15)).astype(np.int64)
 
 
 def arrived_by(last: int, needed: int, success: float) -> Floats:
@@ -86,7 +101,7 @@ def _unlimited(needed: int, success: float, slots: int) -> Floats:
 def _limited(needed: int, success: float, slots: int, attempts: int) -> Law:
     """The law with at most so many attempts for a block, from its generating function.
 
-    Attempts for one block have g(z) = sum_a q (1-q)^(a-1) z^a, those for all of them g^n. A payload
+    Attempts for one block have g(z) = sum_a q (1-q)^(a-1) z^a, those for all of them g^n. A message
     is lost after i < n blocks: (1-q)^A z^A g^i. Powers are taken on the unit circle.
     """
     needed = min(needed, slots + 1)

@@ -18,8 +18,6 @@ from mix2fld.links.channels.packets import Packets
 from mix2fld.links.channels.path_loss import Floats
 
 Bools = NDArray[np.bool_]
-ROUNDING = 1e-9
-"""Relative difference below which bits per slot are taken for the whole number next to them."""
 MOST_CHOICES = 60
 """Numbers of slots among which an optimal target looks for the best."""
 
@@ -229,19 +227,6 @@ class _Adaptive(Sender):
         self.failed = np.where(over, 0.0, failed)
         self.gathered = np.where(over, 0.0, self.gathered)
         return np.where(decoded, self.known.efficiency[self.scheme], 0.0), gave_up
-
-
-def whole(bits: Floats) -> Floats:
-    """Bits of a slot, freed of float noise."""
-    nearest = np.round(bits)
-    return np.where(np.abs(bits - nearest) <= ROUNDING * bits, nearest, bits)
-
-
-def blocks_needed(bits: Floats, per_slot: Floats) -> NDArray[np.int64]:
-    """Decoded slots that carry so many bits."""
-    exact = bits / per_slot
-    slack = np.where(per_slot == np.round(per_slot), 0.0, ROUNDING)
-    return np.ceil(np.minimum(exact * (1 - slack), 1e15)).astype(np.int64)
 
 
 def _choices(turns: int) -> NDArray[np.int64]:

@@ -1,11 +1,11 @@
 """Rayleigh block fading with outages, the radio link of Sec. II-C, and its budget in closed form.
 
-With q the chance that a slot is decoded and n the decoded slots that a payload needs, its latency
+With q the chance that a slot is decoded and n the decoded slots that a message needs, its latency
 T follows P(T <= t) = P(Binomial(t, q) >= n), a negative binomial law.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
@@ -13,13 +13,11 @@ from numpy.typing import NDArray
 
 from mix2fld.base.errors import InputError
 from mix2fld.config.settings import ChannelConfig
-from mix2fld.links.budget import Budget, Direction, Forecast, check_demand, immediate, mean_slowest
-from mix2fld.links.channels.channel import Memoryless
-from mix2fld.links.channels.packets import arrived_by, log_chances
+from mix2fld.links.budget import Bits, Budget, Direction, Forecast, mean_slowest
+from mix2fld.links.channels.channel import Memoryless, budget_of_forecast
+from mix2fld.links.channels.packets import arrived_by, blocks_needed, log_chances, whole
 from mix2fld.types import Delivery, State
 
-ROUNDING = 1e-9
-"""Relative difference below which bits per slot are taken for the whole number next to them."""
 MAX_FADING_DRAWS = 50_000_000
 """Largest |D| x T_max; one transmission draws that many fading values at once."""
 MAX_PATH_LOSS_DB = 1000.0
@@ -46,17 +44,13 @@ class Radio:
     def bits_per_slot(self) -> float:
         """Bits of one decoded slot, tau W log2(1 + theta), freed of float noise."""
         bits = self.slot_seconds * self.bandwidth_hz * math.log1p(self.snr_threshold) / math.log(2)
-        whole = round(bits)
-        return float(whole) if abs(bits - whole) <= ROUNDING * bits else bits
+        return float(whole(np.array(bits)))
 
     def slots_needed(self, bits: int) -> int:
         """Decoded slots that carry ``bits`` bits."""
         if bits < 0:
             raise InputError(field="bits", value=bits, hint="must be 0 or more")
-        per_slot = self.bits_per_slot
-        if per_slot.is_integer():
-            return -(-bits // int(per_slot))
-        return math.ceil(bits / per_slot * (1 - ROUNDING))
+        return int(blocks_needed(np.array(bits), np.array(self.bits_per_slot)))
 
 
 @dataclass(frozen=True)
@@ -111,21 +105,18 @@ class RayleighLink(Memoryless):
         mean_snr = side.power_w * gain / (bandwidth * self.noise_w_per_hz)
         return Radio(bandwidth, mean_snr, side.snr_threshold, self.slot_seconds)
 
-    def deliver(
-        self, direction: Direction, bits: NDArray[np.int64], rng: np.random.Generator
-    ) -> Delivery:
+    def deliver(self, direction: Direction, bits: Bits, rng: np.random.Generator) -> Delivery:
         """Eq. 4: latency is the first slot by which enough slots were decoded.
 
-        Fading is drawn slot by slot for all devices that transmit, whatever their payloads, so
-        that payloads of different size and limits T_max can be compared over the same channel.
+        Fading is drawn slot by slot for all devices that transmit, whatever their messages, so
+        that messages of different size and limits T_max can be compared over the same channel.
         """
         transmitting = np.flatnonzero(bits)
         radio = self.radio(direction, len(transmitting))
-        fading = rng.exponential(
-            size=(self.max_slots, len(transmitting))
-        ).T  # [transmitting, T_max]
+        fading = rng.exponential(size=(self.max_slots, len(transmitting))).T
         decoded = np.cumsum(radio.mean_snr * fading >= radio.snr_threshold, axis=1)
-        needed = self._needed(radio, bits[transmitting])
+        per_slot = np.array(radio.bits_per_slot)
+        needed = np.minimum(blocks_needed(bits[transmitting], per_slot), self.max_slots + 1)
         enough = decoded[:, -1] >= needed
         latency = np.sum(decoded < needed[:, None], axis=1, dtype=np.int64) + 1
         delivered, slots = np.ones(len(bits), np.bool_), np.zeros(len(bits), np.int64)
@@ -133,50 +124,32 @@ class RayleighLink(Memoryless):
         slots[transmitting] = np.where(enough, latency, self.max_slots)
         return Delivery(delivered, slots)
 
-    def _needed(self, radio: Radio, bits: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Decoded slots that each payload takes; one beyond T_max stands for all that are more."""
-        sizes, which = np.unique(bits, return_inverse=True)
-        needed = [min(radio.slots_needed(int(size)), self.max_slots + 1) for size in sizes]
-        return np.array(needed, np.int64)[which]
-
     def budget(self, direction: Direction, bits: int, devices: int, *, draws: int = 0) -> Budget:
         """The closed form for ``devices`` devices that transmit at once."""
-        del draws
-        check_demand(bits, devices)
+        found = budget_of_forecast(self, direction, bits, devices, draws)
         radio = self.radio(direction, devices)
         needed, success = radio.slots_needed(bits), radio.success_probability
-        if needed == 0:
-            return immediate(direction, bits, devices, self.max_slots, success)
-        least = min(needed, self.max_slots + 1)
-        arrived = arrived_by(self.max_slots, least, success)
-        probability = float(arrived[-1])
-        return Budget(
-            direction=direction,
-            bits=bits,
-            devices=devices,
+        mean = found.mean_slots_if_delivered
+        if needed and mean is not None:
+            mean = _mean_latency(needed, self.max_slots, success)
+        return replace(
+            found,
             slots_needed=needed,
-            max_slots=self.max_slots,
-            fits=needed <= self.max_slots,
             slot_success=success,
-            delivery_probability=probability,
-            mean_slots_if_delivered=(
-                _mean_latency(needed, self.max_slots, success) if probability > 0 else None
-            ),
-            expected_slots=float(np.sum(1 - arrived[:-1])),
-            expected_round_slots=float(np.sum(1 - arrived[:-1] ** devices)),
-            expected_delivered=devices * probability,
+            fits=needed <= self.max_slots,
+            mean_slots_if_delivered=mean,
         )
 
     def forecast(
         self,
         direction: Direction,
-        bits: NDArray[np.int64],
+        bits: Bits,
         state: State,
         *,
         transmitting: int | None = None,
         draws: int = 0,
     ) -> Forecast:
-        """The closed form for devices that all have the same channel, but their own payloads."""
+        """The closed form for devices that all have the same channel, but their own messages."""
         del state, draws
         sending = int(np.count_nonzero(bits))
         count = sending if transmitting is None else min(transmitting, sending)
@@ -198,7 +171,7 @@ class RayleighLink(Memoryless):
         )
 
     def _arrived(self, radio: Radio, bits: int) -> NDArray[np.float64]:
-        """P(T <= t) of one payload for t = 0 .. T_max."""
+        """P(T <= t) of one message for t = 0 .. T_max."""
         needed = min(radio.slots_needed(bits), self.max_slots + 1)
         if needed == 0:
             return np.ones(self.max_slots + 1)

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from mix2fld.base.errors import InputError
 from mix2fld.config.settings import Config
-from mix2fld.links.budget import Budget, Direction, Forecast, Simulated, check_demand, simulated
-from mix2fld.links.channels.channel import Link
+from mix2fld.links.budget import Bits, Budget, Direction, Forecast, Simulated
+from mix2fld.links.channels.channel import Link, budget_of_forecast
 from mix2fld.links.channels.trace_files import Trace, read_traces
 from mix2fld.types import Delivery, State
 
@@ -69,7 +69,7 @@ class TraceLink(Link):
         return {name: value for name, value in state.items() if name != "seconds"}
 
     def transmit(
-        self, direction: Direction, bits: NDArray[np.int64], rng: np.random.Generator, state: State
+        self, direction: Direction, bits: Bits, rng: np.random.Generator, state: State
     ) -> tuple[Delivery, State]:
         """What the trace lets through from now on; nothing is drawn."""
         del rng
@@ -81,7 +81,7 @@ class TraceLink(Link):
     def forecast(
         self,
         direction: Direction,
-        bits: NDArray[np.int64],
+        bits: Bits,
         state: State,
         *,
         transmitting: int | None = None,
@@ -92,22 +92,17 @@ class TraceLink(Link):
         if "seconds" in state:
             begins = np.array([float(state["seconds"])])
         sent = [self._deliver(direction, bits, begin) for begin in begins.tolist()]
-        everyone = np.broadcast_to(bits > 0, (len(sent), len(bits)))
-        slots = np.stack([one.slots for one in sent])
-        delivered = np.stack([one.delivered for one in sent])
         del transmitting  # devices do not share their rates
-        found = Simulated(everyone, delivered, slots, slots.astype(np.float64))
-        return simulated(direction, bits, self.max_slots, found)
+        found = Simulated.of([bits > 0] * len(sent), sent)
+        return found.as_forecast(direction, bits, self.max_slots)
 
     def budget(
         self, direction: Direction, bits: int, devices: int, *, draws: int = START_DRAWS
     ) -> Budget:
         """The mean over the first so many devices, from any time on."""
-        check_demand(bits, devices)
-        sizes = np.full(devices, bits, np.int64)
-        return self.forecast(direction, sizes, {}, draws=draws).as_budget()
+        return budget_of_forecast(self, direction, bits, devices, draws)
 
-    def _deliver(self, direction: Direction, bits: NDArray[np.int64], begins: float) -> Delivery:
+    def _deliver(self, direction: Direction, bits: Bits, begins: float) -> Delivery:
         seconds = np.zeros(len(bits))
         for device in np.flatnonzero(bits).tolist():
             rate = self.traces[device].carried(direction)

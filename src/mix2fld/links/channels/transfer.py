@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mix2fld.links.channels.fading import Fading
-from mix2fld.links.channels.packets import Packets
+from mix2fld.links.channels.packets import ROUNDING, Packets, whole
 from mix2fld.links.channels.path_loss import Floats
-from mix2fld.links.channels.rate import ROUNDING, Bools, Demand, Rate, Signals, whole
+from mix2fld.links.channels.rate import Bools, Demand, Rate, Signals
 from mix2fld.links.channels.sharing import Sharing, Slot, Turns
 
 ENDLESS = 1 << 50
