@@ -23,7 +23,7 @@ from mix2fld.config.settings import Config
 from mix2fld.data import dataset_sizes
 from mix2fld.deploy.edge import topics
 from mix2fld.deploy.edge.__main__ import broker_address
-from mix2fld.deploy.edge.messages import Download, Order, Taken, Trained, pack, unpack
+from mix2fld.deploy.edge.messages import Download, Taken, Trained, TrainOrder, pack, unpack
 from mix2fld.deploy.mqtt_server import serve_mqtt
 from mix2fld.deploy.settings import Settings
 from mix2fld.engine.wire import Wire
@@ -63,7 +63,7 @@ class Crowd:
 
     def _hear(self, client: Any, number: int, payload: bytes) -> None:
         message = unpack(payload) if payload else None
-        if isinstance(message, Order):
+        if isinstance(message, TrainOrder):
             answer = pack(Trained(
                 message.run, message.round, 500, self._bits, 0.0, [0.5], self._upload
             ))  # fmt: skip

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from mix2fld import codecs as payloads
-from mix2fld.deploy import messages
+from mix2fld.deploy import forms
 from mix2fld.runs import checkpoint, config_file, records, state_files
 from mix2fld_lab.markdown import markdown_table
 from mix2fld_lab.pages import render as filled
@@ -136,7 +136,7 @@ def render_formats() -> str:
         ),
         (
             "message of a deployment over Flower",
-            messages.FORMAT,
+            forms.FORMAT,
             "`format` of each order and download, which the device checks",
             "the link's",
             "both ends must run versions with the same number; 6: what was `room` in an order is "

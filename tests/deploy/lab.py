@@ -7,9 +7,11 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
+from flwr.app import Message
 from numpy.typing import NDArray
 
 from deploy.grid import Client, InProcessGrid
@@ -18,8 +20,10 @@ from mix2fld.config.grid import Grid
 from mix2fld.config.settings import Config
 from mix2fld.data import load_dataset
 from mix2fld.deploy.client_app import app
+from mix2fld.deploy.edge.messages import TrainOrder
 from mix2fld.deploy.edge.store import Store
 from mix2fld.deploy.federation import Federation
+from mix2fld.deploy.forms import unpack
 from mix2fld.deploy.local_trial import node_config
 from mix2fld.deploy.server_app import serve
 from mix2fld.deploy.settings import Settings, read_settings
@@ -72,6 +76,11 @@ def run_in_process(
     grid = InProcessGrid(configs, settings.as_run_config(), client)
     serve(prepare(grid) or grid, read_settings(settings.as_run_config()))
     return settings.out / config.run_name
+
+
+def order_in(message: Message) -> SimpleNamespace:
+    """All that an order of Flower says, to which device too."""
+    return SimpleNamespace(**unpack(message.content, TrainOrder).fields)
 
 
 class ReplayLink(Memoryless):

@@ -12,7 +12,6 @@ from mix2fld.deploy.edge.full import full_learning
 from mix2fld.deploy.edge.line import Listener
 from mix2fld.deploy.identity import next_epoch
 from mix2fld.deploy.mqtt_nodes import MqttNodes
-from mix2fld.deploy.mqtt_server import initial_weights, run_settings
 from mix2fld.deploy.serving import serve_run
 from mix2fld.deploy.settings import Settings
 from mix2fld.deploy.trial import write_device_files
@@ -115,11 +114,9 @@ def run_in_memory(
         broker.connect(str(number), device)
 
     def connect(scenario: Scenario, run: str, say: Say) -> MqttNodes:
-        nodes = MqttNodes(
-            scenario.devices, timeout_s, run, say, initial_weights(scenario), next_epoch(path)
-        )
+        nodes = MqttNodes(scenario, timeout_s, run, say, next_epoch(path))
         line = broker.connect("server", nodes)
-        nodes.begin(line, run_settings(scenario, run), first=not (path / "rounds.jsonl").exists())
+        nodes.begin(line, first=not (path / "rounds.jsonl").exists())
         return nodes
 
     settings = Settings(config, folder / "runs", timeout_s, wait_s=1)

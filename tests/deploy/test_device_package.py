@@ -17,7 +17,7 @@ from deploy.lab import deployed_config
 from deploy.memory_line import MemoryBroker, run_in_memory
 from mix2fld.base.errors import InputError
 from mix2fld.deploy.edge import __main__ as program
-from mix2fld.deploy.edge.messages import Order, Trained, unpack
+from mix2fld.deploy.edge.messages import Trained, TrainOrder, unpack
 from mix2fld.deploy.edge.small import small_learning
 from mix2fld.native import small_cnn
 from places import ROOT
@@ -131,7 +131,7 @@ def test_it_answers_as_the_whole_package_does(site: Path, tmp_path: Path, name: 
     assert theirs == ours
     assert sum(isinstance(answer, Trained) for answer in ours) == 2
     orders = [unpack(bytes.fromhex(payload)) for topic, payload in broker.heard if topic == "o/0"]
-    assert all(isinstance(order, Order) for order in orders)
+    assert all(isinstance(order, TrainOrder) for order in orders)
 
 
 def timeless(payload: bytes) -> object:

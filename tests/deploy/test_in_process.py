@@ -19,6 +19,7 @@ from deploy.lab import (
     assert_same_as_engine,
     deployed_config,
     diary,
+    order_in,
     rounds_of,
     run_in_process,
 )
@@ -27,7 +28,8 @@ from mix2fld.data.samples import standardised
 from mix2fld.deploy import nodes, server_app
 from mix2fld.deploy.client_app import app
 from mix2fld.deploy.diary import last_words
-from mix2fld.deploy.messages import DOWNLOAD, TRAIN, Refused, Trained, TrainOrder
+from mix2fld.deploy.edge.messages import Refused, Trained
+from mix2fld.deploy.forms import DOWNLOAD, TRAIN, pack, unpack
 from mix2fld.deploy.settings import Settings
 from mix2fld.runs.checkpoint import made_with
 from mix2fld.tasks.classification import Classification
@@ -171,11 +173,11 @@ def test_weights_that_nobody_learns_are_refused(tmp_path: Path, name: str) -> No
         reply = app(message, context)
         if context.node_id != 101 or "Trained" not in reply.content:
             return reply
-        trained = Trained.unpack(reply.content)
+        trained = unpack(reply.content, Trained).message
         ends = np.tile(np.array([0, 2e6], "<f4"), len(trained.upload) // 8).tobytes()
         upload = ends + trained.upload[len(ends) :]
-        spoilt = trained.model_copy(update={"upload": upload})
-        return Message(spoilt.pack(), reply_to=message)
+        spoilt = trained._replace(upload=upload)
+        return Message(pack(spoilt), reply_to=message)
 
     path = run_in_process(tmp_path, deployed_config(tmp_path, protocol=name, rounds=1), client)
     refused = r"device 1 refused: weights\d?: \S+e\+06; must be at most 1e\+06"
@@ -190,10 +192,10 @@ def test_seeds_that_are_no_pictures_are_refused(tmp_path: Path) -> None:
         reply = app(message, context)
         if context.node_id != 101 or "Trained" not in reply.content:
             return reply
-        trained = Trained.unpack(reply.content)
+        trained = unpack(reply.content, Trained).message
         pixel = np.array(1.5, "<f4").tobytes()
-        spoilt = trained.model_copy(update={"seeds": pixel + trained.seeds[4:]})
-        return Message(spoilt.pack(), reply_to=message)
+        spoilt = trained._replace(seeds=pixel + trained.seeds[4:])
+        return Message(pack(spoilt), reply_to=message)
 
     path = run_in_process(tmp_path, config, client)
     assert "device 1 refused: seeds: a value of 1.5; must be from 0 to 1" in diary(path)
@@ -305,7 +307,7 @@ def test_a_device_that_was_away_catches_up(tmp_path: Path) -> None:
 
     def client(message: Message, context: Context) -> Message:
         if message.metadata.message_type == "train":
-            orders.append(TrainOrder.unpack(message.content))
+            orders.append(order_in(message))
         return app(message, context)
 
     def prepare(grid: InProcessGrid) -> None:
@@ -342,7 +344,7 @@ def test_a_download_goes_with_the_next_order_if_that_is_sure_to_come(
     def client(message: Message, context: Context) -> Message:
         kind, device = message.metadata.message_type, context.node_id - 100
         number = int(message.metadata.group_id)
-        if kind == DOWNLOAD or TrainOrder.unpack(message.content).download is not None:
+        if kind == DOWNLOAD or order_in(message).download is not None:
             heard[kind].add((number, device))
         return faulty_app.client(message, context)
 
@@ -459,7 +461,7 @@ def test_a_device_cannot_write_lines_of_its_own(tmp_path: Path) -> None:
 
     def client(message: Message, context: Context) -> Message:
         if context.node_id == 101:
-            return Message(Refused(reason=forged + 5000 * "x").pack(), reply_to=message)
+            return Message(pack(Refused("", 0, forged + 5000 * "x")), reply_to=message)
         if context.node_id == 102:
             return Message(RecordDict({forged: ConfigRecord()}), reply_to=message)
         return app(message, context)

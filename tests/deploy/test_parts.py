@@ -17,21 +17,20 @@ from mix2fld.base.errors import InputError
 from mix2fld.base.locks import FolderLock
 from mix2fld.cli import main
 from mix2fld.config.settings import PRESETS, Config
-from mix2fld.deploy.edge.store import RUNS_KEPT, Store
-from mix2fld.deploy.federation import Federation, app_folder
-from mix2fld.deploy.identity import claim, finished_run
-from mix2fld.deploy.keys import make_certificates, make_device_key
-from mix2fld.deploy.local_trial import follow_run, run_locally
-from mix2fld.deploy.messages import (
-    FORMAT,
+from mix2fld.deploy.edge.messages import (
     Download,
     MessageError,
     Refused,
     Taken,
     Trained,
     TrainOrder,
-    unpack,
 )
+from mix2fld.deploy.edge.store import RUNS_KEPT, Store
+from mix2fld.deploy.federation import Federation, app_folder
+from mix2fld.deploy.forms import FORMAT, pack, run_fields, sample_format, unpack
+from mix2fld.deploy.identity import claim, finished_run
+from mix2fld.deploy.keys import make_certificates, make_device_key
+from mix2fld.deploy.local_trial import follow_run, run_locally
 from mix2fld.deploy.settings import Settings, read_settings
 from mix2fld.deploy.trial import Trial
 from mix2fld.runs.loop import Watcher
@@ -111,25 +110,16 @@ def test_bad_settings_are_named(change: dict[str, object], words: str) -> None:
 
 
 def test_messages_survive_the_way_through_flower() -> None:
-    order = TrainOrder(
-        format=FORMAT,
-        run="0123456789abcdef",
-        device=3,
-        round=2,
-        config="fedcba9876543210",
-        sample_shape=[8, 8, 1],
-        dtype="uint8",
-        value_range=[0.0, 1.0],
-        mean=[],
-        std=[],
-        num_labels=4,
-        uploaded=0,
-        last_turn=1,
-        watched=False,
-        download=b"\0\1",
-    )
-    for message in (order, Trained(**TRAINED), Taken(round=3), Refused(reason="no")):
-        assert unpack(message.pack(), type(message)) == message
+    run = "0123456789abcdef"
+    order = TrainOrder(run, 2, uploaded=0, last_turn=1, watched=False, download=b"\0\1")
+    samples = toy_dataset().samples
+    beside = {"format": FORMAT, "device": 3, **run_fields(samples, 4, "fedcba9876543210")}
+    received = unpack(pack(order, **beside), TrainOrder)
+    assert received.message == order
+    assert {name: received.fields[name] for name in beside} == beside
+    assert sample_format(received.fields) == samples
+    for message in (Trained(run="", **TRAINED), Taken("", 3), Refused("", 0, "no")):
+        assert unpack(pack(message), type(message)).message == message
 
 
 @pytest.mark.parametrize(
@@ -161,7 +151,7 @@ def test_a_run_cannot_name_a_folder_elsewhere() -> None:
     elsewhere = {"format": FORMAT, "run": "../../etc", "device": 0, "round": 1, "data": b""}
     record = RecordDict({"Download": ConfigRecord(elsewhere)})
     with pytest.raises(MessageError, match=r"Download\.run"):
-        Download.unpack(record)
+        unpack(record, Download)
 
 
 def test_a_device_keeps_two_rounds(tmp_path: Path) -> None:

@@ -8,10 +8,11 @@ import pytest
 from flwr.app import Context, Message
 
 from deploy.grid import InProcessGrid
-from deploy.lab import FAULTY, Lab, deployed_config, diary, rounds_of, run_in_process
+from deploy.lab import FAULTY, Lab, deployed_config, diary, order_in, rounds_of, run_in_process
 from mix2fld.base.errors import InputError
 from mix2fld.config.settings import PRESETS, Config
-from mix2fld.deploy.messages import Refused, TrainOrder
+from mix2fld.deploy.edge.messages import Refused
+from mix2fld.deploy.forms import pack
 from mix2fld.report.tables import results_table
 from mix2fld.runs.folder import RunFolder
 from mix2fld.runs.simulation import run
@@ -74,8 +75,8 @@ def test_a_model_that_all_refuse_is_not_blamed_on_them(tmp_path: Path) -> None:
 
     def client(message: Message, context: Context) -> Message:
         if message.metadata.message_type == "train" and _round_of(message) == 3:
-            refused = Refused(reason="the weights diverged", diverged=True)
-            return Message(refused.pack(), reply_to=message)
+            refused = Refused("", 0, "the weights diverged", diverged=True)
+            return Message(pack(refused), reply_to=message)
         return faulty_app.client(message, context)
 
     with pytest.raises(InputError) as stopped:
@@ -89,7 +90,7 @@ def test_a_model_that_all_refuse_is_not_blamed_on_them(tmp_path: Path) -> None:
 
 
 def _round_of(message: Message) -> int:
-    return TrainOrder.unpack(message.content).round
+    return order_in(message).round
 
 
 def test_a_run_that_an_attacker_spoilt_is_not_blamed_on_the_learning_rate(

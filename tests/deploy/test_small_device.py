@@ -14,7 +14,7 @@ from mix2fld.config.settings import Config
 from mix2fld.deploy.edge.initial import pack_start, unpack_start
 from mix2fld.deploy.edge.learning import make_learning
 from mix2fld.deploy.edge.small import plain_config, small_learning
-from mix2fld.deploy.mqtt_server import device_config
+from mix2fld.deploy.mqtt_nodes import device_config
 from mix2fld.native import small_cnn
 from mix2fld.tasks.classification import Classification
 from mix2fld.tasks.make_learning import make_learning as full_learning

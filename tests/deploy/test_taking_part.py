@@ -5,6 +5,7 @@ import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -18,13 +19,15 @@ from deploy.lab import (
     deployed_config,
     diary,
     last_state,
+    order_in,
     rounds_of,
     run_in_process,
 )
 from deploy.largest_updates import LARGEST
 from mix2fld.config.settings import Config
 from mix2fld.deploy.client_app import app
-from mix2fld.deploy.messages import Trained, TrainOrder
+from mix2fld.deploy.edge.messages import Trained
+from mix2fld.deploy.forms import pack, unpack
 from mix2fld.protocols.table import PROTOCOLS
 from mix2fld.runs.folder import RunFolder
 from mix2fld.runs.simulation import make_simulation
@@ -40,19 +43,19 @@ class Listener:
 
     def __init__(self, client: Callable[[Message, Context], Message] = app) -> None:
         self.client = client
-        self.orders: list[TrainOrder] = []
+        self.orders: list[SimpleNamespace] = []
         self.answers: dict[tuple[int, int], Trained] = {}
-        self.before: Callable[[TrainOrder], None] = lambda _: None
+        self.before: Callable[[SimpleNamespace], None] = lambda _: None
 
     def __call__(self, message: Message, context: Context) -> Message:
         if message.metadata.message_type != "train":
             return self.client(message, context)
-        order = TrainOrder.unpack(message.content)
+        order = order_in(message)
         self.orders.append(order)
         self.before(order)
         reply = self.client(message, context)
         if "Trained" in reply.content:
-            self.answers[order.round, order.device] = Trained.unpack(reply.content)
+            self.answers[order.round, order.device] = unpack(reply.content, Trained).message
         return reply
 
 
@@ -143,7 +146,7 @@ def test_a_device_that_lost_its_state_catches_up(tmp_path: Path, name: str, harm
     config = deployed_config(tmp_path, protocol=name, rounds=4)
     listener = Listener()
 
-    def spoil(order: TrainOrder) -> None:
+    def spoil(order: SimpleNamespace) -> None:
         if (order.round, order.device, order.catch_up) != (3, 2, False):
             return
         (folder,) = (tmp_path / "device-2" / "state").glob("*/device-2")
@@ -170,7 +173,7 @@ def test_seeds_that_never_arrived_are_sent_by_a_device_that_lost_its_state(tmp_p
     config = deployed_config(tmp_path, protocol="fld", rounds=3)
     listener = Listener(faulty_app.client)
 
-    def forget(order: TrainOrder) -> None:
+    def forget(order: SimpleNamespace) -> None:
         if (order.round, order.device, order.catch_up) == (2, 2, False):
             shutil.rmtree(tmp_path / "device-2" / "state")
 
@@ -197,9 +200,9 @@ def test_seeds_are_taken_once(tmp_path: Path) -> None:
         reply = listener(message, context)
         if "Trained" not in reply.content or context.node_id != 102:
             return reply
-        trained = Trained.unpack(reply.content)
+        trained = unpack(reply.content, Trained).message
         first = listener.answers[1, 2].seeds
-        return Message(trained.model_copy(update={"seeds": first}).pack(), reply_to=message)
+        return Message(pack(trained._replace(seeds=first)), reply_to=message)
 
     path = run_in_process(tmp_path, config, client)
     assert "round 2: device 2 refused: seeds: they were uploaded before" in diary(path)
@@ -242,7 +245,7 @@ def test_a_memory_survives_losses_and_a_restart_of_the_server(
     stops = {3: 2, 4: 1}
     listener = Listener(faulty_app.client)
 
-    def stop(order: TrainOrder) -> None:
+    def stop(order: SimpleNamespace) -> None:
         heard = sum(one.round == order.round for one in listener.orders)
         if heard == stops.get(order.round):
             del stops[order.round]

@@ -10,7 +10,7 @@ from reliability.targets import TARGETS
 from test_damage import play
 
 from mix2fld.codecs import FORMAT
-from mix2fld.deploy import messages
+from mix2fld.deploy import forms
 from mix2fld.runs import checkpoint, records
 
 PAYLOADS_OF_FORMAT_1 = "1e8dcc0ef9bc0354"
@@ -23,7 +23,7 @@ def test_the_bytes_of_payloads_are_those_of_their_format() -> None:
 
 
 def test_the_numbers_of_formats() -> None:
-    assert (records.FORMAT, checkpoint.FORMAT, messages.FORMAT) == (4, 4, 6)
+    assert (records.FORMAT, checkpoint.FORMAT, forms.FORMAT) == (4, 4, 6)
 
 
 def test_the_checksum_of_a_line_is_as_documented(tmp_path: Path) -> None:

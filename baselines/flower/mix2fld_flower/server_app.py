@@ -20,7 +20,7 @@ def main(grid: Grid, context: Context) -> None:
     settings = settings_of(context.run_config)
 
     def connect(scenario: Scenario, run: str, say: Say) -> Nodes:
-        return Partitions(grid, scenario.devices, settings.timeout_s, run, say)
+        return Partitions(grid, scenario, settings.timeout_s, run, say)
 
     link = make_link(settings.config, settings.config.data.devices)
     result = serve_run(settings, connect, link=link)

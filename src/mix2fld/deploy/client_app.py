@@ -12,12 +12,15 @@ from flwr.app import Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 from platformdirs import user_state_path
 
-from mix2fld.base.errors import InputError, Mix2fldError
-from mix2fld.deploy.edge.messages import MessageError
+from mix2fld.base.errors import InputError
+from mix2fld.data.own_file import read_device_file
+from mix2fld.deploy.edge.messages import Answer, Download, Taken, TrainOrder
 from mix2fld.deploy.edge.store import Store
-from mix2fld.deploy.messages import FORMAT, Download, Refused, Taken, TrainOrder, Wire
+from mix2fld.deploy.edge.turn import answer, or_refused
+from mix2fld.deploy.forms import FORMAT, Received, pack, sample_format, unpack
 from mix2fld.deploy.settings import config_digest, read_settings
-from mix2fld.engine.checks import DivergedError
+from mix2fld.tasks.learning import Learning
+from mix2fld.types import Dataset
 
 app = ClientApp()
 
@@ -25,53 +28,50 @@ app = ClientApp()
 @app.train()
 def train(message: Message, context: Context) -> Message:
     """Do a local phase and answer with the upload."""
-    return _answer(message, lambda: _train(message.content, context))
+    return _reply(message, lambda: _train(message.content, context))
 
 
 @app.query("download")
 def download(message: Message, context: Context) -> Message:
     """Keep what came down; it is used in the next local phase."""
-    return _answer(message, lambda: _keep(message.content, context))
+    return _reply(message, lambda: _keep(message.content, context))
 
 
-def _answer(message: Message, work: Callable[[], Wire]) -> Message:
-    """What a device answers; if it cannot do what it was asked, why."""
-    try:
-        answer = work()
-    except (Mix2fldError, MessageError) as error:
-        answer = Refused(reason=str(error), diverged=isinstance(error, DivergedError))
-    except OSError as error:
-        answer = Refused(reason=f"a file cannot be used: {error}")
-    return Message(answer.pack(), reply_to=message)
+def _reply(message: Message, work: Callable[[], Answer]) -> Message:
+    return Message(pack(or_refused(work)), reply_to=message)
 
 
-def _train(content: RecordDict, context: Context) -> Wire:
-    from mix2fld.codecs import PayloadError
-    from mix2fld.deploy.device import train as local_train  # brings JAX
-
-    _check_format(content)
-    order = TrainOrder.unpack(content)
+def _train(content: RecordDict, context: Context) -> Answer:
+    received = _read(content, TrainOrder)
     config = read_settings(context.run_config).config
-    if order.config != config_digest(config):
+    if received.fields["config"] != config_digest(config):
         raise InputError(
             "the settings of this node, with its defaults, are not those of the server: "
             "install the same version of mix2fld on both"
         )
-    try:
-        return local_train(order, config, _data_file(context), _store(order, context))
-    except PayloadError as error:
-        raise MessageError(str(error)) from None
+    samples, num_labels = sample_format(received.fields), received.fields["num_labels"]
+
+    def learn() -> Learning:
+        from mix2fld.deploy.edge.full import full_learning  # brings JAX
+
+        return full_learning(config, samples, num_labels)
+
+    def read_samples() -> Dataset:
+        return read_device_file(_data_file(context), samples, num_labels)
+
+    device, store = received.fields["device"], _store(received, context)
+    return answer(device, received.message, store, learn, read_samples)
 
 
-def _keep(content: RecordDict, context: Context) -> Wire:
-    _check_format(content)
-    came = Download.unpack(content)
-    _store(came, context).keep_download(came.round, came.data)
-    return Taken(round=came.round)
+def _keep(content: RecordDict, context: Context) -> Answer:
+    received = _read(content, Download)
+    came = received.message
+    _store(received, context).keep_download(came.round, came.data)
+    return Taken(came.run, came.round)
 
 
-def _check_format(content: RecordDict) -> None:
-    """Refuse the words of another version before they are read as words of this one."""
+def _read(content: RecordDict, kind: type[TrainOrder | Download]) -> Received:
+    """What is asked; the words of another version are refused, not read as words of this one."""
     for record in content.config_records.values():
         spoken = record.get("format", FORMAT)
         if spoken != FORMAT:
@@ -79,6 +79,7 @@ def _check_format(content: RecordDict) -> None:
                 f"the server uses message format {spoken!r}, this node {FORMAT}: "
                 "install the same version of mix2fld on both"
             )
+    return unpack(content, kind)
 
 
 def _data_file(context: Context) -> Path:
@@ -88,7 +89,7 @@ def _data_file(context: Context) -> Path:
     return Path(named)
 
 
-def _store(order: TrainOrder | Download, context: Context) -> Store:
+def _store(received: Received, context: Context) -> Store:
     named = context.node_config.get("state")
     root = Path(named) if isinstance(named, str) else user_state_path("mix2fld") / "deployment"
-    return Store(root, order.run, order.device)
+    return Store(root, received.message.run, received.fields["device"])

@@ -2,35 +2,55 @@
 
 import time
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import asdict
 from typing import Any, NamedTuple
 
 from mix2fld.base.errors import Mix2fldError, TransportLostError
+from mix2fld.base.streams import integer
+from mix2fld.config.settings import Config
 from mix2fld.deploy.diary import Say
-from mix2fld.deploy.edge import messages, topics
+from mix2fld.deploy.edge import topics
+from mix2fld.deploy.edge.initial import pack_start
 from mix2fld.deploy.edge.line import Line
-from mix2fld.deploy.edge.messages import Download, MessageError, Order, pack, read_head
+from mix2fld.deploy.edge.messages import (
+    KINDS,
+    Answer,
+    Behind,
+    Download,
+    MessageError,
+    TrainOrder,
+    pack,
+    pack_settings,
+    read_head,
+    unpack,
+)
+from mix2fld.deploy.forms import ANSWERS, DOWNLOAD, TRAIN, check
 from mix2fld.deploy.inbox import MOST_AT_ONCE, Allowances, Inbox
-from mix2fld.deploy.messages import AnyWire, TrainOrder, held_to_form
 from mix2fld.deploy.remote_fleet import Hear
+from mix2fld.engine.scenario import Scenario
 
 RESEND_S = 30.0
 """Seconds after which an order that is not answered is sent again."""
 GRACE_S = 5.0  # an order must not expire while somebody waits for its answer
 Send = Callable[[int, float], None]
 """Sends one device what it is asked, to expire after so many seconds."""
+DEVICE_SECTIONS = (
+    *("protocol", "seed", "rounds", "curve_points", "learning", "seeding", "updates", "privacy"),
+    *("statistics", "defence"),
+)
+"""Of a config: what devices read."""
 LOST = "the connection to the broker is lost"
 
 
 class Exchange(NamedTuple):
     """A question to some devices."""
 
+    kind: str
     number: int
-    kinds: str
-    """The letters of the answers to it."""
     lost_by: frozenset[bytes]
     """A device with such a presence has lost what it was sent."""
     send: Send
-    answered: Callable[[int, Any], bool]
+    answered: Callable[[int, Answer | MessageError], bool]
     """Takes an answer; False if the device is asked once more."""
 
 
@@ -41,17 +61,13 @@ class MqttNodes:
     """One message reaches all."""
 
     def __init__(
-        self, devices: int, timeout_s: float, run: str, say: Say, starts: Callable[[int], bytes],
-        epoch: int = 1,
-    ) -> None:  # fmt: skip
-        """``starts`` tells a device that cannot draw its initial weights what they are.
-
-        ``epoch`` counts the starts of the server: devices ignore orders of an earlier one.
-        """
-        self._devices, self.timeout_s, self._run, self._say = devices, timeout_s, run, say
-        self._epoch, self._starts = epoch, starts
+        self, scenario: Scenario, timeout_s: float, run: str, say: Say, epoch: int
+    ) -> None:
+        """``epoch`` counts the starts of the server: devices ignore orders of an earlier one."""
+        self._scenario, self._devices = scenario, scenario.devices
+        self.timeout_s, self._run, self._say, self._epoch = timeout_s, run, say, epoch
         self._line: Line | None = None
-        self._settings = b""
+        self._settings = _run_settings(scenario, run)
         self._online: set[int] = set()
         self._refused: set[int] = set()
         self._events, self._allowances = Inbox(), Allowances()
@@ -60,12 +76,12 @@ class MqttNodes:
         self._has: dict[int, int] = {}
         self._fault: Mix2fldError | None = None
 
-    def begin(self, line: Line, settings: bytes, first: bool) -> None:
+    def begin(self, line: Line, first: bool) -> None:
         """Make the run known to all devices; ``first`` if it has no round yet."""
-        self._line, self._settings = line, settings
+        self._line = line
         if first:
             line.publish(topics.DOWNLOAD, b"", qos=1, retain=True)  # of an older run
-        line.publish(topics.SETTINGS, settings, qos=1, retain=True)
+        line.publish(topics.SETTINGS, self._settings, qos=1, retain=True)
 
     def connected(self, line: Line, resumed: bool) -> None:
         """The broker is there, or there again: perhaps without what it was told.
@@ -144,16 +160,16 @@ class MqttNodes:
         starts: dict[int, bytes] = {}
 
         def send(device: int, left: float) -> None:
-            message = pack(self._order(asked[device], starts.get(device)))
+            message = pack(self._order(device, asked[device], starts.get(device)))
             self._publish(topics.orders(device), message, expires_s=left + GRACE_S)
 
-        def answered(device: int, content: Any) -> bool:
-            if isinstance(content, messages.Behind):
-                self._has[device] = content.has
-                if content.needs_start and device not in starts:
-                    starts[device] = self._starts(device)
+        def answered(device: int, reply: Answer | MessageError) -> bool:
+            if isinstance(reply, Behind):
+                self._has[device] = reply.has
+                if reply.needs_start and device not in starts:
+                    starts[device] = _initial_weights(self._scenario, device)
                     return False
-            again = hear(device, content)
+            again = hear(device, reply)
             if again is not None:
                 asked[device] = again
             return again is None
@@ -161,7 +177,7 @@ class MqttNodes:
         self._events.clear()
         for device in sorted(asked):
             send(device, self.timeout_s)
-        self._exchange(Exchange(round_number, "TBR", restarted, send, answered), set(orders))
+        self._exchange(Exchange(TRAIN, round_number, restarted, send, answered), set(orders))
 
     def multicast(
         self, round_number: int, data: bytes, devices: Collection[int], hear: Hear
@@ -175,20 +191,11 @@ class MqttNodes:
         def send(device: int, left: float) -> None:
             self._publish(topics.orders(device), message, expires_s=left + GRACE_S)
 
-        def answered(device: int, content: Any) -> bool:
-            hear(device, content)
+        def answered(device: int, reply: Answer | MessageError) -> bool:
+            hear(device, reply)
             return True
 
-        self._exchange(Exchange(round_number, "KR", anyone, send, answered), set(devices))
-
-    def read(self, content: Any, *kinds: type[AnyWire]) -> AnyWire:
-        """An answer; raises ``MessageError`` unless it is of one of ``kinds``."""
-        if isinstance(content, MessageError):
-            raise content
-        kind = next(kind for kind in kinds if kind.__name__ == type(content).__name__)
-        known = kind.model_fields
-        fields = {name: value for name, value in content._asdict().items() if name in known}
-        return held_to_form(kind, fields)
+        self._exchange(Exchange(DOWNLOAD, round_number, anyone, send, answered), set(devices))
 
     def _exchange(self, exchange: Exchange, waiting: set[int]) -> None:
         """Hear these devices; what seems lost is sent again, ever more rarely.
@@ -223,10 +230,10 @@ class MqttNodes:
             elif kind == "online" and device in waiting and payload in exchange.lost_by:
                 send_to([device])
             elif kind == "answer" and device in waiting:
-                content = self._opened(payload, exchange)
-                if content is None:
+                reply = self._opened(payload, exchange)
+                if reply is None:
                     continue
-                if exchange.answered(device, content):
+                if exchange.answered(device, reply):
                     waiting.discard(device)
                 else:
                     send_to([device])
@@ -243,32 +250,21 @@ class MqttNodes:
             head = read_head(payload)
             if head.run != self._run or head.round != exchange.number:
                 return None
-            if head.kind not in exchange.kinds:
+            if KINDS[head.kind] not in ANSWERS[exchange.kind]:
                 return None
-            return messages.unpack(payload)
+            answer = unpack(payload)
+            check(answer)
         except MessageError as error:
             return error
+        return answer
 
-    def _order(self, order: TrainOrder, start: bytes | None) -> Order:
+    def _order(self, device: int, order: TrainOrder, start: bytes | None) -> TrainOrder:
         """The order as it goes over the wire: a download that the device heard is only named."""
-        heard, download = 0, order.download
-        if download is not None and self._last is not None and download == self._last[1]:
-            known = self._has.get(order.device) == self._last[0] if order.catch_up else True
-            if known:
-                heard, download = self._last[0], None
-        return Order(
-            run=order.run,
-            round=order.round,
-            epoch=self._epoch,
-            uploaded=order.uploaded,
-            last_turn=order.last_turn,
-            watched=order.watched,
-            catch_up=order.catch_up,
-            bit_budget=order.bit_budget,
-            heard=heard,
-            start=start,
-            download=download,
-        )
+        order = order._replace(epoch=self._epoch, start=start)
+        if order.download is None or self._last is None or order.download != self._last[1]:
+            return order
+        known = self._has.get(device) == self._last[0] if order.catch_up else True
+        return order._replace(heard=self._last[0], download=None) if known else order
 
     def _publish(
         self, topic: str, message: bytes, *, qos: int = 1, retain: bool = False,
@@ -277,3 +273,29 @@ class MqttNodes:
         if self._line is None:
             raise ValueError("the run has not begun")
         self._line.publish(topic, message, qos=qos, retain=retain, expires_s=expires_s)
+
+
+def device_config(config: Config) -> dict[str, Any]:
+    """The part of a config that decides what devices do."""
+    whole = config.model_dump(mode="json")
+    parts = {name: whole[name] for name in DEVICE_SECTIONS}
+    return {**parts, "data": {"devices": config.data.devices}}
+
+
+def _run_settings(scenario: Scenario, run: str) -> bytes:
+    """What devices must know of a run."""
+    dims = scenario.learning.dims
+    fields = {
+        "config": device_config(scenario.config),
+        "samples": asdict(dims.samples),
+        "num_labels": dims.num_labels,
+    }
+    return pack_settings(run, fields)
+
+
+def _initial_weights(scenario: Scenario, device: int) -> bytes:
+    """What tells a device its initial weights, if it cannot draw them."""
+    learning = scenario.learning
+    common = learning.config.learning.initial_weights != "independent"
+    seed = integer(learning.seed, "weights", 0 if common else 1 + device)
+    return pack_start(learning.initial_weights(device), seed)

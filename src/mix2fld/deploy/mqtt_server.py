@@ -1,16 +1,9 @@
 """The server of a fleet behind an MQTT broker: it is a client of the broker, as devices are."""
 
 import threading
-from collections.abc import Callable
-from dataclasses import asdict
-from typing import Any
 
 from mix2fld.base.errors import Mix2fldError
-from mix2fld.base.streams import integer
-from mix2fld.config.settings import Config
 from mix2fld.deploy.diary import Say
-from mix2fld.deploy.edge.initial import pack_start
-from mix2fld.deploy.edge.messages import pack_settings
 from mix2fld.deploy.edge.mqtt_line import Address, MqttLine
 from mix2fld.deploy.identity import next_epoch
 from mix2fld.deploy.mqtt_nodes import MqttNodes
@@ -27,11 +20,6 @@ CONNECT_S = 20.0
 """Seconds that the broker may take to be reached at first."""
 KEEP_ALIVE_S = 30
 """A broker that is silent is given up within twice that, well before a round is over."""
-PARTS = (
-    *("protocol", "seed", "rounds", "curve_points", "learning", "seeding", "updates", "privacy"),
-    *("statistics", "defence"),
-)
-"""Of a config: what devices read."""
 
 
 def serve_mqtt(settings: Settings, address: Address, watcher: Watcher | None = None) -> RunResult:
@@ -40,16 +28,14 @@ def serve_mqtt(settings: Settings, address: Address, watcher: Watcher | None = N
     lines: list[MqttLine] = []
 
     def connect(scenario: Scenario, run: str, say: Say) -> MqttNodes:
-        starts = initial_weights(scenario)
         path = settings.out / settings.config.run_name
-        epoch = next_epoch(path)
-        nodes = MqttNodes(scenario.devices, settings.timeout_s, run, say, starts, epoch)
+        nodes = MqttNodes(scenario, settings.timeout_s, run, say, next_epoch(path))
         keep_alive = max(1, min(KEEP_ALIVE_S, int(settings.timeout_s / 4)))
         line = MqttLine(NAME, address, nodes, keep_alive_s=keep_alive, say=say)
         lines.append(line)
         line.start()
         line.wait(min(CONNECT_S, settings.wait_s))
-        nodes.begin(line, run_settings(scenario, run), first=not RunFiles(path).rounds.exists())
+        nodes.begin(line, first=not RunFiles(path).rounds.exists())
         threading.Thread(target=_listen, args=(line, nodes), daemon=True).start()
         return nodes
 
@@ -58,36 +44,6 @@ def serve_mqtt(settings: Settings, address: Address, watcher: Watcher | None = N
     finally:
         for line in lines:
             line.stop()
-
-
-def initial_weights(scenario: Scenario) -> Callable[[int], bytes]:
-    """What tells a device its initial weights."""
-    learning = scenario.learning
-
-    def start(device: int) -> bytes:
-        common = learning.config.learning.initial_weights != "independent"
-        seed = integer(learning.seed, "weights", 0 if common else 1 + device)
-        return pack_start(learning.initial_weights(device), seed)
-
-    return start
-
-
-def run_settings(scenario: Scenario, run: str) -> bytes:
-    """What devices must know of a run."""
-    dims = scenario.learning.dims
-    fields = {
-        "config": device_config(scenario.config),
-        "samples": asdict(dims.samples),
-        "num_labels": dims.num_labels,
-    }
-    return pack_settings(run, fields)
-
-
-def device_config(config: Config) -> dict[str, Any]:
-    """The part of a config that decides what devices do."""
-    whole = config.model_dump(mode="json")
-    parts = {name: whole[name] for name in PARTS}
-    return {**parts, "data": {"devices": config.data.devices}}
 
 
 def _listen(line: MqttLine, nodes: MqttNodes) -> None:

@@ -13,17 +13,13 @@ from flwr.serverapp import Grid
 
 from mix2fld.base.errors import TransportLostError
 from mix2fld.deploy.diary import Say, one_line
-from mix2fld.deploy.messages import (
-    DOWNLOAD,
-    FORMAT,
-    TRAIN,
-    AnyWire,
-    Download,
-    TrainOrder,
-    Wire,
-    unpack,
-)
+from mix2fld.deploy.edge import messages
+from mix2fld.deploy.edge.messages import Download, MessageError, TrainOrder
+from mix2fld.deploy.forms import ANSWERS, DOWNLOAD, FORMAT, TRAIN, pack, run_fields, unpack
+from mix2fld.deploy.remote_fleet import Hear
 from mix2fld.deploy.replies import pull_reply
+from mix2fld.deploy.settings import config_digest
+from mix2fld.engine.scenario import Scenario
 
 POLL_S = 0.2
 MOST_POLLS_S = 100.0
@@ -32,8 +28,6 @@ REACH_S = 15.0
 """Seconds that the SuperLink may take for a short answer, beyond which it is taken to be away."""
 NAME = re.compile(r"device-(\d+)")
 
-Hear = Callable[[int, RecordDict], TrainOrder | None]
-"""(device, what it answered) -> what it is asked next in this round, if anything."""
 Answer = RecordDict | str | httpx.HTTPError
 Heard = SimpleQueue[tuple[str, Answer]]
 """(number of an order, the answer to it, or why there will be none)."""
@@ -77,8 +71,12 @@ class Nodes:
     downloads_with_orders = True
     """A message costs a poll and a process, whatever it carries."""
 
-    def __init__(self, grid: Grid, devices: int, timeout_s: float, run: str, say: Say) -> None:
-        self._grid, self._devices = grid, devices
+    def __init__(
+        self, grid: Grid, scenario: Scenario, timeout_s: float, run: str, say: Say
+    ) -> None:
+        dims = scenario.learning.dims
+        self._grid, self._devices = grid, scenario.devices
+        self._of_run = run_fields(dims.samples, dims.num_labels, config_digest(scenario.config))
         self.timeout_s, self._run, self._say = timeout_s, run, say
         self._unknown: set[int] = set()
         self._strays: set[int | None] = set()
@@ -117,20 +115,15 @@ class Nodes:
         self, round_number: int, data: bytes, devices: Collection[int], hear: Hear
     ) -> None:
         """Send the download to each of these devices, and hear which have it."""
-        orders = {
-            device: Download(
-                format=FORMAT, run=self._run, device=device, round=round_number, data=data
-            )
-            for device in sorted(devices)
-        }
+        orders = dict.fromkeys(sorted(devices), Download(self._run, round_number, data))
         self._exchange(DOWNLOAD, round_number, orders, hear)
 
-    def read(self, content: RecordDict, *kinds: type[AnyWire]) -> AnyWire:
-        """An answer; raises ``MessageError`` unless it is of one of ``kinds``."""
-        return unpack(content, *kinds)
-
     def _exchange(
-        self, kind: str, round_number: int, orders: Mapping[int, Wire], hear: Hear
+        self,
+        kind: str,
+        round_number: int,
+        orders: Mapping[int, TrainOrder | Download],
+        hear: Hear,
     ) -> None:
         """A late answer, a second one, or one to another round's order finds nobody waiting."""
         asked: dict[str, tuple[int, int]] = {}
@@ -138,11 +131,17 @@ class Nodes:
         deadline = time.monotonic() + self.timeout_s
         waiting = Waiting(deadline, pause, SimpleQueue(), threading.Event())
 
-        def send(device: int, node: int | None, order: Wire) -> None:
+        def send(device: int, node: int | None, order: TrainOrder | Download) -> None:
             left = deadline - time.monotonic()
             if left <= 0:
                 return
-            number = None if node is None else self._push(kind, round_number, node, order, left)
+            number = None
+            if node is not None:
+                content = pack(order, format=FORMAT, device=device, **self._of_run)
+                message = Message(
+                    content, node, kind, ttl=left + GRACE_S, group_id=str(round_number)
+                )
+                number = self._push(message)
             if node is not None and number:
                 asked[number] = device, node
                 listening = (number, node, waiting)
@@ -162,7 +161,7 @@ class Nodes:
                     raise _lost(one_line(answer))
                 if isinstance(answer, str):
                     self._say(f"round {round_number}: device {device} failed: {answer}")
-                elif (more := hear(device, answer)) is not None:
+                elif (more := hear(device, _read(answer, kind))) is not None:
                     send(device, node, more)
         finally:
             waiting.over.set()
@@ -171,9 +170,8 @@ class Nodes:
                 f"round {round_number}: device {device} did not answer within {self.timeout_s:g} s"
             )
 
-    def _push(self, kind: str, number: int, node: int, order: Wire, left: float) -> str | None:
+    def _push(self, message: Message) -> str | None:
         """Hand an order to the SuperLink; returns its number, or None if it is not taken."""
-        message = Message(order.pack(), node, kind, ttl=left + GRACE_S, group_id=str(number))
         call = Call(lambda: list(self._grid.push_messages([message])))
         while True:
             try:
@@ -250,6 +248,14 @@ class Nodes:
             self._strays.add(device)
             sender = "which the SuperLink does not name" if device is None else f"device {device}"
             self._say(f"a message that answers no order is left out; its sender: {sender}")
+
+
+def _read(content: RecordDict, kind: str) -> messages.Answer | MessageError:
+    """An answer to an order of this kind, or why it is none."""
+    try:
+        return unpack(content, *ANSWERS[kind]).message
+    except MessageError as error:
+        return error
 
 
 def _lost(why: str) -> TransportLostError:

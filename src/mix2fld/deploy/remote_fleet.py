@@ -7,7 +7,7 @@ was asked and does not answer is a lost upload, and the round is one.
 
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,24 +15,21 @@ from numpy.typing import NDArray
 from mix2fld.base.errors import TransportLostError
 from mix2fld.codecs import Encoded, PayloadError
 from mix2fld.deploy.diary import Say, one_line
-from mix2fld.deploy.edge.messages import MessageError
-from mix2fld.deploy.messages import (
-    FORMAT,
-    AnyWire,
+from mix2fld.deploy.edge.messages import (
+    Answer,
     Behind,
+    MessageError,
     Refused,
-    Taken,
     Trained,
     TrainOrder,
 )
-from mix2fld.deploy.settings import config_digest
 from mix2fld.engine.checks import global_refused
 from mix2fld.engine.fleet_interface import Delivered, Order, Outcome, Scores
 from mix2fld.engine.fleet_interface import Trained as TrainedFleet
 from mix2fld.engine.messages import Message
 from mix2fld.engine.scenario import Scenario
 from mix2fld.tasks.stepper import TestSet, snapshot_steps
-from mix2fld.types import SampleFormat, Tensors
+from mix2fld.types import Tensors
 
 RETRY_S = 1.0
 """Seconds between two looks for a device while there is none."""
@@ -44,8 +41,8 @@ Owed = NDArray[np.bool_]
 """[D], who gets the last download with its next order; all else is on the devices' own disks."""
 
 
-Hear = Callable[[int, Any], TrainOrder | None]
-"""(device, what it answered) -> what it is asked next in this round, if anything."""
+Hear = Callable[[int, Answer | MessageError], TrainOrder | None]
+"""(device, what it answered, or why that is no answer) -> what it is asked next, if anything."""
 
 
 class Nodes(Protocol):
@@ -71,11 +68,8 @@ class Nodes(Protocol):
     ) -> None:
         """Send the download, and hear which of these devices have it before the time is over."""
 
-    def read(self, content: Any, *kinds: type[AnyWire]) -> AnyWire:
-        """An answer; raises ``MessageError`` unless it is of one of ``kinds``."""
 
-
-class Answer(NamedTuple):
+class TakenUpload(NamedTuple):
     """What the server took from one device in one round."""
 
     message: Message
@@ -86,7 +80,7 @@ class Answer(NamedTuple):
 class Answers(NamedTuple):
     """All answers of a round."""
 
-    by_device: Mapping[int, Answer]
+    by_device: Mapping[int, TakenUpload]
     reference: int
 
 
@@ -153,15 +147,11 @@ class RemoteFleet:
         """Send the download to these devices; returns who confirms it in time."""
         confirmed: set[int] = set()
 
-        def hear(device: int, content: Any) -> None:
-            try:
-                reply = self._nodes.read(content, Taken, Refused)
-                if isinstance(reply, Refused):
-                    raise MessageError(_words_of(reply))
-                if reply == Taken(round=number):
-                    confirmed.add(device)
-            except MessageError as error:
-                self._say(f"round {number}: device {device} took no download: {error}")
+        def hear(device: int, reply: Answer | MessageError) -> None:
+            if isinstance(reply, MessageError | Refused):
+                self._say(f"round {number}: device {device} took no download: {_words_of(reply)}")
+            elif reply.round == number:
+                confirmed.add(device)
 
         def send() -> None:
             self._nodes.multicast(number, data, set(devices) - confirmed, hear)
@@ -182,30 +172,28 @@ class RemoteFleet:
         """Write it into the diary; the round continues without that upload."""
         self._say(f"round {round_number}: device {device} refused: {reason}")
 
-    def _collect(self, owed: Owed, order: Order) -> tuple[dict[int, Answer], frozenset[int]]:
+    def _collect(self, owed: Owed, order: Order) -> tuple[dict[int, TakenUpload], frozenset[int]]:
         """The answers that can be taken, and who answered at all."""
-        answers: dict[int, Answer] = {}
+        answers: dict[int, TakenUpload] = {}
         replied, diverged = set[int](), set[int]()
         started = time.monotonic()
         orders = self._orders(owed, order)
         unanswered = set(orders)
 
-        def hear(device: int, content: Any) -> TrainOrder | None:
+        def hear(device: int, reply: Answer | MessageError) -> TrainOrder | None:
             replied.add(device)
             unanswered.discard(device)
+            asked, waited = orders[device], time.monotonic() - started
+            if isinstance(reply, Behind) and not asked.catch_up:
+                self._say(f"round {order.round_number}: device {device} was away and catches up")
+                again = asked._replace(catch_up=True, download=order.last_download())
+                orders[device] = again
+                unanswered.add(device)
+                return again
+            if isinstance(reply, Refused) and reply.diverged:
+                diverged.add(device)
             try:
-                reply = self._nodes.read(content, Trained, Behind, Refused)
-                if isinstance(reply, Behind) and not orders[device].catch_up:
-                    self._say(
-                        f"round {order.round_number}: device {device} was away and catches up"
-                    )
-                    last = {"catch_up": True, "download": order.last_download()}
-                    orders[device] = orders[device].model_copy(update=last)
-                    unanswered.add(device)
-                    return orders[device]
-                if isinstance(reply, Refused) and reply.diverged:
-                    diverged.add(device)
-                answers[device] = self._take(orders[device], reply, time.monotonic() - started)
+                answers[device] = self._take(device, asked, reply, waited)
             except MessageError as error:
                 self.refuse(device, order.round_number, str(error))
             return None
@@ -267,25 +255,22 @@ class RemoteFleet:
         }
 
     def _order_for(self, device: int, order: Order, download: bytes | None) -> TrainOrder:
-        dims, roster = self._scenario.learning.dims, order.roster
+        roster = order.roster
         return TrainOrder(
-            format=FORMAT,
-            run=self._run,
-            device=device,
-            round=order.round_number,
-            config=config_digest(self._scenario.config),
-            **_sample_fields(dims.samples),
-            num_labels=dims.num_labels,
+            self._run,
+            order.round_number,
             uploaded=int(roster.uploaded[device]),
             last_turn=int(roster.last_turn[device]),
             watched=device == order.reference,
-            download=download,
             bit_budget=order.bit_budgets.get(device),
+            download=download,
         )
 
-    def _take(self, order: TrainOrder, reply: Any, waited: float) -> Answer:
+    def _take(
+        self, device: int, order: TrainOrder, reply: Answer | MessageError, waited: float
+    ) -> TakenUpload:
         """Read an answer; raises ``MessageError`` for one that no honest device gives."""
-        if isinstance(reply, Refused):
+        if isinstance(reply, MessageError | Refused):
             raise MessageError(_words_of(reply))
         if not isinstance(reply, Trained):
             raise MessageError("it is still behind")
@@ -296,17 +281,17 @@ class RemoteFleet:
             raise MessageError(f"{len(reply.accuracies)} accuracies; must be {wanted}")
         if reply.seconds > waited:
             raise MessageError(f"{reply.seconds:g} s of computing in a wait of {waited:.1f} s")
-        message = self._message(order, reply)
-        return Answer(message, reply.accuracies, reply.seconds)
+        message = self._message(device, order, reply)
+        return TakenUpload(message, reply.accuracies, reply.seconds)
 
-    def _message(self, order: TrainOrder, reply: Trained) -> Message:
+    def _message(self, device: int, order: TrainOrder, reply: Trained) -> Message:
         """The upload, if it can be charged and has its seeds just when they are due."""
         wire, once = self._scenario.wire, None
         if reply.seeds is not None:
             bits = wire.upload_size(with_seeds=True).bits - wire.upload_size(with_seeds=False).bits
             once = Encoded(reply.seeds, bits)
         body = Encoded(reply.upload, reply.bits)
-        message = Message(order.device, order.round, body, once, reply.samples)
+        message = Message(device, order.round, body, once, reply.samples)
         try:
             wire.check_bits(message)
         except PayloadError as error:
@@ -325,15 +310,6 @@ class RemoteFleet:
         return snapshot_steps(config.learning.local_steps, config.curve_points)
 
 
-def _sample_fields(samples: SampleFormat) -> dict[str, Any]:
-    return {
-        "sample_shape": list(samples.shape),
-        "dtype": samples.dtype,
-        "value_range": [samples.low, samples.high],
-        "mean": list(samples.mean),
-        "std": list(samples.std),
-    }
-
-
-def _words_of(refused: Refused) -> str:
-    return f"it says: {one_line(refused.reason)}"
+def _words_of(reply: MessageError | Refused) -> str:
+    """Why there is no answer to be taken."""
+    return f"it says: {one_line(reply.reason)}" if isinstance(reply, Refused) else str(reply)

@@ -34,7 +34,7 @@ def serve(grid: Grid, settings: Settings) -> RunResult:
     """Run a run with the devices of ``grid``, or what is missing of it in its folder."""
 
     def connect(scenario: Scenario, run: str, say: Say) -> Nodes:
-        return Nodes(grid, scenario.devices, settings.timeout_s, run, say)
+        return Nodes(grid, scenario, settings.timeout_s, run, say)
 
     return serve_run(settings, connect)
 

@@ -27,7 +27,7 @@ PRELOADED = (
     "flwr.supernode.cli",
     "httpcore",
     "mix2fld.deploy.client_app",
-    "mix2fld.deploy.device",
+    "mix2fld.deploy.edge.full",
 )
 """What a message needs, also what is otherwise imported at first use."""
 LAUNCHER = """\

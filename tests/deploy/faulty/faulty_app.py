@@ -11,13 +11,14 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-from flwr.app import Context, Message
+from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 from flwr.supercore.inflatable.inflatable_object import no_object_id_recompute
 
 from mix2fld.deploy import client_app, server_app
-from mix2fld.deploy.messages import Trained, TrainOrder, Wire
+from mix2fld.deploy.edge.messages import Trained, TrainOrder
+from mix2fld.deploy.forms import pack, unpack
 
 client = ClientApp()
 server = ServerApp()
@@ -40,7 +41,7 @@ def download(message: Message, context: Context) -> Message:
 
 @client.train()
 def train(message: Message, context: Context) -> Message:
-    order = TrainOrder.unpack(message.content)
+    order = unpack(message.content, TrainOrder).message
     faults = dict(part.split(":") for part in str(context.node_config.get("fault", "")).split())
     fault = faults.get(str(order.round)) or faults.get("0")
     if fault == "hang":
@@ -49,13 +50,14 @@ def train(message: Message, context: Context) -> Message:
     reply = client_app.train(message, context)
     if fault is None:
         return reply
-    trained = Trained.unpack(reply.content)
+    trained = unpack(reply.content, Trained).message
     if fault == "late":
         time.sleep(float(str(context.node_config["late_s"])))
     elif fault == "fails":
         raise RuntimeError("out of coffee")
     elif fault == "stranger":
-        return Message(Stranger(upload=trained.upload).pack(), reply_to=message)
+        stranger = RecordDict({"Stranger": ConfigRecord({"upload": trained.upload})})
+        return Message(stranger, reply_to=message)
     elif fault == "speaks":
         for number in range(40):
             push_order_of_its_own(message, context, spoilt(trained, "zeros"), number)
@@ -65,13 +67,7 @@ def train(message: Message, context: Context) -> Message:
         mark(context, order)
     else:
         trained = spoilt(trained, fault)
-    return Message(trained.pack(), reply_to=message)
-
-
-class Stranger(Wire):
-    """A message that is not in the language."""
-
-    upload: bytes
+    return Message(pack(trained), reply_to=message)
 
 
 def spoilt(trained: Trained, fault: str) -> Trained:
@@ -110,9 +106,9 @@ def spoilt(trained: Trained, fault: str) -> Trained:
         "pickled-seeds": {"seeds": pickle.dumps(Evil())},
     }
     if fault in others:
-        return trained.model_copy(update=others[fault])
+        return trained._replace(**others[fault])
     if fault in uploads:
-        return trained.model_copy(update={"upload": uploads[fault]})
+        return trained._replace(upload=uploads[fault])
     changes = {
         "old-round": {"round": trained.round - 1},
         "boast": {"accuracies": [7.0] * len(trained.accuracies)},
@@ -120,7 +116,7 @@ def spoilt(trained: Trained, fault: str) -> Trained:
         "rich": {"samples": 1 << 40},
         "chatter": {"accuracies": [0.5] * 1000},
     }
-    return trained.model_copy(update=changes[fault])
+    return trained._replace(**changes[fault])
 
 
 class Evil:
@@ -137,7 +133,7 @@ def mark(context: Context, order: TrainOrder) -> None:
 
 def push_another(message: Message, context: Context, trained: Trained) -> None:
     """Push a second answer to an order."""
-    reply = Message(trained.pack(), reply_to=message)
+    reply = Message(pack(trained), reply_to=message)
     reply.metadata.__dict__["_message_id"] = reply.object_id
     push(message, context, reply)
 
@@ -146,7 +142,7 @@ def push_order_of_its_own(
     message: Message, context: Context, trained: Trained, number: int
 ) -> None:
     """Push an upload that answers nothing, or what cannot be read, as if the SuperLink sent it."""
-    order = Message(trained.pack(), dst_node_id=1, message_type=f"train.n{number}")
+    order = Message(pack(trained), dst_node_id=1, message_type=f"train.n{number}")
     order.metadata.__dict__["_src_node_id"] = 1
     if number % 2:
         order.deflate = partial(unreadable, bytes(order.deflate()))  # type: ignore[method-assign]

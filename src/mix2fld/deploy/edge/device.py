@@ -9,29 +9,26 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mix2fld.base.errors import InputError, Mix2fldError
-from mix2fld.codecs import PayloadError
+from mix2fld.base.errors import Mix2fldError
 from mix2fld.dataset import SampleFormat
 from mix2fld.deploy.edge import topics
 from mix2fld.deploy.edge.line import Line, Say, no_log
 from mix2fld.deploy.edge.messages import (
+    Answer,
     Behind,
     Download,
-    Message,
     MessageError,
-    Order,
     Refused,
     Taken,
     Trained,
+    TrainOrder,
     pack,
     unpack,
     unpack_settings,
 )
-from mix2fld.deploy.edge.small import NeedsStartError, SmallStepper
 from mix2fld.deploy.edge.sources import Source
 from mix2fld.deploy.edge.store import Store
-from mix2fld.deploy.edge.turn import Ask, is_behind, take_turn
-from mix2fld.engine.checks import DivergedError
+from mix2fld.deploy.edge.turn import answer
 from mix2fld.tasks.learning import Learning
 from mix2fld.types import Dataset
 
@@ -48,13 +45,6 @@ class Run(NamedTuple):
     num_labels: int
 
 
-class Answered(NamedTuple):
-    """The last order, and the answer to it."""
-
-    order: Order
-    answer: Message
-
-
 class Device:
     """One device of a fleet."""
 
@@ -66,8 +56,8 @@ class Device:
         self._source, self._states, self._make_learning = source, states, make_learning
         self._run: Run | None = None
         self._learning: Learning | None = None
-        self._waiting: Order | None = None
-        self._last: Answered | None = None
+        self._waiting: TrainOrder | None = None
+        self._last: tuple[TrainOrder, Trained | Behind | Refused] | None = None
 
     def connected(self, line: Line, resumed: bool) -> None:
         """Listen, and say so: then the server sends what this device lacks in this round."""
@@ -92,7 +82,7 @@ class Device:
         except MessageError as error:
             self._say(f"ignoring a message: {error}")
             return
-        if isinstance(message, Order):
+        if isinstance(message, TrainOrder):
             self._hear_order(line, message)
         elif isinstance(message, Download):
             self._hear_download(line, message)
@@ -112,23 +102,22 @@ class Device:
             order, self._waiting = self._waiting, None
             self._hear_order(line, order)
 
-    def _hear_order(self, line: Line, order: Order) -> None:
+    def _hear_order(self, line: Line, order: TrainOrder) -> None:
         if self._run is None or self._run.identity != order.run:
             self._waiting = order
             line.subscribe(topics.SETTINGS, qos=1, again=True)
             return
-        last = self._last
-        if last is not None:
-            asked_before = (last.order.epoch, last.order.round)
-            if (order.epoch, order.round) < asked_before:
+        if self._last is not None:
+            last, given = self._last
+            if (order.epoch, order.round) < (last.epoch, last.round):
                 return
-            if order._replace(epoch=0) == last.order._replace(epoch=0):
-                self._send(line, _without_seconds(last.answer))
+            if order._replace(epoch=0) == last._replace(epoch=0):
+                self._send(line, _without_seconds(given))
                 return
-        answer = self._answer(order, self._run)
-        self._last = Answered(order, answer)
-        self._say(f"round {order.round}: {_in_words(answer)}")
-        self._send(line, answer)
+        made = self._answer(order, self._run)
+        self._last = order, made
+        self._say(f"round {order.round}: {_in_words(made)}")
+        self._send(line, made)
 
     def _hear_download(self, line: Line, download: Download) -> None:
         if self._run is None or download.run != self._run.identity:
@@ -144,60 +133,18 @@ class Device:
         if took_part:
             self._send(line, Taken(download.run, download.round))
 
-    def _answer(self, order: Order, run: Run) -> Trained | Behind | Refused:
-        """The upload; if the device cannot do what it was asked, why."""
-        try:
-            return self._train(order, run)
-        except (Mix2fldError, MessageError, PayloadError) as error:
-            reason, diverged = str(error), isinstance(error, DivergedError)
-        except OSError as error:
-            reason, diverged = f"a file cannot be used: {error}", False
-        return Refused(order.run, order.round, reason, diverged)
+    def _answer(self, order: TrainOrder, run: Run) -> Trained | Behind | Refused:
+        def learn() -> Learning:
+            if self._learning is None:
+                self._learning = self._make_learning(run.config, run.samples, run.num_labels)
+            return self._learning
 
-    def _train(self, order: Order, run: Run) -> Trained | Behind:
-        store, download = self._store(run), order.download
-        if order.heard and download is None:
-            download = store.download_of(order.heard)
-        ask = Ask(
-            device=self.number,
-            round=order.round,
-            uploaded=order.uploaded,
-            last_turn=order.last_turn,
-            watched=order.watched,
-            catch_up=order.catch_up,
-            download=download,
-            bit_budget=order.bit_budget,
-        )
-        lacks = order.heard and download is None
-        if lacks or is_behind(ask, store.up_to(ask.last_turn)):
-            return Behind(order.run, order.round, store.last_download())
-        samples = self._read_samples(run)
-        if self._learning is None:
-            self._learning = self._make_learning(run.config, run.samples, run.num_labels)
-        if order.start is not None and isinstance(self._learning.stepper, SmallStepper):
-            self._learning.stepper.start = order.start
-        try:
-            message, scores, seconds = take_turn(ask, self._learning, samples, store)
-        except NeedsStartError:
-            return Behind(order.run, order.round, store.last_download(), needs_start=True)
-        return Trained(
-            order.run,
-            order.round,
-            message.samples,
-            message.body.bits,
-            seconds,
-            scores,
-            message.body.data,
-            message.once.data if message.once else None,
-        )
-
-    def _read_samples(self, run: Run) -> Dataset:
-        try:
+        def read_samples() -> Dataset:
             return self._source(run.samples, run.num_labels)
-        except InputError as error:
-            raise error.renamed("dataset", "data") from None
 
-    def _send(self, line: Line, answer: Message) -> None:
+        return answer(self.number, order, self._store(run), learn, read_samples)
+
+    def _send(self, line: Line, answer: Answer) -> None:
         line.publish(topics.uploads(self.number), pack(answer), qos=1)
 
     def _store(self, run: Run) -> Store:
@@ -215,6 +162,6 @@ def _in_words(answer: Trained | Behind | Refused) -> str:
             return f"cannot take part: {answer.reason}"
 
 
-def _without_seconds(answer: Message) -> Message:
+def _without_seconds(answer: Answer) -> Answer:
     """An answer that is given again took no computing."""
     return answer._replace(seconds=0.0) if isinstance(answer, Trained) else answer

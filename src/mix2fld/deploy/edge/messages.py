@@ -1,8 +1,9 @@
-"""What server and devices say to each other over a thin wire: a few bytes beside each payload.
+"""What server and devices say to each other, and how it crosses a thin wire.
 
-A message is one byte for its kind, the identity of the run, the round, and fields of fixed size;
-payloads come last. Which device an answer is from, its topic says, and the broker's access list
-makes sure that it is true. Numbers are little-endian. Nothing is ever unpickled.
+Over MQTT a message is one byte for its kind, the identity of the run, the round, and fields of
+fixed size; payloads come last: a few bytes beside each payload. Which device an answer is from, its
+topic says, and the broker's access list makes sure that it is true. Numbers are little-endian.
+Nothing is ever unpickled.
 """
 
 import json
@@ -34,23 +35,28 @@ class Head(NamedTuple):
     round: int
 
 
-class Order(NamedTuple):
+class TrainOrder(NamedTuple):
     """The server asks a device for its local phase and its upload."""
 
     run: str
     round: int
-    epoch: int
-    """When the server was started: an order of an older process is a replay."""
     uploaded: int
+    """The last round whose upload the server took from this device; 0 for none."""
     last_turn: int
+    """The round that the device should have been through last; 0 for none."""
     watched: bool
+    """Whether accuracy is wanted along the local phase, not only at its end."""
     catch_up: bool = False
+    """The device said that it is behind: it continues from what is here, or from what it has."""
     bit_budget: int | None = None
+    """Bits that the upload may take, if their number is automatic."""
+    download: bytes | None = None
+    epoch: int = 0
+    """When the server was started: an order of an older process is a replay."""
     heard: int = 0
     """The round of a multicast that the device should have and use; 0 for none."""
     start: bytes | None = None
     """What tells a device that cannot draw its initial weights how to."""
-    download: bytes | None = None
 
 
 class Trained(NamedTuple):
@@ -71,7 +77,7 @@ class Behind(NamedTuple):
 
     run: str
     round: int
-    has: int
+    has: int = 0
     needs_start: bool = False
 
 
@@ -96,19 +102,23 @@ class Refused(NamedTuple):
     run: str
     round: int
     reason: str
-    diverged: bool
+    diverged: bool = False
+    """Whether it is the global model that it cannot train from."""
 
 
-Message = Order | Trained | Behind | Download | Taken | Refused
-KINDS = {"O": Order, "T": Trained, "B": Behind, "D": Download, "K": Taken, "R": Refused}
+Answer = Trained | Behind | Taken | Refused
+AnyMessage = TrainOrder | Download | Answer
+KINDS: Mapping[str, type[AnyMessage]] = {
+    "O": TrainOrder, "T": Trained, "B": Behind, "D": Download, "K": Taken, "R": Refused
+}  # fmt: skip
 
 
-def pack(message: Message) -> bytes:
+def pack(message: AnyMessage) -> bytes:
     """The bytes of a message."""
     kind = next(letter for letter, known in KINDS.items() if isinstance(message, known))
     head = HEAD.pack(kind.encode(), bytes.fromhex(message.run), message.round)
     match message:
-        case Order():
+        case TrainOrder():
             return head + _pack_order(message)
         case Trained():
             return head + _pack_trained(message)
@@ -133,7 +143,7 @@ def read_head(data: bytes) -> Head:
     return Head(letter, run.hex(), number)
 
 
-def unpack(data: bytes) -> Message:
+def unpack(data: bytes) -> AnyMessage:
     """The message; raises ``MessageError`` unless all of its fields are there."""
     kind, run, number = read_head(data)
     body = data[HEAD.size :]
@@ -197,7 +207,7 @@ def _without_lists(config: Mapping[str, Any]) -> dict[str, Any]:
     return {"protocol": protocol, **rest, "seed": seed}
 
 
-def _pack_order(order: Order) -> bytes:
+def _pack_order(order: TrainOrder) -> bytes:
     flags = WATCHED * order.watched | CATCH_UP * order.catch_up
     flags |= HAS_BIT_BUDGET * (order.bit_budget is not None)
     flags |= HAS_DOWNLOAD * (order.download is not None)
@@ -209,24 +219,24 @@ def _pack_order(order: Order) -> bytes:
     return fields + start + (order.download or b"")
 
 
-def _unpack_order(run: str, number: int, body: bytes) -> Order:
+def _unpack_order(run: str, number: int, body: bytes) -> TrainOrder:
     epoch, uploaded, last_turn, flags, bit_budget, heard = ORDER.unpack_from(body)
     rest, start = body[ORDER.size :], None
     if flags & HAS_START:
         (length,) = struct.unpack_from("<I", rest)
         start, rest = rest[4 : 4 + length], rest[4 + length :]
-    return Order(
+    return TrainOrder(
         run,
         number,
-        epoch,
         uploaded,
         last_turn,
         watched=bool(flags & WATCHED),
         catch_up=bool(flags & CATCH_UP),
         bit_budget=bit_budget if flags & HAS_BIT_BUDGET else None,
+        download=rest if flags & HAS_DOWNLOAD else None,
+        epoch=epoch,
         heard=heard,
         start=start,
-        download=rest if flags & HAS_DOWNLOAD else None,
     )
 
 
