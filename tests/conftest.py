@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import matplotlib
+import pytest
 from hypothesis import settings
 
 from mix2fld.base.folders import cache_folder
@@ -20,3 +21,11 @@ settings.register_profile("search", deadline=None, print_blob=True, max_examples
 settings.load_profile("same-examples")
 # Many tests compile the same small programs, in every process anew.
 keep_compiled_code(cache_folder() / "compiled")
+
+
+@pytest.fixture(scope="session")
+def own_file(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The toy dataset as a file that settings can name."""
+    from stored_runs import save_toy_dataset
+
+    return str(save_toy_dataset(tmp_path_factory.mktemp("data") / "toy.npz"))

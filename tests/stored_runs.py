@@ -1,12 +1,20 @@
 """Finished runs on disk, small ones, and their parts handed out piece by piece."""
 
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
+import pytest
+from reliability.faults import Quiet
+
 from mix2fld.config.grid import Grid
+from mix2fld.config.settings import Config
+from mix2fld.report.live import PageServer, make_server
 from mix2fld.runs.simulation import run
 from mix2fld.types import Dataset
-from toys import CoinLink, save_dataset, toy_dataset, toy_grid
+from toys import CoinLink, save_dataset, toy_config, toy_dataset, toy_grid
 
 
 def save_toy_dataset(path: Path) -> Path:
@@ -65,3 +73,40 @@ NEW_IN_ROUNDS = {"slowest", "quorum", "joules", "suspects", "left_out", "timing"
 def as_kept(rounds: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Rounds without what formats 1 and 2 do not say."""
     return [{k: v for k, v in info.items() if k not in NEW_IN_ROUNDS} for info in rounds]
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """All files below a folder."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+SHORT_RUN = toy_config(protocol="fl", rounds=4)
+
+
+def run_short(out: Path, stop_after: int = 99, config: Config = SHORT_RUN) -> list[str]:
+    """Run, stopped after so many rounds or to its end; returns the notes."""
+    listener = Quiet(stop_after)
+    with pytest.raises(KeyboardInterrupt) if stop_after < 99 else nullcontext():
+        run(config, out, dataset=toy_dataset(), watcher=listener)
+    return listener.notes
+
+
+def intact(folder: Path) -> dict[str, bytes]:
+    """All files below a folder, without those set aside as damaged."""
+    return {n: data for n, data in contents(folder).items() if not n.endswith(".damaged")}
+
+
+@contextmanager
+def served_page(folder: Path) -> Iterator[PageServer]:
+    """The live page of the runs in a folder, served by a thread."""
+    made = make_server(folder, 0)
+    thread = threading.Thread(target=made.serve_forever, kwargs={"poll_interval": 0.05})
+    thread.start()
+    yield made
+    made.shutdown()
+    thread.join()
+    made.server_close()

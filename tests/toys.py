@@ -2,12 +2,14 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from reliability.toy import LABELS, SIDE, toy_config, toy_dataset, toy_grid
 
-from mix2fld.links import Direction, Memoryless
+from mix2fld.links import Direction, Link, Memoryless
+from mix2fld.runs.simulation import Simulation, make_simulation
 from mix2fld.types import Dataset, Delivery
 
 __all__ = [
@@ -17,6 +19,7 @@ __all__ = [
     "DeadLink",
     "many_labels",
     "save_dataset",
+    "simulation_of",
     "toy_config",
     "toy_dataset",
     "toy_grid",
@@ -124,3 +127,8 @@ def bars() -> Dataset:
     images, labels = images[order].astype(np.uint8), labels[order]
     cut = 3 * len(labels) // 4
     return Dataset("bars", images[:cut], labels[:cut], images[cut:], labels[cut:], BARS)
+
+
+def simulation_of(protocol: str, over: Link | None = None, **fields: Any) -> Simulation:
+    """A simulation of the toy config on the toy dataset, over this link."""
+    return make_simulation(toy_config(protocol=protocol, **fields), toy_dataset(), link=over)

@@ -23,12 +23,6 @@ LOOKS = {
 GRAVE = ("serious", "critical")
 
 
-def opened(watched: Watched, path: Path) -> Page:
-    watched.page.goto(path.as_uri())
-    watched.page.wait_for_selector("#curve-chart path.line", state="attached")
-    return watched.page
-
-
 def grave_findings(page: Page) -> list[tuple[str, list[str]]]:
     found = Axe().run(page).response["violations"]
     return [
@@ -54,14 +48,14 @@ def everything(runs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("watched", LOOKS.values(), ids=LOOKS, indirect=True)
 def test_axe_finds_nothing_serious(watched: Watched, everything: Path) -> None:
-    page = opened(watched, everything)
+    page = watched.open_report(everything)
     page.locator("details").first.evaluate("box => { box.open = true; }")
     assert grave_findings(page) == []
     assert watched.complaints == []
 
 
 def test_axe_finds_nothing_serious_in_a_plain_report(watched: Watched, report: Path) -> None:
-    assert grave_findings(opened(watched, report)) == []
+    assert grave_findings(watched.open_report(report)) == []
 
 
 def luminance(colour: str) -> float:
@@ -77,7 +71,7 @@ def contrast(one: str, other: str) -> float:
 
 @pytest.mark.parametrize("watched", [LOOKS["light"], LOOKS["dark"]], indirect=True)
 def test_text_in_charts_stands_out(watched: Watched, report: Path) -> None:
-    page = opened(watched, report)
+    page = watched.open_report(report)
     inks = page.eval_on_selector_all(
         "section .chart:not(#label-chart) svg text",
         "all => all.map(text => getComputedStyle(text).fill)",
@@ -88,7 +82,7 @@ def test_text_in_charts_stands_out(watched: Watched, report: Path) -> None:
 
 
 def test_end_labels_stay_at_their_lines(watched: Watched, report: Path) -> None:
-    page = opened(watched, report)
+    page = watched.open_report(report)
     for axis in ("seconds", "rounds"):
         page.locator(f'#axis input[value="{axis}"]').check(force=True)
         ends, labels = {}, {}
@@ -107,7 +101,7 @@ def test_end_labels_stay_at_their_lines(watched: Watched, report: Path) -> None:
 
 @pytest.mark.parametrize("watched", [{"viewport": WIDE, "reduced_motion": "reduce"}], indirect=True)
 def test_with_reduced_motion_nothing_moves_but_steps(watched: Watched, report: Path) -> None:
-    page = opened(watched, report)
+    page = watched.open_report(report)
     play_button = page.locator("#timeline-play [data-player=play]")
     play_button.click()
     page.wait_for_timeout(300)
@@ -118,7 +112,7 @@ def test_with_reduced_motion_nothing_moves_but_steps(watched: Watched, report: P
 
 
 def test_it_prints_without_controls(watched: Watched, report: Path) -> None:
-    page = opened(watched, report)
+    page = watched.open_report(report)
     page.emulate_media(media="print")
     assert page.locator("#curve-controls").is_hidden()
     assert page.locator("#curve-chart svg").is_visible()
@@ -128,7 +122,7 @@ def test_it_prints_without_controls(watched: Watched, report: Path) -> None:
 
 @pytest.mark.parametrize("watched", [LOOKS["phone"]], indirect=True)
 def test_a_table_beyond_the_edge_says_that_it_scrolls(watched: Watched, report: Path) -> None:
-    page = opened(watched, report)
+    page = watched.open_report(report)
     frame = page.locator("#summary .scroll-frame")
     assert frame.locator(".scroll-cue").is_visible()
     assert "overflows" in (frame.get_attribute("class") or "")

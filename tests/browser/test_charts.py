@@ -25,12 +25,6 @@ EXPORTS = (
 )  # fmt: skip
 
 
-def opened(watched: Watched, path: Path, address: str = "") -> Page:
-    watched.page.goto(path.as_uri() + address)
-    watched.page.wait_for_selector("#curve-chart path.line", state="attached")
-    return watched.page
-
-
 def data_of(page: Page) -> dict:
     return json.loads(page.locator("#data").text_content() or "")
 
@@ -40,7 +34,7 @@ def table_in(path: Path) -> "csv.DictReader[str]":
 
 
 def test_a_tip_shows_measured_values_only(watched: Watched, report: Path) -> None:
-    page = opened(watched, report)
+    page = watched.open_report(report)
     series = data_of(page)["views"]["finished"]["series"]
     measured = {f"{100 * v:.1f}" for one in series for v in one["curves"]["devices"][0]["mean"]}
     page.locator("#curve-chart").scroll_into_view_if_needed()
@@ -63,7 +57,7 @@ def test_a_tip_shows_measured_values_only(watched: Watched, report: Path) -> Non
 
 
 def test_a_line_that_has_ended_is_not_in_the_tip(watched: Watched, report: Path) -> None:
-    page = opened(watched, report)
+    page = watched.open_report(report)
     series = data_of(page)["views"]["finished"]["series"]
     last = {one["title"]: one["curves"]["devices"][0]["x"]["seconds"][-1] for one in series}
     longest = max(last, key=lambda name: last[name])
@@ -75,7 +69,7 @@ def test_a_line_that_has_ended_is_not_in_the_tip(watched: Watched, report: Path)
 
 
 def test_the_address_keeps_what_was_chosen(watched: Watched, report: Path) -> None:
-    page = opened(watched, report)
+    page = watched.open_report(report)
     page.locator('#axis input[value="rounds"]').check(force=True)
     page.locator('#yscale input[value="whole"]').check(force=True)
     page.get_by_role("checkbox", name="FD", exact=True).uncheck()
@@ -97,7 +91,7 @@ def test_the_address_keeps_what_was_chosen(watched: Watched, report: Path) -> No
 
 
 def test_the_first_click_puts_the_best_first(watched: Watched, report: Path) -> None:
-    page = opened(watched, report)
+    page = watched.open_report(report)
     rows = data_of(page)["views"]["finished"]["series"]
     best = max(rows, key=lambda one: one["summary"]["score"])["title"]
     page.locator("[data-column=score]").click()
@@ -105,7 +99,7 @@ def test_the_first_click_puts_the_best_first(watched: Watched, report: Path) -> 
 
 
 def test_a_target_is_reached_where_it_was_first_measured(watched: Watched, report: Path) -> None:
-    page = opened(watched, report)
+    page = watched.open_report(report)
     goal = float(page.locator("#target-slider").input_value()) / 100
     with page.expect_download() as saved:
         page.get_by_role("button", name="Download Time to target as CSV").click()
@@ -122,7 +116,7 @@ def test_a_target_is_reached_where_it_was_first_measured(watched: Watched, repor
 
 
 def test_the_pareto_line_holds_who_nobody_beats(watched: Watched, report: Path) -> None:
-    page = opened(watched, report)
+    page = watched.open_report(report)
     with page.expect_download() as saved:
         page.get_by_role("button", name="Download Accuracy and uplink traffic as CSV").click()
     rows = list(table_in(saved.value.path()))
@@ -144,7 +138,7 @@ def test_a_protocol_whose_uploads_never_arrive_is_told_apart(
     run(toy_grid(dataset=str(dataset), protocols=protocols, max_slots=2, link="rayleigh"),
         tmp_path / "runs")  # fmt: skip
     write_report(require_runs([tmp_path / "runs"]), tmp_path / "report.html")
-    page = opened(watched, tmp_path / "report.html")
+    page = watched.open_report(tmp_path / "report.html")
     with page.expect_download() as saved:
         page.get_by_role("button", name="Download Accuracy and uplink traffic as CSV").click()
     front = {row["protocol"]: row["pareto"] for row in table_in(saved.value.path())}
@@ -158,7 +152,7 @@ def test_a_protocol_whose_uploads_never_arrive_is_told_apart(
 
 @pytest.mark.parametrize("chart", EXPORTS)
 def test_every_chart_is_saved_in_three_formats(watched: Watched, report: Path, chart: str) -> None:
-    page = opened(watched, report)
+    page = watched.open_report(report)
     bar = page.locator(f"#{chart}-export")
     files = {}
     for kind in ("PNG", "SVG", "CSV"):
@@ -180,14 +174,14 @@ def test_every_chart_is_saved_in_three_formats(watched: Watched, report: Path, c
 
 
 def test_both_axes_have_titles(watched: Watched, report: Path) -> None:
-    page = opened(watched, report)
+    page = watched.open_report(report)
     for chart in ("curve-chart", "pareto-chart"):
         assert page.locator(f"#{chart} text.x-title").text_content()
         assert "accuracy" in (page.locator(f"#{chart} text.y-title").text_content() or "")
 
 
 def test_bars_are_as_long_as_their_numbers(watched: Watched, report: Path) -> None:
-    page = opened(watched, report)
+    page = watched.open_report(report)
     series = data_of(page)["views"]["finished"]["series"]
     sizes = {one["payload"]["first_bits"] for one in series} | {
         one["payload"]["down_bits"] for one in series
@@ -212,7 +206,7 @@ def test_unfinished_runs_are_shown_apart_until_asked(
     stopped.begin()
     stopped.append(1)
     write_report(read_runs([tmp_path]), tmp_path / "report.html")
-    page = opened(watched, tmp_path / "report.html")
+    page = watched.open_report(tmp_path / "report.html")
     assert page.locator("#progress-h").inner_text() == "2 of 3 runs finished: 1 stopped"
     expect(page.locator("#progress-runs")).to_contain_text("stopped, last update 20")
     expect(page.locator("tr.unranked")).to_contain_text("stopped, not ranked")
@@ -229,7 +223,7 @@ def test_settings_are_compared_with_a_baseline(watched: Watched, tmp_path: Path)
         fields = {"dataset": str(tmp_path / "2" / "toy.npz"), "devices": devices, "seed": (0, 1)}
         play(tmp_path / str(devices), protocols=("isolated", "fl"), **fields)
     write_report(require_runs([tmp_path]), tmp_path / "report.html")
-    page = opened(watched, tmp_path / "report.html")
+    page = watched.open_report(tmp_path / "report.html")
     assert page.locator("#grid-scroll thead th").all_inner_texts()[1:] == ["devices 2", "devices 3"]
     assert page.locator("#grid-chart path.line").count() == 2
     page.locator('#grid-measure input[value="seconds"]').check(force=True)
@@ -254,7 +248,7 @@ def test_settings_are_compared_with_a_baseline(watched: Watched, tmp_path: Path)
 
 
 def test_the_round_plays(watched: Watched, report: Path) -> None:
-    page = opened(watched, report)
+    page = watched.open_report(report)
     page.locator("#shown select").select_option("mix2fld")
     assert page.locator("#timeline-chart .span").count() >= 4
     page.locator("#timeline-play [data-player=play]").click()

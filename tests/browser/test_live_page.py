@@ -1,7 +1,6 @@
 """The live page in a real browser, while runs begin, grow, end and vanish."""
 
 import shutil
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,19 +8,14 @@ import pytest
 from playwright.sync_api import expect
 from watched import Watched
 
-from mix2fld.report.live import PageServer, make_server
-from stored_runs import Replay
+from mix2fld.report.live import PageServer
+from stored_runs import Replay, served_page
 
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[PageServer]:
-    made = make_server(tmp_path / "runs", 0)
-    thread = threading.Thread(target=made.serve_forever, kwargs={"poll_interval": 0.05})
-    thread.start()
-    yield made
-    made.shutdown()
-    thread.join()
-    made.server_close()
+    with served_page(tmp_path / "runs") as made:
+        yield made
 
 
 def test_it_follows_runs_that_come_grow_and_go(

@@ -42,14 +42,8 @@ def background(page: Page) -> str:
     return page.evaluate("getComputedStyle(document.body).backgroundColor")
 
 
-def open_report(watched: Watched, path: Path) -> Page:
-    watched.page.goto(path.as_uri())
-    watched.page.wait_for_selector("#curve-chart path.line", state="attached")
-    return watched.page
-
-
 def test_it_opens_offline_without_a_request_or_a_complaint(watched: Watched, report: Path) -> None:
-    page = open_report(watched, report)
+    page = watched.open_report(report)
     for group in ("axis", "measure", "yscale", "xscale", "share", "direction", "seed", "theme"):
         for label in page.locator(f"#{group} label").all():
             label.click()
@@ -58,7 +52,7 @@ def test_it_opens_offline_without_a_request_or_a_complaint(watched: Watched, rep
 
 
 def test_a_switch_hides_a_protocol_and_shows_it_again(watched: Watched, report: Path) -> None:
-    page = open_report(watched, report)
+    page = watched.open_report(report)
     before = lines(page)
     assert len(before) == 3
     page.get_by_role("checkbox", name="FD", exact=True).uncheck()
@@ -75,7 +69,7 @@ def test_settings_are_panels_and_switches_are_protocols(watched: Watched, tmp_pa
     for devices in (2, 3):
         play(tmp_path / str(devices), protocols=("fl", "fd"), devices=devices)
     write_report(require_runs([tmp_path]), tmp_path / "report.html")
-    page = open_report(watched, tmp_path / "report.html")
+    page = watched.open_report(tmp_path / "report.html")
     titles = page.locator("#curve-chart h3").all_inner_texts()
     assert len(titles) == 2
     assert all(f"devices {devices}" in " ".join(titles) for devices in (2, 3))
@@ -104,7 +98,7 @@ def test_settings_are_panels_and_switches_are_protocols(watched: Watched, tmp_pa
 def test_a_choice_changes_the_curves(
     watched: Watched, report: Path, group: str, words: str
 ) -> None:
-    page = open_report(watched, report)
+    page = watched.open_report(report)
     before = lines(page)
     choose(page, group, words)
     after = lines(page)
@@ -113,12 +107,12 @@ def test_a_choice_changes_the_curves(
 
 
 def test_the_band_spans_the_seeds(watched: Watched, report: Path) -> None:
-    page = open_report(watched, report)
+    page = watched.open_report(report)
     assert page.locator("#curve-chart path.band").count() == 3
 
 
 def test_pointing_at_the_chart_reads_the_values(watched: Watched, report: Path) -> None:
-    page = open_report(watched, report)
+    page = watched.open_report(report)
     choose(page, "axis", "rounds")
     data = json.loads(page.locator("#data").text_content() or "")
     page.locator("#curve-chart").scroll_into_view_if_needed()
@@ -135,7 +129,7 @@ def test_pointing_at_the_chart_reads_the_values(watched: Watched, report: Path) 
 
 
 def test_keys_alone_reach_everything(watched: Watched, report: Path) -> None:
-    page = open_report(watched, report)
+    page = watched.open_report(report)
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.className") == "skip"
     page.keyboard.press("Enter")
@@ -161,7 +155,7 @@ def test_keys_alone_reach_everything(watched: Watched, report: Path) -> None:
 
 
 def test_sorting_orders_the_table_by_its_numbers(watched: Watched, report: Path) -> None:
-    page = open_report(watched, report)
+    page = watched.open_report(report)
     data = json.loads(page.locator("#data").text_content() or "")
     rows = data["views"]["finished"]["series"]
     by_bits = sorted(rows, key=lambda series: series["summary"]["bits_up"])
@@ -173,7 +167,7 @@ def test_sorting_orders_the_table_by_its_numbers(watched: Watched, report: Path)
 
 
 def test_the_best_is_marked(watched: Watched, report: Path) -> None:
-    page = open_report(watched, report)
+    page = watched.open_report(report)
     data = json.loads(page.locator("#data").text_content() or "")
     best = max(data["views"]["finished"]["series"], key=lambda series: series["summary"]["score"])
     row = page.locator("#summary-table tbody tr", has=page.get_by_text(best["title"], exact=True))
@@ -182,7 +176,7 @@ def test_the_best_is_marked(watched: Watched, report: Path) -> None:
 
 
 def test_details_follow_seed_direction_and_round(watched: Watched, report: Path) -> None:
-    page = open_report(watched, report)
+    page = watched.open_report(report)
     assert page.locator("#delivery-chart figure").count() == 3
     assert page.locator("#delivery-chart path.lost").first.get_attribute("d")
     parts = {
@@ -207,7 +201,7 @@ def test_a_device_that_was_not_asked_is_told_from_a_lost_upload(
         info["asked"] = [0, 2, 3]
         info["uploads"] = {"attempted": 3, "delivered": 1, "devices": [2]}
     write_report(found, tmp_path / "report.html")
-    page = open_report(watched, tmp_path / "report.html")
+    page = watched.open_report(tmp_path / "report.html")
     expect(page.locator("#delivery-chart figcaption")).to_contain_text("3 of 9 delivered, 3 not")
     key = page.locator("#delivery-key span")
     assert key.all_text_contents() == ["delivered", "lost", "not asked", "nothing sent"]
@@ -222,7 +216,7 @@ def test_a_device_that_was_not_asked_is_told_from_a_lost_upload(
 
 
 def test_the_samples_and_their_privacy_are_shown(watched: Watched, report: Path) -> None:
-    page = open_report(watched, report)
+    page = watched.open_report(report)
     assert page.locator("#sees .sample-card").count() >= 1
     assert page.locator("#sees .sample.seen figcaption", has_text="privacy").count() >= 3
     loaded = page.eval_on_selector_all(
@@ -235,7 +229,7 @@ def test_signals_are_shown_as_lines(watched: Watched, tmp_path: Path) -> None:
     fields = {"seed_samples": 20, "learning_rate": 1e-4}
     play(tmp_path, standardised(toy_signals()), protocols=("fl", "mix2fld"), **fields)
     write_report(require_runs([tmp_path / "runs"]), tmp_path / "report.html")
-    page = open_report(watched, tmp_path / "report.html")
+    page = watched.open_report(tmp_path / "report.html")
     drawn = page.locator("#sees .sample svg.signal")
     assert drawn.count() >= 4
     assert page.locator("#sees img").count() == 0
@@ -256,7 +250,7 @@ def test_signals_are_shown_as_lines(watched: Watched, tmp_path: Path) -> None:
 
 
 def test_the_command_is_there_to_copy(watched: Watched, report: Path) -> None:
-    page = open_report(watched, report)
+    page = watched.open_report(report)
     expect(page.locator("pre.command")).to_contain_text("mix2fld run --protocols fl fd mix2fld")
     page.get_by_role("button", name="Copy command").click()
     expect(page.locator("#again button")).to_contain_text(re.compile("Copied|Selected"))
@@ -268,7 +262,7 @@ def test_the_command_is_there_to_copy(watched: Watched, report: Path) -> None:
 def test_every_look_fits_and_shows_something(
     watched: Watched, report: Path, request: pytest.FixtureRequest
 ) -> None:
-    page = open_report(watched, report)
+    page = watched.open_report(report)
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     picture = Image.open(io.BytesIO(page.screenshot(full_page=True))).convert("L")
     shades = np.asarray(picture)
@@ -280,7 +274,7 @@ def test_every_look_fits_and_shows_something(
 
 
 def test_the_theme_switch_wins_over_the_system(watched: Watched, report: Path) -> None:
-    page = open_report(watched, report)
+    page = watched.open_report(report)
     page.emulate_media(color_scheme="light")
     light = background(page)
     choose(page, "theme", "dark")
@@ -302,7 +296,7 @@ def test_what_comes_from_files_is_text_not_markup(
     (copy / "config.toml").write_bytes(dump_sealed_config(config))
     path = tmp_path / "report.html"
     write_report(require_runs([tmp_path / "runs", runs / "fl-s0"]), path)
-    page = open_report(watched, path)
+    page = watched.open_report(path)
     assert "caught" not in page.title().split("onerror")[0]
     assert page.locator("img[src=x]").count() == 0
     expect(page.locator("#summary-table")).to_contain_text(evil)

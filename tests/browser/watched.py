@@ -1,5 +1,7 @@
 """A page under observation."""
 
+from pathlib import Path
+
 from playwright.sync_api import Page, expect
 
 PATIENCE_MS = 60_000
@@ -22,3 +24,9 @@ class Watched:
                 self.complaints.append(line.text) if line.type in ("error", "warning") else None
             ),
         )
+
+    def open_report(self, path: Path, address: str = "") -> Page:
+        """Its charts are drawn when this returns."""
+        self.page.goto(path.as_uri() + address)
+        self.page.wait_for_selector("#curve-chart path.line", state="attached")
+        return self.page

@@ -18,7 +18,6 @@ from mix2fld.cli.commands import _kinds, overview
 from mix2fld.cli.help_text import tidy, tidy_text
 from mix2fld.cli.parse_errors import one_line
 from mix2fld.cli.suggestions import flags_of, split_commas
-from stored_runs import save_toy_dataset
 from toys import toy_dataset
 
 SMALL = [
@@ -26,11 +25,6 @@ SMALL = [
     *("--local-steps", "20", "--server-steps", "10", "--seed-samples", "10"),
     *("--inverse-samples", "16", "--rounds", "2", "--curve-points", "2"),
 ]
-
-
-@pytest.fixture(scope="module")
-def own_file(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return str(save_toy_dataset(tmp_path_factory.mktemp("data") / "toy.npz"))
 
 
 def failure(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:

@@ -11,18 +11,12 @@ import pytest
 from mix2fld.cli import main
 from mix2fld.runs.interrupts import raise_if_remembered, remembered
 from mix2fld.runs.loop import Watcher
-from stored_runs import save_toy_dataset
 
 SMALL = [
     *("--devices", "4", "--samples-per-device", "40", "--partition", "iid", "--model", "mlp"),
     *("--local-steps", "20", "--server-steps", "10", "--protocols", "fl"),
     *("--rounds", "3", "--curve-points", "2"),
 ]
-
-
-@pytest.fixture(scope="module")
-def own_file(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return str(save_toy_dataset(tmp_path_factory.mktemp("data") / "toy.npz"))
 
 
 def interrupt(phase: str, info: dict[str, int]) -> None:

@@ -5,7 +5,6 @@ import shutil
 import ssl
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any
@@ -14,6 +13,7 @@ import paho.mqtt.client as mqtt
 import pytest
 from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
 
+from deploy.lab import deployed_config
 from mix2fld.config.grid import Grid
 from mix2fld.config.settings import Config
 from mix2fld.data import load_dataset
@@ -103,8 +103,6 @@ class Client:
         self.client.loop_stop()
 
 
-def wait_until(happened: Callable[[], bool], what: str, seconds: float = 60.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not happened():
-        assert time.monotonic() < deadline, f"{what} did not happen in {seconds:g} s"
-        time.sleep(0.02)
+def toy_run(folder: Path, **fields: object) -> Config:
+    """A toy config with the kernel on both sides: device processes have nothing else."""
+    return deployed_config(folder, kernel="native", **fields)

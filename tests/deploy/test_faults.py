@@ -7,6 +7,7 @@ import pytest
 
 from deploy.lab import (
     DEPLOYED,
+    HOSTILE,
     Lab,
     assert_same_as_engine,
     deployed_config,
@@ -14,7 +15,6 @@ from deploy.lab import (
     rounds_of,
     wait_until,
 )
-from deploy.test_in_process import HOSTILE
 from mix2fld.deploy.keys import make_certificates, make_device_key
 from mix2fld.runs.folder import RunFolder
 

@@ -15,9 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from deploy.lab import rounds_of
-from deploy.mqtt_lab import Client, fleet_of, needs_mosquitto, serve, wait_until
-from deploy.test_mqtt_processes import toy_run
+from deploy.lab import rounds_of, wait_until
+from deploy.mqtt_lab import Client, fleet_of, needs_mosquitto, serve, toy_run
 from mix2fld.deploy import front
 from mix2fld.deploy.front import RETRY, Waiting, network
 from mix2fld.deploy.mqtt_trial import MqttFleet

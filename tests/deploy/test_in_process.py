@@ -16,6 +16,7 @@ from deploy.grid import InProcessGrid, SpokenGrid
 from deploy.lab import (
     DEPLOYED,
     FAULTY,
+    HOSTILE,
     assert_same_as_engine,
     deployed_config,
     diary,
@@ -38,33 +39,6 @@ from toys import many_labels, toy_dataset, toy_signals
 
 sys.path.insert(0, str(FAULTY))
 import faulty_app
-
-HOSTILE = {
-    "nan": "outputs: a value is not finite",
-    "infinite": "outputs: a value is not finite",
-    "negative": "outputs: a value is negative",
-    "not-one": "sums to 0.5; must be 0 or 1",
-    "wrong-labels": "outputs: 100 bytes; must be 64",
-    "wrong-shape": "outputs: 48 bytes; must be 64",
-    "oversized": r"outputs: \d+ bytes; must be 64",
-    "truncated": "outputs: 61 bytes; must be 64",
-    "nothing": "outputs: 0 bytes; must be 64",
-    "pickle": r"outputs: \d+ bytes; must be 64",
-    "more-bits": "outputs: 513 bits in 64 bytes; must be 512 bits",
-    "fewer-bits": "outputs: 100 bits in 64 bytes; must be 512 bits",
-    "endless-bits": r"outputs: \d{18,} bits in 64 bytes; must be 512 bits",
-    "negative-bits": "Trained.bits: input should be greater than or equal to 0",
-    "no-seeds": "seeds: missing",
-    "long-seeds": r"seeds: \d+ bytes; must be \d+",
-    "short-seeds": r"seeds: \d+ bytes; must be \d+",
-    "pickled-seeds": r"seeds: \d+ bytes; must be \d+",
-    "old-round": "an answer for round 0",
-    "boast": "less than or equal to 1",
-    "chatter": "1000 accuracies",
-    "slow": r"1e\+06 s of computing in a wait of \d+\.\d s",
-    "rich": "less than or equal to 2147483648",
-    "stranger": r"records \['Stranger'\]",
-}
 
 
 @pytest.mark.parametrize("name", DEPLOYED)

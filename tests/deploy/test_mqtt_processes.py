@@ -10,28 +10,21 @@ from pathlib import Path
 import pytest
 
 from deploy import serve_one
-from deploy.lab import assert_same_as_engine, deployed_config, deployed_grid, diary, rounds_of
+from deploy.lab import assert_same_as_engine, deployed_grid, diary, rounds_of, wait_until
 from deploy.mqtt_lab import (
     Client,
     Serving,
     fleet_of,
     needs_mosquitto,
     serve,
-    wait_until,
+    toy_run,
 )
 from deploy.relay import Relay
-from mix2fld.config.settings import Config
 from mix2fld.deploy.keys import make_fleet_certificates
-from mix2fld.deploy.mqtt_nodes import MqttNodes
 from mix2fld.deploy.mqtt_trial import MqttFleet
 from mix2fld.deploy.processes import end_group
 
 pytestmark = needs_mosquitto
-
-
-def toy_run(folder: Path, **fields: object) -> Config:
-    """A toy config with the kernel on both sides: device processes have nothing else."""
-    return deployed_config(folder, kernel="native", **fields)
 
 
 @pytest.fixture(scope="module")
@@ -122,13 +115,6 @@ def test_of_two_devices_with_one_key_one_ends_and_says_why(fleet: MqttFleet) -> 
     wait_until(lambda: words in fleet.log("twin") + fleet.log("device-2"), "end of one of them")
     fleet.stop("device-2", "twin")
     fleet.start_device(2)
-
-
-@pytest.fixture
-def all_take_part(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No round begins without one of the four: who is away then is not asked in it."""
-    wait_for = MqttNodes.wait_for
-    monkeypatch.setattr(MqttNodes, "wait_for", lambda self, _, s: wait_for(self, 4, max(s, 60)))
 
 
 @pytest.mark.long

@@ -10,10 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from deploy.lab import assert_same_as_engine, deployed_config, diary, rounds_of
+from deploy.lab import assert_same_as_engine, deployed_config, diary, rounds_of, wait_until
 from deploy.memory_line import MemoryBroker, MemoryLine, run_in_memory
-from deploy.mqtt_lab import Client, Serving, fleet_of, needs_mosquitto, wait_until
-from deploy.test_mqtt_processes import all_take_part, toy_run
+from deploy.mqtt_lab import Client, Serving, fleet_of, needs_mosquitto, toy_run
 from mix2fld.base.errors import InputError, TransportLostError
 from mix2fld.config.settings import Config
 from mix2fld.deploy import inbox, remote_fleet
@@ -25,8 +24,6 @@ from mix2fld.deploy.settings import Settings
 from mix2fld.engine.info import RoundInfo
 from mix2fld.runs.config_file import dump_config
 from mix2fld.runs.loop import Watcher
-
-__all__ = ["all_take_part"]
 
 
 class Breaking(MemoryBroker):

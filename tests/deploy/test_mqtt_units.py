@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from deploy.mqtt_lab import needs_mosquitto, wait_until
+from deploy.lab import wait_until
+from deploy.mqtt_lab import needs_mosquitto
 from mix2fld.base.errors import InputError
 from mix2fld.cli import main
 from mix2fld.deploy.broker import find_mosquitto

@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from test_ray import contents
 
 import mix2fld
 from mix2fld.base.errors import InputError
@@ -23,6 +22,7 @@ from mix2fld.engine.fleets.hosts import Hosts
 from mix2fld.engine.fleets.ray_fleet import RayFleet
 from mix2fld.runs.config_file import dump_config
 from mix2fld.runs.loop import Watcher
+from stored_runs import contents
 from toys import CoinLink, save_dataset, toy_config, toy_dataset
 
 pytestmark = [pytest.mark.long, pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")]

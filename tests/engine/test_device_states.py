@@ -8,22 +8,19 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from reliability.faults import Quiet
 
 from mix2fld.base.errors import InputError
 from mix2fld.engine.fleets.device_states import StatesInMemory
 from mix2fld.runs import state_files
 from mix2fld.runs.layout import RunFiles
-from mix2fld.runs.loop import Watcher
 from mix2fld.runs.simulation import make_simulation, run
 from mix2fld.runs.state_files import StatesInFiles
 from mix2fld.types import State
+from stored_runs import contents
 from toys import CoinLink, toy_config, toy_dataset
 
 MANY = {"devices": 12, "samples_per_device": 20, "participants": 3, "rounds": 3}
-
-
-def files_of(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
 
 
 @pytest.mark.parametrize(
@@ -35,23 +32,9 @@ def test_a_run_on_disk_has_the_rounds_of_one_in_memory(
     for where in ("memory", "disk"):
         config = toy_config(protocol=name, device_states=where, initial_weights=initial, **MANY)
         run(config, tmp_path / where, dataset=toy_dataset(), link=CoinLink())
-    one, other = (files_of(tmp_path / at / f"{name}-s0") for at in ("memory", "disk"))
+    one, other = (contents(tmp_path / at / f"{name}-s0") for at in ("memory", "disk"))
     assert one["rounds.jsonl"] == other["rounds.jsonl"]
     assert len(other) > len(one)
-
-
-class Stop(Watcher):
-    """Ends a run after a round, as if it had been killed."""
-
-    def __init__(self, after: int) -> None:
-        self._after, self.notes = after, list[str]()
-
-    def note(self, line: str) -> None:
-        self.notes.append(line)
-
-    def round_done(self, config: Any, info: Any) -> None:
-        if info.round == self._after:
-            raise KeyboardInterrupt
 
 
 @pytest.mark.parametrize(("name", "files"), [("fd", 2), ("murmur-mix", 2), ("topk", 64)])
@@ -64,9 +47,9 @@ def test_a_run_that_was_stopped_ends_with_the_same_files(
     run(config, tmp_path / "once", **given)
     for after in (1, 4):
         with pytest.raises(KeyboardInterrupt):
-            run(config, tmp_path / "often", watcher=Stop(after), **given)
+            run(config, tmp_path / "often", watcher=Quiet(after), **given)
     run(config, tmp_path / "often", **given)
-    assert files_of(tmp_path / "often" / f"{name}-s0") == files_of(tmp_path / "once" / f"{name}-s0")
+    assert contents(tmp_path / "often" / f"{name}-s0") == contents(tmp_path / "once" / f"{name}-s0")
 
 
 def test_a_round_writes_only_what_changed(tmp_path: Path) -> None:
@@ -88,18 +71,18 @@ def test_a_damaged_file_of_states_costs_one_round(tmp_path: Path, damage: str) -
     given = {"dataset": toy_dataset(), "link": CoinLink()}
     run(config, tmp_path / "once", **given)
     with pytest.raises(KeyboardInterrupt):
-        run(config, tmp_path / "hurt", watcher=Stop(3), **given)
+        run(config, tmp_path / "hurt", watcher=Quiet(3), **given)
     newest = RunFiles(tmp_path / "hurt" / "fd-s0").all_states()[-1]
     if damage == "changed":
         newest.write_bytes(newest.read_bytes()[:-1] + b"?")
     else:
         newest.unlink()
-    watcher = Stop(-1)
+    watcher = Quiet()
     run(config, tmp_path / "hurt", watcher=watcher, **given)
     (note,) = watcher.notes
     assert f"needs {newest.name}, which is damaged or missing" in note
     assert "resumes after round 2" in note
-    found, wanted = (files_of(tmp_path / at / "fd-s0") for at in ("hurt", "once"))
+    found, wanted = (contents(tmp_path / at / "fd-s0") for at in ("hurt", "once"))
     assert {name: data for name, data in found.items() if not name.endswith(".damaged")} == wanted
 
 

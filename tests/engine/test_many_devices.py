@@ -1,6 +1,7 @@
 """Many devices of which few take part, and devices that differ."""
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +18,12 @@ from mix2fld.report.page_data import page_data
 from mix2fld.report.tables import results_table
 from mix2fld.runs.metrics import metrics_of, seconds_by_part
 from mix2fld.runs.reader import frame_of, read_run, read_runs
-from mix2fld.runs.simulation import Simulation, make_simulation, run
-from toys import CoinLink, toy_config, toy_dataset
+from mix2fld.runs.simulation import Simulation, run
+from toys import CoinLink, simulation_of, toy_config, toy_dataset
 
 every_protocol = pytest.mark.parametrize("name", PROTOCOLS)
 MANY = {"devices": 12, "samples_per_device": 20, "participants": 3, "rounds": 3}
-
-
-def simulation_of(name: str, **fields: Any) -> Simulation:
-    config = toy_config(protocol=name, **{**MANY, **fields})
-    return make_simulation(config, toy_dataset(), link=CoinLink())
+simulate = partial(simulation_of, over=CoinLink(), **MANY)
 
 
 def rounds_of(simulation: Simulation, count: int = 3) -> tuple[list[Any], list[Any]]:
@@ -40,10 +37,10 @@ def rounds_of(simulation: Simulation, count: int = 3) -> tuple[list[Any], list[A
 
 @every_protocol
 def test_only_evaluated_devices_are_measured(name: str) -> None:
-    simulation = simulation_of(name, evaluated_devices=4)
+    simulation = simulate(name, evaluated_devices=4)
     _, infos = rounds_of(simulation)
     evaluated = list(evaluated_devices(simulation.scenario.config))
-    everyone = rounds_of(simulation_of(name, evaluated_devices="all"))[1]
+    everyone = rounds_of(simulate(name, evaluated_devices="all"))[1]
     for info, of_all in zip(infos, everyone, strict=True):
         assert info.scores["measured"] == evaluated
         assert info.scores["devices"] == [of_all.scores["devices"][d] for d in evaluated]
@@ -54,7 +51,7 @@ def test_only_evaluated_devices_are_measured(name: str) -> None:
 @every_protocol
 def test_measuring_changes_nothing(name: str) -> None:
     (few, _), (all_of_them, _) = (
-        rounds_of(simulation_of(name, evaluated_devices=count)) for count in (1, "all")
+        rounds_of(simulate(name, evaluated_devices=count)) for count in (1, "all")
     )
     for one, other in zip(few[-1].devices, all_of_them[-1].devices, strict=True):
         for a, b in zip(one["weights"], other["weights"], strict=True):
@@ -64,7 +61,7 @@ def test_measuring_changes_nothing(name: str) -> None:
 @every_protocol
 def test_the_last_round_measured_alone_is_measured_the_same(name: str) -> None:
     (last, of_last), (every, of_every) = (
-        rounds_of(simulation_of(name, participants="all", evaluated_rounds=which))
+        rounds_of(simulate(name, participants="all", evaluated_rounds=which))
         for which in ("last", "all")
     )
     assert of_last[-1] == of_every[-1]
@@ -87,7 +84,7 @@ def test_a_last_round_that_is_not_known_in_advance_is_refused(fields: dict[str, 
 
 
 def test_no_other_model_is_tested(monkeypatch: pytest.MonkeyPatch) -> None:
-    simulation = simulation_of("fl", evaluated_devices=2, curve_points=1)
+    simulation = simulate("fl", evaluated_devices=2, curve_points=1)
     state, _ = simulation.run_round(simulation.start())
     tests, tested = simulation.fleet._tests, []
     real = tests.scores
@@ -173,7 +170,7 @@ def test_a_list_of_equal_speeds_is_one_speed() -> None:
 
 def test_the_slowest_participant_is_waited_for_and_named() -> None:
     costs = tuple(float(us) for us in range(100, 1300, 100))
-    simulation = simulation_of("fl", device_step_us=costs, evaluated_devices="all")
+    simulation = simulate("fl", device_step_us=costs, evaluated_devices="all")
     before = 0.0
     for state, info in zip(*rounds_of(simulation), strict=True):
         slowest = max(info.asked)

@@ -33,6 +33,7 @@ from mix2fld.sweep.places import ThisProcess
 from mix2fld.sweep.plan import make_plan
 from mix2fld.sweep.ray_place import Cluster
 from mix2fld.sweep.schedule import Board, Progress, run_jobs
+from stored_runs import contents
 from toys import CoinLink, save_dataset, toy_config, toy_dataset, toy_grid
 
 STORE_BYTES = 80 << 20
@@ -55,14 +56,6 @@ def hosts(ray: Any) -> Iterator[Hosts]:
     found = Hosts(ray, 2)
     yield found
     found.stop()
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {
-        str(path.relative_to(folder)): path.read_bytes()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file()
-    }
 
 
 def compare(tmp_path: Path, hosts: Hosts, watcher: Watcher | None = None, **fields: Any) -> None:

@@ -10,16 +10,12 @@ from mix2fld.engine.device_turn import Rows, prepare_upload
 from mix2fld.engine.participation import draw_participants
 from mix2fld.protocols.parts import Turn
 from mix2fld.protocols.table import PROTOCOLS
-from mix2fld.runs.simulation import Simulation, make_simulation, run
+from mix2fld.runs.simulation import make_simulation, run
 from mix2fld.tasks.training import resolve
 from mix2fld.types import Local
-from toys import CoinLink, DeadDownlink, DeadLink, toy_config, toy_dataset
+from toys import CoinLink, DeadDownlink, DeadLink, simulation_of, toy_config, toy_dataset
 
 every_protocol = pytest.mark.parametrize("name", PROTOCOLS)
-
-
-def simulation_of(name: str, **fields: object) -> Simulation:
-    return make_simulation(toy_config(protocol=name, **fields), toy_dataset())
 
 
 @every_protocol

@@ -8,11 +8,12 @@ from examples.own_channel_with_memory import GilbertElliott
 from examples.own_uplink import LargeEntries, Largest
 from hypothesis import given
 from hypothesis import strategies as st
+from reliability.faults import Quiet
 
 from mix2fld.protocols.table import PROTOCOLS
-from mix2fld.runs.loop import Watcher
 from mix2fld.runs.simulation import make_simulation, run
 from mix2fld.types import Dimensions, SampleFormat
+from stored_runs import contents
 from toys import CoinLink, toy_config, toy_dataset
 
 
@@ -22,21 +23,6 @@ def _with_the_row(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 DIMS = Dimensions(((3, 5), (5,)), 4, SampleFormat((8, 8, 1)), 10, 8, (8, 8, 1))
-
-
-class StopAfter(Watcher):
-    """Interrupts a run after so many rounds."""
-
-    def __init__(self, rounds: int) -> None:
-        self.rounds = rounds
-
-    def round_done(self, config, info) -> None:
-        if info.round == self.rounds:
-            raise KeyboardInterrupt
-
-
-def files(folder: Path) -> dict[str, bytes]:
-    return {file.name: file.read_bytes() for file in sorted(folder.iterdir())}
 
 
 @pytest.mark.parametrize(
@@ -58,11 +44,11 @@ def test_what_is_remembered_survives_a_stop(tmp_path: Path, fields, link) -> Non
                 tmp_path / "cut",
                 dataset=toy_dataset(),
                 link=link(),
-                watcher=StopAfter(rounds),
+                watcher=Quiet(rounds),
             )
     run(config, tmp_path / "cut", dataset=toy_dataset(), link=link())
-    whole = files(tmp_path / "whole" / config.run_name)
-    assert files(tmp_path / "cut" / config.run_name) == whole
+    whole = contents(tmp_path / "whole" / config.run_name)
+    assert contents(tmp_path / "cut" / config.run_name) == whole
 
 
 def test_bits_of_a_sparse_update_are_those_that_it_has() -> None:

@@ -1,6 +1,6 @@
 """Generated seeds: features of samples, what is generated from them, and their budget."""
 
-from typing import Any
+from functools import partial
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ from mix2fld.engine.device_turn import start_device
 from mix2fld.protocols.noise import NOISE_KEY, with_secret_noise
 from mix2fld.protocols.private import train_on_generated
 from mix2fld.protocols.table import PROTOCOLS
-from mix2fld.runs.simulation import Simulation, make_simulation, run
+from mix2fld.runs.simulation import run
 from mix2fld.tasks.edges import edge_network, has_edges
 from mix2fld.tasks.private_statistics import (
     bounds_of,
@@ -25,20 +25,16 @@ from mix2fld.tasks.private_statistics import (
 )
 from mix2fld.tasks.sample_features import UNIT, sample_feature_count, sample_features, samples_of
 from mix2fld_lab.audit.known_others import attack_statistics, far_neighbours
-from toys import toy_config, toy_dataset
+from toys import simulation_of, toy_config, toy_dataset
 
 LABELS = toy_dataset().num_labels
-
-
-def simulation_of(name: str, **fields: Any) -> Simulation:
-    chosen = {"model": "paper-cnn", "feature_side": 2, "epsilon": 50.0, **fields}
-    return make_simulation(toy_config(protocol=name, **chosen), toy_dataset())
+simulate = partial(simulation_of, model="paper-cnn", feature_side=2, epsilon=50.0)
 
 
 @settings(deadline=None, max_examples=30)
 @given(st.integers(0, 2**32 - 1))
 def test_no_two_samples_are_farther_apart_than_the_bound(seed: int) -> None:
-    learning = simulation_of("dp-seeds").scenario.learning
+    learning = simulate("dp-seeds").scenario.learning
     rng = np.random.default_rng(seed)
     inputs = rng.integers(0, 256, (6, *learning.dims.samples.shape)).astype(np.uint8)
     inputs[:3][rng.random(inputs[:3].shape) < 0.8] = 0
@@ -51,18 +47,18 @@ def test_no_two_samples_are_farther_apart_than_the_bound(seed: int) -> None:
 
 
 def test_samples_of_low_frequencies_come_back() -> None:
-    learning = simulation_of("dp-seeds", feature_side=8, feature_clip=100.0).scenario.learning
+    learning = simulate("dp-seeds", feature_side=8, feature_clip=100.0).scenario.learning
     features, inputs = sample_features(learning), toy_dataset().train_inputs[:5]
     assert sample_feature_count(learning.dims, 8) == len(features.projection) == inputs[0].size
     again = samples_of(features, features.measure(inputs), learning.dims)
     np.testing.assert_allclose(again, inputs / 255, atol=1e-5)
-    few = sample_features(simulation_of("dp-seeds", feature_side=1).scenario.learning)
+    few = sample_features(simulate("dp-seeds", feature_side=1).scenario.learning)
     assert len(few.projection) == 4
     np.testing.assert_allclose(few.projection @ few.projection.T, np.eye(4), atol=1e-12)
 
 
 def test_a_student_learns_from_seeds_of_known_classes() -> None:
-    simulation = simulation_of("dp-seeds", server_steps=400, feature_side=4)
+    simulation = simulate("dp-seeds", server_steps=400, feature_side=4)
     learning, data = simulation.scenario.learning, toy_dataset()
     features = sample_features(learning)
     values = features.measure(data.train_inputs)
@@ -75,7 +71,7 @@ def test_a_student_learns_from_seeds_of_known_classes() -> None:
 
 @pytest.mark.parametrize(("model", "edges"), [("paper-cnn", True), ("mlp", False)])
 def test_the_student_begins_with_edges_where_a_model_has_them(model: str, edges: bool) -> None:
-    learning = simulation_of(
+    learning = simulate(
         "dp-seeds", model=model, server_steps=1, learning_rate=1e-6
     ).scenario.learning
     assert has_edges(learning.dims) == edges
@@ -88,7 +84,7 @@ def test_the_student_begins_with_edges_where_a_model_has_them(model: str, edges:
 
 
 def test_seeds_are_generated_from_means_that_know_their_noise() -> None:
-    scenario = simulation_of("dp-seeds").scenario
+    scenario = simulate("dp-seeds").scenario
     learning, protocol = scenario.learning, scenario.wire.protocol
     bounds, rng = bounds_of(learning, "samples"), np.random.default_rng(0)
     noise = deviations(learning, "samples")
@@ -114,7 +110,7 @@ def test_noise_alone_leaves_no_covariance() -> None:
 
 
 def test_who_knows_all_other_samples_stays_within_the_budget_of_seeds() -> None:
-    simulation = simulation_of("dp-seeds", epsilon=4.0, feature_side=1)
+    simulation = simulate("dp-seeds", epsilon=4.0, feature_side=1)
     scenario = simulation.scenario
     own = measure_samples(scenario.learning, *simulation.fleet.own(0), "samples")
     sides = far_neighbours(own, LABELS)
@@ -128,7 +124,7 @@ def test_who_knows_all_other_samples_stays_within_the_budget_of_seeds() -> None:
 @pytest.mark.parametrize("name", [n for n, row in PROTOCOLS.items() if row.promise is not None])
 def test_every_row_with_a_promise_has_noise_that_a_deployment_keeps_secret(name: str) -> None:
     """A device draws a key of its own; what has no noise of the device's cannot be deployed."""
-    simulation = simulation_of(name)
+    simulation = simulate(name)
     state = start_device(simulation.scenario.wire, simulation.scenario.learning, 0)
     keys = [with_secret_noise(state)[NOISE_KEY].tolist() for _ in range(2)]
     assert keys[0] != keys[1]
@@ -138,7 +134,7 @@ def test_every_row_with_a_promise_has_noise_that_a_deployment_keeps_secret(name:
 
 
 def test_sums_of_many_samples_fit_whole_numbers() -> None:
-    simulation = simulation_of("dp-seeds-sum", epsilon=8.0)
+    simulation = simulate("dp-seeds-sum", epsilon=8.0)
     state, _ = simulation.run_round(simulation.start())
     assert state.server.memory["sums"].max() < LARGEST_WHOLE / 2**10
 

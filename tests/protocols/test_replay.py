@@ -1,6 +1,7 @@
 """Replay: seeds go down once, to everyone, and local steps draw from them."""
 
 import shutil
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from flwr.app import Context, Message
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from reliability.faults import Quiet
 
 from deploy.lab import (
     assert_same_as_engine,
@@ -22,8 +24,7 @@ from mix2fld.codecs import Outputs, PayloadError, SeedSamples, Weights, WithSeed
 from mix2fld.deploy.client_app import app
 from mix2fld.deploy.edge.store import Store
 from mix2fld.engine.plan import plan_transfers
-from mix2fld.runs.loop import Watcher
-from mix2fld.runs.simulation import Simulation, make_simulation, run
+from mix2fld.runs.simulation import Simulation, run
 from mix2fld.tasks.replay import (
     REPLAY,
     Extra,
@@ -35,21 +36,17 @@ from mix2fld.tasks.replay import (
     with_replay,
 )
 from mix2fld.types import Dimensions, SampleFormat, Seeds
-from toys import CoinLink, DeadDownlink, RoomyDownlink, toy_config, toy_dataset
+from toys import CoinLink, DeadDownlink, RoomyDownlink, simulation_of, toy_config, toy_dataset
 
 ROWS = ("fld", "mixfld", "mix2fld", "murmur-mix")
 DIMS = Dimensions(((3,), (2, 2)), 3, SampleFormat((4, 4, 1)), 5, 3, (2, 2, 1))
+simulate = partial(simulation_of, replay=0.5)
 
 
 def some_seeds(device: int) -> Seeds:
     rng = np.random.default_rng(device)
     codes = rng.integers(0, 8, (5, 2, 2, 1)).astype(np.uint8)
     return Seeds(codes, rng.integers(0, 3, (5, 2)).astype(np.int32))
-
-
-def simulation_of(name: str, over: Any = None, **fields: Any) -> Simulation:
-    config = toy_config(protocol=name, **{"replay": 0.5, **fields})
-    return make_simulation(config, toy_dataset(), link=over)
 
 
 @settings(deadline=None)
@@ -121,13 +118,13 @@ def test_the_prior_is_that_of_what_is_drawn() -> None:
 @pytest.mark.parametrize("name", ROWS)
 def test_seeds_go_down_once(name: str) -> None:
     """With the first download over a lossless link; then everyone has them, as one object."""
-    simulation = simulation_of(name)
+    simulation = simulate(name)
     wire, state = simulation.scenario.wire, simulation.start()
     sent, each = [], wire.upload_size(with_seeds=True).bits - wire.upload_size(False).bits
     for _ in range(3):
         state, info = simulation.run_round(state)
         sent.append(info.bits["down"])
-    plain = simulation_of(name, replay=0).scenario.wire
+    plain = simulate(name, replay=0).scenario.wire
     weights = plain.download_size().bits
     assert sent == [weights + 8 * -(-(4 + 4 * each) // 8), weights + 8, weights + 8]
     assert sent[0] == wire.download_size(lambda bits: True).bits
@@ -141,7 +138,7 @@ def test_local_steps_draw_from_what_came_down(name: str) -> None:
     """The first round is that of no replay; then the same run with and without differs."""
     ends = []
     for share in (0.0, 0.5):
-        simulation = simulation_of(name, replay=share)
+        simulation = simulate(name, replay=share)
         state, first = simulation.run_round(simulation.start())
         _, second = simulation.run_round(state)
         ends.append((first.change, second.change))
@@ -151,7 +148,7 @@ def test_local_steps_draw_from_what_came_down(name: str) -> None:
 
 def test_the_samples_replayed_are_those_of_the_server() -> None:
     for name in ROWS:
-        simulation = simulation_of(name, seed_pooling=2, seed_bits=4)
+        simulation = simulate(name, seed_pooling=2, seed_bits=4)
         state, _ = simulation.run_round(simulation.start())
         mine = simulation.scenario.wire.replayed_samples(state.devices[2])
         assert mine is not None
@@ -160,7 +157,7 @@ def test_the_samples_replayed_are_those_of_the_server() -> None:
 
 
 def test_lost_seeds_go_down_again_until_all_have_them() -> None:
-    simulation = simulation_of("mixfld", CoinLink(), rounds=12, seed=2, local_steps=4)
+    simulation = simulate("mixfld", CoinLink(), rounds=12, seed=2, local_steps=4)
     state, held, with_seeds = simulation.start(), [], []
     least = simulation.scenario.wire.download_size().bits
     for _ in range(12):
@@ -182,7 +179,7 @@ def download_bits(simulation: Simulation, seeds_of: int) -> int:
 
 def test_without_a_downlink_there_is_nothing_to_replay() -> None:
     """The seeds of one device are tried, since fewer cannot be."""
-    simulation = simulation_of("mixfld", DeadDownlink())
+    simulation = simulate("mixfld", DeadDownlink())
     state = simulation.start()
     for _ in range(2):
         state, info = simulation.run_round(state)
@@ -192,8 +189,8 @@ def test_without_a_downlink_there_is_nothing_to_replay() -> None:
 
 def test_seeds_that_do_not_fit_into_a_download_follow_in_the_next() -> None:
     """Room for three devices' seeds beside the model: three, then the fourth, then none."""
-    room = download_bits(simulation_of("murmur-mix"), 3)
-    simulation = simulation_of("murmur-mix", RoomyDownlink(room), rounds=3)
+    room = download_bits(simulate("murmur-mix"), 3)
+    simulation = simulate("murmur-mix", RoomyDownlink(room), rounds=3)
     state, sent, held = simulation.start(), [], []
     for _ in range(3):
         state, info = simulation.run_round(state)
@@ -205,7 +202,7 @@ def test_seeds_that_do_not_fit_into_a_download_follow_in_the_next() -> None:
 
 def test_devices_that_did_not_listen_hear_later() -> None:
     """Two of four take part: seeds that a new listener lacks are sent again, and only those."""
-    simulation = simulation_of("mixfld", participants=2, rounds=8)
+    simulation = simulate("mixfld", participants=2, rounds=8)
     state, senders = simulation.start(), []
     for number in range(1, 9):
         before = state
@@ -228,13 +225,8 @@ def test_a_run_is_resumed_with_its_seeds(tmp_path: Path) -> None:
     link = CoinLink()
     (whole,) = run(config, tmp_path / "whole", dataset=toy_dataset(), link=link)
 
-    class Stopping(Watcher):
-        def round_done(self, config: Any, info: Any) -> None:
-            if info.round == 2:
-                raise KeyboardInterrupt
-
     with pytest.raises(KeyboardInterrupt):
-        run(config, tmp_path / "halves", dataset=toy_dataset(), link=link, watcher=Stopping())
+        run(config, tmp_path / "halves", dataset=toy_dataset(), link=link, watcher=Quiet(2))
     (halves,) = run(config, tmp_path / "halves", dataset=toy_dataset(), link=link)
     assert halves.rounds == whole.rounds
     for name in ("rounds.jsonl", "summary.json", "checkpoint.safetensors"):
@@ -270,7 +262,7 @@ def test_a_deployed_device_that_lost_everything_gets_the_seeds_again(tmp_path: P
 
 @pytest.mark.parametrize("seeds_of", [2, 4])
 def test_plans_show_the_download_with_the_seeds_that_fit(seeds_of: int) -> None:
-    simulation = simulation_of("mixfld")
+    simulation = simulate("mixfld")
     room, scenario = download_bits(simulation, seeds_of), simulation.scenario
     plans = plan_transfers(["mixfld"], scenario.learning, RoomyDownlink(room))
     assert [plan.transfer for plan in plans[2:]] == ["first download", "later downloads"]
@@ -280,8 +272,8 @@ def test_plans_show_the_download_with_the_seeds_that_fit(seeds_of: int) -> None:
 @pytest.mark.parametrize("name", ["fl", "fd", "isolated", "murmur"])
 def test_replay_without_seeds_is_refused(name: str) -> None:
     with pytest.raises(InputError, match=r"replay = 0.5: .* uploads no seed samples"):
-        simulation_of(name)
-    assert simulation_of(name, replay=0)
+        simulate(name)
+    assert simulate(name, replay=0)
 
 
 def test_a_share_of_steps_is_from_0_to_1() -> None:

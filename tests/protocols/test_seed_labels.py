@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from reliability.faults import Quiet
 
 from deploy.lab import assert_same_as_engine, deployed_config, run_in_process
 from mix2fld.base.errors import InputError
@@ -21,19 +22,15 @@ from mix2fld.protocols.labels import judge_labels, labels_of_seeds
 from mix2fld.protocols.parts import Device, Turn
 from mix2fld.protocols.seed_screening import NO_VERDICT
 from mix2fld.protocols.weights import no_outputs
-from mix2fld.runs.loop import Watcher
-from mix2fld.runs.simulation import Simulation, make_simulation, run
+from mix2fld.runs.simulation import run
 from mix2fld.tasks.losses import label_loss
 from mix2fld.tasks.replay import REPLAY
 from mix2fld.tasks.stepper import Start, draw_samples
 from mix2fld.types import Dimensions, Local, SampleFormat, Samples, Upload
-from toys import LABELS, CoinLink, toy_config, toy_dataset
+from toys import LABELS, CoinLink, simulation_of, toy_config, toy_dataset
 
 DIMS = Dimensions(((3,),), 3, SampleFormat((4, 4, 1)), 5, 3, (2, 2, 1))
-
-
-def simulation_of(over: Any = None, **fields: Any) -> Simulation:
-    return make_simulation(toy_config(protocol="cfd", **fields), toy_dataset(), link=over)
+simulate = partial(simulation_of, "cfd")
 
 
 def no_samples() -> Any:
@@ -87,7 +84,7 @@ def test_shares_that_all_round_to_zero_are_an_even_label() -> None:
 
 def test_labels_are_uploaded_as_soon_as_seeds_are_shared() -> None:
     """In the first round nobody has seeds to label; then everyone labels 4 x 10 of them."""
-    simulation = simulation_of(rounds=3)
+    simulation = simulate(rounds=3)
     wire, state = simulation.scenario.wire, simulation.start()
     seeds = wire.upload_size(with_seeds=True).bits - wire.upload_size(with_seeds=False).bits
     sent = []
@@ -101,7 +98,7 @@ def test_labels_are_uploaded_as_soon_as_seeds_are_shared() -> None:
 @pytest.mark.parametrize("bits", [1, 3])
 def test_the_server_learns_the_mean_of_the_labels(bits: int) -> None:
     """Plain NumPy: what devices' models say of the seeds, rounded, averaged, learned."""
-    simulation = simulation_of(label_bits=bits, rounds=3)
+    simulation = simulate(label_bits=bits, rounds=3)
     learning, wire = simulation.scenario.learning, simulation.scenario.wire
     state, _ = simulation.run_round(simulation.start())
     rng, inbox, means = np.random.default_rng(0), {}, np.zeros((4, 10, LABELS))
@@ -131,7 +128,7 @@ def test_the_server_learns_the_mean_of_the_labels(bits: int) -> None:
 
 
 def test_seeds_that_nobody_labelled_keep_their_own_label() -> None:
-    simulation = simulation_of()
+    simulation = simulate()
     state, _ = simulation.run_round(simulation.start())
     protocol, server = simulation.scenario.wire.protocol, state.server
     silent = {0: Upload({}, 40)}
@@ -147,13 +144,8 @@ def test_over_a_link_that_loses_half(tmp_path: Path) -> None:
     (whole,) = run(config, tmp_path / "whole", dataset=toy_dataset(), link=link)
     assert len({info["bits"]["up"] for info in whole.rounds}) > 2
 
-    class Stopping(Watcher):
-        def round_done(self, config: Any, info: Any) -> None:
-            if info.round == 3:
-                raise KeyboardInterrupt
-
     with pytest.raises(KeyboardInterrupt):
-        run(config, tmp_path / "halves", dataset=toy_dataset(), link=link, watcher=Stopping())
+        run(config, tmp_path / "halves", dataset=toy_dataset(), link=link, watcher=Quiet(3))
     (halves,) = run(config, tmp_path / "halves", dataset=toy_dataset(), link=link)
     assert halves.rounds == whole.rounds
 
@@ -167,7 +159,7 @@ def test_the_deployment_has_the_numbers_of_the_engine(tmp_path: Path, bits: int)
 
 def test_without_replay_there_are_no_shared_seeds() -> None:
     with pytest.raises(InputError, match=r"replay = 0: CFD labels seeds .* must be above 0"):
-        simulation_of(replay=0)
+        simulate(replay=0)
 
 
 def test_labels_of_a_liar_are_outvoted() -> None:
@@ -195,7 +187,7 @@ def test_few_who_know_a_label_keep_their_say() -> None:
 
 
 def test_labels_that_contradict_the_seeds_do_not_count_and_are_named() -> None:
-    simulation = simulation_of(seed_check="agreement")
+    simulation = simulate(seed_check="agreement")
     state, _ = simulation.run_round(simulation.start())
     protocol, server = simulation.scenario.wire.protocol, state.server
     came_with = labels_of_seeds(server, server.seed_set)
@@ -216,7 +208,7 @@ def test_labels_that_contradict_the_seeds_do_not_count_and_are_named() -> None:
 
 def test_seeds_that_are_judged_bad_are_not_labelled_either() -> None:
     defended = {"seed_check": "agreement", "aggregation": "filtered-median", "rounds": 3}
-    simulation = simulation_of(attack="label-shift", attackers=1, server_steps=200, **defended)
+    simulation = simulate(attack="label-shift", attackers=1, server_steps=200, **defended)
     state = simulation.start()
     for _ in range(3):
         state, info = simulation.run_round(state)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from reliability.faults import Quiet
 
 import mix2fld
 from mix2fld.base.errors import InputError
@@ -12,7 +13,6 @@ from mix2fld.config.settings import PRESETS, Config
 from mix2fld.engine.attacks import mislabel, plant_backdoor
 from mix2fld.engine.one_round import run_round
 from mix2fld.protocols.seed_screening import NO_VERDICT, judge_seeds
-from mix2fld.runs.loop import Watcher
 from mix2fld.runs.simulation import make_simulation, resume_run
 from mix2fld.tasks.replay import REPLAY
 from mix2fld.types import Seeds
@@ -111,13 +111,9 @@ def test_a_resumed_run_judges_as_the_first_did(tmp_path: Path) -> None:
     """The same bytes: also the seconds that judging takes are counted once."""
     config = config_of(attack="seed-label-shift", attackers=1)
 
-    class Stop(Watcher):
-        def round_done(self, config: Config, info: object) -> None:
-            raise KeyboardInterrupt
-
     mix2fld.run(config, tmp_path / "whole", dataset=bars())
     with pytest.raises(KeyboardInterrupt):
-        mix2fld.run(config, tmp_path / "cut", dataset=bars(), watcher=Stop())
+        mix2fld.run(config, tmp_path / "cut", dataset=bars(), watcher=Quiet(1))
     resume_run(tmp_path / "cut" / config.run_name, bars())
     one, other = (tmp_path / name / config.run_name for name in ("whole", "cut"))
     for name in ("rounds.jsonl", "summary.json", "checkpoint.safetensors"):

@@ -1,6 +1,7 @@
 """Statistics of fixed features: what is measured, sent, added up, and made into a network."""
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from reliability.faults import Quiet
 
 from deploy.lab import assert_same_as_engine, deployed_config, run_in_process
 from mix2fld.base.errors import InputError
@@ -18,7 +20,6 @@ from mix2fld.engine.device_turn import UNTRAINED
 from mix2fld.engine.plan import plan_transfers
 from mix2fld.models import make_model
 from mix2fld.protocols.table import PROTOCOLS
-from mix2fld.runs.loop import Watcher
 from mix2fld.runs.simulation import Simulation, make_simulation, run
 from mix2fld.tasks.class_statistics import (
     RIDGE,
@@ -41,36 +42,16 @@ from mix2fld.types import (
     Update,
     Upload,
 )
-from toys import LABELS, SIDE, CoinLink, toy_config, toy_dataset
+from toy_statistics import some_features, statistics_of
+from toys import LABELS, SIDE, CoinLink, simulation_of, toy_config, toy_dataset
 
 SIDE_OF_MAPS = SIDE // 2
 DIMS = Dimensions((), 3, SampleFormat((4, 4, 1)), 5, 3, (2, 2, 1))
-
-
-def simulation_of(name: str, over: Any = None, **fields: Any) -> Simulation:
-    settings = {"model": "paper-cnn", "feature_side": 2, **fields}
-    return make_simulation(toy_config(protocol=name, **settings), toy_dataset(), link=over)
+simulate = partial(simulation_of, model="paper-cnn", feature_side=2)
 
 
 def a_task(**fields: Any) -> Learning:
-    return simulation_of("statistics", **fields).scenario.learning
-
-
-def some_features(rng: np.random.Generator, count: int = 60) -> tuple[Any, Any]:
-    """Features of three labels in four dimensions, and the labels."""
-    labels = rng.integers(0, 3, count).astype(np.int32)
-    return rng.normal(size=(count, 4)) + 2 * np.eye(3, 4)[labels], labels
-
-
-class Plain:
-    """Features that are the inputs."""
-
-    def measure(self, inputs: Any) -> Any:
-        return inputs
-
-
-def statistics_of(found: Any, labels: Any) -> Statistics:
-    return measure_statistics(Plain(), found, labels, 3)  # type: ignore[arg-type]
+    return simulate("statistics", **fields).scenario.learning
 
 
 def test_edge_features_are_those_of_the_papers_network() -> None:
@@ -205,7 +186,7 @@ def test_statistics_that_nobody_measures_are_refused() -> None:
 
 @pytest.mark.parametrize("model", ["paper-cnn", "mlp"])
 def test_one_upload_and_every_device_starts_from_the_network(model: str) -> None:
-    simulation = simulation_of("statistics", model=model)
+    simulation = simulate("statistics", model=model)
     learning, wire = simulation.scenario.learning, simulation.scenario.wire
     state, info = simulation.run_round(simulation.start())
     size = wire.upload_size(with_seeds=True)
@@ -224,7 +205,7 @@ def test_one_upload_and_every_device_starts_from_the_network(model: str) -> None
 
 
 def test_lost_statistics_are_sent_again_and_the_network_is_made_anew() -> None:
-    simulation = simulation_of("statistics", CoinLink(), rounds=8, seed=2, local_steps=4)
+    simulation = simulate("statistics", CoinLink(), rounds=8, seed=2, local_steps=4)
     state, held = simulation.start(), []
     for _ in range(8):
         before = state
@@ -237,7 +218,7 @@ def test_lost_statistics_are_sent_again_and_the_network_is_made_anew() -> None:
 
 
 def test_a_device_begins_with_what_its_own_samples_tell() -> None:
-    simulation = simulation_of("own-statistics", local_steps=1, learning_rate=1e-12)
+    simulation = simulate("own-statistics", local_steps=1, learning_rate=1e-12)
     learning, state = simulation.scenario.learning, simulation.start()
     assert all(device[UNTRAINED] for device in state.devices)
     after, info = simulation.run_round(state)
@@ -254,7 +235,7 @@ def test_a_device_begins_with_what_its_own_samples_tell() -> None:
 
 
 def test_who_received_a_network_begins_with_it_and_not_with_its_own() -> None:
-    simulation = simulation_of("statistics", participants=2, local_steps=1, learning_rate=1e-12)
+    simulation = simulate("statistics", participants=2, local_steps=1, learning_rate=1e-12)
     state, _ = simulation.run_round(simulation.start())
     heard = [d for d, device in enumerate(state.devices) if not device[UNTRAINED]]
     assert len(heard) >= 2
@@ -267,7 +248,7 @@ def test_who_received_a_network_begins_with_it_and_not_with_its_own() -> None:
 
 
 def test_updates_are_added_to_the_closed_form_from_the_second_round_on() -> None:
-    simulation = simulation_of("murmur-stat", initial_weights="edges", update_bits=200)
+    simulation = simulate("murmur-stat", initial_weights="edges", update_bits=200)
     learning, wire = simulation.scenario.learning, simulation.scenario.wire
     state, info = simulation.run_round(simulation.start())
     assert info.bits["up"] == 4 * wire.upload_size(with_seeds=True).bits
@@ -293,7 +274,7 @@ def statistics_of_device(simulation: Simulation, device: int) -> Statistics:
 
 
 def test_late_statistics_move_the_model_by_what_they_change_in_the_closed_form() -> None:
-    simulation = simulation_of("murmur-stat", step_limit=100.0)
+    simulation = simulate("murmur-stat", step_limit=100.0)
     learning, rng = simulation.scenario.learning, np.random.default_rng(0)
     features = fixed_features(learning)
     one, two = (statistics_of_device(simulation, device) for device in (0, 1))
@@ -310,7 +291,7 @@ def test_late_statistics_move_the_model_by_what_they_change_in_the_closed_form()
 
 
 def test_updates_count_until_the_first_statistics_come_and_then_from_the_closed_form() -> None:
-    simulation = simulation_of("murmur-stat", step_limit=100.0)
+    simulation = simulate("murmur-stat", step_limit=100.0)
     learning = simulation.scenario.learning
     update = tuple(np.ones_like(part) for part in learning.common_weights)
     upload = Upload(Update.encoded_whole(update, 1.0, 1.0), samples=50)
@@ -331,13 +312,8 @@ def test_a_run_is_resumed_with_its_statistics(tmp_path: Path, name: str) -> None
     link = CoinLink()
     (whole,) = run(config, tmp_path / "whole", dataset=toy_dataset(), link=link)
 
-    class Stopping(Watcher):
-        def round_done(self, config: Any, info: Any) -> None:
-            if info.round == 1:
-                raise KeyboardInterrupt
-
     with pytest.raises(KeyboardInterrupt):
-        run(config, tmp_path / "halves", dataset=toy_dataset(), link=link, watcher=Stopping())
+        run(config, tmp_path / "halves", dataset=toy_dataset(), link=link, watcher=Quiet(1))
     (halves,) = run(config, tmp_path / "halves", dataset=toy_dataset(), link=link)
     assert halves.rounds == whole.rounds
 
@@ -350,7 +326,7 @@ def test_the_deployment_has_the_numbers_of_the_engine(tmp_path: Path, name: str)
 
 
 def test_plans_show_one_upload() -> None:
-    scenario = simulation_of("statistics").scenario
+    scenario = simulate("statistics").scenario
     plans = plan_transfers(["statistics"], scenario.learning, scenario.link)
     assert [plan.transfer for plan in plans] == ["first upload", "download"]
     assert plans[0].size == scenario.wire.upload_size(with_seeds=True)
@@ -370,7 +346,7 @@ def test_logits_are_those_of_the_model_whoever_computes_them() -> None:
 
 def test_more_low_frequencies_than_a_map_has_are_refused() -> None:
     for name in ("statistics", "own-statistics"):
-        simulation = simulation_of(name, feature_side=SIDE_OF_MAPS + 1)
+        simulation = simulate(name, feature_side=SIDE_OF_MAPS + 1)
         with pytest.raises(InputError, match=r"feature_side = 5: .* must be at most 4"):
             simulation.fleet.check_seeds()
 
@@ -391,7 +367,7 @@ def test_a_model_without_a_linear_end_is_refused() -> None:
 
 def test_statistics_cannot_be_replayed() -> None:
     with pytest.raises(InputError, match=r"replay = 0.5: Statistics uploads no seed samples"):
-        simulation_of("statistics", replay=0.5)
+        simulate("statistics", replay=0.5)
 
 
 @pytest.mark.parametrize("bits", [1, 17, 33])
@@ -403,14 +379,14 @@ def test_bits_of_statistics(bits: int) -> None:
 @pytest.mark.parametrize("name", ["isolated", "own-statistics", "dp-sum", "cfd"])
 def test_there_are_no_weights_for_an_attacker_to_replace(name: str) -> None:
     with pytest.raises(InputError, match=r"attack = sign-flip: replaces uploads of weights"):
-        simulation_of(name, attack="sign-flip", attackers=1)
+        simulate(name, attack="sign-flip", attackers=1)
 
 
 def test_false_labels_reach_statistics_and_nobody_judges_them_as_seeds() -> None:
     ends = []
     for attack in ("none", "label-shift"):
         fields = {"attack": attack, "attackers": 1, "seed_check": "agreement"}
-        simulation = simulation_of("statistics", **fields)
+        simulation = simulate("statistics", **fields)
         state, info = simulation.run_round(simulation.start())
         assert all(suspect["upload"] == "statistics" for suspect in info.suspects)
         ends.append(state.server.weights)
@@ -420,4 +396,4 @@ def test_false_labels_reach_statistics_and_nobody_judges_them_as_seeds() -> None
 
 def test_an_attack_on_seeds_is_refused_where_statistics_are_sent() -> None:
     with pytest.raises(InputError, match="attack = seed-label-shift: replaces seeds"):
-        simulation_of("statistics", attack="seed-label-shift", attackers=1)
+        simulate("statistics", attack="seed-label-shift", attackers=1)

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from test_statistics import some_features, statistics_of
 
 from mix2fld.base.errors import InputError
 from mix2fld.codecs import PayloadError
@@ -17,6 +16,7 @@ from mix2fld.protocols.aggregation.statistics_filter import far_statistics, trus
 from mix2fld.protocols.table import PROTOCOLS
 from mix2fld.runs.simulation import make_simulation
 from mix2fld.types import SampleFormat, Statistics, Upload
+from toy_statistics import some_features, statistics_of
 from toys import bars, toy_config, toy_dataset
 
 ROBUST = DefenceConfig(aggregation="filtered-median", sample_weights="capped")

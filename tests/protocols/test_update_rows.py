@@ -12,9 +12,9 @@ from mix2fld.engine.fleet_interface import Order, Outcome, Trained
 from mix2fld.engine.one_round import run_round
 from mix2fld.protocols.parts import Turn
 from mix2fld.protocols.table import PROTOCOLS
-from mix2fld.runs.simulation import Simulation, check, make_simulation, run
+from mix2fld.runs.simulation import Simulation, check, run
 from mix2fld.types import Delivery, Group, ServerState, Update, Upload
-from toys import CoinLink, DeadDownlink, DeadLink, toy_config, toy_dataset
+from toys import CoinLink, DeadDownlink, DeadLink, simulation_of, toy_config, toy_dataset
 
 WITH_FEEDBACK = ("topk", "stc", "sign")
 WITHOUT = ("eden", "murmur")
@@ -40,9 +40,9 @@ FADING: dict[str, Any] = {
 LOSSY: dict[str, tuple[Any, dict[str, Any]]] = {"coin": (CoinLink(), {}), "fading": (None, FADING)}
 
 
-def simulation_of(name: str, over: Any = None, **fields: Any) -> Simulation:
-    config = toy_config(protocol=name, **{**FEW_BITS.get(name, {}), **fields})
-    return make_simulation(config, toy_dataset(), link=over)
+def simulate(name: str, over: Any = None, **fields: Any) -> Simulation:
+    """With few bits, where a protocol has a number of them."""
+    return simulation_of(name, over, **{**FEW_BITS.get(name, {}), **fields})
 
 
 def row_of(tensors: Any) -> np.ndarray:
@@ -90,7 +90,7 @@ class Recorder:
 def test_error_feedback_loses_nothing_whatever_the_link_loses(name: str, lossy: str) -> None:
     """All that a device learned was read by the server, or waits in its residual or weights."""
     link, fields = LOSSY[lossy]
-    simulation = simulation_of(name, link, rounds=6, participants=3, **fields)
+    simulation = simulate(name, link, rounds=6, participants=3, **fields)
     fleet, state, lost = Recorder(simulation), simulation.start(), 0
     for _ in range(6):
         state, info = run_round(simulation.scenario, fleet, state)
@@ -110,7 +110,7 @@ def test_an_update_is_counted_from_the_last_download_that_this_device_received(
 ) -> None:
     """Over a link that loses uploads and downloads, with devices that skip rounds."""
     link, fields = LOSSY[lossy]
-    simulation = simulation_of(name, link, rounds=8, participants=3, **fields)
+    simulation = simulate(name, link, rounds=8, participants=3, **fields)
     fleet, state, stale, lost = Recorder(simulation), simulation.start(), 0, 0
     for _ in range(8):
         state, info = run_round(simulation.scenario, fleet, state)
@@ -133,7 +133,7 @@ def test_an_update_is_counted_from_the_last_download_that_this_device_received(
 
 def test_without_downloads_updates_get_longer() -> None:
     """The base stays where it was; all that was learned since is sent again."""
-    simulation = simulation_of("murmur", DeadDownlink(), rounds=3)
+    simulation = simulate("murmur", DeadDownlink(), rounds=3)
     fleet, state, norms = Recorder(simulation), simulation.start(), []
     for number in (1, 2, 3):
         state, _ = run_round(simulation.scenario, fleet, state)
@@ -224,7 +224,7 @@ def test_devices_upload_in_some_rounds_and_train_in_all(name: str) -> None:
 @pytest.mark.parametrize("name", ["fl", "murmur", "mix2fld"])
 @pytest.mark.parametrize("bits", [2, 8])
 def test_a_download_with_fewer_bits_is_the_base_as_decoded(name: str, bits: int) -> None:
-    simulation = simulation_of(name, downlink_bits=bits)
+    simulation = simulate(name, downlink_bits=bits)
     state, info = simulation.run_round(simulation.start())
     dims, wire = simulation.scenario.learning.dims, simulation.scenario.wire
     assert info.bits["down"] == bits * dims.num_weights + 64 * len(dims.weight_shapes)
@@ -255,7 +255,7 @@ def test_many_bits_come_close_to_fl(name: str) -> None:
     fields = {"update_bits": 16 * 8836 + 16, "bits_per_weight": 16, "kept_share": 1.0, "rounds": 1}
     models = {}
     for row in (name, "fl"):
-        simulation = simulation_of(row, **fields)
+        simulation = simulate(row, **fields)
         state, _ = simulation.run_round(simulation.start())
         models[row] = row_of(state.server.weights)
     initial = row_of(simulation.scenario.learning.common_weights)
@@ -284,7 +284,7 @@ def test_automatic_bits_are_the_most_that_arrive_reliably() -> None:
     """Over the fading link, by brute force from its closed form."""
     fields = {"link": "rayleigh", "slot_ms": 0.001, "max_slots": 20, "update_bits": "auto"}
     for target in (0.5, 0.95):
-        scenario = simulation_of("murmur", **fields, delivery_target=target).scenario
+        scenario = simulate("murmur", **fields, delivery_target=target).scenario
         budgets = upload_bit_budgets(scenario, (0, 2, 3), {})
 
         def chance(bits: int, scenario: Any = scenario) -> float:
@@ -300,7 +300,7 @@ def test_automatic_bits_are_the_most_that_arrive_reliably() -> None:
 def test_devices_choose_their_own_number_of_bits() -> None:
     """Device 0 is never heard and sends the least; device 3 sends most, and weighs most."""
     fields = {"update_bits": "auto", "rounds": 12}
-    simulation = simulation_of("murmur", UnequalLink(), **fields)
+    simulation = simulate("murmur", UnequalLink(), **fields)
     fleet, state, sent, heard = Recorder(simulation), simulation.start(), [], np.zeros(4)
     for _ in range(12):
         state, info = run_round(simulation.scenario, fleet, state)
@@ -326,7 +326,7 @@ def test_automatic_bits_differ_between_devices_and_rounds_of_a_fading_cell() -> 
     """They follow distance and shadowing, and arrive about as often as they should."""
     radio = {**FADING, "uplink_power_dbm": 23.0, "uplink_channels": 1.0, "slot_ms": 0.02}
     radio |= {"shadowing_db": 8.0, "shadowing_memory": 0.5, "delivery_target": 0.9}
-    simulation = simulation_of(
+    simulation = simulate(
         "murmur", **radio, update_bits="auto", rounds=8, participants=3, local_steps=1
     )
     fleet, state, sent, arrived = Recorder(simulation), simulation.start(), [], 0
@@ -345,8 +345,8 @@ def test_automatic_bits_differ_between_devices_and_rounds_of_a_fading_cell() -> 
 
 def test_a_number_of_bits_that_is_fixed_asks_nothing_of_the_link() -> None:
     for name, fields in (("murmur", {"update_bits": 30}), ("stc", {}), ("fl", {})):
-        assert upload_bit_budgets(simulation_of(name, **fields).scenario, (0, 1), {}) == {}
-    ideal = simulation_of("murmur", update_bits="auto").scenario
+        assert upload_bit_budgets(simulate(name, **fields).scenario, (0, 1), {}) == {}
+    ideal = simulate("murmur", update_bits="auto").scenario
     assert upload_bit_budgets(ideal, (1,), {}) == {1: 8 * (8836 // 8 + 2)}
     assert upload_bit_budgets(ideal, (), {}) == {}
 

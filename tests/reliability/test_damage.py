@@ -20,35 +20,15 @@ from mix2fld.runs.folder import RunFolder
 from mix2fld.runs.records import DamagedError
 from mix2fld.runs.simulation import resume_run, run
 from places import TESTS
-from stored_runs import as_kept
-from toys import DeadLink, toy_config, toy_dataset
-
-CONFIG = toy_config(protocol="fl", rounds=4)
-
-
-def play(out: Path, stop_after: int = 99, config: Config = CONFIG) -> list[str]:
-    listener = Quiet(stop_after)
-    if stop_after < 99:
-        with pytest.raises(KeyboardInterrupt):
-            run(config, out, dataset=toy_dataset(), watcher=listener)
-    else:
-        run(config, out, dataset=toy_dataset(), watcher=listener)
-    return listener.notes
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {
-        file.name: file.read_bytes()
-        for file in sorted(folder.iterdir())
-        if not file.name.endswith(".damaged")
-    }
+from stored_runs import SHORT_RUN, as_kept, intact, run_short
+from toys import DeadLink, toy_dataset
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     out = tmp_path_factory.mktemp("whole")
-    play(out)
-    return contents(out / "fl-s0")
+    run_short(out)
+    return intact(out / "fl-s0")
 
 
 def cut(data: bytes) -> bytes:
@@ -70,39 +50,39 @@ def flip(data: bytes) -> bytes:
     ],
 )
 def test_damage_is_told_and_played_again(tmp_path, whole, harm, file, words) -> None:
-    assert play(tmp_path, stop_after=3) == []
+    assert run_short(tmp_path, stop_after=3) == []
     path = tmp_path / "fl-s0" / file
     path.write_bytes(harm(path.read_bytes()))
     harmed = path.read_bytes()
-    (note,) = play(tmp_path)
+    (note,) = run_short(tmp_path)
     assert file in note
     assert words in note
-    assert contents(tmp_path / "fl-s0") == whole
+    assert intact(tmp_path / "fl-s0") == whole
     assert path.with_name(f"{file}.damaged").read_bytes() == harmed
 
 
 def test_both_checkpoints_damaged(tmp_path, whole) -> None:
-    play(tmp_path, stop_after=3)
+    run_short(tmp_path, stop_after=3)
     for path in (tmp_path / "fl-s0").glob("checkpoint*"):
         path.write_bytes(flip(path.read_bytes()))
-    (note,) = play(tmp_path)
+    (note,) = run_short(tmp_path)
     assert "from the beginning" in note
-    assert contents(tmp_path / "fl-s0") == whole
+    assert intact(tmp_path / "fl-s0") == whole
 
 
 @pytest.mark.parametrize("file", ["rounds.jsonl", "summary.json"])
 def test_a_damaged_finished_run_is_no_result(tmp_path, whole, file) -> None:
-    play(tmp_path)
+    run_short(tmp_path)
     path = tmp_path / "fl-s0" / file
     path.write_bytes(path.read_bytes().replace(b"0.", b"0.1", 1))
     with pytest.raises(DamagedError, match=rf"{file}.*mix2fld resume .*fl-s0"):
         RunFolder(path.parent).finished()
     resume_run(path.parent, toy_dataset(), Quiet())
-    assert contents(path.parent) == whole
+    assert intact(path.parent) == whole
 
 
 def test_every_bit_of_a_record_counts(tmp_path) -> None:
-    play(tmp_path)
+    run_short(tmp_path)
     path = tmp_path / "fl-s0" / "rounds.jsonl"
     sound, rng = path.read_bytes(), np.random.default_rng(0)
     for _ in range(200):
@@ -115,32 +95,32 @@ def test_every_bit_of_a_record_counts(tmp_path) -> None:
 
 
 def test_a_changed_config_is_refused(tmp_path) -> None:
-    play(tmp_path, stop_after=1)
+    run_short(tmp_path, stop_after=1)
     path = tmp_path / "fl-s0" / "config.toml"
     path.write_text(path.read_text().replace("learning_rate = 0.1", "learning_rate = 0.2"))
     with pytest.raises(InputError, match=r"config\.toml: was changed"):
-        play(tmp_path)
-    run(CONFIG, tmp_path, dataset=toy_dataset(), overwrite=True)
+        run_short(tmp_path)
+    run(SHORT_RUN, tmp_path, dataset=toy_dataset(), overwrite=True)
     assert RunFolder(path.parent).finished() is not None
 
 
 def test_lost_checkpoints_are_told(tmp_path, whole) -> None:
-    play(tmp_path, stop_after=3)
+    run_short(tmp_path, stop_after=3)
     for path in (tmp_path / "fl-s0").glob("checkpoint*"):
         path.unlink()
-    (note,) = play(tmp_path)
+    (note,) = run_short(tmp_path)
     assert "there is no checkpoint" in note
-    assert contents(tmp_path / "fl-s0") == whole
+    assert intact(tmp_path / "fl-s0") == whole
 
 
 def test_the_checkpoint_of_another_run_is_refused(tmp_path, whole) -> None:
-    play(tmp_path, stop_after=3)
-    play(tmp_path / "other", stop_after=3, config=CONFIG.replace(seed=1))
+    run_short(tmp_path, stop_after=3)
+    run_short(tmp_path / "other", stop_after=3, config=SHORT_RUN.replace(seed=1))
     newest = "checkpoint.safetensors"
     (tmp_path / "fl-s0" / newest).write_bytes((tmp_path / "other/fl-s1" / newest).read_bytes())
-    (note,) = play(tmp_path)
+    (note,) = run_short(tmp_path)
     assert "is not of the run" in note
-    assert contents(tmp_path / "fl-s0") == whole
+    assert intact(tmp_path / "fl-s0") == whole
 
 
 OLD = TESTS / "records" / "format2"
@@ -182,7 +162,7 @@ def test_format_1_is_still_read(tmp_path, name) -> None:
 @pytest.mark.parametrize("name", ["fl-s0", "mix2fld-s0"])
 def test_a_stopped_run_of_format_1_is_resumed(tmp_path, name) -> None:
     config = copy_as_format_1(OLD / "early" / name, tmp_path / name)
-    assert play(tmp_path, config=config) == []
+    assert run_short(tmp_path, config=config) == []
     result, whole = (RunFolder(path / name).finished() for path in (tmp_path, OLD / "finished"))
     assert result is not None
     assert whole is not None
@@ -190,14 +170,14 @@ def test_a_stopped_run_of_format_1_is_resumed(tmp_path, name) -> None:
 
 
 def test_damage_cannot_pass_for_format_1(tmp_path, whole) -> None:
-    play(tmp_path, stop_after=3)
+    run_short(tmp_path, stop_after=3)
     path = tmp_path / "fl-s0" / "checkpoint.safetensors"
     named_old = path.read_bytes().replace(rb"{\"format\": 4", rb"{\"format\": 1")
     assert named_old != path.read_bytes()
     path.write_bytes(named_old[:-1] + bytes([named_old[-1] ^ 1]))
-    (note,) = play(tmp_path)
+    (note,) = run_short(tmp_path)
     assert "its checksum does not match" in note
-    assert contents(tmp_path / "fl-s0") == whole
+    assert intact(tmp_path / "fl-s0") == whole
     summary = tmp_path / "fl-s0" / "summary.json"
     found = json.loads(summary.read_text())
     del found["checksum"]
@@ -207,33 +187,33 @@ def test_damage_cannot_pass_for_format_1(tmp_path, whole) -> None:
 
 
 def test_newer_formats_are_refused(tmp_path, monkeypatch) -> None:
-    play(tmp_path, stop_after=1)
+    run_short(tmp_path, stop_after=1)
     folder = tmp_path / "fl-s0"
-    before = contents(folder)
+    before = intact(folder)
     for module, file in (("records", "rounds.jsonl"), ("checkpoint", "checkpoint.safetensors")):
         with monkeypatch.context() as newer:
             newer.setattr(f"mix2fld.runs.{module}.FORMAT", 7)
-            play(tmp_path / module, stop_after=1)
+            run_short(tmp_path / module, stop_after=1)
         path = tmp_path / module / "fl-s0" / file
         (folder / file).write_bytes(path.read_bytes())
         if module == "checkpoint":
             (folder / "rounds.jsonl").write_bytes((path.parent / "rounds.jsonl").read_bytes())
         with pytest.raises(InputError, match="format 7: this version"):
-            play(tmp_path)
+            run_short(tmp_path)
         (folder / file).write_bytes(before[file])
     (folder / "config.toml").write_text("format = 7\nnew_setting = 3\n")
     with pytest.raises(InputError, match=r"was changed or damaged|format = 7"):
-        play(tmp_path)
+        run_short(tmp_path)
 
 
 def test_other_samples_are_refused(tmp_path) -> None:
-    play(tmp_path, stop_after=1)
+    run_short(tmp_path, stop_after=1)
     for stop_after in (2, 99):
         with pytest.raises(InputError, match="the data changed"):
-            run(CONFIG, tmp_path, dataset=toy_dataset(train=280), watcher=Quiet())
-        play(tmp_path, stop_after)
+            run(SHORT_RUN, tmp_path, dataset=toy_dataset(train=280), watcher=Quiet())
+        run_short(tmp_path, stop_after)
     with pytest.raises(InputError, match="the data changed"):
-        run(CONFIG, tmp_path, dataset=toy_dataset(train=280), watcher=Quiet())
+        run(SHORT_RUN, tmp_path, dataset=toy_dataset(train=280), watcher=Quiet())
 
 
 def test_resume_finds_every_run_of_a_comparison(tmp_path, capsys) -> None:
@@ -241,7 +221,7 @@ def test_resume_finds_every_run_of_a_comparison(tmp_path, capsys) -> None:
     file = tmp_path / "toy.npz"
     names = ("train_inputs", "train_labels", "test_inputs", "test_labels")
     np.savez(file, **{name: getattr(data, name) for name in names})
-    config = Grid.of_run(CONFIG).replace(protocols=("fl", "fd"), dataset=str(file))
+    config = Grid.of_run(SHORT_RUN).replace(protocols=("fl", "fd"), dataset=str(file))
     with pytest.raises(KeyboardInterrupt):
         run(config, tmp_path / "cut", dataset=data, watcher=Quiet(stop_after=1))
     run(config, tmp_path / "whole", dataset=data)
@@ -251,7 +231,7 @@ def test_resume_finds_every_run_of_a_comparison(tmp_path, capsys) -> None:
     found = sorted(path.name for path in (tmp_path / "cut").iterdir())
     assert found == ["config.toml", "fd-s0", "fl-s0"]
     for name in ("fl-s0", "fd-s0"):
-        assert contents(tmp_path / "cut" / name) == contents(tmp_path / "whole" / name)
+        assert intact(tmp_path / "cut" / name) == intact(tmp_path / "whole" / name)
 
 
 def test_a_damaged_cache_is_never_used(tmp_path, monkeypatch) -> None:
@@ -276,48 +256,48 @@ def test_a_damaged_cache_is_never_used(tmp_path, monkeypatch) -> None:
 
 @pytest.mark.parametrize("length", [0, 5, 20, 400])
 def test_a_config_that_was_cut_is_not_taken_for_the_defaults(tmp_path, length) -> None:
-    play(tmp_path, stop_after=2)
+    run_short(tmp_path, stop_after=2)
     folder = tmp_path / "fl-s0"
     config = folder / "config.toml"
     config.write_bytes(config.read_bytes()[:length])
-    before = contents(folder)
+    before = intact(folder)
     with pytest.raises(InputError, match=r"config\.toml: (was changed|is not a complete config)"):
         resume_run(folder, toy_dataset())
-    assert contents(folder) == before
+    assert intact(folder) == before
 
 
 def test_a_run_without_its_config_is_not_taken_for_another(tmp_path) -> None:
-    play(tmp_path)
+    run_short(tmp_path)
     (tmp_path / "fl-s0" / "config.toml").unlink()
     with pytest.raises(InputError, match=r"holds a run without its config\.toml"):
-        play(tmp_path, config=CONFIG.replace(learning_rate=0.2))
+        run_short(tmp_path, config=SHORT_RUN.replace(learning_rate=0.2))
 
 
 def test_what_takes_the_place_of_the_config_is_part_of_a_run(tmp_path) -> None:
-    run(CONFIG, tmp_path, dataset=toy_dataset(), link=DeadLink(), watcher=Quiet())
+    run(SHORT_RUN, tmp_path, dataset=toy_dataset(), link=DeadLink(), watcher=Quiet())
     with pytest.raises(InputError, match=r"a different link \(DeadLink; now as in the config\)"):
-        play(tmp_path)
+        run_short(tmp_path)
     with pytest.raises(InputError, match="a different link"):
         resume_run(tmp_path / "fl-s0", toy_dataset())
-    run(CONFIG, tmp_path, dataset=toy_dataset(), link=DeadLink(), watcher=Quiet())
+    run(SHORT_RUN, tmp_path, dataset=toy_dataset(), link=DeadLink(), watcher=Quiet())
 
 
 def test_a_run_of_a_deployment_is_left_to_it(tmp_path) -> None:
-    play(tmp_path, stop_after=2)
+    run_short(tmp_path, stop_after=2)
     (tmp_path / "fl-s0" / "identity").write_text("0123456789abcdef")
-    before = contents(tmp_path / "fl-s0")
+    before = intact(tmp_path / "fl-s0")
     with pytest.raises(InputError, match="holds a run of a deployment"):
-        play(tmp_path)
+        run_short(tmp_path)
     with pytest.raises(InputError, match="holds a run of a deployment"):
         resume_run(tmp_path / "fl-s0", toy_dataset())
-    assert contents(tmp_path / "fl-s0") == before
+    assert intact(tmp_path / "fl-s0") == before
 
 
 def test_nothing_is_overwritten_unless_all_may_be(tmp_path) -> None:
     """A folder with other files, and a run that another process writes."""
-    play(tmp_path)
-    both = Grid.of_run(CONFIG).replace(protocols=("fl", "fd"))
-    before = contents(tmp_path / "fl-s0")
+    run_short(tmp_path)
+    both = Grid.of_run(SHORT_RUN).replace(protocols=("fl", "fd"))
+    before = intact(tmp_path / "fl-s0")
     (tmp_path / "fd-s0").mkdir()
     (tmp_path / "fd-s0" / "config.toml").write_text("mine = 1")
     with pytest.raises(InputError, match="fd-s0: holds other files"):
@@ -325,19 +305,19 @@ def test_nothing_is_overwritten_unless_all_may_be(tmp_path) -> None:
     assert (tmp_path / "fd-s0" / "config.toml").read_text() == "mine = 1"
     (tmp_path / "fd-s0" / "config.toml").unlink()
     with RunFolder(tmp_path / "fd-s0") as other:
-        other.prepare(CONFIG.replace(protocol="fd"))
+        other.prepare(SHORT_RUN.replace(protocol="fd"))
         with pytest.raises(InputError, match="another process is writing"):
             run(both, tmp_path, dataset=toy_dataset(), overwrite=True)
-    assert contents(tmp_path / "fl-s0") == before
+    assert intact(tmp_path / "fl-s0") == before
     run(both, tmp_path, dataset=toy_dataset(), overwrite=True, watcher=Quiet())
-    assert contents(tmp_path / "fl-s0") == before
+    assert intact(tmp_path / "fl-s0") == before
 
 
 def test_a_lock_left_at_the_end_of_a_run_goes_with_the_next_start(tmp_path) -> None:
-    play(tmp_path)
+    run_short(tmp_path)
     folder = tmp_path / "fl-s0"
-    before = contents(folder)
+    before = intact(folder)
     (folder / ".lock").touch()
     (folder / "summary.json.part").write_text("{")
     resume_run(folder, toy_dataset(), Quiet())
-    assert contents(folder) == before
+    assert intact(folder) == before

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 from reliability.faults import FAULTS, INSTANTS, STARTS, Quiet, inject
 from reliability.toy import small_flags, write_dataset
-from test_damage import CONFIG, contents, play
 
 from mix2fld.base import files as storage
 from mix2fld.base.errors import InputError
 from mix2fld.runs.folder import RunFolder
 from mix2fld.runs.simulation import run
 from places import ROOT
+from stored_runs import SHORT_RUN, intact, run_short
 from toys import toy_dataset
 
 
@@ -45,30 +45,30 @@ def test_a_full_disk(tmp_path) -> None:
     if os.geteuid() != 0 or not done(["mount", *options]):
         pytest.skip("mounting a small file system needs root")
     try:
-        play(mount, stop_after=1)
+        run_short(mount, stop_after=1)
         (mount / "rest").write_bytes(bytes(os.statvfs(mount).f_bavail * os.statvfs(mount).f_bsize))
         with pytest.raises(InputError, match=r"No space left.*finished rounds are kept"):
-            play(mount)
+            run_short(mount)
         (mount / "rest").unlink()
-        assert play(mount) == []
-        play(tmp_path / "whole")
-        assert contents(mount / "fl-s0") == contents(tmp_path / "whole" / "fl-s0")
+        assert run_short(mount) == []
+        run_short(tmp_path / "whole")
+        assert intact(mount / "fl-s0") == intact(tmp_path / "whole" / "fl-s0")
     finally:
         subprocess.run(["umount", str(mount)], check=True)
 
 
 def test_files_that_may_not_grow(tmp_path) -> None:
-    play(tmp_path, stop_after=1)
+    run_short(tmp_path, stop_after=1)
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1500, limits[1]))
     try:
         with pytest.raises(InputError, match="File too large"):
-            play(tmp_path)
+            run_short(tmp_path)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    assert play(tmp_path) == []
-    play(tmp_path / "whole")
-    assert contents(tmp_path / "fl-s0") == contents(tmp_path / "whole" / "fl-s0")
+    assert run_short(tmp_path) == []
+    run_short(tmp_path / "whole")
+    assert intact(tmp_path / "fl-s0") == intact(tmp_path / "whole" / "fl-s0")
 
 
 def test_a_read_only_folder(tmp_path) -> None:
@@ -81,13 +81,13 @@ def test_a_read_only_folder(tmp_path) -> None:
             pytest.skip("root may write everywhere, and mounting is not allowed")
     try:
         with pytest.raises(InputError, match="not a folder that can be written to"):
-            play(folder)
+            run_short(folder)
     finally:
         done(["umount", str(folder)])
 
 
 def test_two_processes_in_one_folder(tmp_path) -> None:
-    play(tmp_path, stop_after=1)
+    run_short(tmp_path, stop_after=1)
     hold = (
         "import sys; from pathlib import Path; from mix2fld.base.locks import FolderLock\n"
         "lock = FolderLock(Path(sys.argv[1]))\n"
@@ -102,13 +102,13 @@ def test_two_processes_in_one_folder(tmp_path) -> None:
     ) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == "has it\n"
-        before = contents(folder)
+        before = intact(folder)
         for overwrite in (False, True):
             with pytest.raises(InputError, match="another process is writing this run"):
-                run(CONFIG, tmp_path, dataset=toy_dataset(), overwrite=overwrite)
-        assert contents(folder) == before
+                run(SHORT_RUN, tmp_path, dataset=toy_dataset(), overwrite=overwrite)
+        assert intact(folder) == before
         other.kill()
-    assert play(tmp_path) == []
+    assert run_short(tmp_path) == []
     assert not (folder / storage.LOCK).exists()
 
 
@@ -121,12 +121,12 @@ def test_ctrl_c_waits_until_a_round_is_written(tmp_path, monkeypatch) -> None:
 
     monkeypatch.setattr("mix2fld.runs.folder.append_atomic", press_and_write)
     with pytest.raises(KeyboardInterrupt):
-        run(CONFIG, tmp_path, dataset=toy_dataset(), watcher=Quiet())
+        run(SHORT_RUN, tmp_path, dataset=toy_dataset(), watcher=Quiet())
     assert (tmp_path / "fl-s0" / "checkpoint.safetensors").exists()
     monkeypatch.undo()
     folder = RunFolder(tmp_path / "fl-s0")
     assert len((folder.path / "rounds.jsonl").read_text().splitlines()) == 1
-    play(tmp_path)
+    run_short(tmp_path)
     assert folder.finished() is not None
 
 

@@ -7,11 +7,11 @@ from pathlib import Path
 from reliability.page import FORMATS_PAGE, PAGE, render, render_formats
 from reliability.records import read_records
 from reliability.targets import TARGETS
-from test_damage import play
 
 from mix2fld.codecs import FORMAT
 from mix2fld.deploy import forms
 from mix2fld.runs import checkpoint, records
+from stored_runs import run_short
 
 PAYLOADS_OF_FORMAT_1 = "1e8dcc0ef9bc0354"
 
@@ -27,7 +27,7 @@ def test_the_numbers_of_formats() -> None:
 
 
 def test_the_checksum_of_a_line_is_as_documented(tmp_path: Path) -> None:
-    play(tmp_path, stop_after=2)
+    run_short(tmp_path, stop_after=2)
     before = ""
     for line in (tmp_path / "fl-s0" / "rounds.jsonl").read_text().splitlines():
         fields = json.loads(line)

@@ -7,7 +7,6 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,17 +14,13 @@ import pytest
 
 from mix2fld.base.errors import InputError
 from mix2fld.report.live import Handler, PageServer, make_server
+from stored_runs import served_page
 
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[PageServer]:
-    made = make_server(tmp_path / "runs", 0)
-    thread = threading.Thread(target=made.serve_forever, kwargs={"poll_interval": 0.05})
-    thread.start()
-    yield made
-    made.shutdown()
-    thread.join()
-    made.server_close()
+    with served_page(tmp_path / "runs") as made:
+        yield made
 
 
 def ask(server: PageServer, path: str, host: str | None = None) -> tuple[int, bytes]:

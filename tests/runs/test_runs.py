@@ -4,30 +4,15 @@ import json
 from pathlib import Path
 
 import pytest
+from reliability.faults import Quiet
 
 from mix2fld.base.errors import InputError
 from mix2fld.engine.checks import DivergedError
-from mix2fld.engine.info import RoundInfo
 from mix2fld.protocols.table import PROTOCOLS
 from mix2fld.runs.config_file import load_sealed_config
-from mix2fld.runs.loop import Watcher
 from mix2fld.runs.simulation import run
+from stored_runs import contents
 from toys import CoinLink, toy_config, toy_dataset
-
-
-class StopAfter(Watcher):
-    """Interrupts a run when so many rounds are played."""
-
-    def __init__(self, rounds: int) -> None:
-        self.rounds = rounds
-
-    def round_done(self, config: object, info: RoundInfo) -> None:
-        if info.round == self.rounds:
-            raise KeyboardInterrupt
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {file.name: file.read_bytes() for file in sorted(folder.iterdir())}
 
 
 @pytest.mark.parametrize("name", PROTOCOLS)
@@ -41,7 +26,7 @@ def test_a_resumed_run_equals_an_uninterrupted_one(tmp_path: Path, name: str) ->
                 tmp_path / "cut",
                 dataset=toy_dataset(),
                 link=CoinLink(),
-                watcher=StopAfter(rounds),
+                watcher=Quiet(rounds),
             )
     run(config, tmp_path / "cut", dataset=toy_dataset(), link=CoinLink())
     whole = contents(tmp_path / "whole" / config.run_name)
@@ -53,7 +38,7 @@ def test_a_round_written_without_its_checkpoint_is_played_again(tmp_path: Path) 
     config = toy_config(rounds=3)
     run(config, tmp_path / "whole", dataset=toy_dataset())
     with pytest.raises(KeyboardInterrupt):
-        run(config, tmp_path / "cut", dataset=toy_dataset(), watcher=StopAfter(2))
+        run(config, tmp_path / "cut", dataset=toy_dataset(), watcher=Quiet(2))
     rounds = tmp_path / "cut" / config.run_name / "rounds.jsonl"
     rounds.write_bytes(rounds.read_bytes() + b'{"round": 3, "half')
     run(config, tmp_path / "cut", dataset=toy_dataset())
@@ -65,7 +50,7 @@ def test_a_finished_run_is_not_played_again(tmp_path: Path) -> None:
     config = toy_config()
     first = run(config, tmp_path, dataset=toy_dataset())
     before = contents(tmp_path / config.run_name)
-    again = run(config, tmp_path, dataset=toy_dataset(), watcher=StopAfter(1))
+    again = run(config, tmp_path, dataset=toy_dataset(), watcher=Quiet(1))
     assert again[0].summary == first[0].summary
     assert again[0].rounds == first[0].rounds
     assert contents(tmp_path / config.run_name) == before

@@ -9,15 +9,15 @@ import time
 from pathlib import Path
 
 import pytest
+from reliability.faults import Quiet
 
 from mix2fld.cli import main
 from mix2fld.runs.checkpoint import made_with
-from mix2fld.runs.loop import Watcher
 from mix2fld.runs.simulation import resume_run, run
 from mix2fld.tasks import pytorch, workers
 from mix2fld.tasks.compilation import CompileClock
 from places import TESTS
-from stored_runs import save_toy_dataset
+from stored_runs import contents
 from toys import CoinLink, toy_config, toy_dataset
 
 SMALL = [
@@ -30,20 +30,6 @@ MODULE = ["--model", "torch_modules:with_dropout"]
 def set_cores(monkeypatch: pytest.MonkeyPatch, cores: int) -> None:
     for module in (pytorch, workers):
         monkeypatch.setattr(module, "usable_cores", lambda: cores)
-
-
-class StopAfter(Watcher):
-    def __init__(self, rounds: int) -> None:
-        self.rounds = rounds
-
-    def round_done(self, config: object, info: object) -> None:
-        self.rounds -= 1
-        if not self.rounds:
-            raise KeyboardInterrupt
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {file.name: file.read_bytes() for file in sorted(folder.iterdir())}
 
 
 @pytest.mark.parametrize("name", ["fl", "fl8", "fd", "mix2fld"])
@@ -63,7 +49,7 @@ def test_the_same_bytes_on_one_core_on_three_and_resumed(
         "pytorch"
     )
     with pytest.raises(KeyboardInterrupt):
-        run(config, tmp_path / "cut", dataset=data, link=link, watcher=StopAfter(1))
+        run(config, tmp_path / "cut", dataset=data, link=link, watcher=Quiet(1))
     set_cores(monkeypatch, 1)
     run(config, tmp_path / "cut", dataset=data, link=link)
     assert contents(tmp_path / "cut" / config.run_name) == whole
@@ -74,11 +60,6 @@ def test_no_jax_code_is_compiled() -> None:
     (result,) = run(toy_config(protocol="mix2fld", model=MODULE[1]), dataset=toy_dataset())
     assert result.summary["rounds"] == 2
     assert clock.seconds == 0
-
-
-@pytest.fixture(scope="module")
-def own_file(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return str(save_toy_dataset(tmp_path_factory.mktemp("data") / "toy.npz"))
 
 
 def test_the_command_line_trains_a_module_and_resumes(tmp_path: Path, own_file: str) -> None:

@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 
 import pytest
-from test_runs import StopAfter
+from reliability.faults import Quiet
 
 from mix2fld.base.errors import InputError
 from mix2fld.cli.progress import Watchers
@@ -21,7 +21,7 @@ CONFIG = toy_config(protocol="mix2fld", rounds=3)
 def play_tracked(tracker: str, out: Path) -> list[dict[str, float]]:
     """Play with a tracker, after a first round without one; gives what it should have got."""
     with pytest.raises(KeyboardInterrupt):
-        run(CONFIG, out, dataset=toy_dataset(), watcher=StopAfter(1))
+        run(CONFIG, out, dataset=toy_dataset(), watcher=Quiet(1))
     with tracked(tracker, out) as watcher:  # type: ignore[arg-type]
         run(CONFIG, out, dataset=toy_dataset(), watcher=watcher)
     there = read_run(out / CONFIG.run_name)
@@ -78,7 +78,7 @@ def test_mlflow_does_not_call_an_interrupted_run_finished(
     def play_and_stop() -> None:
         with tracked("mlflow", tmp_path) as tracker:
             assert tracker is not None
-            watchers = Watchers([tracker, StopAfter(1)])
+            watchers = Watchers([tracker, Quiet(1)])
             run(CONFIG, tmp_path, dataset=toy_dataset(), watcher=watchers)
 
     with pytest.raises(KeyboardInterrupt):

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from reliability.faults import Quiet
 from rich.console import Console
 
 from mix2fld.base.errors import InputError
@@ -20,11 +21,8 @@ from mix2fld.cli.board import running_table
 from mix2fld.cli.sweep import missing_runs
 from mix2fld.cli.sweep_flags import take_axes
 from mix2fld.config.grid import Grid
-from mix2fld.config.settings import Config
-from mix2fld.engine.info import RoundInfo
 from mix2fld.report.page_data import page_data
 from mix2fld.runs.folder import RunFolder
-from mix2fld.runs.loop import Watcher
 from mix2fld.runs.reader import require_runs
 from mix2fld.runs.simulation import run
 from mix2fld.sweep.jobs import Job
@@ -34,6 +32,7 @@ from mix2fld.sweep.plan_file import claim_folder, read_plan
 from mix2fld.sweep.schedule import Board, Event, Progress, Track, run_jobs
 from mix2fld.sweep.search import Found, Search, read_range, run_search
 from mix2fld.sweep.work import Done
+from stored_runs import contents
 from toys import save_dataset, toy_config, toy_dataset, toy_grid
 
 SMALL = {"rounds": 2, "link": "ideal"}
@@ -246,14 +245,6 @@ class Rounds(Board):
 
     def note(self, line: str) -> None:
         self.notes.append(line)
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {
-        str(path.relative_to(folder)): path.read_bytes()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file()
-    }
 
 
 def test_processes_have_the_bytes_of_this_process_also_if_one_is_killed(tmp_path: Path) -> None:
@@ -520,12 +511,8 @@ def test_the_time_left_of_a_resumed_job_counts_only_what_was_computed_now(
 def test_rounds_that_a_job_is_resumed_after_say_nothing_of_the_pace(tmp_path: Path) -> None:
     (job,) = make_plan(small_grid(tmp_path, rounds=3), {}).jobs(tmp_path / "out")
 
-    class Stopping(Watcher):
-        def round_done(self, config: Config, info: RoundInfo) -> None:
-            raise KeyboardInterrupt
-
     with pytest.raises(KeyboardInterrupt):
-        run(job.config, tmp_path / "out", watcher=Stopping())
+        run(job.config, tmp_path / "out", watcher=Quiet(1))
     left: list[float | None] = []
     board = Rounds(lambda progress: left.append(progress.seconds_left()))
     (track,) = run_jobs([job], Scripted({}), board=board).tracks

@@ -1,5 +1,6 @@
 """Statistics with noise: sensitivities, accounting, what is sent, and an attack on all of it."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ from mix2fld.protocols.aggregation.outliers import far_uploads
 from mix2fld.protocols.noise import NOISE_KEY, with_secret_noise
 from mix2fld.protocols.private import STAGE, trusted_sum
 from mix2fld.protocols.table import PROTOCOLS
-from mix2fld.runs.simulation import Simulation, make_simulation, run
+from mix2fld.runs.simulation import make_simulation, run
 from mix2fld.tasks.features import fixed_features
 from mix2fld.tasks.private_statistics import (
     COUNT_WEIGHT,
@@ -56,15 +57,11 @@ from mix2fld_lab.attacks.empirical import (
 )
 from mix2fld_lab.attacks.rates import Share
 from mix2fld_lab.audit.known_others import attack_statistics, far_neighbours
-from toys import LABELS, CoinLink, DeadDownlink, toy_config, toy_dataset
+from toys import LABELS, CoinLink, DeadDownlink, simulation_of, toy_config, toy_dataset
 
 DIMS = Dimensions(((3,), (3, 4)), 3, SampleFormat((4, 4, 1)), 5, 3, (2, 2, 1))
 NO_NOISE = Deviations(0.0, 0.0)
-
-
-def simulation_of(name: str, over: Any = None, **fields: Any) -> Simulation:
-    chosen = {"model": "paper-cnn", "feature_side": 2, "epsilon": 50.0, **fields}
-    return make_simulation(toy_config(protocol=name, **chosen), toy_dataset(), link=over)
+simulate = partial(simulation_of, model="paper-cnn", feature_side=2, epsilon=50.0)
 
 
 @settings(deadline=None, max_examples=40)
@@ -149,7 +146,7 @@ def test_without_noise_sums_and_scatter_are_those_of_plain_formulas() -> None:
 
 
 def test_the_network_is_that_of_linear_discriminant_analysis() -> None:
-    learning = simulation_of("dp-statistics").scenario.learning
+    learning = simulate("dp-statistics").scenario.learning
     rng = np.random.default_rng(0)
     means, half = rng.normal(size=(LABELS, 24)), rng.normal(size=(24, 24))
     covariance = half @ half.T + np.eye(24)
@@ -200,7 +197,7 @@ def test_damaged_parts_are_refused(damage: Any, whole: bool) -> None:
 
 
 def test_two_uploads_of_a_device_and_no_more() -> None:
-    simulation = simulation_of("dp-statistics", rounds=4)
+    simulation = simulate("dp-statistics", rounds=4)
     state, sent = simulation.start(), []
     for _ in range(4):
         state, info = simulation.run_round(state)
@@ -213,7 +210,7 @@ def test_two_uploads_of_a_device_and_no_more() -> None:
 
 
 def test_noise_has_the_deviation_that_the_budget_asks_for() -> None:
-    simulation = simulation_of("dp-statistics", epsilon=2.0, statistics_bits=32)
+    simulation = simulate("dp-statistics", epsilon=2.0, statistics_bits=32)
     scenario, fleet = simulation.scenario, simulation.fleet
     own = measure_samples(scenario.learning, *fleet.own(0))
     state, _ = simulation.run_round(simulation.start())
@@ -231,7 +228,7 @@ def test_a_trusted_sum_is_exact_but_for_one_draw_of_noise() -> None:
     noise = trusted_sum(values, 3.0, np.random.default_rng(1)) - total
     assert noise.std() == pytest.approx(3.0, rel=0.05)
     assert np.all(noise / GRID == np.rint(noise / GRID))
-    learning = simulation_of("dp-sum").scenario.learning
+    learning = simulate("dp-sum").scenario.learning
     plain, on_grid = deviations(learning), deviations(learning, on_grid=True)
     more = np.array(on_grid) / np.array(plain) - 1
     bounds = bounds_of(learning)
@@ -257,7 +254,7 @@ def test_single_uploads_of_a_sum_are_not_compared_and_no_others_refused() -> Non
 @pytest.mark.parametrize("name", ["dp-statistics", "dp-sum"])
 def test_what_is_sent_again_is_the_same_and_counted_from_the_same_means(name: str) -> None:
     """Who hears a lost upload and its repetition learns nothing from the difference."""
-    simulation = simulation_of(name, CoinLink(), rounds=9, seed=3, local_steps=2)
+    simulation = simulate(name, CoinLink(), rounds=9, seed=3, local_steps=2)
     fleet, heard = simulation.fleet, {}
     plain = fleet.train
 
@@ -281,7 +278,7 @@ def test_what_is_sent_again_is_the_same_and_counted_from_the_same_means(name: st
 
 
 def test_a_device_without_means_sends_no_scatter() -> None:
-    simulation = simulation_of("dp-statistics", DeadDownlink(), rounds=3)
+    simulation = simulate("dp-statistics", DeadDownlink(), rounds=3)
     state = simulation.start()
     for _ in range(3):
         state, info = simulation.run_round(state)
@@ -293,10 +290,10 @@ def test_a_device_without_means_sends_no_scatter() -> None:
 @pytest.mark.parametrize("name", ["dp-fl", "dp-murmur"])
 def test_updates_are_clipped_and_have_noise_before_any_codec(name: str) -> None:
     fields = {"rounds": 4, "upload_every": 2, "update_clip": 0.3, "epsilon": 4.0}
-    protocol = simulation_of(name, **fields).scenario.wire.protocol
+    protocol = simulate(name, **fields).scenario.wire.protocol
     multiplier = noise_multiplier(4.0, 1e-5)
     assert protocol.deviation == pytest.approx(2 * 0.3 * np.sqrt(2) * multiplier)  # type: ignore[attr-defined]
-    simulation = simulation_of(name, **fields, bits_per_weight=16, update_bits=10**4)
+    simulation = simulate(name, **fields, bits_per_weight=16, update_bits=10**4)
     seen = []
     wire = simulation.scenario.wire
     codec = type(wire.protocol.upload_codec)
@@ -317,7 +314,7 @@ def test_updates_are_clipped_and_have_noise_before_any_codec(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["dp-fl", "dp-murmur"])
 def test_no_step_is_longer_than_what_was_clipped(name: str) -> None:
-    simulation = simulation_of(name, update_clip=0.3, epsilon=1.0, step_limit=1.5)
+    simulation = simulate(name, update_clip=0.3, epsilon=1.0, step_limit=1.5)
     before = simulation.start()
     after, _ = simulation.run_round(before)
     common = simulation.scenario.learning.common_weights
@@ -360,7 +357,7 @@ def test_budgets_that_make_no_sense_are_refused(field: str, value: float, messag
 
 @pytest.fixture(scope="module")
 def attacked() -> dict[str, Any]:
-    simulation = simulation_of("dp-statistics", epsilon=4.0, feature_side=1)
+    simulation = simulate("dp-statistics", epsilon=4.0, feature_side=1)
     scenario = simulation.scenario
     own = measure_samples(scenario.learning, *simulation.fleet.own(0))
     sides = far_neighbours(own, LABELS)
@@ -378,7 +375,7 @@ def test_who_knows_all_other_samples_stays_within_the_budget(attacked: dict[str,
 def test_the_attack_is_strong_enough_to_find_too_little_noise(attacked: dict[str, Any]) -> None:
     """With the noise of ε = 40 on what claims ε = 4, the lower bound exceeds the claim."""
     assert attacked["0.01"]["gaussian_epsilon"] > 1.0
-    simulation = simulation_of("dp-statistics", epsilon=40.0, feature_side=1)
+    simulation = simulate("dp-statistics", epsilon=40.0, feature_side=1)
     scenario = simulation.scenario
     own = measure_samples(scenario.learning, *simulation.fleet.own(0))
     sides = far_neighbours(own, LABELS)
@@ -429,7 +426,7 @@ def test_with_the_same_noise_the_deployment_has_the_numbers_of_the_engine(
 
 
 def test_a_device_that_lost_what_it_sent_sends_nothing_more() -> None:
-    scenario = simulation_of("dp-statistics").scenario
+    scenario = simulate("dp-statistics").scenario
     assert int(scenario.wire.protocol.on_state_lost({})[STAGE]) == 2
 
 
