@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import save as save_tensors
 
-from mix2fld.base.errors import Mix2fldError
+from mix2fld.base.errors import DamagedError, Mix2fldError
 from mix2fld.base.trees import difference, flatten
 from mix2fld.codecs import Outputs, PayloadError, SeedSamples, Weights
 from mix2fld.config.grid import Grid
@@ -34,18 +34,11 @@ from mix2fld.engine.clock import Clock
 from mix2fld.engine.info import RoundInfo
 from mix2fld.engine.state import Roster, RunState
 from mix2fld.links.channels.trace_files import read_traces
-from mix2fld.runs.checkpoint import (
-    FORMAT,
-    OLD_FORMATS,
-    SCALARS_OF_FORMAT_1,
-    digest,
-    dump_checkpoint,
-    load_checkpoint,
-)
+from mix2fld.runs.checkpoint import FORMAT, digest, dump_checkpoint, load_checkpoint
 from mix2fld.runs.config_file import dump_config, parse_config
 from mix2fld.runs.folder import RunFolder
+from mix2fld.runs.old_formats import ONE_ARRAY_FOR_ALL, SCALARS_OF_FORMAT_1
 from mix2fld.runs.reader import read_run
-from mix2fld.runs.records import DamagedError
 from mix2fld.tasks.metric import ACCURACY
 from mix2fld.types import Dimensions, SampleFormat, Seeds, ServerState
 from reliability.synthetic_trace import write_synthetic_trace
@@ -436,7 +429,7 @@ def _accepts_skeleton(data: bytes) -> bool:
     _, tensors, old = _kept_tensors()
     try:
         scalars = json.loads(data)
-        is_old = isinstance(scalars, dict) and scalars.get("format") in OLD_FORMATS
+        is_old = isinstance(scalars, dict) and scalars.get("format") in ONE_ARRAY_FOR_ALL
         held = old if is_old else tensors
         if isinstance(scalars, dict) and set(scalars) != SCALARS_OF_FORMAT_1:
             scalars = {**scalars, "sha256": digest(scalars, held)}

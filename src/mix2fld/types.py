@@ -5,44 +5,17 @@ N samples in one mix, K steps, B batch, H x W x C image; ... is a sample of any 
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mix2fld.dataset import Dataset, Inputs, SampleFormat
-
-__all__ = [
-    "Carried",
-    "Dataset",
-    "Delivery",
-    "Dimensions",
-    "Group",
-    "Inputs",
-    "Kernel",
-    "Local",
-    "Model",
-    "Once",
-    "Phase",
-    "SampleFormat",
-    "Samples",
-    "SeedSet",
-    "Seeds",
-    "ServerState",
-    "State",
-    "Statistics",
-    "StatisticsPart",
-    "StepRule",
-    "Tensors",
-    "TorchModule",
-    "Update",
-    "Upload",
-    "Weights",
-]
+from mix2fld.dataset import Dataset as Dataset
+from mix2fld.dataset import Inputs as Inputs
+from mix2fld.dataset import SampleFormat as SampleFormat
 
 Weights = Any
 """A pytree of float32 arrays: the parameters of one model, as its own functions take them."""
@@ -187,10 +160,6 @@ class Local(NamedTuple):
 
     weights: Tensors
     outputs: NDArray[np.float32]  # [N_L, N_L], Eq. 2; the row of a label never drawn is zero
-    on_seeds: Mapping[int, NDArray[np.float32]] = MappingProxyType({})
-    """By device, [N_S, N_L]: outputs for its seeds, where an uplink labels seeds and has them."""
-    measured: Any = None
-    """What statistics of its own samples are taken of, where an uplink sends some."""
 
 
 class Upload(NamedTuple):

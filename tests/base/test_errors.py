@@ -4,10 +4,9 @@ import pickle
 
 import pytest
 
-from mix2fld.base.errors import InputError, Mix2fldError, TransportLostError
+from mix2fld.base.errors import DamagedError, InputError, Mix2fldError, TransportLostError
 from mix2fld.engine.checks import DivergedError
 from mix2fld.protocols.table import get_protocol
-from mix2fld.runs.records import DamagedError
 
 
 def test_bad_input_has_its_parts() -> None:

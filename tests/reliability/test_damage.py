@@ -10,14 +10,13 @@ from safetensors import safe_open
 from safetensors.numpy import save_file
 
 from dataset_files import COLOUR, make_info
-from mix2fld.base.errors import InputError
+from mix2fld.base.errors import DamagedError, InputError
 from mix2fld.cli import main
 from mix2fld.config.grid import Grid
 from mix2fld.config.settings import Config
 from mix2fld.data.cache import cache_file, read_cache, write_cache
 from mix2fld.runs.config_file import dump_config
 from mix2fld.runs.folder import RunFolder
-from mix2fld.runs.records import DamagedError
 from mix2fld.runs.simulation import resume_run, run
 from places import TESTS
 from stored_runs import SHORT_RUN, as_kept, intact, run_short

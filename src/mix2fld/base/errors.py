@@ -40,6 +40,10 @@ def _same(field: str, value: Any, hint: str) -> InputError:
     return InputError(field=field, value=value, hint=hint)
 
 
+class DamagedError(Mix2fldError):
+    """A file of a run is not as it was written."""
+
+
 class TransportLostError(Mix2fldError):
     """No device can be asked, because what carries the messages is away: this is not a round."""
 

@@ -2,7 +2,7 @@
 
 from functools import lru_cache
 
-from mix2fld.base.errors import Mix2fldError
+from mix2fld.base.errors import DamagedError, Mix2fldError
 from mix2fld.config.settings import Config
 from mix2fld.data import dataset_sizes
 from mix2fld.engine.plan import PlannedTransfer, plan_transfers
@@ -10,7 +10,6 @@ from mix2fld.links import make_link
 from mix2fld.runs.checkpoint import made_with
 from mix2fld.runs.layout import RunFiles
 from mix2fld.runs.reader import LoadedRun
-from mix2fld.runs.records import DamagedError
 from mix2fld.tasks.known_shapes import known_shapes
 from mix2fld.tasks.learning import Sizes, dimensions
 

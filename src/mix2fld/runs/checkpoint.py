@@ -12,18 +12,21 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
+from mix2fld.base.errors import DamagedError
 from mix2fld.base.trees import difference, flatten, unflatten
 from mix2fld.engine.state import RunState
-from mix2fld.runs.old_checkpoints import devices_today, upgrade
-from mix2fld.runs.records import DamagedError, refuse_newer
+from mix2fld.runs.old_formats import (
+    ONE_ARRAY_FOR_ALL,
+    SCALARS_OF_FORMAT_1,
+    tree_of_arrays,
+    tree_today,
+)
+from mix2fld.runs.records import refuse_newer
 from mix2fld.types import State
 
 FORMAT = 4
 """Formats 1 (without checksums), 2 (one array for all devices) and 3 (accuracies in place of
-scores) are still read."""
-OLD_FORMATS = (1, 2)
-ACCURACIES = 3
-SCALARS_OF_FORMAT_1 = {"format", "round", "updates", "clock"}
+scores) are still read: ``old_formats``."""
 Tensors = dict[str, NDArray[Any]]
 
 
@@ -81,11 +84,10 @@ def load_checkpoint(
     """
     with _reading():
         scalars, tensors = _intact(path)
-        if scalars["format"] in OLD_FORMATS:
-            tree = upgrade(scalars, tensors, like)
+        if scalars["format"] in ONE_ARRAY_FOR_ALL:
+            tree = tree_of_arrays(scalars, tensors, like.devices)
         else:
-            tree = _tree_of(scalars, tensors)
-            tree["devices"] = devices_today(tree["devices"], like.devices)
+            tree = _tree_of(scalars, tensors, like.devices)
         tree["devices"] = restored(tree["devices"])
         found = Checkpoint(tree, scalars.get("records"), scalars.get("made_with", {}))
         found.state(like)
@@ -96,19 +98,15 @@ def read_checkpoint(path: Path) -> tuple[State, dict[str, str]]:
     """The state as a tree, and what it was made with; ``DamagedError`` unless it is intact."""
     with _reading():
         scalars, tensors = _intact(path)
-        if scalars["format"] in OLD_FORMATS:
+        if scalars["format"] in ONE_ARRAY_FOR_ALL:
             raise DamagedError(f"has format {scalars['format']}, not {FORMAT}")
         return _tree_of(scalars, tensors), scalars["made_with"]
 
 
-def _tree_of(scalars: dict[str, Any], tensors: Tensors) -> State:
+def _tree_of(scalars: dict[str, Any], tensors: Tensors, like: Any = None) -> State:
     tree = unflatten(scalars["state"], tensors)
-    if scalars["format"] == ACCURACIES:
-        roster = tree["roster"]
-        tree["roster"] = {"scores": roster.pop("accuracies"), **roster}
-    else:
-        refuse_newer("checkpoint", scalars["format"], FORMAT)
-    return tree
+    refuse_newer("checkpoint", scalars["format"], FORMAT, older=(3,))
+    return tree_today(tree, scalars["format"], like)
 
 
 def _intact(path: Path) -> tuple[dict[str, Any], Tensors]:

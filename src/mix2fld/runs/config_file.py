@@ -16,8 +16,6 @@ FORMAT = 2
 MOST_BYTES = 1 << 20
 SEAL = "# checksum "
 SECTIONS_BEFORE_SEALS = ("data", "learning", "seeding", "channel", "clock")
-OLD_NAMES = {"seeding": {"seed_bits_per_pixel": "seed_bits"}}
-"""Fields that version 0.1.0 wrote under other names, by section."""
 
 
 def load_config(path: Path, start: Grid | None = None) -> Grid:
@@ -27,6 +25,8 @@ def load_config(path: Path, start: Grid | None = None) -> Grid:
 
 def parse_config(data: bytes, start: Grid | None = None) -> Grid:
     """The settings in the bytes of a TOML file."""
+    from mix2fld.runs.old_formats import settings_today, with_rates_as_used  # help: no NumPy
+
     if len(data) > MOST_BYTES:
         raise InputError(f"larger than {MOST_BYTES:,} bytes")
     try:
@@ -42,7 +42,7 @@ def parse_config(data: bytes, start: Grid | None = None) -> Grid:
         )
     if found == 1:
         tree = with_rates_as_used(tree)
-    return Grid(**_over(start or Grid(), _renamed(tree)))
+    return Grid(**_over(start or Grid(), settings_today(tree)))
 
 
 def dump_config(settings: Config | Grid) -> str:
@@ -86,41 +86,6 @@ def is_of_run(path: Path) -> bool:
         return _read(path).startswith(SEAL.encode()) or bool(load_sealed_config(path))
     except Mix2fldError:
         return False
-
-
-def _renamed(tree: dict[str, Any]) -> dict[str, Any]:
-    """The fields of a file under the names that they have today."""
-    for section, names in OLD_NAMES.items():
-        fields = tree.get(section)
-        for old, new in names.items():
-            if isinstance(fields, dict) and old in fields and new not in fields:
-                fields[new] = fields.pop(old)
-    return tree
-
-
-def with_rates_as_used(tree: dict[str, Any]) -> dict[str, Any]:
-    """The fields of a version that multiplied any learning rate by the protocol's schedule."""
-    from mix2fld.tasks.training import PAPER_RATE  # with NumPy, which help does not need
-
-    learning = tree.get("learning", {})
-    rate, final = learning.get("learning_rate"), learning.get("final_learning_rate", "auto")
-    if rate == PAPER_RATE:
-        return {**tree, "learning": {**learning, "learning_rate": "auto"}}
-    names = tree.get("protocols")
-    if not isinstance(rate, float) or final != "auto" or not isinstance(names, list):
-        return tree
-    (first, last), *others = {_rate_factors(name) for name in names}
-    if others or (first, last) == (1.0, 1.0):
-        return tree
-    used = {"learning_rate": first * rate, "final_learning_rate": last * rate}
-    return {**tree, "learning": {**learning, **used}}
-
-
-def _rate_factors(protocol: Any) -> tuple[float, float]:
-    from mix2fld.protocols.table import PROTOCOLS
-
-    row = PROTOCOLS.get(str(protocol))
-    return (1.0, 1.0) if row is None else row.training.rate_factors
 
 
 def _read(path: Path) -> bytes:

@@ -17,7 +17,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from mix2fld.base.errors import InputError, Mix2fldError
+from mix2fld.base.errors import DamagedError, InputError, Mix2fldError
 from mix2fld.base.files import (
     LOCK,
     PART,
@@ -36,19 +36,13 @@ from mix2fld.engine.state import RunState
 from mix2fld.runs.checkpoint import Checkpoint, dump_checkpoint, load_checkpoint, made_with
 from mix2fld.runs.config_file import dump_sealed_config, is_of_run, load_sealed_config
 from mix2fld.runs.layout import DAMAGED, RunFiles
-from mix2fld.runs.records import (
-    DamagedError,
-    Records,
-    plain_json,
-    read_records,
-    seal,
-    write_line,
-)
+from mix2fld.runs.reader import read_stored, remedy
+from mix2fld.runs.records import Records, plain_json, read_records, seal, write_line
 from mix2fld.runs.results import RunResult
-from mix2fld.runs.stored import read_stored, remedy
 from mix2fld.runs.trained import FORM, stored_weights
 from mix2fld.types import SampleFormat
 
+OTHER_FILES = "holds other files; choose another folder"
 KEPT = "; finished rounds are kept, and the same command resumes after them"
 
 
@@ -94,23 +88,15 @@ class RunFolder:
         """Refuse a folder that cannot be written or holds anything but this run."""
         parent = next(folder for folder in (self.path, *self.path.parents) if folder.exists())
         if not parent.is_dir() or not os.access(parent, os.W_OK | os.X_OK):
-            raise InputError(
-                field="out",
-                value=self.path,
-                hint=f"{parent} is not a folder that can be written to",
-            )
+            raise self._refused(f"{parent} is not a folder that can be written to")
         if self._files.config.exists():
-            _refuse_other_config(self.path, self.config(), config)
+            self._check_config(config)
         elif self._files.existing():
-            raise InputError(
-                field="out",
-                value=self.path,
-                hint="holds a run without its config.toml; put it back, or name another folder",
+            raise self._refused(
+                "holds a run without its config.toml; put it back, or name another folder"
             )
         elif self.path.exists() and self._files.hold_others():
-            raise InputError(
-                field="out", value=self.path, hint="holds other files; choose another folder"
-            )
+            raise self._refused(OTHER_FILES)
 
     def config(self) -> Config:
         """The settings of the run in the folder."""
@@ -144,9 +130,7 @@ class RunFolder:
         if self._files.hold_others() or (
             own == [self._files.config] and not is_of_run(self._files.config)
         ):
-            raise InputError(
-                field="out", value=self.path, hint="holds other files; choose another folder"
-            )
+            raise self._refused(OTHER_FILES)
 
     def tidy(self) -> None:
         """Remove what a process left that died at the very end of its run."""
@@ -260,34 +244,39 @@ class RunFolder:
         return state
 
     def _compare(self, before: dict[str, str]) -> None:
+        """Refuse what makes a different run, and tell what may change the last digits."""
         for name in sorted({*before} & {*self.made_with} - {FORM}, key="samples".__ne__):
             then, now = before[name], self.made_with[name]
-            if then != now and name == "samples":
-                raise InputError(
-                    field="out",
-                    value=self.path,
-                    hint=f"its samples were stored differently "
-                    f"({_changes(then, now)}); use the same data, or choose another folder",
+            if then == now:
+                continue
+            match name:
+                case "samples":
+                    differs = f"its samples were stored differently ({_changes(then, now)})"
+                case "data":
+                    differs = f"the data changed (checksum {then}, now {now})"
+                case "link" | "model" | "task":
+                    differs = f"was run with a different {name} ({then}; now {now})"
+                case _:
+                    self._tell(
+                        f"{self.path}: was started with {name} = {then} and is resumed with "
+                        f"{now}; its numbers may differ in the last digits"
+                    )
+                    continue
+            same = "data" if name == "samples" else name
+            raise self._refused(f"{differs}; use the same {same}, or choose another folder")
+
+    def _check_config(self, wanted: Config) -> None:
+        found = self.config()
+        for name in field_names(Config):
+            old, new = setting(found, name), setting(wanted, name)
+            if old != new:
+                raise self._refused(
+                    f"holds a run with {name} = {old}, not {new}; "
+                    "choose another folder, or give --overwrite to replace the run"
                 )
-            if then != now and name == "data":
-                raise InputError(
-                    field="out",
-                    value=self.path,
-                    hint=f"the data changed (checksum {then}, now {now}); use the "
-                    "same data, or choose another folder",
-                )
-            if then != now and name in ("link", "model", "task"):
-                raise InputError(
-                    field="out",
-                    value=self.path,
-                    hint=f"was run with a different {name} ({then}; now {now}); use "
-                    f"the same {name}, or choose another folder",
-                )
-            if then != now:
-                self._tell(
-                    f"{self.path}: was started with {name} = {then} and is resumed with {now}; "
-                    "its numbers may differ in the last digits"
-                )
+
+    def _refused(self, why: str) -> InputError:
+        return InputError(field="out", value=self.path, hint=why)
 
     def _last_seal(self) -> str:
         if self._sealed_by is None:
@@ -296,11 +285,9 @@ class RunFolder:
 
     def _take(self) -> None:
         if not self._lock.take():
-            raise InputError(
-                field="out",
-                value=self.path,
-                hint="another process is writing this run; wait until it is done, "
-                "or choose another folder",
+            raise self._refused(
+                "another process is writing this run; wait until it is done, "
+                "or choose another folder"
             )
 
     def _writing(self, hint: str = "") -> AbstractContextManager[None]:
@@ -332,15 +319,3 @@ def _goes_with(found: Checkpoint, records: Records) -> Checkpoint:
     if found.records not in (None, records.checksum(done)):
         raise DamagedError("is not of the run in rounds.jsonl")
     return found
-
-
-def _refuse_other_config(path: Path, found: Config, wanted: Config) -> None:
-    for name in field_names(Config):
-        old, new = setting(found, name), setting(wanted, name)
-        if old != new:
-            raise InputError(
-                field="out",
-                value=path,
-                hint=f"holds a run with {name} = {old}, not {new}; "
-                "choose another folder, or give --overwrite to replace the run",
-            )

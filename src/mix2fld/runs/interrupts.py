@@ -11,11 +11,6 @@ from threading import Event
 _came = Event()
 
 
-def remember() -> None:
-    """Ctrl-C came and could not be raised."""
-    _came.set()
-
-
 def raise_if_remembered() -> None:
     """Raise, once, the Ctrl-C that could not be raised when it came."""
     if _came.is_set():
@@ -30,7 +25,7 @@ def remembered() -> Iterator[None]:
 
     def hook(lost: "sys.UnraisableHookArgs") -> None:
         if issubclass(lost.exc_type, KeyboardInterrupt):
-            remember()
+            _came.set()
         else:
             before(lost)
 

@@ -1,6 +1,5 @@
 """Which files make a run: the one place that knows their names."""
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from mix2fld.base.files import LOCK, PART
@@ -8,64 +7,29 @@ from mix2fld.base.files import LOCK, PART
 DAMAGED = ".damaged"
 
 
-@dataclass(frozen=True)
 class RunFiles:
     """The files in the folder of one run."""
 
-    folder: Path
-
-    @property
-    def config(self) -> Path:
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.config = folder / "config.toml"
         """The resolved settings, sealed."""
-        return self.folder / "config.toml"
-
-    @property
-    def rounds(self) -> Path:
+        self.rounds = folder / "rounds.jsonl"
         """A line for each round, each sealed with the one before."""
-        return self.folder / "rounds.jsonl"
-
-    @property
-    def checkpoint(self) -> Path:
+        self.checkpoint = folder / "checkpoint.safetensors"
         """The state after the last round."""
-        return self.folder / "checkpoint.safetensors"
-
-    @property
-    def previous(self) -> Path:
+        self.previous = folder / "checkpoint.previous.safetensors"
         """The state after the round before it, until the run is finished."""
-        return self.folder / "checkpoint.previous.safetensors"
-
-    @property
-    def summary(self) -> Path:
+        self.summary = folder / "summary.json"
         """What the run comes to; a folder that has it holds a finished run."""
-        return self.folder / "summary.json"
-
-    @property
-    def failure(self) -> Path:
+        self.failure = folder / "failure.txt"
         """Why the run ended before its last round, in one line; removed when it is resumed."""
-        return self.folder / "failure.txt"
-
-    @property
-    def identity(self) -> Path:
+        self.identity = folder / "identity"
         """What devices know a deployed run by; a simulated run has none."""
-        return self.folder / "identity"
-
-    @property
-    def epoch(self) -> Path:
+        self.epoch = folder / "epoch"
         """How often the server of a deployed run was started."""
-        return self.folder / "epoch"
-
-    @property
-    def diary(self) -> Path:
+        self.diary = folder / "diary.log"
         """What happened in a deployed run, in words."""
-        return self.folder / "diary.log"
-
-    def existing(self, ending: str = "") -> list[Path]:
-        """The files of a run that exist, as they are or with an ending; config.toml last."""
-        files = (self.summary, self.failure, self.checkpoint, self.previous, self.rounds)
-        ended = (file.with_name(file.name + ending) for file in files)
-        last = self.config.with_name(self.config.name + ending)
-        found = [file for file in ended if file.exists()] + self.all_states(ending)
-        return [*found, last] if last.exists() else found
 
     def states(self, number: int) -> Path:
         """States of devices that changed in one round, with ``device_states = disk``."""
@@ -74,6 +38,13 @@ class RunFiles:
     def all_states(self, ending: str = "") -> list[Path]:
         """All such files that exist."""
         return sorted(self.folder.glob(f"states-*.safetensors{ending}"))
+
+    def existing(self, ending: str = "") -> list[Path]:
+        """The files of a run that exist, as they are or with an ending; config.toml last."""
+        files = (self.summary, self.failure, self.checkpoint, self.previous, self.rounds)
+        config = self.config.with_name(self.config.name + ending)
+        ended = [*(file.with_name(file.name + ending) for file in files), *self.all_states(ending)]
+        return [file for file in (*ended, config) if file.exists()]
 
     def hold_others(self) -> bool:
         """Whether the folder holds anything but the files of a simulated run."""

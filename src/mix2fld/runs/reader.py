@@ -5,16 +5,15 @@ import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from mix2fld.base.errors import InputError, Mix2fldError
+from mix2fld.base.errors import DamagedError, InputError, Mix2fldError
 from mix2fld.config.settings import Config, field_names, setting
 from mix2fld.engine.scenario import reference_device
-from mix2fld.runs.config_file import is_of_run
-from mix2fld.runs.fairness import distances_m
+from mix2fld.runs.config_file import is_of_run, load_sealed_config
 from mix2fld.runs.layout import RunFiles
-from mix2fld.runs.stored import read_stored, remedy
-from mix2fld.runs.summary import summarise
+from mix2fld.runs.records import Records, read_records, read_summary
+from mix2fld.runs.summary import distances_m, summarise
 from mix2fld.tasks.metric import ACCURACY, Metric, metric_of
 
 if TYPE_CHECKING:
@@ -22,6 +21,31 @@ if TYPE_CHECKING:
 
 Rows = Literal["rounds", "runs", "devices"]
 """What a row of a frame is: a round, a whole run, or a device, asked or measured, in a round."""
+
+
+class Stored(NamedTuple):
+    """The files of a run, as far as they are intact."""
+
+    config: Config
+    records: Records
+    summary: dict[str, Any] | None  # of a finished run
+    fault: str | None  # what is damaged
+
+
+def read_stored(files: RunFiles) -> Stored:
+    """Read a run; raises ``InputError`` if not even its settings are intact."""
+    config, records = load_sealed_config(files.config), read_records(files.rounds)
+    if not files.summary.is_file():
+        return Stored(config, records, None, records.fault)
+    try:
+        return Stored(config, records, read_summary(files.summary, records), None)
+    except DamagedError as error:
+        return Stored(config, records, None, str(error))
+
+
+def remedy(folder: Path) -> str:
+    """What to do about a damaged run."""
+    return f"mix2fld resume {folder} repairs it"
 
 
 @dataclass(frozen=True)

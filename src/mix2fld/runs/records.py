@@ -6,27 +6,19 @@ one seals ``summary.json``. In every format, ``format`` and ``checksum`` keep th
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mix2fld.base.errors import InputError, Mix2fldError
-from mix2fld.tasks.metric import ACCURACY
+from mix2fld.base.errors import DamagedError, InputError, Mix2fldError
+from mix2fld.runs.old_formats import FIELDS_OF_FORMAT_1, record_today, with_metric
 
 FORMAT = 4
 """Of ``rounds.jsonl`` and ``summary.json``. Formats 3, which is of accuracy alone, 2, which does
-not say who was asked, and 1, which has no checksums either, are still read."""
-SEALED_FORMATS = (2, 3, FORMAT)
-FIELDS_OF_FORMAT_1 = frozenset(
-    {"round", "accuracy", "curve", "uploads", "downloads", "bits", "slots"}
-    | {"seconds", "change", "converged", "seeds"}
-)
+not say who was asked, and 1, which has no checksums either, are still read: ``old_formats``."""
 START = ""
 """What stands before the first line."""
-
-
-class DamagedError(Mix2fldError):
-    """A file of a run is not as it was written."""
 
 
 @dataclass
@@ -63,14 +55,13 @@ def unseal(found: Any, before: str) -> dict[str, Any]:
     checksum = fields.pop("checksum")
     if checksum != _checksum(fields, before):
         raise DamagedError("its checksum does not match")
-    if fields.get("format") not in SEALED_FORMATS:
-        refuse_newer("run", fields.get("format"), FORMAT)
+    refuse_newer("run", fields.get("format"), FORMAT, older=(2, 3))
     return fields
 
 
-def refuse_newer(what: str, found: Any, known: int) -> None:
-    """Stop at a format that this version cannot know."""
-    if found != known:
+def refuse_newer(what: str, found: Any, known: int, older: Sequence[int] = ()) -> None:
+    """Stop at a format that this version cannot know; ``older`` ones are read, too."""
+    if found not in (known, *older):
         raise InputError(
             f"{what} of format {found}: this version of mix2fld reads up to {known}; "
             "use the version that wrote it, or a newer one"
@@ -109,7 +100,7 @@ def read_summary(path: Path, records: Records) -> dict[str, Any]:
             raise DamagedError("counts a different number of rounds")
     except DamagedError as error:
         raise DamagedError(f"{path.name} {error}") from None
-    return _with_metric(summary)
+    return with_metric(summary)
 
 
 def write_line(fields: dict[str, Any], before: str) -> tuple[bytes, str]:
@@ -149,43 +140,7 @@ def _read_line(line: bytes, number: int, before: str) -> tuple[dict[str, Any], s
             raise DamagedError("was altered after it was written")
     if fields.get("round") != number:
         raise DamagedError(f"is of round {fields.get('round')!s:.20}")
-    return _upgrade(fields), checksum
-
-
-def _upgrade(fields: dict[str, Any]) -> dict[str, Any]:
-    """A round as it is recorded today; before format 3, all devices were asked and measured."""
-    written = fields.pop("format", 1)
-    return fields if written == FORMAT else _with_metric(fields if written == 3 else _who(fields))
-
-
-def _with_metric(fields: dict[str, Any]) -> dict[str, Any]:
-    """A round or a summary with the metric beside its scores; before format 4, accuracies."""
-    if "accuracy" not in fields:
-        return fields
-    named = {"accuracy": "scores"}
-    found = {named.get(name, name): value for name, value in fields.items()}
-    found["scores"] = {"metric": asdict(ACCURACY), **found["scores"]}
-    if "curve" in found:
-        found["curve"] = [
-            {"score" if name == "accuracy" else name: value for name, value in point.items()}
-            for point in found["curve"]
-        ]
-    return found
-
-
-def _who(fields: dict[str, Any]) -> dict[str, Any]:
-    """A round of format 1 or 2 with the devices that were asked and measured."""
-    everyone = list(range(len(fields["accuracy"]["devices"])))
-    fields = {**fields, "accuracy": {**fields["accuracy"], "measured": everyone}}
-    upgraded: dict[str, Any] = {}
-    for name, value in fields.items():
-        if name == "uploads":
-            upgraded["asked"] = everyone
-        upgraded[name] = value
-    for name in ("uploads", "downloads"):
-        came = [device for device in everyone if fields[name]["devices"][device]]
-        upgraded[name] = {**fields[name], "devices": came}
-    return upgraded
+    return record_today(fields, fields.pop("format", 1)), checksum
 
 
 def _checksum(fields: dict[str, Any], before: str) -> str:

@@ -5,7 +5,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
 
-from mix2fld.base.errors import InputError
+from mix2fld.base.errors import DamagedError, InputError
 from mix2fld.config.grid import Grid
 from mix2fld.config.settings import Config
 from mix2fld.data import fingerprint, load_dataset
@@ -26,7 +26,6 @@ from mix2fld.protocols.table import get_protocol, single_runs
 from mix2fld.runs.folder import RunFolder, sample_record
 from mix2fld.runs.layout import RunFiles
 from mix2fld.runs.loop import Watcher, run_rounds
-from mix2fld.runs.records import DamagedError
 from mix2fld.runs.results import Results, RunResult
 from mix2fld.runs.state_files import StatesInFiles
 from mix2fld.runs.trained import form_of

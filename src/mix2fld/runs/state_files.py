@@ -20,12 +20,13 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import save
 
+from mix2fld.base.errors import DamagedError
 from mix2fld.base.files import remove, write_atomic, writing
 from mix2fld.base.trees import Skeleton, Tensors, flatten, pick
 from mix2fld.engine.fleets.device_states import MakeState, entries_of
 from mix2fld.runs.folder import KEPT
 from mix2fld.runs.layout import RunFiles
-from mix2fld.runs.records import DamagedError, refuse_newer
+from mix2fld.runs.records import refuse_newer
 from mix2fld.types import State
 
 FORMAT = 1

@@ -10,11 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import save
 
-from mix2fld.base.errors import InputError
+from mix2fld.base.errors import DamagedError, InputError
 from mix2fld.config.settings import Config
 from mix2fld.runs.checkpoint import read_checkpoint
 from mix2fld.runs.layout import RunFiles
-from mix2fld.runs.records import DamagedError
 from mix2fld.tasks.learning import Learning
 from mix2fld.tasks.metric import metric_of
 from mix2fld.types import Tensors

@@ -14,8 +14,8 @@ from mix2fld.engine.wire import Wire, check_mixable
 from mix2fld.protocols.parts import Seeding
 from mix2fld.protocols.seed_samples import mixed, raw
 from mix2fld.protocols.table import get_protocol, guarantee_of
-from mix2fld.runs.config_file import with_rates_as_used
 from mix2fld.runs.interrupts import raise_if_remembered
+from mix2fld.runs.old_formats import with_rates_as_used
 from mix2fld.types import Dataset
 from mix2fld_lab.attacks.rates import FALSE_POSITIVES, check_candidates
 from mix2fld_lab.attacks.residual import Prior, fit_prior

@@ -9,7 +9,7 @@ from itertools import product
 from typing import NamedTuple
 
 from mix2fld.config.grid import Grid
-from mix2fld.runs.config_file import with_rates_as_used
+from mix2fld.runs.old_formats import with_rates_as_used
 from mix2fld_lab.attacks.rates import Share
 from mix2fld_lab.audit.findings import HIGH, LOW, Stages, mean, mixing_ratios, pooled, strongest
 from mix2fld_lab.audit.page_tables import percent

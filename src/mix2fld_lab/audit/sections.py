@@ -10,7 +10,7 @@ from mix2fld.base.errors import InputError
 from mix2fld.config.grid import Grid
 from mix2fld.config.settings import Config
 from mix2fld.protocols.table import PROTOCOLS, get_protocol, guarantee_of
-from mix2fld.runs.config_file import with_rates_as_used
+from mix2fld.runs.old_formats import with_rates_as_used
 from mix2fld_lab.attacks.rates import Share
 from mix2fld_lab.audit.findings import LOW, Stages, leak_of, matching, mean, pooled
 

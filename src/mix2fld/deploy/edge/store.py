@@ -17,9 +17,9 @@ from zipfile import BadZipFile
 
 import numpy as np
 
+from mix2fld.base.errors import DamagedError
 from mix2fld.base.files import write_atomic, writing
 from mix2fld.base.trees import Skeleton, Tensors, flatten, unflatten
-from mix2fld.runs.records import DamagedError
 from mix2fld.types import State
 
 RUNS_KEPT = 4
