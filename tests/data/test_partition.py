@@ -12,7 +12,7 @@ from rich.console import Console
 
 from mix2fld.base.errors import InputError
 from mix2fld.base.streams import stream
-from mix2fld.cli.data import data_show
+from mix2fld.cli.data import DataShow
 from mix2fld.config.settings import Config, DataConfig
 from mix2fld.data import (
     PARTITIONS,
@@ -340,18 +340,19 @@ def test_show_prints_the_partition_of_that_seed(tmp_path, capsys):
     config = DataConfig(
         dataset=str(path), partition="shards", devices=2, samples_per_device=10, shards_per_device=1
     )
-    data_show(config, seed=5, out=tmp_path / "map.png")
+    DataShow(seed=5, out=tmp_path / "map.png", data=config).run()
     shown = cells(capsys.readouterr().out)
     counts = label_counts(labels, partition(labels, config, 3, stream(5, "partition")), 3)
     for device, row in enumerate(counts):
         assert [str(device), *map(str, row), "10"] in shown
     assert (tmp_path / "map.png").is_file()
-    data_show(DataConfig(dataset=str(path), partition="iid", devices=1, samples_per_device=2))
+    alone = DataConfig(dataset=str(path), partition="iid", devices=1, samples_per_device=2)
+    DataShow(data=alone).run()
     assert "A run would fail: partition: no device holds a sample of" in capsys.readouterr().out
     with pytest.raises(InputError, match=r"must end in \.png"):
-        data_show(config, out=tmp_path / "map.txt")
+        DataShow(out=tmp_path / "map.txt", data=config).run()
     with pytest.raises(InputError, match="seed = -1"):
-        data_show(config, seed=-1)
+        DataShow(seed=-1, data=config).run()
 
 
 @pytest.mark.parametrize("kind", ["iid", "non-iid", "dirichlet"])

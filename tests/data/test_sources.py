@@ -36,7 +36,7 @@ from dataset_files import (
 )
 from mix2fld.base.errors import InputError
 from mix2fld.base.folders import cache_folder
-from mix2fld.cli.data import data_get, data_list
+from mix2fld.cli.data import DataGet, DataList
 from mix2fld.config.settings import DataConfig
 from mix2fld.data import (
     DATASETS,
@@ -449,13 +449,13 @@ def test_sizes_are_known_without_loading(tiny):
 def test_list_as_json_says_what_is_cached(tiny, capsys):
     info = tiny()
     write_cache(info, GREY)
-    data_list(json=True)
+    DataList(json=True).run()
     listed = json.loads(capsys.readouterr().out)
     assert set(listed) == set(DATASETS)
     assert listed["tiny"]["cached"] is True
     assert listed["mnist"]["cached"] is False
     assert listed["cifar100"]["num_labels"] == 100
-    data_list()
+    DataList().run()
     assert "fashion-mnist" in capsys.readouterr().out
 
 
@@ -467,7 +467,7 @@ def test_get_continues_after_a_failure_and_reports_it_at_the_end(
     monkeypatch.setitem(DATASETS, "other", elsewhere)
     write_files(tmp_path, idx_files(GREY))
     with pytest.raises(InputError, match="does not hold other"):
-        data_get(("other", "tiny"), tmp_path)
+        DataGet(("other", "tiny"), tmp_path).run()
     assert "tiny: 50 training and 10 test samples" in capsys.readouterr().out
     assert cached("tiny")
 
@@ -476,10 +476,10 @@ def test_get_checks_all_names_first(tiny, tmp_path):
     tiny(folders=FOLDERS)
     write_files(tmp_path, idx_files(GREY))
     with pytest.raises(InputError, match=r"dataset = 'tinny'.*did you mean 'tiny'"):
-        data_get(("tiny", "tinny"), tmp_path)
+        DataGet(("tiny", "tinny"), tmp_path).run()
     assert not cached("tiny")
     with pytest.raises(InputError, match="name at least one"):
-        data_get(())
+        DataGet(()).run()
 
 
 def test_mnist():

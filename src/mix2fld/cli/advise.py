@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
+from mix2fld.cli.options import Configured
 from mix2fld.config.grid import Grid
 from mix2fld.config.settings import Config
 
@@ -26,7 +27,7 @@ MORE_SETTINGS = 2
 
 
 @dataclass(frozen=True)
-class AdviseCommand:
+class AdviseCommand(Configured):
     """Recommend a protocol for a link, a fleet and its data, with its costs and its gain.
 
     Costs are computed for your link; gains are those of the nearest measured setting of the
@@ -38,10 +39,6 @@ class AdviseCommand:
       mix2fld advise --dataset my.csv --partition by-source --source-column who
     """
 
-    config: Path | None = None
-    """TOML file with any of the fields below; flags override it."""
-    preset: tuple[str, ...] = ()
-    """Named settings: symmetric, literal, ideal, iid, robust; nb-iot and others; phone, sensor."""
     weights: int | None = None
     """Number of weights of your model; by default that of --model."""
     label_counts: Path | None = None

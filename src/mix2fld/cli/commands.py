@@ -69,9 +69,9 @@ COMMANDS: dict[str, Command] = {
         "Run",
         "run the protocols over Flower or MQTT, with real processes",
         {
-            "local": "deploy:DeployLocal",
-            "mqtt": "deploy_mqtt:DeployMqtt",
-            "server": "deploy_mqtt:DeployServer",
+            "local": "deploy_trial:DeployLocal",
+            "mqtt": "deploy_trial:DeployMqtt",
+            "server": "deploy:DeployServer",
             "keys": "deploy:DeployKeys",
             "check": "deploy:DeployCheck",
             "testbed": "mix2fld_lab.cli.testbed:DeployTestbed",

@@ -28,8 +28,26 @@ class DataList:
     """Print JSON instead of a table."""
 
     def run(self) -> None:
-        """Print the list."""
-        data_list(self.json)
+        """Print the catalogue as a table, or as one JSON object."""
+        from mix2fld.data.cache import cached
+        from mix2fld.data.catalogue import DATASETS
+
+        if self.json:
+            _print_catalogue()
+            return
+        from rich.table import Table
+
+        from mix2fld.cli.console import PipedConsole
+
+        table = Table(title="Datasets")
+        for heading in ("name", "sample", "labels", "training", "test", "cached"):
+            table.add_column(heading, justify="left" if heading == "name" else "right")
+        for info in DATASETS.values():
+            shape = " x ".join(map(str, info.sample_shape))
+            here = "yes" if cached(info.name) else "no"
+            sizes = (f"{info.num_labels}", f"{info.train_count:,}", f"{info.test_count:,}")
+            table.add_row(info.name, shape, *sizes, here)
+        PipedConsole().print(table)
 
 
 @dataclass(frozen=True)
@@ -42,8 +60,32 @@ class DataGet:
     """Folder with the files; nothing is downloaded."""
 
     def run(self) -> None:
-        """Download each of them."""
-        data_get(self.names, self.data_folder)
+        """Download each of them; failures are reported after all others are done."""
+        from mix2fld.cli.console import PipedConsole
+        from mix2fld.data.cache import cache_file, cached
+        from mix2fld.data.catalogue import DATASETS, dataset_info
+        from mix2fld.data.sources import load_dataset
+
+        if not self.names:
+            known = ", ".join(sorted(DATASETS))
+            raise InputError(field="names", hint=f"must name at least one dataset; known: {known}")
+        for name in self.names:
+            dataset_info(name)
+        faults = []
+        for name in self.names:
+            config = DataConfig(dataset=name, data_folder=self.data_folder)
+            try:
+                dataset = load_dataset(config, console=PipedConsole(stderr=True))
+            except Mix2fldError as error:
+                faults.append(str(error))
+                continue
+            kept = f"in {cache_file(name)}" if cached(name) else "not cached: not writable"
+            train, test = len(dataset.train_labels), len(dataset.test_labels)
+            PipedConsole(soft_wrap=True, highlight=False).print(
+                f"{name}: {train:,} training and {test:,} test samples, {kept}", markup=False
+            )
+        if faults:
+            raise InputError("\n".join(faults))
 
 
 @dataclass(frozen=True)
@@ -59,34 +101,40 @@ class DataShow:
     data: tyro.conf.OmitArgPrefixes[DataConfig] = field(default_factory=DataConfig)
 
     def run(self) -> None:
-        """Print the table."""
-        data_show(self.data, self.seed, self.out, json=self.json)
+        """Print the table, and draw the figure."""
+        from mix2fld.base.files import writing
+        from mix2fld.cli.console import PipedConsole
+        from mix2fld.data.partition import check_labels_covered, device_parts, label_counts
+        from mix2fld.data.sources import load_dataset
+        from mix2fld.report.label_map import draw_label_map, label_table
+
+        if self.seed < 0:
+            raise InputError(field="seed", value=self.seed, hint="must be 0 or above")
+        if self.out is not None and self.out.suffix != ".png":
+            raise InputError(field="out", value=self.out, hint="must end in .png")
+        dataset = load_dataset(self.data, console=PipedConsole(stderr=True))
+        labels, num_labels = dataset.train_labels, dataset.num_labels
+        config = Config(seed=self.seed, data=self.data)
+        parts = device_parts(dataset, config, every_label=False)
+        counts = label_counts(labels, parts, num_labels)
+        if self.json:
+            _print_counts(dataset, counts)
+        else:
+            PipedConsole().print(label_table(counts))
+        console = PipedConsole(stderr=self.json, soft_wrap=True, highlight=False)
+        for line in _described(dataset, parts):
+            console.print(line, markup=False)
+        try:
+            check_labels_covered(labels, parts, num_labels)
+        except Mix2fldError as error:
+            console.print(f"A run would fail: {error}", markup=False)
+        if self.out is not None:
+            with writing("out", self.out):
+                draw_label_map(counts, self.out)
+            console.print(f"saved {self.out}", markup=False)
 
 
-def data_list(json: bool = False) -> None:
-    """Print the catalogue as a table, or as one JSON object."""
-    from mix2fld.data.cache import cached
-    from mix2fld.data.catalogue import DATASETS
-
-    if json:
-        _print_json()
-        return
-    from rich.table import Table
-
-    from mix2fld.cli.console import PipedConsole
-
-    table = Table(title="Datasets")
-    for heading in ("name", "sample", "labels", "training", "test", "cached"):
-        table.add_column(heading, justify="left" if heading == "name" else "right")
-    for info in DATASETS.values():
-        shape = " x ".join(map(str, info.sample_shape))
-        here = "yes" if cached(info.name) else "no"
-        sizes = (f"{info.num_labels}", f"{info.train_count:,}", f"{info.test_count:,}")
-        table.add_row(info.name, shape, *sizes, here)
-    PipedConsole().print(table)
-
-
-def _print_json() -> None:
+def _print_catalogue() -> None:
     import json
     import sys
 
@@ -107,72 +155,6 @@ def _print_json() -> None:
         for info in DATASETS.values()
     }
     sys.stdout.write(json.dumps(rows, indent=2) + "\n")
-
-
-def data_get(names: tuple[str, ...], data_folder: Path | None = None) -> None:
-    """Load each dataset into the cache; failures are reported after all others are done."""
-    from mix2fld.cli.console import PipedConsole
-    from mix2fld.data.cache import cache_file, cached
-    from mix2fld.data.catalogue import DATASETS, dataset_info
-    from mix2fld.data.sources import load_dataset
-
-    if not names:
-        raise InputError(
-            field="names",
-            hint=f"must name at least one dataset; known: {', '.join(sorted(DATASETS))}",
-        )
-    for name in names:
-        dataset_info(name)
-    faults = []
-    for name in names:
-        config = DataConfig(dataset=name, data_folder=data_folder)
-        try:
-            dataset = load_dataset(config, console=PipedConsole(stderr=True))
-        except Mix2fldError as error:
-            faults.append(str(error))
-            continue
-        kept = f"in {cache_file(name)}" if cached(name) else "not cached: not writable"
-        train, test = len(dataset.train_labels), len(dataset.test_labels)
-        PipedConsole(soft_wrap=True, highlight=False).print(
-            f"{name}: {train:,} training and {test:,} test samples, {kept}", markup=False
-        )
-    if faults:
-        raise InputError("\n".join(faults))
-
-
-def data_show(
-    data: DataConfig, seed: int = 0, out: Path | None = None, *, json: bool = False
-) -> None:
-    """Print the label distribution of the partition of ``seed``; save it as a PNG to ``out``."""
-    from mix2fld.base.files import writing
-    from mix2fld.cli.console import PipedConsole
-    from mix2fld.data.partition import check_labels_covered, device_parts, label_counts
-    from mix2fld.data.sources import load_dataset
-    from mix2fld.report.label_map import draw_label_map, label_table
-
-    if seed < 0:
-        raise InputError(field="seed", value=seed, hint="must be 0 or above")
-    if out is not None and out.suffix != ".png":
-        raise InputError(field="out", value=out, hint="must end in .png")
-    dataset = load_dataset(data, console=PipedConsole(stderr=True))
-    labels, num_labels = dataset.train_labels, dataset.num_labels
-    parts = device_parts(dataset, Config(seed=seed, data=data), every_label=False)
-    counts = label_counts(labels, parts, num_labels)
-    if json:
-        _print_counts(dataset, counts)
-    else:
-        PipedConsole().print(label_table(counts))
-    console = PipedConsole(stderr=json, soft_wrap=True, highlight=False)
-    for line in _described(dataset, parts):
-        console.print(line, markup=False)
-    try:
-        check_labels_covered(labels, parts, num_labels)
-    except Mix2fldError as error:
-        console.print(f"A run would fail: {error}", markup=False)
-    if out is not None:
-        with writing("out", out):
-            draw_label_map(counts, out)
-        console.print(f"saved {out}", markup=False)
 
 
 def _print_counts(dataset: "Dataset", counts: "NDArray[np.integer]") -> None:

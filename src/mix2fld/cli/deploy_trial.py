@@ -1,13 +1,17 @@
-"""What ``mix2fld deploy local`` and ``mix2fld deploy mqtt`` do alike."""
+"""``mix2fld deploy local`` and ``deploy mqtt``: trials with real processes on one machine."""
 
 import signal
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mix2fld.base.errors import InputError
-from mix2fld.cli.output import Output
+import tyro
+
+from mix2fld.cli.deploy import check_positive, needs_flower, needs_mqtt
+from mix2fld.cli.options import Configured, Output
 from mix2fld.config.grid import Grid
 
 if TYPE_CHECKING:
@@ -18,16 +22,79 @@ if TYPE_CHECKING:
     RunAll = Callable[[Grid, Path, Dataset, Watcher], list[RunResult]]
 
 
-def check_timeout(timeout_s: float) -> None:
-    """Raise ``InputError`` unless it is positive."""
-    if not timeout_s > 0:
-        raise InputError(field="timeout_s", value=f"{timeout_s:g}", hint="must be above 0")
+@dataclass(frozen=True)
+class DeployLocal(Configured):
+    """Run protocols over Flower with real processes on this machine, one node for each device.
+
+    Creates certificates and keys, starts a SuperLink and the nodes, runs the protocols, and prints
+    the table of ``mix2fld run``. A run that already exists in the output folder is resumed.
+    """
+
+    out: Path | None = None
+    """Folder for the runs and all files of Flower; by default one under runs/."""
+    overwrite: bool = False
+    """Replace runs that already exist in the folder."""
+    proxy: bool = False
+    """Put nginx in front of the SuperLink, as in a closed deployment."""
+    shared_network: bool = False
+    """Use the loopback of the machine: all of its users can then run code as this one."""
+    timeout_s: float = 600.0
+    """Seconds after which a round continues without the missing replies."""
+    output: tyro.conf.OmitArgPrefixes[Output] = field(default_factory=Output)
+    settings: tyro.conf.OmitArgPrefixes[Grid] = field(default_factory=Grid)
+
+    def run(self) -> None:
+        """Run all protocols and seeds."""
+        needs_flower()
+        check_positive(timeout_s=self.timeout_s)
+        from mix2fld.deploy.local_trial import run_locally
+        from mix2fld.deploy.trial import Trial
+
+        trial = Trial(self.timeout_s, self.overwrite, self.proxy, self.shared_network)
+        out = trial_folder(self.out, self.settings, "deploy")
+        run_all = partial(run_locally, trial=trial)
+        run_and_show(self.settings, out, self.output, run_all, ("Flower", out / "flower"))
+
+
+@dataclass(frozen=True)
+class DeployMqtt(Configured):
+    """Run protocols over an MQTT broker with real processes on this machine, one for each device.
+
+    Creates certificates, starts Mosquitto and the devices, runs the protocols, and prints the table
+    of ``mix2fld run``. A run that already exists in the output folder is resumed.
+    """
+
+    out: Path | None = None
+    """Folder for the runs and all files of the broker; by default one under runs/."""
+    overwrite: bool = False
+    """Replace runs that already exist in the folder."""
+    proxy: bool = False
+    """Put the front of a deployment before the broker: it closes what proves no key."""
+    timeout_s: float = 600.0
+    """Seconds after which a round continues without the missing replies."""
+    output: tyro.conf.OmitArgPrefixes[Output] = field(default_factory=Output)
+    settings: tyro.conf.OmitArgPrefixes[Grid] = field(default_factory=Grid)
+
+    def run(self) -> None:
+        """Run all protocols and seeds."""
+        needs_mqtt()
+        check_positive(timeout_s=self.timeout_s)
+        from mix2fld.deploy.mqtt_trial import run_over_mqtt
+        from mix2fld.deploy.trial import Trial
+
+        trial = Trial(self.timeout_s, self.overwrite, self.proxy)
+        out = trial_folder(self.out, self.settings, "mqtt")
+        run_all = partial(run_over_mqtt, trial=trial)
+        run_and_show(self.settings, out, self.output, run_all, ("broker and devices", out / "mqtt"))
 
 
 def run_and_show(
-    settings: Grid, out: Path, output: Output, run_all: "RunAll", *, logs: str
+    settings: Grid, out: Path, output: Output, run_all: "RunAll", logs: tuple[str, Path]
 ) -> None:
-    """Run all protocols and seeds with real processes, and print the table of ``mix2fld run``."""
+    """Run all protocols and seeds with real processes, and print the table of ``mix2fld run``.
+
+    ``logs`` says whose logs are kept, and in which folder.
+    """
     from mix2fld.cli.console import bold
     from mix2fld.cli.progress import RichWatcher
     from mix2fld.data import load_dataset
@@ -44,7 +111,8 @@ def run_and_show(
         results = run_all(settings, out, dataset, watcher)
     console.print(results_table(results), soft_wrap=False)
     console.print(
-        f"runs in {bold(out)}, {logs}; s on air: the time of a round that is not spent computing"
+        f"runs in {bold(out)}, logs of {logs[0]} in {bold(logs[1])}; s on air: the time of a round "
+        "that is not spent computing"
     )
     console.print(f"took {time.perf_counter() - started:.0f} s on this machine")
     output.print_json([result.summary for result in results])

@@ -12,7 +12,7 @@ from textwrap import wrap
 
 import tyro
 
-from mix2fld.cli.output import Output
+from mix2fld.cli.options import Output
 
 
 @dataclass(frozen=True)

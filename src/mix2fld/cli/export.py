@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import tyro
 
 from mix2fld.base.errors import InputError
-from mix2fld.cli.output import Output
+from mix2fld.cli.options import Output
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class ExportCommand:
             return
         from mix2fld.base.files import writing
         from mix2fld.cli.console import bold
-        from mix2fld.runs.reader import frame_of, require_runs
+        from mix2fld.runs.reader import frame_of
 
         if self.to == "parquet" and self.out is None:
             raise InputError(
@@ -47,11 +47,7 @@ class ExportCommand:
             raise InputError(
                 field="json", hint="needs out, since the table goes to standard output otherwise"
             )
-        with self.output.working("reading runs"):
-            found = require_runs(self.runs or (Path(),))
-            frame = frame_of(found.runs, self.rows)
-        for note in found.notes:
-            self.output.warn(note)
+        frame = frame_of(self.output.read_runs(self.runs).runs, self.rows)
         if self.out is None:
             print(frame.to_csv(index=False), end="")
             return

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
+from mix2fld.cli.options import Configured
 from mix2fld.config.grid import Grid
 from mix2fld.config.settings import Config
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class LinkCommand:
+class LinkCommand(Configured):
     """Compute what fits a link: bits, delivery probability, time and energy of every transfer.
 
     Examples:
@@ -22,10 +23,6 @@ class LinkCommand:
       mix2fld link --preset lorawan-dr5 phone --devices 50 --out cell.png
     """
 
-    config: Path | None = None
-    """TOML file with any of the fields below; flags override it."""
-    preset: tuple[str, ...] = ()
-    """Named settings: symmetric, literal, ideal, iid, robust; nb-iot and others; phone, sensor."""
     out: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
     """Also draw the cell, with the delivery probability of each device (PNG, SVG or PDF)."""
     transport: Literal["none", "mqtt", "flower"] = "none"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 from mix2fld.base.errors import InputError
-from mix2fld.cli.output import Output
+from mix2fld.cli.options import Output
 
 if TYPE_CHECKING:
     from mix2fld.runs.reader import Found
@@ -36,13 +36,8 @@ class ReportCommand:
     def run(self) -> None:
         """Write the page, and the figures if requested."""
         from mix2fld.cli.console import bold
-        from mix2fld.runs.reader import require_runs
 
-        console = self.output.console()
-        with self.output.working("reading runs"):
-            found = require_runs(self.runs or (Path(),))
-        for note in found.notes:
-            self.output.warn(note)
+        console, found = self.output.console(), self.output.read_runs(self.runs)
         with self.output.working("writing the report"):
             from mix2fld.report.html import write_report
 

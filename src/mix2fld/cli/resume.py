@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import tyro
 
 from mix2fld.base.errors import InputError
-from mix2fld.cli.output import Output
+from mix2fld.cli.options import Output
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import tyro
 
 from mix2fld.base.errors import InputError
-from mix2fld.cli.output import Output
+from mix2fld.cli.options import Configured, Output
 from mix2fld.config.grid import Grid
 from mix2fld.runs.config_file import dump_config
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class RunCommand:
+class RunCommand(Configured):
     """Compare protocols: one run for each protocol and seed, then a table and a figure.
 
     A run that already exists in the output folder is resumed.
@@ -34,10 +34,6 @@ class RunCommand:
       mix2fld run --preset symmetric iid --devices 20 --track tensorboard
     """
 
-    config: Path | None = None
-    """TOML file with any of the fields below; flags override it."""
-    preset: tuple[str, ...] = ()
-    """Named settings: symmetric, literal, ideal, iid, robust; nb-iot and others; phone, sensor."""
     out: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
     """Folder for the runs; by default one under runs/ named after the settings."""
     trust_code: bool = False
@@ -59,6 +55,7 @@ class RunCommand:
         """Run all protocols and seeds."""
         from mix2fld.base.folders import cache_folder
         from mix2fld.cli.console import bold
+        from mix2fld.protocols.table import single_runs
         from mix2fld.tasks.compilation import CompileClock, keep_compiled_code
 
         console = self.output.console()
@@ -77,7 +74,8 @@ class RunCommand:
             console.print(line, markup=False, highlight=False)
         console.print(f"runs in {bold(out)}{figure}")
         if self.report:
-            self._report(console, out)
+            names = [single.run_name for single in single_runs(self.settings)]
+            self.output.write_report([out / name for name in names], out / "report.html")
         seconds = time.perf_counter() - started
         console.print(
             f"took {seconds:.0f} s on this machine, {compiling.seconds:.0f} s of it compiling"
@@ -120,17 +118,6 @@ class RunCommand:
                     watcher=watchers,
                     overwrite=self.overwrite,
                 )
-
-    def _report(self, console: "Console", out: Path) -> None:
-        from mix2fld.cli.console import bold
-        from mix2fld.protocols.table import single_runs
-        from mix2fld.report.html import write_report
-        from mix2fld.runs.reader import require_runs
-
-        with self.output.working("writing the report"):
-            names = [single.run_name for single in single_runs(self.settings)]
-            write_report(require_runs([out / name for name in names]), out / "report.html")
-        console.print(f"report in {bold(out / 'report.html')}")
 
 
 @contextmanager

@@ -3,13 +3,12 @@
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
 from mix2fld.base.errors import InputError
-from mix2fld.cli.output import Output
-from mix2fld.cli.running import Running, Searching
+from mix2fld.cli.options import Output, Running
 from mix2fld.config.grid import Grid
 
 if TYPE_CHECKING:
@@ -30,6 +29,22 @@ SHOWN: "dict[str, Callable[[float], str]]" = {
     "seconds": lambda value: f"{value:.2f}",
 }
 """How objectives of a search are printed."""
+
+
+@dataclass(frozen=True)
+class Searching:
+    """Search for the best settings instead of running a grid."""
+
+    search: Literal["optuna"] | None = None
+    """Sample settings from ranges and learn from the results; the same command resumes."""
+    range: tuple[str, ...] = ()
+    """Ranges to search: FIELD=LOW:HIGH or FIELD=LOW:HIGH:log for each field."""
+    objective: tuple[str, ...] = ("accuracy",)
+    """What to optimise: accuracy, bits (uplink), seconds; several: their Pareto front."""
+    trials: int = 20
+    """Number of settings to try; each is one run for every protocol and seed."""
+    at_once: int = 1
+    """Trials to run side by side; they learn only from earlier ones."""
 
 
 @dataclass(frozen=True)
@@ -181,12 +196,7 @@ class SweepCommand:
 
         failed = progress.of("failed")
         if self.report and progress.of("finished"):
-            from mix2fld.report.html import write_report
-            from mix2fld.runs.reader import require_runs
-
-            with self.output.working("writing the report"):
-                write_report(require_runs([out]), out / "report.html")
-            console.print(f"report in {bold(out / 'report.html')}")
+            self.output.write_report([out], out / "report.html")
         console.print(f"{counts(progress)} of {len(progress.tracks)} runs in {bold(out)}")
         for line in missing_runs(failed):
             self.output.warn(line)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import tyro
 
-from mix2fld.cli.output import Output
+from mix2fld.cli.options import Output
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import tyro
 
 from mix2fld.base.errors import InputError
-from mix2fld.cli.output import Output
+from mix2fld.cli.options import Output
 from mix2fld.config.grid import Grid
 from mix2fld.config.settings import Config
 

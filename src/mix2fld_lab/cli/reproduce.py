@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 from mix2fld.base.errors import InputError, did_you_mean
-from mix2fld.cli.output import Output
-from mix2fld.cli.running import Running
+from mix2fld.cli.options import Output, Running
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -6,23 +6,19 @@ from pathlib import Path
 
 import tyro
 
-from mix2fld.base.errors import InputError
-from mix2fld.cli.deploy import needs_flower
+from mix2fld.cli.deploy import check_positive, needs_flower
+from mix2fld.cli.options import Configured
 from mix2fld.config.grid import Grid
 
 
 @dataclass(frozen=True)
-class DeployTestbed:
+class DeployTestbed(Configured):
     """Measure protocols over real links with a limited uplink: network namespaces, tc, root.
 
     Devices and their data are the same for every protocol. Bytes on the wire and seconds are
     measured for each transfer, and compared with what ``mix2fld link`` predicts for the payload.
     """
 
-    config: Path | None = None
-    """TOML file with any of the fields below; flags override it."""
-    preset: tuple[str, ...] = ()
-    """Named settings: symmetric, literal, ideal, iid, robust; nb-iot and others; phone, sensor."""
     uplink_kbit_s: float = 200.0
     """Rate of each device's uplink."""
     downlink_kbit_s: float = 4000.0
@@ -38,9 +34,7 @@ class DeployTestbed:
     def run(self) -> None:
         """Measure, and print the table."""
         needs_flower()
-        for name in ("uplink_kbit_s", "downlink_kbit_s"):
-            if not getattr(self, name) > 0:
-                raise InputError(f"{name} = {getattr(self, name):g}: must be above 0")
+        check_positive(uplink_kbit_s=self.uplink_kbit_s, downlink_kbit_s=self.downlink_kbit_s)
         from json import dumps
 
         from mix2fld.cli.console import PipedConsole
