@@ -15,6 +15,7 @@ from mix2fld.cli import main
 from mix2fld.runs.simulation import run
 from mix2fld_lab.attacks.empirical import most_true_positives
 from mix2fld_lab.attacks.unmixing import Candidates
+from mix2fld_lab.audit import shadows
 from mix2fld_lab.audit.audit import Audit
 from mix2fld_lab.audit.effort import QUICK, audit_command
 from mix2fld_lab.audit.findings import distinct_uplinks, pooled
@@ -25,6 +26,7 @@ from mix2fld_lab.audit.records import load_audit
 from mix2fld_lab.audit.sections import sections
 from mix2fld_lab.audit.separation import Query, separate, train_separator
 from mix2fld_lab.audit.separators import foreign_samples
+from mix2fld_lab.audit.shadows import Watched
 from mix2fld_lab.audit.summary import summary_tables
 from mix2fld_lab.reproduction.attacked_mixes import attack_rows, attacks_on_mixes, audited_mixes
 from mix2fld_lab.reproduction.claims import CLAIMS
@@ -71,6 +73,18 @@ def test_an_audit_records_every_stage(record_path: Path) -> None:
         assert stages[f"rounds/{name}/s0"]["1"] == first
     assert stages["noise/dp-statistics/s0"]["0.01"]["gaussian_epsilon"] <= 8
     assert stages["budget/dp-sum/2:1/s0"]["uplink_bits"] == 8 + 21 * 4 * 7  # sums alone
+
+
+def test_parameters_behind_a_name_are_those_of_its_stages() -> None:
+    names = ("murmur:bits=40", "murmur:bits=400")
+    audit = Audit(toy_grid(protocols=names, samples_per_device=260), toy_dataset(TRAIN), SMALL)
+    stages = {stage.name: stage for stage in audit.stages()}
+    sent = [stages[f"accuracy/{name}/s0"].find()["uplink_bits"] for name in names]
+    assert sent == [SMALL.rounds * 40, SMALL.rounds * 400]
+    assert distinct_uplinks(names) == {name: name for name in names}
+    watched = Watched(audit.ground, 0, [0], SMALL.shadows)
+    told = {name: shadows._setting(watched, name).learning.config for name in names}
+    assert [config.updates.update_bits for config in told.values()] == [40, 400]
 
 
 def test_null_experiments_come_out_at_the_stated_rate(record_path: Path) -> None:

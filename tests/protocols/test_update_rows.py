@@ -3,6 +3,8 @@
 from dataclasses import replace
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -13,8 +15,8 @@ from mix2fld.engine.one_round import run_round
 from mix2fld.protocols.parts import Turn
 from mix2fld.protocols.table import PROTOCOLS
 from mix2fld.runs.simulation import Simulation, check, run
-from mix2fld.types import Delivery, Group, ServerState, Update, Upload
-from toys import CoinLink, DeadDownlink, DeadLink, simulation_of, toy_config, toy_dataset
+from mix2fld.types import Delivery, Group, Model, ServerState, Update, Upload
+from toys import LABELS, CoinLink, DeadDownlink, DeadLink, simulation_of, toy_config, toy_dataset
 
 WITH_FEEDBACK = ("topk", "stc", "sign")
 WITHOUT = ("eden", "murmur")
@@ -295,6 +297,25 @@ def test_automatic_bits_are_the_most_that_arrive_reliably() -> None:
         assert budget % 8 == 0
         assert 24 < budget < scenario.wire.upload_size(with_seeds=False).bits
         assert chance(budget) >= target > chance(budget + 8)
+
+
+@pytest.mark.parametrize("name", [n for n, row in PROTOCOLS.items() if row.upload_kind == "update"])
+@pytest.mark.parametrize("weights", [1, 4])
+def test_a_model_of_a_few_weights_is_carried(name: str, weights: int) -> None:
+    def init(key: Any) -> Any:
+        return 0.1 * jax.random.normal(key, (weights,))
+
+    def apply(own: Any, inputs: Any) -> Any:
+        return inputs.reshape(len(inputs), -1)[:, :LABELS] * jnp.resize(own, LABELS) + own[-1] ** 2
+
+    config = toy_config(protocol=name, feature_side=1)
+    model = Model("few weights", init, apply)
+    if PROTOCOLS[name].statistics is not None:
+        with pytest.raises(InputError, match="must end in a linear layer"):
+            run(config, dataset=toy_dataset(), model=model)
+        return
+    (result,) = run(config, dataset=toy_dataset(), model=model)
+    assert result.summary["uploads"]["delivered"] == 8
 
 
 def test_devices_choose_their_own_number_of_bits() -> None:

@@ -1,16 +1,19 @@
 """Divergence is said with round, device and cause; long sums are those of float64."""
 
 import math
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
 from mix2fld.base.errors import InputError
-from mix2fld.engine.checks import DivergedError
+from mix2fld.engine.checks import DivergedError, warn_if_chance_level
 from mix2fld.protocols.aggregation.aggregate import average_weights
 from mix2fld.report.tables import results_table
 from mix2fld.runs.simulation import make_simulation, run
 from mix2fld.runs.summary import summarise
+from mix2fld.tasks.classification import Classification
 from mix2fld.tasks.losses import label_loss, one_hot
 from mix2fld.tasks.stepper import Start, Watch, draw_samples, local_results
 from mix2fld.types import Samples, Upload
@@ -30,6 +33,31 @@ def test_a_device_that_diverges_is_named(tmp_path) -> None:
 def test_weights_that_grow_without_bound_are_found_before_they_overflow() -> None:
     with pytest.raises(DivergedError, match="diverged"):
         run(toy_config(learning_rate=1e17, local_steps=1), dataset=toy_dataset())
+
+
+@pytest.mark.parametrize(
+    ("protocol", "fields", "rate"),
+    [
+        ("murmur", {"local_steps": 1}, "0.02: the weights of device . diverged in round 1"),
+        ("fl", {"final_learning_rate": 1e30}, r"1e\+30: the weights of device . .* round 2"),
+    ],
+)
+def test_the_rate_that_is_named_is_the_one_that_was_used(
+    protocol: str, fields: dict[str, Any], rate: str
+) -> None:
+    data = toy_dataset()
+    train, test = (part.astype(np.float32) * 1e12 for part in (data.train_inputs, data.test_inputs))
+    far = replace(data, train_inputs=train, test_inputs=test)
+    config = toy_config(protocol=protocol, **{"learning_rate": "auto", **fields})
+    with pytest.raises(DivergedError, match=f"learning_rate = {rate}") as told:
+        run(config, dataset=data if protocol == "fl" else far)
+    assert f"than {rate.split(':', 1)[0]}" in str(told.value).replace("+", r"\+")
+
+
+def test_a_warning_names_the_rates_of_the_protocol() -> None:
+    config = toy_config(protocol="murmur", learning_rate="auto")
+    warning = warn_if_chance_level(config, Classification(4), 0.25)
+    assert "learning_rate = 0.02 to 0.005 may be too large or too small" in str(warning)
 
 
 def test_the_printed_sign_is_named_as_a_cause() -> None:

@@ -17,6 +17,7 @@ from mix2fld.base.errors import InputError
 from mix2fld.config.settings import Config
 from mix2fld.engine.device_turn import local_draws
 from mix2fld.models import from_torch
+from mix2fld.protocols.table import PROTOCOLS
 from mix2fld.report.series import common_metric
 from mix2fld.runs import checkpoint, records
 from mix2fld.runs.reader import read_run
@@ -190,7 +191,12 @@ def test_a_stepper_counts_what_the_task_would() -> None:
     assert info.scores["metric"]["name"] == "accuracy"
 
 
-@pytest.mark.parametrize("protocol", ["fd", "fld", "mix2fld", "cfd", "statistics", "dp-seeds"])
+@pytest.mark.parametrize("protocol", [name for name, row in PROTOCOLS.items() if row.once])
+def test_what_is_uploaded_once_is_of_labels(protocol: str) -> None:
+    assert PROTOCOLS[protocol].needs_labels
+
+
+@pytest.mark.parametrize("protocol", [n for n, row in PROTOCOLS.items() if row.needs_labels])
 def test_protocols_of_labels_are_refused_by_name(protocol: str) -> None:
     with pytest.raises(InputError, match=rf"{protocol}: needs labels, and the task line has none"):
         mix2fld.run(config_of(protocol=protocol), dataset=numbers(), model=linear(), task=LINE)

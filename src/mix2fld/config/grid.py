@@ -63,7 +63,10 @@ class Grid(CommonSettings, _ProtocolsAndSeeds):
         return [self.at(protocol, seed) for seed in self.seeds for protocol in self.protocols]
 
     def at(self, protocol: str | None = None, seed: int | None = None) -> Config:
-        """Return the config of one run, by default with the first protocol and the first seed."""
+        """Return the config of one run, by default with the first protocol and the first seed.
+
+        ``mix2fld.protocols.table.as_spelled`` makes settings of the protocol's parameters.
+        """
         chosen = self.protocols[0] if protocol is None else protocol
         return Config(
             protocol=chosen, seed=self.seeds[0] if seed is None else seed, **_shared_fields(self)

@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 from mix2fld.base.bounds import mixing_condition
 from mix2fld.base.errors import InputError, Mix2fldError
 from mix2fld.codecs import PayloadError
+from mix2fld.protocols.table import find_protocol
 from mix2fld.tasks.base import Task
-from mix2fld.tasks.training import base_rate
+from mix2fld.tasks.training import Training, resolve
 from mix2fld.types import (
     Local,
     SampleFormat,
@@ -58,12 +59,14 @@ def without_diverged(local: Mapping[int, Local]) -> dict[int, Local]:
     }
 
 
-def check_devices(config: "Config", local: Mapping[int, Local], round_number: int) -> None:
-    """Stop if a device diverged in its local phase."""
+def check_devices(
+    config: "Config", local: Mapping[int, Local], round_number: int, rate: float
+) -> None:
+    """Stop if a device diverged in its local phase, which had this learning rate."""
     for device, result in local.items():
         if not _exceeds((*result.weights, result.outputs)):
             continue
-        causes = [_smaller_rate(config)]
+        causes = [_smaller_rate(rate)]
         if config.learning.distillation_weight > 1:
             causes.append(
                 f"a smaller distillation_weight than {config.learning.distillation_weight:g}"
@@ -71,18 +74,21 @@ def check_devices(config: "Config", local: Mapping[int, Local], round_number: in
         if config.learning.distillation_loss == "printed":
             causes.append("distillation_loss = printed has no lower bound: use cross-entropy")
         raise DivergedError(
-            f"learning_rate = {base_rate(config.learning):g}: the weights of device "
-            f"{device} diverged in round {round_number}; {' or '.join(causes)}"
+            f"learning_rate = {rate:g}: the weights of device {device} diverged in round "
+            f"{round_number}; {' or '.join(causes)}"
         )
 
 
 def check_server(
-    config: "Config", weights: Tensors | None, unmixes: bool, round_number: int
+    config: "Config", weights: Tensors | None, unmixes: bool, round_number: int, rate: float
 ) -> None:
-    """Stop if the server's model diverged; ``unmixes`` if it learns from unmixed samples."""
+    """Stop if the server's model diverged; ``unmixes`` if it learns from unmixed samples.
+
+    ``rate`` is the learning rate of whoever trained: the server, or else the devices.
+    """
     if not _exceeds(weights or ()):
         return
-    causes = [_smaller_rate(config)]
+    causes = [_smaller_rate(rate)]
     condition = mixing_condition(config.seeding.ratios)
     if unmixes and condition > CONDITION_WARNING:
         ratios = ", ".join(f"{ratio:g}" for ratio in config.seeding.mixing_ratio)
@@ -91,8 +97,8 @@ def check_server(
             f"{condition:.3g} is what unmixing can amplify a value by"
         )
     raise DivergedError(
-        f"learning_rate = {base_rate(config.learning):g}: the server's model diverged in round "
-        f"{round_number}; {' or '.join(causes)}"
+        f"learning_rate = {rate:g}: the server's model diverged in round {round_number}; "
+        f"{' or '.join(causes)}"
     )
 
 
@@ -108,7 +114,7 @@ def warn_if_chance_level(
         return None
     learning = config.learning
     cause = (
-        f"learning_rate = {base_rate(learning):g} may be too large or too small, or local_steps "
+        f"learning_rate = {_rates_of(config)} may be too large or too small, or local_steps "
         f"= {learning.local_steps} too few"
     )
     if suspect is not None:
@@ -204,5 +210,14 @@ def _largest(arrays: Iterable[NDArray[Any]]) -> float:
     return float(np.max([np.max(np.abs(array), initial=0) for array in arrays], initial=0))
 
 
-def _smaller_rate(config: "Config") -> str:
-    return f"use a smaller learning_rate than {base_rate(config.learning):g}"
+def _smaller_rate(rate: float) -> str:
+    return f"use a smaller learning_rate than {rate:g}"
+
+
+def _rates_of(config: "Config") -> str:
+    """The learning rates of the first and the last round of a run."""
+    row = find_protocol(config.protocol)
+    used = resolve(config, Training() if row is None else row.training)
+    return " to ".join(
+        f"{r:g}" for r in dict.fromkeys((used.learning_rate, used.final_learning_rate))
+    )

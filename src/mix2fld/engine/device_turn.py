@@ -58,7 +58,7 @@ def begin_phase(
         weights=_first_weights(wire, learning, state, rows),
         teacher=np.zeros(learning.dims.teacher_shape, np.float32),
         logit_offset=_logit_offset(wire, learning, rows),
-        rate_factor=wire.rate_in(turn) / base_rate(learning.config.learning),
+        rate_factor=wire.rate_in(turn.round_number) / base_rate(learning.config.learning),
         randomness=partial(integer, turn.seed, "model", turn.round_number, turn.device),
     )
     return wire.protocol.begin(state, start), np.asarray(draws, np.int32)
@@ -98,7 +98,11 @@ def prepare_upload(
     if not wire.uploads_in(turn.round_number):
         return Message(turn.device, turn.round_number, Encoded(b"", 0), None, samples), after
     device = Device(
-        state, turn, rows.read, partial(wire.replayed_samples, state), wire.rate_in(turn)
+        state,
+        turn,
+        rows.read,
+        partial(wire.replayed_samples, state),
+        wire.rate_in(turn.round_number),
     )
     body = wire.encode_body(device, local)
 

@@ -11,6 +11,7 @@ from mix2fld.engine.clock import computing_seconds
 from mix2fld.engine.scenario import Scenario
 from mix2fld.protocols.parts import StepInfo
 from mix2fld.protocols.seed_screening import NO_VERDICT, Judgement, judge_seeds
+from mix2fld.tasks.training import base_rate
 from mix2fld.types import SeedSet, ServerState, Upload
 
 
@@ -35,7 +36,10 @@ def server_turn(
     after, judged, info = global_update(scenario, before, inbox, round_number)
     measured = time.perf_counter() - started
     unmixes = seeding is not None and seeding.unmixed
-    check_server(config, after.weights, unmixes, round_number)
+    wire = scenario.wire
+    trains = wire.protocol.server_trains
+    rate = base_rate(config.learning) if trains else wire.rate_in(round_number)
+    check_server(config, after.weights, unmixes, round_number, rate)
     steps = judged.steps + info.steps
     seconds = computing_seconds(config.clock, config.clock.server_step_us, steps, measured)
     return ServerTurn(after, seconds, judged, info.judged or NO_VERDICT)

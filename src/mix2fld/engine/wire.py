@@ -53,9 +53,9 @@ class Wire:
         """Whether devices upload in this round, or only train."""
         return round_number % self._sizes.config.updates.upload_every == 0
 
-    def rate_in(self, turn: Turn) -> float:
-        """The learning rate of a device in its turn."""
-        return rate_in_round(self.training, turn.round_number, self._sizes.config.rounds)
+    def rate_in(self, round_number: int) -> float:
+        """The learning rate of the devices in a round."""
+        return rate_in_round(self.training, round_number, self._sizes.config.rounds)
 
     def download_size(self, arrives: Arrives | None = None) -> Size:
         """Bits of the multicast in advance; with ``arrives``, of the largest that arrives."""

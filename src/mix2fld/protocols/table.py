@@ -108,11 +108,13 @@ def split_name(spelled: str) -> tuple[str, dict[str, str]]:
 
 
 def single_runs(settings: "Config | Grid") -> list["Config"]:
-    """One config for each protocol and seed, in the order in which they run.
+    """One config for each protocol and seed, in the order in which they run."""
+    return [as_spelled(one) for one in settings.runs()]
 
-    Parameters that are spelled with a protocol are its settings.
-    """
-    return [one.replace(**_settings(one.protocol)) for one in settings.runs()]
+
+def as_spelled(config: "Config") -> "Config":
+    """The config of a single run, with the parameters spelled with its protocol as settings."""
+    return config.replace(**_settings(config.protocol))
 
 
 def guarantee_of(config: "Config") -> Guarantee | None:

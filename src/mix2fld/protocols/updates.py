@@ -249,9 +249,8 @@ class Murmur(Updates):
     def make_codec(self, weights: int) -> UpdateCodec:
         """The largest of groups; a small last layer by itself."""
         if self.bits == "auto":
-            codec = RotatedUpdate(
-                largest_per_group=True, bits=_with_norm(1, weights), variable_rate=True
-            )
+            most = max(_with_norm(1, weights), 8 * -(-LEAST_UPDATE_BITS // 8))  # in whole bytes
+            codec = RotatedUpdate(largest_per_group=True, bits=most, variable_rate=True)
         elif weights and self.bits > MOST_BITS_PER_WEIGHT * weights:
             raise InputError(
                 field="update_bits",
@@ -270,6 +269,7 @@ class Murmur(Updates):
 class MurmurMix(Murmur, SeedParameters):
     """Murmur, whose devices also train on mixed-up samples of all devices."""
 
+    needs_labels = True
     title: str = "Murmur-Mix"
     line: Line = (0, (5, 1))
     training: Training = replaying

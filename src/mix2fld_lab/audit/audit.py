@@ -13,7 +13,7 @@ from mix2fld.data import fingerprint
 from mix2fld.engine.wire import Wire, check_mixable
 from mix2fld.protocols.parts import Seeding
 from mix2fld.protocols.seed_samples import mixed, raw
-from mix2fld.protocols.table import get_protocol, guarantee_of
+from mix2fld.protocols.table import as_spelled, get_protocol, guarantee_of
 from mix2fld.runs.interrupts import raise_if_remembered
 from mix2fld.runs.old_formats import with_rates_as_used
 from mix2fld.types import Dataset
@@ -211,7 +211,7 @@ class Audit:
         from mix2fld_lab.audit.known_others import attack_statistics, far_neighbours, private_of
 
         data = self.dataset
-        config = self.config.at(name, seed)
+        config = as_spelled(self.config.at(name, seed))
         learning = make_learning(config, data.samples, Classification(data.num_labels))
         wire, rows = Wire(get_protocol(name), learning), self.ground.parts(seed)[0]
         own = measure_samples(
@@ -224,7 +224,7 @@ class Audit:
         from mix2fld.runs.simulation import run
 
         changed = {"link": "ideal", "curve_points": 1, "rounds": self.effort.rounds, **changes}
-        single = self.config.at(name, seed).replace(**changed)
+        single = as_spelled(self.config.at(name, seed)).replace(**changed)
         summary = run(single, dataset=self.dataset)[0].summary
         each = summary["bits"]["up"] / self.config.data.devices
         found = {"accuracy": summary["scores"]["mean"], "uplink_bits": each}

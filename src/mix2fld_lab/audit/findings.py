@@ -8,7 +8,7 @@ import numpy as np
 
 from mix2fld.protocols.base import Protocol
 from mix2fld.protocols.parts import Seeding
-from mix2fld.protocols.table import get_protocol
+from mix2fld.protocols.table import get_protocol, split_name
 from mix2fld_lab.attacks.rates import Share
 
 Stages = Mapping[str, Any]
@@ -73,7 +73,8 @@ def distinct_uplinks(protocols: Sequence[str]) -> dict[str, str]:
     for name in protocols:
         row = get_protocol(name)
         if row.upload_kind is not None:
-            upload = (repr(row.upload_codec), row.training, row.promise)
+            parameters = tuple(sorted(split_name(name)[1].items()))
+            upload = (repr(row.upload_codec), row.training, row.promise, parameters)
             same[name] = first.setdefault(upload, name)
     return same
 

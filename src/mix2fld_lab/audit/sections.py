@@ -9,7 +9,7 @@ from mix2fld.base.accounting import Guarantee
 from mix2fld.base.errors import InputError
 from mix2fld.config.grid import Grid
 from mix2fld.config.settings import Config
-from mix2fld.protocols.table import PROTOCOLS, get_protocol, guarantee_of
+from mix2fld.protocols.table import PROTOCOLS, as_spelled, get_protocol, guarantee_of, split_name
 from mix2fld.runs.old_formats import with_rates_as_used
 from mix2fld_lab.attacks.rates import Share
 from mix2fld_lab.audit.findings import LOW, Stages, leak_of, matching, mean, pooled
@@ -58,14 +58,15 @@ class Section:
     def protocols(self) -> list[str]:
         """Those of all records, in the order of the table."""
         named = {name for record in self.records for name in record["about"]["config"]["protocols"]}
-        return [name for name in PROTOCOLS if name in named]
+        order = list(PROTOCOLS)
+        return sorted(named, key=lambda name: (order.index(split_name(name)[0]), name))
 
     def config_of(self, protocol: str) -> Config:
         """The settings that the accuracy of a protocol was measured with, if it was."""
         naming = [r for r in self.records if protocol in r["about"]["config"]["protocols"]]
         measured = [r for r in naming if matching(r["stages"], rf"accuracy/{protocol}/s\d+")]
         grid = Grid(**with_rates_as_used((measured or naming)[0]["about"]["config"]))
-        return grid.at(protocol)
+        return as_spelled(grid.at(protocol))
 
     def rows(self) -> list[Row]:
         """Every protocol of the records."""

@@ -6,11 +6,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mix2fld.base.streams import stream
-from mix2fld.config.settings import Config
 from mix2fld.engine.wire import Wire
 from mix2fld.models import make_model
 from mix2fld.protocols.parts import Turn
-from mix2fld.protocols.table import get_protocol
+from mix2fld.protocols.table import as_spelled, get_protocol
 from mix2fld.runs.simulation import make_simulation
 from mix2fld.tasks.classification import Classification
 from mix2fld.tasks.make_learning import make_learning
@@ -50,15 +49,16 @@ def attack_uploads(
     watched: Watched, protocols: Sequence[str], told: Told = lambda _: None
 ) -> dict[str, Any]:
     """True-positive rates of LiRA on the first upload of each protocol, by false positives."""
-    setting = _setting(watched, watched.ground.config.at(protocols[0], watched.seed))
-    wires = {name: Wire(get_protocol(name), setting.learning) for name in protocols}
+    settings = {name: _setting(watched, name) for name in protocols}
+    wires = {name: Wire(get_protocol(name), own.learning) for name, own in settings.items()}
     attacked: dict[str, list[Scored]] = {name: [] for name in protocols}
     by_margin: dict[str, list[Scored]] = {name: [] for name in protocols if _uploads_model(name)}
     for number, device in enumerate(watched.devices):
         candidates = _candidates(watched, device)
-        learners = make_learners(setting, candidates, watched.shadows)
+        learners = make_learners(settings[protocols[0]], candidates, watched.shadows)
         recipes: dict[Any, list[Local]] = {}
         for name, wire in wires.items():
+            setting = settings[name]
             states = first_states(setting, wire, device, learners)
             if wire.training not in recipes:
                 recipes[wire.training] = train(
@@ -84,8 +84,7 @@ def attack_rounds(
     Shadow models receive what the devices of the run received: a download is made of uploads that
     the server has seen, so what an upload tells is counted given the download before it.
     """
-    config = watched.ground.config.at(protocol, watched.seed).replace(link="ideal")
-    setting = _setting(watched, config)
+    setting = _setting(watched, protocol, link="ideal")
     downloads = _downloads(setting, rounds - 1)
     wire = Wire(get_protocol(protocol), setting.learning)
     attacked: list[list[Scored]] = [[] for _ in range(rounds)]
@@ -112,8 +111,9 @@ def _uploads_model(name: str) -> bool:
     return get_protocol(name).upload_kind != "outputs"
 
 
-def _setting(watched: Watched, config: Config) -> Setting:
+def _setting(watched: Watched, protocol: str, **changes: Any) -> Setting:
     dataset = watched.ground.dataset
+    config = as_spelled(watched.ground.config.at(protocol, watched.seed)).replace(**changes)
     learning = make_learning(config, dataset.samples, Classification(dataset.num_labels))
     model = make_model(config.learning.model, dataset.sample_shape, dataset.num_labels)
     return Setting(watched.ground, learning, model)

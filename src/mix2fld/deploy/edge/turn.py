@@ -98,7 +98,7 @@ def _take_turn(
     held, rows = _hold(wire, learning, samples, state)
     learner = Learner(state, rows, turn)
     result = train_phase(wire, learning, held, {device: learner}, device)
-    check_devices(config, result.local, order.round)
+    check_devices(config, result.local, order.round, wire.rate_in(order.round))
 
     message, after = prepare_upload(
         wire, state, result.local[device], rows, turn, config.seeding.lost_seeds

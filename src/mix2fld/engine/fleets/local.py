@@ -129,7 +129,8 @@ class LocalFleet:
         result = train_phase(wire, learning, held, learners, order.reference)
         local = result.local
         if config.attack.attack == "none":
-            check_devices(config, local, order.round_number)
+            rate = wire.rate_in(order.round_number)
+            check_devices(config, local, order.round_number, rate)
         else:  # a device that diverges refuses, as it does in a deployment
             local = without_diverged(local)
 
