@@ -227,6 +227,8 @@ class Dimensions:
     """The shape of a seed sample as it is uploaded."""
     outputs: int = 0
     """Width of the model's output; 0: one for each label."""
+    last_layer: tuple[int, ...] | None = None
+    """The arrays of the layer whose outputs are the logits; None: the model has to be asked."""
 
     @cached_property
     def weight_sizes(self) -> tuple[int, ...]:
@@ -242,23 +244,3 @@ class Dimensions:
     def teacher_shape(self) -> tuple[int, int]:
         """Of the mean outputs of all groups: N_L, and the width of an output."""
         return self.num_labels, self.outputs or self.num_labels
-
-    @cached_property
-    def last_layer(self) -> tuple[int, ...]:
-        """The arrays of the layer whose outputs are the logits; none if the model has no such.
-
-        Its kernel has an axis for the outputs at either end, its bias is beside it. Where several
-        layers look like that, it is the last.
-        """
-        shapes, width = self.weight_shapes, self.teacher_shape[1]
-        bias = (width,)
-        kernels = [
-            n for n, shape in enumerate(shapes) if len(shape) > 1 and width in (shape[0], shape[-1])
-        ]
-        pairs = [
-            tuple(sorted((n, beside)))
-            for n in kernels
-            for beside in (n - 1, n + 1)
-            if 0 <= beside < len(shapes) and shapes[beside] == bias
-        ]
-        return max(pairs, default=tuple(kernels[-1:]))

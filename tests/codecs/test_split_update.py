@@ -3,8 +3,11 @@
 from dataclasses import replace
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -19,9 +22,11 @@ from mix2fld.codecs import (
     with_last_layer_apart,
 )
 from mix2fld.codecs.rotated_plan import make_plan
+from mix2fld.models import from_torch
 from mix2fld.protocols.table import PROTOCOLS
 from mix2fld.runs.simulation import make_simulation
-from mix2fld.types import Dimensions, Group, SampleFormat, ServerState, Update, Upload
+from mix2fld.tasks.last_layer import find_last_layer
+from mix2fld.types import Dimensions, Group, Model, SampleFormat, ServerState, Update, Upload
 from toys import toy_config, toy_dataset
 
 LABELS = 4
@@ -37,10 +42,14 @@ def dims_of(shapes: tuple[tuple[int, ...], ...] = SHAPES) -> Dimensions:
 
 
 def split(
-    bits: int, share: float | Any = 0.5, variable_rate: bool = False, dims: Dimensions | None = None
+    bits: int,
+    share: float | Any = 0.5,
+    variable_rate: bool = False,
+    dims: Dimensions | None = None,
+    arrays: tuple[int, ...] = (2, 3),
 ) -> UpdateCodec:
     whole = RotatedUpdate(largest_per_group=True, bits=bits, variable_rate=variable_rate)
-    return with_last_layer_apart(whole, share, dims or dims_of())
+    return with_last_layer_apart(whole, share, dims or dims_of(), arrays)
 
 
 def an_update(seed: int = 0, size: int = len(LAST)) -> np.ndarray:
@@ -54,21 +63,87 @@ def part_bits(codec: UpdateCodec, budget: int | None = None) -> tuple[int, int]:
     return last, rest
 
 
+def relu(values: Any) -> Any:
+    return np.maximum(values, 0)
+
+
+def log_softmax(logits: Any) -> Any:
+    return logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
+
+
 @pytest.mark.parametrize(
-    ("shapes", "arrays"),
+    ("shapes", "network", "arrays"),
     [
-        (SHAPES, (2, 3)),
-        (((3, 3, 1, 12), (12,)), ()),
-        (((LABELS,), (LABELS, 30), (LABELS,), (LABELS, LABELS)), (2, 3)),
-        (((LABELS, 30), (LABELS,), (LABELS, LABELS), (LABELS,)), (2, 3)),
-        (((30, 60), (60, LABELS)), (1,)),
-        (((LABELS,), (30, LABELS), (60,), (30, 60)), (0, 1)),
+        (
+            ((20,), (20, 6), (LABELS,), (LABELS, 20)),
+            lambda w, x: relu(x @ w[1].T + w[0]) @ w[3].T + w[2],
+            (2, 3),
+        ),
+        (  # a hidden layer as wide as there are labels
+            ((LABELS,), (LABELS, 6), (LABELS,), (LABELS, LABELS)),
+            lambda w, x: relu(x @ w[1].T + w[0]) @ w[3].T + w[2],
+            (2, 3),
+        ),
+        (  # the same, and the last layer has no bias
+            ((LABELS,), (LABELS, 6), (LABELS, LABELS)),
+            lambda w, x: relu(x @ w[1].T + w[0]) @ w[2].T,
+            (2,),
+        ),
+        (  # by name, the last layer comes first
+            ((LABELS,), (20, LABELS), (20,), (6, 20)),
+            lambda w, x: relu(x @ w[3] + w[2]) @ w[1] + w[0],
+            (0, 1),
+        ),
+        (
+            ((6, LABELS), (LABELS, LABELS), (LABELS,)),
+            lambda w, x: log_softmax(relu(x @ w[0]) @ w[1] + w[2]),
+            (1, 2),
+        ),
+        (((6, 12), (12,)), lambda w, x: (x @ w[0] + w[1]).reshape(-1, LABELS, 3).sum(2), ()),
+        (((20, 6), (1, 20)), lambda w, x: relu(x @ w[0].T) @ w[1].T, (1,)),
+        (((1, 6), (1,), (1, 1)), lambda w, x: relu(x @ w[0].T + w[1]) @ w[2].T, (2,)),
     ],
 )
-def test_the_last_layer_is_the_last_with_an_axis_for_the_labels(
-    shapes: tuple[tuple[int, ...], ...], arrays: tuple[int, ...]
+def test_the_last_layer_is_what_moves_one_output_alone(
+    shapes: Any, network: Any, arrays: tuple[int, ...]
 ) -> None:
-    assert dims_of(shapes).last_layer == arrays
+    rng = np.random.default_rng(0)
+    weights = tuple(rng.normal(size=shape).astype(np.float32) for shape in shapes)
+    inputs = rng.normal(size=(8, 6)).astype(np.float32)
+    outputs = network(weights, inputs).shape[1]
+    assert find_last_layer(lambda own: network(own, inputs), weights, outputs) == arrays
+
+
+def narrow() -> Model:
+    """A hidden layer as wide as there are labels, then a kernel alone."""
+
+    def init(key: Any) -> Any:
+        first, last = jax.random.split(key)
+        hidden = jax.random.normal(first, (LABELS, 64)) / 8
+        return {
+            "1": {"bias": jnp.zeros(LABELS), "kernel": hidden},
+            "2": jax.random.normal(last, (LABELS, LABELS)),
+        }
+
+    def apply(weights: Any, inputs: Any) -> Any:
+        first = weights["1"]
+        hidden = inputs.reshape(len(inputs), -1) @ first["kernel"].T + first["bias"]
+        return jax.nn.relu(hidden) @ weights["2"].T
+
+    return Model("narrow", init, apply)
+
+
+def narrow_torch() -> Any:
+    layers = torch.nn.Linear(64, LABELS), torch.nn.Linear(LABELS, LABELS, bias=False)
+    return torch.nn.Sequential(torch.nn.Flatten(), layers[0], torch.nn.ReLU(), layers[1])
+
+
+@pytest.mark.parametrize(("model", "arrays"), [(narrow(), (2,)), (from_torch(narrow_torch), (2,))])
+def test_the_last_layer_of_a_run_is_that_of_its_model(model: Model, arrays: Any) -> None:
+    config = toy_config(protocol="murmur", last_layer_share=0.5)
+    scenario = make_simulation(config, toy_dataset(), model=model).scenario
+    assert scenario.learning.last_layer == arrays
+    assert scenario.wire.protocol.upload_codec.arrays == arrays
 
 
 def test_a_small_share_with_nearly_all_bits_is_carried() -> None:
@@ -91,15 +166,12 @@ def test_a_small_last_layer_gets_half_of_the_bits_and_at_most_one_for_a_weight()
 
 
 @pytest.mark.parametrize(
-    ("codec", "share", "shapes"),
-    [
-        (RotatedUpdate(largest_per_group=True, bits=200), "auto", SHAPES),  # 6 % of the weights
-        (RotatedUpdate(largest_per_group=True, bits=200), "auto", ((3, 3, 1, 12), (12,))),
-        (RotatedUpdate(largest_per_group=True, bits=200), 0, SHAPES),
-    ],
+    ("share", "arrays"),
+    [("auto", (2, 3)), ("auto", ()), (0, (2, 3))],  # the last layer has 6 % of the weights
 )
-def test_other_updates_are_coded_whole(codec: UpdateCodec, share: Any, shapes: Any) -> None:
-    assert with_last_layer_apart(codec, share, dims_of(shapes)) is codec
+def test_other_updates_are_coded_whole(share: Any, arrays: tuple[int, ...]) -> None:
+    codec = RotatedUpdate(largest_per_group=True, bits=200)
+    assert with_last_layer_apart(codec, share, dims_of(), arrays) is codec
 
 
 @pytest.mark.parametrize("name", ["eden", "sign", "stc", "topk", "dp-fl", "murmur"])
@@ -109,10 +181,10 @@ def test_only_rows_that_send_the_largest_of_groups_are_split(name: str) -> None:
     assert isinstance(codec, SplitUpdate) == (name == "murmur")
 
 
-@pytest.mark.parametrize("shapes", [((3, 3, 1, 12), (12,)), ((30, LABELS), (LABELS,))])
-def test_a_model_without_a_last_layer_beside_others_cannot_be_split(shapes: Any) -> None:
+@pytest.mark.parametrize("arrays", [(), (0, 1, 2, 3)])
+def test_a_model_without_a_last_layer_beside_others_cannot_be_split(arrays: Any) -> None:
     with pytest.raises(InputError, match=r"last_layer_share = 0\.5: .* 4 labels.*auto or 0"):
-        split(200, dims=dims_of(shapes))
+        split(200, arrays=arrays)
 
 
 @settings(max_examples=60, deadline=None)

@@ -15,6 +15,7 @@ from mix2fld.protocols.private import train_on_generated
 from mix2fld.protocols.table import PROTOCOLS
 from mix2fld.runs.simulation import run
 from mix2fld.tasks.edges import edge_network, has_edges
+from mix2fld.tasks.learning import Sizes
 from mix2fld.tasks.private_statistics import (
     bounds_of,
     clean_covariance,
@@ -24,6 +25,7 @@ from mix2fld.tasks.private_statistics import (
     shrunk_means,
 )
 from mix2fld.tasks.sample_features import UNIT, sample_feature_count, sample_features, samples_of
+from mix2fld.types import Dimensions, SampleFormat
 from mix2fld_lab.audit.known_others import attack_statistics, far_neighbours
 from toys import simulation_of, toy_config, toy_dataset
 
@@ -49,7 +51,7 @@ def test_no_two_samples_are_farther_apart_than_the_bound(seed: int) -> None:
 def test_samples_of_low_frequencies_come_back() -> None:
     learning = simulate("dp-seeds", feature_side=8, feature_clip=100.0).scenario.learning
     features, inputs = sample_features(learning), toy_dataset().train_inputs[:5]
-    assert sample_feature_count(learning.dims, 8) == len(features.projection) == inputs[0].size
+    assert sample_feature_count(learning, 8) == len(features.projection) == inputs[0].size
     again = samples_of(features, features.measure(inputs), learning.dims)
     np.testing.assert_allclose(again, inputs / 255, atol=1e-5)
     few = sample_features(simulate("dp-seeds", feature_side=1).scenario.learning)
@@ -140,11 +142,9 @@ def test_sums_of_many_samples_fit_whole_numbers() -> None:
 
 
 def test_seeds_of_samples_that_are_no_images_or_series_are_refused() -> None:
-    from mix2fld.types import Dimensions, SampleFormat
-
     flat = Dimensions(((3,), (3, 4)), 3, SampleFormat((4,)), 5, 3, (4,))
     with pytest.raises(InputError, match=r"samples are \[4\]: seeds are generated for images"):
-        sample_feature_count(flat, 2)
+        sample_feature_count(Sizes(toy_config(), flat), 2)
 
 
 @pytest.mark.parametrize("name", ["dp-seeds", "dp-seeds-sum"])

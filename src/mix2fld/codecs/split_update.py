@@ -143,12 +143,14 @@ class SplitUpdate:
 
 
 def with_last_layer_apart(
-    codec: RotatedUpdate, share: float | str, dims: Dimensions
+    codec: RotatedUpdate, share: float | str, dims: Dimensions, arrays: tuple[int, ...]
 ) -> UpdateCodec:
-    """The codec, split if the model has a last layer that is worth it, or that is asked for."""
+    """The codec, split if the model's last layer is worth it, or if that is asked for.
+
+    ``arrays`` are those of the last layer; none if the model has no such.
+    """
     if share == 0:
         return codec
-    arrays = dims.last_layer
     weights = sum(dims.weight_sizes[n] for n in arrays)
     if isinstance(share, str):  # auto
         if not 0 < weights < SMALL_SHARE * dims.num_weights:

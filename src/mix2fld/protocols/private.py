@@ -100,7 +100,7 @@ class PrivateStatistics(DownloadsWeights):
     def _features(self) -> int:
         if self.sizes is None:
             return 1
-        return FEATURE_KINDS[self.features_of].features(self.dims, self.feature_side)
+        return FEATURE_KINDS[self.features_of].features(self.sizes, self.feature_side)
 
     def start(self, weights: Tensors) -> State:
         """No means are known, and sums are due."""

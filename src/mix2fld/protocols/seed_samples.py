@@ -6,7 +6,7 @@ and 8).
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -174,7 +174,7 @@ unmixed = Seeding(mixed_samples, inversely_mixed, mixed=True, unmixed=True)
 class SeedParameters:
     """Parameters that protocols with seed samples have in common, beside those of their family."""
 
-    needs_labels = True
+    needs_labels: ClassVar[bool] = True
 
     seed_samples: int = setting("seeding.seed_samples", 50)  # N_S
     seed_bits: int = setting("seeding.seed_bits", 8)

@@ -42,7 +42,7 @@ def own_closed_form(inputs: Inputs, labels: NDArray[np.int32], learning: Learnin
 def _payload(sizes: Sizes) -> Payload:
     """Counts, sums and scatter on the link."""
     config = sizes.config.statistics
-    return ClassStatistics(feature_count(sizes.dims, config.feature_side), config.statistics_bits)
+    return ClassStatistics(feature_count(sizes, config.feature_side), config.statistics_bits)
 
 
 all_samples = StatisticsUpload(own_statistics, _payload)

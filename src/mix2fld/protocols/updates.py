@@ -260,9 +260,10 @@ class Murmur(Updates):
             )
         else:
             codec = RotatedUpdate(largest_per_group=True, bits=self.bits)
-        if self.sizes is None:
+        if self.sizes is None or self.last_layer_share == 0:
             return codec
-        return with_last_layer_apart(codec, self.last_layer_share, self.dims)
+        arrays = self.sizes.last_layer
+        return with_last_layer_apart(codec, self.last_layer_share, self.dims, arrays)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,8 +24,8 @@ from mix2fld.tasks.edges import (
     has_edges,
     oriented_derivatives,
 )
-from mix2fld.tasks.learning import Learning
-from mix2fld.types import Dimensions, Inputs, Tensors
+from mix2fld.tasks.learning import Learning, Sizes
+from mix2fld.types import Inputs, Tensors
 
 LONGEST_EDGES = 3.1
 """Norm to which edge features of a sample are clipped: few are longer."""
@@ -78,10 +78,10 @@ def fixed_features(learning: Learning) -> Features:
     return _random_features(learning, MAPS * side**2)
 
 
-def feature_count(dims: Dimensions, side: int) -> int:
+def feature_count(sizes: Sizes, side: int) -> int:
     """How many features statistics are taken of, d: at most those that the last layer sees."""
-    kernel = max((dims.weight_sizes[n] for n in dims.last_layer), default=0)
-    return min(MAPS * side**2, max(1, kernel // dims.num_labels))
+    kernel = max((sizes.dims.weight_sizes[n] for n in sizes.last_layer), default=0)
+    return min(MAPS * side**2, max(1, kernel // sizes.dims.num_labels))
 
 
 def clip_norms(vectors: Floats, longest: float) -> Floats:
@@ -150,7 +150,7 @@ def find_head(learning: Learning) -> Head:
     shapes, labels, last = (
         learning.dims.weight_shapes,
         learning.dims.num_labels,
-        learning.dims.last_layer,
+        learning.last_layer,
     )
     kernel = max(last, key=lambda n: len(shapes[n]), default=0)
     if len(last) == 2 and len(shapes[kernel]) == 2:

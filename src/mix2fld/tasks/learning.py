@@ -8,6 +8,7 @@ from mix2fld.base import streams
 from mix2fld.data.resolution import pooled_shape
 from mix2fld.tasks.base import Task
 from mix2fld.tasks.edges import edge_network
+from mix2fld.tasks.last_layer import find_last_layer, samples_to_try
 from mix2fld.tasks.stepper import Stepper
 from mix2fld.types import Dimensions, SampleFormat, Tensors
 
@@ -23,7 +24,10 @@ def dimensions(
     weight_shapes: tuple[tuple[int, ...], ...] = (),
     outputs: int = 0,
 ) -> Dimensions:
-    """The sizes that decide how many bits a payload has; without a model, those of seeds."""
+    """The sizes that decide how many bits a payload has; without a model, those of seeds.
+
+    The last two arrays are the last layer, as in all networks of the package.
+    """
     return Dimensions(
         weight_shapes=weight_shapes,
         num_labels=num_labels,
@@ -32,6 +36,7 @@ def dimensions(
         seed_bits=config.seed_bits,
         seed_shape=pooled_shape(samples.shape, config.seed_pooling),
         outputs=outputs,
+        last_layer=tuple(range(len(weight_shapes)))[-2:],
     )
 
 
@@ -47,6 +52,11 @@ class Sizes:
         """The one seed of this run."""
         return self.config.seed
 
+    @property
+    def last_layer(self) -> tuple[int, ...]:
+        """The arrays of the layer whose outputs are the logits, as far as they are known."""
+        return self.dims.last_layer or ()
+
 
 @dataclass(frozen=True, eq=False)
 class Learning(Sizes):
@@ -58,6 +68,15 @@ class Learning(Sizes):
     """What the model calls its weights; a small device does not know."""
     model_name: str = ""
     """What the model is called, also where the config leaves the choice or a program makes it."""
+
+    @cached_property
+    def last_layer(self) -> tuple[int, ...]:
+        """The arrays of the layer whose outputs are the logits; none if the model has no such."""
+        if self.dims.last_layer is not None:
+            return self.dims.last_layer
+        inputs = samples_to_try(self.dims.samples)
+        weights, width = self.stepper.draw_weights(0), self.dims.teacher_shape[1]
+        return find_last_layer(lambda own: self.stepper.logits(own, inputs), weights, width)
 
     def initial_weights(self, device: int) -> Tensors:
         """The weights a device starts from: the same for all, or its own (decision 7)."""

@@ -27,11 +27,11 @@ def make_learning(
     shapes = None
     if model is None and samples.dtype != "int32":
         shapes = known_shapes(name, samples.shape, width)
+    dims = dimensions(config.seeding, samples, task.groups, shapes or (), width)
     if shapes is None:  # a model that is not ours, or for samples that ours do not take
         batch_size = min(config.learning.batch_size, 2)
         _check_once(chosen, samples.shape, width, samples.dtype, batch_size)
-        shapes = _shapes_once(chosen)
-    dims = dimensions(config.seeding, samples, task.groups, shapes, width)
+        dims = replace(dims, weight_shapes=_shapes_once(chosen), last_layer=None)
     title = name if model is None and ":" in name else chosen.name
     stepper = choose_stepper(chosen, config.learning)
     return Learning(config, dims, stepper, task, _names_once(chosen), title)

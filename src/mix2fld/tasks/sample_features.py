@@ -18,7 +18,7 @@ from mix2fld.tasks.features import (
     feature_count,
     fixed_features,
 )
-from mix2fld.tasks.learning import Learning
+from mix2fld.tasks.learning import Learning, Sizes
 from mix2fld.types import Dimensions, Inputs
 
 PER_SIDE = 2
@@ -35,12 +35,12 @@ class FeatureKind(NamedTuple):
     """What statistics can be taken of."""
 
     make: Callable[[Learning], Features]
-    features: Callable[[Dimensions, int], int]
+    features: Callable[[Sizes, int], int]
 
 
-def sample_feature_count(dims: Dimensions, side: int) -> int:
+def sample_feature_count(sizes: Sizes, side: int) -> int:
     """How many low frequencies of a sample count."""
-    *sides, channels = _sides(dims.samples.shape)
+    *sides, channels = _sides(sizes.dims.samples.shape)
     return channels * int(np.prod([min(PER_SIDE * side, length) for length in sides]))
 
 
