@@ -25,9 +25,8 @@ from mix2fld.protocols.base import Isolated, Protocol
 from mix2fld.protocols.distillation import FD, FLD, Mix2FLD, MixFLD
 from mix2fld.protocols.labels import CFD
 from mix2fld.protocols.parts import Device, Inbox, StepInfo, Turn, parameter, setting
-from mix2fld.protocols.tensors import minus, plus, scaled, total, zeros
 from mix2fld.protocols.updates import EDEN, STC, Murmur, Sign, TopK, Updates
-from mix2fld.protocols.weights import FL, DownloadsWeights
+from mix2fld.protocols.weights import FL, DownloadsWeights, minus, plus, scaled, total, zeros
 from mix2fld.runs.simulation import make_simulation
 from mix2fld.tasks.losses import Loss
 from mix2fld.tasks.stepper import Start

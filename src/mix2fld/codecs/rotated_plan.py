@@ -10,6 +10,7 @@ index captures more than a bit for another coordinate.
 from functools import lru_cache
 from typing import NamedTuple
 
+from mix2fld.base.bounds import LEAST_UPDATE_BITS
 from mix2fld.codecs.gaussian import lloyd_max, mean_largest
 
 COARSE_NORM, FINE_NORM = 8, 16
@@ -72,6 +73,12 @@ def make_plan(bits: int, size: int, largest_per_group: bool) -> Plan:
 def most_bits(size: int) -> int:
     """The bits beyond which more are of no use."""
     return FINE_NORM + MOST_LEVEL_BITS * size if size else 0
+
+
+def bits_with_norm(bits_per_weight: float, weights: int) -> int:
+    """Bits of an upload that has so many for each weight, and those of its norm."""
+    norm_bits = FINE_NORM if bits_per_weight >= 1 else COARSE_NORM
+    return max(LEAST_UPDATE_BITS, round(bits_per_weight * weights) + norm_bits)
 
 
 def _levels(room: int, size: int) -> tuple[CodePart, ...]:

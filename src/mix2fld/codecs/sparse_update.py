@@ -37,7 +37,6 @@ class LargestEntries:
 
     def compress(self, update: Floats, rng: np.random.Generator, bit_budget: int | None) -> Entries:
         """The largest, rounded; one too large for float16 becomes its largest."""
-        del rng, bit_budget
         places = largest_places(update, entries_kept(self.share, len(update)))
         most = np.finfo(np.float16).max
         halves = np.clip(update[places], -most, most).astype(np.float16)
@@ -45,7 +44,6 @@ class LargestEntries:
 
     def restore(self, codes: Entries, rng: np.random.Generator, size: int) -> Restored:
         """Zeros elsewhere."""
-        del rng
         return Restored(spread(codes, size), captured=1.0)
 
     def encode(self, value: Entries, dims: Dimensions) -> Encoded:
@@ -80,14 +78,12 @@ class SparseTernary:
 
     def compress(self, update: Floats, rng: np.random.Generator, bit_budget: int | None) -> Entries:
         """The largest, each replaced by the mean of all."""
-        del rng, bit_budget
         places = largest_places(update, entries_kept(self.share, len(update)))
         mean = np.float32(np.mean(np.abs(update[places]), dtype=np.float64))
         return Entries(places, np.where(update[places] < 0, -mean, mean))
 
     def restore(self, codes: Entries, rng: np.random.Generator, size: int) -> Restored:
         """Zeros elsewhere."""
-        del rng
         return Restored(spread(codes, size), captured=1.0)
 
     def encode(self, value: Entries, dims: Dimensions) -> Encoded:

@@ -91,7 +91,6 @@ class SplitUpdate:
 
     def encode(self, value: SplitCodes, dims: Dimensions) -> Encoded:
         """The bits of the last layer and those of the rest, without a gap."""
-        del dims
         found = [
             self.whole.encode(code, part.dims)
             for part, code in zip(self._parts, value, strict=True)

@@ -13,7 +13,7 @@ from mix2fld.base.errors import InputError, Mix2fldError
 from mix2fld.codecs import Encoded, Payload, PayloadError, Size
 from mix2fld.engine.messages import SERVER, Message
 from mix2fld.protocols.base import Protocol
-from mix2fld.protocols.parts import Arrives, Device, Downlink, Turn
+from mix2fld.protocols.parts import Arrives, Device, Turn
 from mix2fld.protocols.replay import Replayed
 from mix2fld.protocols.seed_samples import seed_stream
 from mix2fld.tasks.learning import Sizes
@@ -27,7 +27,7 @@ class Wire:
 
     def __init__(self, protocol: Protocol, sizes: Sizes) -> None:
         self.protocol = protocol.bound(sizes)
-        self.downlink: Downlink = self.protocol
+        self.downlink: Protocol | Replayed = self.protocol
         self._sizes, self._dims = sizes, sizes.dims
         self._body = self.protocol.upload_codec
         self._body_size = self._body.size(sizes.dims)

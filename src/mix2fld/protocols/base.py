@@ -18,25 +18,21 @@ from mix2fld.protocols.parts import (
     Arrives,
     Device,
     Inbox,
+    Line,
     MakeModel,
     OneTimeUpload,
     Promise,
     Seeding,
     StatisticsUpload,
     StepInfo,
+    Stepped,
     Turn,
 )
 from mix2fld.tasks.learning import Learning, Sizes
 from mix2fld.tasks.losses import Loss, label_loss
 from mix2fld.tasks.stepper import Start
 from mix2fld.tasks.training import Training
-from mix2fld.types import (
-    Dimensions,
-    Local,
-    ServerState,
-    State,
-    Tensors,
-)
+from mix2fld.types import Dimensions, Local, ServerState, State, Tensors
 
 plain = Training()
 TRAINING = {
@@ -63,8 +59,7 @@ class Protocol(ABC):
     promise: Promise | None = None
     """What its uploads guarantee about the samples of a device; None: nothing."""
     colour: str = "#000000"
-    line: str | tuple[int, tuple[int, ...]] = "-"
-    """Its line in figures, as Matplotlib has it."""
+    line: Line = "-"
     sums: ClassVar[bool] = False
     """Whether a sum of uploads says what the server needs of them (``from_sum``)."""
     trusted_sum: bool = False
@@ -135,50 +130,41 @@ class Protocol(ABC):
 
     def download_size(self, arrives: Arrives | None = None) -> Size:
         """Bits of a download in advance; with ``arrives``, of the largest that reaches devices."""
-        del arrives
         return self.download_codec.size(self.dims)
 
     # The device half
 
     def start(self, weights: Tensors) -> State:
         """The entries that a device's state begins with, beside its weights."""
-        del weights
         return {}
 
     def begin(self, state: State, start: Start) -> Start:
         """Where a device begins its local phase."""
-        del state
         return start
 
     def upload(self, device: Device, local: Local) -> Any:
         """What ``upload_codec`` carries."""
-        del device, local
 
     def on_acknowledged(self, state: State, local: Local, read: Callable[[], Any]) -> State:
         """The entries that change if the upload is delivered; ``read()`` is what arrives."""
-        del state, local, read
         return {}
 
     def received(self, value: Any) -> State:
         """The entries of a device's state that a decoded download replaces."""
-        del value
         return {}
 
     def on_download(self, state: State, weights: Tensors) -> State:
         """The entries that change when a download puts ``weights`` in place of the device's."""
-        del state, weights
         return {}
 
     def on_state_lost(self, state: State) -> State:
         """The entries that change if the device uploaded before, but lost what it knew of it."""
-        del state
         return {}
 
     # The server half
 
     def read(self, value: Any, turn: Turn) -> Any:
         """What the server takes a decoded upload for."""
-        del turn
         return value
 
     @property
@@ -187,23 +173,18 @@ class Protocol(ABC):
         """What the server does, in a sentence."""
 
     @abstractmethod
-    def step(
-        self, server: ServerState, inbox: Inbox, round_number: int
-    ) -> tuple[ServerState, StepInfo]:
+    def step(self, server: ServerState, inbox: Inbox, round_number: int) -> Stepped:
         """The server's step: its new state, and what it did."""
 
     def download(self, server: ServerState) -> Any:
         """What ``download_codec`` carries."""
-        del server
 
     def download_for(self, server: ServerState, audience: Sequence[int], arrives: Arrives) -> Any:
         """What it carries to these listeners; most protocols carry the same to everyone."""
-        del audience, arrives
         return self.download(server)
 
     def on_receipt(self, server: ServerState, receivers: Collection[int], value: Any) -> State:
         """The entries of the server's memory that change when these devices received a value."""
-        del server, receivers, value
         return {}
 
     # What an upload says, as numbers
@@ -220,7 +201,6 @@ class Protocol(ABC):
 
         By default those of a tuple, and of tuples in it.
         """
-        del samples
         return tuple(_arrays_in(value)) if isinstance(value, tuple) else ()
 
     def as_row(self, value: Any, server: ServerState) -> NDArray[np.float64]:
@@ -266,16 +246,10 @@ class Isolated(Protocol):
 
     title: str = "isolated"
     colour: str = "#7f7f7f"
-    line: str | tuple[int, tuple[int, ...]] = (0, (1, 1))
+    line: Line = (0, (1, 1))
 
-    @property
-    def server_words(self) -> str:
-        """Nothing."""
-        return "The server does nothing."
+    server_words = "The server does nothing."
 
-    def step(
-        self, server: ServerState, inbox: Inbox, round_number: int
-    ) -> tuple[ServerState, StepInfo]:
+    def step(self, server: ServerState, inbox: Inbox, round_number: int) -> Stepped:
         """There is nothing to do."""
-        del inbox, round_number
         return server, StepInfo()

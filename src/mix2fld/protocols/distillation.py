@@ -11,7 +11,7 @@ from mix2fld.base.streams import integer, stream
 from mix2fld.codecs import Outputs
 from mix2fld.protocols.aggregation.aggregate import combine_outputs
 from mix2fld.protocols.base import Protocol
-from mix2fld.protocols.parts import Device, Inbox, Seeding, StepInfo, setting
+from mix2fld.protocols.parts import Device, Inbox, Line, Seeding, StepInfo, Stepped, setting
 from mix2fld.protocols.seed_samples import SeedParameters, mixed, raw, unmixed
 from mix2fld.protocols.weights import DownloadsWeights, no_outputs
 from mix2fld.tasks.learning import Learning
@@ -31,12 +31,10 @@ class UploadsOutputs(Protocol):
 
     @property
     def upload_codec(self) -> Outputs:
-        """A vector for each label."""
         return Outputs()
 
     def upload(self, device: Device, local: Local) -> Any:
         """The outputs that the device saw in its local phase."""
-        del device
         return local.outputs
 
     def averaged(self, server: ServerState, inbox: Inbox) -> NDArray[np.float32]:
@@ -45,8 +43,6 @@ class UploadsOutputs(Protocol):
         return combine_outputs(inbox, last, self.unseen_labels, self.learning.config.defence)
 
     def as_row(self, value: Any, server: ServerState) -> NDArray[np.float64]:
-        """The outputs of all labels."""
-        del server
         row: NDArray[np.float64] = value.ravel().astype(np.float64)
         return row
 
@@ -58,8 +54,6 @@ class UploadsOutputs(Protocol):
         return np.full(labels * labels, 1.0 / labels)
 
     def from_row(self, row: NDArray[np.float64], server: ServerState) -> Local:
-        """A device with these outputs, as distributions."""
-        del server
         return Local(self.learning.common_weights, _as_distributions(row, self.dims.num_labels))
 
 
@@ -69,7 +63,7 @@ class FD(UploadsOutputs):
 
     title: str = "FD"
     colour: str = "#e69f00"
-    line: str | tuple[int, tuple[int, ...]] = "-."
+    line: Line = "-."
     local_loss: Loss = distillation_loss  # Eq. 3
 
     @property
@@ -79,34 +73,24 @@ class FD(UploadsOutputs):
 
     def start(self, weights: Tensors) -> State:
         """No outputs are known: zero rows."""
-        del weights
         return {"teacher": no_outputs(self)}
 
     def begin(self, state: State, start: Start) -> Start:
-        """Taught by the global outputs."""
         return start._replace(teacher=state["teacher"])
 
-    @property
-    def server_words(self) -> str:
-        """It averages."""
-        return "The server averages the outputs that arrived, label by label."
+    server_words = "The server averages the outputs that arrived, label by label."
 
-    def step(
-        self, server: ServerState, inbox: Inbox, round_number: int
-    ) -> tuple[ServerState, StepInfo]:
+    def step(self, server: ServerState, inbox: Inbox, round_number: int) -> Stepped:
         """The global outputs are the mean of the delivered ones, label by label."""
-        del round_number
         if not inbox:
             return server, StepInfo()
         outputs = self.averaged(server, inbox)
         return replace(server, outputs=outputs, updates=server.updates + 1), StepInfo()
 
     def download(self, server: ServerState) -> Any:
-        """The mean outputs."""
         return server.outputs
 
     def received(self, value: Any) -> State:
-        """A new teacher."""
         return {"teacher": value}
 
 
@@ -117,22 +101,17 @@ class FLD(SeedParameters, UploadsOutputs, DownloadsWeights):
     server_trains = True
     title: str = "FLD"
     colour: str = "#009e73"
-    line: str | tuple[int, tuple[int, ...]] = "--"
+    line: Line = "--"
     seeds: Seeding | None = raw
     server_steps: int = setting("learning.server_steps", 3200)  # K_s
     student_start: str = setting("learning.student_start", "continue")
 
-    @property
-    def server_words(self) -> str:
-        """It averages and converts."""
-        return (
-            "The server averages the outputs and trains a model on the samples it has collected, "
-            "with these outputs as a teacher: outputs become weights."
-        )
+    server_words = (
+        "The server averages the outputs and trains a model on the samples it has collected, "
+        "with these outputs as a teacher: outputs become weights."
+    )
 
-    def step(
-        self, server: ServerState, inbox: Inbox, round_number: int
-    ) -> tuple[ServerState, StepInfo]:
+    def step(self, server: ServerState, inbox: Inbox, round_number: int) -> Stepped:
         """Mean outputs as in FD, then converted to a global model on the seed samples (Eq. 5)."""
         if not inbox:
             return server, StepInfo()
@@ -150,7 +129,7 @@ class MixFLD(FLD):
 
     title: str = "MixFLD"
     colour: str = "#cc79a7"
-    line: str | tuple[int, tuple[int, ...]] = (0, (5, 1))
+    line: Line = (0, (5, 1))
     seeds: Seeding | None = mixed
     mixed_labels: str = setting("seeding.mixed_labels", "soft")
 
@@ -167,7 +146,7 @@ class Mix2FLD(FLD):
 
     title: str = "Mix2FLD"
     colour: str = "#d55e00"
-    line: str | tuple[int, tuple[int, ...]] = "-"
+    line: Line = "-"
     seeds: Seeding | None = unmixed
     inverse_samples: int = setting("seeding.inverse_samples", 100)  # N_I
     inverse_count: str = setting("seeding.inverse_count", "per-device")

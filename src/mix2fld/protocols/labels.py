@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from mix2fld.codecs import SeedLabels
 from mix2fld.protocols.aggregation.aggregate import combine_labels
 from mix2fld.protocols.distillation import convert
-from mix2fld.protocols.parts import Device, Inbox, Seeding, StepInfo, Turn, setting
+from mix2fld.protocols.parts import Device, Inbox, Line, Seeding, StepInfo, Stepped, Turn, setting
 from mix2fld.protocols.seed_samples import SeedParameters, mixed
 from mix2fld.protocols.seed_screening import Judgement, below, least_agreement
 from mix2fld.protocols.weights import DownloadsWeights, no_outputs
@@ -29,7 +29,7 @@ class CFD(SeedParameters, DownloadsWeights):
     needs_replay = True
     title: str = "CFD"
     colour: str = "#e69f00"
-    line: str | tuple[int, tuple[int, ...]] = ":"
+    line: Line = ":"
     training: Training = replaying
     seeds: Seeding | None = mixed
     label_bits: int = setting("seeding.label_bits", 1)
@@ -59,22 +59,15 @@ class CFD(SeedParameters, DownloadsWeights):
         return dict(zip(np.flatnonzero(held).tolist(), outputs, strict=True))
 
     def read(self, value: Any, turn: Turn) -> Any:
-        """The label distributions that the codes stand for."""
-        del turn
         labels, codec = self.dims.num_labels, self.upload_codec
         return {owner: codec.labels(codes, labels) for owner, codes in value.items()}
 
-    @property
-    def server_words(self) -> str:
-        """It averages labels and learns them."""
-        return (
-            "The server averages the labels that devices assign to shared samples and trains a "
-            "model on them."
-        )
+    server_words = (
+        "The server averages the labels that devices assign to shared samples and trains a "
+        "model on them."
+    )
 
-    def step(
-        self, server: ServerState, inbox: Inbox, round_number: int
-    ) -> tuple[ServerState, StepInfo]:
+    def step(self, server: ServerState, inbox: Inbox, round_number: int) -> Stepped:
         """A global model learns the mean of the labels that devices give to the seed samples.
 
         One that nobody has labelled, as in the first round, keeps the label that it came with.

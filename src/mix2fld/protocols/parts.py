@@ -1,7 +1,6 @@
-"""What a protocol has to do with: a device and its turn, one-time uploads, parameters."""
+"""What protocols are made of: a device and its turn, one-time uploads, parameters."""
 
-import typing
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -9,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mix2fld.base.accounting import Guarantee
-from mix2fld.codecs import Payload, SeedSamples, Size
+from mix2fld.codecs import Payload, SeedSamples
 from mix2fld.tasks.learning import Learning, Sizes
 from mix2fld.types import Inputs, Seeds, SeedSet, ServerState, State, Statistics, Tensors, Upload
 
@@ -60,6 +59,11 @@ class StepInfo(NamedTuple):
     """Of uploads that can contradict each other: what was found of them."""
 
 
+Stepped = tuple[ServerState, StepInfo]
+"""The server's new state, and what it did."""
+Line = str | tuple[int, tuple[int, ...]]
+"""A line in figures, as Matplotlib has it."""
+
 CollectSeeds = Callable[[np.random.Generator, Inputs, NDArray[np.int32], Sizes], Any]
 PrepareSeeds = Callable[[Mapping[int, Seeds], Sizes], SeedSet | None]
 
@@ -99,33 +103,3 @@ def setting(path: str, default: Any) -> Any:
 def parameter(default: Any) -> Any:
     """A parameter that is no setting."""
     return field(default=default, metadata={"setting": ""})
-
-
-class Downlink(typing.Protocol):
-    """The half of a protocol that comes down: its own, or with more ahead of it."""
-
-    @property
-    def same_for_all(self) -> bool:
-        """Whether a download depends on the server alone, not on who listens."""
-
-    @property
-    def download_codec(self) -> Payload:
-        """What carries a download."""
-
-    def download_size(self, arrives: Arrives | None = None) -> Size:
-        """Bits of a download in advance; with ``arrives``, of the largest that reaches devices."""
-
-    def start(self, weights: Tensors) -> State:
-        """The entries that a device's state begins with, beside its weights."""
-
-    def download(self, server: ServerState) -> Any:
-        """What ``download_codec`` carries."""
-
-    def download_for(self, server: ServerState, audience: Sequence[int], arrives: Arrives) -> Any:
-        """What it carries to these listeners."""
-
-    def received(self, value: Any) -> State:
-        """The entries of a device's state that a decoded download replaces."""
-
-    def on_receipt(self, server: ServerState, receivers: Collection[int], value: Any) -> State:
-        """The entries of the server's memory that change when these devices received a value."""

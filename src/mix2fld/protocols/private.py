@@ -17,9 +17,18 @@ from numpy.typing import NDArray
 from mix2fld.base.streams import integer, stream
 from mix2fld.codecs import ClassMeans, Pair, PartOfStatistics
 from mix2fld.codecs.statistics import LARGEST_WHOLE
-from mix2fld.protocols.guarantees import of_local_noise, of_trusted_sum
-from mix2fld.protocols.noise import NO_KEY, NOISE_KEY, noise_stream
-from mix2fld.protocols.parts import Device, Inbox, MakeModel, Promise, StepInfo, Turn, setting
+from mix2fld.protocols.noise import NO_KEY, NOISE_KEY, noise_stream, of_local_noise, of_trusted_sum
+from mix2fld.protocols.parts import (
+    Device,
+    Inbox,
+    Line,
+    MakeModel,
+    Promise,
+    StepInfo,
+    Stepped,
+    Turn,
+    setting,
+)
 from mix2fld.protocols.statistics import from_statistics, own_closed_form
 from mix2fld.protocols.weights import DownloadsWeights
 from mix2fld.tasks.edges import Floats, edge_network, has_edges
@@ -88,7 +97,6 @@ class PrivateStatistics(DownloadsWeights):
 
     @property
     def upload_codec(self) -> PartOfStatistics:
-        """One part of statistics, in the bits of a value."""
         return PartOfStatistics(self._features, self.statistics_bits, self.trusted_sum)
 
     @property
@@ -104,13 +112,11 @@ class PrivateStatistics(DownloadsWeights):
 
     def start(self, weights: Tensors) -> State:
         """No means are known, and sums are due."""
-        del weights
         means = np.zeros((self.dims.num_labels, self._features), np.float32)
         return {MEANS: means, STAGE: SUMS, NOISE_KEY: NO_KEY}
 
     def upload(self, device: Device, local: Local) -> StatisticsPart | None:
         """What is due, if it can be made."""
-        del local
         stage, means = device.state[STAGE], device.state[MEANS]
         if stage == DONE or (stage == SCATTER and not means.any()):
             return None  # all is sent, or no means have come down
@@ -118,7 +124,6 @@ class PrivateStatistics(DownloadsWeights):
         return self.part_of(own, device.state, device.turn)
 
     def part_of(self, own: Measured, state: State, turn: Turn) -> StatisticsPart:
-        """What is due of a device's samples."""
         stage, means = int(state[STAGE]), state[MEANS]
         exact = class_scatter(own, means) if stage == SCATTER else class_sums(own, len(means))
         if self.trusted_sum:
@@ -131,27 +136,22 @@ class PrivateStatistics(DownloadsWeights):
 
     def on_acknowledged(self, state: State, local: Local, read: Callable[[], Any]) -> State:
         """The next part is due."""
-        del local
         return {} if read() is None else {STAGE: (SCATTER, DONE, DONE)[int(state[STAGE])]}
 
     def download(self, server: ServerState) -> Any:
-        """The server's model, and its means."""
         return (server.memory[MEANS],), server.weights
 
     def received(self, value: Any) -> State:
-        """New weights, and means."""
         (means,), weights = value
         return {"weights": weights, MEANS: means}
 
     def on_download(self, state: State, weights: Tensors) -> State:
         """Means that a scatter may have been relative to stay."""
-        del weights
         keep = state[STAGE] != SUMS and state[MEANS].any()
         return {MEANS: state[MEANS]} if keep else {}
 
     def on_state_lost(self, state: State) -> State:
         """The budget may be spent: nothing is sent any more."""
-        del state
         return {STAGE: DONE}
 
     @property
@@ -165,9 +165,7 @@ class PrivateStatistics(DownloadsWeights):
             return f"A trusted sum adds noise once; {then}"
         return f"Noisy statistics are added up; {then}"
 
-    def step(
-        self, server: ServerState, inbox: Inbox, round_number: int
-    ) -> tuple[ServerState, StepInfo]:
+    def step(self, server: ServerState, inbox: Inbox, round_number: int) -> Stepped:
         """A model from all noisy parts so far, whenever new ones are delivered."""
         learning, memory = self.learning, server.memory
         noise = deviations(learning, self.features_of, on_grid=self.trusted_sum)
@@ -222,18 +220,16 @@ class DPStatistics(PrivateStatistics):
 
     title: str = "DP statistics"
     colour: str = "#882255"
-    line: str | tuple[int, tuple[int, ...]] = "--"
+    line: Line = "--"
     first_model: MakeModel | None = own_closed_form
 
     def _means(self, memory: State, noise: Deviations, bounds: Bounds) -> Floats:
-        del noise
         samples, _ = memory["sums_counts"].tolist()
         return means_of(memory["sums"], samples, bounds)
 
     def _model(
         self, memory: State, means: Floats, noise: Deviations, round_number: int
     ) -> tuple[Tensors, int]:
-        del round_number
         covariance = self._covariance(memory, means.shape[1], noise, noisy_covariance)
         features = FEATURE_KINDS[self.features_of].make(self.learning)
         return network_of(features, means, covariance), 0
@@ -247,7 +243,7 @@ class DPSeeds(PrivateStatistics):
     features_of = "samples"
     title: str = "DP seeds"
     colour: str = "#6f5f00"
-    line: str | tuple[int, tuple[int, ...]] = "--"
+    line: Line = "--"
     server_steps: int = setting("learning.server_steps", 3200)  # K_s
 
     def _means(self, memory: State, noise: Deviations, bounds: Bounds) -> Floats:

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mix2fld.codecs import SeedSamples, Size, WithSeeds
-from mix2fld.protocols.parts import Arrives, Downlink
+from mix2fld.protocols.base import Protocol
+from mix2fld.protocols.parts import Arrives
 from mix2fld.tasks.replay import REPLAY, add_to_stock, empty_stock
 from mix2fld.types import Dimensions, Seeds, ServerState, State, Tensors
 
@@ -26,19 +27,17 @@ class Replayed:
     one device's, or devices with a weak downlink would never replay.
     """
 
-    inner: Downlink
+    inner: Protocol
     seeds: SeedSamples
     dims: Dimensions
     devices: int
 
     @property
     def same_for_all(self) -> bool:
-        """It depends on what listeners lack."""
         return False
 
     @property
     def download_codec(self) -> WithSeeds:
-        """Seed samples, then what the protocol carries."""
         return WithSeeds(self.seeds, self.devices, self.inner.download_codec)
 
     def download_size(self, arrives: Arrives | None = None) -> Size:
@@ -47,7 +46,6 @@ class Replayed:
         return self.download_codec.size_with(self.dims, seeds_of)
 
     def start(self, weights: Tensors) -> State:
-        """No seed samples are held."""
         return {**self.inner.start(weights), REPLAY: self._empty}
 
     def download(self, server: ServerState) -> Any:

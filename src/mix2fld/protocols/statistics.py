@@ -10,8 +10,16 @@ from numpy.typing import NDArray
 from mix2fld.codecs import ClassStatistics, Payload
 from mix2fld.protocols.aggregation.statistics_filter import trusted_statistics
 from mix2fld.protocols.base import Isolated
-from mix2fld.protocols.parts import Inbox, MakeModel, StatisticsUpload, StepInfo, setting
-from mix2fld.protocols.updates import Line, Murmur
+from mix2fld.protocols.parts import (
+    Inbox,
+    Line,
+    MakeModel,
+    StatisticsUpload,
+    StepInfo,
+    Stepped,
+    setting,
+)
+from mix2fld.protocols.updates import Murmur
 from mix2fld.protocols.weights import DownloadsWeights
 from mix2fld.tasks.class_statistics import closed_form_network, measure_statistics
 from mix2fld.tasks.features import feature_count, fixed_features
@@ -27,7 +35,6 @@ def own_statistics(
     rng: np.random.Generator, inputs: Inputs, labels: NDArray[np.int32], sizes: Sizes
 ) -> Statistics:
     """Counts, sums and scatter of fixed features of all samples of a device."""
-    del rng
     features = fixed_features(cast(Learning, sizes))
     return measure_statistics(features, inputs, labels, sizes.dims.num_labels)
 
@@ -62,16 +69,10 @@ class OneShotStatistics(DownloadsWeights):
     feature_side: int = setting("statistics.feature_side", 6)
     statistics_bits: int = setting("statistics.statistics_bits", 8)
 
-    @property
-    def server_words(self) -> str:
-        """It adds up and solves."""
-        return "The server adds up all statistics and solves for the model."
+    server_words = "The server adds up all statistics and solves for the model."
 
-    def step(
-        self, server: ServerState, inbox: Inbox, round_number: int
-    ) -> tuple[ServerState, StepInfo]:
+    def step(self, server: ServerState, inbox: Inbox, round_number: int) -> Stepped:
         """A head from all statistics so far, on fixed features, whenever new ones are delivered."""
-        del round_number
         weights = (
             closed_form_head(server.seeds, self.learning) if _brings_statistics(inbox) else None
         )
@@ -93,17 +94,12 @@ class MurmurStat(Murmur):
     feature_side: int = setting("statistics.feature_side", 6)
     statistics_bits: int = setting("statistics.statistics_bits", 8)
 
-    @property
-    def server_words(self) -> str:
-        """It solves, and adds updates."""
-        return (
-            "The server solves for a model from all statistics, and adds the mean of the updates "
-            "that arrived."
-        )
+    server_words = (
+        "The server solves for a model from all statistics, and adds the mean of the updates "
+        "that arrived."
+    )
 
-    def step(
-        self, server: ServerState, inbox: Inbox, round_number: int
-    ) -> tuple[ServerState, StepInfo]:
+    def step(self, server: ServerState, inbox: Inbox, round_number: int) -> Stepped:
         """The closed form of all statistics so far, and every update since the first of them.
 
         Updates that are delivered with the first statistics are not used: they are relative to a

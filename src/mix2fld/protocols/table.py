@@ -14,10 +14,9 @@ from mix2fld.base.errors import InputError, did_you_mean
 from mix2fld.protocols.base import Isolated, Protocol, parameters_of
 from mix2fld.protocols.distillation import FD, FLD, Mix2FLD, MixFLD
 from mix2fld.protocols.labels import CFD
-from mix2fld.protocols.noisy_updates import DPFL, DPMurmur
 from mix2fld.protocols.private import DP_SEEDS_SUM, DP_SUM, DPSeeds, DPStatistics
 from mix2fld.protocols.statistics import MurmurStat, OneShotStatistics, OwnStatistics
-from mix2fld.protocols.updates import EDEN, STC, Murmur, MurmurMix, Sign, TopK
+from mix2fld.protocols.updates import DPFL, EDEN, STC, DPMurmur, Murmur, MurmurMix, Sign, TopK
 from mix2fld.protocols.weights import FL
 
 if TYPE_CHECKING:

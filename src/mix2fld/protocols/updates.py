@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from mix2fld.base.accounting import noise_multiplier, shares
 from mix2fld.base.bounds import LEAST_UPDATE_BITS
 from mix2fld.base.errors import InputError
 from mix2fld.base.streams import stream
@@ -30,22 +31,24 @@ from mix2fld.codecs import (
     unflatten_tensors,
     with_last_layer_apart,
 )
-from mix2fld.codecs.rotated_plan import COARSE_NORM, FINE_NORM
+from mix2fld.codecs.rotated_plan import bits_with_norm
 from mix2fld.protocols.aggregation.aggregate import combine_weights
-from mix2fld.protocols.parts import Device, Inbox, Seeding, StepInfo, Turn, setting
-from mix2fld.protocols.seed_samples import SeedParameters, mixed
-from mix2fld.protocols.tensors import minus, plus, zeros
-from mix2fld.protocols.weights import DownloadsWeights, no_outputs
-from mix2fld.tasks.training import Training
-from mix2fld.types import (
-    Group,
-    Local,
-    ServerState,
-    State,
-    Tensors,
-    Update,
-    Upload,
+from mix2fld.protocols.noise import NO_KEY, NOISE_KEY, noise_stream, of_updates, updates_of_a_device
+from mix2fld.protocols.parts import (
+    Device,
+    Inbox,
+    Line,
+    Promise,
+    Seeding,
+    StepInfo,
+    Stepped,
+    Turn,
+    setting,
 )
+from mix2fld.protocols.seed_samples import SeedParameters, mixed
+from mix2fld.protocols.weights import DownloadsWeights, minus, plus, zeros
+from mix2fld.tasks.training import Training
+from mix2fld.types import Group, Local, ServerState, State, Tensors, Update, Upload
 
 if TYPE_CHECKING:
     from mix2fld.config.settings import Config
@@ -53,7 +56,6 @@ if TYPE_CHECKING:
 MOST_BITS_PER_WEIGHT = 32
 adjusted = Training(logit_adjustment=2.0, rate_factors=(2.0, 0.5), device_model="mean")
 replaying = Training(logit_adjustment=1.0, rate_factors=(2.0, 0.5), device_model="mean", replay=0.3)
-Line = str | tuple[int, tuple[int, ...]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,7 +80,6 @@ class Updates(DownloadsWeights):
 
     @cached_property
     def upload_codec(self) -> UpdateCodec:
-        """The codes of an update."""
         return self.make_codec(0 if self.sizes is None else self.dims.num_weights)
 
     def start(self, weights: Tensors) -> State:
@@ -87,7 +88,6 @@ class Updates(DownloadsWeights):
         return {"base": weights, **(due if self.feedback else {})}
 
     def upload(self, device: Device, local: Local) -> Any:
-        """The codes of the update."""
         update = flatten_tensors(wanted(device.state, local.weights), self.dims)
         return self.compress(update, device.turn)
 
@@ -96,7 +96,6 @@ class Updates(DownloadsWeights):
         return self.upload_codec.compress(update, _codec_stream(turn), turn.bit_budget)
 
     def read(self, value: Any, turn: Turn) -> Update:
-        """The update that the codes stand for."""
         found = self.upload_codec.restore(value, _codec_stream(turn), self.dims.num_weights)
         tensors = unflatten_tensors(found.update, self.dims)
         if found.apart:
@@ -117,14 +116,9 @@ class Updates(DownloadsWeights):
             return {"base": weights}
         return {"base": weights, "residual": wanted(state, state["weights"])}
 
-    @property
-    def server_words(self) -> str:
-        """It adds the mean."""
-        return "The server adds the mean of the updates that arrived to its model."
+    server_words = "The server adds the mean of the updates that arrived to its model."
 
-    def step(
-        self, server: ServerState, inbox: Inbox, round_number: int
-    ) -> tuple[ServerState, StepInfo]:
+    def step(self, server: ServerState, inbox: Inbox, round_number: int) -> Stepped:
         """The mean of the delivered updates, or a part of it, is added to the model.
 
         In few bits, noise makes the mean longer than the updates are. A step is at most
@@ -132,7 +126,6 @@ class Updates(DownloadsWeights):
         robust aggregation in place of the mean, by the median of them. Arrays that were encoded by
         themselves have a step of their own.
         """
-        del round_number
         if not inbox:
             return server, StepInfo()
         config = self.learning.config
@@ -147,12 +140,6 @@ class Updates(DownloadsWeights):
                 weights[place] = last[place] + step * mean[place]
         return replace(server, weights=tuple(weights), updates=server.updates + 1), StepInfo()
 
-    def tensors_in(self, value: Any, samples: int) -> Tensors:
-        """The update."""
-        del samples
-        tensors: Tensors = value.tensors
-        return tensors
-
     def from_sum(self, mean: Tensors) -> Update:
         """The mean update, which is taken in full."""
         length = float(np.linalg.norm(flatten_tensors(mean, self.dims)))
@@ -162,15 +149,6 @@ class Updates(DownloadsWeights):
         """The weights that the update leads to from the global model."""
         update = flatten_tensors(value.tensors, self.dims).astype(np.float64)
         return self.last_row(server) + update
-
-    def last_row(self, server: ServerState) -> NDArray[np.float64]:
-        """The global model."""
-        return flatten_tensors(self.global_model(server), self.dims).astype(np.float64)
-
-    def from_row(self, row: NDArray[np.float64], server: ServerState) -> Local:
-        """A device with these weights."""
-        del server
-        return Local(unflatten_tensors(row.astype(np.float32), self.dims), no_outputs(self))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -184,8 +162,6 @@ class TopK(Updates):
     kept_share: float = setting("updates.kept_share", 0.05)
 
     def make_codec(self, weights: int) -> UpdateCodec:
-        """The largest entries."""
-        del weights
         return LargestEntries(self.kept_share)
 
 
@@ -197,8 +173,6 @@ class STC(TopK):
     line: Line = "--"
 
     def make_codec(self, weights: int) -> UpdateCodec:
-        """Signs of the largest entries."""
-        del weights
         return SparseTernary(self.kept_share)
 
 
@@ -212,8 +186,7 @@ class Sign(Updates):
     feedback: bool = True
 
     def make_codec(self, weights: int) -> UpdateCodec:
-        """One bit for each coordinate."""
-        return RotatedUpdate(largest_per_group=False, bits=_with_norm(1, weights), min_mse=True)
+        return RotatedUpdate(largest_per_group=False, bits=bits_with_norm(1, weights), min_mse=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -226,9 +199,8 @@ class EDEN(Updates):
     bits_per_weight: float = setting("updates.bits_per_weight", 1.0)
 
     def make_codec(self, weights: int) -> UpdateCodec:
-        """Rotated levels."""
         return RotatedUpdate(
-            largest_per_group=False, bits=_with_norm(self.bits_per_weight, weights)
+            largest_per_group=False, bits=bits_with_norm(self.bits_per_weight, weights)
         )
 
 
@@ -249,7 +221,7 @@ class Murmur(Updates):
     def make_codec(self, weights: int) -> UpdateCodec:
         """The largest of groups; a small last layer by itself."""
         if self.bits == "auto":
-            most = max(_with_norm(1, weights), 8 * -(-LEAST_UPDATE_BITS // 8))  # in whole bytes
+            most = max(bits_with_norm(1, weights), 8 * -(-LEAST_UPDATE_BITS // 8))  # in whole bytes
             codec = RotatedUpdate(largest_per_group=True, bits=most, variable_rate=True)
         elif weights and self.bits > MOST_BITS_PER_WEIGHT * weights:
             raise InputError(
@@ -277,10 +249,65 @@ class MurmurMix(Murmur, SeedParameters):
     seeds: Seeding | None = mixed
 
 
-def _with_norm(bits_per_weight: float, weights: int) -> int:
-    """Bits of an upload that has so many for each weight, and those of its norm."""
-    norm_bits = FINE_NORM if bits_per_weight >= 1 else COARSE_NORM
-    return max(LEAST_UPDATE_BITS, round(bits_per_weight * weights) + norm_bits)
+@dataclass(frozen=True, kw_only=True)
+class Noisy(Updates):
+    """Updates that keep a privacy budget (DP-FedAvg): clipped, and with noise, before any codec.
+
+    Two updates of a device are at most 2 C apart, whatever its samples are, so the budget is one of
+    everything that it holds. What a codec does with the noisy update tells nothing more. All
+    rounds of the run use the budget, whether their uploads are delivered or not.
+    """
+
+    training: Training = adjusted
+    promise: Promise | None = of_updates
+    epsilon: float = setting("privacy.epsilon", 8.0)
+    delta: float = setting("privacy.delta", 1e-5)
+    update_clip: float = setting("privacy.update_clip", 1.0)  # C
+
+    @cached_property
+    def deviation(self) -> float:
+        """Of the noise that the budget asks for."""
+        multiplier = noise_multiplier(self.epsilon, self.delta)
+        uploads = max(1, updates_of_a_device(self.learning.config))
+        (each,) = shares(multiplier, 1 / uploads)
+        return 2 * self.update_clip * each
+
+    def start(self, weights: Tensors) -> State:
+        """With the key of its noise, which a deployment draws."""
+        return {**super().start(weights), NOISE_KEY: NO_KEY}
+
+    def upload(self, device: Device, local: Local) -> Any:
+        """The codes of the clipped update with noise."""
+        update = flatten_tensors(wanted(device.state, local.weights), self.dims).astype(np.float64)
+        update *= min(1.0, self.update_clip / max(float(np.linalg.norm(update)), 1e-12))
+        rng = noise_stream(device.turn, device.state[NOISE_KEY], device.turn.round_number)
+        noisy = (update + self.deviation * rng.normal(size=update.shape)).astype(np.float32)
+        return self.compress(noisy, device.turn)
+
+    def read(self, value: Any, turn: Turn) -> Update:
+        """The noisy update; the one behind it is no longer than the clip, so no step need be."""
+        found = super().read(value, turn)
+        groups = [one._replace(norm=min(one.norm, self.update_clip)) for one in found.groups]
+        return found._replace(groups=tuple(groups))
+
+
+@dataclass(frozen=True, kw_only=True)
+class DPFL(Noisy, EDEN):
+    """Noisy updates in EDEN's bits."""
+
+    title: str = "DP-FL"
+    colour: str = "#117733"
+    line: Line = "-"
+
+
+@dataclass(frozen=True, kw_only=True)
+class DPMurmur(Noisy, Murmur):
+    """Noisy updates in Murmur's bits."""
+
+    title: str = "DP-Murmur"
+    colour: str = "#117733"
+    line: Line = "--"
+    training: Training = adjusted
 
 
 def _codec_stream(turn: Turn) -> np.random.Generator:

@@ -1,5 +1,6 @@
 """FL: weights up, their mean down."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,7 +11,7 @@ from mix2fld.base.errors import InputError
 from mix2fld.codecs import Weights, flatten_tensors, unflatten_tensors
 from mix2fld.protocols.aggregation.aggregate import combine_weights
 from mix2fld.protocols.base import Protocol
-from mix2fld.protocols.parts import Device, Inbox, StepInfo, parameter, setting
+from mix2fld.protocols.parts import Device, Inbox, StepInfo, Stepped, parameter, setting
 from mix2fld.types import Local, ServerState, State, Tensors
 
 BITS = (32, *range(2, 17))
@@ -24,20 +25,23 @@ class DownloadsWeights(Protocol):
 
     @property
     def download_codec(self) -> Weights:
-        """All weights."""
         return Weights(self.downlink_bits)
 
     def download(self, server: ServerState) -> Any:
-        """The server's model."""
         return server.weights
 
     def received(self, value: Any) -> State:
-        """New weights."""
         return {"weights": value}
 
     def global_model(self, server: ServerState) -> Tensors:
         """The server's model; before the first, the one that all devices begin with."""
         return self.learning.common_weights if server.weights is None else server.weights
+
+    def last_row(self, server: ServerState) -> NDArray[np.float64]:
+        return flatten_tensors(self.global_model(server), self.dims).astype(np.float64)
+
+    def from_row(self, row: NDArray[np.float64], server: ServerState) -> Local:
+        return Local(unflatten_tensors(row.astype(np.float32), self.dims), no_outputs(self))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,24 +61,15 @@ class FL(DownloadsWeights):
 
     @property
     def upload_codec(self) -> Weights:
-        """The weights, rounded or in full precision."""
         return Weights(self.bits)
 
     def upload(self, device: Device, local: Local) -> Tensors:
-        """The weights at the end of the local phase."""
-        del device
         return local.weights
 
-    @property
-    def server_words(self) -> str:
-        """It averages."""
-        return "The server averages the weights that arrived."
+    server_words = "The server averages the weights that arrived."
 
-    def step(
-        self, server: ServerState, inbox: Inbox, round_number: int
-    ) -> tuple[ServerState, StepInfo]:
+    def step(self, server: ServerState, inbox: Inbox, round_number: int) -> Stepped:
         """The mean of the delivered weights, or what the defence makes of them."""
-        del round_number
         if not inbox:
             return server, StepInfo()
         config = self.learning.config
@@ -84,31 +79,41 @@ class FL(DownloadsWeights):
         weights = combine_weights(inbox, begun, config.defence)
         return replace(server, weights=weights, updates=server.updates + 1), StepInfo()
 
-    def tensors_in(self, value: Any, samples: int) -> Tensors:
-        """All weights."""
-        del samples
-        tensors: Tensors = value
-        return tensors
-
     def from_sum(self, mean: Tensors) -> Tensors:
-        """The mean model."""
         return mean
 
     def as_row(self, value: Any, server: ServerState) -> NDArray[np.float64]:
-        """The weights."""
-        del server
         return flatten_tensors(value, self.dims).astype(np.float64)
-
-    def last_row(self, server: ServerState) -> NDArray[np.float64]:
-        """The global model."""
-        return flatten_tensors(self.global_model(server), self.dims).astype(np.float64)
-
-    def from_row(self, row: NDArray[np.float64], server: ServerState) -> Local:
-        """A device with these weights."""
-        del server
-        return Local(unflatten_tensors(row.astype(np.float32), self.dims), no_outputs(self))
 
 
 def no_outputs(protocol: Protocol) -> NDArray[np.float32]:
     """Mean outputs of a device that drew no label."""
     return np.zeros((protocol.dims.num_labels,) * 2, np.float32)
+
+
+def plus(one: Tensors, other: Tensors) -> Tensors:
+    """one + other."""
+    return tuple(a + b for a, b in zip(one, other, strict=True))
+
+
+def minus(one: Tensors, other: Tensors) -> Tensors:
+    """one - other."""
+    return tuple(a - b for a, b in zip(one, other, strict=True))
+
+
+def scaled(factor: float, tensors: Tensors) -> Tensors:
+    """factor times all arrays."""
+    return tuple(np.float32(factor) * part for part in tensors)
+
+
+def zeros(tensors: Tensors) -> Tensors:
+    """Zeros in these shapes."""
+    return tuple(np.zeros_like(part) for part in tensors)
+
+
+def total(many: Sequence[Tensors]) -> Tensors:
+    """The sum of several models."""
+    found = many[0]
+    for one in many[1:]:
+        found = plus(found, one)
+    return found

@@ -43,13 +43,11 @@ def trimmed_mean(rows: Floats, weights: Floats, bad: int) -> Floats:
 
 def median(rows: Floats, weights: Floats, bad: int) -> Floats:
     """The median of each coordinate, whatever the weights."""
-    del weights, bad
     return np.median(rows, axis=0)
 
 
 def clipped_mean(products: Floats, weights: Floats, bad: int) -> Floats:
     """The mean of rows that are shortened to the median length."""
-    del bad
     lengths = np.sqrt(np.diag(products))
     typical = np.median(lengths)
     factors = np.divide(typical, lengths, out=np.ones_like(lengths), where=lengths > typical)
@@ -71,7 +69,6 @@ def geometric_median(products: Floats, weights: Floats, bad: int) -> Floats:
 
     The point stays within the span of the rows, so that its coefficients are all that is iterated.
     """
-    del bad
     coefficients = weights / weights.sum()
     for _ in range(MOST_STEPS):
         distances = _distances_from(products, coefficients)
