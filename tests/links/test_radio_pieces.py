@@ -15,10 +15,10 @@ from mix2fld.base.errors import InputError
 from mix2fld.config.settings import Config
 from mix2fld.links import make_link
 from mix2fld.links.channels.fading import Fading
-from mix2fld.links.channels.geometry import Geometry, from_db
+from mix2fld.links.channels.geometry import Geometry
 from mix2fld.links.channels.mcs import TABLES, TARGET_ERRORS, schemes
 from mix2fld.links.channels.packets import Packets, arrived_by, log_chances
-from mix2fld.links.channels.path_loss import MODELS
+from mix2fld.links.channels.path_loss import MODELS, from_db
 from mix2fld.links.channels.rate import AdaptiveScheme, Demand, OptimalTarget, Signals
 from mix2fld.links.channels.sharing import Aloha, ProportionalFair, RoundRobin, Slot, Tdma, Turns
 
@@ -71,8 +71,8 @@ in its tables PDSCH_table1 and PDSCH_table2."""
 
 
 def model(name: str, carrier_ghz: float):
-    kind, base, device = MODELS[name]
-    return kind(carrier_ghz, base, device, *([4.0] if name == "power-law" else []))
+    kind = MODELS[name]
+    return kind(carrier_ghz, *kind.heights_m, *([4.0] if name == "power-law" else []))
 
 
 @pytest.mark.parametrize(("name", "carrier"), SIONNA)
@@ -358,7 +358,7 @@ def test_round_robin_deals_out_all_blocks_and_favours_nobody():
     rng, total = np.random.default_rng(0), np.zeros(4)
     for number in range(8):
         who = waiting(True, True, number % 2 == 0, True)
-        bandwidth, met = scheduler.share_out(Slot(number, who, np.ones((1, 4)), rng))
+        bandwidth, met = scheduler(Slot(who, np.ones((1, 4)), rng))
         assert bandwidth.sum() == pytest.approx(7e6)
         assert not met.any()
         assert not bandwidth[~who].any()
@@ -371,8 +371,7 @@ def test_round_robin_deals_out_all_blocks_and_favours_nobody():
 def test_more_devices_than_blocks_take_turns():
     scheduler = RoundRobin(2).scheduler(2.0, (1, 5), Turns(1, 1))
     slots = [
-        scheduler.share_out(Slot(k, np.ones((1, 5), np.bool_), np.ones((1, 5)), None))[0][0]
-        for k in range(5)
+        scheduler(Slot(np.ones((1, 5), np.bool_), np.ones((1, 5)), None))[0][0] for k in range(5)
     ]
     assert np.sum(slots, axis=0).tolist() == [2, 2, 2, 2, 2]
     assert all(each.sum() == 2 for each in slots)
@@ -385,10 +384,10 @@ def test_proportional_fair_serves_all_equally_often_and_each_when_it_is_good():
     scheduler = ProportionalFair().scheduler(1.0, (1, devices), Turns(1, 1))
     strength = np.array([1.0, 2.0, 4.0, 8.0])
     served, gained = np.zeros(devices), np.zeros(devices)
-    for number in range(slots):
+    for _ in range(slots):
         rate = strength * rng.exponential(size=(1, devices))
         who = np.ones((1, devices), np.bool_)
-        bandwidth, _ = scheduler.share_out(Slot(number, who, rate, rng))
+        bandwidth, _ = scheduler(Slot(who, rate, rng))
         assert (bandwidth > 0).sum() == 1
         served += bandwidth[0] > 0
         gained += rate[0] * (bandwidth[0] > 0)
@@ -404,7 +403,7 @@ def test_aloha_is_heard_as_often_as_nobody_else_picks_the_slot(devices, channels
     turns = sharing.turns(devices, 1)
     scheduler = sharing.scheduler(1.0, (20_000, devices), turns)
     who = np.ones((20_000, devices), np.bool_)
-    bandwidth, met = scheduler.share_out(Slot(0, who, who.astype(float), np.random.default_rng(2)))
+    bandwidth, met = scheduler(Slot(who, who.astype(float), np.random.default_rng(2)))
     places = turns.period * channels
     chance = (1 - 1 / places) ** (devices - 1)
     assert (~met).mean() == pytest.approx(chance, abs=0.006)

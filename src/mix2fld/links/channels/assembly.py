@@ -9,8 +9,9 @@ from mix2fld.config.settings import ChannelConfig, Config
 from mix2fld.links.budget import Direction
 from mix2fld.links.channels.cell import CellLink
 from mix2fld.links.channels.fading import Fading
-from mix2fld.links.channels.geometry import Geometry, from_db
+from mix2fld.links.channels.geometry import Geometry
 from mix2fld.links.channels.packets import Packets
+from mix2fld.links.channels.path_loss import from_db
 from mix2fld.links.channels.rate import (
     AdaptiveScheme,
     MulticastScheme,

@@ -20,9 +20,9 @@ from mix2fld.links.budget import (
     mean_slowest,
 )
 from mix2fld.links.channels.channel import Link, budget_of_forecast
-from mix2fld.links.channels.geometry import Geometry, from_db
+from mix2fld.links.channels.geometry import Geometry
 from mix2fld.links.channels.packets import Law, blocks_needed, whole
-from mix2fld.links.channels.path_loss import Floats
+from mix2fld.links.channels.path_loss import Floats, from_db
 from mix2fld.links.channels.transfer import Progress, Side, progress, simulate
 from mix2fld.types import Delivery, State
 

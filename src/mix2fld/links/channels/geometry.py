@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from mix2fld.base.errors import InputError, did_you_mean
 from mix2fld.config.settings import Config
-from mix2fld.links.channels.path_loss import MODELS, Floats, PathLoss, PowerLaw
+from mix2fld.links.channels.path_loss import MODELS, Floats, PathLoss
 from mix2fld.types import State
 
 
@@ -45,7 +45,13 @@ class Geometry:
                 hint=f"{len(cell.distances_m)} distances; must be one for each of devices "
                 f"= {config.data.devices}",
             )
-        model = _path_loss(config)
+        if cell.path_loss not in MODELS:
+            raise InputError(
+                field="path_loss",
+                value=f"{cell.path_loss!r}",
+                hint=f"no such model; {did_you_mean(cell.path_loss, MODELS)}",
+            )
+        model = MODELS[cell.path_loss].from_config(config)
         model.check_distances(np.array(cell.distances_m or (near, far)))
         return cls(
             path_loss=model,
@@ -92,30 +98,4 @@ class Geometry:
 
     def gain(self, state: State) -> Floats:
         """Mean power that arrives of what is sent, [D], before shadowing."""
-        distances, in_sight = state["distance_m"], state["in_sight"]
-        if isinstance(self.path_loss, PowerLaw):  # to the last digit the paper's r^-alpha
-            loss = np.array([math.pow(r, -self.path_loss.exponent) for r in distances.tolist()])
-            return loss * from_db(-self.extra_loss_db)
-        seen, hidden = self.path_loss.with_sight, self.path_loss.without_sight
-        loss_db = np.where(in_sight, seen(distances), hidden(distances))
-        return from_db(-(loss_db + self.extra_loss_db))
-
-
-def from_db(decibels: Floats | float) -> Floats:
-    """A ratio of powers from its decibels."""
-    ratio: Floats = 10 ** (np.asarray(decibels, np.float64) / 10)
-    return ratio
-
-
-def _path_loss(config: Config) -> PathLoss:
-    cell = config.cell
-    if cell.path_loss not in MODELS:
-        raise InputError(
-            field="path_loss",
-            value=f"{cell.path_loss!r}",
-            hint=f"no such model; {did_you_mean(cell.path_loss, MODELS)}",
-        )
-    kind, base, device = MODELS[cell.path_loss]
-    more = {"exponent": config.channel.path_loss_exponent} if kind is PowerLaw else {}
-    heights = (cell.base_height_m or base, cell.device_height_m or device)
-    return kind(cell.carrier_ghz, *heights, **more)
+        return self.path_loss.gain(state["distance_m"], state["in_sight"], self.extra_loss_db)

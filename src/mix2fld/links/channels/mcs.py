@@ -22,8 +22,7 @@ from numpy.typing import NDArray
 
 from mix2fld.base.errors import InputError, did_you_mean
 from mix2fld.links.channels.fading import Fading
-from mix2fld.links.channels.geometry import from_db
-from mix2fld.links.channels.path_loss import Floats
+from mix2fld.links.channels.path_loss import Floats, from_db
 
 GAP_DB = {1: 1.2, 2: 1.2, 4: 1.6, 6: 2.1, 8: 2.3}
 """Distance of real codes from the normal approximation, by bits of a symbol."""

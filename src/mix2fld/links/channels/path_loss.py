@@ -8,15 +8,23 @@ metres; a carrier is in GHz; heights are the model's own unless they are given.
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mix2fld.base.errors import InputError
+from mix2fld.config.settings import Config
 
 Floats = NDArray[np.float64]
 LIGHT_M_PER_S = 3.0e8
 """As TR 38.901 has it."""
+
+
+def from_db(decibels: Floats | float) -> Floats:
+    """A ratio of powers from its decibels."""
+    ratio: Floats = 10 ** (np.asarray(decibels, np.float64) / 10)
+    return ratio
 
 
 @dataclass(frozen=True)
@@ -27,11 +35,21 @@ class PathLoss(ABC):
     base_m: float
     device_m: float
 
-    name = ""
-    carriers_ghz = (0.0, math.inf)
-    distances_m = (0.0, math.inf)
-    bases_m = (0.0, math.inf)
-    devices_m = (0.0, math.inf)
+    name: ClassVar[str]
+    heights_m: ClassVar = (0.0, 0.0)
+    """Of base station and device, unless they are given."""
+    spreads_db: ClassVar = (0.0, 0.0)
+    """Standard deviation of shadowing, with a line of sight and without one."""
+    carriers_ghz: ClassVar = (0.0, math.inf)
+    distances_m: ClassVar = (0.0, math.inf)
+    bases_m: ClassVar = (0.0, math.inf)
+    devices_m: ClassVar = (0.0, math.inf)
+
+    @classmethod
+    def from_config(cls, config: Config) -> Self:
+        """The model as a config has it."""
+        cell, (base, device) = config.cell, cls.heights_m
+        return cls(cell.carrier_ghz, cell.base_height_m or base, cell.device_height_m or device)
 
     def __post_init__(self) -> None:
         """Refuse what a model was not made for."""
@@ -74,8 +92,12 @@ class PathLoss(ABC):
 
     def shadowing_db(self, distances_m: Floats, in_sight: NDArray[np.bool_]) -> Floats:
         """Standard deviation of shadowing, in dB."""
-        del in_sight
-        return np.zeros_like(distances_m)
+        return np.where(in_sight, *self.spreads_db) + np.zeros_like(distances_m)
+
+    def gain(self, distances_m: Floats, in_sight: NDArray[np.bool_], more_db: float) -> Floats:
+        """Mean power that arrives of what is sent, with another loss beside this one."""
+        loss = np.where(in_sight, self.with_sight(distances_m), self.without_sight(distances_m))
+        return from_db(-(loss + more_db))
 
 
 @dataclass(frozen=True)
@@ -85,9 +107,20 @@ class PowerLaw(PathLoss):
     exponent: float
     name = "power-law"
 
+    @classmethod
+    def from_config(cls, config: Config) -> Self:
+        """The exponent is a setting of the channel; heights have no effect."""
+        return cls(config.cell.carrier_ghz, 0.0, 0.0, config.channel.path_loss_exponent)
+
     def with_sight(self, distances_m: Floats) -> Floats:
         """10 alpha log10 r."""
         return 10 * self.exponent * np.log10(distances_m)
+
+    def gain(self, distances_m: Floats, in_sight: NDArray[np.bool_], more_db: float) -> Floats:
+        """The paper's r^-alpha to the last digit."""
+        del in_sight
+        gains = np.array([math.pow(r, -self.exponent) for r in distances_m.tolist()])
+        return gains * from_db(-more_db)
 
 
 @dataclass(frozen=True)
@@ -114,69 +147,61 @@ class FreeSpace(PathLoss):
 
 
 @dataclass(frozen=True)
-class UrbanMicro(PathLoss):
-    """UMi street canyon: the base station below the roofs."""
+class _Urban(PathLoss):
+    """UMi and UMa, whose formulas differ in their numbers alone."""
 
-    name = "umi"
     carriers_ghz = (0.5, 100.0)
     distances_m = (10.0, 5000.0)
-    bases_m = (10.0, 10.0)
-    devices_m = (1.5, 22.5)
+    near: ClassVar[tuple[float, float]]
+    """PL_1 with a line of sight at 1 m and 1 GHz, and its growth with the decadic logarithm."""
+    bend: ClassVar[float]
+    """Of PL_2, the factor of the breakpoint's logarithm."""
+    hidden: ClassVar[tuple[float, float, float, float]]
+    """Without a line of sight: growth, at 1 m and 1 GHz, of the carrier, of the device's height."""
+    reach_m: ClassVar[float]
+    """Over which the chance of a line of sight falls off."""
 
     def with_sight(self, distances_m: Floats) -> Floats:
-        """PL_UMi-LOS."""
-        across, corner = self.across(distances_m), _breakpoint(self)
-        near = 32.4 + 21 * np.log10(across) + 20 * math.log10(self.carrier_ghz)
+        """PL_LOS, beyond d'_BP with an effective environment height h_E of 1 m as well."""
+        across, (start, growth) = self.across(distances_m), self.near
+        above = (self.base_m - 1) * (self.device_m - 1)
+        corner = 4 * above * self.carrier_ghz * 1e9 / LIGHT_M_PER_S
+        near = start + growth * np.log10(across) + 20 * math.log10(self.carrier_ghz)
+        far = start + 40 * np.log10(across) + 20 * math.log10(self.carrier_ghz)
         bend = corner**2 + (self.base_m - self.device_m) ** 2
-        far = 32.4 + 40 * np.log10(across) + 20 * math.log10(self.carrier_ghz)
-        return np.where(distances_m <= corner, near, far - 9.5 * math.log10(bend))
+        return np.where(distances_m <= corner, near, far - self.bend * math.log10(bend))
 
     def without_sight(self, distances_m: Floats) -> Floats:
-        """PL_UMi-NLOS."""
+        """PL_NLOS."""
+        growth, start, carrier, height = self.hidden
         across = self.across(distances_m)
-        hidden = 35.3 * np.log10(across) + 22.4 + 21.3 * math.log10(self.carrier_ghz)
-        return np.maximum(self.with_sight(distances_m), hidden - 0.3 * (self.device_m - 1.5))
+        hidden = growth * np.log10(across) + start + carrier * math.log10(self.carrier_ghz)
+        return np.maximum(self.with_sight(distances_m), hidden - height * (self.device_m - 1.5))
 
     def chance_of_sight(self, distances_m: Floats) -> Floats:
-        """Table 7.4.2-1, UMi."""
-        return _urban_sight(distances_m, 36.0)
-
-    def shadowing_db(self, distances_m: Floats, in_sight: NDArray[np.bool_]) -> Floats:
-        """4 dB with a line of sight, 7.82 dB without."""
-        return np.where(in_sight, 4.0, 7.82) + np.zeros_like(distances_m)
+        """Table 7.4.2-1; for UMa of a device that is at most 13 m high."""
+        beyond = np.maximum(distances_m, 18.0)
+        return 18 / beyond + np.exp(-beyond / self.reach_m) * (1 - 18 / beyond)
 
 
 @dataclass(frozen=True)
-class UrbanMacro(PathLoss):
+class UrbanMicro(_Urban):
+    """UMi street canyon: the base station below the roofs."""
+
+    name = "umi"
+    heights_m, bases_m, devices_m = (10.0, 1.5), (10.0, 10.0), (1.5, 22.5)
+    near, bend, hidden = (32.4, 21.0), 9.5, (35.3, 22.4, 21.3, 0.3)
+    reach_m, spreads_db = 36.0, (4.0, 7.82)
+
+
+@dataclass(frozen=True)
+class UrbanMacro(_Urban):
     """UMa: the base station above the roofs; devices up to 13 m high, where h_E is 1 m."""
 
     name = "uma"
-    carriers_ghz = (0.5, 100.0)
-    distances_m = (10.0, 5000.0)
-    bases_m = (25.0, 25.0)
-    devices_m = (1.5, 13.0)
-
-    def with_sight(self, distances_m: Floats) -> Floats:
-        """PL_UMa-LOS."""
-        across, corner = self.across(distances_m), _breakpoint(self)
-        near = 28.0 + 22 * np.log10(across) + 20 * math.log10(self.carrier_ghz)
-        bend = corner**2 + (self.base_m - self.device_m) ** 2
-        far = 28.0 + 40 * np.log10(across) + 20 * math.log10(self.carrier_ghz)
-        return np.where(distances_m <= corner, near, far - 9 * math.log10(bend))
-
-    def without_sight(self, distances_m: Floats) -> Floats:
-        """PL_UMa-NLOS."""
-        across = self.across(distances_m)
-        hidden = 13.54 + 39.08 * np.log10(across) + 20 * math.log10(self.carrier_ghz)
-        return np.maximum(self.with_sight(distances_m), hidden - 0.6 * (self.device_m - 1.5))
-
-    def chance_of_sight(self, distances_m: Floats) -> Floats:
-        """Table 7.4.2-1, UMa, of a device that is at most 13 m high."""
-        return _urban_sight(distances_m, 63.0)
-
-    def shadowing_db(self, distances_m: Floats, in_sight: NDArray[np.bool_]) -> Floats:
-        """4 dB with a line of sight, 6 dB without."""
-        return np.where(in_sight, 4.0, 6.0) + np.zeros_like(distances_m)
+    heights_m, bases_m, devices_m = (25.0, 1.5), (25.0, 25.0), (1.5, 13.0)
+    near, bend, hidden = (28.0, 22.0), 9.0, (39.08, 13.54, 20.0, 0.6)
+    reach_m, spreads_db = 63.0, (4.0, 6.0)
 
 
 @dataclass(frozen=True)
@@ -184,12 +209,11 @@ class RuralMacro(PathLoss):
     """RMa, with the table's default streets (W = 20 m) and buildings (h = 5 m)."""
 
     name = "rma"
+    heights_m, bases_m, devices_m = (35.0, 1.5), (10.0, 150.0), (1.0, 10.0)
     carriers_ghz = (0.5, 30.0)
     distances_m = (10.0, 5000.0)
-    bases_m = (10.0, 150.0)
-    devices_m = (1.0, 10.0)
-    street_m = 20.0
-    building_m = 5.0
+    street_m: ClassVar = 20.0
+    building_m: ClassVar = 5.0
 
     def _corner(self) -> float:
         """Breakpoint distance, d_BP."""
@@ -240,10 +264,10 @@ class IndoorOffice(PathLoss):
     """InH, the mixed office: rooms and corridors, the base station below the ceiling."""
 
     name = "inh"
+    heights_m, bases_m, devices_m = (3.0, 1.0), (1.0, 5.0), (0.5, 3.0)
     carriers_ghz = (0.5, 100.0)
     distances_m = (1.0, 150.0)
-    bases_m = (1.0, 5.0)
-    devices_m = (0.5, 3.0)
+    spreads_db = (3.0, 8.03)
 
     def with_sight(self, distances_m: Floats) -> Floats:
         """PL_InH-LOS."""
@@ -261,29 +285,9 @@ class IndoorOffice(PathLoss):
         near = np.exp(-np.maximum(distances_m - 1.2, 0) / 4.7)
         return np.where(distances_m < 6.5, near, 0.32 * np.exp(-(distances_m - 6.5) / 32.6))
 
-    def shadowing_db(self, distances_m: Floats, in_sight: NDArray[np.bool_]) -> Floats:
-        """3 dB with a line of sight, 8.03 dB without."""
-        return np.where(in_sight, 3.0, 8.03) + np.zeros_like(distances_m)
 
-
-MODELS: dict[str, tuple[type[PathLoss], float, float]] = {
-    "power-law": (PowerLaw, 0.0, 0.0),
-    "none": (Wired, 0.0, 0.0),
-    "free-space": (FreeSpace, 0.0, 0.0),
-    "umi": (UrbanMicro, 10.0, 1.5),
-    "uma": (UrbanMacro, 25.0, 1.5),
-    "rma": (RuralMacro, 35.0, 1.5),
-    "inh": (IndoorOffice, 3.0, 1.0),
+MODELS: dict[str, type[PathLoss]] = {
+    model.name: model
+    for model in (PowerLaw, Wired, FreeSpace, UrbanMicro, UrbanMacro, RuralMacro, IndoorOffice)
 }
-"""Every model by its name in the config, with its own heights of base station and device."""
-
-
-def _urban_sight(distances_m: Floats, reach_m: float) -> Floats:
-    beyond = np.maximum(distances_m, 18.0)
-    return 18 / beyond + np.exp(-beyond / reach_m) * (1 - 18 / beyond)
-
-
-def _breakpoint(model: PathLoss) -> float:
-    """d'_BP with an effective environment height h_E of 1 m."""
-    above = (model.base_m - 1) * (model.device_m - 1)
-    return 4 * above * model.carrier_ghz * 1e9 / LIGHT_M_PER_S
+"""Every model by its name in the config."""

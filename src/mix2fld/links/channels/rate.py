@@ -6,6 +6,7 @@ of a whole transfer follows; one that adapts has to be simulated.
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -54,7 +55,7 @@ class Signals(NamedTuple):
     """Of what was sent, what met nobody else's signal."""
 
 
-class Rate(ABC):
+class Rate:
     """One rule for how fast to send."""
 
     adapts = False
@@ -64,9 +65,10 @@ class Rate(ABC):
         """The rate of each device, if it is kept."""
         raise NotImplementedError(f"{type(self).__name__} {demand} {fading}")
 
-    @abstractmethod
     def sender(self, demand: Demand, fading: Fading) -> "Sender":
-        """Whoever sends one slot after the other."""
+        """Whoever sends one slot after the other; by default a slot above the level is decoded."""
+        kept = self.keep(demand, fading)
+        return _KeptRate(kept.per_symbol, lambda snr, _noise: snr >= kept.level)
 
 
 class Sender(ABC):
@@ -95,10 +97,6 @@ class TargetSnr(Rate):
         bits = math.log1p(self.threshold) / math.log(2) if own is None else own
         return Kept(np.full(level.shape, bits), level, fading.exceeds(level / demand.mean_snr))
 
-    def sender(self, demand: Demand, fading: Fading) -> Sender:
-        """Above the target a slot is decoded."""
-        return _AboveTarget(self.keep(demand, fading))
-
 
 @dataclass(frozen=True)
 class OptimalTarget(Rate):
@@ -124,21 +122,19 @@ class OptimalTarget(Rate):
         per_symbol, level = (np.take_along_axis(a, best, -1)[..., 0] for a in (needed, levels))
         return Kept(per_symbol, level, fading.exceeds(level / demand.mean_snr))
 
-    def sender(self, demand: Demand, fading: Fading) -> Sender:
-        """Above the target a slot is decoded."""
-        return _AboveTarget(self.keep(demand, fading))
-
 
 @dataclass(frozen=True)
-class _AboveTarget(Sender):
-    kept: Kept
+class _KeptRate(Sender):
+    per_symbol: Floats
+    decodes: Callable[[Floats, Floats], Bools]
+    """Whether a slot is decoded, from its SNR and the noise of the block."""
 
     def potential(self, snr: Floats) -> Floats:
-        return np.where(snr >= self.kept.level, self.kept.per_symbol, 0.0)
+        return np.where(self.decodes(snr, np.zeros(snr.shape)), self.per_symbol, 0.0)
 
     def send(self, now: Signals) -> tuple[Floats, Bools]:
-        decoded = now.heard & (now.snr >= self.kept.level)
-        return np.where(decoded, self.kept.per_symbol, 0.0), now.sent & ~decoded
+        decoded = now.heard & self.decodes(now.snr, now.noise)
+        return np.where(decoded, self.per_symbol, 0.0), now.sent & ~decoded
 
 
 @dataclass(frozen=True)
@@ -163,22 +159,8 @@ class MulticastScheme(Rate):
         """A block fails as often as its scheme does at the SNR of the slot."""
         kept = self.keep(demand, fading)
         known = schemes(self.table, demand.symbols, self.largest)
-        return _OneScheme(kept, known, kept.level.astype(np.int64))
-
-
-@dataclass(frozen=True)
-class _OneScheme(Sender):
-    kept: Kept
-    known: Schemes
-    scheme: NDArray[np.int64]
-
-    def potential(self, snr: Floats) -> Floats:
-        del snr
-        return self.kept.per_symbol
-
-    def send(self, now: Signals) -> tuple[Floats, Bools]:
-        decoded = now.heard & (self.known.margin(self.scheme, now.snr) >= now.noise)
-        return np.where(decoded, self.kept.per_symbol, 0.0), now.sent & ~decoded
+        scheme = kept.level.astype(np.int64)
+        return _KeptRate(kept.per_symbol, lambda snr, noise: known.margin(scheme, snr) >= noise)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ slot where all transmit side by side, and longer where they take turns or must k
 """
 
 import math
-from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -40,7 +40,6 @@ class Turns(NamedTuple):
 class Slot(NamedTuple):
     """What is known when a slot is shared out; axes are [draws, devices]."""
 
-    number: int
     waiting: Bools
     """Devices that still have something to send."""
     rate: Floats
@@ -48,69 +47,48 @@ class Slot(NamedTuple):
     rng: np.random.Generator
 
 
-class Sharing(ABC):
-    """One way to share the uplink."""
+Scheduler = Callable[[Slot], tuple[Floats, Bools]]
+"""Shares out one turn after the other.
+
+Returns the bandwidth of each device, 0 if it is silent; and whose signal is lost in a collision.
+"""
+
+
+class Sharing:
+    """One way to share the uplink; by default each device has all of it, in every slot."""
 
     steady = True
     """Whether a device has the same bandwidth in each of its turns, whatever the others do."""
 
-    @abstractmethod
     def turns(self, devices: int, silence: int) -> Turns:
         """How time passes for each of so many devices that may send in one slot of ``silence``."""
-
-    @abstractmethod
-    def bandwidth(self, total_hz: float, devices: int) -> float:
-        """Bandwidth of a device in its turn; for a scheduler, that of one device alone."""
-
-    def scheduler(self, total_hz: float, shape: tuple[int, int], turns: Turns) -> "Scheduler":
-        """Who has what in each turn, for so many draws and devices."""
-        del turns
-        return _Steady(np.full(shape, self.bandwidth(total_hz, shape[1])))
-
-
-class Scheduler(ABC):
-    """Shares out one turn after the other."""
-
-    @abstractmethod
-    def share_out(self, slot: Slot) -> tuple[Floats, Bools]:
-        """Bandwidth of each device, 0 if it is silent; and whose signal is lost in a collision."""
-
-
-@dataclass(frozen=True)
-class _Steady(Scheduler):
-    bandwidth_hz: Floats  # [draws, devices]
-
-    def share_out(self, slot: Slot) -> tuple[Floats, Bools]:
-        return self.bandwidth_hz, np.zeros_like(slot.waiting)
-
-
-@dataclass(frozen=True)
-class Fdma(Sharing):
-    """All transmit side by side, each in an equal share of the bandwidth, as in the paper."""
-
-    def turns(self, devices: int, silence: int) -> Turns:
-        """Every slot, but for silence."""
         del devices
         return Turns(silence, 1)
 
     def bandwidth(self, total_hz: float, devices: int) -> float:
-        """An equal share."""
-        return total_hz / max(1, devices)
+        """Bandwidth of a device in its turn; for a scheduler, that of one device alone."""
+        del devices
+        return total_hz
+
+    def scheduler(self, total_hz: float, shape: tuple[int, int], turns: Turns) -> Scheduler:
+        """Who has what in each turn, for so many draws and devices."""
+        del turns
+        bandwidth = np.full(shape, self.bandwidth(total_hz, shape[1]))
+        return lambda slot: (bandwidth, np.zeros_like(slot.waiting))
 
 
 @dataclass(frozen=True)
 class Dedicated(Sharing):
     """Each device has the whole bandwidth to itself, as over a line of its own; or listens."""
 
-    def turns(self, devices: int, silence: int) -> Turns:
-        """Every slot, but for silence."""
-        del devices
-        return Turns(silence, 1)
+
+@dataclass(frozen=True)
+class Fdma(Sharing):
+    """All transmit side by side, each in an equal share of the bandwidth, as in the paper."""
 
     def bandwidth(self, total_hz: float, devices: int) -> float:
-        """All of it."""
-        del devices
-        return total_hz
+        """An equal share."""
+        return total_hz / max(1, devices)
 
 
 @dataclass(frozen=True)
@@ -122,48 +100,30 @@ class Tdma(Sharing):
         frame = max(1, devices)
         return Turns(max(frame, silence), frame)
 
-    def bandwidth(self, total_hz: float, devices: int) -> float:
-        """All of it, in its slot."""
-        del devices
-        return total_hz
-
 
 @dataclass(frozen=True)
-class RoundRobin(Sharing):
+class RoundRobin(Fdma):
     """OFDMA: resource blocks assigned in turn to those who have something to send."""
 
     blocks: int
     steady = False
 
-    def turns(self, devices: int, silence: int) -> Turns:
-        """Every slot, but for silence; who gets no block waits."""
-        del devices
-        return Turns(silence, 1)
-
-    def bandwidth(self, total_hz: float, devices: int) -> float:
-        """The mean share."""
-        return total_hz / max(1, devices)
-
     def scheduler(self, total_hz: float, shape: tuple[int, int], turns: Turns) -> Scheduler:
-        """Deals from where the slot before ended."""
+        """Deals from where the slot before ended; who gets no block waits."""
         del turns
-        return _RoundRobin(self.blocks, total_hz, np.zeros(shape[0], np.int64))
+        next_in_line = np.zeros(shape[0], np.int64)
 
+        def share_out(slot: Slot) -> tuple[Floats, Bools]:
+            nonlocal next_in_line
+            count = np.maximum(slot.waiting.sum(axis=1), 1)  # [draws]
+            place = np.cumsum(slot.waiting, axis=1) - 1  # among those who wait
+            each, left = np.divmod(self.blocks, count)
+            turn = (place - next_in_line[:, None]) % count[:, None]
+            dealt = np.where(slot.waiting, each[:, None] + (turn < left[:, None]), 0)
+            next_in_line = (next_in_line + left) % count
+            return dealt * (total_hz / self.blocks), np.zeros_like(slot.waiting)
 
-@dataclass
-class _RoundRobin(Scheduler):
-    blocks: int
-    total_hz: float
-    next_in_line: NDArray[np.int64]  # [draws]
-
-    def share_out(self, slot: Slot) -> tuple[Floats, Bools]:
-        count = slot.waiting.sum(axis=1, keepdims=True)
-        place = np.cumsum(slot.waiting, axis=1) - 1  # among those who wait
-        each, left = np.divmod(self.blocks, np.maximum(count, 1))
-        turn = (place - self.next_in_line[:, None]) % np.maximum(count, 1)
-        dealt = np.where(slot.waiting, each + (turn < left), 0)
-        self.next_in_line = (self.next_in_line + left[:, 0]) % np.maximum(count[:, 0], 1)
-        return dealt * (self.total_hz / self.blocks), np.zeros_like(slot.waiting)
+        return share_out
 
 
 @dataclass(frozen=True)
@@ -175,36 +135,23 @@ class ProportionalFair(Sharing):
 
     steady = False
 
-    def turns(self, devices: int, silence: int) -> Turns:
-        """Every slot, but for silence; who is not chosen waits."""
-        del devices
-        return Turns(silence, 1)
-
-    def bandwidth(self, total_hz: float, devices: int) -> float:
-        """All of it, for the one that is chosen."""
-        del devices
-        return total_hz
-
     def scheduler(self, total_hz: float, shape: tuple[int, int], turns: Turns) -> Scheduler:
-        """Begins with no one ahead."""
+        """Begins with no one ahead; who is not chosen waits."""
         del turns
-        return _ProportionalFair(total_hz, np.full(shape, SMALLEST_RATE))
+        mean_rate = np.full(shape, SMALLEST_RATE)
 
+        def share_out(slot: Slot) -> tuple[Floats, Bools]:
+            nonlocal mean_rate
+            merit = np.where(slot.waiting, slot.rate / mean_rate, -1.0)
+            chosen = np.zeros_like(slot.waiting)
+            best = np.argmax(merit, axis=1)
+            chosen[np.arange(len(best)), best] = True
+            chosen &= slot.waiting & (slot.rate > 0)
+            had = np.where(chosen, slot.rate, 0.0)
+            mean_rate = (1 - AVERAGING) * mean_rate + AVERAGING * had + SMALLEST_RATE
+            return np.where(chosen, total_hz, 0.0), np.zeros_like(chosen)
 
-@dataclass
-class _ProportionalFair(Scheduler):
-    total_hz: float
-    mean_rate: Floats  # [draws, devices]
-
-    def share_out(self, slot: Slot) -> tuple[Floats, Bools]:
-        merit = np.where(slot.waiting, slot.rate / self.mean_rate, -1.0)
-        chosen = np.zeros_like(slot.waiting)
-        best = np.argmax(merit, axis=1)
-        chosen[np.arange(len(best)), best] = True
-        chosen &= slot.waiting & (slot.rate > 0)
-        had = np.where(chosen, slot.rate, 0.0)
-        self.mean_rate = (1 - AVERAGING) * self.mean_rate + AVERAGING * had + SMALLEST_RATE
-        return np.where(chosen, self.total_hz, 0.0), np.zeros_like(chosen)
+        return share_out
 
 
 @dataclass(frozen=True)
@@ -229,20 +176,16 @@ class Aloha(Sharing):
         return total_hz / self.channels
 
     def scheduler(self, total_hz: float, shape: tuple[int, int], turns: Turns) -> Scheduler:
-        """Who meets whom."""
-        return _Aloha(self.bandwidth(total_hz, shape[1]), turns.period * self.channels)
+        """Who meets whom in one of the slots of a frame, on all channels."""
+        del shape
+        channel_hz, places = total_hz / self.channels, turns.period * self.channels
 
+        def share_out(slot: Slot) -> tuple[Floats, Bools]:
+            draws = len(slot.waiting)
+            chosen = slot.rng.integers(places, size=slot.waiting.shape)
+            chosen += places * np.arange(draws)[:, None]
+            here = np.bincount(chosen[slot.waiting], minlength=draws * places)
+            met = slot.waiting & (here[chosen] > 1)
+            return np.where(slot.waiting, channel_hz, 0.0), met
 
-@dataclass
-class _Aloha(Scheduler):
-    channel_hz: float
-    places: int
-    """Slots of a frame, on all channels."""
-
-    def share_out(self, slot: Slot) -> tuple[Floats, Bools]:
-        draws = len(slot.waiting)
-        chosen = slot.rng.integers(self.places, size=slot.waiting.shape)
-        chosen += self.places * np.arange(draws)[:, None]
-        here = np.bincount(chosen[slot.waiting], minlength=draws * self.places)
-        met = slot.waiting & (here[chosen] > 1)
-        return np.where(slot.waiting, self.channel_hz, 0.0), met
+        return share_out

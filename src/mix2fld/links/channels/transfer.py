@@ -119,7 +119,7 @@ def simulate(
     shape = (gain.shape[0], gain.shape[1])
     turns, demand = side.turns(shape[1]), side.demand(gain, bits, shape[1])
     sender = side.rate.sender(demand, side.fading)
-    scheduler = side.sharing.scheduler(side.bandwidth_hz, shape, turns)
+    share_out = side.sharing.scheduler(side.bandwidth_hz, shape, turns)
     fades = side.fading.draws(rng, shape, side.turn_seconds(shape[1]))
     errors, access = rng.spawn(2)
     over_all = side.mean_snr(gain, side.bandwidth_hz)
@@ -133,7 +133,7 @@ def simulate(
             break
         fade, noise = next(fades), errors.standard_normal(shape)
         rate = over_all if side.sharing.steady else sender.potential(over_all * fade)
-        bandwidth, met = scheduler.share_out(Slot(number, waiting, rate, access))
+        bandwidth, met = share_out(Slot(waiting, rate, access))
         sent = waiting & (bandwidth > 0)
         snr = side.mean_snr(gain, np.where(bandwidth > 0, bandwidth, 1.0)) * fade
         decoded, gave_up = sender.send(Signals(snr, noise, sent, sent & ~met))
