@@ -203,7 +203,22 @@ def test_the_cifar_network_is_of_modest_size() -> None:
     assert sum(int(np.prod(s)) for s in weight_shapes(cifar_cnn((32, 32, 3), 10))) == 83_450
 
 
-@pytest.mark.parametrize("name", sorted(MODELS))
+def test_a_linear_model_starts_at_zero_and_weighs_every_value() -> None:
+    model = make_model("linear", (5, 3), 4)
+    weights = model.init(jax.random.key(1))
+    assert {name: array.shape for name, array in weights["linear"].items()} == {
+        "bias": (4,),
+        "kernel": (4, 15),
+    }
+    assert not any(np.any(array) for array in weights["linear"].values())
+    kernel = np.arange(60, dtype=np.float32).reshape(4, 15)
+    inputs = np.random.default_rng(0).random((7, 5, 3), np.float32)
+    own = {"linear": {"kernel": jnp.array(kernel), "bias": jnp.ones(4)}}
+    features = inputs.swapaxes(1, 2).reshape(7, 15)  # (channel, step)
+    np.testing.assert_allclose(model.apply(own, inputs), features @ kernel.T + 1, rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", sorted(set(MODELS) - {"linear"}))
 def test_initial_weights_are_he_normal_with_zero_biases(name: str) -> None:
     model = MODELS[name]((64, 32) if name == "signal-cnn" else (32, 32, 3), 10)
     weights = model.init(jax.random.key(1))
@@ -341,7 +356,7 @@ def test_own_builder_is_imported(own_module: str) -> None:
     ("name", "message"),
     [
         ("paper-cn", "model = paper-cn: .*did you mean 'paper-cnn'"),
-        ("", "known: auto, cifar-cnn, mlp, paper-cnn, signal-cnn"),
+        ("", "known: auto, cifar-cnn, linear, mlp, paper-cnn, signal-cnn"),
         ("own_models:smal", "no function 'smal'; did you mean 'small'"),
         ("own_models:", "no function ''"),
         ("own_models:not_a_model", "must return a Model or a torch.nn.Module, not int"),

@@ -78,7 +78,7 @@ class LearningConfig(Section):
     """Model and training: Eqs. 1, 2, 3 and 5."""
 
     model: str = "auto"
-    """paper-cnn, cifar-cnn, signal-cnn, mlp or package.module:function; auto: by sample shape."""
+    """paper-cnn, cifar-cnn, signal-cnn, mlp, linear or package.module:function; auto: by shape."""
     initial_weights: Literal["common", "independent", "edges"] = "common"
     """One random draw for all devices, one for each, or fixed edge filters (paper-cnn)."""
     kernel: Literal["auto", "xla", "native"] = "auto"

@@ -10,7 +10,14 @@ from functools import partial
 from mix2fld.base.custom_code import import_custom
 from mix2fld.base.errors import InputError, Mix2fldError, did_you_mean
 from mix2fld.models.model_checks import first_line
-from mix2fld.models.networks import SampleShape, cifar_cnn, mlp, paper_cnn, signal_cnn
+from mix2fld.models.networks import (
+    SampleShape,
+    cifar_cnn,
+    linear_model,
+    mlp,
+    paper_cnn,
+    signal_cnn,
+)
 from mix2fld.models.pytorch import from_torch, is_torch_module
 from mix2fld.types import Model
 
@@ -22,6 +29,7 @@ MODELS: dict[str, Builder] = {
     "cifar-cnn": cifar_cnn,
     "signal-cnn": signal_cnn,
     "mlp": mlp,
+    "linear": linear_model,
 }
 
 

@@ -1,7 +1,7 @@
-"""The networks that come with the package; all weights are He-normal, all biases start at zero.
+"""The networks that come with the package; their weights are He-normal, all biases start at zero.
 
-He-normal is a normal draw of variance 2 / fan-in. Every network ends in a linear kernel
-[N_L, F], whose features F are counted in the order (channel, row, column).
+He-normal is a normal draw of variance 2 / fan-in; a linear model starts at zero. All end in a
+kernel [N_L, F], whose features F are counted in the order (channel, row, column).
 """
 
 import math
@@ -111,10 +111,7 @@ def signal_cnn(sample_shape: SampleShape, num_labels: int) -> Model:
 
 
 def mlp(sample_shape: SampleShape, num_labels: int, hidden: Sequence[int] = (128,)) -> Model:
-    """Linear layers with ReLU between them, for samples of any shape.
-
-    No hidden layer at all is multinomial regression.
-    """
+    """Linear layers with ReLU between them, for samples of any shape."""
     sizes = [math.prod(sample_shape), *hidden, num_labels]
 
     def init(key: Array) -> Weights:
@@ -135,6 +132,22 @@ def mlp(sample_shape: SampleShape, num_labels: int, hidden: Sequence[int] = (128
 
     kernel = partial(mlp_kernel, sample_shape, hidden[0], num_labels) if len(hidden) == 1 else None
     return Model("mlp", init, apply, kernel, kernel_on_request=True)
+
+
+def linear_model(sample_shape: SampleShape, num_labels: int) -> Model:
+    """One linear layer, which is multinomial logistic regression; its weights start at zero."""
+    features = math.prod(sample_shape)
+
+    def init(key: Array) -> Weights:
+        del key
+        return {
+            "linear": {"kernel": jnp.zeros((num_labels, features)), "bias": jnp.zeros(num_labels)}
+        }
+
+    def apply(weights: Weights, inputs: Array) -> Array:
+        return _logits(weights["linear"], _batch_last(inputs))
+
+    return Model("linear", init, apply)
 
 
 def _logits(weights: Weights, maps: Array) -> Array:

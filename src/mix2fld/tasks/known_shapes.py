@@ -11,6 +11,8 @@ Shapes = tuple[tuple[int, ...], ...]
 def known_shapes(model: str, sample_shape: tuple[int, ...], num_labels: int) -> Shapes | None:
     """In the order in which a payload carries them; None for any other model or sample."""
     model = suitable_model(model, sample_shape)
+    if model == "linear":
+        return _linear(math.prod(sample_shape), num_labels)
     if model == "mlp":
         return (*_linear(math.prod(sample_shape), 128), *_linear(128, num_labels))
     if model == "signal-cnn" and len(sample_shape) == 2 and sample_shape[0] >= 16:
