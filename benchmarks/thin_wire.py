@@ -1,4 +1,4 @@
-"""What the thin wire costs: bytes, seconds and memory of an MQTT fleet on shaped links.
+"""What a low-rate link costs: bytes, seconds and memory of an MQTT fleet on shaped links.
 
 Devices and broker are in network namespaces, as in ``mix2fld deploy testbed``; bytes are those of
 the device's interface, less the 14 bytes that Ethernet adds to every packet.

@@ -1,4 +1,4 @@
-"""The page of the thin wire, from its record."""
+"""The page of MQTT on low-rate links, from its record."""
 
 from statistics import median
 from typing import Any
@@ -21,7 +21,7 @@ def render(found: dict[str, Any]) -> str:
     starts = ", ".join(f"{seconds:.1f}" for seconds in start["s"])
     spent = ", ".join(f"{seconds:.1f}" for seconds in start["processor_s"])
     return f"""\
-# The thin wire
+# MQTT on a low-rate link
 
 Devices over an MQTT broker (Mosquitto, MQTT 5, mutual TLS) instead of Flower, in network namespaces of one machine
 with links shaped by `tc tbf`. Bytes are IP bytes of the device's interface: TCP, TLS, MQTT, the message's own

@@ -135,7 +135,7 @@ class StatisticsPart(NamedTuple):
     values: NDArray[Any]  # [N_L, d + 1] or [d (d + 1) / 2]: float32 with noise, or int32
 
 
-Once = Seeds | Statistics
+OneTimeUpload = Seeds | Statistics
 """What a device uploads once."""
 
 
@@ -167,7 +167,7 @@ class Upload(NamedTuple):
 
     value: Any  # weights, outputs, an update: what the protocol's uplink carries
     samples: int  # |S_d|
-    seeds: Once | None = None
+    seeds: OneTimeUpload | None = None
     weight: float = 1.0  # of each sample in a mean over devices
 
 
@@ -237,7 +237,7 @@ class Dimensions:
 
     @cached_property
     def num_weights(self) -> int:
-        """N_mod, counted from the model."""
+        """N_mod, the number of weights of the model."""
         return sum(self.weight_sizes)
 
     @cached_property

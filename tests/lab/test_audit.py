@@ -123,11 +123,11 @@ def test_the_page_is_made_from_records(record_path: Path) -> None:
     page = privacy_page({"toy.json": record})
     assert "| Mix2FLD | mixed seeds" in page
     assert "| isolated | nothing is sent |" in page
-    assert "| DP statistics | guaranteed: ε = 8, δ = 1e-05; knowing all other samples" in page
+    assert "| DP statistics | guaranteed: ε = 8, δ = 1e-05; knowing all samples but one" in page
     assert "| DP sum | guaranteed: ε = 8, δ = 1e-05 |" in page
     assert "| Statistics | statistics " in page
     assert "| DP sum | 2 | 1 |" in page
-    assert "### Who knows all other samples" in page
+    assert "### The attacker knows all samples but one" in page
     another = "separation with public samples of another domain"
     assert f"Not in these records: {another}." in page
     assert page.count("### ") == len(set(re.findall("### .*", page))) == 9

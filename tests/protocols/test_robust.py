@@ -253,7 +253,7 @@ def test_outputs_are_compared_where_a_label_was_drawn() -> None:
 
 
 def test_many_uploads_are_compared_with_their_mean(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(outliers, "FEW", 3)
+    monkeypatch.setattr(outliers, "MEDIAN_LIMIT", 3)
     rows = 1.0 + 0.1 * rows_of(6, 20, 8)
     rows[4] *= 100
     inbox = inbox_of(rows)

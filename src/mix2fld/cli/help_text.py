@@ -1,4 +1,4 @@
-"""Help without what says nothing: ``{None}|PATH`` is a path, and no default is not shown as one."""
+"""Help without noise: ``{None}|PATH`` becomes a path, and a missing default is not shown."""
 
 import os
 import re

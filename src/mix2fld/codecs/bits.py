@@ -11,22 +11,22 @@ Bits = NDArray[np.uint8]
 
 def to_bits(codes: NDArray[Any], width: int) -> Bits:
     """The lowest ``width`` bits of each code, one after the other, the highest first."""
-    room = _room(width)
-    bits = np.unpackbits(codes.astype(f">u{room // 8}").view(np.uint8)).reshape(-1, room)
-    return bits[:, room - width :].ravel()
+    container = _container_bits(width)
+    bits = np.unpackbits(codes.astype(f">u{container // 8}").view(np.uint8)).reshape(-1, container)
+    return bits[:, container - width :].ravel()
 
 
 def from_bits(bits: Bits, width: int, count: int = -1) -> NDArray[np.uint32]:
     """The codes that ``to_bits`` took apart; of width 0 there may be any ``count``."""
     count = len(bits) // width if count < 0 else count
-    room, padded = _room(width), bits
-    if width < room:
-        padded = np.zeros((count, room), np.uint8)
-        padded[:, room - width :] = bits.reshape(count, width)
-    return np.packbits(padded).view(f">u{room // 8}").astype(np.uint32)
+    container, padded = _container_bits(width), bits
+    if width < container:
+        padded = np.zeros((count, container), np.uint8)
+        padded[:, container - width :] = bits.reshape(count, width)
+    return np.packbits(padded).view(f">u{container // 8}").astype(np.uint32)
 
 
-def _room(width: int) -> int:
+def _container_bits(width: int) -> int:
     """Bits of the smallest number of whole bytes that NumPy has a type for."""
     return 8 if width <= 8 else 16 if width <= 16 else 32
 

@@ -37,7 +37,7 @@ class Levels(NamedTuple):
 
     @property
     def captured(self) -> float:
-        """E z^2 less the error: the mean square of what is left of z by rounding it."""
+        """E z^2 less the error: the mean square of z after rounding."""
         bounds = _bounds(self.edges)
         return float(np.sum(2 * (bounds.above[:-1] - bounds.above[1:]) * self.means**2))
 

@@ -38,7 +38,7 @@ class CodePart(NamedTuple):
 
     @property
     def captured(self) -> float:
-        """Expected squared norm that its codes know of; that of a coordinate is 1."""
+        """Expected squared norm retained by its codes; that of a coordinate is 1."""
         if self.index_bits:
             return self.groups * mean_largest(1 << self.index_bits) ** 2
         return self.groups * lloyd_max(self.level_bits).captured
@@ -57,7 +57,7 @@ class Plan(NamedTuple):
 
     @property
     def captured(self) -> float:
-        """Expected squared norm that all codes know of, out of 1 for each coordinate."""
+        """Expected squared norm retained by all codes, out of 1 for each coordinate."""
         return sum(part.captured for part in self.parts)
 
 
@@ -66,8 +66,11 @@ def make_plan(bits: int, size: int, largest_per_group: bool) -> Plan:
     """The plan for ``size`` coordinates."""
     if bits >= size + FINE_NORM:
         return _plan(FINE_NORM, *_levels(bits - FINE_NORM, size))
-    room = bits - COARSE_NORM
-    return _plan(COARSE_NORM, *(_largest(room, size) if largest_per_group else _share(room, size)))
+    bit_budget = bits - COARSE_NORM
+    return _plan(
+        COARSE_NORM,
+        *(_largest(bit_budget, size) if largest_per_group else _share(bit_budget, size)),
+    )
 
 
 def most_bits(size: int) -> int:
@@ -81,29 +84,31 @@ def bits_with_norm(bits_per_weight: float, weights: int) -> int:
     return max(LEAST_UPDATE_BITS, round(bits_per_weight * weights) + norm_bits)
 
 
-def _levels(room: int, size: int) -> tuple[CodePart, ...]:
+def _levels(bit_budget: int, size: int) -> tuple[CodePart, ...]:
     """All coordinates, some of them with one bit more than the others."""
-    level_bits = min(room // size, MOST_LEVEL_BITS)
-    finer = room - level_bits * size if level_bits < MOST_LEVEL_BITS else 0
+    level_bits = min(bit_budget // size, MOST_LEVEL_BITS)
+    finer = bit_budget - level_bits * size if level_bits < MOST_LEVEL_BITS else 0
     return CodePart(finer, 0, level_bits + 1), CodePart(size - finer, 0, level_bits)
 
 
-def _share(room: int, size: int) -> tuple[CodePart, ...]:
+def _share(bit_budget: int, size: int) -> tuple[CodePart, ...]:
     """The signs of some coordinates."""
-    return (CodePart(min(room, size), 0, 1),)
+    return (CodePart(min(bit_budget, size), 0, 1),)
 
 
-def _largest(room: int, size: int) -> tuple[CodePart, ...]:
+def _largest(bit_budget: int, size: int) -> tuple[CodePart, ...]:
     """Disjoint groups, of the size that captures most: about as large as they can be."""
-    fitting = [j for j in range(min(room, size.bit_length())) if room // (1 + j) << j <= size]
-    choices = [_groups(room, size, index_bits) for index_bits in fitting or [0]]
+    fitting = [
+        j for j in range(min(bit_budget, size.bit_length())) if bit_budget // (1 + j) << j <= size
+    ]
+    choices = [_groups(bit_budget, size, index_bits) for index_bits in fitting or [0]]
     return max(choices, key=lambda parts: sum(part.captured for part in parts))
 
 
-def _groups(room: int, size: int, index_bits: int) -> tuple[CodePart, ...]:
+def _groups(bit_budget: int, size: int, index_bits: int) -> tuple[CodePart, ...]:
     """Groups of one size; bits left over make some of them twice as large."""
-    groups = min(room // (1 + index_bits), size)
-    left = room - groups * (1 + index_bits)
+    groups = min(bit_budget // (1 + index_bits), size)
+    left = bit_budget - groups * (1 + index_bits)
     larger = min(left, groups, (size >> index_bits) - groups)
     return CodePart(larger, index_bits + 1, 1), CodePart(groups - larger, index_bits, 1)
 

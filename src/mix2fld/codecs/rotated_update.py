@@ -2,7 +2,7 @@
 
 The coordinates of a rotated update look like draws of one Gaussian, so that few codes say how large
 they are. One scale for all makes the inner product of the update and the restored one the squared
-norm of the update: over all rotations the restored one is then right on average (EDEN's scale). It
+norm of the update: over all rotations the restored one is then unbiased (EDEN's scale). It
 is sent as the norm that it suggests, which the server needs too.
 """
 
@@ -45,7 +45,7 @@ class RotatedUpdate:
     bits: int = LEAST_UPDATE_BITS
     variable_rate: bool = False
     min_mse: bool = False
-    """Whether the update is restored with the least error, for feedback, or right on average."""
+    """Whether the update is restored with the least error, for feedback, or unbiased."""
     name: str = "rotated update"
     words: ClassVar[str] = "compressed update"
 
@@ -69,7 +69,9 @@ class RotatedUpdate:
     def restore(self, codes: Codes, rng: np.random.Generator, size: int) -> Restored:
         """Put the levels where they belong, and rotate back."""
         plan = make_plan(codes.bits, size, self.largest_per_group)
-        within = codes.groups.astype(np.int64) >> 1 if _has_signs_alone(plan) else _at_first(plan)
+        within = (
+            codes.groups.astype(np.int64) >> 1 if _has_signs_alone(plan) else _initial_places(plan)
+        )
         update = place(rng, size, _lengths(plan), within, _levels(plan, codes.groups))
         captured = plan.captured / size
         scale = _norm(codes.norm, plan) / math.sqrt(size) / (1 if self.min_mse else captured)
@@ -128,7 +130,7 @@ def _lengths(plan: Plan) -> NDArray[np.int64]:
     return np.repeat(np.array(each, np.int64), [part.groups for part in plan.parts])
 
 
-def _at_first(plan: Plan) -> NDArray[np.int64]:
+def _initial_places(plan: Plan) -> NDArray[np.int64]:
     """Places in groups of one coordinate each."""
     return np.zeros(sum(part.groups for part in plan.parts), np.int64)
 

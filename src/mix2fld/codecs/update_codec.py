@@ -22,9 +22,9 @@ class Restored(NamedTuple):
 
     update: Floats  # [N_mod]
     captured: float
-    """Expected share of the update's squared norm that the codes know of.
+    """Expected share of the update's squared norm retained by the code.
 
-    A codec that is right on average restores a vector of 1 / captured times the squared norm of the
+    An unbiased codec restores a vector of 1 / captured times the squared norm of the
     update: the surplus is noise. 1 if there is none.
     """
     apart: tuple[Group, ...] = ()

@@ -1,7 +1,7 @@
 """How soon Flower looks again for a part of a message that has not arrived yet.
 
 A message is announced before its content. Whoever hears of it at once, as a node with short pauses
-does, would wait for a second until the content is there.
+does, would wait for a second until the content has arrived.
 """
 
 from flwr.supercore.inflatable import inflatable_utils

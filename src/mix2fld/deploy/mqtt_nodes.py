@@ -84,7 +84,7 @@ class MqttNodes:
         line.publish(topics.SETTINGS, self._settings, qos=1, retain=True)
 
     def connected(self, line: Line, resumed: bool) -> None:
-        """The broker is there, or there again: perhaps without what it was told.
+        """The broker is connected, or again: perhaps without what it was told.
 
         Each device has topics of its own, so that the broker can be told to drop those of one.
         """

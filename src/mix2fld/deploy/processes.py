@@ -44,7 +44,7 @@ def ignoring_signals() -> Iterator[None]:
 
 
 def end_group(process: subprocess.Popen[bytes]) -> None:
-    """Kill what is left of a process and its children, and see them gone."""
+    """Kill a process and its children, and wait until they have ended."""
     signal_group(process, signal.SIGKILL)
     process.wait()
     deadline = time.monotonic() + STOP_SECONDS

@@ -55,7 +55,7 @@ class Nodes(Protocol):
     timeout_s: float
     """Seconds after which a round continues without the missing answers."""
     downloads_with_orders: bool
-    """Whether a download had better go with the next order than by itself."""
+    """Whether a download is piggybacked on the next order."""
 
     def wait_for(self, devices: int, seconds: float) -> Collection[int]:
         """The devices that are connected as soon as there are that many, or after that time."""
@@ -202,7 +202,7 @@ class RemoteFleet:
             missing = {device: orders[device] for device in orders if device in unanswered}
             self._nodes.ask(order.round_number, missing, hear)
             if not replied and not self._nodes.wait_for(1, 0):
-                raise TransportLostError("no device is connected any more")
+                raise TransportLostError("no device is connected")
 
         self._carry(order.round_number, ask)
         if diverged == set(order.asked):

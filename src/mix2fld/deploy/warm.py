@@ -2,7 +2,7 @@
 
 Flower starts ``flwr-clientapp`` anew for each message, which imports Flower and, to train, JAX. A
 node instead finds a small program of that name first: it hands its arguments over a socket in a
-folder that only the node's user can enter, and ends. Where nobody listens yet, or any more, it
+folder that only the node's user can enter, and ends. Where nobody listens, it
 becomes Flower's own program.
 """
 

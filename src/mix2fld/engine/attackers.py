@@ -50,7 +50,7 @@ def meets(attack: Attack, row: Protocol) -> bool:
 def replace_uploads(
     scenario: Scenario, server: ServerState, round_number: int, trained: Trained
 ) -> Trained:
-    """What came of the local phase, with the uploads of attackers replaced."""
+    """Outcome of the local phase, with the uploads of attackers replaced."""
     config, messages = scenario.config, dict(trained.messages)
     begun = config.attack.attack != "none" and round_number >= config.attack.attack_from
     if not begun or not scenario.wire.uploads_in(round_number):

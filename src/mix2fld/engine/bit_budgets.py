@@ -1,4 +1,4 @@
-"""How many bits can be sent up or down, where there is a choice."""
+"""Bits of an upload or a download, where the protocol leaves a choice."""
 
 from collections.abc import Sequence
 

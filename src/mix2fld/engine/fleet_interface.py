@@ -31,7 +31,7 @@ class Order(NamedTuple):
 
 
 class Trained(NamedTuple):
-    """What came of it."""
+    """Outcome of a local phase."""
 
     messages: Mapping[int, Message]
     """The uploads of the devices that answered."""

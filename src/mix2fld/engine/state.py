@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mix2fld.engine.clock import Clock
-from mix2fld.types import Once, Seeds, ServerState, State, Statistics
+from mix2fld.types import OneTimeUpload, Seeds, ServerState, State, Statistics
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,5 +71,5 @@ class RunState:
         )
 
 
-def _uploaded_once(parts: State) -> Once:
+def _uploaded_once(parts: State) -> OneTimeUpload:
     return Statistics(**parts) if "scatter" in parts else Seeds(**parts)

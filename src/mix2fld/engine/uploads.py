@@ -23,7 +23,7 @@ SUM = -1
 
 
 class Collected(NamedTuple):
-    """What came of the uploads."""
+    """Outcome of the uploads."""
 
     inbox: dict[int, Upload]
     delivered: frozenset[int]

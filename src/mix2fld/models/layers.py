@@ -27,7 +27,7 @@ def linear(kernel: Array, bias: Array, features: Array) -> Array:
 
 
 def max_pool_signal(signals: Array, width: int) -> Array:
-    """Max-pool along time: [C, T, B] -> [C, T // width, B]; what is left over is dropped."""
+    """Max-pool along time: [C, T, B] -> [C, T // width, B]; the remainder is dropped."""
     channels, length, batch = signals.shape
     steps = length // width
     blocks = signals[:, : steps * width].reshape(channels, steps, width, batch)

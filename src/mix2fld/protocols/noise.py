@@ -30,7 +30,7 @@ NO_KEY = np.zeros(4, np.uint32)
 
 
 def noise_stream(turn: Turn, key: NDArray[np.uint32], number: int) -> np.random.Generator:
-    """The noise of one upload; of one that is sent again, the same number gives the same."""
+    """The noise of an upload; the same number returns the same noise."""
     return stream(turn.seed, "privacy-noise", turn.device, number, *key.tolist())
 
 

@@ -151,7 +151,7 @@ class PrivateStatistics(DownloadsWeights):
         return {MEANS: state[MEANS]} if keep else {}
 
     def on_state_lost(self, state: State) -> State:
-        """The budget may be spent: nothing is sent any more."""
+        """The budget may be spent: nothing more is sent."""
         return {STAGE: DONE}
 
     @property

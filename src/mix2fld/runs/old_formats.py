@@ -87,7 +87,7 @@ def with_metric(fields: Fields) -> Fields:
 
 
 def _with_devices(fields: Fields) -> Fields:
-    """A round with the devices that were asked and measured, and those that got through."""
+    """A round with the devices that were asked and measured, and those whose uploads arrived."""
     everyone = list(range(len(fields["accuracy"]["devices"])))
     fields = {**fields, "accuracy": {**fields["accuracy"], "measured": everyone}}
     found: Fields = {}

@@ -29,7 +29,7 @@ def run_remote(
     config: "Config", pieces: "Pieces", dataset: "Dataset", driver: Mapping[str, str], cores: int,
     folders: Sequence[str] = (),
 ) -> "Iterator[str | Pieces | Done]":  # fmt: skip
-    """The name of the node, then what changes in the run's folder, then what came of it.
+    """The name of the node, then what changes in the run's folder, then the result.
 
     ``folders``: where the driver finds modules.
     """

@@ -79,7 +79,7 @@ class Search:
 
 
 class Found(NamedTuple):
-    """What came of a search."""
+    """Result of a search."""
 
     best: dict[int, dict[str, Any]]
     """The best trials by number: what was tried, and what it is worth."""

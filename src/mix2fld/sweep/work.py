@@ -15,7 +15,7 @@ from mix2fld.types import Dataset
 
 
 class Done(NamedTuple):
-    """What came of a job."""
+    """Result of a job."""
 
     failure: str | None
     """Why it failed, in one line."""

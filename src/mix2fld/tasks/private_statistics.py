@@ -8,7 +8,7 @@ a class mean at most C2, so that a replaced sample moves
   its label, and by |u - u'| if it does not. Features that are not negative before an orthonormal
   projection are at most sqrt(2) C1 apart, since their inner product is not negative; others 2 C1.
 - the sum of r rᵀ by |r rᵀ - s sᵀ| = sqrt(|r|⁴ + |s|⁴ - 2 (r s)²), at most sqrt(2) C2². The means
-  that r is counted from are made of sums with noise, so they are public by then.
+  that r is relative to are made of sums with noise, so they are public by then.
 """
 
 from functools import lru_cache

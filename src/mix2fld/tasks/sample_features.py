@@ -46,7 +46,7 @@ def sample_feature_count(sizes: Sizes, side: int) -> int:
 
 @lru_cache(maxsize=4)
 def sample_features(learning: Learning) -> Features:
-    """The low frequencies of samples, counted from the lower end of their range."""
+    """The low frequencies of samples, relative to the lower end of their range."""
     samples, side = learning.dims.samples, learning.config.statistics.feature_side
     *sides, channels = _sides(samples.shape)
     projection: NDArray[np.floating] = np.ones((1, 1))

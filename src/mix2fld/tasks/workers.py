@@ -44,7 +44,7 @@ class Held:
 
 _keys = count()
 _gone: deque[int] = deque()
-"""Keys of objects that nobody has any more."""
+"""Keys of objects that were deleted."""
 
 
 def in_workers(

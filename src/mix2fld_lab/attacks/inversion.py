@@ -1,8 +1,8 @@
 """Inverse-Mixup undone: the mixed-up uploads, byte for byte, from what was generated from them.
 
-Which samples are paired depends on labels, device numbers and a public generator only, so raw
-samples, mixes and inverse samples are a chain of processing steps: what the last one tells, the
-second one tells too. For ratios that Eq. 8 can invert, the mixing matrix takes it back as well.
+Which samples are paired depends on labels, device numbers and a public generator only, so by the
+data-processing inequality inverse samples tell nothing that the mixes do not. For ratios that
+Eq. 8 can invert, the mixing matrix takes it back as well.
 """
 
 import numpy as np

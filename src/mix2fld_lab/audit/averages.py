@@ -132,7 +132,7 @@ def _rounding(values: Floats, bits: int) -> float:
 
 
 def _means_of_ten(own: Candidates) -> Sums:
-    """Means of ten samples of a label in 8 bits a value, the last of what is left, as sums."""
+    """Means of ten samples of a label in 8 bits a value, the last the remainder, as sums."""
     totals, counts, labels = [], [], []
     for label in np.unique(own.labels):
         values = own.values[own.labels == label]

@@ -43,7 +43,7 @@ class Effort:
     ratios: tuple[float, ...] = ()
     """More mixing ratios to attack, beside the config's."""
     trials: int = 2000
-    """Uploads that are tried on who knows all other samples; three times so many are made."""
+    """Uploads that the attacker who knows all samples but one sees; thrice as many are made."""
     budgets: tuple[tuple[float, int], ...] = ()
     """More runs of protocols that upload statistics with a budget: ε, and the feature side k."""
 

@@ -20,7 +20,7 @@ KINDS = {
     "recovery": "separation",
     "foreign": "separation with public samples of another domain",
     "averages": "averages without noise",
-    "noise": "who knows all other samples",
+    "noise": "the attacker knows all samples but one",
     "uploads": "LiRA on weights and outputs",
     "rounds": "LiRA on several rounds together",
     "accuracy": "accuracy and bits",

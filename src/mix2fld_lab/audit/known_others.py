@@ -1,4 +1,4 @@
-"""The strongest attacker on private statistics: who knows all samples of a device but one.
+"""The worst case of private statistics: the attacker knows all samples of a device but one.
 
 It knows both samples of which one is the device's, everything that the budget calls public, and
 the exact statistics that either would give; only the noise is left. The likelihood ratio of what

@@ -212,5 +212,5 @@ def leak_words(row: Row) -> str:
         whole = " for a whole device" if row.guarantee.protects == EVERYTHING else ""
         said.insert(0, f"guaranteed: {budget}{whole}")
     if row.known_others.of:
-        said.append(f"knowing all other samples {percent(row.known_others)}")
+        said.append(f"knowing all samples but one {percent(row.known_others)}")
     return "; ".join(said) or "not attacked"

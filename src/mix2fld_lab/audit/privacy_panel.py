@@ -149,7 +149,8 @@ def _leaks(points: Sequence[LeakPoint]) -> str:
         "<h3>Members found in uploads</h3>"
         '<p class="muted">Share of a device’s samples that an honest-but-curious server finds at '
         "0.1 % false positives, against accuracy and uplink traffic. Hollow: no attack, but the "
-        "most that a privacy budget allows who knows all other samples. Numbers are those of the "
+        "most that a privacy budget allows an attacker who knows all samples but one. Numbers are "
+        "those of the "
         "table; what uploads nothing has no place in the second chart.</p>"
         f'<div class="leaks">{_chart(points, accuracies, "mean device accuracy, %", _linear)}'
         f"{_chart(points, kilobits, 'uplink of a device, kbit', _logarithmic)}</div>"

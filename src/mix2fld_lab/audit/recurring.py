@@ -2,7 +2,7 @@
 
 No network is needed. Two mixes with the same dominant sample differ by at most λ in every value, so
 the server can tell which do. Every mix leaves an interval for its dominant sample; those of mixes
-that share it are intersected, and what is left of each mix gives its minor part. If it were known
+that share it are intersected, and the remainder of each mix is its minor part. If it were known
 which samples recur where, constituents in as many mixes as there are of them would be solutions of
 linear equations, exact but for rounding: these are counted too.
 """

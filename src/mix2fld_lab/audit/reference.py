@@ -69,7 +69,7 @@ FIGURES = (
     Figure("share found: FD's mean outputs", 0.005, _share(r"uploads/s\d+", "fd", LOW, "device")),
     Figure("share found: means of ten", 0.68, _share(r"averages/ten/s\d+", LOW, "device")),
     Figure(
-        "who knows all other samples, at 1 %",
+        "the attacker knows all samples but one, at 1 %",
         0.194,
         _share(r"noise/dp-statistics/s\d+", HIGH, "true"),
     ),

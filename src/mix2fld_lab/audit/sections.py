@@ -27,7 +27,7 @@ class Row(NamedTuple):
     sends: bool
     leaks: dict[str, Share]  # of a device's samples, by upload
     guarantee: Guarantee | None
-    known_others: Share  # found by who knows all other samples
+    known_others: Share  # found by an attacker who knows all samples but one
     accuracy: float | None
     uplink_bits: float | None  # of one device, all rounds
     runs: int

@@ -44,7 +44,7 @@ def _trade(simpler: str, more_private: bool) -> str:
     """Whether mixing alone beats mixing and unmixing, in privacy and in accuracy."""
     if more_private and simpler != "below":
         return (
-            "So mixing without unmixing is hardly a trade: at its best λ it is both more private "
+            "So mixing without unmixing costs nothing: at its best λ it is both more private "
             "than Mix2FLD at its best and no less accurate."
         )
     if more_private:

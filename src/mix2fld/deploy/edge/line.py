@@ -24,14 +24,14 @@ class Line(Protocol):
 
 
 def no_log(line: str) -> None:
-    """Nobody wants to know."""
+    """Discard messages for the operator."""
 
 
 class Listener(Protocol):
     """Who is at this end of a line."""
 
     def connected(self, line: Line, resumed: bool) -> None:
-        """The line is there; ``resumed`` if again, and the broker has kept all that was sent."""
+        """Connected; ``resumed`` if again, and the broker has kept all that was sent."""
 
     def lost(self, line: Line) -> None:
         """The connection broke; it is made again."""

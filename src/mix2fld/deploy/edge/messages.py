@@ -1,4 +1,4 @@
-"""What server and devices say to each other, and how it crosses a thin wire.
+"""What server and devices say to each other, and how it crosses a low-rate link.
 
 Over MQTT a message is one byte for its kind, the identity of the run, the round, and fields of
 fixed size; payloads come last: a few bytes beside each payload. Which device an answer is from, its

@@ -24,7 +24,7 @@ class Hosts:
         self.ray = ray
         self._wanted, self._cores = count, cores
         self._actor = ray.remote(Host)
-        self._starting: dict[Any, Handle] = {}  # by what resolves when it is there
+        self._starting: dict[Any, Handle] = {}  # by what resolves when it has started
         self._ready: list[Handle] = []
         self._noted: set[str] = set()
         self._turn = 0
@@ -44,12 +44,12 @@ class Hosts:
         return list(self._ready)
 
     def lose(self, host: Handle) -> None:
-        """A host does not answer any more."""
+        """The connection to a host is lost."""
         if host in self._ready:
             self._ready.remove(host)
 
     def another(self, than: Handle) -> Handle:
-        """Some other host that is there, or a new one."""
+        """Another running host, or a new one."""
         others = [host for host in self._ready if host is not than]
         if others:
             self._turn += 1
@@ -84,7 +84,7 @@ class Hosts:
         try:
             found = self.ray.get(answer)
         except self.ray.exceptions.RayActorError:
-            return  # its node went away; a new one is started in the next round
+            return  # its node is lost; a new one is started in the next round
         own = versions()
         check_versions(own, found)
         note = other_processor(own, found)

@@ -52,7 +52,7 @@ class ModelsToEvaluate(NamedTuple):
 
 
 class TrainedShard(NamedTuple):
-    """What came of the local phase of some devices."""
+    """Outcome of the local phase of some devices."""
 
     messages: Mapping[int, Message]
     after: Mapping[int, State]

@@ -44,7 +44,7 @@ class ShardOrder(NamedTuple):
 
 
 class ShardAnswer(NamedTuple):
-    """What came of it."""
+    """What a shard of devices returns to the driver."""
 
     messages: "Mapping[int, Message]"
     snapshots: "list[tuple[int, Tensors]]"
@@ -86,7 +86,7 @@ class Host:
         self._pending: dict[tuple[int, ...], tuple[dict[int, State], Mapping[int, State]]] = {}
 
     def ready(self) -> dict[str, str]:
-        """What this host computes with, once it is there."""
+        """What this host computes with, once it has started."""
         from mix2fld.engine.fleets.cluster import versions
 
         return versions()

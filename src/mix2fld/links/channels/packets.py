@@ -16,7 +16,7 @@ from mix2fld.links.channels.path_loss import Floats
 
 ROUNDING = 1e-9
 """Relative difference below which bits per slot are taken for the whole number next to them."""
-FAR = 12.0
+TAIL_DEVIATIONS = 12.0
 """Standard deviations beyond which a chance is 1."""
 
 
@@ -92,7 +92,7 @@ def _log_factorials(bits: int) -> Floats:
 def _unlimited(needed: int, success: float, slots: int) -> Floats:
     """``arrived_by`` of all slots; late ones are 1 to the last digit and not worked out."""
     arrived = np.ones(slots + 1)
-    decoded = needed + FAR * math.sqrt(needed * (1 - success) + FAR)
+    decoded = needed + TAIL_DEVIATIONS * math.sqrt(needed * (1 - success) + TAIL_DEVIATIONS)
     last = slots if decoded >= slots * success else math.ceil(decoded / success)
     arrived[: last + 1] = arrived_by(last, needed, success)
     return arrived

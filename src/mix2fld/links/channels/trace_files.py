@@ -90,7 +90,7 @@ class Trace:
         return self.uplink if direction == "uplink" else self.downlink
 
     def available_at(self, seconds: float) -> bool:
-        """Whether the device is there at a time."""
+        """Whether the device is available at a time."""
         times = self.uplink.times
         place = np.searchsorted(times, seconds % times[-1], side="right") - 1
         return bool(self.available[place])
@@ -263,7 +263,7 @@ def _rates_of(path: Path, rows: list[Row], name: str) -> Floats:
 
 
 def _raca(path: Path, rows: list[Row]) -> Trace:
-    """One log of G-NetTrack Pro; seconds without a download in progress say nothing of a rate."""
+    """One log of G-NetTrack Pro; seconds without a download in progress measure no rate."""
     _require(path, rows, ("Timestamp", "DL_bitrate", "UL_bitrate"))
     measured = [row for row in rows if row.get("State", "D") != "I"] or rows
     stamps = np.array([_stamp(path, row["Timestamp"]) for row in measured])

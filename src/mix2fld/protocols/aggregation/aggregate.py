@@ -127,7 +127,7 @@ def _stacked(inbox: Mapping[int, Upload]) -> NDArray[np.float64]:
 def _robust_row(rows: NDArray[np.float64], config: "DefenceConfig") -> NDArray[np.float64]:
     """One label's outputs of many: no value below zero, with the sum that a mean would have.
 
-    Coordinates that are decided one by one need not sum to one any more.
+    Coordinates that are decided one by one need not sum to one.
     """
     middle = np.median(rows, axis=0)
     equal = np.ones(len(rows))

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from mix2fld.protocols.aggregation.robust import FAR
+from mix2fld.protocols.aggregation.robust import OUTLIER_FACTOR
 from mix2fld.types import Tensors, Upload
 
 if TYPE_CHECKING:
     from mix2fld.protocols.base import Protocol
 
 FEWEST = 3
-FEW = 32
+MEDIAN_LIMIT = 32
 """Up to so many uploads are compared with their median, which takes longer than their mean."""
 FAR_OUTPUTS = 0.3
 """Root mean square over labels below which no outputs are far: the largest possible is 1.4."""
@@ -37,7 +37,11 @@ def far_uploads(protocol: "Protocol", inbox: Mapping[int, Upload]) -> dict[int, 
         distances, least = _from_the_middle(_rows(tensors)), 0.0
     typical = float(np.median(distances))
     far = zip(devices, distances, strict=True)
-    return {d: apart / typical for d, apart in far if typical and apart > max(FAR * typical, least)}
+    return {
+        d: apart / typical
+        for d, apart in far
+        if typical and apart > max(OUTLIER_FACTOR * typical, least)
+    }
 
 
 def _rows(models: list[Tensors]) -> NDArray[np.float32]:
@@ -50,7 +54,7 @@ def _rows(models: list[Tensors]) -> NDArray[np.float32]:
 
 def _from_the_middle(rows: NDArray[np.float32]) -> list[float]:
     """The distance of each row from the median; of many from the mean, which one moves little."""
-    middle = np.median(rows, axis=0) if len(rows) <= FEW else rows.mean(axis=0)
+    middle = np.median(rows, axis=0) if len(rows) <= MEDIAN_LIMIT else rows.mean(axis=0)
     rows -= middle
     return np.sqrt(np.einsum("ij,ij->i", rows, rows)).tolist()
 

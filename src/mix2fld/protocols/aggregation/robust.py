@@ -1,7 +1,7 @@
 """Aggregation that a minority of bad devices cannot move far.
 
-What n devices uploaded are rows [n, p], counted from a centre that the server trusts; one row comes
-out, counted from the same centre. Two kinds: by coordinate, where every coordinate is decided on
+What n devices uploaded are rows [n, p], relative to a centre that the server trusts; one row comes
+out, relative to the same centre. Two kinds: by coordinate, where every coordinate is decided on
 its own, and by device, where each device gets one coefficient from the inner products of all rows.
 Sums are float64, in the order of the rows.
 """
@@ -24,7 +24,7 @@ COLUMNS = 1 << 16
 """Coordinates that are looked at at once."""
 MOST_STEPS = 200
 MOST_PASSES = 3
-FAR = 3.0
+OUTLIER_FACTOR = 3.0
 """Honest uploads lie at less than this multiple of the median distance from the middle."""
 CLOSE = 1e-9
 
@@ -88,7 +88,7 @@ def filtered_median(products: Floats, weights: Floats, bad: int) -> Floats:
     kept = np.full(len(products), True)
     for _ in range(MOST_PASSES):
         distances = _distances_from(products, geometric_median(products, 1.0 * kept, bad))
-        near = distances <= FAR * np.median(distances)
+        near = distances <= OUTLIER_FACTOR * np.median(distances)
         if (near == kept).all():
             break
         kept = near
@@ -117,7 +117,7 @@ def aggregate_tensors(
 ) -> Tensors:
     """One model of many, some coordinates at a time.
 
-    Without a ``centre`` rows are counted from the median of each coordinate.
+    Without a ``centre`` rows are relative to the median of each coordinate.
     """
     bad = bad_devices(len(uploads), share)
     if aggregation in BY_COORDINATE:
@@ -136,7 +136,7 @@ def aggregate_tensors(
 
 
 def _parts(uploads: Sequence[Tensors], centre: Centre) -> Iterator[tuple[Floats, Floats]]:
-    """Rows [n, p] counted from the centre, and the centre [p], for some coordinates at a time."""
+    """Rows [n, p] relative to the centre, and the centre [p], for some coordinates at a time."""
     for place, first in enumerate(uploads[0]):
         flat = [upload[place].ravel() for upload in uploads]
         for start in range(0, first.size, COLUMNS):

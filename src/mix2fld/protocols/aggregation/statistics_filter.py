@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from mix2fld.protocols.aggregation.aggregate import CAP
 from mix2fld.protocols.aggregation.outliers import FEWEST
-from mix2fld.protocols.aggregation.robust import FAR
+from mix2fld.protocols.aggregation.robust import OUTLIER_FACTOR
 from mix2fld.tasks.edges import Floats
 from mix2fld.types import Statistics
 
@@ -51,7 +51,7 @@ def far_statistics(held: Mapping[int, Statistics]) -> dict[int, float]:
     typical = np.median(distances, axis=0)
     times = np.max(distances / np.where(typical > 0, typical, np.inf), axis=1)
     order = np.argsort(-times, kind="stable")[: (len(devices) - 1) // 2].tolist()
-    return {devices[i]: float(times[i]) for i in sorted(order) if times[i] > FAR}
+    return {devices[i]: float(times[i]) for i in sorted(order) if times[i] > OUTLIER_FACTOR}
 
 
 def _typical_means(compared: list[Statistics]) -> tuple[Floats, NDArray[np.bool_]]:

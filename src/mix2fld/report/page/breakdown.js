@@ -1,4 +1,4 @@
-// Where the time of a run goes, and what each transfer carries.
+// How the total time of a run is spent, and what each transfer carries.
 
 const PART_WORDS = { uplink: "uplink", downlink: "downlink", device: "device computing", server: "server computing" };
 

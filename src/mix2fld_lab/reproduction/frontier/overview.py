@@ -27,7 +27,7 @@ NEAR = 1.0
 """Points of accuracy that count as close."""
 EDGES_MARK, PUBLISHED_MARK = "†", "°"
 LEGEND = (
-    "Accuracy in %, of devices but for the models of servers, and uplink bits. "
+    "Accuracy in %, device accuracy except in the server column, and uplink bits. "
     f"{EDGES_MARK} from edges, {PUBLISHED_MARK} as published. The number after a name says how "
     "much is sent: bits of an upload (Murmur), seeds (Murmur-Mix, CFD), features (statistics, "
     "Murmur-Stat), "

@@ -39,7 +39,7 @@ from mix2fld_lab.reproduction.number_text import delivery
 
 GRIDS = listed([PROTOCOLS[name].title for name in SEARCHED])
 """Families that searched other settings than most."""
-FEW = 3
+MOST_NAMED = 3
 """Contenders that are named one by one."""
 Records = Mapping[str, Mapping[str, CellRecord]]
 """The cells of every setting that was measured."""
@@ -136,7 +136,7 @@ def _absent(key: str, points: Sequence[Point]) -> str:
     missing = [one.title for one in absent if not _unmixes(one.protocol)]
     sentences = [f"Refused before the run: {'; '.join(refused)}."] if refused else []
     if missing:
-        who = "; ".join(missing) if len(missing) <= FEW else f"{len(missing)} contenders"
+        who = "; ".join(missing) if len(missing) <= MOST_NAMED else f"{len(missing)} contenders"
         sentences.append(f"Not run yet: {who}.")
     return " ".join(sentences)
 
