@@ -21,11 +21,7 @@ from typing import Any, NamedTuple, Self
 from mix2fld.base.errors import InputError
 from mix2fld.config.grid import Grid
 from mix2fld.config.settings import Config
-from mix2fld.deploy.federation import Federation
-from mix2fld.deploy.local_trial import follow_run, node_config
-from mix2fld.deploy.processes import START_SECONDS
 from mix2fld.deploy.settings import Settings
-from mix2fld.deploy.trial import with_absolute_paths, write_device_files
 from mix2fld.engine.info import RoundInfo
 from mix2fld.native.processor import usable_cores
 from mix2fld.protocols.table import single_runs
@@ -33,6 +29,10 @@ from mix2fld.runs.link_plan import plan_link
 from mix2fld.runs.loop import Watcher
 from mix2fld.runs.results import RunResult
 from mix2fld.types import Dataset
+from mix2fld_lab.trials.federation import Federation
+from mix2fld_lab.trials.flower import follow_run, node_config
+from mix2fld_lab.trials.processes import START_SECONDS
+from mix2fld_lab.trials.trial import with_absolute_paths, write_device_files
 
 SERVER = "10.77.0.1"
 SETTLE_SECONDS, IDLE_SECONDS = 5.0, 60.0

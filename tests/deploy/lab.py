@@ -22,12 +22,9 @@ from mix2fld.data import load_dataset
 from mix2fld.deploy.client_app import app
 from mix2fld.deploy.edge.messages import TrainOrder
 from mix2fld.deploy.edge.store import Store
-from mix2fld.deploy.federation import Federation
 from mix2fld.deploy.forms import unpack
-from mix2fld.deploy.local_trial import node_config
 from mix2fld.deploy.server_app import serve
 from mix2fld.deploy.settings import Settings, read_settings
-from mix2fld.deploy.trial import write_device_files
 from mix2fld.engine.device_turn import receive, settle
 from mix2fld.engine.state import RunState
 from mix2fld.links import Direction, IdealLink, Memoryless
@@ -36,6 +33,9 @@ from mix2fld.runs.checkpoint import load_checkpoint
 from mix2fld.runs.folder import RunFolder
 from mix2fld.runs.simulation import make_simulation, run
 from mix2fld.types import Dataset, Delivery, State
+from mix2fld_lab.trials.federation import Federation
+from mix2fld_lab.trials.flower import node_config
+from mix2fld_lab.trials.trial import write_device_files
 from toys import save_dataset, toy_config, toy_dataset
 
 FAULTY = Path(__file__).parent / "faulty"

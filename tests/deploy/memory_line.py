@@ -14,9 +14,9 @@ from mix2fld.deploy.identity import next_epoch
 from mix2fld.deploy.mqtt_nodes import MqttNodes
 from mix2fld.deploy.serving import serve_run
 from mix2fld.deploy.settings import Settings
-from mix2fld.deploy.trial import write_device_files
 from mix2fld.engine.scenario import Scenario
 from mix2fld.runs.loop import Watcher
+from mix2fld_lab.trials.trial import write_device_files
 
 
 class MemoryLine:

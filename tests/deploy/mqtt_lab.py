@@ -19,10 +19,10 @@ from mix2fld.config.settings import Config
 from mix2fld.data import load_dataset
 from mix2fld.deploy.broker import largest_message
 from mix2fld.deploy.mqtt_server import serve_mqtt
-from mix2fld.deploy.mqtt_trial import MqttFleet
-from mix2fld.deploy.processes import HOST
 from mix2fld.deploy.settings import Settings
-from mix2fld.deploy.trial import write_device_files
+from mix2fld_lab.trials.mqtt import MqttFleet
+from mix2fld_lab.trials.processes import HOST
+from mix2fld_lab.trials.trial import write_device_files
 from places import TESTS
 
 MOSQUITTO = shutil.which("mosquitto", path=f"{os.environ.get('PATH', '')}:/usr/sbin")

@@ -6,7 +6,7 @@ import threading
 from contextlib import suppress
 from typing import Self
 
-from mix2fld.deploy.processes import HOST
+from mix2fld_lab.trials.processes import HOST
 
 
 class Relay:

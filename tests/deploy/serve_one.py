@@ -6,8 +6,8 @@ from pathlib import Path
 from mix2fld.config.settings import Config
 from mix2fld.deploy.edge.__main__ import broker_address
 from mix2fld.deploy.mqtt_server import serve_mqtt
-from mix2fld.deploy.processes import HOST
 from mix2fld.deploy.settings import Settings
+from mix2fld_lab.trials.processes import HOST
 
 if __name__ == "__main__":
     folder, port, config = sys.argv[1:]

@@ -18,8 +18,8 @@ from mix2fld.base.trees import flatten
 from mix2fld.config.settings import Config
 from mix2fld.deploy.edge.small import small_learning
 from mix2fld.deploy.edge.store import Store
-from mix2fld.deploy.mqtt_trial import MqttFleet
-from mix2fld.deploy.processes import HOST
+from mix2fld_lab.trials.mqtt import MqttFleet
+from mix2fld_lab.trials.processes import HOST
 from toys import toy_dataset
 
 LACKING = missing_for_arm() or ("" if MOSQUITTO else "mosquitto")

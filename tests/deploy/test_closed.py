@@ -28,13 +28,13 @@ from mix2fld.base.errors import InputError
 from mix2fld.cli import main
 from mix2fld.config.grid import Grid
 from mix2fld.config.settings import PRESETS, Config
-from mix2fld.deploy import check
-from mix2fld.deploy.check import CONTROL, FLEET, RUNTIME, check_address
-from mix2fld.deploy.federation import CONNECTION
 from mix2fld.deploy.keys import make_certificates
 from mix2fld.deploy.proxy import MESSAGE_BYTES, PROXY_PORT, SUPERLINK_PORT, largest_request
 from mix2fld.deploy.units import KEYS, node_unit, superlink_unit
 from mix2fld.runs.folder import RunFolder
+from mix2fld_lab.trials import check
+from mix2fld_lab.trials.check import CONTROL, FLEET, RUNTIME, check_address
+from mix2fld_lab.trials.federation import CONNECTION
 from places import ROOT
 
 sys.path.insert(0, str(FAULTY))

@@ -19,8 +19,8 @@ from deploy.lab import rounds_of, wait_until
 from deploy.mqtt_lab import Client, fleet_of, needs_mosquitto, serve, toy_run
 from mix2fld.deploy import front
 from mix2fld.deploy.front import RETRY, Waiting, network
-from mix2fld.deploy.mqtt_trial import MqttFleet
-from mix2fld.deploy.processes import HOST, free_port
+from mix2fld_lab.trials.mqtt import MqttFleet
+from mix2fld_lab.trials.processes import HOST, free_port
 
 MANY = 1200
 FILES = resource.getrlimit(resource.RLIMIT_NOFILE)[1]

@@ -16,9 +16,9 @@ from mix2fld.deploy import mqtt_server
 from mix2fld.deploy.edge.__main__ import broker_address
 from mix2fld.deploy.keys import make_fleet_certificates
 from mix2fld.deploy.mqtt_server import serve_mqtt
-from mix2fld.deploy.mqtt_trial import MqttFleet
-from mix2fld.deploy.processes import HOST, free_port
 from mix2fld.deploy.settings import Settings
+from mix2fld_lab.trials.mqtt import MqttFleet
+from mix2fld_lab.trials.processes import HOST, free_port
 
 pytestmark = needs_mosquitto
 PATIENCE = 30.0

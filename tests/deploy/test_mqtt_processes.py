@@ -21,8 +21,8 @@ from deploy.mqtt_lab import (
 )
 from deploy.relay import Relay
 from mix2fld.deploy.keys import make_fleet_certificates
-from mix2fld.deploy.mqtt_trial import MqttFleet
-from mix2fld.deploy.processes import end_group
+from mix2fld_lab.trials.mqtt import MqttFleet
+from mix2fld_lab.trials.processes import end_group
 
 pytestmark = needs_mosquitto
 

@@ -19,11 +19,11 @@ from mix2fld.deploy import inbox, remote_fleet
 from mix2fld.deploy.edge.line import Listener
 from mix2fld.deploy.inbox import MOST_AT_ONCE, MOST_QUEUED, Allowances, Inbox
 from mix2fld.deploy.mqtt_server import serve_mqtt
-from mix2fld.deploy.processes import HOST
 from mix2fld.deploy.settings import Settings
 from mix2fld.engine.info import RoundInfo
 from mix2fld.runs.config_file import dump_config
 from mix2fld.runs.loop import Watcher
+from mix2fld_lab.trials.processes import HOST
 
 
 class Breaking(MemoryBroker):

@@ -16,7 +16,7 @@ from mix2fld.deploy.broker import find_mosquitto
 from mix2fld.deploy.edge.__main__ import broker_address
 from mix2fld.deploy.edge.line import Line
 from mix2fld.deploy.edge.mqtt_line import MqttLine
-from mix2fld.deploy.processes import HOST, free_port
+from mix2fld_lab.trials.processes import HOST, free_port
 
 CREDENTIALS = "/run/credentials/mix2fld-broker.service"
 

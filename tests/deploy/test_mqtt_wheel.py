@@ -11,8 +11,8 @@ from reliability.wheels import build_wheel, device_environment
 
 from deploy.lab import deployed_config, rounds_of
 from deploy.mqtt_lab import fleet_of, needs_mosquitto, serve
-from mix2fld.deploy.mqtt_trial import MqttFleet
-from mix2fld.deploy.processes import HOST
+from mix2fld_lab.trials.mqtt import MqttFleet
+from mix2fld_lab.trials.processes import HOST
 from toys import toy_dataset
 
 pytestmark = [pytest.mark.long, needs_mosquitto]

@@ -9,9 +9,9 @@ import pytest
 
 from deploy.lab import wait_until
 from mix2fld.base.errors import InputError
-from mix2fld.deploy import private_network as module
-from mix2fld.deploy.private_network import private_network
-from mix2fld.deploy.processes import HOST, Processes, free_port
+from mix2fld_lab.trials import private_network as module
+from mix2fld_lab.trials.private_network import private_network
+from mix2fld_lab.trials.processes import HOST, Processes, free_port
 
 HELLO = f"import socket; print(socket.create_connection(('{HOST}', int('%d'))).getpeername())"
 

@@ -20,8 +20,8 @@ from deploy.lab import (
     wait_until,
 )
 from mix2fld.base.errors import InputError
-from mix2fld.deploy.trial import write_device_files
 from mix2fld.runs.simulation import run
+from mix2fld_lab.trials.trial import write_device_files
 from toys import toy_dataset
 
 

@@ -8,7 +8,7 @@ from platformdirs import user_state_path
 from mix2fld.config.settings import Config
 from mix2fld.data import load_dataset
 from mix2fld.deploy.settings import config_digest
-from mix2fld.deploy.trial import write_device_file
+from mix2fld_lab.trials.trial import write_device_file
 
 
 def client_folder(config: Config, partition: int) -> Path:

@@ -1,10 +1,10 @@
-"""``mix2fld deploy`` on several machines: keys, the server over MQTT, a check from outside."""
+"""``mix2fld deploy`` on several machines: keys, and the server over MQTT."""
 
 import signal
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
 import tyro
 
@@ -47,9 +47,9 @@ class DeployServer:
         from mix2fld.cli.progress import RichWatcher
         from mix2fld.data import load_dataset
         from mix2fld.deploy.edge.__main__ import broker_address
+        from mix2fld.deploy.identity import forget
         from mix2fld.deploy.mqtt_server import NAME, serve_mqtt
         from mix2fld.deploy.settings import Settings
-        from mix2fld.deploy.trial import forget
         from mix2fld.protocols.table import single_runs
         from mix2fld.report.tables import results_table
         from mix2fld.runs.simulation import check
@@ -142,32 +142,6 @@ class DeployKeys:
         make_fleet_certificates(self.out, self.hosts, devices)
         write_mqtt_units(self.out, self.hosts[0], largest, devices)
         print(f"certificates of broker, server and devices ({devices}), and units in {self.out}")
-
-
-@dataclass(frozen=True)
-class DeployCheck:
-    """Check what a stranger could do at the address of a deployment; fails if anything is open.
-
-    Control API, runtime API, certificate, size of a request, and paths in disguise are tried from
-    this machine, without any key. Nothing is changed there.
-    """
-
-    address: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="HOST:PORT")]
-    """Host and port that nodes use, such as link.example.org:8443."""
-    root_certificates: Path | None = None
-    """The ca.crt that nodes trust; without it, the certificate's signature is not checked."""
-
-    def run(self) -> None:
-        """Print what was tried and found."""
-        needs_flower()
-        from mix2fld.deploy.check import check_address
-
-        found = check_address(self.address, self.root_certificates)
-        for one in found:
-            print(f"{'ok  ' if one.closed else 'OPEN'}  {one.tried}: {one.found}")
-        faults = sum(not one.closed for one in found)
-        if faults:
-            raise InputError(f"{self.address}: {faults} of {len(found)} checks failed")
 
 
 def needs_flower() -> None:

@@ -53,6 +53,14 @@ def claim(path: Path, config: Config) -> str:
         return run_identity(path)
 
 
+def forget(path: Path) -> None:
+    """Remove a deployed run, and only the files of one."""
+    RunFolder(path).clear()
+    files = RunFiles(path)
+    for file in (files.identity, files.epoch, files.diary):
+        file.unlink(missing_ok=True)
+
+
 def finished_run(path: Path, config: Config, identity: str) -> RunResult | None:
     """The run in a folder if it is finished; raises ``InputError`` if it is not the one claimed."""
     file = RunFiles(path).identity

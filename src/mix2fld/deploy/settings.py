@@ -96,6 +96,12 @@ def check_deployable(config: Config) -> None:
         )
 
 
+def app_folder() -> Path:
+    """The folder that ``flwr run`` takes: that of the ``pyproject.toml`` with the Flower app."""
+    packed = Path(__file__).parent / "app"
+    return packed if packed.exists() else Path(__file__).parents[3]
+
+
 def config_digest(config: Config) -> str:
     """The same on two machines only if all settings are, with the defaults of each."""
     return hashlib.sha256(dump_config(config).encode()).hexdigest()[:16]

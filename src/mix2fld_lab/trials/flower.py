@@ -9,18 +9,18 @@ from mix2fld.base.errors import InputError
 from mix2fld.config.grid import Grid
 from mix2fld.config.settings import Config
 from mix2fld.deploy.diary import last_words
-from mix2fld.deploy.federation import Federation
 from mix2fld.deploy.identity import claim, finished_run
-from mix2fld.deploy.private_network import private_network
 from mix2fld.deploy.proxy import largest_request
 from mix2fld.deploy.settings import Settings
-from mix2fld.deploy.trial import Trial, run_trial
 from mix2fld.engine.info import RoundInfo
 from mix2fld.runs.layout import RunFiles
 from mix2fld.runs.loop import Watcher
 from mix2fld.runs.records import read_records
 from mix2fld.runs.results import RunResult
 from mix2fld.types import Dataset
+from mix2fld_lab.trials.federation import Federation
+from mix2fld_lab.trials.private_network import private_network
+from mix2fld_lab.trials.trial import Trial, run_trial
 
 STATUS_SECONDS = 30.0
 

@@ -20,8 +20,10 @@ import tomli_w
 from mix2fld.base.custom_code import modules_in
 from mix2fld.base.errors import InputError
 from mix2fld.deploy.keys import make_certificates, make_device_key
-from mix2fld.deploy.private_network import PrivateNetwork
-from mix2fld.deploy.processes import (
+from mix2fld.deploy.proxy import Proxy
+from mix2fld.deploy.settings import app_folder
+from mix2fld_lab.trials.private_network import PrivateNetwork
+from mix2fld_lab.trials.processes import (
     HOST,
     START_SECONDS,
     STOP_SECONDS,
@@ -29,7 +31,6 @@ from mix2fld.deploy.processes import (
     free_port,
     ignoring_signals,
 )
-from mix2fld.deploy.proxy import Proxy
 
 # Several ``flwr`` commands in one process, which takes longer to start than they take.
 SEVERAL_COMMANDS = """
@@ -237,9 +238,3 @@ class Federation(Processes):
             "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
             "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.2",
         }
-
-
-def app_folder() -> Path:
-    """The folder that ``flwr run`` takes: that of the ``pyproject.toml`` with the Flower app."""
-    packed = Path(__file__).parent / "app"
-    return packed if packed.exists() else Path(__file__).parents[3]

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from mix2fld.base.errors import InputError
-from mix2fld.deploy.private_network import PrivateNetwork
+from mix2fld_lab.trials.private_network import PrivateNetwork
 
 HOST = "127.0.0.1"
 START_SECONDS = 300.0

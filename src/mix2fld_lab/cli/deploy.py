@@ -1,4 +1,4 @@
-"""``mix2fld deploy local`` and ``deploy mqtt``: trials with real processes on one machine."""
+"""``mix2fld deploy local`` and ``deploy mqtt``, trials on one machine; ``deploy check``."""
 
 import signal
 import time
@@ -6,10 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
+from mix2fld.base.errors import InputError
 from mix2fld.cli.deploy import check_positive, needs_flower, needs_mqtt
 from mix2fld.cli.options import Configured, Output
 from mix2fld.config.grid import Grid
@@ -47,8 +48,8 @@ class DeployLocal(Configured):
         """Run all protocols and seeds."""
         needs_flower()
         check_positive(timeout_s=self.timeout_s)
-        from mix2fld.deploy.local_trial import run_locally
-        from mix2fld.deploy.trial import Trial
+        from mix2fld_lab.trials.flower import run_locally
+        from mix2fld_lab.trials.trial import Trial
 
         trial = Trial(self.timeout_s, self.overwrite, self.proxy, self.shared_network)
         out = trial_folder(self.out, self.settings, "deploy")
@@ -79,13 +80,39 @@ class DeployMqtt(Configured):
         """Run all protocols and seeds."""
         needs_mqtt()
         check_positive(timeout_s=self.timeout_s)
-        from mix2fld.deploy.mqtt_trial import run_over_mqtt
-        from mix2fld.deploy.trial import Trial
+        from mix2fld_lab.trials.mqtt import run_over_mqtt
+        from mix2fld_lab.trials.trial import Trial
 
         trial = Trial(self.timeout_s, self.overwrite, self.proxy)
         out = trial_folder(self.out, self.settings, "mqtt")
         run_all = partial(run_over_mqtt, trial=trial)
         run_and_show(self.settings, out, self.output, run_all, ("broker and devices", out / "mqtt"))
+
+
+@dataclass(frozen=True)
+class DeployCheck:
+    """Check what a stranger could do at the address of a deployment; fails if anything is open.
+
+    Control API, runtime API, certificate, size of a request, and paths in disguise are tried from
+    this machine, without any key. Nothing is changed there.
+    """
+
+    address: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="HOST:PORT")]
+    """Host and port that nodes use, such as link.example.org:8443."""
+    root_certificates: Path | None = None
+    """The ca.crt that nodes trust; without it, the certificate's signature is not checked."""
+
+    def run(self) -> None:
+        """Print what was tried and found."""
+        needs_flower()
+        from mix2fld_lab.trials.check import check_address
+
+        found = check_address(self.address, self.root_certificates)
+        for one in found:
+            print(f"{'ok  ' if one.closed else 'OPEN'}  {one.tried}: {one.found}")
+        faults = sum(not one.closed for one in found)
+        if faults:
+            raise InputError(f"{self.address}: {faults} of {len(found)} checks failed")
 
 
 def run_and_show(

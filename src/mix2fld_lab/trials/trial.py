@@ -14,11 +14,9 @@ from mix2fld.base.locks import FolderLock
 from mix2fld.config.grid import Grid
 from mix2fld.config.settings import Config
 from mix2fld.data import device_parts, measured_samples
-from mix2fld.deploy.identity import claim
+from mix2fld.deploy.identity import claim, forget
 from mix2fld.deploy.settings import Settings
 from mix2fld.protocols.table import single_runs
-from mix2fld.runs.folder import RunFolder
-from mix2fld.runs.layout import RunFiles
 from mix2fld.runs.results import RunResult
 from mix2fld.types import Dataset
 
@@ -127,11 +125,3 @@ def with_absolute_paths(grid: Grid) -> Grid:
     if grid.radio.trace is not None:
         paths["trace"] = grid.radio.trace.expanduser().resolve()
     return grid.replace(**paths)
-
-
-def forget(path: Path) -> None:
-    """Remove a deployed run, and only the files of one."""
-    RunFolder(path).clear()
-    files = RunFiles(path)
-    for file in (files.identity, files.epoch, files.diary):
-        file.unlink(missing_ok=True)

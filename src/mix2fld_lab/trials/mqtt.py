@@ -14,12 +14,12 @@ from mix2fld.deploy.edge.__main__ import broker_address
 from mix2fld.deploy.edge.mqtt_line import Address
 from mix2fld.deploy.keys import make_fleet_certificates
 from mix2fld.deploy.mqtt_server import serve_mqtt
-from mix2fld.deploy.processes import HOST, Processes, free_port, ignoring_signals
 from mix2fld.deploy.settings import Settings
-from mix2fld.deploy.trial import Trial, run_trial
 from mix2fld.runs.loop import Watcher
 from mix2fld.runs.results import RunResult
 from mix2fld.types import Dataset
+from mix2fld_lab.trials.processes import HOST, Processes, free_port, ignoring_signals
+from mix2fld_lab.trials.trial import Trial, run_trial
 
 
 class MqttFleet(Processes):

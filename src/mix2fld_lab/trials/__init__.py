@@ -1,0 +1,1 @@
+"""Deployments on one machine, with real processes; and what a stranger could do to one."""
