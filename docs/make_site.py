@@ -17,6 +17,7 @@ from types import ModuleType
 from typing import Any
 
 from make_settings import settings_page
+from public_names import PUBLIC, table_of
 
 import mix2fld
 from mix2fld.advice.measured import MeasuredSetting, load_measured
@@ -49,7 +50,8 @@ INTRODUCTION = """Each protocol is a class with both its halves, and one table l
 Each has a page with its idea, equation, bits, measured accuracy and code."""
 API = """# API
 
-Every public module, from its docstrings. Most users need `mix2fld` alone.
+Every module, from its docstrings. Most users need `mix2fld` alone; extensions import
+`mix2fld.extend`, and models of other frameworks come with `mix2fld.models`.
 """
 Words = dict[str, dict[str, str]]
 
@@ -256,8 +258,7 @@ def write_reference(folder: Path) -> None:
         raise SystemExit(f"public names without a docstring: {', '.join(bare)}")
     for page, modules in pages.items():
         parts = [f"# {page}"]
-        if page == "mix2fld":
-            parts.append(public_names())
+        parts += [table_of(each) for each in modules if each in PUBLIC]
         parts += [f"```{{eval-rst}}\n.. automodule:: {each}\n```" for each in modules]
         (folder / f"{page}.md").write_text("\n\n".join(parts) + "\n", encoding="utf-8")
     names = "\n".join(pages)
@@ -265,18 +266,6 @@ def write_reference(folder: Path) -> None:
         f"{API}\n```{{toctree}}\n:maxdepth: 1\n\n{names}\n```\n",
         encoding="utf-8",
     )
-
-
-def public_names() -> str:
-    """What ``import mix2fld`` offers, with links to where each name is documented."""
-    rows = []
-    for name in mix2fld.__all__:
-        value = getattr(mix2fld, name)
-        home = getattr(value, "__module__", "mix2fld.protocols.table")
-        first = (inspect.getdoc(value) or "").splitlines()[0]
-        about = "All protocols by their names." if name == "PROTOCOLS" else first
-        rows.append(f"| {{py:obj}}`mix2fld.{name} <{home}.{name}>` | {about} |")
-    return "\n".join(["| name | what it is |", "|---|---|", *rows])
 
 
 def public_modules() -> list[str]:

@@ -95,3 +95,7 @@ __all__ = [
     "unflatten_tensors",
     "zeros",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -11,6 +11,7 @@ from mix2fld.base.errors import InputError
 from mix2fld.types import Delivery
 
 Direction = Literal["uplink", "downlink"]
+"""From devices to the server, or back."""
 Bits = NDArray[np.int64]
 """[D], the bits of the message of each device; 0 of a device that sends or receives nothing."""
 

@@ -48,3 +48,7 @@ _HOMES = {
     "from_torch": "pytorch",
 }
 __getattr__ = names_of(__name__, _HOMES)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

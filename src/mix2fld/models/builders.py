@@ -31,6 +31,7 @@ MODELS: dict[str, Builder] = {
     "mlp": mlp,
     "linear": linear_model,
 }
+"""Models by name, for any shape of samples and number of labels."""
 
 
 def make_model(name: str, sample_shape: SampleShape, num_labels: int) -> Model:

@@ -52,6 +52,7 @@ PROTOCOLS: dict[str, Protocol] = {
     "mixfld": MixFLD(),                    # outputs; mixes, once        weights         trains on the mixes
     "mix2fld": Mix2FLD(),                  # outputs; mixes, once        weights         unmixes, and trains
 }  # fmt: skip
+"""All protocols, by the name that selects them."""
 
 
 def get_protocol(spelled: str) -> Protocol:

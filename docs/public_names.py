@@ -1,0 +1,54 @@
+"""What users and extensions import: every public name, with the words that stand with it."""
+
+import ast
+import importlib
+import inspect
+from types import ModuleType
+from typing import Any
+
+PUBLIC = ("mix2fld", "mix2fld.extend", "mix2fld.models")
+
+
+def table_of(module: str) -> str:
+    """The names of a public module, with links to where each is documented."""
+    rows = ["| name | what it is |", "|---|---|"]
+    for name, (home, words) in documented(importlib.import_module(module)).items():
+        rows.append(f"| {{py:obj}}`{module}.{name} <{home}.{name}>` | {words.splitlines()[0]} |")
+    return "\n".join(rows)
+
+
+def documented(module: ModuleType) -> dict[str, tuple[str, str]]:
+    """Where each public name of a module is defined, and its own words; ``""`` if it has none."""
+    return {name: _home_and_words(module, name) for name in module.__all__}
+
+
+def _home_and_words(module: ModuleType, name: str) -> tuple[str, str]:
+    value: Any = getattr(module, name)
+    if inspect.isclass(value) or inspect.isfunction(value):
+        said = inspect.cleandoc(value.__doc__ or "")
+        made = f"{value.__name__}("  # of a dataclass or a tuple that says nothing itself
+        return value.__module__, "" if said.startswith(made) else said
+    return _assigned(module.__name__, name)
+
+
+def _source_of(module: ModuleType, name: str) -> str | None:
+    """The module that a name is imported from."""
+    for node in ast.walk(ast.parse(inspect.getsource(module))):
+        if isinstance(node, ast.ImportFrom) and name in {alias.name for alias in node.names}:
+            return str(node.module)
+    return None
+
+
+def _assigned(home: str, name: str) -> tuple[str, str]:
+    """The words below an assignment, here or where it is imported from."""
+    module = importlib.import_module(home)
+    if elsewhere := _source_of(module, name):
+        return _assigned(elsewhere, name)
+    body = ast.parse(inspect.getsource(module)).body
+    for node, after in zip(body, [*body[1:], None], strict=True):
+        if isinstance(node, ast.Assign | ast.AnnAssign):
+            target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+            if ast.unparse(target) == name:
+                said = isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant)
+                return home, str(after.value.value) if said else ""
+    raise LookupError(f"{home} has no {name}")
