@@ -25,5 +25,10 @@ def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join(lines)
 
 
+def folded(title: str, text: str) -> str:
+    """Text behind its title, for tables that most readers pass over."""
+    return f"<details>\n<summary>{title}</summary>\n\n{text.strip()}\n\n</details>"
+
+
 def _row(cells: Sequence[str]) -> str:
     return "| " + " | ".join(cells) + " |"

@@ -7,7 +7,7 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from mix2fld_lab.markdown import markdown_table, paragraph
+from mix2fld_lab.markdown import folded, markdown_table, paragraph
 
 
 def render(template: Path, **values: Any) -> str:
@@ -29,5 +29,6 @@ def _environment(folder: Path) -> Environment:
     found.filters |= {
         "table": lambda rows, *header: markdown_table(header, rows),
         "paragraph": lambda text: paragraph(text.strip()) + "\n",
+        "folded": lambda text, title: folded(title, text),
     }
     return found

@@ -10,7 +10,7 @@ from scipy import stats
 
 from frontier_points import point, unwrapped
 from mix2fld_lab.reproduction.frontier.contenders import OURS
-from mix2fld_lab.reproduction.frontier.overview import few_bits, summary
+from mix2fld_lab.reproduction.frontier.overview import few_bits, how_sure, key_findings
 from mix2fld_lab.reproduction.frontier.points import Point
 from mix2fld_lab.reproduction.frontier.settings import SETTINGS
 from mix2fld_lab.reproduction.results_folder import ResultsFolder
@@ -20,10 +20,22 @@ from places import ROOT
 RESULTS = ResultsFolder(ROOT / "results")
 
 
+def summary(points: dict[str, list[Point]]) -> str:
+    return unwrapped("\n".join([how_sure(points), *key_findings(points)]))
+
+
+def test_few_bits_are_compared_with_those_of_fl() -> None:
+    each = [point("murmur-200", 0.95, 1000), point("fl8", 0.955, 5e5), point("isolated", 0.5, 0)]
+    assert "500 times fewer than 8-bit FL, in the median of 1 settings (500.0 to 500 times)" in (
+        summary({"mnist-iid": each})
+    )
+    assert "8-bit FL" not in summary({"mnist-iid": each[:1]})
+
+
 def test_the_overview_counts_who_wins() -> None:
     ours = [point("murmur-200", 0.95, 1000), point("mix2fld", 0.9, 3e5)]
     theirs = [point("murmur-200", 0.9, 1000), point("mix2fld", 0.95, 3e5)]
-    told = unwrapped(summary({"mnist-iid": ours, "mnist-shards": theirs}))
+    told = summary({"mnist-iid": ours, "mnist-shards": theirs})
     assert "accurate with Murmur or a relative in 1 of 2 settings, clearly in 1. The" in told
     assert "most accurate model of a server is theirs in 1." in told
     assert "ahead in: MNIST, two shards a device (Mix2FLD by 5.0 points, clearly)." in told
@@ -57,8 +69,8 @@ def test_a_lead_that_is_clear_alone_need_not_be_among_many() -> None:
     assert 0.05 / 2 < stats.ttest_rel(ours, other).pvalue < 0.05
     lead = [reached("murmur-200", ours), reached("fl8", other, 5e5)]
     level = [reached("murmur-200", ours), reached("fl8", [0.88, 0.91, 0.89, 0.9], 5e5)]
-    assert "1 of 1 settings, clearly in 1." in unwrapped(summary({"mnist-iid": lead}))
-    both = unwrapped(summary({"mnist-iid": lead, "mnist-shards": level}))
+    assert "1 of 1 settings, clearly in 1." in summary({"mnist-iid": lead})
+    both = summary({"mnist-iid": lead, "mnist-shards": level})
     assert "2 of 2 settings, clearly in 0." in both
     assert "at 5 % (uncorrected: in 1)" in both
 
@@ -66,12 +78,12 @@ def test_a_lead_that_is_clear_alone_need_not_be_among_many() -> None:
 def test_a_setting_that_repeats_the_runs_of_another_counts_once() -> None:
     each = [reached("murmur-200", [0.9, 0.91]), reached("fl8", [0.88, 0.892], 5e5)]
     other = [*each, reached("fl", [0.5, 0.5], 2e6)]
-    told = unwrapped(summary({"mnist-non-iid": each, "mnist-non-iid-paper-link": other}))
+    told = summary({"mnist-non-iid": each, "mnist-non-iid-paper-link": other})
     assert "in 1 of 1 settings" in told
     assert "Counted once" in told
     assert f"delivered: {SETTINGS['mnist-non-iid-paper-link'].title}." in told
     other[1] = reached("fl8", [0.88, 0.893], 5e5)
-    told = unwrapped(summary({"mnist-non-iid": each, "mnist-non-iid-paper-link": other}))
+    told = summary({"mnist-non-iid": each, "mnist-non-iid-paper-link": other})
     assert "in 2 of 2 settings" in told
     assert "Counted once" not in told
 

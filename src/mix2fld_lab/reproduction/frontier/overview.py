@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from math import isnan
+from statistics import median
 
 from mix2fld_lab.markdown import paragraph
 from mix2fld_lab.reproduction.frontier.contenders import OURS, PAPERS, Contender, contenders
@@ -96,27 +97,57 @@ def winners(points: Points) -> str:
     return "\n".join(lines)
 
 
-def summary(points: Points) -> str:
-    """What all settings together say of Murmur, and of Mix2FLD and its relatives."""
+def how_sure(points: Points) -> str:
+    """How a lead is tested, and all settings in which others are ahead."""
+    leads = distinct_leads(points)
+    paragraphs = (_how_it_is_tested(leads), _others_ahead(leads))
+    return "\n\n".join(paragraph(text) for text in paragraphs if text)
+
+
+def key_findings(points: Points) -> list[str]:
+    """What few bits reach, who is ahead and how often, and where the paper's protocols are."""
     leads = distinct_leads(points)
     once = {lead.settings[0]: points[lead.settings[0]] for lead in leads}
     servers = [best_server(each) for each in once.values()]
     served = sum(point is not None and point.contender.protocol in OURS for point in servers)
-    relatives = [
+    ahead = (
+        f"Devices are most accurate with Murmur or a relative in {_counted(leads)}. The most "
+        f"accurate model of a server is theirs in {served}. {_at_random(once)}"
+    )
+    found = [_how_few_bits(once), ahead.rstrip(), _where_relatives_are(points)]
+    return [text for text in found if text]
+
+
+def _how_few_bits(points: Points) -> str:
+    """How many bits come within a point of the best, beside 8-bit FL."""
+    near = []
+    for each in points.values():
+        full = next((point for point in each if point.contender.key == "fl8"), None)
+        top = best(each)
+        if full and top:
+            near.append((cheapest_near(each, top, NEAR), full.bits))
+    ratios = [full / point.bits for point, full in near if point.bits]
+    if not ratios:
+        return ""
+    ours = sum(point.contender.protocol in OURS for point, _ in near)
+    return (
+        f"Whoever comes within {NEAR:g} point of the most accurate devices with the fewest uplink "
+        f"bits sends {median(ratios):,.0f} times fewer than 8-bit FL, in the median of {len(near)} "
+        f"settings ({min(ratios):,.1f} to {max(ratios):,.0f} times). In {ours} of them it is "
+        "Murmur or a relative."
+    )
+
+
+def _where_relatives_are(points: Points) -> str:
+    """Whether the paper's protocols are on the frontier anywhere."""
+    on_it = [
         f"{SETTINGS[key].title} ({short_title(point.contender)})"
         for key, each in points.items()
         for point in frontier(each)
         if point.contender.protocol in PAPERS
     ]
-    where = f"in: {'; '.join(relatives)}" if relatives else "nowhere"
-    paragraphs = (
-        f"Devices are most accurate with Murmur or a relative in {_counted(leads)}. The most "
-        f"accurate model of a server is theirs in {served}. {_at_random(once)}",
-        _how_it_is_tested(leads),
-        _others_ahead(leads),
-        f"Mix2FLD or a relative is on the frontier {where}.",
-    )
-    return "\n\n".join(paragraph(text) for text in paragraphs if text)
+    where = f"in: {'; '.join(on_it)}" if on_it else "nowhere"
+    return f"Mix2FLD or a relative is on the frontier {where}."
 
 
 def few_bits(points: Points) -> str:

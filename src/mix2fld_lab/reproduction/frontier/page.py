@@ -1,9 +1,11 @@
 """FRONTIER.md: who does best with how many uplink bits, in sentences drawn from the records."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from mix2fld.protocols.table import PROTOCOLS
 from mix2fld_lab.markdown import paragraph
+from mix2fld_lab.pages import render
 from mix2fld_lab.reproduction.cell_records import CellRecord
 from mix2fld_lab.reproduction.conclusions import listed
 from mix2fld_lab.reproduction.frontier.contenders import (
@@ -19,10 +21,11 @@ from mix2fld_lab.reproduction.frontier.link_section import link_section
 from mix2fld_lab.reproduction.frontier.overview import (
     NEAR,
     few_bits,
+    how_sure,
+    key_findings,
     overview,
     row,
     seed_count,
-    summary,
     winners,
 )
 from mix2fld_lab.reproduction.frontier.points import (
@@ -55,58 +58,42 @@ NOT_FROM_EDGES = listed(
         )
     )
 )
-TRAINING = (
-    'Except for the contenders marked "as published", each family chose its training (weight of '
-    "the logit adjustment, learning rates) on a validation split: training samples that no device "
-    "holds, with one seed, which is not reported. The candidate with the most accurate devices "
-    f"counts. All families have the same budget of {CANDIDATES_EACH} candidates, but not the same "
-    f"candidates: {GRIDS} have grids of their own, with other rates or with replay. All of them "
-    "use the mean of downloaded and trained weights on the device. So a row shows a protocol "
-    'together with its training. Contenders marked "from edges" start from oriented derivatives '
-    "and a last layer of zeros instead of random weights (`initial_weights = edges`): a formula "
-    "that every device knows, so that it costs no bits. Not entered from edges: "
-    f"{NOT_FROM_EDGES}. Nobody but Murmur-Mix was entered with replay of seeds on the devices."
-)
-
-INTRODUCTION = f"""# Accuracy against uplink bits
-
-Made by `mix2fld reproduce frontier --results results`; redrawn from the records by
-`mix2fld reproduce frontier --results results --from-records`.
-
-Every protocol that a practitioner would pick, on the same data, partitions and seeds. Accuracy is
-measured on the test set after the last of five rounds. The link is **ideal**, it delivers
-everything, except in the two settings that name the paper's asymmetric link. Bits up are those that
-a device uploads in all rounds, bits down those that the server broadcasts.
-
-{paragraph(TRAINING)}
-
-Fashion-MNIST uses the training that was chosen on MNIST with the same partition, and so do more
-devices and the network of 80,000 weights; CIFAR-10, the smartwatch data and, on each dataset, the
-MLPs (at 400,000 weights) have searches of their own. All contenders run with the paper's split of
-MNIST and on the smartwatch data, the main ones elsewhere. Where the last layer is a small part of
-the network, which it is in the MLPs, Murmur codes it by itself (`last_layer_share`). Murmur with
-20,000 bits a round and Murmur-Mix with 200 seeds run with larger networks alone: they were added
-once the first seed had shown that fewer bits are too few there. With CIFAR-10, larger networks and
-more devices there are fewer local steps. Seeds that leave a device with only one label are skipped,
-since it would have nothing to mix."""
+TEMPLATE = Path(__file__).parent.parent / "templates" / "frontier.md.j2"
+FRONT = ("mnist-non-iid-paper-link", "mnist-non-iid")
+"""Settings whose figure stands first, the first of them that was measured."""
 
 
 def write_page(records: Records, choices: Mapping[str, Choices]) -> str:
     """The whole page; settings without records are named as missing."""
     points = {key: points_of(cells) for key, cells in records.items()}
-    parts = [INTRODUCTION, "## Overview", summary(points), overview(points)]
-    parts += ["## Best within a budget", winners(points)]
-    parts += [text for text in (few_bits(points),) if text]
-    for key, each in points.items():
-        parts += [
-            f"## {SETTINGS[key].title}",
-            paragraph(f"{findings(each)} {_absent(key, each)}"),
-            f"![accuracy against bits](figures/frontier-{key}.png)",
-            _table(each, over_link=SETTINGS[key].changes["link"] != "ideal"),
-        ]
-    parts += ["## Over the paper's link", link_section(points)]
-    parts += ["## What was chosen", _chosen(choices)]
-    return "\n\n".join(parts) + "\n"
+    front = next((key for key in FRONT if key in points), next(iter(points)))
+    settings = [
+        {
+            "key": key,
+            "title": SETTINGS[key].title,
+            "findings": f"{findings(each)} {_absent(key, each)}",
+            "contenders": len(each),
+            "table": _table(each, over_link=SETTINGS[key].changes["link"] != "ideal"),
+        }
+        for key, each in points.items()
+    ]
+    return render(
+        TEMPLATE,
+        key_findings=key_findings(points),
+        front=front,
+        front_title=SETTINGS[front].title,
+        measured=len(points),
+        how_sure=how_sure(points),
+        overview=overview(points),
+        winners=winners(points),
+        few_bits=few_bits(points),
+        settings=settings,
+        over_the_link=link_section(points),
+        candidates=CANDIDATES_EACH,
+        grids=GRIDS,
+        not_from_edges=NOT_FROM_EDGES,
+        chosen=_chosen(choices),
+    )
 
 
 def findings(points: Sequence[Point]) -> str:
