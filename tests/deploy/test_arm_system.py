@@ -16,7 +16,7 @@ from deploy.memory_line import run_in_memory
 from deploy.mqtt_lab import MOSQUITTO, fleet_of, serve
 from mix2fld.base.trees import flatten
 from mix2fld.config.settings import Config
-from mix2fld.deploy.edge.small import small_learning
+from mix2fld.deploy.edge.learning import small_learning
 from mix2fld.deploy.edge.store import Store
 from mix2fld_lab.trials.mqtt import MqttFleet
 from mix2fld_lab.trials.processes import HOST

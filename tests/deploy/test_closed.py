@@ -30,7 +30,7 @@ from mix2fld.config.grid import Grid
 from mix2fld.config.settings import PRESETS, Config
 from mix2fld.deploy.keys import make_certificates
 from mix2fld.deploy.proxy import MESSAGE_BYTES, PROXY_PORT, SUPERLINK_PORT, largest_request
-from mix2fld.deploy.units import KEYS, node_unit, superlink_unit
+from mix2fld.deploy.units import KEYS, unit
 from mix2fld.runs.folder import RunFolder
 from mix2fld_lab.trials import check
 from mix2fld_lab.trials.check import CONTROL, FLEET, RUNTIME, check_address
@@ -206,16 +206,16 @@ def test_containers_start_what_the_units_start() -> None:
     text = (ROOT / "containers" / "compose.yaml").read_text()
     services = yaml.safe_load(text)["services"]
     superlink, proxy, node = (services[name] for name in ("superlink", "proxy", "node"))
-    unit = superlink_unit().replace("\\\n", " ").replace("=", " ").split()
+    words = unit("superlink").replace("\\\n", " ").replace("=", " ").split()
     flags = [word.partition("=")[0] for word in superlink["command"] if word.startswith("--")]
-    assert flags == [word for word in unit if word.startswith("--")]
+    assert flags == [word for word in words if word.startswith("--")]
     assert {"--host=127.0.0.1", f"--port={SUPERLINK_PORT}"} <= set(superlink["command"])
     assert superlink["ports"] == [f"{PROXY_PORT}:{PROXY_PORT}"]
     assert proxy["network_mode"] == "service:superlink"
     assert f"./keys:{KEYS}:ro" in proxy["volumes"]
-    unit = node_unit("a:1").replace("\\\n", " ").replace("=", " ").split()
+    words = unit("node@", "a").replace("\\\n", " ").replace("=", " ").split()
     flags = [word.partition("=")[0] for word in node["command"] if word.startswith("--")]
-    assert flags == [word for word in unit if word.startswith("--")]
+    assert flags == [word for word in words if word.startswith("--")]
     for service in services.values():
         assert service["read_only"]
         assert service["cap_drop"] == ["ALL"]

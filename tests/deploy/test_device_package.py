@@ -17,8 +17,8 @@ from deploy.lab import deployed_config
 from deploy.memory_line import MemoryBroker, run_in_memory
 from mix2fld.base.errors import InputError
 from mix2fld.deploy.edge import __main__ as program
+from mix2fld.deploy.edge.learning import small_learning
 from mix2fld.deploy.edge.messages import Trained, TrainOrder, unpack
-from mix2fld.deploy.edge.small import small_learning
 from mix2fld.native import small_cnn
 from places import ROOT
 

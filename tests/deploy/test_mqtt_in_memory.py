@@ -16,6 +16,7 @@ from deploy.lab import DEPLOYED, assert_same_as_engine, deployed_config, diary, 
 from deploy.memory_line import MemoryBroker, MemoryLine, run_in_memory
 from mix2fld.deploy.edge.device import Device, MakeLearning
 from mix2fld.deploy.edge.full import full_learning
+from mix2fld.deploy.edge.learning import small_learning
 from mix2fld.deploy.edge.messages import (
     MessageError,
     Trained,
@@ -24,7 +25,6 @@ from mix2fld.deploy.edge.messages import (
     unpack,
     unpack_settings,
 )
-from mix2fld.deploy.edge.small import small_learning
 from mix2fld.runs.loop import Watcher
 from toys import many_labels
 

@@ -12,8 +12,7 @@ from deploy.memory_line import run_in_memory
 from mix2fld.base.errors import InputError
 from mix2fld.config.settings import Config
 from mix2fld.deploy.edge.initial import pack_start, unpack_start
-from mix2fld.deploy.edge.learning import make_learning
-from mix2fld.deploy.edge.small import plain_config, small_learning
+from mix2fld.deploy.edge.learning import make_learning, plain_config, small_learning
 from mix2fld.deploy.mqtt_nodes import device_config
 from mix2fld.native import small_cnn
 from mix2fld.tasks.classification import Classification
@@ -106,7 +105,7 @@ def test_other_runs_need_jax(change: dict, monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_the_device_program_imports_neither_jax_nor_pydantic() -> None:
     code = (
-        "import sys, mix2fld.deploy.edge.__main__, mix2fld.deploy.edge.small as small\n"
+        "import sys, mix2fld.deploy.edge.__main__, mix2fld.deploy.edge.learning as small\n"
         "small.get_protocol('mix2fld')\n"
         "heavy = {'jax', 'pydantic', 'scipy', 'torch', 'matplotlib', 'requests', 'rich', 'tyro',\n"
         "         'flwr', 'optax', 'PIL'}\n"

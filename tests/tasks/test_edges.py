@@ -9,7 +9,7 @@ from deploy.lab import assert_same_as_engine, deployed_config
 from deploy.memory_line import run_in_memory
 from mix2fld.base.errors import InputError
 from mix2fld.config.settings import Config
-from mix2fld.deploy.edge.small import SmallStepper, small_learning
+from mix2fld.deploy.edge.learning import SmallStepper, small_learning
 from mix2fld.native import small_cnn
 from mix2fld.runs.simulation import make_simulation
 from mix2fld.tasks.classification import Classification

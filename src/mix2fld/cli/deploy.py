@@ -136,7 +136,7 @@ class DeployKeys:
     def _write_for_mqtt(self, devices: int) -> None:
         from mix2fld.deploy.broker import largest_message
         from mix2fld.deploy.keys import make_fleet_certificates
-        from mix2fld.deploy.mqtt_units import write_mqtt_units
+        from mix2fld.deploy.units import write_mqtt_units
 
         largest = largest_message(self.settings)
         make_fleet_certificates(self.out, self.hosts, devices)

@@ -24,23 +24,8 @@ def make_certificates(folder: Path, hosts: Sequence[str]) -> None:
 
     The key of the authority itself is not kept: whoever wants another certificate makes new ones.
     """
-    names = dict.fromkeys([*hosts, "localhost"])  # by which the proxy reaches it
-    alternatives = x509.SubjectAlternativeName([_general_name(host) for host in names])
-    authority, server = (ec.generate_private_key(ec.SECP384R1()) for _ in range(2))
-    name = _name("mix2fld certificate authority")
-    root = _certificate(name, name, authority, authority, x509.BasicConstraints(True, 0), None)
-    leaf = _certificate(
-        _name("mix2fld SuperLink"),
-        name,
-        server,
-        authority,
-        x509.BasicConstraints(ca=False, path_length=None),
-        alternatives,
-    )
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "ca.crt").write_bytes(root.public_bytes(serialization.Encoding.PEM))
-    (folder / "server.crt").write_bytes(leaf.public_bytes(serialization.Encoding.PEM))
-    _write_private(folder / "server.key", server, serialization.PrivateFormat.PKCS8)
+    authority = _Authority("mix2fld certificate authority", ec.SECP384R1())
+    authority.issue(folder, "server", "mix2fld SuperLink", hosts)
 
 
 def make_fleet_certificates(folder: Path, hosts: Sequence[str], devices: int) -> None:
@@ -49,20 +34,11 @@ def make_fleet_certificates(folder: Path, hosts: Sequence[str], devices: int) ->
     The name in a device's certificate is its number: the broker knows it by nothing else. The key
     of the authority is not kept.
     """
-    names = dict.fromkeys([*hosts, "localhost"])
-    alternatives = x509.SubjectAlternativeName([_general_name(host) for host in names])
-    authority = ec.generate_private_key(ec.SECP256R1())
-    issuer, leaf = _name("mix2fld"), x509.BasicConstraints(ca=False, path_length=None)
-    root = _certificate(issuer, issuer, authority, authority, x509.BasicConstraints(True, 0), None)
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "ca.crt").write_bytes(root.public_bytes(serialization.Encoding.PEM))
-    clients = {"server": "server", **{f"device-{n}": str(n) for n in range(devices)}}
-    for file, common in {"broker": "broker", **clients}.items():
-        key = ec.generate_private_key(ec.SECP256R1())
-        hosts_of = alternatives if file == "broker" else None
-        made = _certificate(_name(common), issuer, key, authority, leaf, hosts_of)
-        (folder / f"{file}.crt").write_bytes(made.public_bytes(serialization.Encoding.PEM))
-        _write_private(folder / f"{file}.key", key, serialization.PrivateFormat.PKCS8)
+    authority = _Authority("mix2fld", ec.SECP256R1())
+    authority.issue(folder, "broker", "broker", hosts)
+    authority.issue(folder, "server", "server")
+    for device in range(devices):
+        authority.issue(folder, f"device-{device}", str(device))
 
 
 def make_device_key(folder: Path, name: str) -> Path:
@@ -79,32 +55,47 @@ def make_device_key(folder: Path, name: str) -> Path:
     return public
 
 
-def _certificate(
-    subject: x509.Name,
-    issuer: x509.Name,
-    key: ec.EllipticCurvePrivateKey,
-    signer: ec.EllipticCurvePrivateKey,
-    constraints: x509.BasicConstraints,
-    alternatives: x509.SubjectAlternativeName | None,
-) -> x509.Certificate:
-    now = datetime.datetime.now(datetime.UTC)
-    builder = (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(issuer)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(minutes=5))
-        .not_valid_after(now + datetime.timedelta(days=VALID_DAYS))
-        .add_extension(constraints, critical=True)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-        .add_extension(
-            x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key()), critical=False
+class _Authority:
+    """Signs certificates, as long as it lives in memory."""
+
+    def __init__(self, name: str, curve: ec.EllipticCurve) -> None:
+        self._curve, self._key, self._name = curve, ec.generate_private_key(curve), _name(name)
+        self._root = self._certificate(self._name, self._key, x509.BasicConstraints(True, 0))
+
+    def issue(self, folder: Path, file: str, name: str, hosts: Sequence[str] = ()) -> None:
+        """A key and its certificate, beside that of the authority; ``hosts`` if it is a server."""
+        key = ec.generate_private_key(self._curve)
+        extensions: list[x509.ExtensionType] = []
+        if hosts:  # localhost: by which a proxy reaches it
+            known = [_general_name(host) for host in dict.fromkeys([*hosts, "localhost"])]
+            extensions.append(x509.SubjectAlternativeName(known))
+        leaf = x509.BasicConstraints(ca=False, path_length=None)
+        made = self._certificate(_name(name), key, leaf, extensions)
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "ca.crt").write_bytes(self._root)
+        (folder / f"{file}.crt").write_bytes(made)
+        _write_private(folder / f"{file}.key", key, serialization.PrivateFormat.PKCS8)
+
+    def _certificate(
+        self, subject: x509.Name, key: ec.EllipticCurvePrivateKey,
+        constraints: x509.BasicConstraints, extensions: Sequence[x509.ExtensionType] = (),
+    ) -> bytes:  # fmt: skip
+        now, signer = datetime.datetime.now(datetime.UTC), self._key.public_key()
+        builder = (
+            x509.CertificateBuilder(self._name, subject, key.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now - datetime.timedelta(minutes=5))
+            .not_valid_after(now + datetime.timedelta(days=VALID_DAYS))
+            .add_extension(constraints, critical=True)
         )
-    )
-    if alternatives is not None:
-        builder = builder.add_extension(alternatives, critical=False)
-    return builder.sign(signer, hashes.SHA384() if signer.key_size > 256 else hashes.SHA256())
+        for extension in (
+            x509.SubjectKeyIdentifier.from_public_key(key.public_key()),
+            x509.AuthorityKeyIdentifier.from_issuer_public_key(signer),
+            *extensions,
+        ):
+            builder = builder.add_extension(extension, critical=False)
+        digest = hashes.SHA384() if self._key.key_size > 256 else hashes.SHA256()
+        return builder.sign(self._key, digest).public_bytes(serialization.Encoding.PEM)
 
 
 def _write_private(

@@ -1,12 +1,47 @@
-"""How a device learns, from the settings of a run: on a small device where that will do."""
+"""How a device learns, from the settings of a run: by a compiled kernel where that will do."""
 
 from importlib.util import find_spec
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from mix2fld.base.errors import InputError
 from mix2fld.dataset import SampleFormat
-from mix2fld.deploy.edge.small import small_learning
-from mix2fld.tasks.learning import Learning
+from mix2fld.deploy.edge.initial import unpack_start
+from mix2fld.native import kernel_of
+from mix2fld.protocols.table import get_protocol
+from mix2fld.tasks.classification import Classification
+from mix2fld.tasks.kernel_steps import KernelStepper
+from mix2fld.tasks.known_shapes import known_shapes, suitable_model
+from mix2fld.tasks.learning import Learning, dimensions
+from mix2fld.tasks.losses import signed_weight
+from mix2fld.tasks.training import base_rate
+from mix2fld.types import Dimensions, Inputs, Kernel, Tensors
+
+
+class NeedsStartError(Exception):
+    """The initial weights must come from the server."""
+
+
+class SmallStepper(KernelStepper):
+    """Steps by a kernel, from initial weights that the server tells."""
+
+    def __init__(self, kernel: Kernel, learning: Any, dims: Dimensions) -> None:
+        super().__init__(kernel, base_rate(learning), signed_weight(learning))
+        self._dims = dims
+        self.start: bytes | None = None
+        """What the server sent of the initial weights."""
+
+    def draw_weights(self, seed: int) -> Tensors:
+        """The model's initial weights for one seed."""
+        if self.start is None:
+            raise NeedsStartError
+        return unpack_start(self.start, seed, self._dims.weight_shapes)
+
+    def logits(self, weights: Tensors, inputs: Inputs) -> NDArray[np.float32]:
+        """Not among what a kernel does: ``small_learning`` takes no run that needs it."""
+        raise NotImplementedError
 
 
 def make_learning(config: dict[str, Any], samples: SampleFormat, num_labels: int) -> Learning:
@@ -27,3 +62,44 @@ def make_learning(config: dict[str, Any], samples: SampleFormat, num_labels: int
     from mix2fld.deploy.edge.full import full_learning
 
     return full_learning(config, samples, num_labels)
+
+
+def small_learning(
+    config: dict[str, Any], samples: SampleFormat, num_labels: int
+) -> Learning | None:
+    """The trainer; None for a run that needs more than a kernel, or if there is none here."""
+    plain = plain_config(config)
+    learning, row = plain.learning, get_protocol(plain.protocol)
+    if (learning.optimizer, learning.soft_label_teacher) != ("sgd", "mixture"):
+        return None
+    if samples.dtype not in {"uint8", "float32"}:
+        return None
+    if learning.kernel == "xla" or row.local_loss.is_function or row.needs_replay:
+        return None
+    shapes = known_shapes(learning.model, samples.shape, num_labels)
+    kernel = kernel_of(suitable_model(learning.model, samples.shape), samples.shape, num_labels)
+    if shapes is None or kernel is None:
+        return None
+    dims = dimensions(plain.seeding, samples, num_labels, shapes)
+    return Learning(plain, dims, SmallStepper(kernel, learning, dims), Classification(num_labels))
+
+
+class Plain:
+    """A section of the settings, with its fields as attributes."""
+
+    def __init__(self, **fields: Any) -> None:
+        vars(self).update(fields)
+
+
+def plain_config(fields: dict[str, Any]) -> Any:
+    """The settings as attributes, as a ``Config`` has them: they were checked by the server."""
+    config = _as_attributes(fields)
+    mixed = config.seeding.mixing_ratio
+    config.seeding.ratios = (*mixed, 1.0 - sum(mixed))
+    return config
+
+
+def _as_attributes(value: Any) -> Any:
+    if isinstance(value, dict):
+        return Plain(**{name: _as_attributes(part) for name, part in value.items()})
+    return tuple(value) if isinstance(value, list) else value

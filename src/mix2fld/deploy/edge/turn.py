@@ -7,8 +7,8 @@ import numpy as np
 
 from mix2fld.base.errors import InputError, Mix2fldError
 from mix2fld.codecs import PayloadError
+from mix2fld.deploy.edge.learning import NeedsStartError, SmallStepper
 from mix2fld.deploy.edge.messages import Behind, MessageError, Refused, Trained, TrainOrder
-from mix2fld.deploy.edge.small import NeedsStartError, SmallStepper
 from mix2fld.deploy.edge.store import Store, StoredState
 from mix2fld.engine.checks import DivergedError, check_devices
 from mix2fld.engine.device_turn import (
