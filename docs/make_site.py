@@ -51,7 +51,7 @@ Each has a page with its idea, equation, bits, measured accuracy and code."""
 API = """# API
 
 Every module, from its docstrings. Most users need `mix2fld` alone; extensions import
-`mix2fld.extend`, and models of other frameworks come with `mix2fld.models`.
+`mix2fld.extend` and `mix2fld.codecs`, and models of other frameworks come with `mix2fld.models`.
 """
 Words = dict[str, dict[str, str]]
 

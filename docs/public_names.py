@@ -6,7 +6,7 @@ import inspect
 from types import ModuleType
 from typing import Any
 
-PUBLIC = ("mix2fld", "mix2fld.extend", "mix2fld.models")
+PUBLIC = ("mix2fld", "mix2fld.extend", "mix2fld.codecs", "mix2fld.models", "mix2fld.tensors")
 
 
 def table_of(module: str) -> str:

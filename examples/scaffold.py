@@ -4,35 +4,19 @@ A device adds c - c_i to each gradient, where c_i is about the gradient of its o
 that of all. Up go its weights and what its c_i moved by, down come the model and c.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import mix2fld
-from mix2fld.extend import (
-    FL,
-    Device,
-    Inbox,
-    Local,
-    Pair,
-    ServerState,
-    Start,
-    State,
-    StepInfo,
-    Tensors,
-    Upload,
-    Weights,
-    minus,
-    plus,
-    scaled,
-    total,
-    zeros,
-)  # fmt: skip
+from mix2fld.codecs import Named, Weights
+from mix2fld.extend import FL, Device, Inbox, Local, ServerState, Start, State, StepInfo, only
+from mix2fld.tensors import Tensors, minus, plus, scaled, total, zeros
 
 
 @dataclass(frozen=True, kw_only=True)
 class Scaffold(FL):
     title: str = "SCAFFOLD"
-    upload_codec = download_codec = property(lambda self: Pair(Weights(), Weights()))
+    upload_codec = download_codec = Named({"weights": Weights(), "control": Weights()})
 
     def start(self, weights: Tensors) -> State:
         return {"own_control": zeros(weights), "control": zeros(weights)}
@@ -41,34 +25,27 @@ class Scaffold(FL):
         return start._replace(drift=minus(state["control"], state["own_control"]))
 
     def upload(self, device: Device, local: Local) -> Any:  # (y - x) / (K eta) is minus a gradient
-        steps = self.learning.config.learning.local_steps * device.learning_rate
-        gradient = scaled(1 / steps, minus(device.state["weights"], local.weights))
-        return local.weights, minus(gradient, device.state["control"])
+        way = minus(device.state["weights"], local.weights)
+        gradient = scaled(1 / (device.steps * device.learning_rate), way)
+        return {"weights": local.weights, "control": minus(gradient, device.state["control"])}
 
     def on_acknowledged(self, state: State, local: Local, read: Any) -> State:
-        return {"own_control": plus(state["own_control"], read()[1])}
+        return {"own_control": plus(state["own_control"], read()["control"])}
 
     def step(self, server: ServerState, inbox: Inbox, number: int) -> tuple[ServerState, StepInfo]:
-        if not inbox:
-            return server, StepInfo()
-        models = {d: Upload(up.value[0], up.samples) for d, up in inbox.items()}
-        after, info = super().step(server, models, number)
-        moved = total([inbox[device].value[1] for device in sorted(inbox)])
-        step = scaled(1 / self.learning.config.data.devices, moved)
-        memory = {**after.memory, "control": plus(self.control(server), step)}
-        return replace(after, memory=memory), info
+        after, info = super().step(server, only(inbox, "weights"), number)
+        moved = [own.value for own in only(inbox, "control").values()]
+        shares = [scaled(1 / self.devices, each) for each in moved]
+        return after.keeping(control=total([self.control(server), *shares])), info
 
     def control(self, server: ServerState) -> Tensors:
         return server.memory.get("control") or zeros(self.learning.common_weights)
 
     def download(self, server: ServerState) -> Any:
-        return server.weights, self.control(server)
+        return {"weights": server.weights, "control": self.control(server)}
 
     def received(self, value: Any) -> State:
-        return {"weights": value[0], "control": value[1]}
-
-    def tensors_in(self, value: Any, samples: int) -> Tensors:
-        return (*value[0], *value[1])
+        return dict(value)
 
 
 mix2fld.PROTOCOLS["scaffold"] = Scaffold()

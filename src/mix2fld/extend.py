@@ -1,21 +1,11 @@
-"""What custom protocols, codecs, links, tasks and fleets are made of.
+"""What custom protocols, links, tasks and fleets are made of.
 
-``docs/howto/extending.md`` has a skeleton of each; nothing else needs to be imported for them.
+Codecs are made of ``mix2fld.codecs``; ``mix2fld.tensors`` adds and scales models.
+
+``docs/howto/extending.md`` has a skeleton of each; nothing else needs to be imported.
 """
 
 from mix2fld.base.errors import InputError
-from mix2fld.codecs import (
-    Encoded,
-    Pair,
-    Payload,
-    PayloadError,
-    Restored,
-    Size,
-    UpdateCodec,
-    Weights,
-    flatten_tensors,
-    unflatten_tensors,
-)
 from mix2fld.data import PARTITIONS
 from mix2fld.engine.fleet_interface import Fleet
 from mix2fld.engine.messages import Message
@@ -24,16 +14,14 @@ from mix2fld.links import LINKS, Direction, Link, Memoryless
 from mix2fld.protocols.base import Isolated, Protocol
 from mix2fld.protocols.distillation import FD, FLD, Mix2FLD, MixFLD
 from mix2fld.protocols.labels import CFD
-from mix2fld.protocols.parts import Device, Inbox, StepInfo, Turn, parameter, setting
+from mix2fld.protocols.parts import Device, Inbox, StepInfo, Turn, only, parameter, setting
 from mix2fld.protocols.updates import EDEN, STC, Murmur, Sign, TopK, Updates
-from mix2fld.protocols.weights import FL, DownloadsWeights, minus, plus, scaled, total, zeros
+from mix2fld.protocols.weights import FL, DownloadsWeights
 from mix2fld.runs.simulation import make_simulation
 from mix2fld.tasks.losses import Loss
 from mix2fld.tasks.stepper import Start
 from mix2fld.tasks.training import Training
-from mix2fld.types import Delivery, Dimensions, Local, ServerState, State, Tensors, Update, Upload
-
-Codec = Payload
+from mix2fld.types import Delivery, Dimensions, Local, ServerState, State, Update, Upload
 
 __all__ = [
     "CFD",
@@ -44,13 +32,11 @@ __all__ = [
     "LINKS",
     "PARTITIONS",
     "STC",
-    "Codec",
     "Delivery",
     "Device",
     "Dimensions",
     "Direction",
     "DownloadsWeights",
-    "Encoded",
     "Fleet",
     "Inbox",
     "InputError",
@@ -63,37 +49,24 @@ __all__ = [
     "Mix2FLD",
     "MixFLD",
     "Murmur",
-    "Pair",
-    "PayloadError",
     "Protocol",
-    "Restored",
     "ServerState",
     "Sign",
-    "Size",
     "Start",
     "State",
     "StepInfo",
-    "Tensors",
     "TopK",
     "Training",
     "Turn",
     "Update",
-    "UpdateCodec",
     "Updates",
     "Upload",
-    "Weights",
-    "flatten_tensors",
     "make_simulation",
-    "minus",
+    "only",
     "parameter",
-    "plus",
     "run_round",
-    "scaled",
     "setting",
     "start_run",
-    "total",
-    "unflatten_tensors",
-    "zeros",
 ]
 
 

@@ -6,7 +6,7 @@ N samples in one mix, K steps, B batch, H x W x C image; ... is a sample of any 
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol, Self
 
@@ -211,6 +211,10 @@ class ServerState:
     updates: int = 0  # global updates made
     memory: State = field(default_factory=dict)  # what else a protocol's server step keeps
     seed_set: SeedSet | None = None  # made from the seeds held; None until it can be
+
+    def keeping(self, **entries: Any) -> "ServerState":
+        """The state with these entries of its memory."""
+        return replace(self, memory={**self.memory, **entries})
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import mix2fld
 from mix2fld import extend
 from places import ROOT
 
-PUBLIC = {"mix2fld", "mix2fld.extend", "mix2fld.models"}
+PUBLIC = {"mix2fld", "mix2fld.extend", "mix2fld.codecs", "mix2fld.models", "mix2fld.tensors"}
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 
 

@@ -17,6 +17,7 @@ from mix2fld.tasks.base import Task
 from places import ROOT
 
 SOURCES = ROOT / "src"
+PUBLIC = ("mix2fld", "mix2fld.extend", "mix2fld.codecs", "mix2fld.models", "mix2fld.tensors")
 PAYLOAD_METHODS = ("size", "encode", "decode")
 
 
@@ -29,7 +30,7 @@ def public() -> ModuleType:
         sys.path.remove(str(ROOT / "docs"))
 
 
-@pytest.mark.parametrize("name", ["mix2fld", "mix2fld.extend", "mix2fld.models"])
+@pytest.mark.parametrize("name", PUBLIC)
 def test_every_public_name_is_documented(name: str, public: ModuleType) -> None:
     module = importlib.import_module(name)
     found = public.documented(module)

@@ -21,7 +21,7 @@ from deploy.lab import (
 )
 from mix2fld.base.accounting import delta_of, noise_multiplier, shares
 from mix2fld.base.errors import InputError
-from mix2fld.codecs import ClassMeans, Pair, PartOfStatistics, PayloadError, Weights
+from mix2fld.codecs import ClassMeans, Named, PartOfStatistics, PayloadError, Weights
 from mix2fld.config.settings import Config
 from mix2fld.data import load_dataset
 from mix2fld.deploy.settings import read_settings
@@ -193,7 +193,7 @@ def test_damaged_parts_are_refused(damage: Any, whole: bool) -> None:
     with pytest.raises(PayloadError):
         payload.decode(damage(data), DIMS)
     with pytest.raises(PayloadError):
-        Pair(ClassMeans(4), Weights()).decode(b"\0" * 20, DIMS)
+        Named({"means": ClassMeans(4), "weights": Weights()}).decode(b"\0" * 20, DIMS)
 
 
 def test_two_uploads_of_a_device_and_no_more() -> None:

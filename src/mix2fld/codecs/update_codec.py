@@ -15,6 +15,7 @@ from mix2fld.codecs.codec import Payload
 from mix2fld.types import Group
 
 Floats = NDArray[np.float32]
+"""An update, or a part of one, in one row."""
 
 
 class Restored(NamedTuple):

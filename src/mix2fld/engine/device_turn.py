@@ -103,6 +103,7 @@ def prepare_upload(
         rows.read,
         partial(wire.replayed_samples, state),
         wire.rate_in(turn.round_number),
+        wire.protocol.learning.config.learning.local_steps,
     )
     body = wire.encode_body(device, local)
 

@@ -96,6 +96,11 @@ class Protocol(ABC):
         return cast(Learning, self._bound_to)
 
     @property
+    def devices(self) -> int:
+        """How many devices there are, |D|."""
+        return self.learning.config.data.devices
+
+    @property
     def _bound_to(self) -> Sizes:
         if self.sizes is None:
             raise ValueError(f"{self.title}: not bound to a run")
@@ -199,9 +204,9 @@ class Protocol(ABC):
     def tensors_in(self, value: Any, samples: int) -> Tensors:
         """The arrays of an upload that must not be too large; ``samples`` as it claims.
 
-        By default those of a tuple, and of tuples in it.
+        By default those of a tuple, of named values, and of tuples in them.
         """
-        return tuple(_arrays_in(value)) if isinstance(value, tuple) else ()
+        return tuple(_arrays_in(value)) if isinstance(value, tuple | dict) else ()
 
     def as_row(self, value: Any, server: ServerState) -> NDArray[np.float64]:
         """What a device learned, as a row of numbers, if ``upload_kind`` names what it is."""
@@ -227,8 +232,8 @@ def parameters_of(protocol: Protocol) -> dict[str, str | None]:
 
 
 def _arrays_in(value: Any) -> Iterator[NDArray[np.float32]]:
-    for part in value:
-        if isinstance(part, tuple):
+    for part in value.values() if isinstance(value, dict) else value:
+        if isinstance(part, tuple | dict):
             yield from _arrays_in(part)
         elif isinstance(part, np.ndarray):
             yield part

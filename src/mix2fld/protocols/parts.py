@@ -48,6 +48,8 @@ class Device(NamedTuple):
     """The seed samples of all devices that it holds, as the server would prepare them."""
     learning_rate: float = 0.0
     """Of the steps that it took."""
+    steps: int = 0
+    """Of its local phase, K."""
 
 
 class StepInfo(NamedTuple):
@@ -93,6 +95,11 @@ class StatisticsUpload:
 
 
 OneTimeUpload = Seeding | StatisticsUpload
+
+
+def only(inbox: Inbox, name: str) -> Inbox:
+    """Uploads of several named values, with one of these alone."""
+    return {device: own._replace(value=own.value[name]) for device, own in inbox.items()}
 
 
 def setting(path: str, default: Any) -> Any:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mix2fld.base.streams import integer, stream
-from mix2fld.codecs import ClassMeans, Pair, PartOfStatistics
+from mix2fld.codecs import ClassMeans, Named, PartOfStatistics
 from mix2fld.codecs.statistics import LARGEST_WHOLE
 from mix2fld.protocols.noise import NO_KEY, NOISE_KEY, noise_stream, of_local_noise, of_trusted_sum
 from mix2fld.protocols.parts import (
@@ -100,9 +100,10 @@ class PrivateStatistics(DownloadsWeights):
         return PartOfStatistics(self._features, self.statistics_bits, self.trusted_sum)
 
     @property
-    def download_codec(self) -> Pair:  # type: ignore[override]
+    def download_codec(self) -> Named:  # type: ignore[override]
         """The class means that the scatter of devices is relative to, and the global model."""
-        return Pair(ClassMeans(self._features), super().download_codec)
+        weights = super().download_codec
+        return Named({"means": ClassMeans(self._features), "weights": weights})
 
     @property
     def _features(self) -> int:
@@ -139,11 +140,11 @@ class PrivateStatistics(DownloadsWeights):
         return {} if read() is None else {STAGE: (SCATTER, DONE, DONE)[int(state[STAGE])]}
 
     def download(self, server: ServerState) -> Any:
-        return (server.memory[MEANS],), server.weights
+        return {"means": (server.memory[MEANS],), "weights": server.weights}
 
     def received(self, value: Any) -> State:
-        (means,), weights = value
-        return {"weights": weights, MEANS: means}
+        (means,) = value["means"]
+        return {"weights": value["weights"], MEANS: means}
 
     def on_download(self, state: State, weights: Tensors) -> State:
         """Means that a scatter may have been relative to stay."""

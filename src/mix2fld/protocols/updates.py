@@ -46,8 +46,9 @@ from mix2fld.protocols.parts import (
     setting,
 )
 from mix2fld.protocols.seed_samples import SeedParameters, mixed
-from mix2fld.protocols.weights import DownloadsWeights, minus, plus, zeros
+from mix2fld.protocols.weights import DownloadsWeights
 from mix2fld.tasks.training import Training
+from mix2fld.tensors import minus, plus, zeros
 from mix2fld.types import Group, Local, ServerState, State, Tensors, Update, Upload
 
 if TYPE_CHECKING:

@@ -1,6 +1,5 @@
 """FL: weights up, their mean down."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -89,31 +88,3 @@ class FL(DownloadsWeights):
 def no_outputs(protocol: Protocol) -> NDArray[np.float32]:
     """Mean outputs of a device that drew no label."""
     return np.zeros((protocol.dims.num_labels,) * 2, np.float32)
-
-
-def plus(one: Tensors, other: Tensors) -> Tensors:
-    """one + other."""
-    return tuple(a + b for a, b in zip(one, other, strict=True))
-
-
-def minus(one: Tensors, other: Tensors) -> Tensors:
-    """one - other."""
-    return tuple(a - b for a, b in zip(one, other, strict=True))
-
-
-def scaled(factor: float, tensors: Tensors) -> Tensors:
-    """factor times all arrays."""
-    return tuple(np.float32(factor) * part for part in tensors)
-
-
-def zeros(tensors: Tensors) -> Tensors:
-    """Zeros in these shapes."""
-    return tuple(np.zeros_like(part) for part in tensors)
-
-
-def total(many: Sequence[Tensors]) -> Tensors:
-    """The sum of several models."""
-    found = many[0]
-    for one in many[1:]:
-        found = plus(found, one)
-    return found
