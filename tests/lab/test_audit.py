@@ -20,7 +20,7 @@ from mix2fld_lab.audit.audit import Audit
 from mix2fld_lab.audit.effort import QUICK, audit_command
 from mix2fld_lab.audit.findings import distinct_uplinks, pooled
 from mix2fld_lab.audit.identify import nearest
-from mix2fld_lab.audit.page import privacy_page
+from mix2fld_lab.audit.page import draw_privacy_figure, privacy_page
 from mix2fld_lab.audit.panel import leak_points
 from mix2fld_lab.audit.records import load_audit
 from mix2fld_lab.audit.sections import sections
@@ -131,7 +131,7 @@ def test_the_page_is_made_from_records(record_path: Path) -> None:
     another = "separation with public samples of another domain"
     assert f"Not in these records: {another}." in page
     assert page.count("### ") == len(set(re.findall("### .*", page))) == 9
-    assert "points beyond own statistics" not in page  # which this record does not hold
+    assert "own statistics, which cost" not in page  # which this record does not hold
     weights = re.findall(r"found in its first upload: (.*)", page)
     assert [part.split(" ")[0] for part in weights[0].split(", ")] == ["FL", "FL"]
     without = {name: found for name, found in record["stages"].items() if name != "uploads/s0"}
@@ -224,6 +224,13 @@ def test_the_page_in_the_documentation_is_that_of_its_records() -> None:
     text = (ROOT / "docs" / "privacy.md").read_text()
     (names,) = re.findall(r"^    mix2fld privacy page (.*) --out docs/privacy.md$", text, re.M)
     assert text == privacy_page({name: load_audit(ROOT / name) for name in names.split()})
+    assert (ROOT / "docs" / "images" / "privacy.png").stat().st_size > 10_000
+
+
+def test_the_figure_is_drawn_from_records(record_path: Path, tmp_path: Path) -> None:
+    path = tmp_path / "images" / "privacy.png"
+    draw_privacy_figure({"toy.json": json.loads(record_path.read_text())}, path)
+    assert path.stat().st_size > 10_000
 
 
 def test_the_ledger_draws_its_verdict_on_mixes_from_audits(record_path: Path) -> None:

@@ -27,6 +27,17 @@ def conclude(found: Sequence[Section]) -> list[str]:
     return [line for section in found for line in _of_dataset(section)]
 
 
+def key_findings(found: Sequence[Section]) -> list[str]:
+    """The same of the first dataset alone: what mixing hides, who leaks most, what noise costs."""
+    first = found[0]
+    said = (_mixing(first.stages), _worst(first), _budget(first))
+    return [f"{_capital(text)} ({first.dataset})." for text in said if text]
+
+
+def _capital(text: str) -> str:
+    return text[0].upper() + text[1:]
+
+
 def _of_dataset(section: Section) -> list[str]:
     """Sentences about one dataset, each from its records."""
     sentences = (
@@ -58,17 +69,15 @@ def _mixing(stages: Stages) -> str:
 
 def _worst(section: Section) -> str:
     leaks = {
-        f"{row.title} ({kind})": share
-        for row in section.rows()
-        for kind, share in row.leaks.items()
+        f"{row.title}: {kind}": share for row in section.rows() for kind, share in row.leaks.items()
     }
     if len(leaks) < 2:
         return ""
     order = sorted(leaks, key=lambda name: leaks[name].rate)
     least, most = order[0], order[-1]
     return (
-        f"most samples of a device are found in {most}, {100 * leaks[most].rate:.1f} %, fewest in "
-        f"{least}, {100 * leaks[least].rate:.1f} %"
+        f"an attacker finds most samples of a device in {most}, "
+        f"{100 * leaks[most].rate:.1f} %, and fewest in {least}, {100 * leaks[least].rate:.1f} %"
     )
 
 
@@ -110,10 +119,13 @@ def _budget(section: Section) -> str:
         common = own.keys() & accuracies.keys()
         if row.guarantee is not None and common:
             gain = sum(accuracies[run] - own[run] for run in common) / len(common)
-            gains.append(f"{row.title} at ε = {row.guarantee.epsilon:g} {100 * gain:+.1f}")
+            gains.append(f"{row.title} {100 * gain:+.1f} (ε = {row.guarantee.epsilon:g})")
     if not gains:
         return ""
-    return "points beyond own statistics, which upload nothing: " + ", ".join(gains)
+    return (
+        "points of accuracy above a device's own statistics, which cost no upload: "
+        f"{', '.join(gains)}"
+    )
 
 
 def _updates(section: Section) -> str:

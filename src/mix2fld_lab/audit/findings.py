@@ -14,6 +14,8 @@ from mix2fld_lab.attacks.rates import Share
 Stages = Mapping[str, Any]
 LOW, HIGH = "0.001", "0.01"
 """The two false-positive rates, as records name them."""
+RAW = "raw seeds (the samples themselves)"
+"""They need no attack to be read; what is found is how many of a device's samples they are."""
 KINDS = {
     "seeds": "attacks on seeds",
     "recurring": "samples that recur in several mixes",
@@ -127,7 +129,7 @@ def leak_of(stages: Stages, name: str, ratio: str) -> dict[str, Share]:
         if row.seeds.mixed:
             leaks["mixed seeds"] = strongest(stages, ratio, LOW)
         else:
-            leaks["raw seeds"] = pooled(stages, r"seeds/raw/1/s\d+/box", LOW, "device")
+            leaks[RAW] = pooled(stages, r"seeds/raw/1/s\d+/box", LOW, "device")
     attacked = [known for known in attacked_uploads(stages) if same_upload(known, name)]
     for known in attacked[:1]:
         kind = "outputs" if row.upload_kind == "outputs" else "first upload of the model"

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from mix2fld.data.partition import OF_SOURCES
-from mix2fld_lab.audit.conclusions import conclude
+from mix2fld_lab.audit.conclusions import conclude, key_findings
 from mix2fld_lab.audit.effort import audit_command
 from mix2fld_lab.audit.findings import KINDS, Stages, matching
 from mix2fld_lab.audit.page_tables import (
@@ -50,8 +50,16 @@ def privacy_page(records: Mapping[str, Record]) -> str:
         budget_table=budget_table,
         reference_table=reference_table,
         conclude=conclude,
+        key_findings=key_findings,
         **ATTACKS,
     )
+
+
+def draw_privacy_figure(records: Mapping[str, Record], path: Path) -> None:
+    """The figure of the page, from the records of the first dataset."""
+    from mix2fld_lab.audit.figure import draw_leaks
+
+    draw_leaks(sections(records)[0], path)
 
 
 def _settings(section: Section) -> str:

@@ -105,21 +105,23 @@ class PrivacyPage:
     records: tyro.conf.Positional[tuple[Path, ...]]
     """Records of audits, one for each dataset."""
     out: Path = Path("privacy.md")
-    """Markdown file to write."""
+    """Markdown file to write; its figure goes to images/privacy.png beside it."""
 
     def run(self) -> None:
-        """Write the page."""
+        """Write the page and its figure."""
         from mix2fld.base.files import write_atomic, writing
-        from mix2fld_lab.audit.page import privacy_page
+        from mix2fld_lab.audit.page import draw_privacy_figure, privacy_page
         from mix2fld_lab.audit.records import load_audit
 
         if not self.records:
             raise InputError(
                 field="records", hint="must name at least one record of mix2fld privacy audit"
             )
-        page = privacy_page({str(path): load_audit(path) for path in self.records})
+        records = {str(path): load_audit(path) for path in self.records}
+        page = privacy_page(records)
         with writing("out", self.out):
             write_atomic(self.out, page.encode())
+            draw_privacy_figure(records, self.out.parent / "images" / "privacy.png")
 
 
 def _budget(text: str) -> tuple[float, int]:
