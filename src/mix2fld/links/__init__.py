@@ -5,11 +5,9 @@ from collections.abc import Callable
 from mix2fld.base.errors import InputError, did_you_mean
 from mix2fld.config.settings import Config
 from mix2fld.links.budget import Budget, Direction, Forecast
-from mix2fld.links.channels.assembly import cell_link
 from mix2fld.links.channels.availability import MarkovAvailability
 from mix2fld.links.channels.cell import CellLink
-from mix2fld.links.channels.channel import Link, Memoryless, check_delivery
-from mix2fld.links.channels.ideal import IdealLink
+from mix2fld.links.channels.channel import IdealLink, Link, Memoryless, check_delivery
 from mix2fld.links.channels.rayleigh import RayleighLink
 from mix2fld.links.channels.trace import TraceLink
 
@@ -31,7 +29,7 @@ __all__ = [
 
 LINKS: dict[str, Callable[[Config, int], Link]] = {
     "rayleigh": lambda config, devices: RayleighLink.from_config(config.channel, devices),
-    "cell": cell_link,
+    "cell": CellLink.from_config,
     "trace": TraceLink.from_config,
     "ideal": IdealLink.from_config,
 }

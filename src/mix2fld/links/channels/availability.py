@@ -25,16 +25,13 @@ class MarkovAvailability(Link):
 
     @property
     def slot_seconds(self) -> float:  # type: ignore[override]
-        """As the link has it."""
         return self.link.slot_seconds
 
     @property
     def max_slots(self) -> int:  # type: ignore[override]
-        """As the link has it."""
         return self.link.max_slots
 
     def start(self, devices: int, rng: np.random.Generator) -> State:
-        """As it is in the long run."""
         (away,) = rng.spawn(1)
         here = away.random(devices) < self.come_back / (self.come_back + self.leave)
         return {"link": self.link.start(devices, rng), "here": here}
@@ -52,14 +49,12 @@ class MarkovAvailability(Link):
     def transmit(
         self, direction: Direction, bits: Bits, rng: np.random.Generator, state: State
     ) -> tuple[Delivery, State]:
-        """As the link does."""
         delivery, inner = self.link.transmit(direction, bits, rng, state["link"])
         return delivery, {**state, "link": inner}
 
     def budget(
         self, direction: Direction, bits: int, devices: int, *, draws: int = ESTIMATE_DRAWS
     ) -> Budget:
-        """Of devices that are available."""
         return self.link.budget(direction, bits, devices, draws=draws)
 
     def forecast(
@@ -71,11 +66,9 @@ class MarkovAvailability(Link):
         transmitting: int | None = None,
         draws: int = ESTIMATE_DRAWS,
     ) -> Forecast:
-        """Of devices that are available."""
         return self.link.forecast(
             direction, bits, state["link"], transmitting=transmitting, draws=draws
         )
 
     def lasting(self, state: State) -> State:
-        """As the link has it."""
         return {**state, "link": self.link.lasting(state["link"])}

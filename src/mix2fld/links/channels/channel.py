@@ -5,12 +5,23 @@ device depends on what happened to it before.
 """
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mix2fld.base.errors import InputError
-from mix2fld.links.budget import Bits, Budget, Direction, Forecast, Simulated, check_demand
+from mix2fld.config.settings import Config
+from mix2fld.links.budget import (
+    Bits,
+    Budget,
+    Direction,
+    Forecast,
+    Simulated,
+    check_demand,
+    immediate,
+)
 from mix2fld.types import Delivery, State
 
 ESTIMATE_DRAWS = 1000
@@ -31,13 +42,11 @@ class Link(ABC):
         self, signals: NDArray[np.float64], rng: np.random.Generator
     ) -> NDArray[np.float64]:
         """What the server receives of uploads [n, p] that arrive at once, on a link that adds."""
-        del rng
         total: NDArray[np.float64] = signals.sum(axis=0)
         return total
 
     def start(self, devices: int, rng: np.random.Generator) -> State:
         """What the link remembers before the first round; most links remember nothing."""
-        del devices, rng
         return {}
 
     def begin_round(
@@ -47,7 +56,6 @@ class Link(ABC):
 
         ``seconds`` have passed since the start of the run. None: every device, as on most links.
         """
-        del seconds, rng
         return None, state
 
     @abstractmethod
@@ -116,7 +124,6 @@ class Memoryless(Link):
     def transmit(
         self, direction: Direction, bits: Bits, rng: np.random.Generator, state: State
     ) -> tuple[Delivery, State]:
-        """``deliver``, remembering nothing."""
         return self.deliver(direction, bits, rng), state
 
 
@@ -128,6 +135,37 @@ def budget_of_forecast(
     state = link.lasting(link.start(devices, np.random.default_rng(0)))
     sizes = np.full(devices, bits, np.int64)
     return link.forecast(direction, sizes, state, draws=draws).as_budget()
+
+
+@dataclass(frozen=True)
+class IdealLink(Memoryless):
+    """Delivers everything at once."""
+
+    slot_seconds: float = 0.001
+    max_slots: int = 1
+
+    @classmethod
+    def from_config(cls, config: Config, devices: int) -> Self:
+        """Only the length of a slot and the limit matter, for records."""
+        return cls(config.channel.slot_ms / 1000, config.channel.max_slots)
+
+    def deliver(self, direction: Direction, bits: Bits, rng: np.random.Generator) -> Delivery:
+        return Delivery(np.ones(len(bits), dtype=np.bool_), np.zeros(len(bits), dtype=np.int64))
+
+    def budget(self, direction: Direction, bits: int, devices: int, *, draws: int = 0) -> Budget:
+        found = budget_of_forecast(self, direction, bits, devices, draws)
+        return replace(found, slots_needed=0, slot_success=1.0)
+
+    def forecast(
+        self,
+        direction: Direction,
+        bits: Bits,
+        state: State,
+        *,
+        transmitting: int | None = None,
+        draws: int = 0,
+    ) -> Forecast:
+        return immediate(direction, bits, self.max_slots)
 
 
 def check_delivery(link: Link, delivery: Delivery, devices: int) -> Delivery:

@@ -118,7 +118,6 @@ class PowerLaw(PathLoss):
 
     def gain(self, distances_m: Floats, in_sight: NDArray[np.bool_], more_db: float) -> Floats:
         """The paper's r^-alpha to the last digit."""
-        del in_sight
         gains = np.array([math.pow(r, -self.exponent) for r in distances_m.tolist()])
         return gains * from_db(-more_db)
 
@@ -130,7 +129,6 @@ class Wired(PathLoss):
     name = "none"
 
     def with_sight(self, distances_m: Floats) -> Floats:
-        """Nothing is lost."""
         return np.zeros_like(distances_m)
 
 

@@ -91,7 +91,6 @@ class TargetSnr(Rate):
     per_symbol: float | None = None
 
     def keep(self, demand: Demand, fading: Fading) -> Kept:
-        """The same for all."""
         level = np.full(demand.mean_snr.shape, self.threshold)
         own = self.per_symbol
         bits = math.log1p(self.threshold) / math.log(2) if own is None else own
@@ -178,8 +177,6 @@ class AdaptiveScheme(Rate):
     adapts = True
 
     def sender(self, demand: Demand, fading: Fading) -> Sender:
-        """Begins with nothing in flight."""
-        del fading
         shape = demand.mean_snr.shape
         known = schemes(self.table, demand.symbols, self.largest)
         return _Adaptive(

@@ -125,7 +125,6 @@ class RayleighLink(Memoryless):
         return Delivery(delivered, slots)
 
     def budget(self, direction: Direction, bits: int, devices: int, *, draws: int = 0) -> Budget:
-        """The closed form for ``devices`` devices that transmit at once."""
         found = budget_of_forecast(self, direction, bits, devices, draws)
         radio = self.radio(direction, devices)
         needed, success = radio.slots_needed(bits), radio.success_probability
@@ -150,7 +149,6 @@ class RayleighLink(Memoryless):
         draws: int = 0,
     ) -> Forecast:
         """The closed form for devices that all have the same channel, but their own messages."""
-        del state, draws
         sending = int(np.count_nonzero(bits))
         count = sending if transmitting is None else min(transmitting, sending)
         radio = self.radio(direction, count)

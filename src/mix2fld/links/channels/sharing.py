@@ -62,17 +62,14 @@ class Sharing:
 
     def turns(self, devices: int, silence: int) -> Turns:
         """How time passes for each of so many devices that may send in one slot of ``silence``."""
-        del devices
         return Turns(silence, 1)
 
     def bandwidth(self, total_hz: float, devices: int) -> float:
         """Bandwidth of a device in its turn; for a scheduler, that of one device alone."""
-        del devices
         return total_hz
 
     def scheduler(self, total_hz: float, shape: tuple[int, int], turns: Turns) -> Scheduler:
         """Who has what in each turn, for so many draws and devices."""
-        del turns
         bandwidth = np.full(shape, self.bandwidth(total_hz, shape[1]))
         return lambda slot: (bandwidth, np.zeros_like(slot.waiting))
 
@@ -87,7 +84,6 @@ class Fdma(Sharing):
     """All transmit side by side, each in an equal share of the bandwidth, as in the paper."""
 
     def bandwidth(self, total_hz: float, devices: int) -> float:
-        """An equal share."""
         return total_hz / max(1, devices)
 
 
@@ -110,7 +106,6 @@ class RoundRobin(Fdma):
 
     def scheduler(self, total_hz: float, shape: tuple[int, int], turns: Turns) -> Scheduler:
         """Deals from where the slot before ended; who gets no block waits."""
-        del turns
         next_in_line = np.zeros(shape[0], np.int64)
 
         def share_out(slot: Slot) -> tuple[Floats, Bools]:
@@ -137,7 +132,6 @@ class ProportionalFair(Sharing):
 
     def scheduler(self, total_hz: float, shape: tuple[int, int], turns: Turns) -> Scheduler:
         """Begins with no one ahead; who is not chosen waits."""
-        del turns
         mean_rate = np.full(shape, SMALLEST_RATE)
 
         def share_out(slot: Slot) -> tuple[Floats, Bools]:
@@ -171,13 +165,10 @@ class Aloha(Sharing):
         return Turns(frame, frame)
 
     def bandwidth(self, total_hz: float, devices: int) -> float:
-        """A whole channel."""
-        del devices
         return total_hz / self.channels
 
     def scheduler(self, total_hz: float, shape: tuple[int, int], turns: Turns) -> Scheduler:
         """Who meets whom in one of the slots of a frame, on all channels."""
-        del shape
         channel_hz, places = total_hz / self.channels, turns.period * self.channels
 
         def share_out(slot: Slot) -> tuple[Floats, Bools]:

@@ -48,8 +48,6 @@ class TraceLink(Link):
         return cls(tuple(traces[:devices]), channel.slot_ms / 1000, channel.max_slots)
 
     def start(self, devices: int, rng: np.random.Generator) -> State:
-        """The trace begins with the run."""
-        del rng
         if devices > len(self.traces):
             raise InputError(
                 field="devices", value=devices, hint=f"the trace holds {len(self.traces)}"
@@ -60,19 +58,16 @@ class TraceLink(Link):
         self, state: State, seconds: float, rng: np.random.Generator
     ) -> tuple[NDArray[np.bool_] | None, State]:
         """Who is available at this second of the trace."""
-        del state, rng
         here = np.array([trace.available_at(seconds) for trace in self.traces])
         return here, {"seconds": np.array(seconds)}
 
     def lasting(self, state: State) -> State:
-        """Without the time."""
         return {name: value for name, value in state.items() if name != "seconds"}
 
     def transmit(
         self, direction: Direction, bits: Bits, rng: np.random.Generator, state: State
     ) -> tuple[Delivery, State]:
         """What the trace lets through from now on; nothing is drawn."""
-        del rng
         begins = float(state["seconds"])
         delivery = self._deliver(direction, bits, begins)
         ends = begins + float(delivery.slots.max(initial=0)) * self.slot_seconds
@@ -92,14 +87,12 @@ class TraceLink(Link):
         if "seconds" in state:
             begins = np.array([float(state["seconds"])])
         sent = [self._deliver(direction, bits, begin) for begin in begins.tolist()]
-        del transmitting  # devices do not share their rates
         found = Simulated.of([bits > 0] * len(sent), sent)
         return found.as_forecast(direction, bits, self.max_slots)
 
     def budget(
         self, direction: Direction, bits: int, devices: int, *, draws: int = START_DRAWS
     ) -> Budget:
-        """The mean over the first so many devices, from any time on."""
         return budget_of_forecast(self, direction, bits, devices, draws)
 
     def _deliver(self, direction: Direction, bits: Bits, begins: float) -> Delivery:

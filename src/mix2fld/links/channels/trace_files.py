@@ -52,11 +52,6 @@ class Carried:
         """[n + 1], carried since the beginning."""
         return np.concatenate([[0.0], np.cumsum(self.rates * np.diff(self.times))])
 
-    def rate_at(self, seconds: float) -> float:
-        """Bits per second at a time; the trace repeats."""
-        place = np.searchsorted(self.times, seconds % self.times[-1], side="right") - 1
-        return float(self.rates[place])
-
     def until(self, bits: float, begins: float) -> float:
         """Seconds that so many bits take from a time on; infinite if the trace carries none."""
         length, whole = self.times[-1], self.bits[-1]
@@ -116,7 +111,7 @@ def read_traces(path: Path, layout: str, uplink_share: float) -> list[Trace]:
     if path.is_dir():
         files = sorted(each for each in path.iterdir() if each.suffix in {".csv", ".parquet"})
         if not files:
-            raise InputError(field="trace", value=path, hint="holds no .csv and no .parquet file")
+            raise _fault(path, "holds no .csv and no .parquet file")
         return [trace for each in files for trace in read_traces(each, layout, uplink_share)]
     rows = _read_rows(path)
     chosen = _layout_of(path, rows[0]) if layout == "auto" else layout
@@ -128,9 +123,13 @@ def read_traces(path: Path, layout: str, uplink_share: float) -> list[Trace]:
     return _rates(path, rows)
 
 
+def _fault(path: Path, hint: str) -> InputError:
+    return InputError(field="trace", value=path, hint=hint)
+
+
 def _read_rows(path: Path) -> list[Row]:
     if not path.is_file():
-        raise InputError(field="trace", value=path, hint="there is no such file")
+        raise _fault(path, "there is no such file")
     try:
         if path.suffix == ".parquet":
             rows = _read_parquet(path)
@@ -138,9 +137,9 @@ def _read_rows(path: Path) -> list[Row]:
             with path.open(newline="", encoding="utf-8") as file:
                 rows = list(csv.DictReader(file, strict=True))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise InputError(field="trace", value=path, hint=f"cannot be read ({error})") from None
+        raise _fault(path, f"cannot be read ({error})") from None
     if not rows:
-        raise InputError(field="trace", value=path, hint="has no rows")
+        raise _fault(path, "has no rows")
     return rows
 
 
@@ -150,14 +149,12 @@ def _read_parquet(path: Path) -> list[Row]:
 
         frame = pd.read_parquet(path)
     except ImportError:
-        raise InputError(
-            field="trace",
-            value=path,
-            hint="Parquet needs pandas and pyarrow; install them with: "
-            "pip install 'mix2fld[frames]'",
+        raise _fault(
+            path,
+            "Parquet needs pandas and pyarrow; install them with: pip install 'mix2fld[frames]'",
         ) from None
     except ValueError as error:
-        raise InputError(field="trace", value=path, hint=f"cannot be read ({error})") from None
+        raise _fault(path, f"cannot be read ({error})") from None
     return [{str(name): value for name, value in row.items()} for row in frame.to_dict("records")]
 
 
@@ -170,10 +167,9 @@ def _layout_of(path: Path, row: Row) -> str:
         if needed <= set(row):
             return layout
     shown = ", ".join(map(str, list(row)[:6]))
-    raise InputError(
-        field="trace",
-        value=path,
-        hint=f"columns {shown}; must have time_s, device, uplink_* and downlink_*, or "
+    raise _fault(
+        path,
+        f"columns {shown}; must have time_s, device, uplink_* and downlink_*, or "
         "be those of a public data set (raca, lumos5g)",
     )
 
@@ -182,7 +178,7 @@ def _rates(path: Path, rows: list[Row]) -> list[Trace]:
     """The layout of this package, which must be complete."""
     for name in ("time_s", "device"):
         if name not in rows[0]:
-            raise InputError(field="trace", value=path, hint=f"has no column {name}")
+            raise _fault(path, f"has no column {name}")
     times, devices = _numbers(path, rows, "time_s"), _numbers(path, rows, "device")
     up, down = (_rate_column(path, rows, way) for way in ("uplink", "downlink"))
     here = _numbers(path, rows, "available") if "available" in rows[0] else np.ones(len(rows))
@@ -200,19 +196,17 @@ def _check_times(path: Path, device: str, times: Floats, places: NDArray[np.int6
     for kind, wrong in (("the same time as", steps == 0), ("an earlier time than", steps < 0)):
         if wrong.any():
             at = int(np.argmax(wrong)) + 1
-            raise InputError(
-                field="trace",
-                value=path,
-                hint=f"row {places[at] + 2} (device {device}, time_s = {times[at]:g}) "
+            raise _fault(
+                path,
+                f"row {places[at] + 2} (device {device}, time_s = {times[at]:g}) "
                 f"has {kind} the row before; each device must have one row for each time, in order",
             )
     usual = float(np.median(steps)) if len(steps) else 1.0
     if len(steps) and steps.max() > LONGEST_GAP * usual:
         at = int(np.argmax(steps))
-        raise InputError(
-            field="trace",
-            value=path,
-            hint=f"device {device} has no rows from time_s = {times[at]:g} to "
+        raise _fault(
+            path,
+            f"device {device} has no rows from time_s = {times[at]:g} to "
             f"{times[at + 1]:g}, but one every {usual:g} s elsewhere; fill the gap, with available "
             "= 0 if the device was away",
         )
@@ -222,20 +216,15 @@ def _rate_column(path: Path, rows: list[Row], way: str) -> Floats:
     """The column of one direction, in bits per second."""
     names = [name for name in rows[0] if isinstance(name, str) and name.startswith(f"{way}_")]
     if len(names) != 1:
-        raise InputError(
-            field="trace",
-            value=path,
-            hint=f"{len(names)} columns {way}_*; must be one, e.g. {way}_mbps",
-        )
+        raise _fault(path, f"{len(names)} columns {way}_*; must be one, e.g. {way}_mbps")
     (name,) = names
     values, unit = _rates_of(path, rows, name), name.removeprefix(f"{way}_")
     sent = values[values > 0]
     median = float(np.median(sent)) if sent.size else 0.0
     if unit not in UNITS:
-        raise InputError(
-            field="trace",
-            value=path,
-            hint=f"column {name} has no known unit, and its median is {median:g}: bits "
+        raise _fault(
+            path,
+            f"column {name} has no known unit, and its median is {median:g}: bits "
             f"or bytes? must end in {', '.join(f'_{known}' for known in UNITS)}",
         )
     low, high = PLAUSIBLE_BPS
@@ -243,10 +232,9 @@ def _rate_column(path: Path, rows: list[Row], way: str) -> Floats:
     if sent.size and not low <= bps <= high:
         fits = [known for known, scale in UNITS.items() if low <= median * scale <= high]
         hint = f"; is it {way}_{fits[0]}?" if fits else ""
-        raise InputError(
-            field="trace",
-            value=path,
-            hint=f"column {name} has the median {median:g}, which would be {bps:g} "
+        raise _fault(
+            path,
+            f"column {name} has the median {median:g}, which would be {bps:g} "
             f"bit/s; must be between {low:g} and {high:g}{hint}",
         )
     return values * UNITS[unit]
@@ -256,9 +244,7 @@ def _rates_of(path: Path, rows: list[Row], name: str) -> Floats:
     """A column of rates, in its own unit."""
     values = _numbers(path, rows, name)
     if (values < 0).any():
-        raise InputError(
-            field="trace", value=path, hint=f"column {name} has {values.min():g}; must be 0 or more"
-        )
+        raise _fault(path, f"column {name} has {values.min():g}; must be 0 or more")
     return values
 
 
@@ -296,17 +282,15 @@ def _by_second(seconds: Floats, *columns: Floats) -> list[Floats]:
 def _require(path: Path, rows: list[Row], names: Iterable[str]) -> None:
     missing = [name for name in names if name not in rows[0]]
     if missing:
-        raise InputError(field="trace", value=path, hint=f"has no column {missing[0]}")
+        raise _fault(path, f"has no column {missing[0]}")
 
 
 def _stamp(path: Path, text: Any) -> float:
     try:
         return (datetime.strptime(str(text), RACA_TIME) - EPOCH).total_seconds()
     except ValueError:
-        raise InputError(
-            field="trace",
-            value=path,
-            hint=f"Timestamp = {str(text)[:30]!r}; must be like 2019.11.28_07.12.03",
+        raise _fault(
+            path, f"Timestamp = {str(text)[:30]!r}; must be like 2019.11.28_07.12.03"
         ) from None
 
 
@@ -320,10 +304,9 @@ def _numbers(path: Path, rows: list[Row], name: str) -> Floats:
         except (TypeError, ValueError):
             values[place] = np.nan
         if not abs(values[place]) <= LARGEST:
-            raise InputError(
-                field="trace",
-                value=path,
-                hint=f"row {place + 2}, column {name} = {str(text)[:20]!r}; must be a "
+            raise _fault(
+                path,
+                f"row {place + 2}, column {name} = {str(text)[:20]!r}; must be a "
                 f"number, at most {LARGEST:g}",
             )
     return values
