@@ -12,18 +12,16 @@ or its 5G successor (MMSys 2020): ``Timestamp``, ``DL_bitrate`` and ``UL_bitrate
 ``seq_num`` in seconds, ``Throughput`` in Mbit/s, downlink only.
 """
 
-import csv
-from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mix2fld.base.errors import InputError
+from mix2fld.data.tables import Columns, read_columns
 from mix2fld.links.budget import Direction
 from mix2fld.links.channels.path_loss import Floats
 
@@ -37,7 +35,6 @@ LONGEST_GAP = 10.0
 """Time between two rows of a device, over the usual one, from which it is a gap."""
 RACA_TIME = "%Y.%m.%d_%H.%M.%S"
 EPOCH = datetime(1970, 1, 1)
-Row = dict[str, Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,9 +93,7 @@ def make_trace(times: Floats, up: Floats, down: Floats, available: NDArray[np.bo
     step = float(np.median(np.diff(times))) if len(times) > 1 else 1.0
     edges = np.append(times - times[0], times[-1] - times[0] + step)
     if not (np.diff(edges) > 0).all():
-        raise InputError(
-            field="trace", hint=f"times from {times[0]:g} to {times[-1]:g} are indistinguishable"
-        )
+        raise InputError(f"times from {times[0]:g} to {times[-1]:g} are indistinguishable")
     return Trace(
         Carried(edges, np.where(available, up, 0.0)),
         Carried(edges, np.where(available, down, 0.0)),
@@ -108,165 +103,116 @@ def make_trace(times: Floats, up: Floats, down: Floats, available: NDArray[np.bo
 
 def read_traces(path: Path, layout: str, uplink_share: float) -> list[Trace]:
     """The traces in a file, or in the files of a folder in the order of their names."""
-    if path.is_dir():
+    try:
+        if not path.is_dir():
+            return _traces_of(path, layout, uplink_share)
         files = sorted(each for each in path.iterdir() if each.suffix in {".csv", ".parquet"})
         if not files:
-            raise _fault(path, "holds no .csv and no .parquet file")
-        return [trace for each in files for trace in read_traces(each, layout, uplink_share)]
-    rows = _read_rows(path)
-    chosen = _layout_of(path, rows[0]) if layout == "auto" else layout
-    match chosen:
-        case "raca":
-            return [_raca(path, rows)]
-        case "lumos5g":
-            return _lumos5g(path, rows, uplink_share)
-    return _rates(path, rows)
+            raise InputError("holds no .csv and no .parquet file")
+    except InputError as error:
+        raise InputError(field="trace", value=path, hint=f"{error}") from None
+    return [trace for each in files for trace in read_traces(each, layout, uplink_share)]
 
 
-def _fault(path: Path, hint: str) -> InputError:
-    return InputError(field="trace", value=path, hint=hint)
-
-
-def _read_rows(path: Path) -> list[Row]:
+def _traces_of(path: Path, layout: str, uplink_share: float) -> list[Trace]:
     if not path.is_file():
-        raise _fault(path, "there is no such file")
-    try:
-        if path.suffix == ".parquet":
-            rows = _read_parquet(path)
-        else:
-            with path.open(newline="", encoding="utf-8") as file:
-                rows = list(csv.DictReader(file, strict=True))
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise _fault(path, f"cannot be read ({error})") from None
-    if not rows:
-        raise _fault(path, "has no rows")
-    return rows
+        raise InputError("there is no such file")
+    columns = read_columns(path)
+    match _layout_of(columns) if layout == "auto" else layout:
+        case "raca":
+            return [_raca(columns)]
+        case "lumos5g":
+            return _lumos5g(columns, uplink_share)
+    return _rates(columns)
 
 
-def _read_parquet(path: Path) -> list[Row]:
-    try:
-        import pandas as pd
-
-        frame = pd.read_parquet(path)
-    except ImportError:
-        raise _fault(
-            path,
-            "Parquet needs pandas and pyarrow; install them with: pip install 'mix2fld[frames]'",
-        ) from None
-    except ValueError as error:
-        raise _fault(path, f"cannot be read ({error})") from None
-    return [{str(name): value for name, value in row.items()} for row in frame.to_dict("records")]
-
-
-def _layout_of(path: Path, row: Row) -> str:
-    for layout, needed in (
-        ("raca", {"Timestamp", "DL_bitrate", "UL_bitrate"}),
-        ("lumos5g", {"run_num", "seq_num", "Throughput"}),
-        ("rates", {"time_s", "device"}),
-    ):
-        if needed <= set(row):
+def _layout_of(columns: Columns) -> str:
+    for layout, needed in LAYOUTS.items():
+        if columns.keys() >= set(needed):
             return layout
-    shown = ", ".join(map(str, list(row)[:6]))
-    raise _fault(
-        path,
-        f"columns {shown}; must have time_s, device, uplink_* and downlink_*, or "
-        "be those of a public data set (raca, lumos5g)",
+    shown = ", ".join(list(columns)[:6])
+    raise InputError(
+        f"columns {shown}; must have time_s, device, uplink_* and downlink_*, or be those of a "
+        "public data set (raca, lumos5g)"
     )
 
 
-def _rates(path: Path, rows: list[Row]) -> list[Trace]:
+def _rates(columns: Columns) -> list[Trace]:
     """The layout of this package, which must be complete."""
-    for name in ("time_s", "device"):
-        if name not in rows[0]:
-            raise _fault(path, f"has no column {name}")
-    times, devices = _numbers(path, rows, "time_s"), _numbers(path, rows, "device")
-    up, down = (_rate_column(path, rows, way) for way in ("uplink", "downlink"))
-    here = _numbers(path, rows, "available") if "available" in rows[0] else np.ones(len(rows))
+    times, devices = _columns(columns, "rates")
+    up, down = (_rate_column(columns, way) for way in ("uplink", "downlink"))
+    here = _numbers(columns, "available") if "available" in columns else np.ones(len(times))
     traces = []
     for device in np.unique(devices):
         places = np.flatnonzero(devices == device)
-        _check_times(path, f"{device:g}", times[places], places)
+        _check_times(f"{device:g}", times[places], places)
         traces.append(make_trace(times[places], up[places], down[places], here[places] > 0))
     return traces
 
 
-def _check_times(path: Path, device: str, times: Floats, places: NDArray[np.int64]) -> None:
+def _check_times(device: str, times: Floats, places: NDArray[np.int64]) -> None:
     """Refuse rows out of order, twice, or missing."""
     steps = np.diff(times)
     for kind, wrong in (("the same time as", steps == 0), ("an earlier time than", steps < 0)):
         if wrong.any():
             at = int(np.argmax(wrong)) + 1
-            raise _fault(
-                path,
-                f"row {places[at] + 2} (device {device}, time_s = {times[at]:g}) "
-                f"has {kind} the row before; each device must have one row for each time, in order",
+            raise InputError(
+                f"row {places[at] + 2} (device {device}, time_s = {times[at]:g}) has {kind} the "
+                "row before; each device must have one row for each time, in order"
             )
     usual = float(np.median(steps)) if len(steps) else 1.0
     if len(steps) and steps.max() > LONGEST_GAP * usual:
         at = int(np.argmax(steps))
-        raise _fault(
-            path,
-            f"device {device} has no rows from time_s = {times[at]:g} to "
-            f"{times[at + 1]:g}, but one every {usual:g} s elsewhere; fill the gap, with available "
-            "= 0 if the device was away",
+        raise InputError(
+            f"device {device} has no rows from time_s = {times[at]:g} to {times[at + 1]:g}, but "
+            f"one every {usual:g} s elsewhere; fill the gap, with available = 0 if the device was "
+            "away"
         )
 
 
-def _rate_column(path: Path, rows: list[Row], way: str) -> Floats:
+def _rate_column(columns: Columns, way: str) -> Floats:
     """The column of one direction, in bits per second."""
-    names = [name for name in rows[0] if isinstance(name, str) and name.startswith(f"{way}_")]
+    names = [name for name in columns if name.startswith(f"{way}_")]
     if len(names) != 1:
-        raise _fault(path, f"{len(names)} columns {way}_*; must be one, e.g. {way}_mbps")
+        raise InputError(f"{len(names)} columns {way}_*; must be one, e.g. {way}_mbps")
     (name,) = names
-    values, unit = _rates_of(path, rows, name), name.removeprefix(f"{way}_")
+    values, unit = _nonnegative(columns, name), name.removeprefix(f"{way}_")
     sent = values[values > 0]
     median = float(np.median(sent)) if sent.size else 0.0
     if unit not in UNITS:
-        raise _fault(
-            path,
-            f"column {name} has no known unit, and its median is {median:g}: bits "
-            f"or bytes? must end in {', '.join(f'_{known}' for known in UNITS)}",
+        raise InputError(
+            f"column {name} has no known unit, and its median is {median:g}: bits or bytes? must "
+            f"end in {', '.join(f'_{known}' for known in UNITS)}"
         )
     low, high = PLAUSIBLE_BPS
     bps = median * UNITS[unit]
     if sent.size and not low <= bps <= high:
         fits = [known for known, scale in UNITS.items() if low <= median * scale <= high]
         hint = f"; is it {way}_{fits[0]}?" if fits else ""
-        raise _fault(
-            path,
-            f"column {name} has the median {median:g}, which would be {bps:g} "
-            f"bit/s; must be between {low:g} and {high:g}{hint}",
+        raise InputError(
+            f"column {name} has the median {median:g}, which would be {bps:g} bit/s; must be "
+            f"between {low:g} and {high:g}{hint}"
         )
     return values * UNITS[unit]
 
 
-def _rates_of(path: Path, rows: list[Row], name: str) -> Floats:
-    """A column of rates, in its own unit."""
-    values = _numbers(path, rows, name)
-    if (values < 0).any():
-        raise _fault(path, f"column {name} has {values.min():g}; must be 0 or more")
-    return values
-
-
-def _raca(path: Path, rows: list[Row]) -> Trace:
+def _raca(columns: Columns) -> Trace:
     """One log of G-NetTrack Pro; seconds without a download in progress measure no rate."""
-    _require(path, rows, ("Timestamp", "DL_bitrate", "UL_bitrate"))
-    measured = [row for row in rows if row.get("State", "D") != "I"] or rows
-    stamps = np.array([_stamp(path, row["Timestamp"]) for row in measured])
-    columns = [_rates_of(path, measured, name) * 1e3 for name in ("UL_bitrate", "DL_bitrate")]
-    times, up, down = _by_second(stamps - stamps.min(), *columns)
+    if "State" in columns and (columns["State"] != "I").any():
+        busy = columns["State"] != "I"
+        columns = {name: column[busy] for name, column in columns.items()}
+    stamps, up, down = _columns(columns, "raca")
+    times, up, down = _by_second(stamps - stamps.min(), up * 1e3, down * 1e3)
     return make_trace(times, up, down, np.ones(len(times), np.bool_))
 
 
-def _lumos5g(path: Path, rows: list[Row], uplink_share: float) -> list[Trace]:
+def _lumos5g(columns: Columns, uplink_share: float) -> list[Trace]:
     """The runs of the loop, each as one device."""
-    _require(path, rows, ("run_num", "seq_num", "Throughput"))
-    runs, seconds = _numbers(path, rows, "run_num"), _numbers(path, rows, "seq_num")
-    down = _rates_of(path, rows, "Throughput") * 1e6
+    runs, seconds, down = _columns(columns, "lumos5g")
     traces = []
     for run in np.unique(runs):
         mine = runs == run
-        times, rate = _by_second(seconds[mine], down[mine])
+        times, rate = _by_second(seconds[mine], 1e6 * down[mine])
         everywhere = np.ones(len(times), np.bool_)
         traces.append(make_trace(times, uplink_share * rate, rate, everywhere))
     return traces
@@ -279,34 +225,49 @@ def _by_second(seconds: Floats, *columns: Floats) -> list[Floats]:
     return [times, *(np.bincount(places, weights=column) / counts for column in columns)]
 
 
-def _require(path: Path, rows: list[Row], names: Iterable[str]) -> None:
-    missing = [name for name in names if name not in rows[0]]
+def _columns(columns: Columns, layout: str) -> list[Floats]:
+    """The columns that a layout must have."""
+    missing = [name for name in LAYOUTS[layout] if name not in columns]
     if missing:
-        raise _fault(path, f"has no column {missing[0]}")
+        raise InputError(f"has no column {missing[0]}")
+    return [read(columns, name) for name, read in LAYOUTS[layout].items()]
 
 
-def _stamp(path: Path, text: Any) -> float:
+def _stamps(columns: Columns, name: str) -> Floats:
     try:
-        return (datetime.strptime(str(text), RACA_TIME) - EPOCH).total_seconds()
-    except ValueError:
-        raise _fault(
-            path, f"Timestamp = {str(text)[:30]!r}; must be like 2019.11.28_07.12.03"
-        ) from None
+        stamps = [datetime.strptime(str(text), RACA_TIME) - EPOCH for text in columns[name]]
+    except ValueError as error:
+        text = str(error).split("'")[1]
+        raise InputError(f"{name} = {text[:30]!r}; must be like 2019.11.28_07.12.03") from None
+    return np.array([stamp.total_seconds() for stamp in stamps])
 
 
-def _numbers(path: Path, rows: list[Row], name: str) -> Floats:
+def _nonnegative(columns: Columns, name: str) -> Floats:
+    values = _numbers(columns, name)
+    if (values < 0).any():
+        raise InputError(f"column {name} has {values.min():g}; must be 0 or more")
+    return values
+
+
+def _numbers(columns: Columns, name: str) -> Floats:
     """A column as finite numbers; the dash of a public data set is 0."""
-    values = np.empty(len(rows))
-    for place, row in enumerate(rows):
-        text = row.get(name)
+    values = np.empty(len(columns[name]))
+    for place, text in enumerate(columns[name].tolist()):
         try:
-            values[place] = 0.0 if text == "-" else float(text)  # type: ignore[arg-type]
+            values[place] = 0.0 if text == "-" else float(text)
         except (TypeError, ValueError):
             values[place] = np.nan
         if not abs(values[place]) <= LARGEST:
-            raise _fault(
-                path,
-                f"row {place + 2}, column {name} = {str(text)[:20]!r}; must be a "
-                f"number, at most {LARGEST:g}",
+            raise InputError(
+                f"row {place + 2}, column {name} = {str(text)[:20]!r}; must be a number, at most "
+                f"{LARGEST:g}"
             )
     return values
+
+
+LAYOUTS = {
+    "raca": {"Timestamp": _stamps, "UL_bitrate": _nonnegative, "DL_bitrate": _nonnegative},
+    "lumos5g": {"run_num": _numbers, "seq_num": _numbers, "Throughput": _nonnegative},
+    "rates": {"time_s": _numbers, "device": _numbers},
+}
+"""The columns that a layout must have, and how each is read."""
