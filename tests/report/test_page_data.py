@@ -14,7 +14,7 @@ from mix2fld.config.grid import Grid
 from mix2fld.config.settings import Config
 from mix2fld.protocols.table import PROTOCOLS
 from mix2fld.report.command import command
-from mix2fld.report.curves import curve
+from mix2fld.report.curves import shape
 from mix2fld.report.dataset import UnavailableDataError, data_of
 from mix2fld.report.deliveries import seeds_delivered
 from mix2fld.report.gallery import gallery
@@ -54,21 +54,21 @@ def test_means_and_spread_are_over_seeds(runs: Path) -> None:
 
 def test_a_curve_shows_what_was_spent_before_it_was_measured(runs: Path) -> None:
     run = loaded(runs / "fl-s0")
-    found = curve([run], "bits", "devices")
+    found = shape([run], "bits", "devices")
     assert found is not None
     sent = np.cumsum([0, *(info["bits"]["up"] for info in run.rounds)])[:-1] / 1e6
-    np.testing.assert_allclose(found.x, sent)
+    np.testing.assert_allclose(found.x["bits"], sent)
     means = [np.mean(info["scores"]["devices"]) for info in run.rounds]
     np.testing.assert_allclose(found.mean, means)
-    seconds = curve([run], "seconds", "devices")
+    seconds = shape([run], "seconds", "devices")
     assert seconds is not None
     air = np.cumsum([0, *(info["seconds"]["communication"] for info in run.rounds)])[:-1]
-    np.testing.assert_allclose(seconds.x, air + 6e-4 * np.arange(1, 4), rtol=1e-6)
+    np.testing.assert_allclose(seconds.x["seconds"], air + 6e-4 * np.arange(1, 4), rtol=1e-6)
 
 
 def test_the_band_holds_every_seed(runs: Path) -> None:
     pair = [loaded(runs / f"mix2fld-s{seed}") for seed in (0, 1)]
-    found = curve(pair, "rounds", "devices")
+    found = shape(pair, "rounds", "devices")
     assert found is not None
     values = np.array([[np.mean(info["scores"]["devices"]) for info in run.rounds] for run in pair])
     np.testing.assert_allclose(found.low, values.min(axis=0))
@@ -83,8 +83,8 @@ def test_a_run_in_progress_counts_up_to_its_last_round(runs: Path, axis: str, me
     whole = loaded(runs / "fl-s0")
     begun = loaded(runs / "fl-s1")
     begun = LoadedRun(begun.folder, begun.config, begun.rounds[:2], finished=False)
-    found = curve([whole, begun], axis, measure)
-    alone = curve([whole], axis, measure)
+    found = shape([whole, begun], axis, measure)
+    alone = shape([whole], axis, measure)
     assert found is not None
     assert alone is not None
     assert np.isfinite(found.mean).all()
@@ -95,7 +95,7 @@ def test_a_run_in_progress_counts_up_to_its_last_round(runs: Path, axis: str, me
 
 
 def test_there_is_no_curve_of_what_was_not_measured(runs: Path) -> None:
-    assert curve([loaded(runs / "fd-s0")], "rounds", "server") is None
+    assert shape([loaded(runs / "fd-s0")], "rounds", "server") is None
 
 
 def test_settings_are_told_apart_by_what_differs(runs: Path, tmp_path: Path) -> None:

@@ -7,8 +7,8 @@ import pytest
 from PIL import Image
 
 from mix2fld.protocols.table import PROTOCOLS
+from mix2fld.report.page_data import page_data
 from mix2fld.report.publication import COLUMN, charts, draw_all
-from mix2fld.report.series import group
 from mix2fld.report.style import as_text
 from mix2fld.runs.reader import require_runs
 from stored_runs import play
@@ -60,29 +60,22 @@ def test_the_same_runs_give_the_same_bytes(
     runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = require_runs([runs / "fl-s0"])
-    monkeypatch.setattr(
-        "mix2fld.report.publication.charts", lambda *_: list(charts(*grouped(found)))[:1]
-    )
+    monkeypatch.setattr("mix2fld.report.publication.charts", lambda data: list(charts(data))[:1])
     first, second = (draw_all(found, tmp_path / name) for name in "ab")
     assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
-
-
-def grouped(found):
-    settings, series = group(found.runs)
-    return series, [one.label for one in settings]
 
 
 def test_two_settings_have_figures_of_their_own(tmp_path: Path) -> None:
     play(tmp_path / "a", protocols="fl")
     play(tmp_path / "b", protocols="fl", devices=3, dataset=str(tmp_path / "a" / "toy.npz"))
-    named = {chart.name: chart for chart in charts(*grouped(require_runs([tmp_path])))}
+    named = dict(charts(page_data(require_runs([tmp_path]))))
     assert set(named) == CURVES | {"time", "payload"} | {
         f"{name}-setting{number}"
         for name in ("deliveries", "devices", "labels", "samples")
         for number in (1, 2)
     }
-    figure = named["curves-devices-rounds"].draw()
+    figure = named["curves-devices-rounds"]()
     assert [axes.get_title() for axes in figure.axes] == ["devices 3", "devices 4"]
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["FL"]
-    assert named["deliveries-setting2"].draw() is not None
-    assert named["samples-setting1"].draw() is None
+    assert named["deliveries-setting2"]() is not None
+    assert named["samples-setting1"]() is None

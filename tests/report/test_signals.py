@@ -8,7 +8,7 @@ import pytest
 from mix2fld.data.samples import standardised
 from mix2fld.report.gallery import gallery
 from mix2fld.report.html import write_report
-from mix2fld.report.publication_samples import draw_gallery
+from mix2fld.report.publication import draw_gallery
 from mix2fld.report.sample_pictures import drawn, is_image, lines, shown_range, units
 from mix2fld.runs.reader import read_run, require_runs
 from mix2fld.types import SampleFormat
@@ -45,7 +45,7 @@ def test_mixes_are_drawn_as_lines_and_measured_in_the_units_of_the_data(
 
 
 def test_the_figure_of_samples_has_their_lines(signal_runs: Path) -> None:
-    figure = draw_gallery([read_run(signal_runs / "mix2fld-s0")])
+    figure = draw_gallery(gallery(read_run(signal_runs / "mix2fld-s0")))
     drawn_lines = [len(axes.lines) for axes in figure.axes if axes.get_title()]
     assert drawn_lines
     assert set(drawn_lines) == {2}

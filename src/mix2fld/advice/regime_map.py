@@ -4,16 +4,15 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 
-import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from mix2fld.advice.case import Case, nearest
 from mix2fld.advice.measured import MeasuredPoint, MeasuredSetting
-from mix2fld.base.files import writing
 from mix2fld.report.protocol_view import title_of
-from mix2fld.report.style import style_of
+from mix2fld.report.style import save_figure, style_of
 
 PER_ROUND = (0, 20, 100, 1_000, 10_000, 100_000, 1_000_000)
 """Uplink bits of a device in a round, at most."""
@@ -29,8 +28,8 @@ def draw_regime_map(measured: Mapping[str, MeasuredSetting], case: Case | None, 
     """A row for each measured setting, the most different devices on top; the case is marked."""
     order = {"labels": 0, "sources": 1}
     rows = sorted(measured.values(), key=lambda one: (order[one.kind], one.skew))
-    height = 1.4 + 0.42 * len(rows)
-    figure, axes = plt.subplots(figsize=(10.4, height), layout="constrained")
+    figure = Figure(figsize=(10.4, 1.4 + 0.42 * len(rows)), layout="constrained")
+    axes = figure.add_subplot()
     for y, setting in enumerate(rows):
         for x, width, point in _stretches([winner(setting, budget) for budget in PER_ROUND]):
             _draw_stretch(axes, (x, y), width, point)
@@ -51,10 +50,7 @@ def draw_regime_map(measured: Mapping[str, MeasuredSetting], case: Case | None, 
         + ("; ► nearest to your case" if case else ""),
         fontsize=10,
     )
-    with writing("out", path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path, dpi=130)
-    plt.close(figure)
+    save_figure(figure, path, dpi=130)
 
 
 def _differs(setting: MeasuredSetting) -> str:

@@ -102,7 +102,6 @@ class DataShow:
 
     def run(self) -> None:
         """Print the table, and draw the figure."""
-        from mix2fld.base.files import writing
         from mix2fld.cli.console import PipedConsole
         from mix2fld.data.partition import check_labels_covered, device_parts, label_counts
         from mix2fld.data.sources import load_dataset
@@ -129,8 +128,7 @@ class DataShow:
         except Mix2fldError as error:
             console.print(f"A run would fail: {error}", markup=False)
         if self.out is not None:
-            with writing("out", self.out):
-                draw_label_map(counts, self.out)
+            draw_label_map(counts, self.out)
             console.print(f"saved {self.out}", markup=False)
 
 

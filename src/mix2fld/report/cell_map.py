@@ -6,7 +6,6 @@ from pathlib import Path
 
 import matplotlib as mpl
 import numpy as np
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
@@ -14,10 +13,9 @@ from matplotlib.projections.polar import PolarAxes
 from numpy.typing import NDArray
 
 from mix2fld.base.errors import InputError
-from mix2fld.base.files import writing
 from mix2fld.engine.plan import PlannedTransfer
 from mix2fld.report.protocol_view import title_of
-from mix2fld.report.style import PAPER
+from mix2fld.report.style import PAPER, save_figure
 from mix2fld.report.units import in_bits, percent
 
 FORMATS = (".png", ".svg", ".pdf")
@@ -43,7 +41,6 @@ def draw_cell(
     with mpl.rc_context(PAPER):
         size = (PANEL_INCHES * columns, PANEL_INCHES * rows + 0.7)
         figure = Figure(figsize=size, layout="constrained")
-        FigureCanvasAgg(figure)
         colours = ScalarMappable(Normalize(0, 1), COLOURS)
         axes = []
         for place, plan in enumerate(uploads, 1):
@@ -56,9 +53,7 @@ def draw_cell(
         )
         bar.set_label("delivery probability of the upload")
         bar.set_ticks([0, 0.5, 1], labels=["0 %", "50 %", "100 %"])
-        with writing("out", out):
-            dates = {".pdf": {"CreationDate": None}, ".svg": {"Date": None}}.get(out.suffix)
-            figure.savefig(out, metadata=dates)
+        save_figure(figure, out)
 
 
 def check_format(out: Path) -> None:

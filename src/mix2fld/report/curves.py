@@ -50,28 +50,6 @@ class Shape:
     """Where the stopping rule fired: x and score, one pair for each run in which it did."""
 
 
-@dataclass(frozen=True)
-class Curve:
-    """A shape over one axis."""
-
-    x: Floats
-    mean: Floats
-    low: Floats
-    high: Floats
-    seeds: NDArray[np.int64]
-    converged: list[tuple[float, float]]
-
-
-def curve(runs: Sequence[LoadedRun], axis: str, measure: str) -> Curve | None:
-    """The curve of runs that differ in their seed only; None if nothing was measured."""
-    found = shape(runs, axis, measure)
-    if found is None:
-        return None
-    return Curve(
-        found.x[axis], found.mean, found.low, found.high, found.seeds, found.converged[axis]
-    )
-
-
 def shapes(runs: Sequence[LoadedRun], measure: str) -> list[Shape]:
     """The curves of a measure over all axes: one shape, or two if one axis has fewer points."""
     axes = ("seconds", "bits") if measure == "reference" else ("seconds",)

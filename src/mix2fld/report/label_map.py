@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from mix2fld.report.style import save_figure
+
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -16,14 +18,12 @@ _MOST_LISTED_DEVICES, _MOST_LISTED_LABELS = 30, 20
 
 def draw_label_map(counts: Counts, path: Path) -> None:
     """Save a heat map of ``counts`` [D, N_L]; with few devices it shows the counts as well."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
     from matplotlib.ticker import MaxNLocator
 
     devices, labels = counts.shape
     size = (min(max(6.0, 0.55 * labels + 2.2), 16), min(max(3.2, 0.36 * devices + 1.6), 12))
     figure = Figure(figsize=size, layout="constrained")
-    FigureCanvasAgg(figure)
     axes = figure.add_subplot()
     top = max(int(counts.max(initial=0)), 1)
     image = axes.imshow(
@@ -43,8 +43,7 @@ def draw_label_map(counts: Counts, path: Path) -> None:
             shade = "black" if count > 0.45 * top else "white"
             axes.text(label, device, str(count), ha="center", va="center", color=shade, fontsize=8)
     figure.colorbar(image, ax=axes, label="samples")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=150)
+    save_figure(figure, path, dpi=150)
 
 
 def label_table(counts: Counts) -> "Table":

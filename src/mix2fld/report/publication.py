@@ -1,7 +1,8 @@
-"""Every chart of the report as a figure for publication: PDF, SVG and PNG in one style."""
+"""The charts of the page as figures for publication, from the page's data: PDF, SVG and PNG."""
 
+import base64
+import io
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from textwrap import fill
@@ -10,38 +11,25 @@ from typing import Any
 import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
+from PIL import Image
 
-from mix2fld.base.files import writing
-from mix2fld.report.curves import AXES, MEASURES, Curve, curve
-from mix2fld.report.dataset import UnavailableDataError, data_of, label_map
-from mix2fld.report.deliveries import (
-    DELIVERED,
-    LOST,
-    MEANINGS,
-    NOT_ASKED,
-    NOTHING_SENT,
-    deliveries,
-    measured_devices,
-)
-from mix2fld.report.page_series import payload
-from mix2fld.report.protocol_view import title_of
-from mix2fld.report.publication_samples import draw_gallery
-from mix2fld.report.series import Series, common_metric, group
-from mix2fld.report.style import PAPER, PART_COLOURS, style_of
-from mix2fld.runs.metrics import PARTS, device_scores, seconds_by_part
-from mix2fld.runs.reader import Found, LoadedRun
-from mix2fld.tasks.metric import ACCURACY
+from mix2fld.report.deliveries import DELIVERED, LOST, MEANINGS, NOT_ASKED, NOTHING_SENT
+from mix2fld.report.page_data import page_data
+from mix2fld.report.sample_pictures import TOP
+from mix2fld.report.style import PAPER, save_figure, style_of
+from mix2fld.runs.reader import Found
+from mix2fld.tasks.metric import ACCURACY, Metric
 
 FORMATS = ("pdf", "svg", "png")
 COLUMN = 3.5
 """Width of a column of an IEEE page, in inches."""
 WRAPPED = 28
 """Characters of a line in the title of a small panel."""
+SAMPLE_ROWS = 3
 DELIVERY_COLOURS = {
     DELIVERED: "#0b63a5",
     LOST: "#e8954f",
@@ -49,58 +37,45 @@ DELIVERY_COLOURS = {
     NOTHING_SENT: "#ffffff",
 }
 """Told apart in greyscale too."""
+TRANSFERS = (
+    ("first_bits", "first upload", "#332288"),
+    ("later_bits", "later uploads", "#88ccee"),
+    ("down_bits", "download", "#cc6677"),
+)
 
-
-@dataclass(frozen=True)
-class Chart:
-    """A figure that can be drawn."""
-
-    name: str
-    draw: Callable[[], Figure | None]
+Data = dict[str, Any]
+Draw = Callable[[], Figure | None]
 
 
 def draw_all(found: Found, folder: Path) -> list[Path]:
     """Write every chart into ``folder``; returns the files."""
-    runs = [run for run in found.runs if run.rounds]
-    settings, series = group(runs)
     written: list[Path] = []
     with mpl.rc_context(PAPER):
-        for chart in charts(series, [one.label for one in settings]):
-            figure = chart.draw()
+        for name, draw in charts(page_data(found)):
+            figure = draw()
             if figure is not None:
-                written += _save(figure, folder, chart.name)
+                files = [folder / f"{name}.{kind}" for kind in FORMATS]
+                save_figure(figure, *files, field="figures")
+                written += files
     return written
 
 
-def charts(series: Sequence[Series], labels: Sequence[str]) -> Iterator[Chart]:
-    """Every chart of ``series``; ``labels`` are those of the settings they come from."""
-    settings = len(labels)
-    for measure in MEASURES:
-        for axis in AXES:
-            draw = partial(_curves, series, measure, axis, labels if settings > 1 else [])
-            yield Chart(f"curves-{measure}-{axis}", draw)
-    yield Chart("time", partial(_time, series))
-    yield Chart("payload", partial(_payload, series))
-    for number in range(settings):
-        own = [one for one in series if number in one.settings]
-        mark = f"-setting{number + 1}" if settings > 1 else ""
-        shown = [(one, one.runs[0]) for one in own]
-        yield Chart(f"deliveries{mark}", partial(_deliveries, shown))
-        yield Chart(f"devices{mark}", partial(_devices, shown))
-        yield Chart(f"labels{mark}", partial(_labels, shown[0][1]))
-        yield Chart(f"samples{mark}", partial(draw_gallery, [run for _, run in shown]))
-
-
-def _save(figure: Figure, folder: Path, name: str) -> list[Path]:
-    FigureCanvasAgg(figure)
-    files = [folder / f"{name}.{kind}" for kind in FORMATS]
-    with writing("figures", folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        for file in files:
-            # Without dates, the same runs give the same bytes.
-            dates = {".pdf": {"CreationDate": None}, ".svg": {"Date": None}}.get(file.suffix)
-            figure.savefig(file, metadata=dates)
-    return files
+def charts(data: Data) -> Iterator[tuple[str, Draw]]:
+    """Every chart of a page with its name; what has no data draws None."""
+    series = data["views"].get("all", data["views"]["finished"])["series"]
+    for measure in data["measures"]:
+        for axis in data["axes"]:
+            yield f"curves-{measure}-{axis}", partial(_curves, data, series, measure, axis)
+    yield "time", partial(_time, data, series)
+    yield "payload", partial(_payload, series)
+    for number, setting in enumerate(data["settings"]):
+        own = [one for one in series if number in one["settings"]]
+        runs = [data["runs"][one["runs"][0]] for one in own]
+        mark = f"-setting{number + 1}" if len(data["settings"]) > 1 else ""
+        yield f"deliveries{mark}", partial(_deliveries, runs)
+        yield f"devices{mark}", partial(_devices, own, runs, Metric(**data["metric"]))
+        yield f"labels{mark}", partial(_labels, setting["labels"])
+        yield f"samples{mark}", partial(draw_gallery, setting["gallery"])
 
 
 def _panel(height: float = 2.4) -> tuple[Figure, Axes]:
@@ -108,35 +83,47 @@ def _panel(height: float = 2.4) -> tuple[Figure, Axes]:
     return figure, figure.add_subplot()
 
 
-def _curves(
-    series: Sequence[Series], measure: str, axis: str, labels: Sequence[str]
-) -> Figure | None:
-    several = bool(labels)
-    drawn = [(one, found) for one in series if (found := curve(one.runs, axis, measure))]
+def _panels(count: int, columns: int, height: float, **shared: Any) -> tuple[Figure, list[Axes]]:
+    """Small multiples; ``height`` is that of a row."""
+    rows = -(-count // columns)
+    figure = Figure(figsize=(COLUMN, 0.55 + height * rows), layout="constrained")
+    grid = figure.subplots(rows, columns, squeeze=False, **shared).ravel().tolist()
+    for unused in grid[count:]:
+        unused.set_axis_off()
+    return figure, grid[:count]
+
+
+def _curves(data: Data, series: Sequence[Data], measure: str, axis: str) -> Figure | None:
+    drawn = [
+        (one, shape) for one in series for shape in one["curves"][measure] if axis in shape["x"]
+    ]
     if not drawn:
         return None
-    panels: list[int | None] = [None]
-    if several:
-        panels = [*sorted({n for one, _ in drawn for n in one.settings})]
-    figure, grid = _panels(len(panels))
-    for axes, setting in zip(grid, panels, strict=True):
-        own = [(one, found) for one, found in drawn if setting is None or setting in one.settings]
-        _lines(axes, own)
-        if setting is not None:
-            axes.set_title(fill(labels[setting], WRAPPED))
-        if axis == "bits" and max(float(found.x[-1]) for _, found in own) > 0:
+    metric, several = Metric(**data["metric"]), len(data["settings"]) > 1
+    shown = sorted({n for one, _ in drawn for n in one["settings"]}) if several else [0]
+    columns, height = (2, 1.4) if several else (1, 1.85)
+    figure, grid = _panels(len(shown), columns, height, sharex=True, sharey=True)
+    for axes, setting in zip(grid, shown, strict=True):
+        own = [(one, shape) for one, shape in drawn if setting in one["settings"]]
+        for one, shape in own:
+            _line(axes, one, shape, axis, metric.factor)
+        if several:
+            axes.set_title(fill(data["settings"][setting]["label"], WRAPPED))
+        if axis == "bits" and max(shape["x"][axis][-1] for _, shape in own) > 0:
             axes.set_xscale("log")
-    last = max(float(found.x[-1]) for _, found in drawn)
-    metric = common_metric([run for one, _ in drawn for run in one.runs])
     if metric == ACCURACY:
-        late = [100 * found.low[found.x >= 0.04 * last].min(initial=1.0) for _, found in drawn]
-        grid[0].set_ylim(bottom=max(0.0, min(late) - 2))
+        last = max(shape["x"][axis][-1] for _, shape in drawn)
+        late = [_late(shape, axis, 0.04 * last) for _, shape in drawn]
+        grid[0].set_ylim(bottom=max(0.0, 100 * min(late) - 2))
     unit = f" ({metric.unit})" if metric.unit else ""
-    _name_axes(
-        figure, grid[0], AXES[axis], MEASURES[measure].format(metric=metric.name) + unit, several
-    )
+    words = data["axes"][axis], data["measures"][measure] + unit
+    if several:
+        figure.supxlabel(words[0], fontsize=8)
+        figure.supylabel(words[1], fontsize=8)
+    else:
+        grid[0].set(xlabel=words[0], ylabel=words[1])
     named = {str(line.get_label()): line for axes in reversed(grid) for line in axes.get_lines()}
-    order = list(dict.fromkeys(title_of(one.protocol) for one, _ in drawn))
+    order = list(dict.fromkeys(one["title"] for one, _ in drawn))
     figure.legend(
         [named[name] for name in order], order, loc="outside upper center", ncols=3,
         columnspacing=1.0, handlelength=2.4,
@@ -144,111 +131,73 @@ def _curves(
     return figure
 
 
-def _panels(count: int) -> tuple[Figure, list[Axes]]:
-    """Small multiples with common axes, two to a row."""
-    if count == 1:
-        figure, axes = _panel()
-        return figure, [axes]
-    rows = -(-count // 2)
-    figure = Figure(figsize=(COLUMN, 0.6 + 1.4 * rows), layout="constrained")
-    grid = figure.subplots(rows, 2, sharex=True, sharey=True, squeeze=False).ravel().tolist()
-    for unused in grid[count:]:
-        unused.set_axis_off()
-    return figure, grid[:count]
+def _late(shape: Data, axis: str, start: float) -> float:
+    """The lowest score after the first climb."""
+    low, x = np.array(shape.get("low", shape["mean"])), np.array(shape["x"][axis])
+    return float(low[x >= start].min(initial=1.0))
 
 
-def _lines(axes: Axes, drawn: Sequence[tuple[Series, Curve]]) -> None:
-    """The curves of one setting, each in the colour of its protocol.
-
-    They are steps: a score holds until the next one is measured.
-    """
-    for one, found in drawn:
-        style, factor = style_of(one.protocol), one.runs[0].metric.factor
-        drawn_as: dict[str, Any] = {
-            "label": title_of(one.protocol),
-            "drawstyle": "steps-post",
-            **style,
-        }
-        axes.plot(found.x, factor * found.mean, **drawn_as)
-        band: dict[str, Any] = {"color": style["color"], "alpha": 0.15, "linewidth": 0}
-        band["step"] = "post"
-        axes.fill_between(found.x, factor * found.low, factor * found.high, **band)
-        marks = {"s": 14, "facecolor": "white", "edgecolor": style["color"], "zorder": 3}
-        if found.converged:
-            x, y = zip(*found.converged, strict=True)
-            axes.scatter(x, factor * np.array(y), linewidth=0.8, **marks)
+def _line(axes: Axes, one: Data, shape: Data, axis: str, factor: float) -> None:
+    """A curve with its band, in steps: a score holds until the next one is measured."""
+    style: Any = style_of(one["protocol"])
+    x, mean = shape["x"][axis], np.array(shape["mean"])
+    axes.plot(x, factor * mean, label=one["title"], drawstyle="steps-post", **style)
+    low, high = (factor * np.array(shape.get(edge, mean)) for edge in ("low", "high"))
+    axes.fill_between(x, low, high, color=style["color"], alpha=0.15, linewidth=0, step="post")
+    if fired := shape["converged"][axis]:
+        at, scores = zip(*fired, strict=True)
+        marks: Any = {"s": 14, "facecolor": "white", "edgecolor": style["color"], "zorder": 3}
+        axes.scatter(at, factor * np.array(scores), linewidth=0.8, **marks)
 
 
-def _name_axes(figure: Figure, axes: Axes, x: str, y: str, several: bool) -> None:
-    if several:
-        figure.supxlabel(x, fontsize=8)
-        figure.supylabel(y, fontsize=8)
-    else:
-        axes.set(xlabel=x, ylabel=y)
-
-
-def _time(series: Sequence[Series]) -> Figure:
+def _time(data: Data, series: Sequence[Data]) -> Figure:
     figure, axes = _panel(0.9 + 0.24 * len(series))
     left = np.zeros(len(series))
-    for part in PARTS:
-        widths = np.array(
-            [
-                np.mean([sum(i[part] for i in seconds_by_part(run.rounds)) for run in one.runs])
-                for one in series
-            ]
-        )
-        axes.barh(range(len(series)), widths, left=left, label=part, color=PART_COLOURS[part])
+    for part, colour in data["parts"].items():
+        widths = np.array([one["seconds"][part] for one in series])
+        axes.barh(range(len(series)), widths, left=left, label=part, color=colour["light"])
         left += widths
-    _name_rows(axes, series)
+    _name_rows(axes, [one["label"] for one in series])
     axes.set_xlabel("total simulated time (s)")
     figure.legend(loc="outside upper center", ncols=4, columnspacing=1.0, handlelength=1.2)
     return figure
 
 
-def _payload(series: Sequence[Series]) -> Figure:
+def _payload(series: Sequence[Data]) -> Figure:
     figure, axes = _panel(0.9 + 0.34 * len(series))
-    kinds = {"first_bits": "first upload", "later_bits": "later uploads", "down_bits": "download"}
-    sizes = [payload(one.runs, one.protocol) for one in series]
-    for place, (kind, words) in enumerate(kinds.items()):
+    for place, (kind, words, colour) in enumerate(TRANSFERS):
         rows = [row + 0.26 * (place - 1) for row in range(len(series))]
-        values = [size[kind] or np.nan for size in sizes]
-        axes.barh(rows, values, 0.24, label=words, color=("#332288", "#88ccee", "#cc6677")[place])
+        values = [one["payload"][kind] or np.nan for one in series]
+        axes.barh(rows, values, 0.24, label=words, color=colour)
     axes.set_xscale("log")
-    _name_rows(axes, series)
+    _name_rows(axes, [one["label"] for one in series])
     axes.set_xlabel("bits per transfer")
     figure.legend(loc="outside upper center", ncols=3, columnspacing=1.0, handlelength=1.2)
     return figure
 
 
-def _name_rows(axes: Axes, series: Sequence[Series]) -> None:
-    axes.set_yticks(range(len(series)), [one.label for one in series])
+def _name_rows(axes: Axes, names: Sequence[str]) -> None:
+    axes.set_yticks(range(len(names)), names)
     axes.invert_yaxis()
     axes.grid(visible=False, axis="y")
 
 
-def _deliveries(shown: Sequence[tuple[Series, LoadedRun]]) -> Figure:
-    columns = min(3, len(shown))
-    rows = -(-len(shown) // columns)
-    figure = Figure(figsize=(COLUMN, 0.5 + 1.25 * rows), layout="constrained")
-    panels = np.atleast_1d(figure.subplots(rows, columns, squeeze=False)).ravel()
+def _deliveries(runs: Sequence[Data]) -> Figure:
+    figure, grid = _panels(len(runs), min(3, len(runs)), 1.25)
     kinds = "".join(DELIVERY_COLOURS)
-    look = {"cmap": ListedColormap(list(DELIVERY_COLOURS.values())), "vmin": 0, "vmax": len(kinds)}
-    seen = set()
-    for axes, (_, run) in zip(panels, shown, strict=False):
-        devices = measured_devices(run)
-        letters = [deliveries(info, "uploads", devices) for info in run.rounds]
-        seen |= set("".join(letters))
-        cells = np.array([[kinds.index(letter) + 0.5 for letter in row] for row in letters]).T
-        extent = (0.5, len(run.rounds) + 0.5, len(devices) - 0.5, -0.5)
-        axes.imshow(cells, interpolation="nearest", aspect="auto", extent=extent, **look)
-        axes.set_title(title_of(run.protocol))
+    look: Any = {"cmap": ListedColormap(list(DELIVERY_COLOURS.values())), "vmin": 0,
+                 "vmax": len(kinds), "interpolation": "nearest", "aspect": "auto"}  # fmt: skip
+    for axes, run in zip(grid, runs, strict=True):
+        cells = np.array([[kinds.index(letter) + 0.5 for letter in row] for row in run["up"]]).T
+        extent = (0.5, run["rounds"][-1] + 0.5, len(run["devices"]) - 0.5, -0.5)
+        axes.imshow(cells, extent=extent, **look)
+        axes.set_title(run["protocol"])
         axes.grid(visible=False)
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=4))
-        axes.yaxis.set_major_locator(MaxNLocator(integer=True, nbins=4))
-    for axes in panels[len(shown) :]:
-        axes.set_axis_off()
+        for side in (axes.xaxis, axes.yaxis):
+            side.set_major_locator(MaxNLocator(integer=True, nbins=4))
     figure.supxlabel("round", fontsize=8)
     figure.supylabel("device", fontsize=8)
+    seen = {letter for run in runs for row in run["up"] for letter in row}
     patches = [
         Patch(facecolor=colour, edgecolor="black", linewidth=0.4, label=MEANINGS[kind])
         for kind, colour in DELIVERY_COLOURS.items()
@@ -258,31 +207,66 @@ def _deliveries(shown: Sequence[tuple[Series, LoadedRun]]) -> Figure:
     return figure
 
 
-def _devices(shown: Sequence[tuple[Series, LoadedRun]]) -> Figure:
-    figure, axes = _panel(0.7 + 0.24 * len(shown))
-    for row, (one, run) in enumerate(shown):
-        scores = run.metric.factor * device_scores(run.rounds[-1]["scores"])
-        colour: Any = style_of(one.protocol)["color"]
+def _devices(series: Sequence[Data], runs: Sequence[Data], metric: Metric) -> Figure:
+    figure, axes = _panel(0.7 + 0.24 * len(runs))
+    for row, (one, run) in enumerate(zip(series, runs, strict=True)):
+        scores = metric.factor * np.array([s for s in run["scores"][-1] if s is not None])
+        colour: Any = style_of(one["protocol"])["color"]
         axes.scatter(scores, np.full(len(scores), row), s=12, alpha=0.6, color=colour)
         axes.plot([scores.mean()] * 2, [row - 0.3, row + 0.3], color=colour, linewidth=1.6)
-    axes.set_yticks(range(len(shown)), [title_of(one.protocol) for one, _ in shown])
+    axes.set_yticks(range(len(series)), [one["title"] for one in series])
     axes.invert_yaxis()
-    metric = shown[0][1].metric
     unit = f" ({metric.unit})" if metric.unit else ""
-    axes.set_xlabel(f"{metric.name} of each device{unit}, seed {shown[0][1].seed}")
+    axes.set_xlabel(f"{metric.name} of each device{unit}, seed {runs[0]['seed']}")
     return figure
 
 
-def _labels(run: LoadedRun) -> Figure | None:
-    try:
-        counts = label_map(data_of(run), run.config)
-    except UnavailableDataError:
+def _labels(by_seed: dict[str, list[list[int]]]) -> Figure | None:
+    if not by_seed:
         return None
+    seed, counts = next(iter(by_seed.items()))
     figure, axes = _panel(min(6.0, 0.9 + 0.15 * len(counts)))
     image = axes.imshow(counts, cmap="cividis", aspect="auto", interpolation="nearest", vmin=0)
-    axes.set(xlabel="label", ylabel=f"device, seed {run.seed}")
+    axes.set(xlabel="label", ylabel=f"device, seed {seed}")
     axes.grid(visible=False)
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.yaxis.set_major_locator(MaxNLocator(integer=True))
+    for side in (axes.xaxis, axes.yaxis):
+        side.set_major_locator(MaxNLocator(integer=True))
     figure.colorbar(image, ax=axes, label="samples")
     return figure
+
+
+def draw_gallery(gallery: Data | None) -> Figure | None:
+    """One row for each example: raw samples, their mixes, and the samples unmixed from them."""
+    if gallery is None or not gallery["cards"]:
+        return None
+    rows = [_tiles(card) for card in gallery["cards"][:SAMPLE_ROWS]]
+    figure = Figure(figsize=(COLUMN, 0.2 + 0.85 * len(rows)), layout="constrained")
+    panels = figure.subplots(len(rows), max(map(len, rows)), squeeze=False)
+    for axes in panels.ravel():
+        axes.set_axis_off()
+    for row, tiles in zip(panels, rows, strict=True):
+        for axes, (kind, tile) in zip(row, tiles, strict=False):
+            _draw_tile(axes, tile)
+            words = f"{kind}\n{'+'.join(map(str, tile['labels']))}"
+            if tile.get("privacy") is not None:
+                words += f" ({tile['privacy']:.2f})"
+            axes.set_title(words, fontsize=5.5, pad=2)
+    return figure
+
+
+def _tiles(card: Data) -> list[tuple[str, Data]]:
+    tiles = []
+    for mix in card["mixes"]:
+        tiles += [(f"device {mix['device']}", tile) for tile in mix["raw"]]
+        tiles.append(("sent", mix["mixed"]))
+    return tiles + [("unmixed", tile) for tile in card["made"]]
+
+
+def _draw_tile(axes: Axes, tile: Data) -> None:
+    if "image" in tile:
+        pixels = Image.open(io.BytesIO(base64.b64decode(tile["image"].split(",", 1)[1])))
+        axes.imshow(np.asarray(pixels), cmap="gray", vmin=0, vmax=255, interpolation="nearest")
+        return
+    axes.set_ylim(0, TOP)
+    for line in tile["lines"]:
+        axes.plot(line, linewidth=0.5)

@@ -6,9 +6,14 @@ too little contrast on a dark page, ``ON_DARK`` has a lighter shade of the same 
 
 import zlib
 from collections.abc import Sequence
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from mix2fld.base.files import writing
 from mix2fld.report.protocol_view import own_look, row_of
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 OTHERS: tuple[dict[str, Any], ...] = (
     {"color": "#000000", "linestyle": "--"},
@@ -75,6 +80,18 @@ def style_of(protocol: str) -> dict[str, Any]:
         return OTHERS[number % len(OTHERS)]
     line = LINES[number % len(LINES)] if ":" in protocol else row.line
     return {"color": row.colour, "linestyle": line}
+
+
+def save_figure(figure: "Figure", *files: Path, field: str = "out", **options: Any) -> None:
+    """Write a figure without dates: the same runs yield the same bytes."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    FigureCanvasAgg(figure)
+    with writing(field, files[0] if len(files) == 1 else files[0].parent):
+        for file in files:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            dates = {".pdf": {"CreationDate": None}, ".svg": {"Date": None}}.get(file.suffix)
+            figure.savefig(file, metadata=dates, **options)
 
 
 def as_text(colour: str) -> str:
