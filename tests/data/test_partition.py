@@ -22,7 +22,8 @@ from mix2fld.data import (
     measured_samples,
 )
 from mix2fld.data.partition import OF_SOURCES, partition
-from mix2fld.report.label_map import draw_label_map, label_table
+from mix2fld.report.maps import draw_label_map
+from mix2fld.report.tables import label_table
 from toys import toy_dataset
 
 KINDS = sorted(set(PARTITIONS) - OF_SOURCES)

@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 
 from mix2fld.config.uploads import SeedingConfig
 from mix2fld.protocols.inverse_mixup import inverse_ratios
-from mix2fld.report.sample_privacy import sample_privacy, statistics
+from mix2fld.report.gallery import sample_privacy, statistics
 from mix2fld_lab.attacks.measure import closest_pair, measure
 from toys import toy_dataset
 

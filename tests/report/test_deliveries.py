@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from mix2fld.config.settings import Config
-from mix2fld.report.deliveries import delivered, deliveries, seeds_delivered
+from mix2fld.report.run_view import delivered, deliveries, seeds_delivered
 from mix2fld.runs.reader import LoadedRun
 
 

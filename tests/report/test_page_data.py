@@ -13,17 +13,17 @@ from mix2fld.cli.commands import parse
 from mix2fld.config.grid import Grid
 from mix2fld.config.settings import Config
 from mix2fld.protocols.table import PROTOCOLS
-from mix2fld.report.command import command
 from mix2fld.report.curves import shape
 from mix2fld.report.dataset import UnavailableDataError, data_of
-from mix2fld.report.deliveries import seeds_delivered
 from mix2fld.report.gallery import gallery
 from mix2fld.report.headline import best_of
 from mix2fld.report.html import MOST_BYTES, as_json, report_page
 from mix2fld.report.over_seeds import over_seeds, spread_words
 from mix2fld.report.page_data import page_data
-from mix2fld.report.round_steps import round_steps
+from mix2fld.report.protocol_view import round_steps
+from mix2fld.report.run_view import seeds_delivered
 from mix2fld.report.series import group
+from mix2fld.runs.config_file import command
 from mix2fld.runs.reader import Found, LoadedRun, read_run, require_runs
 from mix2fld.runs.simulation import make_simulation
 from mix2fld.tasks.metric import ACCURACY

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from mix2fld.data.samples import standardised
-from mix2fld.report.gallery import gallery
+from mix2fld.report.gallery import drawn, gallery, is_image, lines, shown_range, units
 from mix2fld.report.html import write_report
 from mix2fld.report.publication import draw_gallery
-from mix2fld.report.sample_pictures import drawn, is_image, lines, shown_range, units
 from mix2fld.runs.reader import read_run, require_runs
 from mix2fld.types import SampleFormat
 from stored_runs import play

@@ -17,10 +17,9 @@ from mix2fld.report.curves import HOLD, reference_points, shapes
 from mix2fld.report.headline import best_of, tiles
 from mix2fld.report.html import report_page
 from mix2fld.report.page_data import page_data
-from mix2fld.report.plans import plans_of
-from mix2fld.report.run_state import standing_of
+from mix2fld.report.plans import plans_of, what_if
+from mix2fld.report.run_view import standing_of
 from mix2fld.report.series import group, in_words
-from mix2fld.report.whatif import what_if
 from mix2fld.runs.layout import RunFiles
 from mix2fld.runs.reader import Found, LoadedRun, read_run, read_runs, require_runs
 from mix2fld.runs.simulation import run

@@ -63,7 +63,7 @@ class AdviseCommand(Configured):
         from mix2fld.cli.console import PipedConsole
 
         if self.out is not None:
-            from mix2fld.report.cell_map import check_format
+            from mix2fld.report.maps import check_format
 
             check_format(self.out)
         measured = load_measured()
@@ -123,7 +123,7 @@ class AdviseCommand(Configured):
 
     def _to_check(self, case: "Case", options: "Sequence[Option]") -> str:
         """What runs the best option on the user's link and data."""
-        from mix2fld.report.command import command
+        from mix2fld.runs.config_file import command
 
         best = next((option for option in options if option.suits), None)
         if best is None:

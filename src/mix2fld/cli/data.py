@@ -105,7 +105,7 @@ class DataShow:
         from mix2fld.cli.console import PipedConsole
         from mix2fld.data.partition import check_labels_covered, device_parts, label_counts
         from mix2fld.data.sources import load_dataset
-        from mix2fld.report.label_map import draw_label_map, label_table
+        from mix2fld.report.tables import label_table
 
         if self.seed < 0:
             raise InputError(field="seed", value=self.seed, hint="must be 0 or above")
@@ -128,6 +128,8 @@ class DataShow:
         except Mix2fldError as error:
             console.print(f"A run would fail: {error}", markup=False)
         if self.out is not None:
+            from mix2fld.report.maps import draw_label_map
+
             draw_label_map(counts, self.out)
             console.print(f"saved {self.out}", markup=False)
 

@@ -35,7 +35,7 @@ class LinkCommand(Configured):
         """Print the budget of every transfer, and what a round comes to."""
         from mix2fld.cli.console import PipedConsole
         from mix2fld.protocols.table import PROTOCOLS
-        from mix2fld.report.link_tables import link_table, rounds_table
+        from mix2fld.report.tables import link_table, rounds_table
         from mix2fld.runs.link_plan import plan_all
 
         by_default = self.settings.protocols == Grid().protocols
@@ -60,7 +60,7 @@ def _draw(config: Config, plan: "LinkPlan", out: Path) -> None:
 
     from mix2fld.base.errors import InputError
     from mix2fld.engine.plan import lasting_state
-    from mix2fld.report.cell_map import draw_cell
+    from mix2fld.report.maps import draw_cell
 
     if config.channel.link not in ("cell", "rayleigh"):
         raise InputError(

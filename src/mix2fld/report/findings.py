@@ -8,7 +8,7 @@ from mix2fld.engine.plan import PlannedTransfer
 from mix2fld.engine.suspects import in_words
 from mix2fld.report.plans import number_of_labels, plans_of
 from mix2fld.report.protocol_view import title_of
-from mix2fld.report.run_state import standing_of
+from mix2fld.report.run_view import standing_of
 from mix2fld.report.series import Series, Setting
 from mix2fld.report.units import in_a_row, percent
 from mix2fld.runs.reader import LoadedRun
@@ -38,12 +38,6 @@ def findings(
         for title, found in kinds
         if (lines := list(dict.fromkeys(found)))
     ]
-
-
-def never_delivered(one: Series) -> bool:
-    """Whether a series uploads, and not one upload was delivered."""
-    attempted, arrived = one.uploads
-    return attempted > 0 and arrived == 0
 
 
 def _named(settings: Sequence[Setting], series: Sequence[Series]) -> dict[int, str]:
@@ -78,7 +72,7 @@ def _never(
         plans = plans_of(one.runs[0])
         problems = [plan.problem for plan in plans if plan.problem]
         yield from (problem + where for problem in problems)
-        if never_delivered(one):
+        if one.never_delivered:
             silent.setdefault(where, []).append(title)
             if not problems:
                 chance = _chance(plans) if len(one.settings) == 1 else ""

@@ -1,13 +1,16 @@
 """The samples that the server sees: raw, mixed-up and inverse-Mixup ones, with their privacy."""
 
+import base64
+import io
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+from PIL import Image
 
-from mix2fld.data.samples import carry_seeds, mix, seeds_in_stored_units, to_stored_units
+from mix2fld.data.samples import Coding, carry_seeds, mix, seeds_in_stored_units, to_stored_units
 from mix2fld.protocols.inverse_mixup import (
     Groups,
     Pool,
@@ -17,13 +20,103 @@ from mix2fld.protocols.inverse_mixup import (
 )
 from mix2fld.protocols.seed_samples import draw_groups, seed_stream
 from mix2fld.report.dataset import data_of, parts_of
-from mix2fld.report.deliveries import seeds_delivered
 from mix2fld.report.protocol_view import make_seeds, seeding_of, sizes_of, title_of
-from mix2fld.report.sample_pictures import drawn, shown_range, units
-from mix2fld.report.sample_privacy import sample_privacy, statistics
+from mix2fld.report.run_view import seeds_delivered
 from mix2fld.runs.reader import LoadedRun
 from mix2fld.tasks.learning import Sizes
-from mix2fld.types import Dataset, Inputs, Seeds
+from mix2fld.types import Dataset, Inputs, SampleFormat, Seeds
+
+QUANTILES = {"q05": 0.05, "median": 0.5, "q95": 0.95}
+
+Statistics = dict[str, float | None]
+
+
+def sample_privacy(made: ArrayLike, raw: ArrayLike) -> NDArray[np.float64]:
+    """Natural logarithm of the smallest L2 distance of each sample to its sources: [m].
+
+    ``made`` [m, ...] in the units in which samples are stored (pixels from 0 to 255); ``raw``
+    [m, k, ...] are the k raw samples that each was made from. A sample that equals one of its
+    sources has minus infinity.
+    """
+    seen = np.asarray(made, dtype=np.float64)
+    held = np.asarray(raw, dtype=np.float64)
+    distances = np.sqrt(((seen[:, None] - held) ** 2).reshape(*held.shape[:2], -1).sum(axis=2))
+    with np.errstate(divide="ignore"):
+        return np.log(distances.min(axis=1))
+
+
+def statistics(values: NDArray[np.float64]) -> Statistics:
+    """Minimum, mean, quantiles and number of the values; None where one is minus infinity.
+
+    A quantile is the value at its rank or, between two ranks, at the lower one: always the privacy
+    of a sample, never an interpolation (which minus infinity would spoil).
+    """
+    if not len(values):
+        return dict.fromkeys(("min", "mean", *QUANTILES), None) | {"count": 0.0}
+    numbers = {"min": values.min(), "mean": values.mean()}
+    numbers |= {name: np.quantile(values, at, method="lower") for name, at in QUANTILES.items()}
+    shown = {name: float(value) if np.isfinite(value) else None for name, value in numbers.items()}
+    return {**shown, "count": float(len(values))}
+
+
+PICTURE_CHANNELS = (1, 3)
+MOST_LINES, MOST_POINTS, TOP = 8, 200, 1000
+SHOWN_PART = (0.002, 0.998)
+"""Lines are scaled to these quantiles of the training samples, so that outliers flatten nothing."""
+
+
+def is_image(samples: SampleFormat) -> bool:
+    """Whether samples are pictures [H, W, C] of one or three channels."""
+    return len(samples.shape) == 3 and samples.shape[-1] in PICTURE_CHANNELS
+
+
+def shown_range(dataset: Dataset) -> tuple[float, float]:
+    """The values between the lower and the upper edge of a drawing, in the units of storage."""
+    if dataset.samples.dtype == "uint8":
+        return 0.0, 255.0
+    some = dataset.train_inputs[:: max(1, len(dataset.train_inputs) // 1000)]
+    low, high = np.quantile(some, SHOWN_PART).tolist()
+    return (low, high) if low < high else dataset.value_range or (0.0, 1.0)
+
+
+def drawn(
+    sample: NDArray[Any], samples: SampleFormat, edges: tuple[float, float]
+) -> dict[str, Any]:
+    """What the page draws: ``image``, a picture; or ``lines``, one for each channel."""
+    if is_image(samples):
+        return {"image": picture(sample, samples)}
+    return {"lines": lines(sample, edges)}
+
+
+def picture(sample: NDArray[Any], samples: SampleFormat) -> str:
+    """An image in the units of storage as the nearest picture that a screen can show."""
+    shown = Coding(samples, 8).carry(sample.astype(np.float64))
+    image = Image.fromarray(shown[..., 0] if shown.shape[-1] == 1 else shown)
+    data = io.BytesIO()
+    image.save(data, format="PNG", optimize=True)
+    return "data:image/png;base64," + base64.b64encode(data.getvalue()).decode()
+
+
+def lines(sample: NDArray[Any], edges: tuple[float, float]) -> list[list[int]]:
+    """Heights from 0 to ``TOP`` along time, or along the values of a vector.
+
+    Of many channels the first ones; of many points, some.
+    """
+    low, high = edges
+    columns = sample.reshape(-1, sample.shape[-1]).T if sample.ndim == 2 else sample.reshape(1, -1)
+    chosen = columns[:MOST_LINES, :: -(-columns.shape[1] // MOST_POINTS)]
+    heights = np.clip((chosen - low) / (high - low), 0, 1) * TOP
+    return np.rint(heights).astype(int).tolist()
+
+
+def units(samples: SampleFormat) -> str:
+    """What distances between samples are measured in."""
+    if samples.dtype == "uint8":
+        return "pixels from 0 to 255" if is_image(samples) else "values from 0 to 255"
+    if samples.mean:
+        return "in standard deviations of each channel"
+    return "in the units of the data"
+
 
 CARDS = 6
 MOST_MEASURED = 1000

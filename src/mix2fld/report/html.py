@@ -1,18 +1,23 @@
 """The report as one HTML file that contains its style, its scripts and its data."""
 
+import base64
+import io
 import json
 from collections.abc import Callable, Sequence
 from html import escape
 from importlib.resources import files
+from importlib.util import find_spec
 from pathlib import Path
 from string import Template
 from typing import Any
 
 from mix2fld.base.files import write_atomic, writing
-from mix2fld.report.over_seeds import spread_words
+from mix2fld.report.over_seeds import over_seeds, spread_words
 from mix2fld.report.page_data import page_data
+from mix2fld.report.protocol_view import title_of
 from mix2fld.report.units import in_joules, spread_of
 from mix2fld.runs.reader import Found
+from mix2fld.runs.results import RunResult
 from mix2fld.tasks.metric import ACCURACY, metric_of
 
 SCRIPTS = (
@@ -111,3 +116,21 @@ def _page(title: str, data: str, table: str, *, live: bool, panels: str = "") ->
 
 def _part(name: str) -> str:
     return (files("mix2fld.report") / "page" / name).read_text(encoding="utf-8")
+
+
+def results_html(results: Sequence[RunResult]) -> str:
+    """A table with a row for each protocol, and the learning curves."""
+    names = list(dict.fromkeys(result.config.protocol for result in results))
+    rows = [over_seeds([r.summary for r in results if r.config.protocol == name]) for name in names]
+    table = plain_table([title_of(name) for name in names], rows)
+    if find_spec("matplotlib") is None:
+        return table
+    from mix2fld.report.curve_plot import draw_curves
+
+    picture = io.BytesIO()
+    draw_curves(results, picture)
+    data = base64.b64encode(picture.getvalue()).decode()
+    image = (
+        f'<img alt="learning curves" style="max-width: 100%" src="data:image/png;base64,{data}">'
+    )
+    return table + image

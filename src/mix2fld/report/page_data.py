@@ -1,30 +1,119 @@
 """The content of the report page, as plain data for JSON."""
 
+import os
+import platform
 from collections.abc import Sequence
 from dataclasses import asdict
+from datetime import UTC, datetime
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
-from mix2fld.report.command import command
-from mix2fld.report.conclusion import conclusion
-from mix2fld.report.curves import AXES, MEASURES
+import numpy as np
+
+from mix2fld import __version__
+from mix2fld.report.curves import AXES, MEASURES, as_plain, shapes
 from mix2fld.report.dataset import UnavailableDataError, data_of, label_map
-from mix2fld.report.deliveries import MEANINGS, seeds_delivered
 from mix2fld.report.findings import findings
 from mix2fld.report.gallery import gallery
-from mix2fld.report.headline import best_of, tiles
-from mix2fld.report.machine import made
+from mix2fld.report.headline import best_of, conclusion, tiles
 from mix2fld.report.over_seeds import over_seeds, spread_words
-from mix2fld.report.page_run import MOST_DEVICES, rounds_kept, run_record
-from mix2fld.report.page_series import series_record
-from mix2fld.report.protocol_view import in_table_order, seeding_of, title_of
-from mix2fld.report.run_state import state_record
+from mix2fld.report.plans import what_if
+from mix2fld.report.protocol_view import (
+    in_table_order,
+    payload_names,
+    round_steps,
+    seeding_of,
+    title_of,
+)
+from mix2fld.report.run_view import (
+    MEANINGS,
+    MOST_DEVICES,
+    rounds_kept,
+    run_record,
+    seeds_delivered,
+    standing_of,
+    state_record,
+)
 from mix2fld.report.series import Series, Setting, common_metric, describe_setting, distinct, group
-from mix2fld.report.style import PART_COLOURS, on_screen
-from mix2fld.report.whatif import what_if
-from mix2fld.runs.config_file import dump_config
-from mix2fld.runs.metrics import PARTS
+from mix2fld.report.style import PART_COLOURS, dash_of, on_screen, style_of
+from mix2fld.runs.config_file import command, dump_config
+from mix2fld.runs.metrics import PARTS, seconds_by_part
 from mix2fld.runs.reader import Found, LoadedRun
+
+
+def made() -> dict[str, str]:
+    """Date, version and machine; no name of a host or a user."""
+    return {
+        "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "version": __version__,
+        "machine": f"{_processor()}, {os.cpu_count()} cores, {platform.system()}, "
+        f"Python {platform.python_version()}",
+    }
+
+
+def _processor() -> str:
+    """The model of the processor where the system names it, else its architecture."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        lines = []
+    named = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return named[0] if named else platform.processor() or platform.machine()
+
+
+def series_record(one: Series, row: dict[str, Any]) -> dict[str, Any]:
+    """All that the page says of a series, with what its row of the table says."""
+    style = style_of(one.protocol)
+    return {
+        "protocol": one.protocol,
+        "title": title_of(one.protocol),
+        "label": one.label,
+        "settings": one.settings,
+        "ranked": one.ranked,
+        "state": "finished" if one.ranked else standing_of(one.runs[-1]).state,
+        "colour": on_screen(style["color"]),
+        "dash": dash_of(style["linestyle"]),
+        "summary": row,
+        "by_seed": {str(run.seed): round(run.summary["scores"]["mean"], 5) for run in one.runs},
+        "curves": {
+            name: [as_plain(found) for found in shapes(one.runs, name)] for name in MEASURES
+        },
+        "seconds": _seconds(one.runs),
+        "payload": payload(one.runs, one.protocol),
+        "steps": round_steps(one.protocol, one.runs[0].config),
+    }
+
+
+def _seconds(runs: Sequence[LoadedRun]) -> dict[str, float]:
+    """Mean seconds of a run, by link direction and by who computes."""
+    split = [seconds_by_part(run.rounds) for run in runs]
+    return {
+        part: float(np.mean([sum(info[part] for info in rounds) for rounds in split]))
+        for part in PARTS
+    }
+
+
+def payload(runs: Sequence[LoadedRun], protocol: str) -> dict[str, Any]:
+    """Bits of one device's first upload, of its later ones on average, and of a download."""
+    uploads = [sizes for run in runs if (sizes := _upload_sizes(run))]
+    later = [bits for one in uploads for bits in one[1:]]
+    up, down = payload_names(protocol)
+    return {
+        "up": up,
+        "seeds": seeding_of(protocol) is not None,
+        "down": down,
+        "first_bits": max((one[0] for one in uploads), default=0),
+        "later_bits": float(np.mean(later)) if later else None,
+        "down_bits": max((info["bits"]["down"] for run in runs for info in run.rounds), default=0),
+    }
+
+
+def _upload_sizes(run: LoadedRun) -> list[float]:
+    """Mean bits of an upload in each round that had any."""
+    counted = [(info["bits"]["up"], info["uploads"]["attempted"]) for info in run.rounds]
+    return [bits / attempted for bits, attempted in counted if attempted]
+
 
 LABEL_MAPS = 10
 

@@ -39,6 +39,12 @@ class Series:
         rounds = [info["uploads"] for run in self.runs for info in run.rounds]
         return sum(i["attempted"] for i in rounds), sum(i["delivered"] for i in rounds)
 
+    @property
+    def never_delivered(self) -> bool:
+        """Whether it uploads, and not one upload was delivered."""
+        attempted, arrived = self.uploads
+        return attempted > 0 and arrived == 0
+
 
 @dataclass(frozen=True)
 class Setting:

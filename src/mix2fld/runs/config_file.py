@@ -1,7 +1,9 @@
 """Configs as TOML: files written by hand, and ``config.toml`` of a run, which has a checksum."""
 
 import hashlib
+import shlex
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +11,7 @@ import tomli_w
 
 from mix2fld.base.errors import InputError, Mix2fldError
 from mix2fld.config.grid import Grid
-from mix2fld.config.settings import Config
+from mix2fld.config.settings import PRESETS, Config, field_names, setting
 
 FORMAT = 2
 """Of ``config.toml``; a file written by hand has no number and is of this format."""
@@ -125,3 +127,21 @@ def _parse_named(path: Path, data: bytes, start: Grid | None = None) -> Grid:
 
 def _checksum(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def command(grid: Grid, presets: Sequence[str] = ()) -> str:
+    """``mix2fld run`` with a flag for every field that presets and defaults leave, shell-quoted."""
+    told = {name: value for preset in presets for name, value in PRESETS[preset].items()}
+    default = Grid.of(**told)
+    words = ["mix2fld", "run", *(["--preset", *presets] if presets else [])]
+    for name in field_names(Grid):
+        value = setting(grid, name)
+        if value == setting(default, name):
+            continue
+        flag = name.replace("_", "-")
+        if isinstance(value, bool):
+            words.append(f"--{flag}" if value else f"--no-{flag}")
+        else:
+            listed = value if isinstance(value, tuple) else (value,)
+            words += [f"--{flag}", *map(str, listed)]
+    return shlex.join(words)

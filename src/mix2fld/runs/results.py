@@ -37,7 +37,7 @@ class RunResult:
 
     def _repr_html_(self) -> str:
         """A table and a picture, in a notebook."""
-        from mix2fld.report.notebook import results_html
+        from mix2fld.report.html import results_html
 
         return results_html([self])
 
@@ -57,7 +57,7 @@ class Results(list[RunResult]):
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        from mix2fld.report.notebook import results_html
+        from mix2fld.report.html import results_html
 
         return results_html(self) if self else "no runs"
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from mix2fld.base.errors import InputError
 from mix2fld.config.grid import Grid
-from mix2fld.report.command import command
+from mix2fld.runs.config_file import command
 from mix2fld.runs.old_formats import with_rates_as_used
 from mix2fld_lab.attacks.lira import LEAST_SHADOWS
 

@@ -6,7 +6,7 @@ from html import escape
 from typing import Any, NamedTuple
 
 from mix2fld.report.dataset import UnavailableDataError
-from mix2fld.report.sample_pictures import TOP
+from mix2fld.report.gallery import TOP
 from mix2fld.report.units import in_percent
 from mix2fld.runs.reader import Found
 from mix2fld_lab.audit.seed_attack import attack_seeds

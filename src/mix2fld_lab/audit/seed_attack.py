@@ -8,9 +8,8 @@ from numpy.typing import NDArray
 from mix2fld.data.resolution import pool as pooled
 from mix2fld.data.samples import stored_unit
 from mix2fld.report.dataset import parts_of
-from mix2fld.report.gallery import ServerSamples, received_samples
+from mix2fld.report.gallery import ServerSamples, drawn, received_samples, shown_range
 from mix2fld.report.protocol_view import seeding_of, title_of
-from mix2fld.report.sample_pictures import drawn, shown_range
 from mix2fld.runs.reader import LoadedRun
 from mix2fld.types import Dataset, Seeds
 from mix2fld_lab.attacks.unmixing import (

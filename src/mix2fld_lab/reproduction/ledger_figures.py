@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from mix2fld.base.spread import sample_variance
-from mix2fld.report.step_panels import System, Trace, draw_systems, trace_of
+from mix2fld.report.curve_plot import System, Trace, draw_systems, trace_of
 from mix2fld.report.style import as_text, style_of
 from mix2fld_lab.reproduction.cell_records import CellRecord
 from mix2fld_lab.reproduction.experiments import (

@@ -1,4 +1,4 @@
-"""A picture of a cell: where devices are, and how often each one's upload is delivered."""
+"""Pictures of a cell with its delivery probabilities, and of a label distribution."""
 
 import math
 from collections.abc import Sequence
@@ -10,6 +10,7 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.projections.polar import PolarAxes
+from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from mix2fld.base.errors import InputError
@@ -26,6 +27,7 @@ GOLDEN = math.pi * (3 - math.sqrt(5))
 LABELLED = 12
 """Devices up to which each is labelled with its chance."""
 COLOURS = "cividis"
+_MOST_NUMBERED_DEVICES, _MOST_NUMBERED_LABELS = 20, 30
 
 
 def draw_cell(
@@ -113,3 +115,30 @@ def _free_direction(angles: NDArray[np.float64]) -> float:
 
 def _metres(distance: float) -> str:
     return f"{distance / 1000:.3g} km" if distance >= 1000 else f"{distance:.3g} m"
+
+
+def draw_label_map(counts: NDArray[np.integer], path: Path) -> None:
+    """Save a heat map of ``counts`` [D, N_L]; with few devices it shows the counts as well."""
+    devices, labels = counts.shape
+    size = (min(max(6.0, 0.55 * labels + 2.2), 16), min(max(3.2, 0.36 * devices + 1.6), 12))
+    figure = Figure(figsize=size, layout="constrained")
+    axes = figure.add_subplot()
+    top = max(int(counts.max(initial=0)), 1)
+    image = axes.imshow(
+        counts, cmap="cividis", vmin=0, vmax=top, aspect="auto", interpolation="nearest"
+    )
+    axes.set(
+        title="Label distribution: training samples by device", xlabel="label", ylabel="device"
+    )
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.yaxis.set_major_locator(MaxNLocator(integer=True))
+    if labels <= _MOST_NUMBERED_LABELS:
+        axes.set_xticks(range(labels))
+    if devices <= _MOST_NUMBERED_DEVICES:
+        axes.set_yticks(range(devices))
+    if devices <= _MOST_NUMBERED_DEVICES and labels <= _MOST_NUMBERED_LABELS:
+        for (device, label), count in np.ndenumerate(counts):
+            shade = "black" if count > 0.45 * top else "white"
+            axes.text(label, device, str(count), ha="center", va="center", color=shade, fontsize=8)
+    figure.colorbar(image, ax=axes, label="samples")
+    save_figure(figure, path, dpi=150)
