@@ -11,12 +11,12 @@ from typing import Any
 
 from mix2fld.config.grid import Grid
 from mix2fld.config.presets import DEVICE_CLASSES, STANDARDS, Fields
-from mix2fld.config.presets.checked import where_checked
 from mix2fld.config.settings import PRESETS
 from mix2fld.engine.plan import PlannedTransfer
 from mix2fld.protocols.table import PROTOCOLS
 from mix2fld.report.units import in_joules, in_time
 from mix2fld.runs.link_plan import LinkPlan, plan_all
+from mix2fld_lab.preset_sources import where_checked
 
 PAGE = Path(__file__).parent / "links.md"
 DRAWS = 200

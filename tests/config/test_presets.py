@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from mix2fld.config.presets import DEVICE_CLASSES, NAMED, STANDARDS
-from mix2fld.config.presets.checked import CHECKED, where_checked
 from mix2fld.config.presets.lorawan import RATES, time_on_air_s
 from mix2fld.config.settings import PRESETS, Config, field_names
 from mix2fld.engine.energy import Power
 from mix2fld.links import make_link
 from mix2fld.links.channels.mcs import schemes
 from mix2fld.protocols.table import PROTOCOLS
+from mix2fld_lab.preset_sources import CHECKED, where_checked
 from places import ROOT
 
 

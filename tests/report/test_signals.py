@@ -8,9 +8,9 @@ import pytest
 from mix2fld.data.samples import standardised
 from mix2fld.report.gallery import drawn, gallery, is_image, lines, shown_range, units
 from mix2fld.report.html import write_report
-from mix2fld.report.publication import draw_gallery
 from mix2fld.runs.reader import read_run, require_runs
 from mix2fld.types import SampleFormat
+from mix2fld_lab.figures import draw_gallery
 from stored_runs import play
 from toys import toy_dataset, toy_signals
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 from mix2fld.base.errors import InputError
+from mix2fld.cli.commands import LAB, NEEDS_LAB, has_lab
 from mix2fld.cli.options import Output
 
 if TYPE_CHECKING:
@@ -45,10 +46,10 @@ class ReportCommand:
         console.print(f"report of {len(found.runs)} runs in {bold(self.out)}, {size / 1e6:.1f} MB")
         drawn: list[Path] = []
         if self.figures is not None:
-            from mix2fld.report.publication import draw_all
-
+            if not has_lab():
+                raise InputError(NEEDS_LAB)
             with self.output.working("drawing figures"):
-                drawn = draw_all(found, self.figures)
+                drawn = import_module(f"{LAB}.figures").draw_all(found, self.figures)
             console.print(f"{len(drawn)} figures in {bold(self.figures)}")
         self.output.print_json(
             {"report": self.out, "bytes": size, "runs": len(found.runs), "figures": drawn}
@@ -56,8 +57,6 @@ class ReportCommand:
 
     def _privacy(self, found: "Found") -> str:
         """The privacy panel, which comes with the audits."""
-        from mix2fld.cli.commands import LAB, NEEDS_LAB, has_lab
-
         if not has_lab():
             if self.audits:
                 raise InputError(NEEDS_LAB)

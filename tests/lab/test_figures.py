@@ -8,10 +8,19 @@ from PIL import Image
 
 from mix2fld.protocols.table import PROTOCOLS
 from mix2fld.report.page_data import page_data
-from mix2fld.report.publication import COLUMN, charts, draw_all
 from mix2fld.report.style import as_text
 from mix2fld.runs.reader import require_runs
+from mix2fld_lab.figures import COLUMN, charts, draw_all
 from stored_runs import play
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One run of two protocols."""
+    folder = tmp_path_factory.mktemp("runs")
+    play(folder, protocols=("fl", "mix2fld"))
+    return folder / "runs"
+
 
 CURVES = {
     f"curves-{measure}-{axis}"
@@ -60,7 +69,7 @@ def test_the_same_runs_give_the_same_bytes(
     runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = require_runs([runs / "fl-s0"])
-    monkeypatch.setattr("mix2fld.report.publication.charts", lambda data: list(charts(data))[:1])
+    monkeypatch.setattr("mix2fld_lab.figures.charts", lambda data: list(charts(data))[:1])
     first, second = (draw_all(found, tmp_path / name) for name in "ab")
     assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
 
