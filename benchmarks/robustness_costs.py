@@ -59,7 +59,11 @@ def _judged(records: Records, pairs: Iterable[Pair], attackers: int) -> str:
         f"{len(costs) - len(above)} of {len(costs)} pairs of protocol and attack cost at most "
         f"{MOST_COST:g} points with the preset"
     )
-    return f"{words}; more do: {named}." if above else f"{words}."
+    bare = [found for pair in costs if (found := costs_of(records, *pair, attackers, "mean"))]
+    if bare:
+        mild = sum(np.mean(found) <= MOST_COST for found in bare)
+        words += f", {mild} of {len(bare)} without any defence"
+    return f"{words}. With the preset, more do: {named}." if above else f"{words}."
 
 
 def in_points(costs: Sequence[float]) -> str:
@@ -76,10 +80,12 @@ def cost_of(records: Records, protocol: str, attack: str, attackers: int) -> flo
     return float(np.mean(costs)) if costs else None
 
 
-def costs_of(records: Records, protocol: str, attack: str, attackers: int) -> list[float]:
-    """The same for each seed that both have."""
+def costs_of(
+    records: Records, protocol: str, attack: str, attackers: int, defence: str = "robust"
+) -> list[float]:
+    """The same for each seed that both have, with the preset or another defence."""
     honest = _by_seed(of(records, protocol, "mean", "none", 0))
-    attacked = _by_seed(of(records, protocol, "robust", attack, attackers))
+    attacked = _by_seed(of(records, protocol, defence, attack, attackers))
     both = sorted(honest.keys() & attacked.keys())
     return [100 * (honest[seed] - attacked[seed]) for seed in both]
 

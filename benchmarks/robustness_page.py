@@ -26,7 +26,7 @@ from benchmarks.robustness_costs import (
 )
 from mix2fld.engine.attacks import ATTACKS
 from mix2fld.protocols.table import PROTOCOLS
-from mix2fld_lab.markdown import markdown_table
+from mix2fld_lab.markdown import folded, markdown_table
 from mix2fld_lab.pages import render as filled
 
 PAGE = Path(__file__).parent.parent / "docs" / "robustness.md"
@@ -138,7 +138,8 @@ def _section(records: Records, attackers: int) -> str:
             honest = _cell(records, protocol, defence, "none", 0)
             cells = [_cell(records, protocol, defence, name, attackers) for name in names]
             rows.append((PROTOCOLS[protocol].title, defence, honest, *cells))
-    return f"{title}\n\n{markdown_table(header, rows)}"
+    table = folded("Accuracy of every protocol under every attack", markdown_table(header, rows))
+    return f"{title}\n\n{table}"
 
 
 def _cell(records: Records, protocol: str, defence: str, attack: str, attackers: int) -> str:
