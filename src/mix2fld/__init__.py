@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from mix2fld.protocols.base import Protocol
     from mix2fld.protocols.table import PROTOCOLS
     from mix2fld.runs.link_plan import plan_link
+    from mix2fld.runs.model import load_model
     from mix2fld.runs.reader import load_runs
     from mix2fld.runs.results import RunResult
     from mix2fld.runs.simulation import run
@@ -41,6 +42,7 @@ __all__ = [
     "RunResult",
     "Task",
     "dataset_from_table",
+    "load_model",
     "load_runs",
     "plan_link",
     "run",
@@ -51,6 +53,7 @@ _HOMES = {
     "Grid": "config.grid",
     "InputError": "base.errors",
     "dataset_from_table": "data.tables",
+    "load_model": "runs.model",
     "load_runs": "runs.reader",
     "PROTOCOLS": "protocols.table",
     "Protocol": "protocols.base",

@@ -113,7 +113,15 @@ COMMANDS: dict[str, Command] = {
         "serve the report as a live page while runs are in progress",
         {"": "watch:WatchCommand"},
     ),
-    "export": Command("Inspect", "write runs as CSV or Parquet", {"": "export:ExportCommand"}),
+    "export": Command(
+        "Inspect", "write runs as a table, or a trained model", {"": "export:ExportCommand"}
+    ),
+    "predict": Command(
+        "Inspect",
+        "label new samples with a trained model",
+        {"": "predict:PredictCommand"},
+        computes=True,
+    ),
     "doctor": Command(
         "Shell",
         "show what this machine has, what is missing, and what that costs",
@@ -132,6 +140,7 @@ EXAMPLES = """Examples:
   mix2fld reproduce fig2c --quick                a figure, scaled down
   mix2fld resume runs/mine                       resume interrupted runs
   mix2fld report runs/head-to-head -o report.html
+  mix2fld predict runs/mine/fl8-s0 new.csv       label new rows
   mix2fld link --preset nb-iot                   delivery, time and energy
   mix2fld advise --devices 20 --out map.png      which protocol to use
   mix2fld data show --partition dirichlet        label distribution

@@ -14,20 +14,26 @@ from mix2fld.cli.options import Output
 class ExportCommand:
     """Write runs as one table for other programs, CSV or Parquet; or the trained model of one run.
 
+    A model is written as the file's ending says: .safetensors, .pt (a PyTorch state_dict) or .onnx.
+
     Examples:
       mix2fld export runs/head-to-head > rounds.csv
-      mix2fld export runs/head-to-head/mix2fld-s0 --to model -o model.safetensors
+      mix2fld export runs/head-to-head/mix2fld-s0 --to model -o model.onnx
       mix2fld export runs --to parquet --rows devices -o devices.parquet
     """
 
     runs: tyro.conf.Positional[tuple[Path, ...]]
     """Run folders, or folders of runs; finished or in progress."""
     to: Literal["csv", "parquet", "model"] = "csv"
-    """Format of the table; or model: the server's weights by name, as safetensors."""
+    """Format of the table; or model: the trained model of the server, or of one device."""
     rows: Literal["rounds", "runs", "devices"] = "rounds"
     """What a row is: a round, a whole run, or a device in a round."""
     out: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
     """File to write; by default CSV goes to standard output."""
+    device: int | None = None
+    """Model: of this device, in place of the server's."""
+    trust_code: bool = False
+    """Model: import a custom one that the stored settings name from the working folder."""
     output: tyro.conf.OmitArgPrefixes[Output] = field(default_factory=Output)
 
     def run(self) -> None:
@@ -67,10 +73,9 @@ class ExportCommand:
         self.output.print_json({"out": self.out, "rows": len(frame), "columns": list(frame)})
 
     def _write_model(self) -> None:
-        from mix2fld.base.files import write_atomic, writing
         from mix2fld.cli.console import bold
+        from mix2fld.runs.model import load_model
         from mix2fld.runs.reader import require_runs
-        from mix2fld.runs.trained import model_file
 
         if self.out is None:
             raise InputError(
@@ -83,9 +88,7 @@ class ExportCommand:
                 field="runs", hint=f"{len(found)} runs ({names} ...); a model is of one, name it"
             )
         (run,) = found
-        data = model_file(run.folder, run.config, run.summary if run.finished else None)
-        with writing("out", self.out):
-            self.out.parent.mkdir(parents=True, exist_ok=True)
-            write_atomic(self.out, data)
+        load_model(run.folder, device=self.device).save(self.out)
         self.output.console().print(f"the model of {run.folder.name} is in {bold(self.out)}")
-        self.output.print_json({"out": self.out, "run": run.folder, "bytes": len(data)})
+        size = self.out.stat().st_size
+        self.output.print_json({"out": self.out, "run": run.folder, "bytes": size})

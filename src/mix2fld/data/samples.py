@@ -72,6 +72,34 @@ def standardised(dataset: Dataset) -> Dataset:
     )
 
 
+def as_measured(inputs: NDArray[Any], samples: SampleFormat) -> Inputs:
+    """New samples [n, ...] in the type of those of a run; raises ``InputError`` for other ones."""
+    if inputs.shape[1:] != samples.shape or not len(inputs):
+        raise InputError(
+            field="samples",
+            hint=f"{list(inputs.shape)}; must be [n, {', '.join(map(str, samples.shape))}]"
+            + (": add an axis for one sample" if inputs.shape == samples.shape else ""),
+        )
+    whole = np.issubdtype(inputs.dtype, np.integer)
+    if samples.dtype != "float32":
+        most = PIXEL_MAX if samples.dtype == "uint8" else np.iinfo(np.int32).max
+        if not whole or inputs.min() < 0 or inputs.max() > most:
+            raise InputError(
+                field="samples",
+                hint=f"{inputs.dtype}; must be integers from 0 to {most}, as the model's are",
+            )
+        return inputs.astype(samples.dtype)
+    if not (whole or np.issubdtype(inputs.dtype, np.floating)):
+        raise InputError(field="samples", hint=f"{inputs.dtype}; must be numbers")
+    finite = np.isfinite(inputs).reshape(len(inputs), -1).all(axis=1)
+    if not finite.all():
+        raise InputError(
+            field="samples",
+            hint=f"sample {int(np.argmin(finite))} has a value that is not finite (NaN or inf)",
+        )
+    return inputs.astype(np.float64 if samples.mean else np.float32)  # type: ignore[return-value]
+
+
 def stored_unit(samples: SampleFormat) -> int:
     """The stored value that a model sees as 1."""
     return PIXEL_MAX if samples.dtype == "uint8" else 1

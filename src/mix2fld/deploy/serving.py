@@ -1,5 +1,6 @@
 """The server of a deployment: runs a run with remote devices into its folder, or resumes it."""
 
+import json
 from collections.abc import Callable, Sequence
 
 from mix2fld.base.errors import InputError, Mix2fldError
@@ -21,7 +22,7 @@ from mix2fld.runs.folder import RunFolder, sample_record
 from mix2fld.runs.layout import RunFiles
 from mix2fld.runs.loop import Watcher, run_rounds
 from mix2fld.runs.results import RunResult
-from mix2fld.runs.trained import form_of
+from mix2fld.runs.trained import FORM, form_of, read_trained
 from mix2fld.tasks.classification import task_for
 from mix2fld.tasks.compilation import keep_compiled_code
 from mix2fld.tasks.make_learning import make_learning
@@ -51,7 +52,8 @@ def serve_run(
     path = settings.out / config.run_name
     refuse_run_of_simulator(path)
     say = diary(RunFiles(path).diary)
-    made_with = {**sample_record(dataset.samples), **form_of(learning, dataset.label_names)}
+    form = json.dumps(form_of(learning, dataset))
+    made_with = {**sample_record(dataset.samples), FORM: form}
     with RunFolder(path, say, made_with) as folder:
         folder.prepare(config)
         try:
@@ -62,7 +64,13 @@ def serve_run(
             _, rounds = folder.resume(like=start_run(scenario, fleet))
             if len(rounds) < config.rounds:
                 _wait_for_devices(nodes, settings, say)
-            result = run_rounds(scenario, fleet, folder, Teller(say, watcher))
+            result = run_rounds(
+                scenario,
+                fleet,
+                folder,
+                Teller(say, watcher),
+                lambda _: read_trained(path, config),
+            )
             check_uploads([result])
             return result
         except Mix2fldError as error:

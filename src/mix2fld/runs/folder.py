@@ -39,7 +39,7 @@ from mix2fld.runs.layout import DAMAGED, RunFiles
 from mix2fld.runs.reader import read_stored, remedy
 from mix2fld.runs.records import Records, plain_json, read_records, seal, write_line
 from mix2fld.runs.results import RunResult
-from mix2fld.runs.trained import FORM, stored_weights
+from mix2fld.runs.trained import FORM, read_trained
 from mix2fld.types import SampleFormat
 
 OTHER_FILES = "holds other files; choose another folder"
@@ -194,7 +194,7 @@ class RunFolder:
         if stored.fault:
             raise DamagedError(f"{self.path}: {stored.fault}; {remedy(self.path)}")
         config = stored.config
-        find = partial(stored_weights, self.path, config)
+        find = partial(read_trained, self.path, config)
         return RunResult(config, stored.records.rounds, stored.summary or {}, find)
 
     def check_data(self) -> None:

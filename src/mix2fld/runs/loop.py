@@ -1,5 +1,6 @@
 """Runs the rounds of one run to its end, whatever its fleet."""
 
+from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
 from typing import Any
@@ -17,7 +18,7 @@ from mix2fld.runs.folder import RunFolder, warn
 from mix2fld.runs.interrupts import raise_if_remembered
 from mix2fld.runs.results import RunResult
 from mix2fld.runs.summary import summarise
-from mix2fld.runs.trained import by_name
+from mix2fld.runs.trained import Trained
 
 
 class Watcher:
@@ -38,9 +39,16 @@ class Watcher:
 
 
 def run_rounds(
-    scenario: Scenario, fleet: Fleet, folder: RunFolder | None, watcher: Watcher
+    scenario: Scenario,
+    fleet: Fleet,
+    folder: RunFolder | None,
+    watcher: Watcher,
+    learned: Callable[[RunState], Trained],
 ) -> RunResult:
-    """Run all rounds, or those that are missing in the run's folder."""
+    """Run all rounds, or those that are missing in the run's folder.
+
+    ``learned`` says what a run in this state has learned.
+    """
     config = scenario.config
     state = start_run(scenario, fleet)
     rounds: list[dict[str, Any]] = []
@@ -55,8 +63,7 @@ def run_rounds(
             folder.fail(str(error))
         raise
     summary = summarise(config, rounds, scenario.reference, scenario.learning.stepper.name)
-    find = partial(by_name, state.server.weights, scenario.learning.weight_names, config)
-    result = RunResult(config, rounds, summary, find)
+    result = RunResult(config, rounds, summary, partial(learned, state))
     if folder is not None:
         folder.finish(result.summary)
     watcher.end(result)

@@ -1,6 +1,6 @@
 """Finished runs together, with a face for notebooks."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,8 +12,29 @@ from mix2fld.tasks.metric import metric_of
 if TYPE_CHECKING:
     import pandas as pd
 
+    from mix2fld.runs.model import TrainedModel
     from mix2fld.runs.reader import Rows
-    from mix2fld.runs.trained import NamedWeights
+    from mix2fld.runs.trained import NamedWeights, Trained
+
+
+@dataclass(frozen=True)
+class DeviceResult:
+    """A device at the end of a run."""
+
+    number: int
+    find: "Callable[[], Trained]" = field(repr=False, compare=False)
+
+    @property
+    def weights(self) -> "NamedWeights":
+        """Its model: every weight by the name that the model gives it."""
+        return self.find().device_weights(self.number)
+
+    @property
+    def model(self) -> "TrainedModel":
+        """The model that it has now: the last one that it received, or trained itself."""
+        from mix2fld.runs.model import TrainedModel
+
+        return TrainedModel.of(self.find(), self.weights)
 
 
 @dataclass(frozen=True)
@@ -23,17 +44,34 @@ class RunResult:
     config: Config
     rounds: list[dict[str, Any]]
     summary: dict[str, Any]
-    find_weights: "Callable[[], NamedWeights] | None" = field(
-        default=None, repr=False, compare=False
-    )
+    find: "Callable[[], Trained] | None" = field(default=None, repr=False, compare=False)
     """Where its weights are."""
+
+    @property
+    def trained(self) -> "Trained":
+        """What it has learned."""
+        if self.find is None:
+            raise InputError(f"{self.config.run_name}: its weights were not kept")
+        return self.find()
 
     @property
     def weights(self) -> "NamedWeights":
         """The server's trained model: every weight by the name that the model gives it."""
-        if self.find_weights is None:
-            raise InputError(f"{self.config.run_name}: its weights were not kept")
-        return self.find_weights()
+        return self.trained.server_weights()
+
+    @property
+    def model(self) -> "TrainedModel":
+        """The server's trained model: ``predict``, ``predict_proba``, ``state_dict``, ``save``."""
+        from mix2fld.runs.model import TrainedModel
+
+        trained = self.trained
+        return TrainedModel.of(trained, trained.server_weights(), self.summary)
+
+    @property
+    def devices(self) -> Sequence[DeviceResult]:
+        """Its devices, each with the model that it has now."""
+        count = self.config.data.devices
+        return [DeviceResult(device, lambda: self.trained) for device in range(count)]
 
     def _repr_html_(self) -> str:
         """A table and a picture, in a notebook."""

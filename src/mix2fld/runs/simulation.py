@@ -1,7 +1,10 @@
 """Simulates every run of a config, in memory or into a folder from which it can be resumed."""
 
+import json
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -28,11 +31,11 @@ from mix2fld.runs.layout import RunFiles
 from mix2fld.runs.loop import Watcher, run_rounds
 from mix2fld.runs.results import Results, RunResult
 from mix2fld.runs.state_files import StatesInFiles
-from mix2fld.runs.trained import form_of
+from mix2fld.runs.trained import FORM, Trained, form_of
 from mix2fld.tasks.base import Task
 from mix2fld.tasks.classification import task_for
 from mix2fld.tasks.make_learning import make_learning
-from mix2fld.types import Dataset, Model
+from mix2fld.types import Dataset, Model, State
 
 MakeFleet = Callable[[Scenario, Dataset, Model | None, DeviceStates], Fleet]
 """Where the devices of a run live; the model is None where the config names it."""
@@ -213,6 +216,10 @@ def _simulate(
     made_with = _made_with(dataset, own)
     result = None if folder is None else _finished(folder, made_with)
     if result is not None:
+        if own.model is not None or own.task is not None:
+            made = partial(make_scenario, config, dataset, own.model, own.link, own.task)
+            found = result.trained
+            result = replace(result, find=lambda: replace(found, learn=lambda: made().learning))
         watcher.begin(config, len(result.rounds))
         watcher.end(result)
         return result
@@ -221,11 +228,20 @@ def _simulate(
     fleet = own.fleet(scenario, dataset, own.model, states)
     if config.clock.computing_time == "measured":
         run_round(scenario, fleet, start_run(scenario, fleet))  # compiling is not computing
+    form = form_of(scenario.learning, dataset)
     if folder is not None:
         folder.made_with["kernel"] = scenario.learning.stepper.name
-        folder.made_with |= form_of(scenario.learning, dataset.label_names)
+        folder.made_with[FORM] = json.dumps(form)
         folder.device_states = states
-    return run_rounds(scenario, fleet, folder, watcher)
+
+    def learned(state: RunState) -> Trained:
+        def state_of(device: int) -> State:
+            return states.read(state.devices, [device])[device]
+
+        weights = state.server.weights
+        return Trained(config, form, weights, state_of, lambda: scenario.learning)
+
+    return run_rounds(scenario, fleet, folder, watcher, learned)
 
 
 def _device_states(config: Config, folder: RunFolder | None = None) -> DeviceStates:

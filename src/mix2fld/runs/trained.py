@@ -1,89 +1,86 @@
-"""The trained model of a run: its weights by name, and what is needed to use them elsewhere."""
+"""What a run has learned: the weights of its server and of its devices, and what they stand for.
+
+No JAX: ``runs.model`` makes a model of it that can be used.
+"""
 
 import json
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors.numpy import save
 
 from mix2fld.base.errors import DamagedError, InputError
 from mix2fld.config.settings import Config
 from mix2fld.runs.checkpoint import read_checkpoint
 from mix2fld.runs.layout import RunFiles
 from mix2fld.tasks.learning import Learning
-from mix2fld.tasks.metric import metric_of
-from mix2fld.types import Tensors
+from mix2fld.types import Dataset, State, Tensors
 
 NamedWeights = dict[str, NDArray[np.float32]]
 FORM = "form"
 """In ``made_with`` of a checkpoint: what the weights stand for, as JSON."""
-FILE_FORMAT = 1
 
 
-def form_of(learning: Learning, label_names: Sequence[str]) -> dict[str, str]:
-    """For ``made_with``: the names of the weights, the form of samples and the labels."""
+Form = dict[str, Any]
+"""What weights stand for: the model, their names, the form of samples, features and labels."""
+
+
+def form_of(learning: Learning, dataset: Dataset) -> Form:
+    """That of a run."""
     count = learning.dims.num_labels if learning.task.by_label else 0
-    labels = list(label_names) or [str(label) for label in range(count)]
-    known = {
+    return {
         "model": learning.model_name,
         "names": learning.weight_names,
         "samples": asdict(learning.dims.samples),
-        "labels": labels,
+        "labels": list(dataset.label_names) or [str(label) for label in range(count)],
+        "features": list(dataset.feature_names),
     }
-    return {FORM: json.dumps(known)}
 
 
-def by_name(weights: Tensors | None, names: Sequence[str], config: Config) -> NamedWeights:
-    """The server's model, with the names that the model gives to its weights."""
-    if weights is None:
-        raise InputError(
-            field="protocols",
-            value=config.protocol,
-            hint="its server has no model, or none yet; devices train and keep their own",
-        )
-    return dict(zip(names, weights, strict=True))
+@dataclass(frozen=True)
+class Trained:
+    """The weights of a run after its last round, and what they stand for."""
+
+    config: Config
+    form: Form
+    server: Tensors | None
+    state_of: Callable[[int], State]
+    """What a device keeps between rounds."""
+    learn: Callable[[], Learning] | None = None
+    """The learning of the run; None: as its config names it."""
+
+    def server_weights(self) -> NamedWeights:
+        """The server's model."""
+        if self.server is None:
+            raise InputError(
+                field="protocols",
+                value=self.config.protocol,
+                hint="its server has no model, or none yet; devices train and keep their own",
+            )
+        return self._named(self.server)
+
+    def device_weights(self, device: int) -> NamedWeights:
+        """The model that a device has now: the last one that it received, or trained itself."""
+        if not 0 <= device < self.config.data.devices:
+            raise InputError(
+                field="device",
+                value=device,
+                hint=f"must be from 0 to {self.config.data.devices - 1}",
+            )
+        state = self.state_of(device)
+        if "weights" not in state:  # its state is in no file
+            raise InputError(field="device", value=device, hint="did not take part in any round")
+        return self._named(state["weights"])
+
+    def _named(self, weights: Tensors) -> NamedWeights:
+        return dict(zip(self.form["names"], weights, strict=True))
 
 
-def stored_weights(folder: Path, config: Config) -> NamedWeights:
-    """The weights of the run in a folder, after its last finished round."""
-    weights, form = _stored(folder)
-    return by_name(weights, form["names"], config)
-
-
-def model_file(folder: Path, config: Config, summary: dict[str, Any] | None) -> bytes:
-    """The trained model as a safetensors file, with what is needed to use it as its metadata.
-
-    ``summary`` is that of a finished run.
-    """
-    weights, form = _stored(folder)
-    named = by_name(weights, form["names"], config)
-    samples = form["samples"]
-    about = {
-        "format": FILE_FORMAT,
-        "run": config.run_name,
-        "model": form["model"],
-        "labels": form["labels"],
-        "sample_shape": samples["shape"],
-        "dtype": samples["dtype"],
-        "fed_as": "x / 255" if samples["dtype"] == "uint8" else "x",
-        "standardisation": {"mean": samples["mean"], "std": samples["std"]},
-        **_reached(summary),
-    }
-    return bytes(save(named, metadata={"mix2fld": json.dumps(about)}))
-
-
-def _reached(summary: dict[str, Any] | None) -> dict[str, float | None]:
-    """What the model scores, under the name of the metric."""
-    if summary is None:
-        return {}
-    return {metric_of(summary["scores"]).name: summary["scores"]["global"]}
-
-
-def _stored(folder: Path) -> tuple[Tensors | None, dict[str, Any]]:
+def read_trained(folder: Path, config: Config) -> Trained:
+    """What the run in a folder has learned, after its last finished round."""
     path = RunFiles(folder).checkpoint
     if not path.is_file():
         raise InputError(
@@ -99,4 +96,21 @@ def _stored(folder: Path) -> tuple[Tensors | None, dict[str, Any]]:
             value=folder,
             hint="was written by a version that kept no names of weights; run it again",
         )
-    return tree["server"]["weights"], json.loads(made_with[FORM])
+    form = {"features": [], **json.loads(made_with[FORM])}  # older ones do not name features
+
+    def state_of(device: int) -> State:
+        states = tree["devices"]
+        if RunFiles(folder).identity.exists():
+            raise InputError(
+                field="run",
+                value=folder,
+                hint="is of a deployment, whose devices keep their own models: "
+                "mix2fld-device predict uses them",
+            )
+        if isinstance(states, list):
+            return dict(states[device])
+        from mix2fld.runs.state_files import StatesInFiles
+
+        return StatesInFiles(folder).read(states, [device])[device]
+
+    return Trained(config, form, tree["server"]["weights"], state_of)

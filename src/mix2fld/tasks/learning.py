@@ -10,7 +10,7 @@ from mix2fld.tasks.base import Task
 from mix2fld.tasks.edges import edge_network
 from mix2fld.tasks.last_layer import find_last_layer, samples_to_try
 from mix2fld.tasks.stepper import Stepper
-from mix2fld.types import Dimensions, SampleFormat, Tensors
+from mix2fld.types import Dimensions, Model, SampleFormat, Tensors
 
 if TYPE_CHECKING:
     from mix2fld.config.settings import Config
@@ -68,6 +68,8 @@ class Learning(Sizes):
     """What the model calls its weights; a small device does not know."""
     model_name: str = ""
     """What the model is called, also where the config leaves the choice or a program makes it."""
+    model: Model | None = None
+    """The model itself; a small device has none."""
 
     @cached_property
     def last_layer(self) -> tuple[int, ...]:

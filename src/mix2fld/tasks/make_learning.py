@@ -34,7 +34,7 @@ def make_learning(
         dims = replace(dims, weight_shapes=_shapes_once(chosen), last_layer=None)
     title = name if model is None and ":" in name else chosen.name
     stepper = choose_stepper(chosen, config.learning)
-    return Learning(config, dims, stepper, task, _names_once(chosen), title)
+    return Learning(config, dims, stepper, task, _names_once(chosen), title, chosen)
 
 
 def choose_stepper(model: Model, config: LearningConfig) -> Stepper:

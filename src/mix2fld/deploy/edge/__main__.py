@@ -11,6 +11,7 @@ from mix2fld.base.errors import InputError, Mix2fldError
 from mix2fld.deploy.edge.device import Device
 from mix2fld.deploy.edge.learning import make_learning
 from mix2fld.deploy.edge.mqtt_line import KEEP_ALIVE_S, Address, MqttLine
+from mix2fld.deploy.edge.predict import predict
 from mix2fld.deploy.edge.sources import make_source
 from mix2fld.deploy.edge.topics import presence
 
@@ -22,6 +23,9 @@ MOST_DEVICES, LONGEST_KEEP_ALIVE_S = 10**9, 3600
 def main() -> None:
     """Connect, answer orders, and never end by oneself."""
     try:
+        if sys.argv[1:2] == ["predict"]:
+            predict(sys.argv[2:])
+            return
         chosen = _arguments()
         check_distributions()
         _run(chosen)
@@ -33,7 +37,9 @@ def main() -> None:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        prog="mix2fld-device", description="Take part in federated runs over an MQTT broker."
+        prog="mix2fld-device",
+        description="Take part in federated runs over an MQTT broker.",
+        epilog="mix2fld-device predict labels samples with the device's current model.",
     )
     add = parser.add_argument
     add("--version", action="version", version=f"mix2fld-device {mix2fld.__version__}")

@@ -6,6 +6,7 @@ replay and is not answered.
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -55,6 +56,7 @@ class Device:
         self.number, self._say = number, say
         self._source, self._states, self._make_learning = source, states, make_learning
         self._run: Run | None = None
+        self._settings = b""
         self._learning: Learning | None = None
         self._waiting: TrainOrder | None = None
         self._last: tuple[TrainOrder, Trained | Behind | Refused] | None = None
@@ -97,6 +99,7 @@ class Device:
         run = Run(fields["run"], fields["config"], format_, fields["num_labels"])
         if run != self._run:
             self._run, self._learning, self._last = run, None, None
+            self._settings = payload
             self._say(f"run {run.identity}: {run.config['protocol']}")
         if self._waiting is not None:
             order, self._waiting = self._waiting, None
@@ -142,7 +145,12 @@ class Device:
         def read_samples() -> Dataset:
             return self._source(run.samples, run.num_labels)
 
-        return answer(self.number, order, self._store(run), learn, read_samples)
+        store = self._store(run)
+        made = answer(self.number, order, store, learn, read_samples)
+        if isinstance(made, Trained):
+            with suppress(Mix2fldError):  # the upload does not need it
+                store.keep_settings(self._settings)
+        return made
 
     def _send(self, line: Line, answer: Answer) -> None:
         line.publish(topics.uploads(self.number), pack(answer), qos=1)

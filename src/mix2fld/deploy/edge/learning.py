@@ -7,11 +7,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mix2fld.base.errors import InputError
+from mix2fld.data.samples import as_fed
 from mix2fld.dataset import SampleFormat
 from mix2fld.deploy.edge.initial import unpack_start
 from mix2fld.native import kernel_of
 from mix2fld.protocols.table import get_protocol
 from mix2fld.tasks.classification import Classification
+from mix2fld.tasks.forward import forward
 from mix2fld.tasks.kernel_steps import KernelStepper
 from mix2fld.tasks.known_shapes import known_shapes, suitable_model
 from mix2fld.tasks.learning import Learning, dimensions
@@ -30,6 +32,7 @@ class SmallStepper(KernelStepper):
     def __init__(self, kernel: Kernel, learning: Any, dims: Dimensions) -> None:
         super().__init__(kernel, base_rate(learning), signed_weight(learning))
         self._dims = dims
+        self._model = suitable_model(learning.model, dims.samples.shape)
         self.start: bytes | None = None
         """What the server sent of the initial weights."""
 
@@ -40,8 +43,8 @@ class SmallStepper(KernelStepper):
         return unpack_start(self.start, seed, self._dims.weight_shapes)
 
     def logits(self, weights: Tensors, inputs: Inputs) -> NDArray[np.float32]:
-        """Not among what a kernel does: ``small_learning`` takes no run that needs it."""
-        raise NotImplementedError
+        """What a model answers for samples."""
+        return forward(self._model, weights, as_fed(inputs))
 
 
 def make_learning(config: dict[str, Any], samples: SampleFormat, num_labels: int) -> Learning:

@@ -26,6 +26,7 @@ RUNS_KEPT = 4
 RUN_NAME = re.compile(r"[0-9a-f]{16}")
 DEVICE_NAME = re.compile(r"device-\d+")
 DIGEST_BYTES = 32
+SETTINGS = "settings"
 SKELETON = "skeleton"
 """The one array without ``state`` in its name."""
 
@@ -79,6 +80,20 @@ class Store:
         """The last round whose download was kept; 0 for none."""
         return max(self._rounds("download"), default=0)
 
+    def keep_settings(self, settings: bytes) -> None:
+        """Keep what the server said of the run: what the weights are of."""
+        if self.settings() != settings:
+            with self._writing():
+                self._make_room()
+                _write_sealed(self.path / SETTINGS, settings)
+
+    def settings(self) -> bytes | None:
+        """What was kept of it, if it is whole."""
+        try:
+            return _read_sealed(self.path / SETTINGS)
+        except (OSError, DamagedError):
+            return None
+
     def _writing(self) -> AbstractContextManager[None]:
         return writing("state", self._runs)
 
@@ -121,6 +136,12 @@ class Store:
         runs = [folder for folder in self._runs.iterdir() if _is_run(folder)]
         for old in sorted(runs, key=lambda folder: folder.stat().st_mtime)[:-RUNS_KEPT]:
             shutil.rmtree(old, ignore_errors=True)
+
+
+def newest_run(root: Path, device: int) -> Store | None:
+    """The folder of a device in the last run that it took part in; None if there is none."""
+    states = sorted(root.glob(f"*/device-{device}/*.state"), key=lambda file: file.stat().st_mtime)
+    return Store(root, states[-1].parents[1].name, device) if states else None
 
 
 def _is_run(folder: Path) -> bool:

@@ -1,0 +1,113 @@
+"""``mix2fld predict``."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import tyro
+
+from mix2fld.base.errors import InputError, Mix2fldError
+from mix2fld.cli.options import Output
+
+if TYPE_CHECKING:
+    from mix2fld.data.tables import Columns
+    from mix2fld.runs.model import TrainedModel
+
+
+@dataclass(frozen=True)
+class PredictCommand:
+    """Label new samples with a trained model: its columns, then the label and its probability.
+
+    Samples are as they were measured; the model scales them as those that it was trained on.
+
+    Examples:
+      mix2fld predict runs/mine/fl8-s0 new.csv -o labelled.csv
+      mix2fld predict model.safetensors new.csv
+      mix2fld predict runs/mine/isolated-s0 new.csv --device 3
+    """
+
+    run_or_model: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(name="run")]
+    """Run folder, also of a deployment, or a .safetensors file of mix2fld export --to model."""
+    data: tyro.conf.Positional[Path]
+    """A .csv, .parquet or .feather table; or an .npz file with inputs."""
+    out: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
+    """CSV file to write; by default it goes to standard output."""
+    device: int | None = None
+    """Use the own model of this device, in place of the server's."""
+    trust_code: bool = False
+    """Import a custom model that the stored settings name from the working folder."""
+    output: tyro.conf.OmitArgPrefixes[Output] = field(default_factory=Output)
+
+    def run(self) -> None:
+        """Write a line for each sample, and how many known labels were right."""
+        import csv
+        import io
+
+        from mix2fld.base.files import write_atomic, writing
+        from mix2fld.cli.console import bold
+        from mix2fld.runs.model import load_model
+
+        if self.output.json and self.out is None:
+            raise InputError(field="json", hint="needs out: the labels go to standard output")
+        model = load_model(self.run_or_model, device=self.device)
+        columns, samples = self._read(model)
+        outputs = model.outputs(samples)
+        columns["predicted"] = model.named(outputs)
+        if model.labels:
+            columns["probability"] = model.probabilities(outputs).max(axis=1).round(4)
+        text = io.StringIO()
+        rows = csv.writer(text, lineterminator="\n")
+        rows.writerow(columns)
+        rows.writerows(zip(*(column.tolist() for column in columns.values()), strict=True))
+        found: dict[str, Any] = {"samples": len(outputs), **self._compared(columns)}
+        if self.out is None:
+            print(text.getvalue(), end="")
+            return
+        with writing("out", self.out):
+            self.out.parent.mkdir(parents=True, exist_ok=True)
+            write_atomic(self.out, text.getvalue().encode())
+        words = f"{len(outputs):,} samples in {bold(self.out)}"
+        if "accuracy" in found:
+            words += f"; {found['accuracy']:.1%} of {found['labelled']:,} known labels are right"
+        self.output.console().print(words)
+        self.output.print_json({"out": self.out, **found})
+
+    def _read(self, model: "TrainedModel") -> "tuple[Columns, Any]":
+        """The columns to write again, and the samples."""
+        import numpy as np
+
+        from mix2fld.data.npz import read_npz
+        from mix2fld.data.sources import TABLE_ENDINGS
+        from mix2fld.data.tables import read_columns
+
+        if not self.data.is_file():
+            raise InputError(field="data", value=self.data, hint="there is no such file")
+        try:
+            if self.data.suffix in TABLE_ENDINGS:
+                columns = read_columns(self.data)
+                return dict(columns), model.of_table(columns)
+            samples = read_npz(self.data, "inputs", "test_inputs", "x_test")
+        except (Mix2fldError, OSError) as error:
+            raise InputError(field="data", value=self.data, hint=f"{error}") from None
+        return {"sample": np.arange(len(samples))}, samples
+
+    def _compared(self, columns: "Columns") -> dict[str, float]:
+        """How many of the labels are right, if the table has them."""
+        import numpy as np
+
+        from mix2fld.config.settings import Config
+        from mix2fld.runs.reader import read_run
+
+        run = read_run(self.run_or_model) if self.run_or_model.is_dir() else None
+        name = (run.config if run else Config()).data.label_column
+        if name not in columns:
+            return {}
+        known = np.array([str(value) for value in columns[name].tolist()])
+        there = np.array([value not in ("", "nan", "None") for value in known])
+        if not there.any():
+            return {}
+        said = np.array([str(value) for value in columns["predicted"].tolist()])
+        return {
+            "labelled": int(there.sum()),
+            "accuracy": float((known == said)[there].mean()),
+        }

@@ -1,0 +1,289 @@
+"""A trained model in the user's hands: what it says of new samples, and its files."""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save as safetensors_bytes
+
+from mix2fld.base.errors import InputError
+from mix2fld.base.files import write_atomic, writing
+from mix2fld.config.settings import Config
+from mix2fld.data.samples import as_measured, standardise
+from mix2fld.data.tables import columns_of, feature_values
+from mix2fld.dataset import Dataset, SampleFormat
+from mix2fld.models.adapters import library
+from mix2fld.runs.reader import read_run
+from mix2fld.runs.trained import Form, NamedWeights, Trained, read_trained
+from mix2fld.tasks.classification import Classification
+from mix2fld.tasks.learning import Learning
+from mix2fld.tasks.make_learning import make_learning
+from mix2fld.tasks.metric import metric_of
+from mix2fld.types import Inputs
+
+FILE_FORMAT = 1
+ABOUT = "mix2fld"
+"""In the metadata of a file: what the weights stand for, as JSON."""
+ENDINGS = (".safetensors", ".pt", ".onnx")
+AT_ONCE = 4096
+"""Samples that a model is asked about in one go."""
+TABLES_HAVE = ("columns", "column_names")
+"""What a frame or an Arrow table has, and no array."""
+CLOSE = 1e-4
+"""How far ONNX Runtime may be from this package, as a probability."""
+
+
+@dataclass(frozen=True, eq=False)
+class TrainedModel:
+    """A trained model, with what is needed to use it: how samples are scaled, what labels mean."""
+
+    weights: NamedWeights
+    form: Form
+    learn: Callable[[], Learning]
+
+    @classmethod
+    def of(
+        cls, trained: Trained, weights: NamedWeights, summary: Mapping[str, Any] | None = None
+    ) -> Self:
+        """That of a run, with these of its weights; ``summary`` is that of its server's."""
+        form = {**trained.form, "run": trained.config.run_name}
+        if summary is not None:
+            form[metric_of(summary["scores"]).name] = summary["scores"]["global"]
+        learn = trained.learn or (lambda: _learning(trained.config, form))
+        return cls(weights, form, cache(learn))
+
+    @property
+    def samples(self) -> SampleFormat:
+        """What a sample is, as the model was trained on it."""
+        return _format_of(self.form)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """What the labels are called; none where numbers are predicted."""
+        return tuple(self.form["labels"])
+
+    def predict(self, samples: Any) -> NDArray[Any]:
+        """The label of each sample, as the dataset calls it; numbers where these were learned.
+
+        Samples are as they were measured: an array [n, ...], or a table with the columns that the
+        model was trained on. Of a ``Dataset``, its test samples are taken.
+        """
+        return self.named(self.outputs(samples))
+
+    def named(self, outputs: NDArray[np.float32]) -> NDArray[Any]:
+        """What ``predict`` returns for these outputs."""
+        if not self.labels:
+            return outputs
+        chosen = outputs.argmax(axis=1)
+        numbered = self.labels == tuple(map(str, range(len(self.labels))))
+        return chosen if numbered else np.array(self.labels)[chosen]
+
+    def predict_proba(self, samples: Any) -> NDArray[np.float32]:
+        """The probability of each label, [n, N_L]; samples as for ``predict``."""
+        return self.probabilities(self.outputs(samples))
+
+    def probabilities(self, outputs: NDArray[np.float32]) -> NDArray[np.float32]:
+        """What ``predict_proba`` returns for these outputs."""
+        if not self.labels:
+            raise InputError("predict_proba: the model predicts numbers; predict returns them")
+        raised = np.exp(outputs - outputs.max(axis=1, keepdims=True))
+        found: NDArray[np.float32] = raised / raised.sum(axis=1, keepdims=True)
+        return found
+
+    def outputs(self, samples: Any) -> NDArray[np.float32]:
+        """What the model itself returns, [n, O]: logits where labels were learned."""
+        stored, learning = self._stored(samples), self.learn()
+        tensors = tuple(self.weights.values())
+        parts = range(0, len(stored), AT_ONCE)
+        found = [learning.stepper.logits(tensors, stored[i : i + AT_ONCE]) for i in parts]
+        return np.concatenate(found)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Of a PyTorch module: what ``load_state_dict`` takes, frozen parameters and buffers too.
+
+        Of other models, every weight by its name, as NumPy arrays.
+        """
+        return dict(self.weights) if self._torch is None else dict(self._module().state_dict())
+
+    def save(self, path: Path | str) -> None:
+        """Write it to a file: .safetensors (read by ``load_model``), .pt, or .onnx.
+
+        A .pt is a state_dict for ``torch.load``. ONNX takes samples as they are measured, and
+        returns probabilities; it is run with ONNX Runtime and compared before it is written.
+        """
+        path = Path(path)
+        data = self.file(path.suffix)
+        with writing("out", path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_atomic(path, data)
+
+    def file(self, ending: str) -> bytes:
+        """The content of such a file."""
+        match ending:
+            case ".safetensors" | "":
+                about = json.dumps({"format": FILE_FORMAT, **self.about})
+                return bytes(safetensors_bytes(self.weights, metadata={ABOUT: about}))
+            case ".pt":
+                return self._pytorch_file()
+            case ".onnx":
+                return self._onnx_file()
+        raise InputError(field="out", value=ending, hint=f"must end in {', '.join(ENDINGS)}")
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """What is needed to use the weights without this package."""
+        samples = self.samples
+        return {
+            **{name: value for name, value in self.form.items() if name != "samples"},
+            "sample_shape": samples.shape,
+            "dtype": samples.dtype,
+            "fed_as": "x / 255" if samples.dtype == "uint8" else "x",
+            "value_range": [samples.low, samples.high],
+            "standardisation": {"mean": samples.mean, "std": samples.std},
+        }
+
+    @property
+    def _torch(self) -> Any:
+        model = self.learn().model
+        return None if model is None else model.torch
+
+    def _module(self) -> Any:
+        from mix2fld.models.torch_network import TorchNetwork
+
+        network = TorchNetwork(self._torch)
+        network.load(tuple(self.weights.values()))
+        return network.module.eval()
+
+    def _pytorch_file(self) -> bytes:
+        import io
+
+        torch = library("torch", "'mix2fld[torch]'")
+        file = io.BytesIO()
+        tensors = {name: torch.as_tensor(value) for name, value in self.state_dict().items()}
+        torch.save(tensors, file)
+        return file.getvalue()
+
+    def _onnx_file(self) -> bytes:
+        from mix2fld.models.onnx_file import Exported, onnx_file
+
+        model = self.learn().model
+        assert model is not None
+        weights = tuple(self.weights.values())
+        exported = Exported(model, weights, self.samples, self.about, bool(self.labels))
+        data, differ = onnx_file(exported, self._expected)
+        if differ > CLOSE:
+            raise InputError(
+                field="out",
+                hint=f"ONNX Runtime differs from the model by up to {differ:.2g}; nothing written",
+            )
+        return data
+
+    def _expected(self, measured: NDArray[Any]) -> NDArray[np.float32]:
+        outputs = self.outputs(measured)
+        return self.probabilities(outputs) if self.labels else outputs
+
+    def _stored(self, samples: Any) -> Inputs:
+        """Samples as the model was trained on them; raises ``InputError`` for other ones."""
+        form = self.samples
+        if isinstance(samples, Dataset):
+            if samples.samples.shape != form.shape or samples.mean != form.mean:
+                raise InputError(
+                    field="samples",
+                    hint=f"are {samples.samples}; the model was trained on {form}",
+                )
+            return samples.test_inputs
+        if isinstance(samples, Mapping) or any(hasattr(samples, n) for n in TABLES_HAVE):
+            samples = self.of_table(samples)
+        measured = as_measured(np.asarray(samples), form)
+        return standardise(measured, form.mean, form.std) if form.mean else measured
+
+    def of_table(self, table: Any) -> NDArray[np.float64]:
+        """The samples in a table, as they are measured."""
+        if not self.form["features"]:
+            raise InputError(
+                field="samples",
+                hint=f"the model was not trained on a table; must be an array [n, "
+                f"{', '.join(map(str, self.samples.shape))}]",
+            )
+        return feature_values(columns_of(table), self.form["features"])
+
+
+def load_model(path: Path | str, model: Any = None, device: int | None = None) -> TrainedModel:
+    """The trained model of a run folder, or of a file that ``save`` wrote (.safetensors).
+
+    ``device`` is one whose own model is wanted. ``model`` is the one that the run was given, if its
+    config does not name it.
+    """
+    path = Path(path)
+    if path.is_file():
+        if device is not None:
+            raise InputError(field="device", value=device, hint="a file holds one model")
+        return _of_file(path, model)
+    run = read_run(path) if path.is_dir() else None
+    if run is None:
+        raise InputError(field="run", value=path, hint="there is no such run folder or model file")
+    trained = read_trained(path, run.config)
+    if model is not None:
+        learn = _learning(run.config, trained.form, model)
+        trained = replace(trained, learn=lambda: learn)
+    if device is not None:
+        return TrainedModel.of(trained, trained.device_weights(device))
+    return TrainedModel.of(trained, trained.server_weights(), run.summary if run.finished else None)
+
+
+def _of_file(path: Path, model: Any) -> TrainedModel:
+    try:
+        with safe_open(path, framework="numpy") as file:
+            about = json.loads((file.metadata() or {})[ABOUT])
+            weights = {name: file.get_tensor(name) for name in about["names"]}
+            samples = {
+                "shape": about["sample_shape"],
+                "dtype": about["dtype"],
+                "low": about["value_range"][0],
+                "high": about["value_range"][1],
+                **about["standardisation"],
+            }
+            form = {**about, "samples": samples}
+    except (OSError, SafetensorError, KeyError, ValueError, TypeError) as error:
+        raise InputError(
+            field="run", value=path, hint=f"is no model file of mix2fld ({error})"
+        ) from None
+    config = Config.of(model=about["model"])
+    return TrainedModel(weights, form, cache(lambda: _learning(config, form, model)))
+
+
+def _learning(config: Config, form: Form, model: Any = None) -> Learning:
+    """The learning of a run, as its config names it."""
+    named = form["model"]
+    if model is None and ":" not in named and config.learning.model in ("auto", named):
+        config = config.replace(model=named)
+    count = len(form["labels"])
+    if not count:
+        raise InputError(
+            field="run",
+            value=form.get("run", named),
+            hint="predicts numbers; use result.model in the program that has its task",
+        )
+    made = make_learning(config, _format_of(form), Classification(count), model)
+    if made.model_name != named:
+        raise InputError(
+            field="model",
+            value=named,
+            hint="was given to the run by a program, not named in its config; in Python: "
+            "mix2fld.load_model(..., model=...), or result.model",
+        )
+    return made
+
+
+def _format_of(form: Form) -> SampleFormat:
+    known: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value
+        for name, value in form["samples"].items()
+    }
+    return SampleFormat(**known)
