@@ -1,5 +1,7 @@
 """Read and check a custom dataset from a .npz file."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +27,10 @@ _OPTIONAL = ("value_range", "mean", "std", "train_sources", "label_names", "sour
 
 def read_own_file(path: Path) -> Dataset:
     """Return the dataset in a .npz file; labels are 0 .. N_L - 1, each with a training sample."""
-    arrays = _arrays(path)
-    num_labels = _count_labels(path, arrays["train_labels"], arrays["test_labels"])
-    return _dataset(path, arrays, num_labels)
+    with _about(path):
+        arrays = _arrays(path)
+        num_labels = _count_labels(arrays["train_labels"], arrays["test_labels"])
+        return _dataset(path.stem, arrays, num_labels)
 
 
 def read_device_file(path: Path, samples: SampleFormat, num_labels: int) -> Dataset:
@@ -36,41 +39,45 @@ def read_device_file(path: Path, samples: SampleFormat, num_labels: int) -> Data
     A file that does not say how its samples were standardised holds them as they were measured:
     they are standardised here, as those of all other devices.
     """
-    return device_dataset(path, _arrays(path), samples, num_labels)
+    with _about(path):
+        arrays = _arrays(path)
+    return device_dataset(path, arrays, samples, num_labels)
 
 
 def device_dataset(
     path: Path, arrays: dict[str, NDArray[Any]], samples: SampleFormat, num_labels: int
 ) -> Dataset:
     """The same from arrays, wherever they come from; ``path`` names them in messages."""
-    for name in ("train_inputs", "test_inputs"):
-        found = list(arrays[name].shape[1:])
-        if found != list(samples.shape):
-            raise InputError(
-                field="dataset",
-                value=path,
-                hint=f"{name} are {found}; this run has {list(samples.shape)}",
-            )
-        if samples.mean and "mean" not in arrays:
-            arrays[name] = standardise(arrays[name], samples.mean, samples.std)
-    if samples.dtype == "float32":
-        run = {"value_range": (samples.low, samples.high), "mean": samples.mean, "std": samples.std}
-        for name, numbers in run.items():
-            stated = arrays.setdefault(name, np.array(numbers))
-            if not _same_numbers(stated, numbers):
-                raise InputError(
-                    field="dataset",
-                    value=path,
-                    hint=f"{name} is {stated.tolist()}; this run has {list(numbers)}",
-                )
-    dataset = _dataset(path, arrays, num_labels)
-    if dataset.samples.dtype != samples.dtype:
-        raise InputError(
-            field="dataset",
-            value=path,
-            hint=f"samples are {dataset.samples.dtype}; this run has {samples.dtype}",
-        )
-    return dataset
+    with _about(path):
+        for name in ("train_inputs", "test_inputs"):
+            found = list(arrays[name].shape[1:])
+            if found != list(samples.shape):
+                raise InputError(f"{name} are {found}; this run has {list(samples.shape)}")
+            if samples.mean and "mean" not in arrays:
+                arrays[name] = standardise(arrays[name], samples.mean, samples.std)
+        if samples.dtype == "float32":
+            run = {
+                "value_range": (samples.low, samples.high),
+                "mean": samples.mean,
+                "std": samples.std,
+            }
+            for name, numbers in run.items():
+                stated = arrays.setdefault(name, np.array(numbers))
+                if not _same_numbers(stated, numbers):
+                    raise InputError(f"{name} is {stated.tolist()}; this run has {list(numbers)}")
+        dataset = _dataset(path.stem, arrays, num_labels)
+        if dataset.samples.dtype != samples.dtype:
+            raise InputError(f"samples are {dataset.samples.dtype}; this run has {samples.dtype}")
+        return dataset
+
+
+@contextmanager
+def _about(path: Path) -> Iterator[None]:
+    """Within the block, what is wrong is wrong with this file."""
+    try:
+        yield
+    except (Mix2fldError, PlaceError, OSError, ValueError) as error:
+        raise InputError(field="dataset", value=path, hint=f"{error}") from None
 
 
 def _same_numbers(stated: NDArray[Any], numbers: tuple[float, ...]) -> bool:
@@ -85,93 +92,63 @@ def _arrays(path: Path) -> dict[str, NDArray[Any]]:
             arrays[name] = read_npz(path, name)
         except MissingArrayError:
             continue
-        except (PlaceError, OSError, ValueError) as error:
-            raise InputError(field="dataset", value=path, hint=f"{error}") from None
     for part in ("train", "test"):
         inputs, labels = arrays[f"{part}_inputs"], arrays[f"{part}_labels"]
         if inputs.dtype == np.uint8 and inputs.ndim == 3:
             arrays[f"{part}_inputs"] = inputs[..., np.newaxis]  # grey images
-        arrays[f"{part}_labels"] = _labels(path, f"{part}_labels", labels)
+        arrays[f"{part}_labels"] = _labels(f"{part}_labels", labels)
         if len(inputs) != len(labels):
             raise InputError(
-                field="dataset",
-                value=path,
-                hint=f"{len(inputs)} {part}_inputs but {len(labels)} "
-                f"{part}_labels; must be one label for each sample",
+                f"{len(inputs)} {part}_inputs but {len(labels)} "
+                f"{part}_labels; must be one label for each sample"
             )
     return arrays
 
 
-def _dataset(path: Path, arrays: dict[str, NDArray[Any]], num_labels: int) -> Dataset:
+def _dataset(name: str, arrays: dict[str, NDArray[Any]], num_labels: int) -> Dataset:
     fields: dict[str, Any] = dict(arrays)
-    for name in ("value_range", "mean", "std", "label_names", "source_names"):
-        if name in fields:
-            fields[name] = tuple(fields[name].ravel().tolist())
-    try:
-        return Dataset(path.stem, num_labels=num_labels, **fields)
-    except Mix2fldError as error:
-        raise InputError(field="dataset", value=path, hint=f"{error}") from None
+    for field in ("value_range", "mean", "std", "label_names", "source_names"):
+        if field in fields:
+            fields[field] = tuple(fields[field].ravel().tolist())
+    return Dataset(name, num_labels=num_labels, **fields)
 
 
 def _array(path: Path, name: str) -> NDArray[Any]:
     try:
         return read_npz(path, name, *_NAMES[name])
     except FileNotFoundError:
-        raise InputError(field="dataset", value=path, hint="there is no such file") from None
+        raise InputError("there is no such file") from None
     except MissingArrayError as error:
         raise InputError(
-            field="dataset",
-            value=path,
-            hint=f"has no array {name!r} (or {_NAMES[name][0]!r}); must hold "
-            f"{', '.join(_NAMES)}, but {error}",
+            f"has no array {name!r} (or {_NAMES[name][0]!r}); must hold "
+            f"{', '.join(_NAMES)}, but {error}"
         ) from None
-    except (PlaceError, OSError, ValueError) as error:
-        raise InputError(field="dataset", value=path, hint=f"{error}") from None
 
 
-def _labels(path: Path, name: str, array: NDArray[Any]) -> NDArray[np.integer[Any]]:
+def _labels(name: str, array: NDArray[Any]) -> NDArray[np.integer[Any]]:
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if not np.issubdtype(array.dtype, np.integer) or array.ndim != 1 or array.size == 0:
         raise InputError(
-            field="dataset",
-            value=path,
-            hint=f"{name} is {array.dtype} of shape {list(array.shape)}; must be "
-            "integers of shape [n]",
+            f"{name} is {array.dtype} of shape {list(array.shape)}; must be integers of shape [n]"
         )
     if array.min() < 0:
-        raise InputError(
-            field="dataset", value=path, hint=f"{name} has label {array.min()}; must be 0 or above"
-        )
+        raise InputError(f"{name} has label {array.min()}; must be 0 or above")
     if array.max() >= 2**31:
-        raise InputError(
-            field="dataset",
-            value=path,
-            hint=f"{name} has label {array.max()}; must be below {2**31}",
-        )
+        raise InputError(f"{name} has label {array.max()}; must be below {2**31}")
     return array
 
 
-def _count_labels(
-    path: Path, train: NDArray[np.integer[Any]], test: NDArray[np.integer[Any]]
-) -> int:
+def _count_labels(train: NDArray[np.integer[Any]], test: NDArray[np.integer[Any]]) -> int:
     seen = np.unique(train)
     if len(seen) != int(train.max()) + 1:
         gap = int(np.flatnonzero(seen != np.arange(len(seen)))[0])
         raise InputError(
-            field="dataset",
-            value=path,
-            hint=f"train_labels go up to {train.max()} but label {gap} has no sample; "
-            "labels must be 0, 1, 2, ..., each with at least one sample",
+            f"train_labels go up to {train.max()} but label {gap} has no sample; "
+            "labels must be 0, 1, 2, ..., each with at least one sample"
         )
     if len(seen) < 2:
-        raise InputError(
-            field="dataset", value=path, hint="train_labels has one label; must have at least two"
-        )
+        raise InputError("train_labels has one label; must have at least two")
     if int(test.max()) >= len(seen):
-        raise InputError(
-            field="dataset",
-            value=path,
-            hint=f"test_labels has label {test.max()}, which no training sample has",
-        )
+        raise InputError(f"test_labels has label {test.max()}, which no training sample has")
     return len(seen)
