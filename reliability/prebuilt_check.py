@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from mix2fld.native import Mlp, SmallCnn
+from mix2fld.native import CompiledNetwork
 from mix2fld.native.library import load_prebuilt, vector_lanes
 from mix2fld.native.recipe import FOLDER, PLAIN_LANES, cnn_sizes
 from mix2fld.types import Phase, Samples, StepRule
@@ -39,7 +39,7 @@ def main() -> None:
         np.savez(sys.argv[1], **kept)
 
 
-def kernel(name: str, lanes: int) -> SmallCnn:
+def kernel(name: str, lanes: int) -> CompiledNetwork:
     """The one that the wheel brought."""
     sizes = cnn_sizes(SIDE, 1, 12, 6, LABELS) if name == "paper-cnn" else {}
     source = "small_cnn" if name == "paper-cnn" else "mlp"
@@ -48,12 +48,12 @@ def kernel(name: str, lanes: int) -> SmallCnn:
         held = sorted(file.name for file in Path(FOLDER).glob("*"))
         sys.exit(f"{name}: no kernel with vectors of {lanes} floats among {held}")
     if name == "paper-cnn":
-        return SmallCnn(library)
+        return CompiledNetwork(library)
     library.set_sizes(SIDE * SIDE, 1, 128, LABELS)
-    return Mlp(library)
+    return CompiledNetwork(library)
 
 
-def learned(name: str, kernel: SmallCnn, batch: int) -> tuple[np.ndarray, ...]:
+def learned(name: str, kernel: CompiledNetwork, batch: int) -> tuple[np.ndarray, ...]:
     """Weights after a phase with distillation and logit adjustment, which must have helped."""
     rng = np.random.default_rng(3)
     labels = np.arange(COUNT, dtype=np.int32) % LABELS

@@ -16,7 +16,7 @@ from jax import Array, lax
 
 from mix2fld.config.settings import LearningConfig
 from mix2fld.models import fast, from_equinox, from_flax, from_nnx
-from mix2fld.models.fast import FastApply, kernels
+from mix2fld.models.fast import FastApply, convolution
 from mix2fld.native import library
 from mix2fld.tasks.classification import Classification
 from mix2fld.tasks.losses import label_loss, one_hot
@@ -447,7 +447,9 @@ def test_an_accelerator_keeps_the_plain_operations(monkeypatch: pytest.MonkeyPat
 
 def test_without_a_compiler_there_are_matrix_products(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(library.shutil, "which", lambda name: None)
-    monkeypatch.setattr(kernels, "_loaded", kernels._loaded.__wrapped__)  # as in a new process
+    monkeypatch.setattr(
+        convolution, "_loaded", convolution._loaded.__wrapped__
+    )  # as in a new process
     kernel, images = noise(3, 3, 4, 4), noise(2, 6, 6, 4)
     assert "ffi_call" not in operations(FastApply(conv), kernel, images)
     same_numbers(conv, True, kernel, images)
@@ -455,9 +457,9 @@ def test_without_a_compiler_there_are_matrix_products(monkeypatch: pytest.Monkey
 
 def test_narrow_vectors_give_the_same_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     """AVX2, which every machine that has AVX-512 has too."""
-    if kernels.vector_lanes() == 0:
+    if convolution.vector_lanes() == 0:
         pytest.skip("no machine code on this processor")
-    monkeypatch.setattr(kernels, "vector_lanes", lambda: 8)
+    monkeypatch.setattr(convolution, "vector_lanes", lambda: 8)
     for inputs, kernel, _ in WIDE:
         same_numbers(conv, True, noise(*kernel), noise(*inputs))
 

@@ -46,7 +46,7 @@ def no_compiler(made: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         kernel.cache_clear()
 
 
-def learned(name: str, kernel: native.SmallCnn | None) -> list[np.ndarray]:
+def learned(name: str, kernel: native.CompiledNetwork | None) -> list[np.ndarray]:
     """Weights and sums after a phase in batches of three."""
     assert kernel is not None
     rng = np.random.default_rng(4)
@@ -60,7 +60,7 @@ def learned(name: str, kernel: native.SmallCnn | None) -> list[np.ndarray]:
     return [*weights, sums / STEPS]
 
 
-def kernels() -> dict[str, native.SmallCnn | None]:
+def kernels() -> dict[str, native.CompiledNetwork | None]:
     return {"cnn": native.small_cnn(SHAPE, 12, 6, LABELS), "mlp": native.mlp(SHAPE, 16, LABELS)}
 
 

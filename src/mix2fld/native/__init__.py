@@ -42,7 +42,7 @@ class SampleSet(ctypes.Structure):
         return cls(inputs.ctypes.data, targets.ctypes.data, len(targets), floats)
 
 
-class SmallCnn:
+class CompiledNetwork:
     """Training and testing of one network of the family; releases the interpreter's lock.
 
     Tensors are those of the model in payload order.
@@ -96,11 +96,7 @@ class SmallCnn:
         return int(correct)
 
 
-class Mlp(SmallCnn):
-    """The same of a network of two linear layers."""
-
-
-def kernel_of(model: str, sample_shape: tuple[int, ...], labels: int) -> SmallCnn | None:
+def kernel_of(model: str, sample_shape: tuple[int, ...], labels: int) -> CompiledNetwork | None:
     """The kernel of a network of the package; None if there is none, or none here."""
     if model == "paper-cnn" and len(sample_shape) == 3:
         return small_cnn(sample_shape, 12, 6, labels)
@@ -108,19 +104,19 @@ def kernel_of(model: str, sample_shape: tuple[int, ...], labels: int) -> SmallCn
 
 
 @lru_cache(maxsize=16)
-def mlp(sample_shape: tuple[int, ...], hidden: int, labels: int) -> Mlp | None:
+def mlp(sample_shape: tuple[int, ...], hidden: int, labels: int) -> CompiledNetwork | None:
     """The kernel of a network with one hidden layer; None if it cannot be had."""
     library = load_library(SOURCE.with_name("mlp.c"), {"LANES": vector_lanes() or PLAIN_LANES})
     if library is None:
         return None
     library.set_sizes(prod(sample_shape), sample_shape[-1], hidden, labels)
-    return Mlp(library)
+    return CompiledNetwork(library)
 
 
 @lru_cache(maxsize=16)
 def small_cnn(
     sample_shape: tuple[int, ...], first: int, second: int, labels: int
-) -> SmallCnn | None:
+) -> CompiledNetwork | None:
     """The kernel of a network with ``first`` and ``second`` channels; None if it cannot be had."""
     height, width, channels = sample_shape
     fits = height == width and height % 4 == 0 and height // 2 <= ROW and first % 2 == 0
@@ -128,7 +124,7 @@ def small_cnn(
         return None
     sizes = cnn_sizes(height, channels, first, second, labels)
     library = load_library(SOURCE, {**sizes, "LANES": vector_lanes() or PLAIN_LANES})
-    return None if library is None else SmallCnn(library)
+    return None if library is None else CompiledNetwork(library)
 
 
 def _pointer(array: NDArray[Any]) -> ctypes.c_void_p:

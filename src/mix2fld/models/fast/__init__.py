@@ -12,10 +12,16 @@ from typing import Any
 import jax
 from jax.extend.core import primitives
 
-from mix2fld.models.fast.convolution import convolution, has_fast_form
-from mix2fld.models.fast.pooling import max_pool, min_pool, pools_by_slices, sum_pool
+from mix2fld.models.fast.convolution import fast_convolution, has_fast_form
+from mix2fld.models.fast.reductions import (
+    max_pool,
+    min_pool,
+    pools_by_slices,
+    sum_pool,
+    sums_apart,
+    two_sums,
+)
 from mix2fld.models.fast.rewrite import Rule, Rules, rewritten
-from mix2fld.models.fast.sums import sums_apart, two_sums
 
 
 @dataclass(frozen=True)
@@ -35,8 +41,9 @@ class FastApply:
 
 @lru_cache(maxsize=2)
 def _rules(machine_code: bool) -> Rules:
+    convolve = partial(fast_convolution, machine_code)
     return {
-        primitives.conv_general_dilated_p: Rule(has_fast_form, partial(convolution, machine_code)),
+        primitives.conv_general_dilated_p: Rule(has_fast_form, convolve),
         primitives.reduce_window_max_p: Rule(pools_by_slices, max_pool),
         primitives.reduce_window_min_p: Rule(pools_by_slices, min_pool),
         primitives.reduce_window_sum_p: Rule(pools_by_slices, sum_pool),

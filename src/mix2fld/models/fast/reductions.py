@@ -1,7 +1,11 @@
-"""The fast form of pooling on a CPU: maxima and sums of slices, one axis after another.
+"""The fast form of poolings and of some sums on a CPU.
 
-Of equal maxima in a window the first in row-major order gets the gradient, as in the plain form:
-the last axis is taken first, and of two equal values the earlier one.
+A pooling is maxima or sums of slices, one axis after another. Of equal maxima in a window the first
+in row-major order gets the gradient, as in the plain form: the last axis is taken first, and of two
+equal values the earlier one.
+
+A sum over outer and inner axes at once, as in group normalisation, is taken over the outer axes
+first: XLA adds vectors along them, but single numbers along the innermost.
 """
 
 from collections.abc import Callable
@@ -57,3 +61,28 @@ def _pool(inputs: Array, pair: Pair, nothing: float, params: dict[str, Any]) -> 
         ]
         inputs = reduce(pair, slices)
     return inputs
+
+
+def sums_apart(equation: JaxprEqn) -> bool:
+    """Whether this sum is over innermost and, apart from them, over outer axes."""
+    source: Any = equation.invars[0].aval
+    outer = _outer_axes(source.ndim, equation.params["axes"])
+    return 0 < len(outer) < len(equation.params["axes"]) and jnp.issubdtype(
+        source.dtype, jnp.floating
+    )
+
+
+def two_sums(inputs: Array, *, axes: tuple[int, ...], **params: Any) -> Array:
+    """The same sum, outer axes first."""
+    del params
+    outer = _outer_axes(inputs.ndim, axes)
+    # Without the barrier XLA makes one sum of the two again.
+    return lax.optimization_barrier(inputs.sum(outer, keepdims=True)).sum(axes)
+
+
+def _outer_axes(ndim: int, axes: tuple[int, ...]) -> tuple[int, ...]:
+    """Those axes of a sum that do not reach the innermost one without a gap."""
+    inner = ndim
+    while inner - 1 in axes:
+        inner -= 1
+    return tuple(axis for axis in axes if axis < inner)
