@@ -208,6 +208,10 @@ GOOD = "time_s,device,uplink_mbps,downlink_mbps\n"
             "2 columns uplink_*; must be one, e.g. uplink_mbps",
         ),
         ("Timestamp,DL_bitrate,UL_bitrate\nnow,1,1\n", "Timestamp = 'now'; must be like 2019"),
+        (
+            "Timestamp,DL_bitrate,UL_bitrate\n2019.11.28_07.12.03x,1,1\n",
+            "Timestamp = '2019.11.28_07.12.03x'; must be like 2019",
+        ),
         ("run_num,seq_num,Throughput\n1,0,-4\n", "column Throughput has -4; must be 0 or more"),
         ("run_num,seq_num,Throughput\n1,1e300,4\n", "seq_num = '1e+300'; must be a number, at"),
     ],

@@ -234,12 +234,14 @@ def _columns(columns: Columns, layout: str) -> list[Floats]:
 
 
 def _stamps(columns: Columns, name: str) -> Floats:
+    return np.array([_seconds(name, str(text)) for text in columns[name]])
+
+
+def _seconds(name: str, text: str) -> float:
     try:
-        stamps = [datetime.strptime(str(text), RACA_TIME) - EPOCH for text in columns[name]]
-    except ValueError as error:
-        text = str(error).split("'")[1]
+        return (datetime.strptime(text, RACA_TIME) - EPOCH).total_seconds()
+    except ValueError:
         raise InputError(f"{name} = {text[:30]!r}; must be like 2019.11.28_07.12.03") from None
-    return np.array([stamp.total_seconds() for stamp in stamps])
 
 
 def _nonnegative(columns: Columns, name: str) -> Floats:
