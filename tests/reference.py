@@ -1,4 +1,4 @@
-"""Algorithm 1 and its siblings in plain loops: the oracle that the fast code is tested against.
+"""Every protocol of the table in plain loops: the oracle that the fast code is tested against.
 
 One device, one sample and one slot at a time, in float64, written from the paper and from the
 decisions on what it leaves open. Of the package it uses the config and the named random streams;
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from mix2fld.base.streams import stream
 from mix2fld.config.settings import Config
-from reference_codecs import Coded, Memory, as_row, coded, like_weights, mean_update
+from reference_codecs import Coded, Memory, as_row, coded, like_weights, mean_update, with_noise
 from reference_equations import (
     Outputs,
     Sample,
@@ -34,16 +34,26 @@ from reference_equations import (
     soft_label,
     unmix,
 )
-from reference_networks import Floats, Network, Weights
+from reference_networks import Floats, Network, Weights, softmax
+from reference_statistics import Private, closed_form, edge_kind, empty_network
 
 WEIGHT_BITS = {"fl": 32, "fl8": 8, "fl4": 4}
-UPDATES_AND_SEEDS = {"murmur-mix": "murmur"}
-"""Protocols with the updates of another one, and mixed-up seeds beside them."""
+CODEC = {"murmur-mix": "murmur", "murmur-stat": "murmur", "dp-murmur": "murmur", "dp-fl": "eden"}
+"""Protocols with the updates of another one: beside mixed-up seeds or statistics, or with noise."""
 FEEDBACK = {"topk": True, "stc": True, "sign": True, "eden": False, "murmur": False}
-FEEDBACK |= {name: FEEDBACK[like] for name, like in UPDATES_AND_SEEDS.items()}
+FEEDBACK |= {name: FEEDBACK[like] for name, like in CODEC.items()}
 """Protocols that upload updates, and whether what they leave out is sent later."""
 MAKE_SEEDS = {"fld": raw_seeds, "mixfld": mixed_seeds, "mix2fld": mixed_seeds}
-MAKE_SEEDS |= dict.fromkeys(UPDATES_AND_SEEDS, mixed_seeds)
+MAKE_SEEDS |= {"murmur-mix": mixed_seeds, "cfd": mixed_seeds}
+ALONE = ("isolated", "own-statistics")
+STATISTICS = ("statistics", "murmur-stat")
+"""Protocols whose devices upload statistics once."""
+FROM_STATISTICS = ("statistics", "own-statistics", "dp-statistics", "dp-sum")
+"""Protocols whose devices begin with the network that follows from their own samples."""
+PRIVATE = {"dp-statistics": (False, False), "dp-sum": (False, True)}
+PRIVATE |= {"dp-seeds": (True, False), "dp-seeds-sum": (True, True)}
+"""Protocols of statistics with noise: whether they are of pixels, and summed by a trusted party."""
+Arrived = dict[int, tuple[Weights, Outputs]]
 
 
 @dataclass(frozen=True)
@@ -56,6 +66,13 @@ class State:
     seeds_due: list[bool]
     stocks: list[frozenset[int]]  # whose seeds each device has, to replay them
     memories: list[Memory] = field(default_factory=list)  # of devices that upload updates
+    untrained: frozenset[int] = frozenset()  # devices that begin with what follows from their own
+    stages: list[int] = field(default_factory=list)  # which part of private statistics is due
+    means: list[Floats | None] = field(default_factory=list)  # class means that devices know
+    held: frozenset[int] = frozenset()  # whose statistics the server has
+    sums: dict[int, Floats] = field(default_factory=dict)  # private ones, by their part
+    counted: dict[int, tuple[int, int]] = field(default_factory=dict)  # samples, draws of noise
+    global_means: Floats | None = None
     seeds: dict[int, list[Seed]] = field(default_factory=dict)
     global_weights: Weights | None = None
     global_outputs: Outputs | None = None
@@ -72,6 +89,7 @@ class Record:
     phases: dict[int, tuple[Weights, Outputs]]  # of each device that was asked, after its steps
     uploads: list[bool]
     downloads: list[bool]
+    senders: int
     listening: int  # devices of this round and of the next, who take the multicast
     bits: tuple[int, int]  # up: of all devices; down: of the one multicast
     slots: tuple[int, int]
@@ -125,12 +143,15 @@ class Reference:
             round=0,
             weights=self.initial_weights,
             teachers=[[None] * self.num_labels] * devices,
-            seeds_due=[self.protocol in MAKE_SEEDS] * devices,
+            seeds_due=[self.protocol in (*MAKE_SEEDS, *STATISTICS)] * devices,
             stocks=[frozenset()] * devices,
             memories=[
                 Memory(as_row(w), 0 * as_row(w), FEEDBACK.get(self.protocol, False))
                 for w in self.initial_weights
             ],
+            untrained=frozenset(range(devices) if self.protocol in FROM_STATISTICS else ()),
+            stages=[0 if self.protocol in PRIVATE else 2] * devices,
+            means=[None] * devices,
         )
 
     def run_round(self, before: State) -> tuple[State, Record]:
@@ -144,9 +165,7 @@ class Reference:
         for d in asked:
             weights[d] = phases[d][0]
         updates = {d: self.coded_update(d, p, before, phases[d][0]) for d in asked}
-        bits_up = [
-            self.upload_bits(before.seeds_due[d], updates[d]) if d in asked else 0 for d in devices
-        ]
+        bits_up = [self.upload_bits(before, d, updates[d]) if d in asked else 0 for d in devices]
         uploads = self.transmit("uplink", p, bits_up)
         delivered = [d for d in devices if bits_up[d] and uploads[d] is not None]
         resent = list(before.seeds_due)
@@ -157,7 +176,11 @@ class Reference:
             self.server_step(before, p, {d: phases[d] for d in delivered}, updates),
             round=p,
             seeds_due=resent,
+            untrained=before.untrained - set(asked),
         )
+        stages, means = list(before.stages), list(before.means)
+        for d in delivered:
+            stages[d] = min(stages[d] + 1, 2)
         memories = list(before.memories)
         for d in delivered:
             if update := updates[d]:
@@ -179,6 +202,8 @@ class Reference:
                     downloaded = as_row(after.global_weights)
                     memories[d] = memories[d].replaced(as_row(weights[d]), downloaded)
                     weights[d] = after.global_weights
+                    if stages[d] == 0 or means[d] is None:  # a scatter keeps its means
+                        means[d] = after.global_means
                 elif after.global_outputs is not None:  # FD
                     teachers[d] = after.global_outputs
 
@@ -189,6 +214,9 @@ class Reference:
             teachers=teachers,
             stocks=stocks,
             memories=memories,
+            stages=stages,
+            means=means,
+            untrained=after.untrained - {d for d in devices if bits_down[d] and downloads[d]},
             communication=before.communication + sum(slots) * channel.slot_ms / 1000,
             computing=before.computing + self.computing_seconds(asked, updated),
         )
@@ -197,6 +225,7 @@ class Reference:
             phases=phases,
             uploads=[d in delivered for d in devices],
             downloads=[bits_down[d] > 0 and downloads[d] is not None for d in devices],
+            senders=sum(bits > 0 for bits in bits_up),
             listening=len(audience),
             bits=(sum(bits_up), max(bits_down)),
             slots=slots,
@@ -231,11 +260,19 @@ class Reference:
             shares = (1 - replay) * shares + replay * label_shares(replayed)
             samples = samples + replayed
         teacher = state.teachers[device] if self.protocol == "fd" else None
-        weights, learning = state.weights[device], self.config.learning
+        weights, learning = self.begun(state, device), self.config.learning
         rate = learning_rate(learning, p, self.config.rounds)
         learning = learning.model_copy(update={"learning_rate": rate})
         offset = logit_offset(shares, learning)
         return learn(self.network, weights, samples, draws, teacher, learning, offset)
+
+    def begun(self, state: State, device: int) -> Weights:
+        """What a device's local phase begins with."""
+        if device not in state.untrained:
+            return state.weights[device]
+        if self.protocol in PRIVATE and PRIVATE[self.protocol][0]:
+            return state.weights[device]
+        return closed_form(self.samples[device], self.config.statistics.feature_side)
 
     def coded_update(self, d: int, p: int, state: State, trained: Weights) -> Coded | None:
         """What a device that uploads updates sends."""
@@ -243,29 +280,36 @@ class Reference:
             return None
         rng = stream(self.config.seed, "update", p, d)
         wanted = state.memories[d].wanted(as_row(trained))
-        codec = UPDATES_AND_SEEDS.get(self.protocol, self.protocol)
-        return coded(codec, wanted, rng, self.config.updates)
+        codec = CODEC.get(self.protocol, self.protocol)
+        if not self.protocol.startswith("dp-"):
+            return coded(codec, wanted, rng, self.config.updates)
+        noisy = with_noise(wanted, self.config, d, p)
+        sent = coded(codec, noisy, rng, self.config.updates)
+        return replace(sent, norm=min(sent.norm, self.config.privacy.update_clip))
 
-    def server_step(
+    def server_step(  # noqa: PLR0911 - one way out for each family
         self,
         state: State,
         p: int,
-        inbox: dict[int, tuple[Weights, Outputs]],
+        inbox: Arrived,
         updates: dict[int, Coded | None],
     ) -> State:
         """Lines 8 to 10, for what was delivered."""
-        if self.protocol == "isolated" or not inbox:
+        if self.protocol in ALONE or not inbox:
             return state
+        if self.protocol in PRIVATE:
+            return self.private_step(state, p, list(inbox))
+        if self.protocol in STATISTICS:
+            return self.statistics_step(state, p, inbox, updates)
         if self.protocol in MAKE_SEEDS:
             new = {d: self.make_seeds(d) for d in inbox if state.seeds_due[d]}
             state = replace(state, seeds=state.seeds | new)
         if self.protocol in FEEDBACK:
-            last = state.global_weights or self.student(p)
-            sizes = [len(self.samples[d]) for d in inbox]
-            arrived = [updates[d] for d in inbox]
-            step = mean_update(arrived, sizes, self.config.updates.step_limit)
-            moved = like_weights(as_row(last) + step, last)
-            return replace(state, global_weights=moved, updates=state.updates + 1)
+            return self.with_updates(state, p, inbox, updates)
+        if self.protocol == "cfd":
+            samples = self.labelled(state, p, inbox)
+            weights = self.convert(state, p, samples)
+            return replace(state, global_weights=weights, updates=state.updates + 1)
         if self.protocol in WEIGHT_BITS:
             uploads = [self.as_uploaded(weights) for weights, _ in inbox.values()]
             mean = mean_weights(uploads, [len(self.samples[d]) for d in inbox])
@@ -284,13 +328,102 @@ class Reference:
         weights = self.convert(state, p, samples)
         return replace(state, global_weights=weights, updates=state.updates + 1)
 
+    def with_updates(
+        self, state: State, p: int, inbox: Arrived, updates: dict[int, Coded | None]
+    ) -> State:
+        """The mean of the updates that arrived is added to the model."""
+        last = state.global_weights or self.student(p)
+        sizes = [len(self.samples[d]) for d in inbox]
+        arrived = [updates[d] for d in inbox]
+        step = mean_update(arrived, sizes, self.config.updates.step_limit)
+        moved = like_weights(as_row(last) + step, last)
+        return replace(state, global_weights=moved, updates=state.updates + 1)
+
+    def statistics_step(
+        self, state: State, p: int, inbox: Arrived, updates: dict[int, Coded | None]
+    ) -> State:
+        """The network that follows from all samples whose statistics arrived, so far.
+
+        With updates beside them, it moves by what new statistics change in it; updates that come
+        with the very first are relative to another network, and are left out.
+        """
+        held = state.held | {d for d in inbox if state.seeds_due[d]}
+        side = self.config.statistics.feature_side
+
+        def known(devices: frozenset[int]) -> Weights:
+            return closed_form([one for d in sorted(devices) for one in self.samples[d]], side)
+
+        moved = state
+        if self.protocol == "murmur-stat" and (state.held or held == state.held):
+            moved = self.with_updates(state, p, inbox, updates)
+        if held == state.held:
+            return moved
+        after = known(held)
+        if moved.global_weights is not None and self.protocol == "murmur-stat":
+            now, before = moved.global_weights, known(state.held)
+            after = {name: now[name] + after[name] - before[name] for name in after}
+        return replace(state, held=held, global_weights=after, updates=state.updates + 1)
+
+    def private(self) -> Private:
+        pixels, summed = PRIVATE[self.protocol]
+        return Private(self.config, self.samples[0][0][0], self.num_labels, pixels, summed)
+
+    def private_step(self, state: State, p: int, devices: list[int]) -> State:
+        """The parts that arrived are added up; a model follows from all so far."""
+        private, sums, counted = self.private(), dict(state.sums), dict(state.counted)
+        for stage in (0, 1):
+            those = [d for d in devices if state.stages[d] == stage]
+            if those:
+                parts = [private.part(d, stage, self.samples[d], state.means[d]) for d in those]
+                before, (samples, draws) = sums.get(stage, 0), counted.get(stage, (0, 0))
+                sums[stage] = before + private.total(p, stage, parts)
+                samples += sum(len(self.samples[d]) for d in those)
+                counted[stage] = samples, draws + (1 if private.summed else len(those))
+        means = private.means(sums[0], *counted[0])
+        covariance = private.covariance(sums.get(1), *counted.get(1, (0, 0)))
+        if private.pixels:
+            weights = self.on_generated(private, means, covariance, p)
+        else:
+            weights = private.head(means, covariance)
+        after = replace(state, sums=sums, counted=counted, global_means=means)
+        return replace(after, global_weights=weights, updates=state.updates + 1)
+
+    def on_generated(self, private: Private, means: Floats, covariance: Floats, p: int) -> Weights:
+        """K_s steps on samples that are drawn."""
+        rng = stream(self.config.seed, "generated", p)
+        samples = private.drawn(means, covariance, rng)
+        learning = self.config.learning
+        size = learning.server_steps, learning.batch_size
+        draws = rng.integers(len(samples), size=size, dtype=np.int32)
+        edges = "conv1.kernel" in self.initial_weights[0]
+        begun = empty_network(private.image, self.num_labels) if edges else self.student(p)
+        return learn(self.network, begun, samples, draws, None, learning)[0]
+
+    def labelled(self, state: State, p: int, inbox: Arrived) -> list[Sample]:
+        """All mixed-up seeds, each with the mean of the labels that devices give to it.
+
+        A device that has it names the likeliest; one that nobody has keeps what it came with.
+        """
+        found = []
+        for owner in sorted(state.seeds):
+            came_with = self.seed_set({owner: state.seeds[owner]})
+            for image, label in came_with:
+                says = [
+                    np.eye(self.num_labels)[np.argmax(softmax(self.network(weights, image)[0]))]
+                    for d, (weights, _) in inbox.items()
+                    if owner in state.stocks[d]
+                ]
+                found.append((image, np.mean(says, axis=0) if says else label))
+        return found
+
     def convert(self, state: State, p: int, samples: list[Sample]) -> Weights:
         """Line 10: K_s iterations of Eq. 5."""
         weights, learning = state.global_weights, self.config.learning
         if weights is None or learning.student_start == "fresh":
             weights = self.student(p)
         draws = self.draws(len(samples), learning.server_steps, "conversion", p)
-        return learn(self.network, weights, samples, draws, state.global_outputs, learning)[0]
+        teacher = state.global_outputs  # None: labels alone teach
+        return learn(self.network, weights, samples, draws, teacher, learning)[0]
 
     def make_seeds(self, device: int) -> list[Seed]:
         """Line 4."""
@@ -345,10 +478,26 @@ class Reference:
             return weights
         return {name: quantise(w, w.min(), w.max(), bits) for name, w in weights.items()}
 
-    def upload_bits(self, with_seeds: bool, update: Coded | None) -> int:
+    def upload_bits(  # noqa: PLR0911
+        self, state: State, device: int, update: Coded | None
+    ) -> int:
         """B_up; a seed's labels are charged with its pixels."""
-        if self.protocol == "isolated":
+        with_seeds = state.seeds_due[device]
+        if self.protocol in ALONE:
             return 0
+        if self.protocol in PRIVATE:
+            stage, means = state.stages[device], state.means[device]
+            due = stage == 0 or (stage == 1 and means is not None)
+            return self.private().bits(stage) if due else 0
+        if self.protocol in STATISTICS:
+            side = self.config.statistics.feature_side
+            d, labels = len(edge_kind(self.samples[0][0][0], side).directions), self.num_labels
+            values = labels + labels * d + d * (d + 1) // 2
+            return (update.bits if update else 0) + with_seeds * 32 * values
+        if self.protocol == "cfd":
+            labels = self.config.seeding.seed_samples * ceil(log2(self.num_labels))
+            named = len(self.samples) + len(state.stocks[device]) * labels
+            return named + with_seeds * self.seed_bits()
         if update is not None:
             return update.bits + with_seeds * self.seed_bits()
         if self.protocol in WEIGHT_BITS:
@@ -372,6 +521,8 @@ class Reference:
         if self.protocol == "fd":
             return 32 * self.num_labels**2
         weights = 32 * sum(w.size for w in self.initial_weights[0].values())
+        if self.protocol in PRIVATE:
+            weights += 32 * self.num_labels * len(self.private().kind.directions)
         if self.config.seeding.replay in ("auto", 0):
             return weights
         return weights + 8 * ceil((len(self.samples) + seeds * self.seed_bits()) / 8)
@@ -433,7 +584,8 @@ class Reference:
     def computing_seconds(self, asked: list[int], updated: bool) -> float:
         """Decision 13: a stated cost for each step of a device, and of the server's student."""
         learning, clock = self.config.learning, self.config.clock
-        converted = updated and self.protocol in MAKE_SEEDS and self.protocol not in FEEDBACK
+        trains = (*MAKE_SEEDS, "dp-seeds", "dp-seeds-sum")
+        converted = updated and self.protocol in trains and self.protocol not in FEEDBACK
         device_us = learning.local_steps * max(self.step_us(d) for d in asked)
         server_us = learning.server_steps * clock.server_step_us if converted else 0.0
         return (device_us + server_us) * 1e-6

@@ -1,7 +1,8 @@
 """Updates in few bits, in plain loops: the oracle of the update codecs and of the server's step.
 
 One coordinate, one group and one entry at a time, in float64, written from the descriptions in
-``docs/thin_uplink.md``. Of the package it uses the config alone.
+``docs/thin_uplink.md``. Of the package it uses the config and the named
+random streams.
 """
 
 from dataclasses import dataclass, replace
@@ -12,7 +13,10 @@ from numpy.typing import NDArray
 from scipy.integrate import quad
 from scipy.special import erf
 
+from mix2fld.base.streams import stream
+from mix2fld.config.settings import Config
 from mix2fld.config.uploads import UpdateConfig
+from reference_statistics import clipped, multiplier
 
 Floats = NDArray[np.float64]
 
@@ -213,6 +217,19 @@ def coded(protocol: str, update: Floats, rng: np.random.Generator, config: Updat
         share = config.bits_per_weight if protocol == "eden" else 1
         return rotated_signs(update, rng, round(share * size), feedback=protocol == "sign")
     return {"stc": stc, "topk": topk}[protocol](update, config.kept_share)
+
+
+def with_noise(update: Floats, config: Config, device: int, p: int) -> Floats:
+    """A clipped update with noise: two of them are at most two clips apart.
+
+    The budget is one of all uploads of a run.
+    """
+    privacy, uploads = config.privacy, config.rounds // config.updates.upload_every
+    moves = 2 * privacy.update_clip * sqrt(uploads)
+    deviation = multiplier(privacy.epsilon, privacy.delta) * moves
+    rng = stream(config.seed, "privacy-noise", device, p, 0, 0, 0, 0)
+    short = clipped(update, privacy.update_clip)
+    return short + deviation * rng.normal(size=len(update))
 
 
 def mean_update(uploads: list[Coded | None], samples: list[int], limit: float) -> Floats:
