@@ -169,6 +169,7 @@ class Upload(NamedTuple):
     samples: int  # |S_d|
     seeds: OneTimeUpload | None = None
     weight: float = 1.0  # of each sample in a mean over devices
+    staleness: int = 0  # steps that the server has made since the device was asked
 
 
 class Group(NamedTuple):

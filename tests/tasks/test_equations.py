@@ -13,8 +13,10 @@ from mix2fld.config.settings import ChannelConfig, Config, LearningConfig
 from mix2fld.data.samples import Coding, mix
 from mix2fld.engine.clock import Clock, Slowest
 from mix2fld.engine.convergence import relative_change
-from mix2fld.engine.info import Measured, Observed, Quorum, Transfer, record
+from mix2fld.engine.curve import Measured
+from mix2fld.engine.info import Observed, Quorum, record
 from mix2fld.engine.state import Roster, RunState
+from mix2fld.engine.transfers import Transfer
 from mix2fld.links import RayleighLink
 from mix2fld.protocols.aggregation import aggregate
 from mix2fld.protocols.distillation import convert
@@ -360,12 +362,21 @@ def test_a_run_has_converged_below_the_tolerance_and_not_above(
     change: float | None, stops: bool
 ) -> None:
     nothing = np.zeros(1, np.int64)
-    nobody = Transfer(nothing, Delivery(np.ones(1, np.bool_), nothing), attempts=0)
+    nobody = Transfer.of(nothing, Delivery(np.ones(1, np.bool_), nothing))
     zeros = np.zeros(1, np.int64)
     roster = Roster(np.array([0.5]), zeros, zeros, zeros)
     before, after = (RunState(p, [{}], ServerState(), Clock(), roster) for p in (0, 1))
     seen = Observed(
-        before, {0: 0.0}, Slowest(0, 0.0), nobody, nobody, Quorum(0, 0, 0), after, change
+        before,
+        {0: 0.0},
+        {0: 0.0},
+        Slowest(0, 0.0),
+        nobody,
+        nobody,
+        Quorum(0, 0, 0),
+        after,
+        [],
+        change,
     )
     config = toy_config(protocol="fl", devices=1, samples_per_device=40, tolerance=0.05)
     scenario = make_simulation(config, toy_dataset()).scenario

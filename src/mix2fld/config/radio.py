@@ -110,12 +110,14 @@ class RadioConfig(Section):
 
 
 class AvailabilityConfig(Section):
-    """Devices that come and go, and how many uploads a round needs."""
+    """Devices that come and go, how long the server waits, and how many uploads it needs."""
 
     leave_probability: Probability = 0.0
     """Probability that an available device is absent in the next round."""
     return_probability: Share = 1.0
     """Probability that an absent device is back in the next round."""
+    wait: str = "all"
+    """When the server takes its step: all, quorum:0.8 (share of uploads), deadline:30 (seconds)."""
     min_uploads: Count = 0
     """Quorum: with fewer uploads, the server makes no update."""
     missed_quorum: Literal["skip", "repeat"] = "skip"

@@ -77,6 +77,10 @@ class TakenUpload(NamedTuple):
     seconds: float
 
 
+class EnoughError(Exception):
+    """So many uploads have come that nobody waits for the others."""
+
+
 class Answers(NamedTuple):
     """All answers of a round."""
 
@@ -140,7 +144,7 @@ class RemoteFleet:
         config = self._scenario.config
         everyone = config.participants_per_round == self._scenario.devices
         last = outcome.round_number == config.rounds or config.stop_when_converged
-        same = self._scenario.wire.downlink.same_for_all
+        same = self._scenario.wire.downlink.same_for_all and self._scenario.policy.at_once
         return self._nodes.downloads_with_orders and everyone and same and not last
 
     def _send(self, number: int, data: bytes, devices: Collection[int]) -> set[int]:
@@ -176,7 +180,7 @@ class RemoteFleet:
         """The answers that can be taken, and who answered at all."""
         answers: dict[int, TakenUpload] = {}
         replied, diverged = set[int](), set[int]()
-        started = time.monotonic()
+        started, policy = time.monotonic(), self._scenario.policy
         orders = self._orders(owed, order)
         unanswered = set(orders)
 
@@ -196,11 +200,21 @@ class RemoteFleet:
                 answers[device] = self._take(device, asked, reply, waited)
             except MessageError as error:
                 self.refuse(device, order.round_number, str(error))
+            if len(answers) >= policy.enough(len(orders)) and unanswered:
+                raise EnoughError
             return None
 
         def ask() -> None:
             missing = {device: orders[device] for device in orders if device in unanswered}
-            self._nodes.ask(order.round_number, missing, hear)
+            patience = self._nodes.timeout_s
+            self._nodes.timeout_s = min(patience, policy.limit)
+            try:
+                self._nodes.ask(order.round_number, missing, hear)
+            except EnoughError:
+                late = ", ".join(map(str, sorted(unanswered)))
+                self._say(f"round {order.round_number}: does not wait for devices {late}")
+            finally:
+                self._nodes.timeout_s = patience
             if not replied and not self._nodes.wait_for(1, 0):
                 raise TransportLostError("no device is connected")
 

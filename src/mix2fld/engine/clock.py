@@ -8,8 +8,6 @@ from numpy.typing import NDArray
 
 from mix2fld.base.streams import stream
 from mix2fld.config.settings import ClockConfig, Config
-from mix2fld.links import Link
-from mix2fld.types import Delivery
 
 
 @dataclass(frozen=True)
@@ -18,6 +16,11 @@ class Clock:
 
     communication: float = 0.0
     computing: float = 0.0
+
+    @property
+    def seconds(self) -> float:
+        """All of them."""
+        return self.communication + self.computing
 
     def after(self, *, communication: float = 0.0, computing: float = 0.0) -> "Clock":
         """The clock when that much more has passed."""
@@ -39,14 +42,6 @@ def device_step_us(config: Config) -> NDArray[np.float64]:
         return stated
     drawn = stream(config.seed, "device speeds").standard_normal(devices)
     return stated * np.exp(clock.device_step_spread * drawn)
-
-
-def transfer_seconds(link: Link, delivery: Delivery) -> float:
-    """Time of one direction of a synchronous round: that of the slowest device (decision 13).
-
-    An outage lasts the whole T_max slots.
-    """
-    return float(np.max(delivery.slots, initial=0)) * link.slot_seconds
 
 
 def computing_seconds(config: ClockConfig, step_us: float, steps: int, measured: float) -> float:

@@ -6,7 +6,7 @@ the round's. A fleet keeps nothing itself: the states of its devices come in and
 the fleet looks into them.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from mix2fld.engine.messages import Message
@@ -54,6 +54,13 @@ class Outcome(NamedTuple):
     """The multicast, if there is one."""
     receivers: frozenset[int]
     """Devices that the link delivers it to; some of them may not have been asked."""
+    ended: frozenset[int]
+    """Devices whose turn is over, whether they were asked in this round or before."""
+
+    def others(self, trained: Collection[int]) -> list[int]:
+        """Devices that did not train in this round, but for which something changes."""
+        heard = self.receivers if self.download is not None else frozenset[int]()
+        return sorted((heard | self.ended).difference(self.asked) | heard.difference(trained))
 
 
 class Delivered(NamedTuple):

@@ -6,32 +6,13 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from mix2fld.engine.clock import Clock, Slowest
+from mix2fld.engine.clock import Slowest
+from mix2fld.engine.curve import Measured
 from mix2fld.engine.energy import Busy, Power
 from mix2fld.engine.scenario import Scenario
 from mix2fld.engine.state import RunState
-from mix2fld.types import Delivery
-
-
-class Transfer(NamedTuple):
-    """One direction of a round."""
-
-    bits: NDArray[np.int64]  # [D], 0 for a device that has nothing to send or receive
-    delivery: Delivery
-    attempts: int
-
-    @property
-    def on_air(self) -> NDArray[np.float64]:
-        """Slots in which each device sent or received."""
-        found = self.delivery.on_air
-        return self.delivery.slots.astype(np.float64) if found is None else found
-
-    @property
-    def arrived(self) -> NDArray[np.bool_]:
-        """Devices for which something was sent and delivered."""
-        return self.delivery.delivered & (self.bits > 0)
+from mix2fld.engine.transfers import Transfer
 
 
 class Quorum(NamedTuple):
@@ -52,12 +33,14 @@ class Observed(NamedTuple):
     """Everything that happened in one round."""
 
     before: RunState
-    computing: Mapping[int, float]  # seconds of each device that was asked to take part
-    slowest: Slowest  # of these devices
+    asked: Mapping[int, float]  # devices that were asked, and the seconds of their local phase
+    computed: Mapping[int, float]  # seconds that devices computed in the round
+    slowest: Slowest  # of those that were asked
     up: Transfer
     down: Transfer
     quorum: Quorum
     after: RunState
+    curve: list[dict[str, Any]]
     change: float | None
     suspects: Sequence[dict[str, Any]] = ()
 
@@ -100,35 +83,11 @@ class RoundInfo:
     """Devices whose seeds were judged and are not used."""
 
 
-class Measured(NamedTuple):
-    """Scores of a round, beside those of the devices."""
-
-    intermediate: list[tuple[int, float]]  # of the reference device: steps done, score
-    initial: float | None  # of the reference device before the first round
-    of_server: float | None
-
-
 def record(seen: Observed, measured: Measured, scenario: Scenario) -> RoundInfo:
     """Write down what happened in a round."""
-    before, computing, slowest, up, down, quorum, after, change, suspects = seen
-    reference, evaluated = scenario.reference, list(scenario.evaluated)
+    before, asked, _, slowest, up, down, quorum, after, curve, change, suspects = seen
+    evaluated = list(scenario.evaluated)
     scores = after.roster.scores
-    curve = []
-    if measured.initial is not None:
-        curve.append(_curve_point(0, measured.initial, "start", before.clock))
-    trained = before.clock.after(computing=slowest.seconds)
-    of_reference = computing.get(reference, slowest.seconds)
-    own = 1.0 if of_reference == slowest.seconds else of_reference / slowest.seconds
-    steps = measured.intermediate[-1][0]
-    done_before = before.round_number * steps
-    for step, score in measured.intermediate:
-        spent = (trained.computing - before.clock.computing) * step / steps
-        clock = before.clock.after(computing=own * spent)
-        curve.append(_curve_point(done_before + step, score, "local", clock))
-    if down.arrived[reference] and measured.of_server is not None:
-        end = done_before + steps
-        curve.append(_curve_point(end, measured.of_server, "download", after.clock))
-
     seed_set = after.server.seed_set
     return RoundInfo(
         round=after.round_number,
@@ -140,13 +99,13 @@ def record(seen: Observed, measured: Measured, scenario: Scenario) -> RoundInfo:
             "global": measured.of_server,
         },
         curve=curve,
-        asked=list(computing),
+        asked=list(asked),
         uploads=_transfer_record(up),
         downloads=_transfer_record(down),
         bits={"up": int(up.bits.sum()), "down": int(down.bits.max(initial=0))},
         slots={
-            "up": int(up.delivery.slots.max(initial=0)),
-            "down": int(down.delivery.slots.max(initial=0)),
+            "up": math.ceil(up.slots.max(initial=0)),
+            "down": math.ceil(down.slots.max(initial=0)),
         },
         seconds={
             "communication": after.clock.communication - before.clock.communication,
@@ -171,7 +130,7 @@ def record(seen: Observed, measured: Measured, scenario: Scenario) -> RoundInfo:
 def _joules(seen: Observed, scenario: Scenario) -> dict[str, Any]:
     """What all devices spent in the round, by what it was spent on."""
     computing = np.zeros(scenario.devices)
-    computing[list(seen.computing)] = list(seen.computing.values())
+    computing[list(seen.computed)] = list(seen.computed.values())
     slot, before, after = scenario.link.slot_seconds, seen.before.clock, seen.after.clock
     busy = Busy(seen.up.on_air * slot, seen.down.on_air * slot, computing)
     passed = after.communication + after.computing - before.communication - before.computing
@@ -182,28 +141,18 @@ def _joules(seen: Observed, scenario: Scenario) -> dict[str, Any]:
 
 def _timing(seen: Observed, scenario: Scenario) -> dict[str, list[float | None]]:
     """How long each measured device computed, sent and listened."""
-    slot, asked = scenario.link.slot_seconds, seen.computing
+    slot = scenario.link.slot_seconds
 
     def on_link(transfer: Transfer) -> list[float | None]:
-        slots = transfer.delivery.slots
+        slots = transfer.slots
         return [float(slots[d]) * slot if transfer.bits[d] else None for d in scenario.evaluated]
 
-    computing = [asked.get(device) for device in scenario.evaluated]
+    computing = [seen.asked.get(device) for device in scenario.evaluated]
     return {"computing": computing, "up": on_link(seen.up), "down": on_link(seen.down)}
 
 
 def _known(score: float) -> float | None:
     return None if math.isnan(score) else score
-
-
-def _curve_point(step: int, score: float, event: str, clock: Clock) -> dict[str, Any]:
-    return {
-        "step": step,
-        "score": score,
-        "event": event,
-        "communication": clock.communication,
-        "computing": clock.computing,
-    }
 
 
 def _transfer_record(transfer: Transfer) -> dict[str, Any]:

@@ -1,7 +1,7 @@
-"""The round: it exists once, for every protocol, every link and every fleet.
+"""The round: it exists once, for every protocol, every link, every fleet and every policy of time.
 
-Ask devices, carry their uploads, let the server take its step, carry its download, read the clock,
-and write down what happened.
+Ask devices, wait for their uploads, let the server take its step, carry its download, and write
+down what happened.
 """
 
 from collections.abc import Collection, Sequence
@@ -14,16 +14,19 @@ from numpy.typing import NDArray
 from mix2fld.base.streams import stream
 from mix2fld.engine.attackers import replace_uploads
 from mix2fld.engine.bit_budgets import download_arrives, upload_bit_budgets
-from mix2fld.engine.clock import Clock, Slowest, computing_seconds, transfer_seconds
+from mix2fld.engine.clock import Clock, Slowest, computing_seconds
 from mix2fld.engine.convergence import relative_change
+from mix2fld.engine.curve import Measured, curve_of, phase_clocks
 from mix2fld.engine.fleet_interface import Fleet, Order, Outcome, Trained
-from mix2fld.engine.info import Measured, Observed, RoundInfo, Transfer, record
+from mix2fld.engine.flights import Airtime
+from mix2fld.engine.info import Observed, RoundInfo, record
 from mix2fld.engine.participation import as_array, draw_participants
 from mix2fld.engine.scenario import Scenario
 from mix2fld.engine.server_turn import sends_download, server_turn
 from mix2fld.engine.state import Roster, RunState
 from mix2fld.engine.suspects import find_suspects
-from mix2fld.engine.uploads import collect_uploads, only, transmit
+from mix2fld.engine.transfers import Transfer, transmit
+from mix2fld.engine.uploads import begin_flights, collect_uploads
 from mix2fld.tasks.stepper import snapshot_steps
 from mix2fld.types import ServerState, State
 
@@ -43,51 +46,82 @@ def start_run(scenario: Scenario, fleet: Fleet) -> RunState:
 
 def run_round(scenario: Scenario, fleet: Fleet, state: RunState) -> tuple[RunState, RoundInfo]:
     """One global update: local phase, upload, server step, download."""
+    link_slot, policy = scenario.link.slot_seconds, scenario.policy
     available, link = _reachable(scenario, fleet, state)
     order = _order(scenario, state, available, link)
     devices, trained = fleet.train(state.devices, order)
     trained = replace_uploads(scenario, state.server, order.round_number, trained)
 
-    collected = collect_uploads(scenario, fleet, state.server, order, trained, link)
-    inbox, uploaded, up, quorum, link = collected
+    asked = _computing(scenario, order, trained)
+    slowest = _slowest(scenario, asked)
+    flights = {**state.flights, **begin_flights(scenario, state.server, order, trained, asked)}
+    air = Airtime(scenario, flights, order.round_number, link, policy.at_once, state.clock.seconds)
+    inbox, uploaded, quorum = collect_uploads(scenario, fleet, policy, air, len(asked))
+    air.abandon()
     turn = server_turn(scenario, state.server, inbox, order.round_number)
     server = turn.state
-    audience = _audience(scenario, order, available)
-    down, sent, link = _carry_download(scenario, (state.server, server), audience, order, link)
+    audience = _audience(scenario, order, available, air)
+    down, sent, air.link = _carry_download(
+        scenario, (state.server, server), audience, order, air.link
+    )
     receivers = frozenset(np.flatnonzero(down.arrived).tolist())
-    outcome = Outcome(order.round_number, order.asked, uploaded, sent.data, receivers)
+    ended = frozenset({*order.asked, *air.ended})
+    outcome = Outcome(order.round_number, order.asked, uploaded, sent.data, receivers, ended)
     devices, delivered = fleet.deliver(devices, outcome)
-    down = only(down, delivered.devices)
+    down = down.only(delivered.devices)
     server = _after_receipt(scenario, server, delivered.devices, sent)
 
     known, measured = _measure(scenario, fleet, state, trained, server)
-    computing = _computing(scenario, order, trained)
-    slowest = _slowest(scenario, computing)
-    trained_at = state.clock.after(computing=slowest.seconds)
-    clock = trained_at.after(
-        communication=transfer_seconds(scenario.link, up.delivery)
-        + transfer_seconds(scenario.link, down.delivery)
-        + trained.network_seconds
-        + delivered.network_seconds,
+    network = trained.network_seconds, delivered.network_seconds
+    down_seconds = float(down.slots.max(initial=0)) * link_slot
+    clock = state.clock.after(computing=air.quiet_seconds if flights else slowest.seconds).after(
+        communication=sum((air.aired_slots * link_slot, down_seconds, *network)),
         computing=turn.seconds,
     )
-    roster = _update(state.roster, order, available, outcome, known)
-    after = RunState(order.round_number, devices, server, clock, roster, link)
-    change = relative_change(state.server, server)
-    suspects = find_suspects(scenario.wire.protocol, inbox, turn, server.seeds)
-    seen = Observed(state, computing, slowest, up, down, quorum, after, change, suspects)
+    left = air.after(down_seconds + sum(network) + turn.seconds)
+    roster = _update(state, order, available, outcome, air, known)
+    after = RunState(order.round_number, devices, server, clock, roster, air.link, left)
+    phase = phase_clocks(
+        state.clock,
+        asked.get(scenario.reference, slowest.seconds),
+        slowest.seconds,
+        [step for step, _ in measured.intermediate],
+    )
+    seen = Observed(
+        before=state,
+        asked=asked,
+        computed=air.computed(),
+        slowest=slowest,
+        up=air.transfer(uploaded),
+        down=down,
+        quorum=quorum,
+        after=after,
+        curve=curve_of(
+            state.round_number,
+            measured,
+            phase,
+            state.clock,
+            clock if down.arrived[scenario.reference] else None,
+        ),
+        change=relative_change(state.server, server),
+        suspects=find_suspects(scenario.wire.protocol, inbox, turn, server.seeds),
+    )
     return after, record(seen, measured, scenario)
 
 
 def _reachable(scenario: Scenario, fleet: Fleet, state: RunState) -> tuple[Sequence[int], State]:
     """The devices of the fleet that the link reaches in this round."""
     rng = stream(scenario.learning.seed, "link", state.round_number + 1)
-    seconds = state.clock.communication + state.clock.computing
-    reached, link = scenario.link.begin_round(state.link, seconds, rng)
+    reached, link = scenario.link.begin_round(state.link, state.clock.seconds, rng)
     available = fleet.available()
     if reached is None:
         return available, link
     return [device for device in available if reached[device]], link
+
+
+def _idle(available: Sequence[int], flying: Collection[int]) -> Sequence[int]:
+    """Those that are neither computing nor transmitting."""
+    return [device for device in available if device not in flying] if flying else available
 
 
 def _order(scenario: Scenario, state: RunState, available: Sequence[int], link: State) -> Order:
@@ -98,16 +132,20 @@ def _order(scenario: Scenario, state: RunState, available: Sequence[int], link: 
             return None
         return scenario.wire.encode_download(state.server).data
 
-    asked = draw_participants(scenario.config, available, number)
+    asked = draw_participants(scenario.config, _idle(available, state.flights), number)
     evaluated = scenario.evaluated_in(number)
     budgets = upload_bit_budgets(scenario, asked, link) if scenario.wire.uploads_in(number) else {}
     return Order(number, asked, scenario.reference, evaluated, state.roster, last_download, budgets)
 
 
-def _audience(scenario: Scenario, order: Order, available: Sequence[int]) -> list[int]:
+def _audience(
+    scenario: Scenario, order: Order, available: Sequence[int], air: Airtime
+) -> list[int]:
     """Who listens to the multicast: the devices of this round and of the next (decision 28)."""
-    coming = draw_participants(scenario.config, available, order.round_number + 1)
-    return sorted({*order.asked, *coming})
+    idle = _idle(available, air.flights)
+    coming = draw_participants(scenario.config, idle, order.round_number + 1)
+    done = {*order.asked, *air.ended} - air.flights.keys()
+    return sorted({*coming, *(d for d in done if d in order.asked or d in available)})
 
 
 class Multicast(NamedTuple):
@@ -132,8 +170,8 @@ def _carry_download(
         value = scenario.wire.downlink.download_for(after, audience, arrives)
         message = scenario.wire.download_message(order.round_number, value)
         bits[audience], sent = message.bits, Multicast(value, message.body.data)
-    down, link = transmit(scenario, "downlink", bits, order.round_number, link)
-    return down, sent, link
+    delivery, link = transmit(scenario, "downlink", bits, order.round_number, link)
+    return Transfer.of(bits, delivery), sent, link
 
 
 def _after_receipt(
@@ -190,27 +228,27 @@ def _measure(
 
 
 def _update(
-    roster: Roster,
+    state: RunState,
     order: Order,
     available: Sequence[int],
     outcome: Outcome,
+    air: Airtime,
     known: NDArray[np.float64],
 ) -> Roster:
     """A device that was away should catch up later; one that was not drawn has missed nothing."""
-    number, asked = order.round_number, list(order.asked)
+    roster, number, asked = state.roster, order.round_number, list(order.asked)
     rested = np.zeros(len(known), np.bool_)
     rested[as_array(available)] = True
+    rested[list(state.flights)] = True
     rested[asked] = False
+    uploaded = roster.uploaded.copy()
+    for device in outcome.uploaded:
+        uploaded[device] = air.ended[device].number
+    listened = roster.listened.copy()
+    listened[list(outcome.receivers.difference(asked))] = number
     return Roster(
         scores=known,
-        uploaded=_marked(roster.uploaded, outcome.uploaded, number),
+        uploaded=uploaded,
         last_turn=np.where(rested, roster.last_turn, number),
-        listened=_marked(roster.listened, outcome.receivers.difference(asked), number),
+        listened=listened,
     )
-
-
-def _marked(rounds: NDArray[np.int64], devices: Collection[int], number: int) -> NDArray[np.int64]:
-    """The rounds of all devices, with that of some set to ``number``."""
-    marked = rounds.copy()
-    marked[list(devices)] = number
-    return marked

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mix2fld.engine.clock import Clock
+from mix2fld.engine.flights import Flight
 from mix2fld.types import OneTimeUpload, Seeds, ServerState, State, Statistics
 
 
@@ -37,10 +38,13 @@ class RunState:
     clock: Clock
     roster: Roster
     link: State = field(default_factory=dict)
+    flights: dict[int, Flight] = field(default_factory=dict)
+    """Devices that are still computing or transmitting."""
 
     def tree(self) -> State:
         """The state as nested dicts and lists of arrays and numbers."""
         server, roster = self.server, self.roster
+        flights = {str(device): flight.tree() for device, flight in self.flights.items()}
         return {
             "round": self.round_number,
             "devices": self.devices,
@@ -54,6 +58,7 @@ class RunState:
             "clock": [self.clock.communication, self.clock.computing],
             "roster": dict(vars(roster)),
             "link": self.link,
+            **({"flights": flights} if flights else {}),
         }
 
     @classmethod
@@ -68,6 +73,10 @@ class RunState:
             clock=Clock(*tree["clock"]),
             roster=Roster(**tree["roster"]),
             link=tree["link"],
+            flights={
+                int(device): Flight.from_tree(flight)
+                for device, flight in tree.get("flights", {}).items()
+            },
         )
 
 

@@ -1,6 +1,6 @@
 """All devices in this process, trained side by side on its cores."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -62,17 +62,15 @@ class TrainedShard(NamedTuple):
 
 
 def conclude(
-    wire: Wire,
-    trained: Mapping[int, State],
-    uploaded: Collection[int],
-    receivers: Collection[int],
-    received: State | None,
+    wire: Wire, states: Mapping[int, State], outcome: Outcome, received: State | None
 ) -> dict[int, State]:
-    """Devices that trained when the round is over; ``received`` is the decoded download."""
-    after = {device: settle(state, device in uploaded) for device, state in trained.items()}
-    if received is None:
-        return after
-    return {d: receive(wire, own, received) if d in receivers else own for d, own in after.items()}
+    """Devices at the end of a round, whose turn may last longer; ``received``: the download."""
+    after = {}
+    for device, own in states.items():
+        state = settle(own, device in outcome.uploaded) if device in outcome.ended else own
+        hears = received is not None and device in outcome.receivers
+        after[device] = receive(wire, state, received) if hears and received else state
+    return after
 
 
 class LocalFleet:
@@ -162,10 +160,8 @@ class LocalFleet:
         """Settle the uploads; who receives the download takes it over."""
         wire, (before, trained) = self._scenario.wire, states
         received = None if outcome.download is None else wire.decode_download(outcome.download)
-        after = conclude(wire, trained, outcome.uploaded, outcome.receivers, received)
-        if received is not None:
-            listeners = self._states.read(before, sorted(outcome.receivers.difference(after)))
-            after |= {d: receive(wire, own, received) for d, own in listeners.items()}
+        others = self._states.read(before, outcome.others(trained))
+        after = conclude(wire, {**trained, **others}, outcome, received)
         return self._states.replaced(before, after), Delivered(outcome.receivers)
 
     def measure(self, observed: ModelsToEvaluate, models: Sequence[Tensors]) -> Scores:

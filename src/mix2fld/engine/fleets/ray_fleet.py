@@ -11,16 +11,16 @@ from typing import Any, NamedTuple
 
 from mix2fld.base.errors import InputError, Mix2fldError
 from mix2fld.engine.checks import check_countable, global_refused
-from mix2fld.engine.device_turn import receive, start_device
+from mix2fld.engine.device_turn import start_device
 from mix2fld.engine.fleet_interface import Delivered, Order, Outcome, Scores, Trained
 from mix2fld.engine.fleets.cluster import one_line, put
 from mix2fld.engine.fleets.device_states import DeviceStates, StatesInMemory
 from mix2fld.engine.fleets.hosts import Handle, Hosts
+from mix2fld.engine.fleets.local import conclude
 from mix2fld.engine.fleets.ray_host import (
     RunPlan,
     ShardAnswer,
     ShardOrder,
-    ShardOutcome,
     UnknownStateError,
 )
 from mix2fld.engine.fleets.shard_messages import dump_states, load_states
@@ -115,30 +115,25 @@ class RayFleet:
     def deliver(self, states: PendingRound, outcome: Outcome) -> tuple[Any, Delivered]:
         """Settle the uploads and hand over the download, where devices are."""
         wire, (before, shards) = self._scenario.wire, states
-        download = put(self._ray, outcome.download, "fleet = ray", "the download", KEPT)
+        shared = put(self._ray, outcome, "fleet = ray", "the download", KEPT)
         received = None if outcome.download is None else wire.decode_download(outcome.download)
-        listeners: dict[int, State] = {}
-        if received is not None:
-            asked = {device for shard in shards for device in shard.order.devices}
-            listeners = self._states.read(before, sorted(outcome.receivers.difference(asked)))
-        listening = self._at_home(listeners, outcome.round_number)
+        others = self._states.read(before, outcome.others(outcome.asked))
+        elsewhere = self._at_home(others, outcome.round_number)
 
         def end_round(shard: Shard) -> Any:
-            if shard in listening:
-                sent = self._unknown(shard)
-                return shard.host.listen.remote(shard.order.devices, sent, download)
+            if shard in elsewhere:
+                return shard.host.deliver.remote(shard.order.devices, shared, self._unknown(shard))
             if shard.trained_on is not shard.host:
                 self._train_shard(shard)  # what it lost with its host, again
-            return shard.host.deliver.remote(shard.order.devices, _end(shard, outcome), download)
+            return shard.host.deliver.remote(shard.order.devices, shared, None)
 
-        everyone = [*shards, *listening]
+        everyone = [*shards, *elsewhere]
         after: dict[int, State] = {}
         for shard, data in zip(everyone, self._ask(everyone, end_round), strict=True):
             after |= load_states(data, shard.states, received)
             self._homes |= dict.fromkeys(shard.order.devices, shard.host)
-        if received is not None:
-            for device in listeners.keys() - after.keys():  # that no host has
-                after[device] = receive(wire, listeners[device], received)
+        of_no_host = {device: others[device] for device in others.keys() - after.keys()}
+        after |= conclude(wire, of_no_host, outcome, received)
         return self._states.replaced(before, after), Delivered(outcome.receivers)
 
     def _at_home(self, states: Mapping[int, State], round_number: int) -> list[Shard]:
@@ -265,13 +260,6 @@ def _failure(error: Any) -> Exception:
     if isinstance(error.cause, MemoryError):
         return InputError(f"fleet = ray: a host is out of memory ({one_line(error.cause)}); {KEPT}")
     return error.cause if isinstance(error.cause, Mix2fldError) else error
-
-
-def _end(shard: Shard, outcome: Outcome) -> ShardOutcome:
-    devices = shard.order.devices
-    return ShardOutcome(
-        outcome.uploaded.intersection(devices), outcome.receivers.intersection(devices)
-    )
 
 
 def _cut(order: Order, place: int, hosts: Sequence[Handle]) -> int:

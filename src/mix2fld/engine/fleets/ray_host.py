@@ -15,7 +15,7 @@ from mix2fld.native.processor import CORES
 
 if TYPE_CHECKING:
     from mix2fld.config.settings import Config
-    from mix2fld.engine.fleet_interface import Order
+    from mix2fld.engine.fleet_interface import Order, Outcome
     from mix2fld.engine.fleets.local import LocalFleet
     from mix2fld.engine.messages import Message
     from mix2fld.engine.scenario import Scenario
@@ -52,13 +52,6 @@ class ShardAnswer(NamedTuple):
     seconds: Mapping[int, float]
     forgotten: tuple[int, ...]
     """Devices whose states this host has let go."""
-
-
-class ShardOutcome(NamedTuple):
-    """How the round ended for the devices of one shard."""
-
-    uploaded: frozenset[int]
-    receivers: frozenset[int]
 
 
 class UnknownStateError(Exception):
@@ -118,27 +111,21 @@ class Host:
         self._models[order.devices] = part.seen.weights
         return ShardAnswer(part.messages, part.seen.snapshots, part.seconds, forgotten)
 
-    def deliver(
-        self, devices: tuple[int, ...], outcome: ShardOutcome, download: bytes | None
-    ) -> bytes:
-        """The states of a shard after the round; what the driver has of them is named."""
+    def deliver(self, devices: tuple[int, ...], outcome: "Outcome", sent: bytes | None) -> bytes:
+        """The states of a shard after the round; what the driver has of them is named.
+
+        ``sent``: states that this host lacks, of a shard that did not train; None: of one that did.
+        """
         from mix2fld.engine.fleets.local import conclude
 
         scenario, _ = self._present()
-        before, trained = self._pending.pop(devices)
+        if sent is None:
+            before, trained = self._pending.pop(devices)
+        else:
+            before = trained = self._before(devices, sent)
+        download = outcome.download
         received = None if download is None else scenario.wire.decode_download(download)
-        after = conclude(scenario.wire, trained, outcome.uploaded, outcome.receivers, received)
-        return self._keep(after, before, received)
-
-    def listen(self, devices: tuple[int, ...], sent: bytes, download: bytes) -> bytes:
-        """The states of devices that did not train, with the download."""
-        from mix2fld.engine.device_turn import receive
-
-        scenario, _ = self._present()
-        before = self._before(devices, sent)
-        received = scenario.wire.decode_download(download)
-        after = {d: receive(scenario.wire, own, received) for d, own in before.items()}
-        return self._keep(after, before, received)
+        return self._keep(conclude(scenario.wire, trained, outcome, received), before, received)
 
     def measure(
         self, devices: tuple[int, ...], models: "Sequence[Tensors]"

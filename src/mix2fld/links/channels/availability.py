@@ -46,6 +46,10 @@ class MarkovAvailability(Link):
         reached, inner = self.link.begin_round(state["link"], seconds, rng)
         return here if reached is None else here & reached, {"link": inner, "here": here}
 
+    def at(self, state: State, seconds: float) -> State:
+        """As the link has it."""
+        return {**state, "link": self.link.at(state["link"], seconds)}
+
     def transmit(
         self, direction: Direction, bits: Bits, rng: np.random.Generator, state: State
     ) -> tuple[Delivery, State]:

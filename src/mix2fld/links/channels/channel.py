@@ -58,6 +58,11 @@ class Link(ABC):
         """
         return None, state
 
+    def at(self, state: State, seconds: float) -> State:
+        """The link within a round, so many seconds after the start of the run."""
+        del seconds
+        return state
+
     @abstractmethod
     def transmit(
         self, direction: Direction, bits: Bits, rng: np.random.Generator, state: State

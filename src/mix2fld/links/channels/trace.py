@@ -61,6 +61,10 @@ class TraceLink(Link):
         here = np.array([trace.available_at(seconds) for trace in self.traces])
         return here, {"seconds": np.array(seconds)}
 
+    def at(self, state: State, seconds: float) -> State:
+        """At this second of the trace."""
+        return {**state, "seconds": np.array(seconds)}
+
     def lasting(self, state: State) -> State:
         return {name: value for name, value in state.items() if name != "seconds"}
 

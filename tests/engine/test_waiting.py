@@ -1,0 +1,174 @@
+"""Policies of time: who is waited for, who shares the link, and what a kill leaves of it."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import mix2fld
+from mix2fld.base.errors import InputError
+from mix2fld.engine.flights import Airtime, Flight
+from mix2fld.engine.policies import POLICIES
+from mix2fld.links import Memoryless
+from mix2fld.runs.loop import Watcher
+from mix2fld.runs.simulation import make_simulation
+from mix2fld.types import Delivery
+from toys import toy_config, toy_dataset
+
+STEP_US = (1e5, 2e5, 3e5, 9e5)
+"""Of four devices: with ten steps a second, two, three and nine."""
+SPEEDS = {"devices": 4, "local_steps": 10, "device_step_us": STEP_US, "server_step_us": 0}
+
+
+class Shared(Memoryless):
+    """1,000 bits in a second, shared evenly by those who transmit; a multicast takes no time."""
+
+    slot_seconds, max_slots = 0.001, 100_000
+
+    def deliver(self, direction, bits, rng):
+        senders = np.count_nonzero(bits) if direction == "uplink" else 0
+        slots = np.minimum(bits * senders, self.max_slots)
+        return Delivery(bits * senders <= self.max_slots, slots.astype(np.int64))
+
+
+def flights_over(link, begins, bits, **fields):
+    """Devices that have computed after so many seconds, and then transmit so many bits."""
+    config = toy_config(protocol="fl", devices=len(begins), local_steps=2, wait="quorum:1")
+    scenario = make_simulation(config, toy_dataset(), link=link).scenario
+    own = {
+        device: Flight(1, float(at), None, size, size)
+        for device, (at, size) in enumerate(zip(begins, bits, strict=True))
+    }
+    return Airtime(scenario, own, 1, {}, **{"at_once": False, "began": 0.0, **fields})
+
+
+def test_the_link_is_shared_by_those_who_transmit_then():
+    """By hand: one alone for a second, both for two, then the second has what is left."""
+    air = flights_over(Shared(), (0, 1), (2000, 1500))
+    air.until(lambda: not air.flights)
+    assert list(air.ended) == [0, 1]
+    assert all(flight.arrived for flight in air.ended.values())
+    assert air.spans[0] == pytest.approx([0, 3])  # 1,000 bits alone, 1,000 at half the rate
+    assert air.spans[1] == pytest.approx([1, 3.5])  # 1,000 at half the rate, 500 alone
+    assert air.quiet_seconds == 0
+    assert air.aired_slots == pytest.approx(3500)
+    assert air.transfer({0, 1}).bits.tolist() == [2000, 1500]
+
+
+def test_with_wait_all_everybody_transmits_at_once_and_keeps_its_share():
+    air = flights_over(Shared(), (0, 1), (2000, 1500), at_once=True)
+    air.until(lambda: not air.flights)
+    assert air.spans == {0: [1, 5], 1: [1, 4]}
+    assert air.quiet_seconds == 1
+
+
+def test_a_message_is_lost_after_t_max_however_often_others_come_and_go():
+    link = Shared()
+    link.max_slots = 2600
+    air = flights_over(link, (0, 1), (2000, 1200))
+    air.until(lambda: not air.flights)
+    assert not air.ended[0].arrived
+    assert air.spans[0] == pytest.approx([0, 2.6])
+    assert air.ended[1].arrived  # 800 bits at half the rate, 400 alone
+    assert air.spans[1] == pytest.approx([1, 3])
+    assert air.transfer({1}).bits.tolist() == [2000, 1200]  # lost ones are charged
+
+
+def runs(**fields):
+    config = toy_config(**{"protocol": "fl", "rounds": 4, **SPEEDS, **fields})
+    (result,) = mix2fld.run(config, dataset=toy_dataset())
+    return result
+
+
+@pytest.mark.parametrize("protocol", ["fl", "murmur", "mix2fld"])
+def test_everybody_is_waited_for_by_a_quorum_of_one(protocol):
+    """Over a link that takes no time, nothing differs from wait = all but how it is written."""
+    kept = ("scores", "uploads", "downloads", "bits", "seconds", "change", "joules", "curve")
+    waiting, quorum = (runs(protocol=protocol, wait=wait) for wait in ("all", "quorum:1"))
+    for one, other in zip(waiting.rounds, quorum.rounds, strict=True):
+        assert {name: one[name] for name in kept} == {name: other[name] for name in kept}
+
+
+def test_a_quorum_ends_the_round_and_who_is_late_computes_to_its_end():
+    half = runs(wait="quorum:2").rounds
+    assert [info["uploads"]["devices"] for info in half[:2]] == [[0, 1], [0, 1]]
+    assert [info["seconds"]["computing"] for info in half[:2]] == pytest.approx([2, 2])
+    # Device 2 needs 3 s: it is not asked at 2 s, hears the download at 4 s and is asked again.
+    assert [info["asked"] for info in half] == [[0, 1, 2, 3], [0, 1], [0, 1, 2], [0, 1]]
+    watts = mix2fld.Config().energy.computing_w
+    spent = sum(info["joules"]["computing"] for info in half)
+    assert spent == pytest.approx(watts * (4 * 1 + 4 * 2 + 2 * 3 + 8))
+
+
+def test_a_deadline_ends_the_round():
+    ends = runs(wait="deadline:2.5").rounds
+    assert [info["uploads"]["devices"] for info in ends[:2]] == [[0, 1], [0, 1]]
+    assert [info["seconds"]["computing"] for info in ends] == pytest.approx([2.5, 2, 2.5, 2])
+    everyone = runs(wait="deadline:100").rounds
+    assert [info["seconds"]["computing"] for info in everyone] == pytest.approx([9] * 4)
+    nobody = runs(wait="deadline:0.5", rounds=2)
+    assert [info["uploads"]["delivered"] for info in nobody.rounds] == [0, 0]
+
+
+class KilledError(Exception):
+    """In the middle of a run."""
+
+
+class KilledAfter(Watcher):
+    """Stops a run when so many of its rounds are written."""
+
+    def __init__(self, rounds):
+        self.left = rounds
+
+    def round_done(self, config, info):
+        self.left -= 1
+        if not self.left:
+            raise KilledError
+
+
+@pytest.mark.parametrize("wait", ["quorum:2", "deadline:2.5"])
+@pytest.mark.parametrize("protocol", ["fl", "mix2fld"])
+def test_a_run_resumes_to_the_same_bytes_while_devices_compute(tmp_path: Path, protocol, wait):
+    config = toy_config(**{
+        **SPEEDS, "protocol": protocol, "rounds": 5, "wait": wait, "link": "rayleigh",
+        "bandwidth_hz": 2e5, "max_slots": 3000, "uplink_power_dbm": 12.0,
+    })  # fmt: skip
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    mix2fld.run(config, whole, dataset=toy_dataset())
+    for _ in range(4):
+        with pytest.raises(KilledError):
+            mix2fld.run(config, parts, dataset=toy_dataset(), watcher=KilledAfter(1))
+    mix2fld.run(config, parts, dataset=toy_dataset())
+    name = config.run_name
+    for file in ("rounds.jsonl", "summary.json", "checkpoint.safetensors"):
+        assert (whole / name / file).read_bytes() == (parts / name / file).read_bytes()
+    lines = (whole / name / "rounds.jsonl").read_text().splitlines()
+    asked = [len(json.loads(line)["asked"]) for line in lines]
+    assert min(asked) < 4  # somebody was still computing
+
+
+@pytest.mark.parametrize(
+    ("wait", "says"),
+    [
+        ("everyone", "no such policy"),
+        ("all:3", "takes no value"),
+        ("quorum", "must be a share"),
+        ("quorum:0", "must be a share"),
+        ("quorum:nan", "must be a share"),
+        ("quorum:5", "up to 4, the devices asked"),
+        ("quorum:2.5", "a whole number up to 4"),
+        ("deadline:-1", "must be seconds"),
+        ("deadline:soon", "must be seconds"),
+    ],
+)
+def test_a_policy_that_means_nothing_is_refused(tmp_path: Path, wait, says):
+    with pytest.raises(InputError, match=says) as found:
+        mix2fld.run(toy_config(**SPEEDS, protocol="fl", wait=wait), dataset=toy_dataset())
+    assert found.value.field == "wait"
+    assert "wait" in str(found.value)
+
+
+def test_every_policy_is_one_file():
+    folder = Path(mix2fld.__file__).parent / "engine" / "policies"
+    assert len(list(folder.glob("*.py"))) == len(POLICIES) + 2
