@@ -95,7 +95,9 @@ class ReplayLink(Memoryless):
 
     def __init__(self, rounds: list[dict[str, Any]]) -> None:
         self._records = {
-            "uplink": iter([info["uploads"]["devices"] for info in rounds]),
+            "uplink": iter(
+                [info["uploads"]["devices"] for info in rounds if info["uploads"]["attempted"]]
+            ),
             "downlink": iter([info["downloads"]["devices"] for info in rounds]),
         }
 
