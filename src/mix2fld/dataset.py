@@ -1,6 +1,7 @@
 """A dataset: samples of any shape, their labels or targets, and how they are stored. NumPy only."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,19 @@ Inputs = NDArray[np.uint8] | NDArray[np.float32] | NDArray[np.int32]
 """Samples as stored: uint8 (fed to a model as x / 255), float32 or int32 (both fed as they are)."""
 NOT_GIVEN: Any = None
 """In place of an array; it is then empty, as labels are where targets are numbers."""
+
+
+@dataclass(frozen=True)
+class FrozenNetwork:
+    """The network that made vectors of samples: the same one on all devices of a run."""
+
+    name: str
+    """As the setting ``features`` names it."""
+    digest: str
+    """Checksum of its weights or code."""
+    shape: tuple[int, ...]
+    """Of a sample that it takes."""
+    dtype: str
 
 
 @dataclass(frozen=True)
@@ -29,6 +43,24 @@ class SampleFormat:
     """What was subtracted from each channel before samples were stored; empty if nothing was."""
     std: tuple[float, ...] = ()
     """What each channel was divided by then."""
+    network: FrozenNetwork | None = None
+    """What made the samples, vectors then, of those that are recorded."""
+
+    @classmethod
+    def of(cls, record: Mapping[str, Any]) -> "SampleFormat":
+        """The format that ``record`` describes, as it is after a way through JSON."""
+        fields = {name: _as_tuple(value) for name, value in record.items()}
+        if fields.get("network"):
+            network = {name: _as_tuple(value) for name, value in fields["network"].items()}
+            fields["network"] = FrozenNetwork(**network)
+        return cls(**fields)
+
+    def record(self) -> dict[str, Any]:
+        """All of it as plain values; the network only if there is one."""
+        fields = asdict(self)
+        if self.network is None:
+            del fields["network"]
+        return fields
 
     @property
     def mixable(self) -> bool:
@@ -49,9 +81,10 @@ class Dataset:
     Samples of any shape are uint8, float32 or int32 (token ids); float64 and other integers are
     converted. ``value_range`` is what an n-bit upload of float32 samples spans, by default the
     range of the training samples. ``mean`` and ``std`` (per channel, the last axis) say how float32
-    samples were standardised beforehand. ``train_sources`` names the source of each training
-    sample, for the partition by-source. Where targets are numbers, ``train_targets`` and
-    ``test_targets`` take the place of labels and their number.
+    samples were standardised beforehand. ``rate`` is that of recordings, samples a second, 0 if
+    it is not known; ``network`` made the samples, vectors then, of others. ``train_sources`` names
+    the source of each training sample, for the partition by-source. Where targets are numbers,
+    ``train_targets`` and ``test_targets`` take the place of labels and their number.
     """
 
     name: str
@@ -69,6 +102,8 @@ class Dataset:
     feature_names: tuple[str, ...] = ()  # of the last axis, such as the columns of a table
     train_targets: NDArray[np.float32] | None = None  # [n] or [n, T]
     test_targets: NDArray[np.float32] | None = None  # [m] or [m, T]
+    rate: int = 0
+    network: FrozenNetwork | None = None
 
     def __post_init__(self) -> None:
         """Refuse arrays that are not what they should be."""
@@ -221,12 +256,16 @@ class Dataset:
         """How every sample is stored, mixed and fed to a model."""
         low, high = self.value_range or (0.0, 1.0)
         dtype = str(self.train_inputs.dtype)
-        return SampleFormat(self.sample_shape, dtype, low, high, self.mean, self.std)
+        return SampleFormat(self.sample_shape, dtype, low, high, self.mean, self.std, self.network)
 
     @property
     def sample_shape(self) -> tuple[int, ...]:
         """The shape of one sample, such as height, width and channels of an image."""
         return self.train_inputs.shape[1:]
+
+
+def _as_tuple(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
 
 
 def _as_stored(name: str, inputs: NDArray[Any]) -> Inputs:

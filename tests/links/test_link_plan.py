@@ -15,6 +15,7 @@ from mix2fld.engine.energy import Power
 from mix2fld.models import MODELS, make_model, weight_shapes
 from mix2fld.runs.link_plan import plan_all, plan_link
 from mix2fld.tasks.known_shapes import known_shapes
+from mix2fld.types import SampleFormat
 
 SHAPES = ((28, 28, 1), (32, 32, 3), (6, 10, 2), (7, 9, 1), (100, 6), (16, 1), (12, 4), (20,))
 
@@ -25,7 +26,7 @@ def test_known_shapes_are_those_of_the_networks(name, shape):
         expected = weight_shapes(make_model(name, shape, 7))
     except InputError:
         expected = None  # the model itself says what is wrong
-    assert known_shapes(name, shape, 7) == expected
+    assert known_shapes(name, SampleFormat(shape), 7) == expected
 
 
 def test_a_budget_needs_no_jax_and_the_papers_protocols_need_no_scipy():

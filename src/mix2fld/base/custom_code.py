@@ -11,18 +11,19 @@ from types import ModuleType
 from mix2fld.base.errors import InputError
 
 TRUST_FLAG = "--trust-code"
+CODE_FLAGS = ("--model", "--features")
 MODULES = "MIX2FLD_MODULES"
 """Names to a process the folders, beside what is installed, that have a custom module."""
 
 
 def names_custom_module(arguments: Sequence[str]) -> bool:
-    """Whether a command line trusts the working folder, or names a module with ``--model``."""
+    """Whether a command line trusts the working folder, or names a module with a flag."""
     flag = ""
     for word in arguments:
         value = word
         if word.startswith("-"):
             flag, _, value = word.partition("=")
-        if flag == TRUST_FLAG or (flag == "--model" and ":" in value):
+        if flag == TRUST_FLAG or (flag in CODE_FLAGS and ":" in value):
             return True
     return False
 
@@ -59,6 +60,6 @@ def import_custom(name: str, field: str) -> ModuleType:
             raise InputError(
                 f"{field}: would run {found[0].resolve()}, which stored settings name and the "
                 f"command does not; read it, then repeat the command with {TRUST_FLAG}, or with "
-                f"--model {field.rpartition(' ')[2]}"
+                f"--{field.replace(' = ', ' ')}"
             )
     return importlib.import_module(name)

@@ -38,6 +38,8 @@ class DataConfig(Section):
     """mnist, fashion-mnist, cifar10, cifar100, smartwatch, or a .npz, .csv or .parquet file."""
     data_folder: Path | None = None
     """Folder with the dataset's files; nothing is downloaded."""
+    features: str = "none"
+    """Frozen network that makes vectors of samples: none, efficientnet-lite0, file.onnx, ..."""
     partition: str = "non-iid"
     """non-iid (the paper's: some labels rare on each device), iid, dirichlet, shards, by-source."""
     devices: Positive = 10

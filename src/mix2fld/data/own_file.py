@@ -12,7 +12,7 @@ from mix2fld.base.errors import InputError, Mix2fldError
 from mix2fld.data.npz import MissingArrayError, read_npz
 from mix2fld.data.place_errors import PlaceError
 from mix2fld.data.samples import standardise
-from mix2fld.dataset import Dataset, SampleFormat
+from mix2fld.dataset import Dataset, FrozenNetwork, SampleFormat
 
 _NAMES = {
     "train_inputs": ("x_train", "train_images"),
@@ -21,7 +21,9 @@ _NAMES = {
     "test_labels": ("y_test",),
 }
 """The arrays of the file, each with other names under which it is found."""
-_OPTIONAL = ("value_range", "mean", "std", "train_sources", "label_names", "source_names")
+_OPTIONAL = (
+    *("value_range", "mean", "std", "train_sources", "label_names", "source_names", "rate"),
+)
 """Arrays that the file may hold besides: fields of ``Dataset``."""
 
 
@@ -49,6 +51,8 @@ def device_dataset(
 ) -> Dataset:
     """The same from arrays, wherever they come from; ``path`` names them in messages."""
     with _about(path):
+        if samples.network is not None:
+            arrays = _through_network(arrays, samples.network)
         for name in ("train_inputs", "test_inputs"):
             found = list(arrays[name].shape[1:])
             if found != list(samples.shape):
@@ -78,6 +82,21 @@ def _about(path: Path) -> Iterator[None]:
         yield
     except (Mix2fldError, PlaceError, OSError, ValueError) as error:
         raise InputError(field="dataset", value=path, hint=f"{error}") from None
+
+
+def _through_network(
+    arrays: dict[str, NDArray[Any]], network: FrozenNetwork
+) -> dict[str, NDArray[Any]]:
+    """The vectors of samples as they were recorded; a file may hold the vectors themselves."""
+    found = dict(arrays)
+    for name in ("train_inputs", "test_inputs"):
+        if arrays[name].shape[1:] == network.shape:
+            from mix2fld.data.features.compute import features_of
+
+            for numbers in ("value_range", "mean", "std"):  # those of what was recorded
+                found.pop(numbers, None)
+            found[name] = features_of(network, arrays[name])
+    return found
 
 
 def _same_numbers(stated: NDArray[Any], numbers: tuple[float, ...]) -> bool:
@@ -110,7 +129,15 @@ def _dataset(name: str, arrays: dict[str, NDArray[Any]], num_labels: int) -> Dat
     for field in ("value_range", "mean", "std", "label_names", "source_names"):
         if field in fields:
             fields[field] = tuple(fields[field].ravel().tolist())
+    if "rate" in fields:
+        fields["rate"] = _rate(fields["rate"])
     return Dataset(name, num_labels=num_labels, **fields)
+
+
+def _rate(stated: NDArray[Any]) -> int:
+    if stated.size != 1 or stated.dtype.kind not in "iuf" or not 0 < stated.item() < 2**31:
+        raise InputError("rate must be one number above 0: samples of a recording per second")
+    return round(stated.item())
 
 
 def _array(path: Path, name: str) -> NDArray[Any]:

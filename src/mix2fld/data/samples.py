@@ -73,7 +73,16 @@ def standardised(dataset: Dataset) -> Dataset:
 
 
 def as_measured(inputs: NDArray[Any], samples: SampleFormat) -> Inputs:
-    """New samples [n, ...] in the type of those of a run; raises ``InputError`` for other ones."""
+    """New samples [n, ...] in the type of those of a run; raises ``InputError`` for other ones.
+
+    Where a frozen network made those, it is applied to samples as they were recorded.
+    """
+    network = samples.network
+    if network is not None and inputs.shape[1:] == network.shape and len(inputs):
+        from mix2fld.data.features.compute import features_of
+
+        recorded = as_measured(inputs, SampleFormat(network.shape, network.dtype))
+        inputs = features_of(network, recorded)
     if inputs.shape[1:] != samples.shape or not len(inputs):
         raise InputError(
             field="samples",

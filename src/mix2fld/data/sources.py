@@ -33,6 +33,12 @@ def load_dataset(config: DataConfig, *, console: "Console | None" = None) -> "Da
 
     from mix2fld.types import Dataset
 
+    if config.features != "none":
+        from mix2fld.data.features.step import with_features
+
+        plain = {"features": "none", "standardise": "never", "value_range": None}
+        recorded = load_dataset(config.model_copy(update=plain), console=console)
+        return _prepared(with_features(recorded, config.features, console), config)
     if _is_path(config.dataset):
         return _read_file(config)
     info = dataset_info(config.dataset)
@@ -58,6 +64,11 @@ def dataset_sizes(config: DataConfig) -> "tuple[SampleFormat, int]":
     """
     from mix2fld.types import SampleFormat
 
+    if config.features != "none":
+        from mix2fld.data.features.find import feature_format
+
+        recorded, labels = dataset_sizes(config.model_copy(update={"features": "none"}))
+        return feature_format(config.features, recorded.shape, recorded.dtype), labels
     if _is_path(config.dataset):
         dataset = load_dataset(config)
         return dataset.samples, dataset.num_labels
@@ -68,6 +79,8 @@ def dataset_sizes(config: DataConfig) -> "tuple[SampleFormat, int]":
 @lru_cache(maxsize=1)
 def fingerprint(dataset: "Dataset") -> str:
     """Return a short checksum of all samples and labels, and of what else decides the numbers."""
+    import numpy as np
+
     digest = hashlib.sha256()
     for array in (
         dataset.train_inputs,
@@ -76,7 +89,7 @@ def fingerprint(dataset: "Dataset") -> str:
         dataset.test_values,
     ):
         digest.update(f"{array.dtype.str}{array.shape}".encode())
-        digest.update(array.tobytes())
+        digest.update(np.ascontiguousarray(array).data)  # not copied
     if dataset.value_range is not None:
         digest.update(f"range {dataset.value_range} {dataset.mean} {dataset.std}".encode())
     if dataset.train_sources is not None:

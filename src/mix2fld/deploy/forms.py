@@ -5,6 +5,7 @@ nothing is ever unpickled. A record of Flower has the name of its message and pl
 of Flower lives for one message, so that an order also says what run it is of.
 """
 
+import json
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, get_type_hints
 
@@ -25,7 +26,7 @@ from mix2fld.types import SampleFormat
 if TYPE_CHECKING:
     from flwr.app import RecordDict
 
-FORMAT = 6
+FORMAT = 7
 MOST_SAMPLES = 1 << 31
 TRAIN, DOWNLOAD = "train", "query.download"
 ANSWERS: Mapping[str, tuple[type[AnyMessage], ...]] = {
@@ -54,9 +55,11 @@ RUN = {
     "value_range": Annotated[list[float], Field(min_length=2, max_length=2)],
     "mean": list[float],
     "std": list[float],
+    "network": str,
     "num_labels": int,
 }
-"""What a device of Flower must know of a run; ``config`` is the digest of all settings."""
+"""What a device of Flower must know of a run; ``config`` is the digest of all settings,
+``network`` what made the samples, as JSON."""
 STRICT = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
@@ -131,6 +134,7 @@ def run_fields(samples: SampleFormat, num_labels: int, config: str) -> dict[str,
         "value_range": [samples.low, samples.high],
         "mean": list(samples.mean),
         "std": list(samples.std),
+        "network": json.dumps(samples.record().get("network")),
         "num_labels": num_labels,
     }
 
@@ -138,8 +142,13 @@ def run_fields(samples: SampleFormat, num_labels: int, config: str) -> dict[str,
 def sample_format(fields: Mapping[str, Any]) -> SampleFormat:
     """What every sample of the run is that an order is of."""
     low, high = fields["value_range"]
-    shape, mean, std = (tuple(fields[name]) for name in ("sample_shape", "mean", "std"))
-    return SampleFormat(shape, fields["dtype"], low, high, mean, std)
+    try:
+        network = json.loads(fields["network"])
+        named = {name: fields[name] for name in ("dtype", "mean", "std")}
+        record = {"shape": fields["sample_shape"], "low": low, "high": high, "network": network}
+        return SampleFormat.of({**named, **record})
+    except (ValueError, TypeError, AttributeError) as error:
+        raise MessageError(f"network: not the record of one ({error})") from None
 
 
 def _names(kind: type[AnyMessage]) -> list[str]:

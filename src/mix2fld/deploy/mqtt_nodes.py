@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import asdict
 from typing import Any, NamedTuple
 
 from mix2fld.base.errors import Mix2fldError, TransportLostError
@@ -287,7 +286,7 @@ def _run_settings(scenario: Scenario, run: str) -> bytes:
     dims = scenario.learning.dims
     fields = {
         "config": device_config(scenario.config),
-        "samples": asdict(dims.samples),
+        "samples": dims.samples.record(),
         "num_labels": dims.num_labels,
     }
     return pack_settings(run, fields)

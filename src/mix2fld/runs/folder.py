@@ -53,7 +53,7 @@ def warn(line: str) -> None:
 
 def sample_record(samples: SampleFormat) -> dict[str, str]:
     """How samples are stored, for ``made_with``; uint8 samples are all stored alike."""
-    return {} if samples.dtype == "uint8" else {"samples": json.dumps(asdict(samples))}
+    return {} if samples.dtype == "uint8" else {"samples": json.dumps(samples.record())}
 
 
 class RunFolder:

@@ -44,7 +44,7 @@ def plan_all(settings: Config | Grid, draws: int = DRAWS, transport: str = "none
 def sizes_of(config: Config) -> Sizes:
     """The sizes of payloads, from the dataset's and the model's."""
     samples, num_labels = dataset_sizes(config.data)
-    shapes = known_shapes(config.learning.model, samples.shape, num_labels)
+    shapes = known_shapes(config.learning.model, samples, num_labels)
     if shapes is not None:
         return Sizes(config, dimensions(config.seeding, samples, num_labels, shapes))
     with uninterrupted():  # within its import, JAX must not meet Ctrl-C

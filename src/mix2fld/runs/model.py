@@ -146,6 +146,7 @@ class TrainedModel:
             "fed_as": "x / 255" if samples.dtype == "uint8" else "x",
             "value_range": [samples.low, samples.high],
             "standardisation": {"mean": samples.mean, "std": samples.std},
+            "network": samples.record().get("network"),
         }
 
     @property
@@ -248,6 +249,7 @@ def _of_file(path: Path, model: Any) -> TrainedModel:
                 "low": about["value_range"][0],
                 "high": about["value_range"][1],
                 **about["standardisation"],
+                "network": about.get("network"),
             }
             form = {**about, "samples": samples}
     except (OSError, SafetensorError, KeyError, ValueError, TypeError) as error:
@@ -282,8 +284,4 @@ def _learning(config: Config, form: Form, model: Any = None) -> Learning:
 
 
 def _format_of(form: Form) -> SampleFormat:
-    known: dict[str, Any] = {
-        name: tuple(value) if isinstance(value, list) else value
-        for name, value in form["samples"].items()
-    }
-    return SampleFormat(**known)
+    return SampleFormat.of(form["samples"])

@@ -5,7 +5,7 @@ No JAX: ``runs.model`` makes a model of it that can be used.
 
 import json
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +34,7 @@ def form_of(learning: Learning, dataset: Dataset) -> Form:
     return {
         "model": learning.model_name,
         "names": learning.weight_names,
-        "samples": asdict(learning.dims.samples),
+        "samples": learning.dims.samples.record(),
         "labels": list(dataset.label_names) or [str(label) for label in range(count)],
         "features": list(dataset.feature_names),
     }

@@ -5,12 +5,14 @@ Whatever is not known here is asked of the model itself (``models.weight_shapes`
 
 import math
 
+from mix2fld.dataset import SampleFormat
+
 Shapes = tuple[tuple[int, ...], ...]
 
 
-def known_shapes(model: str, sample_shape: tuple[int, ...], num_labels: int) -> Shapes | None:
+def known_shapes(model: str, samples: SampleFormat, num_labels: int) -> Shapes | None:
     """In the order in which a payload carries them; None for any other model or sample."""
-    model = suitable_model(model, sample_shape)
+    model, sample_shape = suitable_model(model, samples), samples.shape
     if model == "linear":
         return _linear(math.prod(sample_shape), num_labels)
     if model == "mlp":
@@ -41,10 +43,13 @@ def _linear(inputs: int, outputs: int) -> Shapes:
     return ((outputs,), (outputs, inputs))
 
 
-def suitable_model(model: str, sample_shape: tuple[int, ...]) -> str:
-    """The model that a config names, or what auto stands for."""
+def suitable_model(model: str, samples: SampleFormat) -> str:
+    """The model that a config names, or what auto stands for: linear on features."""
+    sample_shape = samples.shape
     if model != "auto":
         return model
+    if samples.network is not None:
+        return "linear"
     if len(sample_shape) == 3:
         return "paper-cnn" if sample_shape[-1] == 1 else "cifar-cnn"
     return "signal-cnn" if len(sample_shape) == 2 and sample_shape[0] >= 16 else "mlp"

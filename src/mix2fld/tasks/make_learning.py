@@ -8,7 +8,7 @@ from mix2fld.config.settings import Config, LearningConfig
 from mix2fld.models import check_model, make_model, weight_names, weight_shapes
 from mix2fld.models.fast import FastApply
 from mix2fld.tasks.base import Task
-from mix2fld.tasks.known_shapes import known_shapes
+from mix2fld.tasks.known_shapes import known_shapes, suitable_model
 from mix2fld.tasks.learning import Learning, dimensions
 from mix2fld.tasks.native import NativeStepper
 from mix2fld.tasks.sgd import Learner
@@ -23,10 +23,10 @@ def make_learning(
 ) -> Learning:
     """The learning of a single run; ``model`` overrides the one that the config names."""
     name, width = config.learning.model, task.outputs
-    chosen = model or _known_model(name, samples.shape, width)
+    chosen = model or _known_model(suitable_model(name, samples), samples.shape, width)
     shapes = None
     if model is None and samples.dtype != "int32":
-        shapes = known_shapes(name, samples.shape, width)
+        shapes = known_shapes(name, samples, width)
     dims = dimensions(config.seeding, samples, task.groups, shapes or (), width)
     if shapes is None:  # a model that is not ours, or for samples that ours do not take
         batch_size = min(config.learning.batch_size, 2)

@@ -91,11 +91,7 @@ class Device:
 
     def _hear_settings(self, line: Line, payload: bytes) -> None:
         fields = unpack_settings(payload)
-        known: dict[str, Any] = {
-            name: tuple(value) if isinstance(value, list) else value
-            for name, value in fields["samples"].items()
-        }
-        format_ = SampleFormat(**known)
+        format_ = SampleFormat.of(fields["samples"])
         run = Run(fields["run"], fields["config"], format_, fields["num_labels"])
         if run != self._run:
             self._run, self._learning, self._last = run, None, None

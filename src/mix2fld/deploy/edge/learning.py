@@ -32,7 +32,7 @@ class SmallStepper(KernelStepper):
     def __init__(self, kernel: Kernel, learning: Any, dims: Dimensions) -> None:
         super().__init__(kernel, base_rate(learning), signed_weight(learning))
         self._dims = dims
-        self._model = suitable_model(learning.model, dims.samples.shape)
+        self._model = suitable_model(learning.model, dims.samples)
         self.start: bytes | None = None
         """What the server sent of the initial weights."""
 
@@ -79,8 +79,8 @@ def small_learning(
         return None
     if learning.kernel == "xla" or row.local_loss.is_function or row.needs_replay:
         return None
-    shapes = known_shapes(learning.model, samples.shape, num_labels)
-    kernel = kernel_of(suitable_model(learning.model, samples.shape), samples.shape, num_labels)
+    shapes = known_shapes(learning.model, samples, num_labels)
+    kernel = kernel_of(suitable_model(learning.model, samples), samples.shape, num_labels)
     if shapes is None or kernel is None:
         return None
     dims = dimensions(plain.seeding, samples, num_labels, shapes)

@@ -60,11 +60,8 @@ def current_model(store: Store) -> tuple[Learning, Tensors]:
         fields = unpack_settings(settings)
     except MessageError as error:
         raise InputError(field="state", value=store.path, hint=f"{error}") from None
-    known: dict[str, Any] = {
-        name: tuple(value) if isinstance(value, list) else value
-        for name, value in fields["samples"].items()
-    }
-    learning = make_learning(fields["config"], SampleFormat(**known), fields["num_labels"])
+    samples = SampleFormat.of(fields["samples"])
+    learning = make_learning(fields["config"], samples, fields["num_labels"])
     wire = Wire(get_protocol(learning.config.protocol), learning)
     state = own.state
     if own.download is not None:
