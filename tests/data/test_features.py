@@ -15,10 +15,10 @@ from mix2fld.data.features import compute as compute_module
 from mix2fld.data.features.catalogue import NETWORKS
 from mix2fld.data.features.compute import compute, features_of
 from mix2fld.data.features.find import find_network
-from mix2fld.data.features.onnx_graph import Graph
 from mix2fld.data.features.step import with_features
 from mix2fld.data.own_file import read_device_file
 from mix2fld.types import Dataset, SampleFormat
+from toy_networks import small_onnx
 
 SHAPE = (4, 4, 3)
 
@@ -26,16 +26,6 @@ SHAPE = (4, 4, 3)
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("MIX2FLD_CACHE", str(tmp_path / "cache"))
-
-
-def small_onnx(path, kind="float32", shape=("n", 3, 4, 4), size=5):
-    """A random linear map of channels-first images."""
-    graph = Graph()
-    flat = graph.node("Flatten", graph.node("Cast", "images", to=1))
-    weights = np.random.default_rng(0).normal(size=(np.prod(shape[1:]), size)).astype(np.float32)
-    vectors = graph.node("Clip", graph.node("MatMul", flat, graph.constant(weights)))
-    path.write_bytes(graph.file(("images", kind, shape), vectors, size))
-    return weights
 
 
 def images(count=20, shape=SHAPE):

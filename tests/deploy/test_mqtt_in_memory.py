@@ -5,6 +5,7 @@ import random
 import shutil
 import time
 import zlib
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +13,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deploy.lab import DEPLOYED, assert_same_as_engine, deployed_config, diary, rounds_of
+from deploy import lab, memory_line
+from deploy.lab import (
+    DEPLOYED,
+    assert_same_as_engine,
+    deployed_config,
+    diary,
+    rounds_of,
+    run_in_process,
+)
 from deploy.memory_line import MemoryBroker, MemoryLine, run_in_memory
 from mix2fld.deploy.edge.device import Device, MakeLearning
 from mix2fld.deploy.edge.full import full_learning
@@ -26,7 +35,8 @@ from mix2fld.deploy.edge.messages import (
     unpack_settings,
 )
 from mix2fld.runs.loop import Watcher
-from toys import many_labels
+from toy_networks import small_onnx
+from toys import many_labels, toy_dataset
 
 
 @pytest.mark.parametrize("name", DEPLOYED)
@@ -38,6 +48,25 @@ def test_every_protocol_has_the_numbers_of_the_engine(tmp_path: Path, name: str)
 def test_a_last_layer_by_itself_has_the_numbers_of_the_engine(tmp_path: Path) -> None:
     config = deployed_config(tmp_path, protocol="murmur", update_bits=150, last_layer_share=0.4)
     path = run_in_memory(tmp_path, config)
+    assert_same_as_engine(path, tmp_path, tmp_path / "engine")
+
+
+@pytest.mark.parametrize("run_deployed", [run_in_memory, run_in_process])
+def test_devices_make_the_features_of_what_they_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_deployed: Callable[..., Path]
+) -> None:
+    """Their files hold samples as they were recorded; the numbers are those of the engine."""
+    monkeypatch.setenv("MIX2FLD_CACHE", str(tmp_path / "cache"))
+    recorded = toy_dataset()
+    height, width, channels = recorded.sample_shape
+    small_onnx(tmp_path / "net.onnx", shape=("n", channels, height, width))
+    chosen = {"protocol": "mix2fld", "features": str(tmp_path / "net.onnx")}
+    config = deployed_config(tmp_path, recorded, **chosen)
+    module = memory_line if run_deployed is run_in_memory else lab
+    monkeypatch.setattr(module, "load_dataset", lambda _: recorded)
+    path = run_deployed(tmp_path, config)
+    monkeypatch.undo()
+    monkeypatch.setenv("MIX2FLD_CACHE", str(tmp_path / "cache"))
     assert_same_as_engine(path, tmp_path, tmp_path / "engine")
 
 
