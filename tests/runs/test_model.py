@@ -16,6 +16,7 @@ from mix2fld.base.errors import InputError
 from mix2fld.cli import main
 from mix2fld.models import from_equinox, from_flax, from_torch
 from mix2fld.types import Dataset
+from toy_networks import small_onnx
 from toys import LABELS, SIDE, save_dataset, toy_config, toy_dataset, toy_grid, toy_signals
 
 
@@ -50,6 +51,31 @@ def test_a_model_predicts_what_the_server_was_measured_with() -> None:
     chances = result.model.predict_proba(data.test_inputs)
     np.testing.assert_allclose(chances.sum(axis=1), 1, rtol=1e-5)
     np.testing.assert_array_equal(chances.argmax(axis=1), said)
+
+
+def test_a_model_of_features_takes_samples_as_they_were_recorded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MIX2FLD_CACHE", str(tmp_path / "cache"))
+    recorded = toy_dataset()
+    height, width, channels = recorded.sample_shape
+    small_onnx(tmp_path / "net.onnx", shape=("n", channels, height, width))
+    save_dataset(tmp_path / "toy.npz", recorded)
+    chosen = {"dataset": str(tmp_path / "toy.npz"), "features": str(tmp_path / "net.onnx")}
+    config = toy_config(protocol="fl", model="auto", **chosen)
+    (result,) = run(config, tmp_path / "runs")
+    assert result.weights["linear.kernel"].shape == (LABELS, 5)
+    said = result.model.predict(recorded.test_inputs)
+    found = accuracy(said, recorded.test_labels)
+    assert found == pytest.approx(result.summary["scores"]["global"], abs=1e-6)
+    result.model.save(tmp_path / "m.safetensors")
+    again = load_model(tmp_path / "m.safetensors")
+    np.testing.assert_array_equal(again.predict(recorded.test_inputs), said)
+    np.testing.assert_array_equal(
+        load_model(tmp_path / "runs" / "fl-s0").predict(recorded.test_inputs), said
+    )
+    with pytest.raises(InputError, match=r"\[3, 2\]; must be \[n, 5\], or \[\d"):
+        again.predict(np.zeros((3, 2)))
 
 
 @pytest.mark.parametrize("states", ["memory", "disk"])

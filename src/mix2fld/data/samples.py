@@ -87,6 +87,7 @@ def as_measured(inputs: NDArray[Any], samples: SampleFormat) -> Inputs:
         raise InputError(
             field="samples",
             hint=f"{list(inputs.shape)}; must be [n, {', '.join(map(str, samples.shape))}]"
+            + (f", or {list(network.shape)} each for {network.name}" if network else "")
             + (": add an axis for one sample" if inputs.shape == samples.shape else ""),
         )
     whole = np.issubdtype(inputs.dtype, np.integer)
