@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 
 from mix2fld.base.streams import stream
 from mix2fld.codecs import Encoded, RotatedUpdate, Size, unflatten_tensors
-from mix2fld.codecs.codec import check_size
+from mix2fld.codecs.codec import Restored, check_size
 from mix2fld.codecs.rotation import Rotation
-from mix2fld.codecs.update_codec import Restored
 from mix2fld.protocols.base import Protocol
 from mix2fld.protocols.parts import Inbox, StepInfo, Turn
 from mix2fld.protocols.table import PROTOCOLS

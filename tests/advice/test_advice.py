@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from mix2fld.advice.case import Case, nearest
 from mix2fld.advice.measured import (
     MeasuredPoint,
     MeasuredSetting,
@@ -18,7 +17,7 @@ from mix2fld.advice.measured import (
     load_measured,
     read_measured,
 )
-from mix2fld.advice.ranking import Option, best_by_protocol, rank
+from mix2fld.advice.ranking import Case, Option, best_by_protocol, nearest, rank
 from mix2fld.advice.regime_map import _stretches, draw_regime_map, winner
 from mix2fld.cli import main
 from mix2fld.config.settings import Config

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from mix2fld.cli import main
 from mix2fld.cli.commands import _kinds, overview
-from mix2fld.cli.help_text import tidy, tidy_text
-from mix2fld.cli.parse_errors import one_line
+from mix2fld.cli.help_text import one_line, tidy, tidy_text
 from mix2fld.cli.suggestions import flags_of, split_commas
 from toys import toy_dataset
 

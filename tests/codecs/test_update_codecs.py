@@ -16,10 +16,9 @@ from mix2fld.codecs import (
     SparseTernary,
     UpdateCodec,
 )
-from mix2fld.codecs.gaussian import lloyd_max, mean_largest
-from mix2fld.codecs.positions import decode_positions, encode_positions, most_bits
-from mix2fld.codecs.rotated_plan import make_plan
+from mix2fld.codecs.rotated_plan import lloyd_max, make_plan, mean_largest
 from mix2fld.codecs.rotation import Rotation, block_sizes, hadamard
+from mix2fld.codecs.sparse_update import decode_positions, encode_positions, most_bits
 from mix2fld.config.uploads import UpdateConfig
 from mix2fld.protocols.updates import EDEN, STC, Murmur, Sign, TopK
 from mix2fld.types import Dimensions, SampleFormat

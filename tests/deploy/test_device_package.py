@@ -141,7 +141,7 @@ def timeless(payload: bytes) -> object:
 
 
 def test_levels_of_updates_need_no_scipy(site: Path) -> None:
-    code = "from mix2fld.codecs.gaussian import lloyd_max; print(lloyd_max(2).means.tolist())"
+    code = "from mix2fld.codecs.rotated_plan import lloyd_max; print(lloyd_max(2).means.tolist())"
     done = run_alone(site, "-c", code)
     assert done.returncode == 0, done.stderr
     np.testing.assert_allclose(json.loads(done.stdout), [0.4528, 1.5104], atol=1e-4)

@@ -16,9 +16,9 @@ from mix2fld.protocols.table import PROTOCOLS
 from mix2fld.report.over_seeds import over_seeds, spread_words
 from mix2fld.report.page_data import page_data
 from mix2fld.report.tables import results_table
-from mix2fld.runs.metrics import metrics_of, seconds_by_part
 from mix2fld.runs.reader import frame_of, read_run, read_runs
 from mix2fld.runs.simulation import Simulation, run
+from mix2fld.runs.summary import metrics_of, seconds_by_part
 from toys import CoinLink, simulation_of, toy_config, toy_dataset
 
 every_protocol = pytest.mark.parametrize("name", PROTOCOLS)

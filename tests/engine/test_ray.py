@@ -28,10 +28,9 @@ from mix2fld.engine.fleets.ray_fleet import RayFleet
 from mix2fld.engine.fleets.shard_messages import dump_states, load_states
 from mix2fld.protocols.table import PROTOCOLS
 from mix2fld.runs.loop import Watcher
-from mix2fld.sweep.mirror import Sender, whole, write_pieces
 from mix2fld.sweep.places import ThisProcess
 from mix2fld.sweep.plan import make_plan
-from mix2fld.sweep.ray_place import Cluster
+from mix2fld.sweep.ray_place import Cluster, Sender, whole, write_pieces
 from mix2fld.sweep.schedule import Board, Progress, run_jobs
 from stored_runs import contents
 from toys import CoinLink, save_dataset, toy_config, toy_dataset, toy_grid

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from mix2fld.base.errors import InputError
 from mix2fld.codecs.statistics import LARGEST_WHOLE
 from mix2fld.engine.device_turn import start_device
-from mix2fld.protocols.noise import NOISE_KEY, with_secret_noise
+from mix2fld.protocols.parts import NOISE_KEY, with_secret_noise
 from mix2fld.protocols.private import train_on_generated
 from mix2fld.protocols.table import PROTOCOLS
 from mix2fld.runs.simulation import run

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 from mix2fld.config.trust import DefenceConfig
-from mix2fld.protocols.aggregation import outliers, robust
+from mix2fld.protocols.aggregation import aggregate, outliers
 from mix2fld.protocols.aggregation.aggregate import (
     average_outputs,
     average_weights,
@@ -52,26 +52,26 @@ def flat(tensors: tuple[np.ndarray, ...]) -> np.ndarray:
 def test_trimmed_mean_is_the_mean_of_the_sorted_middle(rows: np.ndarray, bad: int) -> None:
     bad = min(bad, (len(rows) - 1) // 2)
     middle = np.sort(rows, axis=0)[bad : len(rows) - bad]
-    found = robust.trimmed_mean(rows, np.ones(len(rows)), bad)
+    found = aggregate.trimmed_mean(rows, np.ones(len(rows)), bad)
     np.testing.assert_allclose(found, middle.mean(axis=0), atol=1e-12)
 
 
 def test_the_trimmed_mean_weighs_what_is_left() -> None:
     rows = np.array([[0.0], [1.0], [2.0], [50.0]])
-    found = robust.trimmed_mean(rows, np.array([9.0, 1.0, 3.0, 9.0]), 1)
+    found = aggregate.trimmed_mean(rows, np.array([9.0, 1.0, 3.0, 9.0]), 1)
     np.testing.assert_allclose(found, [(1 * 1 + 3 * 2) / 4])
 
 
 @given(some_rows)
 def test_krum_keeps_those_with_the_nearest_neighbours(rows: np.ndarray) -> None:
     """Scores as the paper of Krum defines them, by loops."""
-    count, bad = len(rows), robust.bad_devices(len(rows), 0.2)
+    count, bad = len(rows), aggregate.bad_devices(len(rows), 0.2)
     scores = []
     for mine in range(count):
         others = [np.sum((rows[mine] - rows[o]) ** 2) for o in range(count) if o != mine]
         scores.append(sum(sorted(others)[: max(1, count - bad - 2)]))
     chosen = sorted(range(count), key=lambda device: (scores[device], device))[: count - bad]
-    found = robust.krum(rows @ rows.T, np.ones(count), bad)
+    found = aggregate.krum(rows @ rows.T, np.ones(count), bad)
     kept = np.flatnonzero(found)
     assert sum(scores[d] for d in kept) == pytest.approx(sum(scores[d] for d in chosen), abs=1e-9)
     np.testing.assert_allclose(found[kept], 1 / len(chosen))
@@ -82,7 +82,7 @@ def test_the_geometric_median_minimises_the_sum_of_distances(rows: np.ndarray) -
     def cost(point: np.ndarray) -> float:
         return float(np.linalg.norm(rows - point, axis=1).sum())
 
-    found = robust.geometric_median(rows @ rows.T, np.ones(len(rows)), 0) @ rows
+    found = aggregate.geometric_median(rows @ rows.T, np.ones(len(rows)), 0) @ rows
     best = min(
         minimize(cost, start, method="Nelder-Mead", options={"xatol": 1e-7, "fatol": 1e-9}).fun
         for start in (rows.mean(axis=0), np.median(rows, axis=0))
@@ -92,7 +92,7 @@ def test_the_geometric_median_minimises_the_sum_of_distances(rows: np.ndarray) -
 
 def test_clipping_shortens_to_the_median_length() -> None:
     rows = np.array([[3.0, 4.0], [0.0, 1.0], [600.0, -800.0]])  # lengths 5, 1, 1000
-    found = robust.clipped_mean(rows @ rows.T, np.ones(3), 1) @ rows
+    found = aggregate.clipped_mean(rows @ rows.T, np.ones(3), 1) @ rows
     np.testing.assert_allclose(found, (rows[0] + rows[1] + rows[2] * 5 / 1000) / 3)
 
 
@@ -104,7 +104,7 @@ def test_clipping_shortens_to_the_median_length() -> None:
     ],
 )
 def test_fewer_than_half_are_bad(uploads: int, share: float, bad: int) -> None:
-    assert robust.bad_devices(uploads, share) == bad
+    assert aggregate.bad_devices(uploads, share) == bad
 
 
 @pytest.mark.parametrize("aggregation", ROBUST)
@@ -141,7 +141,7 @@ def test_parts_of_the_coordinates_make_no_difference(
 ) -> None:
     inbox, config = inbox_of(rows_of(2, 7, 40)), DefenceConfig(aggregation=aggregation)
     whole = flat(combine_weights(inbox, None, config))
-    monkeypatch.setattr(robust, "COLUMNS", 3)
+    monkeypatch.setattr(aggregate, "COLUMNS", 3)
     np.testing.assert_allclose(flat(combine_weights(inbox, None, config)), whole, rtol=1e-6)
 
 

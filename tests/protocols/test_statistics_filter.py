@@ -12,7 +12,7 @@ from mix2fld.config.trust import DefenceConfig
 from mix2fld.engine.attackers import check_attack
 from mix2fld.engine.checks import check_upload
 from mix2fld.engine.suspects import in_words
-from mix2fld.protocols.aggregation.statistics_filter import far_statistics, trusted_statistics
+from mix2fld.protocols.aggregation.outliers import far_statistics, trusted_statistics
 from mix2fld.protocols.table import PROTOCOLS
 from mix2fld.runs.simulation import make_simulation
 from mix2fld.types import SampleFormat, Statistics, Upload

@@ -12,9 +12,8 @@ from benchmarks.thin_uplink import bound, captured, error_of_mean, main, share_o
 from benchmarks.uplink_ideas import VARIANTS
 
 from mix2fld.codecs import RotatedUpdate
-from mix2fld.codecs.gaussian import mean_largest
-from mix2fld.codecs.positions import encode_positions
-from mix2fld.codecs.rotated_plan import make_plan
+from mix2fld.codecs.rotated_plan import make_plan, mean_largest
+from mix2fld.codecs.sparse_update import encode_positions
 from mix2fld.config.settings import LearningConfig
 from mix2fld.protocols.table import PROTOCOLS
 from mix2fld.runs.simulation import run

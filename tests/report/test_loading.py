@@ -10,8 +10,8 @@ import pytest
 import mix2fld
 from mix2fld.base.errors import InputError
 from mix2fld.cli import main
-from mix2fld.runs.metrics import PARTS, metrics_of, run_metrics, seconds_by_part
 from mix2fld.runs.reader import read_run, read_runs, require_runs
+from mix2fld.runs.summary import PARTS, metrics_of, run_metrics, seconds_by_part
 from places import TESTS
 from stored_runs import Replay
 

@@ -9,9 +9,9 @@ from reliability.faults import Quiet
 
 from mix2fld.base.errors import InputError
 from mix2fld.cli.progress import Watchers
-from mix2fld.runs.metrics import metrics_of
 from mix2fld.runs.reader import read_run
 from mix2fld.runs.simulation import run
+from mix2fld.runs.summary import metrics_of
 from mix2fld.runs.trackers import tracked
 from toys import toy_config, toy_dataset
 

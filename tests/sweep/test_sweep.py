@@ -17,7 +17,7 @@ from rich.console import Console
 
 from mix2fld.base.errors import InputError
 from mix2fld.cli import main
-from mix2fld.cli.board import running_table
+from mix2fld.cli.progress import running_table
 from mix2fld.cli.sweep import missing_runs
 from mix2fld.cli.sweep_flags import take_axes
 from mix2fld.config.grid import Grid
@@ -25,13 +25,12 @@ from mix2fld.report.page_data import page_data
 from mix2fld.runs.folder import RunFolder
 from mix2fld.runs.reader import require_runs
 from mix2fld.runs.simulation import run
-from mix2fld.sweep.jobs import Job
+from mix2fld.sweep.jobs import Done, Job
 from mix2fld.sweep.places import Processes, ThisProcess
 from mix2fld.sweep.plan import Plan, expand, make_plan
 from mix2fld.sweep.plan_file import claim_folder, read_plan
 from mix2fld.sweep.schedule import Board, Event, Progress, Track, run_jobs
 from mix2fld.sweep.search import Found, Search, read_range, run_search
-from mix2fld.sweep.work import Done
 from stored_runs import contents
 from toys import save_dataset, toy_config, toy_dataset, toy_grid
 

@@ -27,7 +27,7 @@ from mix2fld.data import load_dataset
 from mix2fld.deploy.settings import read_settings
 from mix2fld.engine.checks import check_upload
 from mix2fld.protocols.aggregation.outliers import far_uploads
-from mix2fld.protocols.noise import NOISE_KEY, with_secret_noise
+from mix2fld.protocols.parts import NOISE_KEY, with_secret_noise
 from mix2fld.protocols.private import STAGE, trusted_sum
 from mix2fld.protocols.table import PROTOCOLS
 from mix2fld.runs.simulation import make_simulation, run

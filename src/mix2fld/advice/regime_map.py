@@ -9,8 +9,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from mix2fld.advice.case import Case, nearest
 from mix2fld.advice.measured import MeasuredPoint, MeasuredSetting
+from mix2fld.advice.ranking import Case, nearest
 from mix2fld.report.protocol_view import title_of
 from mix2fld.report.style import save_figure, style_of
 

@@ -14,9 +14,8 @@ from mix2fld.config.settings import Config
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from mix2fld.advice.case import Case
     from mix2fld.advice.measured import MeasuredSetting
-    from mix2fld.advice.ranking import Option
+    from mix2fld.advice.ranking import Case, Option
     from mix2fld.runs.results import Results, RunResult
 
 PILOT: dict[str, Any] = {"rounds": 3, "local_steps": 800, "server_steps": 400, "curve_points": 1}
@@ -57,9 +56,8 @@ class AdviseCommand(Configured):
         """Rank, print, draw."""
         from json import dumps
 
-        from mix2fld.advice.case import nearest
         from mix2fld.advice.measured import load_measured
-        from mix2fld.advice.ranking import best_by_protocol, rank
+        from mix2fld.advice.ranking import best_by_protocol, nearest, rank
         from mix2fld.cli.console import PipedConsole
 
         if self.out is not None:
@@ -91,7 +89,7 @@ class AdviseCommand(Configured):
             console.print(f"regime map: {self.out}", markup=False)
 
     def _case(self) -> "Case":
-        from mix2fld.advice.case import Case
+        from mix2fld.advice.ranking import Case
         from mix2fld.base.errors import InputError
         from mix2fld.data import dataset_sizes
         from mix2fld.data.partition import OF_SOURCES

@@ -176,8 +176,7 @@ def parse(name: str, given: list[str]) -> Runnable:
     """Parse the options of a command."""
     import tyro
 
-    from mix2fld.cli.help_text import tidy_help
-    from mix2fld.cli.parse_errors import plain_errors
+    from mix2fld.cli.help_text import plain_errors, tidy_help
 
     given = ["--protocols" if word == "--protocol" else word for word in given]
     kinds, own = _kinds(name), dict[str, Any]()

@@ -1,4 +1,4 @@
-"""``mix2fld doctor``: what this machine has, what is missing, and what that costs."""
+"""``mix2fld doctor``, what this machine has and what is missing, and ``mix2fld completion``."""
 
 import os
 import platform
@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from textwrap import wrap
+from typing import Literal
 
 import tyro
 
@@ -195,3 +196,24 @@ CHECKS: tuple[Callable[[], Finding], ...] = (
     _extra("pandas", "pandas", "frames", "no Parquet and no data frames"),
 )
 """Everything that is looked at, in the order of the list."""
+
+
+@dataclass(frozen=True)
+class CompletionCommand:
+    """Print the completion script of a shell, for commands, options and choices.
+
+    Examples:
+      eval "$(mix2fld completion bash)"                      in ~/.bashrc
+      mix2fld completion zsh > "${fpath[1]}/_mix2fld"
+      mix2fld completion fish > ~/.config/fish/completions/mix2fld.fish
+    """
+
+    shell: tyro.conf.Positional[Literal["bash", "zsh", "fish"]]
+    """Your shell."""
+
+    def run(self) -> None:
+        """Print the script."""
+        from mix2fld.cli.commands import every_form
+
+        arguments = ["--tyro-write-completion", self.shell, "-"]
+        tyro.cli(every_form(), args=arguments, prog="mix2fld")

@@ -1,20 +1,26 @@
-"""Progress of runs: a bar for each run on a terminal, a line for each round elsewhere."""
+"""Progress of runs: bars or a table of many runs on a terminal, lines elsewhere."""
 
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
-from rich.console import Console
+from rich.console import Console, Group
+from rich.live import Live
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as RichProgress
+from rich.table import Table
+from rich.text import Text
 
 from mix2fld.config.grid import Grid
 from mix2fld.config.settings import Config
 from mix2fld.engine.info import RoundInfo
 from mix2fld.protocols.table import get_protocol, single_runs
+from mix2fld.report.tables import PLAIN
 from mix2fld.runs.loop import Watcher
-from mix2fld.runs.metrics import device_scores
 from mix2fld.runs.results import RunResult
+from mix2fld.runs.summary import device_scores
+from mix2fld.sweep.schedule import Board, Progress, Track
 from mix2fld.tasks.metric import metric_of
 
 
@@ -48,20 +54,7 @@ def _first_news(config: Config, rounds_done: int) -> str:
     return "done" if rounds_done >= config.rounds else f"running round {rounds_done + 1}"
 
 
-class Bars:
-    """Progress bars shown for the duration of a block."""
-
-    _progress: Progress
-
-    def __enter__(self) -> Self:
-        self._progress.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._progress.stop()
-
-
-class RichWatcher(Bars, Watcher):
+class RichWatcher(Watcher):
     """Shows round, score, delivered uploads and time left of every run."""
 
     def __init__(self, console: Console, settings: Config | Grid) -> None:
@@ -70,7 +63,7 @@ class RichWatcher(Bars, Watcher):
         self._rounds_left = settings.rounds * len(singles)
         self._rounds_done = 0
         self._started = time.monotonic()
-        self._progress = Progress(
+        self._progress = RichProgress(
             TextColumn("{task.description:<12}"),
             BarColumn(bar_width=None),
             MofNCompleteColumn(),
@@ -86,6 +79,13 @@ class RichWatcher(Bars, Watcher):
             for single in singles
         }
         self._whole = self._progress.add_task("all runs", total=self._rounds_left, news="")
+
+    def __enter__(self) -> Self:
+        self._progress.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._progress.stop()
 
     def begin(self, config: Config, rounds_done: int) -> None:
         """Start a run's bar."""
@@ -133,3 +133,88 @@ def _news(scores: dict[str, Any], mean: float, uploads: Mapping[str, Any]) -> st
     metric = metric_of(scores)
     delivered = f"{uploads['delivered']}/{uploads['attempted']}" if uploads["attempted"] else "none"
     return f"mean {metric.name} {metric.text(mean)}, uploads {delivered}"
+
+
+MOST_ROWS = 16
+HEADINGS = ("running", "where", "round", "try")
+
+
+class TableBoard(Board):
+    """Running, waiting, failed, time left."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._live = Live(console=console, refresh_per_second=2, transient=True)
+        self._shows = console.is_terminal and not console.quiet
+
+    def __enter__(self) -> Self:
+        if self._shows:
+            self._live.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._shows:
+            self._live.stop()
+
+    def show(self, progress: Progress) -> None:
+        """Redraw the table."""
+        if self._shows:
+            table = running_table(progress, self._console.width)
+            self._live.update(Group(table, Text(counts(progress))))
+
+    def ended(self, track: Track, progress: Progress) -> None:
+        """Print a line, except for a run that succeeds on a terminal."""
+        reason = f"failed: {track.reason}" if track.status == "failed" else ""
+        if self._shows:
+            if reason:
+                self.note(f"{track.job.name}: {reason}")
+            return
+        line = f"{track.job.name}: {reason or track.status}; {counts(progress)}"
+        self._console.print(escape(line), highlight=False)
+
+    def note(self, line: str) -> None:
+        """Print above the table."""
+        self._console.print(f"[yellow]note[/]: {escape(line)}", highlight=False)
+
+
+def counts(progress: Progress) -> str:
+    """How many runs are in which state, and the time left."""
+    words = [
+        f"{len(found)} {status}"
+        for status in ("finished", "running", "waiting", "failed")
+        if (found := progress.of(status))
+    ]
+    left = progress.seconds_left()
+    if left is not None and (progress.of("running") or progress.of("waiting")):
+        words.append(f"{clock(left)} left")
+    return ", ".join(words)
+
+
+def clock(seconds: float) -> str:
+    """Hours, minutes and seconds."""
+    whole = round(seconds)
+    return f"{whole // 3600}:{whole // 60 % 60:02d}:{whole % 60:02d}"
+
+
+def running_table(progress: Progress, width: int) -> Table:
+    """The runs in progress, within a width."""
+    table = Table(**PLAIN)
+    running = progress.of("running")
+    rows = [
+        (t.where, f"{t.rounds}/{t.job.config.rounds}", str(t.tries + 1) if t.tries else "")
+        for t in running[:MOST_ROWS]
+    ]
+    for heading in HEADINGS:
+        table.add_column(heading, no_wrap=True)
+    columns = zip(HEADINGS[1:], *rows, strict=True)
+    left = width - sum(max(map(len, column)) + 1 for column in columns) - 1
+    for track, row in zip(running, rows, strict=False):
+        table.add_row(escape(_end_of(track.job.name, left)), *map(escape, row))
+    if len(running) > MOST_ROWS:
+        table.add_row(f"and {len(running) - MOST_ROWS} more")
+    return table
+
+
+def _end_of(name: str, width: int) -> str:
+    """A name that fits; its end, with protocol and seed, tells most."""
+    return name if len(name) <= width else f"…{name[-max(1, width - 1) :]}"

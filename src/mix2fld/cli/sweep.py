@@ -111,7 +111,7 @@ class SweepCommand:
     def _run(
         self, console: "Console", plan: "Plan", jobs: "list[Job]", place: "Place", out: Path
     ) -> "Progress":
-        from mix2fld.cli.board import TableBoard
+        from mix2fld.cli.progress import TableBoard
         from mix2fld.data import load_dataset
         from mix2fld.sweep.plan_file import claim_folder
         from mix2fld.sweep.schedule import run_jobs
@@ -123,8 +123,8 @@ class SweepCommand:
 
     def _search(self, console: "Console") -> None:
         """Try settings until there are enough trials, and print the best."""
-        from mix2fld.cli.board import TableBoard
         from mix2fld.cli.console import bold
+        from mix2fld.cli.progress import TableBoard
         from mix2fld.sweep.schedule import run_jobs
         from mix2fld.sweep.search import Search, read_range, run_search
 
@@ -171,9 +171,9 @@ class SweepCommand:
             sys.exit(SOME_MISSING)
 
     def _forecast(self, console: "Console", plan: "Plan", jobs: "list[Job]", cores: int) -> None:
-        from mix2fld.cli.board import clock
+        from mix2fld.cli.progress import clock
         from mix2fld.native.processor import usable_cores
-        from mix2fld.sweep.forecast import measure
+        from mix2fld.sweep.jobs import measure
 
         varied = {name: values for name, values in plan.describe().items() if len(values) > 1}
         for name, values in varied.items():
@@ -191,8 +191,8 @@ class SweepCommand:
         self.output.print_json({"runs": len(jobs), "steps": found.steps, "seconds": seconds})
 
     def _conclude(self, console: "Console", progress: "Progress", out: Path) -> None:
-        from mix2fld.cli.board import counts
         from mix2fld.cli.console import bold
+        from mix2fld.cli.progress import counts
 
         failed = progress.of("failed")
         if self.report and progress.of("finished"):

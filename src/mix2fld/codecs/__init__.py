@@ -1,19 +1,26 @@
 """What can be sent: one file for each kind of payload, and what a custom one is made of."""
 
-from mix2fld.codecs.codec import FORMAT, Encoded, Payload, PayloadError, Size
+from mix2fld.codecs.codec import (
+    FORMAT,
+    Encoded,
+    Floats,
+    Nothing,
+    Payload,
+    PayloadError,
+    Restored,
+    Size,
+    UpdateCodec,
+    estimated_norm,
+)
 from mix2fld.codecs.entries import Entries
 from mix2fld.codecs.named import Named
-from mix2fld.codecs.nothing import Nothing
 from mix2fld.codecs.outputs import Outputs
 from mix2fld.codecs.rotated_update import RotatedUpdate
-from mix2fld.codecs.seed_labels import SeedLabels
-from mix2fld.codecs.seed_samples import SeedSamples
+from mix2fld.codecs.seed_samples import SeedLabels, SeedSamples, WithSeeds
 from mix2fld.codecs.sparse_update import LargestEntries, SparseTernary
 from mix2fld.codecs.split_update import SplitUpdate, with_last_layer_apart
 from mix2fld.codecs.statistics import ClassMeans, ClassStatistics, PartOfStatistics
-from mix2fld.codecs.update_codec import Floats, Restored, UpdateCodec, estimated_norm
 from mix2fld.codecs.weights import Weights, flatten_tensors, unflatten_tensors
-from mix2fld.codecs.with_seeds import WithSeeds
 
 __all__ = [
     "FORMAT",

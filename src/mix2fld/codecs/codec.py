@@ -6,12 +6,13 @@ bytes, it returns a valid value or raises ``PayloadError``; ``encode`` holds its
 """
 
 import math
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mix2fld.types import Dimensions
+from mix2fld.types import Dimensions, Group
 
 FORMAT = 1
 """Of the bytes of all payloads. Both ends have the same version of the package, which a deployment
@@ -86,3 +87,57 @@ def typed(name: str, value: Any, dtype: Any, shape: tuple[int, ...]) -> NDArray[
             f"{name}: {array.dtype}{list(array.shape)}; must be {np.dtype(dtype)}{list(shape)}"
         )
     return array
+
+
+@dataclass(frozen=True)
+class Nothing:
+    """No payload: 0 bits."""
+
+    name: str = "nothing"
+
+    def size(self, dims: Dimensions) -> Size:
+        """0."""
+        return Size(0)
+
+    def encode(self, value: None, dims: Dimensions) -> Encoded:
+        """No bytes."""
+        return Encoded(b"", 0)
+
+    def decode(self, data: bytes, dims: Dimensions) -> None:
+        """None, if there are no bytes."""
+        check_size(self.name, data, 0)
+
+
+Floats = NDArray[np.float32]
+"""An update, or a part of one, in one row."""
+
+
+class Restored(NamedTuple):
+    """What is left of an update that went through codes."""
+
+    update: Floats  # [N_mod]
+    captured: float
+    """Expected share of the update's squared norm retained by the code.
+
+    An unbiased codec restores a vector of 1 / captured times the squared norm of the
+    update: the surplus is noise. 1 if there is none.
+    """
+    apart: tuple[Group, ...] = ()
+    """Arrays that were encoded by themselves; empty: all of them together."""
+
+
+class UpdateCodec(Payload, Protocol):
+    """A payload that carries an update as codes."""
+
+    def compress(self, update: Floats, rng: np.random.Generator, bit_budget: int | None) -> Any:
+        """The codes of an update [N_mod], in ``bit_budget`` bits if the codec can choose."""
+
+    def restore(self, codes: Any, rng: np.random.Generator, size: int) -> Restored:
+        """The update [size] that codes stand for."""
+
+
+def estimated_norm(restored: Floats, captured: float) -> float:
+    """The norm of what was encoded."""
+    # not np.linalg.norm, which shares out so short a sum to threads, in any order
+    length = math.sqrt(float(np.sum(np.square(restored, dtype=np.float64))))
+    return math.sqrt(captured) * length

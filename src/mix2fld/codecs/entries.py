@@ -7,8 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from mix2fld.codecs.codec import Encoded, PayloadError, Size
-from mix2fld.codecs.update_codec import Floats, Restored
+from mix2fld.codecs.codec import Encoded, Floats, PayloadError, Restored, Size
 from mix2fld.types import Dimensions
 
 

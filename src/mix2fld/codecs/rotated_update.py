@@ -17,11 +17,16 @@ from numpy.typing import NDArray
 
 from mix2fld.base.bounds import LEAST_UPDATE_BITS
 from mix2fld.codecs.bits import from_bits, to_bits
-from mix2fld.codecs.codec import Encoded, PayloadError, Size, check_size
-from mix2fld.codecs.gaussian import lloyd_max, mean_largest
-from mix2fld.codecs.rotated_plan import CodePart, Plan, make_plan, most_bits
+from mix2fld.codecs.codec import Encoded, Floats, PayloadError, Restored, Size, check_size
+from mix2fld.codecs.rotated_plan import (
+    CodePart,
+    Plan,
+    lloyd_max,
+    make_plan,
+    mean_largest,
+    most_bits,
+)
 from mix2fld.codecs.rotation import pick, place
-from mix2fld.codecs.update_codec import Floats, Restored
 from mix2fld.types import Dimensions
 
 OCTAVES = 16

@@ -14,10 +14,9 @@ from numpy.typing import NDArray
 
 from mix2fld.base.bounds import LEAST_UPDATE_BITS
 from mix2fld.base.errors import InputError
-from mix2fld.codecs.codec import Encoded, Size
+from mix2fld.codecs.codec import Encoded, Floats, Restored, Size, UpdateCodec, estimated_norm
 from mix2fld.codecs.rotated_plan import most_bits
 from mix2fld.codecs.rotated_update import Codes, RotatedUpdate
-from mix2fld.codecs.update_codec import Floats, Restored, UpdateCodec, estimated_norm
 from mix2fld.types import Dimensions, Group
 
 SMALL_SHARE = 1 / 20

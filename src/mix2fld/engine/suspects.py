@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from mix2fld.engine.server_turn import ServerTurn
-from mix2fld.protocols.aggregation.outliers import far_uploads
-from mix2fld.protocols.aggregation.statistics_filter import far_statistics
+from mix2fld.protocols.aggregation.outliers import far_statistics, far_uploads
 from mix2fld.protocols.base import Protocol
 from mix2fld.types import Upload
 

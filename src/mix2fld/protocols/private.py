@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 from mix2fld.base.streams import integer, stream
 from mix2fld.codecs import ClassMeans, Named, PartOfStatistics
 from mix2fld.codecs.statistics import LARGEST_WHOLE
-from mix2fld.protocols.noise import NO_KEY, NOISE_KEY, noise_stream, of_local_noise, of_trusted_sum
 from mix2fld.protocols.parts import (
+    NO_KEY,
+    NOISE_KEY,
     Device,
     Inbox,
     Line,
@@ -27,6 +28,9 @@ from mix2fld.protocols.parts import (
     StepInfo,
     Stepped,
     Turn,
+    noise_stream,
+    of_local_noise,
+    of_trusted_sum,
     setting,
 )
 from mix2fld.protocols.statistics import from_statistics, own_closed_form

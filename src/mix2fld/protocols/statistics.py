@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mix2fld.codecs import ClassStatistics, Payload
-from mix2fld.protocols.aggregation.statistics_filter import trusted_statistics
+from mix2fld.protocols.aggregation.outliers import trusted_statistics
 from mix2fld.protocols.base import Isolated
 from mix2fld.protocols.parts import (
     Inbox,

@@ -33,8 +33,9 @@ from mix2fld.codecs import (
 )
 from mix2fld.codecs.rotated_plan import bits_with_norm
 from mix2fld.protocols.aggregation.aggregate import combine_weights
-from mix2fld.protocols.noise import NO_KEY, NOISE_KEY, noise_stream, of_updates, updates_of_a_device
 from mix2fld.protocols.parts import (
+    NO_KEY,
+    NOISE_KEY,
     Device,
     Inbox,
     Line,
@@ -43,7 +44,10 @@ from mix2fld.protocols.parts import (
     StepInfo,
     Stepped,
     Turn,
+    noise_stream,
+    of_updates,
     setting,
+    updates_of_a_device,
 )
 from mix2fld.protocols.seed_samples import SeedParameters, mixed
 from mix2fld.protocols.weights import DownloadsWeights

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from mix2fld.report.protocol_view import title_of
 from mix2fld.report.series import describe_setting
 from mix2fld.report.style import as_text, style_of
-from mix2fld.runs.metrics import device_scores
 from mix2fld.runs.results import RunResult
+from mix2fld.runs.summary import device_scores
 from mix2fld.tasks.metric import ACCURACY, Metric, metric_of
 
 Floats = NDArray[np.float64]

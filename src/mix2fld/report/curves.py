@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mix2fld.runs.metrics import device_scores, device_seconds
 from mix2fld.runs.reader import LoadedRun
+from mix2fld.runs.summary import device_scores, device_seconds
 
 Floats = NDArray[np.float64]
 

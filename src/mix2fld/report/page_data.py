@@ -38,8 +38,8 @@ from mix2fld.report.run_view import (
 from mix2fld.report.series import Series, Setting, common_metric, describe_setting, distinct, group
 from mix2fld.report.style import PART_COLOURS, dash_of, on_screen, style_of
 from mix2fld.runs.config_file import command, dump_config
-from mix2fld.runs.metrics import PARTS, seconds_by_part
 from mix2fld.runs.reader import Found, LoadedRun
+from mix2fld.runs.summary import PARTS, seconds_by_part
 
 
 def made() -> dict[str, str]:

@@ -10,8 +10,8 @@ import numpy as np
 from mix2fld.base.locks import is_locked
 from mix2fld.report.protocol_view import title_of
 from mix2fld.runs.layout import RunFiles
-from mix2fld.runs.metrics import seconds_by_part
 from mix2fld.runs.reader import LoadedRun
+from mix2fld.runs.summary import seconds_by_part
 
 Direction = Literal["uploads", "downloads"]
 

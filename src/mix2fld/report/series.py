@@ -10,8 +10,8 @@ from mix2fld.config.settings import CommonSettings, Config, field_names, setting
 from mix2fld.report.protocol_view import in_table_order, title_of
 from mix2fld.report.units import in_a_row
 from mix2fld.runs.config_file import dump_config
-from mix2fld.runs.metrics import device_scores
 from mix2fld.runs.reader import LoadedRun
+from mix2fld.runs.summary import device_scores
 from mix2fld.tasks.metric import ACCURACY, Metric
 
 

@@ -223,7 +223,7 @@ def _records(run: LoadedRun, rows: Rows) -> Iterator[dict[str, Any]]:
     if rows == "devices":
         yield from _device_records(run)
         return
-    from mix2fld.runs.metrics import metrics_of, run_metrics
+    from mix2fld.runs.summary import metrics_of, run_metrics
 
     if rows == "rounds":
         for info, row in zip(run.rounds, metrics_of(run.rounds), strict=True):

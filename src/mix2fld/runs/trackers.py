@@ -17,9 +17,9 @@ from mix2fld.base.errors import InputError
 from mix2fld.config.settings import Config, field_names, setting
 from mix2fld.engine.info import RoundInfo
 from mix2fld.runs.loop import Watcher
-from mix2fld.runs.metrics import metrics_of
 from mix2fld.runs.reader import read_run
 from mix2fld.runs.results import RunResult
+from mix2fld.runs.summary import metrics_of
 
 Tracker = Literal["tensorboard", "mlflow", "wandb"]
 Metrics = dict[str, float]

@@ -1,16 +1,23 @@
-"""A job is one run of many: its config, and the folder that it is kept in."""
+"""A job is one run of many: its config, its folder, how it is run, how long all jobs take."""
 
-from collections.abc import Iterable
+import time
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import NamedTuple
 
+from mix2fld.base.errors import Mix2fldError
+from mix2fld.base.folders import cache_folder
 from mix2fld.config.settings import Config, DataConfig
 from mix2fld.data import load_dataset
+from mix2fld.engine.info import RoundInfo
 from mix2fld.engine.wire import check_mixable
 from mix2fld.protocols.table import get_protocol
 from mix2fld.runs.layout import RunFiles
-from mix2fld.runs.simulation import prepare_runs
+from mix2fld.runs.loop import Watcher
+from mix2fld.runs.simulation import make_simulation, prepare_runs, run
+from mix2fld.tasks.compilation import keep_compiled_code
 from mix2fld.types import Dataset
 
 PARTITIONED = {
@@ -71,3 +78,80 @@ def prepare_jobs(jobs: Iterable[Job]) -> None:
         check_mixable(get_protocol(job.config.protocol), dataset_of(job.config).samples)
     for job in jobs:
         prepare_runs(job.config, job.folder.parent)
+
+
+class Done(NamedTuple):
+    """Result of a job."""
+
+    failure: str | None
+    """Why it failed, in one line."""
+    notes: tuple[str, ...] = ()
+
+
+class Notes(Watcher):
+    """Keeps what a run says, for whoever asked for it."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def note(self, line: str) -> None:
+        """Keep the line."""
+        self.lines.append(line)
+
+    def round_done(self, config: Config, info: RoundInfo) -> None:
+        """Nothing more: rounds are on disk."""
+
+
+def run_job(job: Job) -> Done:
+    """Run a job in this process, into its folder."""
+    return run_into(job.folder.parent, job.config, dataset_of(job.config), Notes())
+
+
+def run_into(out: Path, config: Config, dataset: Dataset, notes: Notes) -> Done:
+    """Run what is missing of a run; whatever stops it is its failure, not that of others."""
+    keep_compiled_code(cache_folder() / "compiled")
+    try:
+        run(config, out, dataset=dataset, watcher=notes)
+    except Exception as error:
+        return Done(reason_of(error), tuple(notes.lines))
+    return Done(None, tuple(notes.lines))
+
+
+def reason_of(error: BaseException) -> str:
+    """Why a run failed, in one line."""
+    if isinstance(error, MemoryError):
+        return " ".join(f"out of memory ({error})".split())
+    if isinstance(error, (Mix2fldError, OSError)):
+        return " ".join(str(error).split())
+    return " ".join(f"internal error, {type(error).__name__}: {error}".split())
+
+
+class Forecast(NamedTuple):
+    """Steps that are missing, and what a measured round says of them."""
+
+    steps: int
+    round_steps: int
+    """Of the round that was measured."""
+    round_seconds: float
+    cores: int
+    """That it was measured on."""
+
+    def seconds(self, cores: int) -> float:
+        """Time of all of them on so many cores, if they are as fast as those of this machine."""
+        return self.steps / self.round_steps * self.round_seconds * self.cores / cores
+
+
+def steps_missing(jobs: Sequence[Job]) -> int:
+    """SGD steps of all rounds that are not on disk."""
+    return sum((job.config.rounds - job.rounds_done()) * job.round_cost for job in jobs)
+
+
+def measure(jobs: Sequence[Job], cores: int) -> Forecast:
+    """Run two rounds of the first run in memory; the first one, which compiles, is not counted."""
+    first = jobs[0]
+    simulation = make_simulation(first.config, dataset_of(first.config))
+    state, _ = simulation.run_round(simulation.start())
+    started = time.perf_counter()
+    simulation.run_round(state)
+    seconds = time.perf_counter() - started
+    return Forecast(steps_missing(jobs), first.round_cost, seconds, cores)

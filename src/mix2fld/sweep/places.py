@@ -10,9 +10,8 @@ from mix2fld.base.errors import InputError, Mix2fldError
 from mix2fld.config.settings import Config
 from mix2fld.engine.info import RoundInfo
 from mix2fld.native.processor import usable_cores
-from mix2fld.sweep.jobs import Job, dataset_of
+from mix2fld.sweep.jobs import Done, Job, Notes, dataset_of, reason_of, run_into, run_job
 from mix2fld.sweep.schedule import Event
-from mix2fld.sweep.work import Done, Notes, reason_of, run_into, run_job
 from mix2fld.tasks.workers import Worker
 
 

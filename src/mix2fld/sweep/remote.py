@@ -13,8 +13,8 @@ from mix2fld.native.processor import CORES
 
 if TYPE_CHECKING:
     from mix2fld.config.settings import Config
-    from mix2fld.sweep.mirror import Pieces
-    from mix2fld.sweep.work import Done
+    from mix2fld.sweep.jobs import Done
+    from mix2fld.sweep.ray_place import Pieces
     from mix2fld.types import Dataset
 
 
@@ -37,8 +37,8 @@ def run_remote(
     search_also(folders)
     from mix2fld.base.errors import Mix2fldError
     from mix2fld.engine.fleets.cluster import check_versions, versions
-    from mix2fld.sweep.mirror import Sender, write_pieces
-    from mix2fld.sweep.work import Done, run_into
+    from mix2fld.sweep.jobs import Done, run_into
+    from mix2fld.sweep.ray_place import Sender, write_pieces
 
     here = versions()
     yield here["node"]
@@ -68,7 +68,7 @@ def run_remote(
 
 def _sending(news: "SimpleQueue[Any]", sender: Any) -> Any:
     from mix2fld.engine.info import RoundInfo
-    from mix2fld.sweep.work import Notes
+    from mix2fld.sweep.jobs import Notes
 
     class Sending(Notes):
         def round_done(self, config: "Config", info: RoundInfo) -> None:

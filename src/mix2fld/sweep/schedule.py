@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, Protocol
 
 from mix2fld.runs.simulation import finished_run
-from mix2fld.sweep.jobs import Job, dataset_of, prepare_jobs
-from mix2fld.sweep.work import Done
+from mix2fld.sweep.jobs import Done, Job, dataset_of, prepare_jobs
 
 Status = Literal["waiting", "running", "finished", "failed"]
 TICK_S = 0.5

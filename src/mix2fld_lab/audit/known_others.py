@@ -13,8 +13,7 @@ import numpy as np
 from mix2fld.base.accounting import noise_multiplier
 from mix2fld.engine.device_turn import start_device
 from mix2fld.engine.wire import Wire
-from mix2fld.protocols.noise import NOISE_KEY
-from mix2fld.protocols.parts import Turn
+from mix2fld.protocols.parts import NOISE_KEY, Turn
 from mix2fld.protocols.private import STAGE, PrivateStatistics
 from mix2fld.tasks.edges import Floats
 from mix2fld.tasks.learning import Learning

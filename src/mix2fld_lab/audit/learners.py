@@ -18,8 +18,7 @@ from mix2fld.engine.device_turn import (
 from mix2fld.engine.device_turn import Rows as HeldRows
 from mix2fld.engine.local_phase import Learner, train_phase
 from mix2fld.engine.wire import Wire
-from mix2fld.protocols.noise import NOISE_KEY
-from mix2fld.protocols.parts import Device, OwnSamples, Turn
+from mix2fld.protocols.parts import NOISE_KEY, Device, OwnSamples, Turn
 from mix2fld.tasks.learning import Learning
 from mix2fld.tasks.losses import one_hot
 from mix2fld.tasks.stepper import Draws, draw_samples

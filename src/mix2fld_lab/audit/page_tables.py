@@ -2,7 +2,7 @@
 
 import re
 
-from mix2fld.protocols.noise import EVERYTHING
+from mix2fld.protocols.parts import EVERYTHING
 from mix2fld.protocols.table import get_protocol
 from mix2fld_lab.attacks.rates import Share
 from mix2fld_lab.audit.findings import (

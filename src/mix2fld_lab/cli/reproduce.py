@@ -139,7 +139,7 @@ def run_and_record(
     extend: bool = False,
 ) -> None:
     """Run experiments as one sweep, and write the records of each."""
-    from mix2fld.cli.board import TableBoard
+    from mix2fld.cli.progress import TableBoard
     from mix2fld_lab.reproduction.cell_records import recorded_runs, save_records
     from mix2fld_lab.reproduction.grid import jobs_of, results_of, run_experiments
 

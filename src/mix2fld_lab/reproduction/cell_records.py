@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from mix2fld.base.errors import InputError
 from mix2fld.base.files import write_atomic
-from mix2fld.runs.metrics import device_scores
+from mix2fld.runs.summary import device_scores
 from mix2fld_lab.reproduction.experiments import Experiment, Scale
 
 if TYPE_CHECKING:  # a record is read without the simulator

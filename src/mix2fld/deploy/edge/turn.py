@@ -21,8 +21,7 @@ from mix2fld.engine.device_turn import (
 )
 from mix2fld.engine.local_phase import Learner, train_phase
 from mix2fld.engine.wire import Wire
-from mix2fld.protocols.noise import with_secret_noise
-from mix2fld.protocols.parts import Turn
+from mix2fld.protocols.parts import Turn, with_secret_noise
 from mix2fld.protocols.table import get_protocol
 from mix2fld.tasks.learning import Learning
 from mix2fld.tasks.replay import Extra

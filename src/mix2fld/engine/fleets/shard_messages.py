@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from mix2fld.engine.device_turn import DUE, SENT
-from mix2fld.protocols.noise import NO_KEY
+from mix2fld.protocols.parts import NO_KEY
 from mix2fld.protocols.private import DONE, SCATTER, SUMS
 from mix2fld.types import State
 

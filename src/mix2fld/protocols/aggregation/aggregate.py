@@ -1,17 +1,174 @@
-"""What the server does with delivered uploads before anything else: one value of many."""
+"""What the server does with delivered uploads before anything else: one value of many.
+
+Robust aggregation is what a minority of bad devices cannot move far. What n devices uploaded are
+rows [n, p], relative to a centre that the server trusts; one row comes out, relative to the same
+centre. Two kinds: by coordinate, where every coordinate is decided on its own, and by device, where
+each device gets one coefficient from the inner products of all rows. Sums are float64, in the order
+of the rows.
+"""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import ceil
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mix2fld.protocols.aggregation.robust import Centre, aggregate_rows, aggregate_tensors
 from mix2fld.types import Tensors, Upload
 
 if TYPE_CHECKING:
     from mix2fld.config.trust import DefenceConfig
+
+Floats = NDArray[np.float64]
+ByCoordinate = Callable[[Floats, Floats, int], Floats]
+"""(rows [n, p], weights [n], bad devices) -> one row [p]."""
+ByDevice = Callable[[Floats, Floats, int], Floats]
+"""(inner products of all rows [n, n], weights [n], bad devices) -> coefficients [n]."""
+Centre = Tensors | None
+COLUMNS = 1 << 16
+"""Coordinates that are looked at at once."""
+MOST_STEPS = 200
+MOST_PASSES = 3
+OUTLIER_FACTOR = 3.0
+"""Honest uploads lie at less than this multiple of the median distance from the middle."""
+CLOSE = 1e-9
+
+
+def bad_devices(uploads: int, share: float) -> int:
+    """How many of so many uploads an aggregation is made to survive: fewer than half of them."""
+    return max(0, min(ceil(share * uploads - 1e-9), (uploads - 1) // 2))
+
+
+def trimmed_mean(rows: Floats, weights: Floats, bad: int) -> Floats:
+    """The mean without the ``bad`` smallest and largest values of each coordinate."""
+    ranks = np.argsort(np.argsort(rows, axis=0, kind="stable"), axis=0, kind="stable")
+    kept = np.where((ranks >= bad) & (ranks < len(rows) - bad), weights[:, None], 0.0)
+    return (kept * rows).sum(axis=0) / kept.sum(axis=0)
+
+
+def median(rows: Floats, weights: Floats, bad: int) -> Floats:
+    """The median of each coordinate, whatever the weights."""
+    return np.median(rows, axis=0)
+
+
+def clipped_mean(products: Floats, weights: Floats, bad: int) -> Floats:
+    """The mean of rows that are shortened to the median length."""
+    lengths = np.sqrt(np.diag(products))
+    typical = np.median(lengths)
+    factors = np.divide(typical, lengths, out=np.ones_like(lengths), where=lengths > typical)
+    return factors * weights / weights.sum()
+
+
+def krum(products: Floats, weights: Floats, bad: int) -> Floats:
+    """Multi-Krum: the mean without the ``bad`` rows that are farthest from their nearest ones."""
+    count = len(products)
+    nearest = max(1, count - bad - 2)
+    distances = np.sort(_squared_distances(products), axis=1)[:, 1 : 1 + nearest]
+    chosen = np.argsort(distances.sum(axis=1), kind="stable")[: count - bad]
+    kept = np.where(np.isin(np.arange(count), chosen), weights, 0.0)
+    return kept / kept.sum()
+
+
+def geometric_median(products: Floats, weights: Floats, bad: int) -> Floats:
+    """The point with the smallest sum of distances to all rows, by Weiszfeld's iteration.
+
+    The point stays within the span of the rows, so that its coefficients are all that is iterated.
+    """
+    coefficients = weights / weights.sum()
+    for _ in range(MOST_STEPS):
+        distances = _distances_from(products, coefficients)
+        smallest = CLOSE * np.median(distances)
+        pulls = weights / np.maximum(distances, smallest if smallest > 0 else 1.0)
+        last, coefficients = coefficients, pulls / pulls.sum()
+        if np.abs(coefficients - last).max() < CLOSE:
+            break
+    return coefficients
+
+
+def filtered_median(products: Floats, weights: Floats, bad: int) -> Floats:
+    """The geometric median without the rows that lie far from it.
+
+    Who lies far is decided among devices that weigh the same: a claim of many samples has no say.
+    """
+    kept = np.full(len(products), True)
+    for _ in range(MOST_PASSES):
+        distances = _distances_from(products, geometric_median(products, 1.0 * kept, bad))
+        near = distances <= OUTLIER_FACTOR * np.median(distances)
+        if (near == kept).all():
+            break
+        kept = near
+    return geometric_median(products, np.where(kept, weights, 0.0), bad)
+
+
+BY_COORDINATE: dict[str, ByCoordinate] = {"trimmed-mean": trimmed_mean, "median": median}
+BY_DEVICE: dict[str, ByDevice] = {
+    "clipped-mean": clipped_mean,
+    "krum": krum,
+    "geometric-median": geometric_median,
+    "filtered-median": filtered_median,
+}
+
+
+def aggregate_rows(rows: Floats, weights: Floats, aggregation: str, share: float) -> Floats:
+    """One row of rows [n, p]."""
+    bad = bad_devices(len(rows), share)
+    if aggregation in BY_COORDINATE:
+        return BY_COORDINATE[aggregation](rows, weights, bad)
+    return _combine(BY_DEVICE[aggregation](rows @ rows.T, weights, bad), rows)
+
+
+def aggregate_tensors(
+    uploads: Sequence[Tensors], centre: Centre, weights: Floats, aggregation: str, share: float
+) -> Tensors:
+    """One model of many, some coordinates at a time.
+
+    Without a ``centre`` rows are relative to the median of each coordinate.
+    """
+    bad = bad_devices(len(uploads), share)
+    if aggregation in BY_COORDINATE:
+        decide = BY_COORDINATE[aggregation]
+        found = [middle + decide(rows, weights, bad) for rows, middle in _parts(uploads, centre)]
+    else:
+        products = np.zeros((len(uploads), len(uploads)))
+        for rows, _ in _parts(uploads, centre):
+            products += rows @ rows.T
+        coefficients = BY_DEVICE[aggregation](products, weights, bad)
+        found = [middle + _combine(coefficients, rows) for rows, middle in _parts(uploads, centre)]
+    flat = np.concatenate(found).astype(np.float32)
+    ends = np.cumsum([tensor.size for tensor in uploads[0]])[:-1]
+    parts = zip(np.split(flat, ends), uploads[0], strict=True)
+    return tuple(part.reshape(like.shape) for part, like in parts)
+
+
+def _parts(uploads: Sequence[Tensors], centre: Centre) -> Iterator[tuple[Floats, Floats]]:
+    """Rows [n, p] relative to the centre, and the centre [p], for some coordinates at a time."""
+    for place, first in enumerate(uploads[0]):
+        flat = [upload[place].ravel() for upload in uploads]
+        for start in range(0, first.size, COLUMNS):
+            here = slice(start, start + COLUMNS)
+            rows = np.stack([row[here] for row in flat]).astype(np.float64)
+            if centre is None:
+                middle = np.median(rows, axis=0)
+            else:
+                middle = centre[place].ravel()[here].astype(np.float64)
+            yield rows - middle, middle
+
+
+def _combine(coefficients: Floats, rows: Floats) -> Floats:
+    return (coefficients[:, None] * rows).sum(axis=0)
+
+
+def _distances_from(products: Floats, coefficients: Floats) -> Floats:
+    """How far each row is from the combination of rows with these coefficients."""
+    squared = np.diag(products) - 2 * products @ coefficients
+    return np.sqrt(np.maximum(squared + coefficients @ products @ coefficients, 0.0))
+
+
+def _squared_distances(products: Floats) -> Floats:
+    squares = np.diag(products)
+    return np.maximum(squares[:, None] + squares[None, :] - 2 * products, 0.0)
+
 
 CAP = 2
 """Capped samples: at most so many times their median."""
