@@ -17,12 +17,12 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 from PIL import Image
 
-from mix2fld.report.gallery import TOP
 from mix2fld.report.page_data import page_data
 from mix2fld.report.run_view import DELIVERED, LOST, MEANINGS, NOT_ASKED, NOTHING_SENT
 from mix2fld.report.style import PAPER, save_figure, style_of
 from mix2fld.runs.reader import Found
 from mix2fld.tasks.metric import ACCURACY, Metric
+from mix2fld_lab.gallery import TOP
 
 FORMATS = ("pdf", "svg", "png")
 COLUMN = 3.5

@@ -6,8 +6,8 @@ from numpy.testing import assert_allclose
 
 from mix2fld.config.uploads import SeedingConfig
 from mix2fld.protocols.inverse_mixup import inverse_ratios
-from mix2fld.report.gallery import sample_privacy, statistics
 from mix2fld_lab.attacks.measure import closest_pair, measure
+from mix2fld_lab.gallery import sample_privacy, statistics
 from toys import toy_dataset
 
 RATIOS = (0.001, 0.1, 0.3, 0.49)

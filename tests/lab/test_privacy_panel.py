@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from mix2fld.cli import main
-from mix2fld.report.gallery import received_samples
 from mix2fld.report.html import live_page, write_report
 from mix2fld.runs.reader import Found, read_run, require_runs
 from mix2fld_lab.audit.privacy_panel import LeakPoint, privacy_panel
 from mix2fld_lab.audit.seed_attack import attack_seeds, flatten
+from mix2fld_lab.gallery import received_samples
 from stored_runs import play
 
 

@@ -10,8 +10,8 @@ import pytest
 from mix2fld.protocols.base import Protocol
 from mix2fld.protocols.seed_samples import inversely_mixed, mixed_samples
 from mix2fld.protocols.table import PROTOCOLS
-from mix2fld.report.gallery import gallery
 from mix2fld.runs.reader import LoadedRun, read_run
+from mix2fld_lab.gallery import gallery
 
 
 def with_seeds(**changes: Any) -> Protocol:

@@ -15,7 +15,6 @@ from mix2fld.config.settings import Config
 from mix2fld.protocols.table import PROTOCOLS
 from mix2fld.report.curves import shape
 from mix2fld.report.dataset import UnavailableDataError, data_of
-from mix2fld.report.gallery import gallery
 from mix2fld.report.headline import best_of
 from mix2fld.report.html import MOST_BYTES, as_json, report_page
 from mix2fld.report.over_seeds import over_seeds, spread_words
@@ -27,6 +26,7 @@ from mix2fld.runs.config_file import command
 from mix2fld.runs.reader import Found, LoadedRun, read_run, require_runs
 from mix2fld.runs.simulation import make_simulation
 from mix2fld.tasks.metric import ACCURACY
+from mix2fld_lab.gallery import gallery
 from stored_runs import play, save_toy_dataset
 from toys import toy_dataset
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from mix2fld.data.samples import standardised
-from mix2fld.report.gallery import drawn, gallery, is_image, lines, shown_range, units
 from mix2fld.report.html import write_report
 from mix2fld.runs.reader import read_run, require_runs
 from mix2fld.types import SampleFormat
 from mix2fld_lab.figures import draw_gallery
+from mix2fld_lab.gallery import drawn, gallery, is_image, lines, shown_range, units
 from stored_runs import play
 from toys import toy_dataset, toy_signals
 
@@ -26,7 +26,7 @@ def signal_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_mixes_are_drawn_as_lines_and_measured_in_the_units_of_the_data(
     signal_runs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mix2fld.report.gallery.shown_range", lambda _: (-5.0, 65.0))
+    monkeypatch.setattr("mix2fld_lab.gallery.shown_range", lambda _: (-5.0, 65.0))
     shown = gallery(read_run(signal_runs / "mix2fld-s0"))
     assert shown["units"] == "in the units of the data"
     assert shown["samples"].startswith("float32 [12, 2] from ")

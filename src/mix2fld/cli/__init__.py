@@ -10,7 +10,7 @@ from typing import TextIO
 
 from mix2fld.base.custom_code import names_custom_module, trust_working_folder
 from mix2fld.base.errors import InputError, Mix2fldError, did_you_mean
-from mix2fld.cli.commands import COMMANDS, overview, parse
+from mix2fld.cli.commands import COMMANDS, COMPUTES, RESUMES, overview, parse
 from mix2fld.runs.interrupts import remembered
 
 BAD_INPUT = 2
@@ -99,7 +99,7 @@ def _run(given: list[str]) -> None:
     if name not in COMMANDS:
         raise InputError(f"{name}: no such command; {did_you_mean(name, COMMANDS)}")
     command = parse(name, given[1:])
-    if COMMANDS[name].computes:
+    if name in COMPUTES:
         _import_jax()
     command.run()
     sys.stdout.flush()
@@ -114,7 +114,7 @@ def _import_jax() -> None:
 
 
 def _how_to_resume(given: list[str], stopped: KeyboardInterrupt) -> str:
-    if not (given and given[0] in COMMANDS and COMMANDS[given[0]].resumes):
+    if not (given and given[0] in RESUMES):
         return ""
     resume = f"mix2fld resume {stopped.args[0]}" if stopped.args else ""
     if "--overwrite" in given:  # the same command starts over

@@ -3,16 +3,14 @@
 from dataclasses import dataclass, fields
 from functools import reduce
 from importlib import import_module
-from importlib.util import find_spec
 from inspect import cleandoc
 from operator import or_
 from typing import Annotated, Any, Protocol
 
-from mix2fld.base.errors import InputError
+from mix2fld.base.lab import LAB, has_lab, lab
 from mix2fld.cli.suggestions import check_effects, check_flags, check_subcommand, split_commas
 
-HERE, LAB = "mix2fld.cli", "mix2fld_lab"
-NEEDS_LAB = f"this needs the package {LAB}; install it with: pip install mix2fld"
+HERE = "mix2fld.cli"
 
 
 class Runnable(Protocol):
@@ -28,43 +26,26 @@ class Command:
 
     group: str
     does: str
-    homes: dict[str, str]
+    home: str | dict[str, str]
     """Module and class of the command, or of each of its subcommands."""
-    resumes: bool = False
-    """Whether the same command resumes after an interrupt."""
-    computes: bool = False
-    """Whether it needs JAX."""
+
+    @property
+    def homes(self) -> dict[str, str]:
+        """By subcommand, which is empty where there are none."""
+        return {"": self.home} if isinstance(self.home, str) else self.home
 
 
 COMMANDS: dict[str, Command] = {
     "run": Command(
-        "Run",
-        "compare protocols: one run for each protocol and seed",
-        {"": "run:RunCommand"},
-        resumes=True,
-        computes=True,
+        "Run", "compare protocols: one run for each protocol and seed", "run:RunCommand"
     ),
-    "sweep": Command(
-        "Run",
-        "run a grid of settings, or search for the best",
-        {"": "sweep:SweepCommand"},
-        resumes=True,
-        computes=True,
-    ),
+    "sweep": Command("Run", "run a grid of settings, or search for the best", "sweep:SweepCommand"),
     "reproduce": Command(
         "Run",
         "regenerate the paper's figures, tables and claims",
-        {"": "mix2fld_lab.cli.reproduce:ReproduceCommand"},
-        resumes=True,
-        computes=True,
+        "mix2fld_lab.cli.reproduce:ReproduceCommand",
     ),
-    "resume": Command(
-        "Run",
-        "resume interrupted runs",
-        {"": "resume:ResumeCommand"},
-        resumes=True,
-        computes=True,
-    ),
+    "resume": Command("Run", "resume interrupted runs", "run:ResumeCommand"),
     "deploy": Command(
         "Run",
         "run the protocols over Flower or MQTT, with real processes",
@@ -76,18 +57,14 @@ COMMANDS: dict[str, Command] = {
             "check": "mix2fld_lab.cli.deploy:DeployCheck",
             "testbed": "mix2fld_lab.cli.testbed:DeployTestbed",
         },
-        resumes=True,
-        computes=True,
     ),
     "link": Command(
         "Plan",
         "compute delivery, time and energy of every transfer over a link",
-        {"": "link:LinkCommand"},
+        "link:LinkCommand",
     ),
     "advise": Command(
-        "Plan",
-        "recommend a protocol for a link, a fleet and its data",
-        {"": "advise:AdviseCommand"},
+        "Plan", "recommend a protocol for a link, a fleet and its data", "advise:AdviseCommand"
     ),
     "data": Command(
         "Plan",
@@ -95,9 +72,7 @@ COMMANDS: dict[str, Command] = {
         {"list": "data:DataList", "get": "data:DataGet", "show": "data:DataShow"},
     ),
     "report": Command(
-        "Inspect",
-        "write an HTML report of runs, and figures for a paper",
-        {"": "report:ReportCommand"},
+        "Inspect", "write an HTML report of runs, and figures for a paper", "report:ReportCommand"
     ),
     "privacy": Command(
         "Inspect",
@@ -106,32 +81,29 @@ COMMANDS: dict[str, Command] = {
             "audit": "mix2fld_lab.cli.privacy:PrivacyAudit",
             "page": "mix2fld_lab.cli.privacy:PrivacyPage",
         },
-        computes=True,
     ),
     "watch": Command(
         "Inspect",
         "serve the report as a live page while runs are in progress",
-        {"": "watch:WatchCommand"},
+        "report:WatchCommand",
     ),
-    "export": Command(
-        "Inspect", "write runs as a table, or a trained model", {"": "export:ExportCommand"}
-    ),
+    "export": Command("Inspect", "write runs as a table, or a trained model", "export:ExportCommand"),
     "predict": Command(
-        "Inspect",
-        "label new samples with a trained model",
-        {"": "predict:PredictCommand"},
-        computes=True,
+        "Inspect", "label new samples with a trained model", "predict:PredictCommand"
     ),
     "doctor": Command(
         "Shell",
         "show what this machine has, what is missing, and what that costs",
-        {"": "doctor:DoctorCommand"},
-        computes=True,
+        "doctor:DoctorCommand",
     ),
     "completion": Command(
-        "Shell", "print the completion script of a shell", {"": "completion:CompletionCommand"}
+        "Shell", "print the completion script of a shell", "doctor:CompletionCommand"
     ),
 }
+RESUMES = frozenset({"run", "sweep", "reproduce", "resume", "deploy"})
+"""Where the same command resumes after an interrupt."""
+COMPUTES = RESUMES | {"predict", "privacy", "doctor"}
+"""What needs JAX."""
 
 EXAMPLES = """Examples:
   mix2fld run                                    the paper's head-to-head
@@ -182,7 +154,7 @@ def parse(name: str, given: list[str]) -> Runnable:
     kinds, own = _kinds(name), dict[str, Any]()
     missing = COMMANDS[name].homes.keys() - kinds.keys()
     if not kinds or (given and given[0] in missing):
-        raise InputError(NEEDS_LAB)
+        lab(name)  # raises InputError: it is not installed
     if name == "sweep":
         from mix2fld.cli.sweep_flags import take_axes
 
@@ -236,11 +208,6 @@ def _kinds(name: str) -> dict[str, Any]:
         for own, (module, kind) in homes.items()
         if has_lab() or not module.startswith(LAB)
     }
-
-
-def has_lab() -> bool:
-    """Whether the package with the evidence is installed, which only its commands need."""
-    return find_spec(LAB) is not None
 
 
 def _takes_settings(kind: Any) -> bool:

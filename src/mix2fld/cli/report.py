@@ -1,14 +1,12 @@
 """``mix2fld report`` and ``mix2fld watch``."""
 
 from dataclasses import dataclass, field
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from mix2fld.base.errors import InputError
-from mix2fld.cli.commands import LAB, NEEDS_LAB, has_lab
+from mix2fld.base.lab import has_lab, lab
 from mix2fld.cli.options import Output
 
 if TYPE_CHECKING:
@@ -46,10 +44,8 @@ class ReportCommand:
         console.print(f"report of {len(found.runs)} runs in {bold(self.out)}, {size / 1e6:.1f} MB")
         drawn: list[Path] = []
         if self.figures is not None:
-            if not has_lab():
-                raise InputError(NEEDS_LAB)
             with self.output.working("drawing figures"):
-                drawn = import_module(f"{LAB}.figures").draw_all(found, self.figures)
+                drawn = lab("figures").draw_all(found, self.figures)
             console.print(f"{len(drawn)} figures in {bold(self.figures)}")
         self.output.print_json(
             {"report": self.out, "bytes": size, "runs": len(found.runs), "figures": drawn}
@@ -57,12 +53,8 @@ class ReportCommand:
 
     def _privacy(self, found: "Found") -> str:
         """The privacy panel, which comes with the audits."""
-        if not has_lab():
-            if self.audits:
-                raise InputError(NEEDS_LAB)
-            return ""
-        panel: str = import_module(f"{LAB}.audit.panel").panel_of(found, self.audits)
-        return panel
+        wanted = self.audits or has_lab()
+        return lab("audit.panel").panel_of(found, self.audits) if wanted else ""
 
 
 @dataclass(frozen=True)

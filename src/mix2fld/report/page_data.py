@@ -5,22 +5,20 @@ import platform
 from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from mix2fld import __version__
+from mix2fld.base.lab import has_lab, lab
 from mix2fld.report.curves import AXES, MEASURES, as_plain, shapes
 from mix2fld.report.dataset import UnavailableDataError, data_of, label_map
 from mix2fld.report.findings import findings
-from mix2fld.report.gallery import gallery
 from mix2fld.report.headline import best_of, conclusion, tiles
 from mix2fld.report.over_seeds import over_seeds, spread_words
 from mix2fld.report.plans import what_if
 from mix2fld.report.protocol_view import (
-    in_table_order,
     payload_names,
     round_steps,
     seeding_of,
@@ -31,7 +29,6 @@ from mix2fld.report.run_view import (
     MOST_DEVICES,
     rounds_kept,
     run_record,
-    seeds_delivered,
     standing_of,
     state_record,
 )
@@ -212,39 +209,12 @@ def _behind(one: Setting, number: int, series: Sequence[Series]) -> dict[str, An
         for seed in one.config.seeds[:LABEL_MAPS]:
             run = next(run for run in runs if run.seed == seed)
             plain["labels"][str(seed)] = _labels(run)
-        best = most_informative(runs)
-        plain["gallery"] = None if best is None else _gallery(_SameSamples(best))
+        plain["gallery"] = lab("gallery").gallery_of(runs) if has_lab() else None
     except UnavailableDataError as error:
         plain["unavailable"] = str(error)
     return plain
 
 
-def most_informative(runs: Sequence[LoadedRun]) -> LoadedRun | None:
-    """Of the first seed: the run whose server does most with samples, Mix2FLD before FLD."""
-    sending = [run for run in runs if seeding_of(run.protocol) is not None]
-    order = in_table_order(run.protocol for run in sending)
-    return min(sending, key=lambda run: (run.seed, -order.index(run.protocol)), default=None)
-
-
 def _labels(run: LoadedRun) -> list[list[int]]:
     counts: list[list[int]] = label_map(data_of(run), run.config)[:MOST_DEVICES].tolist()
     return counts
-
-
-class _SameSamples:
-    """A run, equal to another while the server has received the same samples."""
-
-    def __init__(self, run: LoadedRun) -> None:
-        self.run = run
-        self._key = (dump_config(run.config), tuple(seeds_delivered(run)))
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _SameSamples) and other._key == self._key
-
-    def __hash__(self) -> int:
-        return hash(self._key)
-
-
-@lru_cache(maxsize=16)
-def _gallery(seen: _SameSamples) -> dict[str, Any] | None:
-    return gallery(seen.run)

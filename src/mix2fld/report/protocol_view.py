@@ -6,32 +6,21 @@ than the table, or its protocol a custom one.
 
 from collections.abc import Iterable
 
-import numpy as np
-from numpy.typing import NDArray
-
 from mix2fld.codecs import Payload
 from mix2fld.config.settings import Config
 from mix2fld.engine.wire import Wire
 from mix2fld.protocols.base import Protocol
 from mix2fld.protocols.parts import Seeding
 from mix2fld.protocols.seed_samples import as_collected
-from mix2fld.protocols.table import PROTOCOLS, find_protocol, get_protocol, split_name
+from mix2fld.protocols.table import PROTOCOLS, find_protocol, split_name
 from mix2fld.tasks.learning import Sizes, dimensions
-from mix2fld.types import Dataset, Inputs, Seeds
+from mix2fld.types import Dataset
 
 
 def seeding_of(protocol: str) -> Seeding | None:
     """What becomes of seed samples; None for a protocol without, or one that is not known."""
     row = row_of(protocol)
     return None if row is None else row.seeds
-
-
-def make_seeds(sizes: Sizes, device: int, inputs: Inputs, labels: NDArray[np.int32]) -> Seeds:
-    """The seed samples that a device of a run makes from its data."""
-    row = get_protocol(sizes.config.protocol)
-    made = Wire(row, sizes).make_once(device, inputs, labels)
-    assert isinstance(made, Seeds)
-    return made
 
 
 def could_charge(config: Config, dataset: Dataset, bits: float) -> bool:

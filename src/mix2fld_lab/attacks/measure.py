@@ -13,8 +13,8 @@ from mix2fld.data import device_parts
 from mix2fld.data.samples import Coding, mix, to_stored_units
 from mix2fld.protocols.inverse_mixup import Pool, find_groups, unmix
 from mix2fld.protocols.seed_samples import draw_groups, seed_stream
-from mix2fld.report.gallery import Statistics, sample_privacy, statistics
 from mix2fld.types import Dataset, Inputs
+from mix2fld_lab.gallery import Statistics, sample_privacy, statistics
 
 EVERY_GROUP = 1_000_000
 POOLS = (500, 1000, 2000)

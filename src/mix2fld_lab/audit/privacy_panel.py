@@ -6,10 +6,10 @@ from html import escape
 from typing import Any, NamedTuple
 
 from mix2fld.report.dataset import UnavailableDataError
-from mix2fld.report.gallery import TOP
 from mix2fld.report.units import in_percent
 from mix2fld.runs.reader import Found
 from mix2fld_lab.audit.seed_attack import attack_seeds
+from mix2fld_lab.gallery import TOP
 
 MOST_ATTACKED = 3
 WIDTH, HEIGHT, LEFT, BOTTOM, RIGHT, ABOVE = 520, 300, 64, 44, 40, 14

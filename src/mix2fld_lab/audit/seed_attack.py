@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 from mix2fld.data.resolution import pool as pooled
 from mix2fld.data.samples import stored_unit
 from mix2fld.report.dataset import parts_of
-from mix2fld.report.gallery import ServerSamples, drawn, received_samples, shown_range
 from mix2fld.report.protocol_view import seeding_of, title_of
 from mix2fld.runs.reader import LoadedRun
 from mix2fld.types import Dataset, Seeds
@@ -24,6 +23,7 @@ from mix2fld_lab.attacks.unmixing import (
     minors,
 )
 from mix2fld_lab.audit.identify import nearest
+from mix2fld_lab.gallery import ServerSamples, drawn, received_samples, shown_range
 
 CARDS = 6
 MOST_DEVICES = 10

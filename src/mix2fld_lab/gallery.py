@@ -2,15 +2,17 @@
 
 import base64
 import io
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
+from functools import cached_property, lru_cache
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from PIL import Image
 
 from mix2fld.data.samples import Coding, carry_seeds, mix, seeds_in_stored_units, to_stored_units
+from mix2fld.engine.wire import Wire
 from mix2fld.protocols.inverse_mixup import (
     Groups,
     Pool,
@@ -19,9 +21,11 @@ from mix2fld.protocols.inverse_mixup import (
     pool_seeds,
 )
 from mix2fld.protocols.seed_samples import draw_groups, seed_stream
+from mix2fld.protocols.table import get_protocol
 from mix2fld.report.dataset import data_of, parts_of
-from mix2fld.report.protocol_view import make_seeds, seeding_of, sizes_of, title_of
+from mix2fld.report.protocol_view import in_table_order, seeding_of, sizes_of, title_of
 from mix2fld.report.run_view import seeds_delivered
+from mix2fld.runs.config_file import dump_config
 from mix2fld.runs.reader import LoadedRun
 from mix2fld.tasks.learning import Sizes
 from mix2fld.types import Dataset, Inputs, SampleFormat, Seeds
@@ -167,6 +171,38 @@ class ServerSamples:
         return tile
 
 
+def gallery_of(runs: Sequence[LoadedRun]) -> dict[str, Any] | None:
+    """Of the run of these whose server does most with samples; kept while it receives no more."""
+    best = most_informative(runs)
+    return None if best is None else _gallery(_SameSamples(best))
+
+
+def most_informative(runs: Sequence[LoadedRun]) -> LoadedRun | None:
+    """Of the first seed: the run whose server does most with samples, Mix2FLD before FLD."""
+    sending = [run for run in runs if seeding_of(run.protocol) is not None]
+    order = in_table_order(run.protocol for run in sending)
+    return min(sending, key=lambda run: (run.seed, -order.index(run.protocol)), default=None)
+
+
+class _SameSamples:
+    """A run, equal to another while the server has received the same samples."""
+
+    def __init__(self, run: LoadedRun) -> None:
+        self.run = run
+        self._key = (dump_config(run.config), tuple(seeds_delivered(run)))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _SameSamples) and other._key == self._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+
+@lru_cache(maxsize=16)
+def _gallery(seen: _SameSamples) -> dict[str, Any] | None:
+    return gallery(seen.run)
+
+
 def gallery(run: LoadedRun) -> dict[str, Any] | None:
     """Examples and privacy of the samples at a run's server; None if it receives none."""
     seeding = seeding_of(run.protocol)
@@ -203,7 +239,8 @@ def received_samples(run: LoadedRun) -> ServerSamples | None:
     for device in seeds_delivered(run):
         part = parts[device]
         inputs, labels = dataset.train_inputs[part], dataset.train_labels[part]
-        seeds[device] = make_seeds(sizes, device, inputs, labels)
+        row = get_protocol(config.protocol)
+        seeds[device] = cast(Seeds, Wire(row, sizes).make_once(device, inputs, labels))
         drawn = _drawn_again(seeds[device], sizes, device, inputs, labels)
         if drawn is not None:
             sources[device] = part[drawn]
