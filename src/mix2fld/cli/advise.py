@@ -53,7 +53,6 @@ class AdviseCommand(Configured):
     settings: tyro.conf.OmitArgPrefixes[Grid] = field(default_factory=Grid)
 
     def run(self) -> None:
-        """Rank, print, draw."""
         from json import dumps
 
         from mix2fld.advice.measured import load_measured

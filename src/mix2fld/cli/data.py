@@ -28,7 +28,6 @@ class DataList:
     """Print JSON instead of a table."""
 
     def run(self) -> None:
-        """Print the catalogue as a table, or as one JSON object."""
         from mix2fld.data.cache import cached
         from mix2fld.data.catalogue import DATASETS
 
@@ -60,7 +59,6 @@ class DataGet:
     """Folder with the files; nothing is downloaded."""
 
     def run(self) -> None:
-        """Download each of them; failures are reported after all others are done."""
         from mix2fld.cli.console import PipedConsole
         from mix2fld.data.cache import cache_file, cached
         from mix2fld.data.catalogue import DATASETS, dataset_info
@@ -101,7 +99,6 @@ class DataShow:
     data: tyro.conf.OmitArgPrefixes[DataConfig] = field(default_factory=DataConfig)
 
     def run(self) -> None:
-        """Print the table, and draw the figure."""
         from mix2fld.cli.console import PipedConsole
         from mix2fld.data.partition import check_labels_covered, device_parts, label_counts
         from mix2fld.data.sources import load_dataset

@@ -41,7 +41,6 @@ class DeployServer:
     settings: tyro.conf.OmitArgPrefixes[Grid] = field(default_factory=Grid)
 
     def run(self) -> None:
-        """Run all protocols and seeds, one after another."""
         needs_mqtt()
         check_positive(timeout_s=self.timeout_s, wait_s=self.wait_s)
         from mix2fld.cli.progress import RichWatcher
@@ -99,7 +98,6 @@ class DeployKeys:
     settings: tyro.conf.OmitArgPrefixes[Grid] = field(default_factory=Grid)
 
     def run(self) -> None:
-        """Write the files."""
         if self.transport == "flower":
             needs_flower()
         else:

@@ -37,7 +37,6 @@ class DoctorCommand:
     output: tyro.conf.OmitArgPrefixes[Output] = field(default_factory=Output)
 
     def run(self) -> None:
-        """Look, and print a line for each finding."""
         with self.output.working("checking this machine"):
             findings = [find() for find in CHECKS]
         console = self.output.console()
@@ -212,7 +211,6 @@ class CompletionCommand:
     """Your shell."""
 
     def run(self) -> None:
-        """Print the script."""
         from mix2fld.cli.commands import every_form
 
         arguments = ["--tyro-write-completion", self.shell, "-"]

@@ -37,7 +37,6 @@ class ExportCommand:
     output: tyro.conf.OmitArgPrefixes[Output] = field(default_factory=Output)
 
     def run(self) -> None:
-        """Write the table, or the model."""
         if self.to == "model":
             self._write_model()
             return

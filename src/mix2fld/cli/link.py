@@ -32,7 +32,6 @@ class LinkCommand(Configured):
     settings: tyro.conf.OmitArgPrefixes[Grid] = field(default_factory=Grid)
 
     def run(self) -> None:
-        """Print the budget of every transfer, and what a round comes to."""
         from mix2fld.cli.console import PipedConsole
         from mix2fld.protocols.table import PROTOCOLS
         from mix2fld.report.tables import link_table, rounds_table

@@ -35,17 +35,14 @@ class Watchers(Watcher):
         self._watchers[0].note(line)
 
     def begin(self, config: Config, rounds_done: int) -> None:
-        """Forward the start of a run."""
         for watcher in self._watchers:
             watcher.begin(config, rounds_done)
 
     def round_done(self, config: Config, info: RoundInfo) -> None:
-        """Forward the end of a round."""
         for watcher in self._watchers:
             watcher.round_done(config, info)
 
     def end(self, result: RunResult) -> None:
-        """Forward the end of a run."""
         for watcher in self._watchers:
             watcher.end(result)
 
@@ -88,7 +85,6 @@ class RichWatcher(Watcher):
         self._progress.stop()
 
     def begin(self, config: Config, rounds_done: int) -> None:
-        """Start a run's bar."""
         bar = self._bars[config.run_name]
         self._progress.start_task(bar)
         self._progress.update(bar, completed=rounds_done, news=_first_news(config, rounds_done))
@@ -100,7 +96,6 @@ class RichWatcher(Watcher):
             )
 
     def round_done(self, config: Config, info: RoundInfo) -> None:
-        """Advance a run's bar."""
         news = _news(info.scores, float(device_scores(info.scores).mean()), info.uploads)
         self._progress.update(self._bars[config.run_name], completed=info.round, news=news)
         self._rounds_done += 1
@@ -113,7 +108,6 @@ class RichWatcher(Watcher):
             )
 
     def end(self, result: RunResult) -> None:
-        """Show the result of a run."""
         scores = result.summary["scores"]
         news = _news(scores, scores["mean"], result.summary["uploads"])
         self._progress.update(self._bars[result.config.run_name], news=news)
@@ -157,7 +151,6 @@ class TableBoard(Board):
             self._live.stop()
 
     def show(self, progress: Progress) -> None:
-        """Redraw the table."""
         if self._shows:
             table = running_table(progress, self._console.width)
             self._live.update(Group(table, Text(counts(progress))))
@@ -173,7 +166,6 @@ class TableBoard(Board):
         self._console.print(escape(line), highlight=False)
 
     def note(self, line: str) -> None:
-        """Print above the table."""
         self._console.print(f"[yellow]note[/]: {escape(line)}", highlight=False)
 
 

@@ -33,7 +33,6 @@ class ReportCommand:
     output: tyro.conf.OmitArgPrefixes[Output] = field(default_factory=Output)
 
     def run(self) -> None:
-        """Write the page, and the figures if requested."""
         from mix2fld.cli.console import bold
 
         console, found = self.output.console(), self.output.read_runs(self.runs)
@@ -75,7 +74,6 @@ class WatchCommand:
     output: tyro.conf.OmitArgPrefixes[Output] = field(default_factory=Output)
 
     def run(self) -> None:
-        """Serve the page until interrupted."""
         from mix2fld.cli.console import bold
         from mix2fld.report.live import make_server
 

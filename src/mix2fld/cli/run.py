@@ -52,7 +52,6 @@ class RunCommand(Configured):
     settings: tyro.conf.OmitArgPrefixes[Grid] = field(default_factory=Grid)
 
     def run(self) -> None:
-        """Run all protocols and seeds."""
         from mix2fld.base.folders import cache_folder
         from mix2fld.cli.console import bold
         from mix2fld.protocols.table import single_runs
@@ -194,7 +193,6 @@ class ResumeCommand:
     output: tyro.conf.OmitArgPrefixes[Output] = field(default_factory=Output)
 
     def run(self) -> None:
-        """Run all of them to their end."""
         from mix2fld.base.folders import cache_folder
         from mix2fld.cli.console import bold
         from mix2fld.report.tables import results_table

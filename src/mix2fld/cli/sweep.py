@@ -87,7 +87,6 @@ class SweepCommand:
     zipped: tyro.conf.Suppress[tyro.conf.Fixed[tuple[tuple[str, ...], ...]]] = ()
 
     def run(self) -> None:
-        """Run all of it, or say what that would take."""
         from mix2fld.sweep.plan import make_plan
 
         console = self.output.console()

@@ -96,15 +96,12 @@ class Nothing:
     name: str = "nothing"
 
     def size(self, dims: Dimensions) -> Size:
-        """0."""
         return Size(0)
 
     def encode(self, value: None, dims: Dimensions) -> Encoded:
-        """No bytes."""
         return Encoded(b"", 0)
 
     def decode(self, data: bytes, dims: Dimensions) -> None:
-        """None, if there are no bytes."""
         check_size(self.name, data, 0)
 
 

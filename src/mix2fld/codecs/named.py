@@ -16,11 +16,9 @@ class Named:
 
     @property
     def name(self) -> str:
-        """For records and messages."""
         return " and ".join(payload.name for payload in self.parts.values())
 
     def size(self, dims: Dimensions) -> Size:
-        """Of all of them."""
         *first, last = self.parts.values()
         rest = last.size(dims)
         return Size(8 * sum(self._bytes(each, dims) for each in first) + rest.bits, rest.exact)

@@ -44,7 +44,6 @@ class Outputs:
         return encoded(outputs.astype("<f4").tobytes(), self.size(dims))
 
     def decode(self, data: bytes, dims: Dimensions) -> Floats:
-        """The output vectors [N_L, N_L]."""
         check_size(self.name, data, self.size(dims).bits)
         outputs = np.frombuffer(data, "<f4").astype(np.float32)
         outputs = outputs.reshape(dims.num_labels, dims.num_labels)

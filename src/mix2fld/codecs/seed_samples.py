@@ -61,7 +61,6 @@ class SeedSamples:
         return encoded(data, self.size(dims))
 
     def decode(self, data: bytes, dims: Dimensions) -> Seeds:
-        """The seed samples as the server sees them."""
         check_size(self.name, data, self.size(dims).bits)
         coding = coding_of(dims)
         bits = np.unpackbits(np.frombuffer(data, np.uint8), count=self.size(dims).bits)
@@ -142,7 +141,6 @@ class SeedLabels:
         return Encoded(data, self._bits(dims, len(value)))
 
     def decode(self, data: bytes, dims: Dimensions) -> dict[int, Codes]:
-        """The codes by device."""
         if 8 * len(data) < self.devices:
             raise PayloadError(f"{self.name}: {len(data)} bytes; must be {-(-self.devices // 8)}")
         bits = np.unpackbits(np.frombuffer(data, np.uint8))
@@ -204,7 +202,6 @@ class WithSeeds:
 
     @property
     def name(self) -> str:
-        """For records and messages."""
         return f"seeds and {self.rest.name}"
 
     def size(self, dims: Dimensions) -> Size:
@@ -232,7 +229,6 @@ class WithSeeds:
         return Encoded(ahead + encoded.data, 8 * len(ahead) + encoded.bits)
 
     def decode(self, data: bytes, dims: Dimensions) -> tuple[Any, dict[int, Seeds]]:
-        """The rest, and the seeds by device."""
         flags = np.unpackbits(np.frombuffer(data, np.uint8), count=self.devices)
         senders = np.flatnonzero(flags[: self.devices]).tolist()
         end, each = self._seed_bytes(dims, len(senders)), self.seeds.size(dims).bits

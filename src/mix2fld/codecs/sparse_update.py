@@ -76,7 +76,6 @@ class LargestEntries:
     words: ClassVar[str] = "largest entries of the update"
 
     def size(self, dims: Dimensions) -> Size:
-        """The positions take more or fewer bits."""
         count = entries_kept(self.share, dims.num_weights)
         return Size(HALF * count + most_bits(count, dims.num_weights), exact=False)
 
@@ -88,7 +87,6 @@ class LargestEntries:
         return Entries(places, halves.astype(np.float32))
 
     def restore(self, codes: Entries, rng: np.random.Generator, size: int) -> Restored:
-        """Zeros elsewhere."""
         return Restored(spread(codes, size), captured=1.0)
 
     def encode(self, value: Entries, dims: Dimensions) -> Encoded:
@@ -97,7 +95,6 @@ class LargestEntries:
         return packed(values, encode_positions(value.places, dims.num_weights))
 
     def decode(self, data: bytes, dims: Dimensions) -> Entries:
-        """The entries, if there are as many as there must be."""
         count = entries_kept(self.share, dims.num_weights)
         head, tail = split_bits(self.name, data, HALF * count)
         values = np.packbits(head).view(">f2").astype(np.float32)
@@ -116,7 +113,6 @@ class SparseTernary:
     words: ClassVar[str] = "sparse ternary update"
 
     def size(self, dims: Dimensions) -> Size:
-        """The positions take more or fewer bits."""
         count = entries_kept(self.share, dims.num_weights)
         head = SINGLE + count if count else 0
         return Size(head + most_bits(count, dims.num_weights), exact=False)
@@ -128,7 +124,6 @@ class SparseTernary:
         return Entries(places, np.where(update[places] < 0, -mean, mean))
 
     def restore(self, codes: Entries, rng: np.random.Generator, size: int) -> Restored:
-        """Zeros elsewhere."""
         return Restored(spread(codes, size), captured=1.0)
 
     def encode(self, value: Entries, dims: Dimensions) -> Encoded:
@@ -138,7 +133,6 @@ class SparseTernary:
         return packed(mean, signs, encode_positions(value.places, dims.num_weights))
 
     def decode(self, data: bytes, dims: Dimensions) -> Entries:
-        """The entries, if there are as many as there must be."""
         count = entries_kept(self.share, dims.num_weights)
         head, tail = split_bits(self.name, data, SINGLE + count)
         mean = np.packbits(head[:SINGLE]).view(">f4").astype(np.float32)

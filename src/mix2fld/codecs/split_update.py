@@ -60,7 +60,6 @@ class SplitUpdate:
         return self.whole.variable_rate
 
     def size(self, dims: Dimensions) -> Size:
-        """The bits of both."""
         return self.whole.size(dims)
 
     def compress(

@@ -41,7 +41,6 @@ class ClassStatistics:
         return Encoded(first.data + rest.data, first.bits + rest.bits)
 
     def decode(self, data: bytes, dims: Dimensions) -> Statistics:
-        """The statistics as the server sees them."""
         (count_payload, count_dims), (payload, part_dims) = self._parts(dims)
         end = count_payload.size(count_dims).bits // 8
         if len(data) < end:
@@ -94,7 +93,6 @@ class PartOfStatistics:
         return Encoded(bytes([stage]) + data, self._bits_of(stage, dims))
 
     def decode(self, data: bytes, dims: Dimensions) -> StatisticsPart | None:
-        """The part as the server sees it."""
         if not data:
             return None
         stage = data[0]
@@ -142,11 +140,9 @@ class ClassMeans:
         return Weights().size(self._dims(dims))
 
     def encode(self, value: Tensors, dims: Dimensions) -> Encoded:
-        """One array."""
         return Weights().encode(value, self._dims(dims))
 
     def decode(self, data: bytes, dims: Dimensions) -> Tensors:
-        """One array."""
         return Weights().decode(data, self._dims(dims))
 
     def _dims(self, dims: Dimensions) -> Dimensions:

@@ -71,7 +71,6 @@ class Weights:
         return encoded(ends.astype("<f4").tobytes() + packed, self.size(dims))
 
     def decode(self, data: bytes, dims: Dimensions) -> Tensors:
-        """The arrays as the other end sees them."""
         check_size(self.name, data, self.size(dims).bits)
         if not self._quantised:
             flat = np.frombuffer(data, "<f4").astype(np.float32)

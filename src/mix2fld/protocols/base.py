@@ -256,5 +256,4 @@ class Isolated(Protocol):
     server_words = "The server does nothing."
 
     def step(self, server: ServerState, inbox: Inbox, round_number: int) -> Stepped:
-        """There is nothing to do."""
         return server, StepInfo()

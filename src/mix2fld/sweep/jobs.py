@@ -95,7 +95,6 @@ class Notes(Watcher):
         self.lines: list[str] = []
 
     def note(self, line: str) -> None:
-        """Keep the line."""
         self.lines.append(line)
 
     def round_done(self, config: Config, info: RoundInfo) -> None:

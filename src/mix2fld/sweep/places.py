@@ -23,11 +23,9 @@ class ThisProcess:
         self._begun = False
 
     def slots(self) -> int:
-        """One at a time."""
         return 1
 
     def cores(self) -> int:
-        """All of this process."""
         return usable_cores()
 
     def begin(self, job: Job) -> None:
@@ -35,7 +33,6 @@ class ThisProcess:
         self._job, self._begun = job, False
 
     def events(self, seconds: float, tick: Callable[[], None]) -> list[Event]:
-        """Run the job to its end."""
         del seconds
         assert self._job is not None
         job = self._job
@@ -55,7 +52,6 @@ class _Ticking(Notes):
         self._tick = tick
 
     def round_done(self, config: Config, info: RoundInfo) -> None:
-        """Time to look at progress."""
         del config, info
         self._tick()
 
@@ -79,7 +75,6 @@ class Processes:
             self._free.put(place)
 
     def slots(self) -> int:
-        """One job to a worker."""
         return self._workers
 
     def cores(self) -> int:
@@ -87,13 +82,11 @@ class Processes:
         return len({core for cores in self._cores for core in cores}) or self._workers
 
     def begin(self, job: Job) -> None:
-        """Hand it to a worker that is free."""
         place = self._free.get()
         self._jobs[self._threads.submit(self._run, place, job)] = job
         self._begun.append(Event(job, f"worker {place}"))
 
     def events(self, seconds: float, tick: Callable[[], None]) -> list[Event]:
-        """Jobs that began, or are done."""
         del tick
         begun, self._begun = self._begun, []
         if begun:

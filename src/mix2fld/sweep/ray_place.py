@@ -112,7 +112,6 @@ class Cluster:
         self._datasets: dict[int, tuple[Dataset, Any]] = {}
 
     def cores(self) -> int:
-        """Cores of all nodes."""
         return max(1, int(self._ray.cluster_resources().get("CPU", 1)))
 
     def slots(self) -> int:
@@ -120,7 +119,6 @@ class Cluster:
         return ASKED_FOR * max(1, self.cores() // self._cores)
 
     def begin(self, job: Job) -> None:
-        """Hand over a task with what the folder holds."""
         folder = RunFolder(job.folder)
         folder.prepare(job.config)
         task = self._task.remote(
@@ -130,7 +128,6 @@ class Cluster:
         self._jobs[task], self._folders[task] = job, folder
 
     def events(self, seconds: float, tick: Callable[[], None]) -> list[Event]:
-        """Take what came home."""
         del tick
         ready, _ = self._ray.wait(list(self._jobs), num_returns=1, timeout=seconds)
         return [event for task in ready for event in self._next(task)]
