@@ -2,11 +2,16 @@
 
 from typing import Any
 
-from mix2fld.config.presets.cellular import CELLULAR
-from mix2fld.config.presets.devices import DEVICE_CLASSES
-from mix2fld.config.presets.local import LOCAL
 from mix2fld.config.presets.lorawan import LORAWAN
-from mix2fld.config.presets.sourced import DeviceClass, Fields, Sourced, Standard, values
+from mix2fld.config.presets.sourced import (
+    DEVICE_CLASSES,
+    LINKS,
+    DeviceClass,
+    Fields,
+    Sourced,
+    Standard,
+    values,
+)
 
 __all__ = [
     "DEVICE_CLASSES",
@@ -18,7 +23,12 @@ __all__ = [
     "Standard",
 ]
 
-STANDARDS: dict[str, Standard] = {**CELLULAR, **LORAWAN, **LOCAL}
+CELLULAR = ("nb-iot", "lte-m", "redcap", "leo")
+STANDARDS: dict[str, Standard] = {
+    **{name: LINKS[name] for name in CELLULAR},
+    **LORAWAN,
+    **{name: link for name, link in LINKS.items() if name not in CELLULAR},
+}
 """Every standard by its name as a preset."""
 
 NAMED: dict[str, dict[str, Any]] = {

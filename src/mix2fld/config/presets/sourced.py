@@ -1,6 +1,8 @@
 """What a preset is made of: settings, each with where its value comes from."""
 
+import tomllib
 from dataclasses import dataclass
+from importlib.resources import files
 from typing import Any, NamedTuple
 
 
@@ -46,7 +48,28 @@ def ours(value: Any, why: str) -> Sourced:
 
 
 CELL = ours("cell", "the link is put together from [cell] and [radio]")
-IP_PACKETS: Fields = {
-    "packet_bytes": Sourced(1472, "MTU of 1,500 bytes, RFC 894, less the header"),
-    "header_bytes": Sourced(28, "IPv4 20 bytes, RFC 791; UDP 8 bytes, RFC 768"),
-}
+
+
+def _fields(table: dict[str, Any]) -> Fields:
+    return {
+        name: Sourced(tuple(value) if isinstance(value, list) else value, source)
+        for name, (value, source) in table.items()
+    }
+
+
+def _read() -> tuple[dict[str, Standard], dict[str, DeviceClass]]:
+    """The links and the classes of devices in ``presets.toml``."""
+    text = (files("mix2fld.config.presets") / "presets.toml").read_text(encoding="utf-8")
+    tree = tomllib.loads(text)
+    links = {}
+    for name, link in tree["links"].items():
+        groups = [tree["groups"][group] for group in link.pop("groups", ())]
+        joined = {key: row for table in (*groups, link.pop("fields")) for key, row in table.items()}
+        links[name] = Standard(fields=_fields(joined), **link)
+    devices = {
+        n: DeviceClass(one["title"], _fields(one["fields"])) for n, one in tree["devices"].items()
+    }
+    return links, devices
+
+
+LINKS, DEVICE_CLASSES = _read()
