@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from mix2fld.config.grid import Grid
-from mix2fld.config.presets import DEVICE_CLASSES, STANDARDS, Fields
+from mix2fld.config.presets import DEVICE_CLASSES, STANDARDS
+from mix2fld.config.presets.sourced import Fields
 from mix2fld.config.settings import PRESETS
 from mix2fld.engine.plan import PlannedTransfer
 from mix2fld.protocols.table import PROTOCOLS

@@ -3,25 +3,7 @@
 from typing import Any
 
 from mix2fld.config.presets.lorawan import LORAWAN
-from mix2fld.config.presets.sourced import (
-    DEVICE_CLASSES,
-    LINKS,
-    DeviceClass,
-    Fields,
-    Sourced,
-    Standard,
-    values,
-)
-
-__all__ = [
-    "DEVICE_CLASSES",
-    "NAMED",
-    "STANDARDS",
-    "DeviceClass",
-    "Fields",
-    "Sourced",
-    "Standard",
-]
+from mix2fld.config.presets.sourced import DEVICE_CLASSES, LINKS, Standard, values
 
 CELLULAR = ("nb-iot", "lte-m", "redcap", "leo")
 STANDARDS: dict[str, Standard] = {

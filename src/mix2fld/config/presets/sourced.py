@@ -2,7 +2,7 @@
 
 import tomllib
 from dataclasses import dataclass
-from importlib.resources import files
+from pathlib import Path
 from typing import Any, NamedTuple
 
 
@@ -59,8 +59,7 @@ def _fields(table: dict[str, Any]) -> Fields:
 
 def _read() -> tuple[dict[str, Standard], dict[str, DeviceClass]]:
     """The links and the classes of devices in ``presets.toml``."""
-    text = (files("mix2fld.config.presets") / "presets.toml").read_text(encoding="utf-8")
-    tree = tomllib.loads(text)
+    tree = tomllib.loads(Path(__file__).with_name("presets.toml").read_text(encoding="utf-8"))
     links = {}
     for name, link in tree["links"].items():
         groups = [tree["groups"][group] for group in link.pop("groups", ())]
