@@ -87,7 +87,9 @@ COMMANDS: dict[str, Command] = {
         "serve the report as a live page while runs are in progress",
         "report:WatchCommand",
     ),
-    "export": Command("Inspect", "write runs as a table, or a trained model", "export:ExportCommand"),
+    "export": Command(
+        "Inspect", "write runs as a table, or a trained model", "export:ExportCommand"
+    ),
     "predict": Command(
         "Inspect", "label new samples with a trained model", "predict:PredictCommand"
     ),
