@@ -26,7 +26,7 @@ from deploy.lab import (
 )
 from mix2fld.base.errors import InputError, TransportLostError
 from mix2fld.data.samples import standardised
-from mix2fld.deploy import nodes, server_app
+from mix2fld.deploy import flower_nodes, server_app
 from mix2fld.deploy.client_app import app
 from mix2fld.deploy.diary import last_words
 from mix2fld.deploy.edge.messages import Refused, Trained
@@ -234,7 +234,7 @@ def test_a_superlink_that_is_away_is_no_round(
     tmp_path: Path, comes_back: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is lost while the devices of round 2 train, for longer than the round waits for them."""
-    monkeypatch.setattr(nodes, "REACH_S", 1.0)
+    monkeypatch.setattr(flower_nodes, "REACH_S", 1.0)
     config = deployed_config(tmp_path, protocol="fl", rounds=3)
     path, lost = tmp_path / "runs" / config.run_name, []
 

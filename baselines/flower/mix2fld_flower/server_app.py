@@ -4,7 +4,7 @@ from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.serverapp import Grid, ServerApp
 
 from mix2fld.deploy.diary import Say
-from mix2fld.deploy.nodes import Nodes
+from mix2fld.deploy.flower_nodes import FlowerNodes
 from mix2fld.deploy.serving import serve_run
 from mix2fld.engine.scenario import Scenario
 from mix2fld.links import make_link
@@ -19,7 +19,7 @@ def main(grid: Grid, context: Context) -> None:
     """Run the protocol that the run config describes; a run that exists is resumed."""
     settings = settings_of(context.run_config)
 
-    def connect(scenario: Scenario, run: str, say: Say) -> Nodes:
+    def connect(scenario: Scenario, run: str, say: Say) -> FlowerNodes:
         return Partitions(grid, scenario, settings.timeout_s, run, say)
 
     link = make_link(settings.config, settings.config.data.devices)
@@ -28,8 +28,8 @@ def main(grid: Grid, context: Context) -> None:
     print(f"{result.config.run_name}: mean accuracy of the clients {100 * accuracy:.1f} %")
 
 
-class Partitions(Nodes):
-    """Nodes that are known by the partition that they hold, not by a registered key."""
+class Partitions(FlowerNodes):
+    """FlowerNodes that are known by the partition that they hold, not by a registered key."""
 
     def online(self) -> dict[int, int]:
         """The node of every partition; each is asked once."""

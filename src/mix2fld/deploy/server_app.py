@@ -8,7 +8,7 @@ from flwr.serverapp import Grid, ServerApp
 from mix2fld.base.errors import Mix2fldError
 from mix2fld.deploy.backoff import shorten_first_wait
 from mix2fld.deploy.diary import Say, one_line
-from mix2fld.deploy.nodes import Nodes
+from mix2fld.deploy.flower_nodes import FlowerNodes
 from mix2fld.deploy.serving import serve_run
 from mix2fld.deploy.settings import Settings, read_settings
 from mix2fld.engine.scenario import Scenario
@@ -33,8 +33,8 @@ def main(grid: Grid, context: Context) -> None:
 def serve(grid: Grid, settings: Settings) -> RunResult:
     """Run a run with the devices of ``grid``, or what is missing of it in its folder."""
 
-    def connect(scenario: Scenario, run: str, say: Say) -> Nodes:
-        return Nodes(grid, scenario, settings.timeout_s, run, say)
+    def connect(scenario: Scenario, run: str, say: Say) -> FlowerNodes:
+        return FlowerNodes(grid, scenario, settings.timeout_s, run, say)
 
     return serve_run(settings, connect)
 

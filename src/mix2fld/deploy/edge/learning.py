@@ -1,6 +1,7 @@
 """How a device learns, from the settings of a run: by a compiled kernel where that will do."""
 
 from importlib.util import find_spec
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -87,13 +88,6 @@ def small_learning(
     return Learning(plain, dims, SmallStepper(kernel, learning, dims), Classification(num_labels))
 
 
-class Plain:
-    """A section of the settings, with its fields as attributes."""
-
-    def __init__(self, **fields: Any) -> None:
-        vars(self).update(fields)
-
-
 def plain_config(fields: dict[str, Any]) -> Any:
     """The settings as attributes, as a ``Config`` has them: they were checked by the server."""
     config = _as_attributes(fields)
@@ -104,5 +98,5 @@ def plain_config(fields: dict[str, Any]) -> Any:
 
 def _as_attributes(value: Any) -> Any:
     if isinstance(value, dict):
-        return Plain(**{name: _as_attributes(part) for name, part in value.items()})
+        return SimpleNamespace(**{name: _as_attributes(part) for name, part in value.items()})
     return tuple(value) if isinstance(value, list) else value

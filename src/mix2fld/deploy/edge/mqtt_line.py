@@ -159,7 +159,6 @@ class MqttLine:
         self._client.unsubscribe(topic)
 
     def _on_connect(self, client: Any, data: Any, flags: Any, reason: Any, properties: Any) -> None:
-        del client, data, properties
         if reason.is_failure:
             self._reason = str(reason)
             self._stop_if_refused(reason)
@@ -170,19 +169,16 @@ class MqttLine:
             self._put(again and flags.session_present)
 
     def _on_connect_fail(self, client: Any, data: Any) -> None:
-        del client, data
         self._say_trouble(f"cannot connect to {self._address}: {_plain(sys.exception())}")
 
     def _on_log(self, client: Any, data: Any, level: int, words: str) -> None:
         """Why a connection broke is said nowhere else."""
-        del client, data
         if level == mqtt.MQTT_LOG_ERR and words.startswith(READING_FAILED):
             self._reason = _plain(words.removeprefix(READING_FAILED))
 
     def _on_disconnect(
         self, client: Any, data: Any, flags: Any, reason: Any, properties: Any
     ) -> None:
-        del client, data, flags, properties
         lasted = time.monotonic() - self._since
         self._short = self._short + 1 if self._since and lasted < SHORT_S else 0
         trouble = "lost the connection to" if self._since else "cannot connect to"
@@ -194,7 +190,6 @@ class MqttLine:
         self._stop_if_refused(reason)
 
     def _on_message(self, client: Any, data: Any, message: Any) -> None:
-        del client, data
         with self._arrived:
             self._waiting[message.topic] += 1
             if self._waiting[message.topic] > MOST_WAITING:
@@ -215,7 +210,6 @@ class MqttLine:
         self._put(False)
 
     def _on_publish(self, client: Any, data: Any, mid: int, reason: Any, properties: Any) -> None:
-        del client, data, mid, properties
         if reason.value == NOT_AUTHORIZED:
             self._stop(
                 "the broker refuses what this client publishes: the key belongs to another client"
@@ -249,5 +243,4 @@ def _plain(error: object) -> str:
 
 def _without_delay(client: Any, data: Any, opened: Any) -> None:
     """Small messages are not held back for more to come."""
-    del client, data
     opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

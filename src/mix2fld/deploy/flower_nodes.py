@@ -9,7 +9,14 @@ from typing import Any, NamedTuple
 
 import httpx
 from flwr.app import Message, RecordDict
+from flwr.proto.message_pb2 import ConfirmMessageReceivedRequest, ObjectTree
+from flwr.proto.message_pb2 import Message as SentMessage
+from flwr.proto.runtime_pb2 import PullAppMessagesRequest
 from flwr.serverapp import Grid
+from flwr.supercore.inflatable.inflatable_object import iterate_object_tree
+from flwr.supercore.inflatable.inflatable_protobuf_utils import make_pull_object_fn_protobuf
+from flwr.supercore.inflatable.inflatable_utils import inflate_object_from_contents, pull_objects
+from flwr.superlink.grid.http_grid import HttpGrid
 
 from mix2fld.base.errors import TransportLostError
 from mix2fld.deploy.diary import Say, one_line
@@ -17,7 +24,6 @@ from mix2fld.deploy.edge import messages
 from mix2fld.deploy.edge.messages import Download, MessageError, TrainOrder
 from mix2fld.deploy.forms import ANSWERS, DOWNLOAD, FORMAT, TRAIN, pack, run_fields, unpack
 from mix2fld.deploy.remote_fleet import Hear
-from mix2fld.deploy.replies import pull_reply
 from mix2fld.deploy.settings import config_digest
 from mix2fld.engine.scenario import Scenario
 
@@ -31,6 +37,9 @@ NAME = re.compile(r"device-(\d+)")
 Answer = RecordDict | str | httpx.HTTPError
 Heard = SimpleQueue[tuple[str, Answer]]
 """(number of an order, the answer to it, or why there will be none)."""
+
+Stray = Callable[[int], None]
+"""Told the node that a message which answers no order names as its sender."""
 
 
 class Call:
@@ -65,7 +74,7 @@ class Waiting(NamedTuple):
     over: threading.Event
 
 
-class Nodes:
+class FlowerNodes:
     """Asks devices and hears their answers, each once and in time."""
 
     downloads_with_orders = True
@@ -260,3 +269,59 @@ def _read(content: RecordDict, kind: str) -> messages.Answer | MessageError:
 
 def _lost(why: str) -> TransportLostError:
     return TransportLostError(f"the SuperLink cannot be reached ({why})")
+
+
+def pull_reply(grid: Grid, order: str, stray: Stray) -> Message | None:
+    """The reply to the order of this number; None if there is none yet.
+
+    Any registered node may address a message to the server, and Flower hands it over with whatever
+    is pulled next; if one of them cannot be read, Flower drops them all. Here only the reply is
+    read. The SuperLink takes it only for the node that the order went to; nobody else knows its
+    number. What a message says of itself counts only as far as the SuperLink has checked it.
+    """
+    if not isinstance(grid, HttpGrid):
+        return _only_reply(list(grid.pull_messages([order])), order, stray)
+    client = grid._runtime_client
+    answer = client.PullMessages(PullAppMessagesRequest(message_ids=[order]))
+    found: tuple[SentMessage, ObjectTree] | None = None
+    for sent, tree in zip(answer.messages_list, answer.message_object_trees, strict=True):
+        if sent.metadata.reply_to_message_id == order:
+            found = sent, tree
+        else:
+            stray(sent.metadata.src_node_id)
+            _confirm(grid, sent)
+    return None if found is None else _inflated(grid, *found)
+
+
+def _inflated(grid: HttpGrid, sent: SentMessage, tree: ObjectTree) -> Message:
+    number = sent.metadata.message_id
+    pull = make_pull_object_fn_protobuf(
+        pull_object_protobuf=grid._runtime_client.PullObject,
+        node=grid.node,
+        run_id=grid.run.run_id,
+    )
+    contents = pull_objects([part.object_id for part in iterate_object_tree(tree)], pull)
+    _confirm(grid, sent)
+    read = inflate_object_from_contents(number, contents)
+    if not isinstance(read, Message):
+        raise TypeError(f"a {type(read).__name__}; must be a message")
+    return read
+
+
+def _confirm(grid: HttpGrid, sent: SentMessage) -> None:
+    """Have the SuperLink forget it."""
+    grid._runtime_client.ConfirmMessageReceived(
+        ConfirmMessageReceivedRequest(
+            node=grid.node, run_id=grid.run.run_id, message_object_id=sent.metadata.message_id
+        )
+    )
+
+
+def _only_reply(messages: list[Message], order: str, stray: Stray) -> Message | None:
+    found: Message | None = None
+    for message in messages:
+        if message.metadata.reply_to_message_id == order:
+            found = message
+        else:
+            stray(message.metadata.src_node_id)
+    return found
