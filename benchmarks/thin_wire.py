@@ -21,12 +21,13 @@ import numpy as np
 from benchmarks.thin_wire_page import render
 from mix2fld.config.settings import Config
 from mix2fld.data import load_dataset
-from mix2fld.deploy.broker import Broker, find_mosquitto, largest_message
+from mix2fld.deploy.broker import Broker, largest_message
 from mix2fld.deploy.keys import make_fleet_certificates
 from mix2fld.runs.config_file import dump_config
 from mix2fld.runs.link_plan import plan_all
 from mix2fld.runs.loop import Watcher
 from mix2fld_lab.testbed import SERVER, Rates, check_possible, measure, wires
+from mix2fld_lab.trials.mqtt import find_mosquitto
 from mix2fld_lab.trials.trial import write_device_files
 
 PORT = 8883

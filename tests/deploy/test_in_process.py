@@ -28,13 +28,13 @@ from mix2fld.base.errors import InputError, TransportLostError
 from mix2fld.data.samples import standardised
 from mix2fld.deploy import flower_nodes, server_app
 from mix2fld.deploy.client_app import app
-from mix2fld.deploy.diary import last_words
 from mix2fld.deploy.edge.messages import Refused, Trained
 from mix2fld.deploy.forms import DOWNLOAD, TRAIN, pack, unpack
 from mix2fld.deploy.settings import Settings
 from mix2fld.runs.checkpoint import made_with
 from mix2fld.tasks.classification import Classification
 from mix2fld.tasks.make_learning import make_learning
+from mix2fld_lab.trials.flower import last_words
 from toys import many_labels, toy_dataset, toy_signals
 
 sys.path.insert(0, str(FAULTY))

@@ -12,10 +12,10 @@ from deploy.lab import wait_until
 from deploy.mqtt_lab import needs_mosquitto
 from mix2fld.base.errors import InputError
 from mix2fld.cli import main
-from mix2fld.deploy.broker import find_mosquitto
 from mix2fld.deploy.edge.__main__ import broker_address
 from mix2fld.deploy.edge.line import Line
 from mix2fld.deploy.edge.mqtt_line import MqttLine
+from mix2fld_lab.trials.mqtt import find_mosquitto
 from mix2fld_lab.trials.processes import HOST, free_port
 
 CREDENTIALS = "/run/credentials/mix2fld-broker.service"

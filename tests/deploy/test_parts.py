@@ -27,7 +27,6 @@ from mix2fld.deploy.edge.messages import (
 )
 from mix2fld.deploy.edge.store import RUNS_KEPT, Store
 from mix2fld.deploy.forms import FORMAT, pack, run_fields, sample_format, unpack
-from mix2fld.deploy.identity import claim, finished_run
 from mix2fld.deploy.keys import make_certificates, make_device_key
 from mix2fld.deploy.settings import Settings, app_folder, read_settings
 from mix2fld.runs.loop import Watcher
@@ -35,7 +34,7 @@ from mix2fld.runs.simulation import run
 from mix2fld_lab import testbed
 from mix2fld_lab.trials.federation import Federation
 from mix2fld_lab.trials.flower import follow_run, run_locally
-from mix2fld_lab.trials.trial import Trial
+from mix2fld_lab.trials.trial import Trial, claim, finished_run
 from toys import toy_config, toy_dataset, toy_grid
 
 TRAINED = {

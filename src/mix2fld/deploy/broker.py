@@ -1,12 +1,9 @@
 """Mosquitto as the broker of a fleet: its configuration, its access list, its process."""
 
-import os
-import shutil
 from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
 
-from mix2fld.base.errors import InputError
 from mix2fld.config.grid import Grid
 from mix2fld.config.settings import Config
 from mix2fld.deploy.proxy import largest_payloads
@@ -62,16 +59,6 @@ class Broker:
 def places(devices: int) -> int:
     """Connections that may wait at the front at once; as many may be in use, or just closed."""
     return devices + SPARE_CONNECTIONS
-
-
-def find_mosquitto() -> str:
-    """The program; raises ``InputError`` if it is not installed."""
-    program = shutil.which("mosquitto", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
-    if program is None:
-        raise InputError(
-            "deploy mqtt needs Mosquitto; install it, e.g. with: apt install mosquitto"
-        )
-    return program
 
 
 def largest_message(settings: Config | Grid) -> int:

@@ -4,13 +4,11 @@ Some words come from devices, so that a line holds printable characters only, an
 """
 
 import logging
-import re
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 LONGEST_LINE = 300
-STOPPED = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d stopped: (.*)")
 
 Say = Callable[[str], None]
 
@@ -32,9 +30,3 @@ def one_line(text: object) -> str:
     """The printable characters of a text, up to the longest line."""
     words = " ".join(str(text)[: 10 * LONGEST_LINE].split())
     return "".join(letter for letter in words if letter.isprintable())[:LONGEST_LINE]
-
-
-def last_words(path: Path) -> list[str]:
-    """Why the server stopped, each time that it did."""
-    said = path.read_text(encoding="utf-8").split("\n") if path.exists() else []
-    return [match.group(1) for line in said if (match := STOPPED.fullmatch(line))]

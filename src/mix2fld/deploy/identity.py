@@ -1,14 +1,12 @@
-"""Whose run is in a folder: devices, and whoever follows the run, know it by its identity."""
+"""Whose run is in a folder: devices know it by its identity."""
 
 import secrets
 from pathlib import Path
 
 from mix2fld.base.errors import InputError
 from mix2fld.base.files import write_atomic
-from mix2fld.config.settings import Config
 from mix2fld.runs.folder import RunFolder
 from mix2fld.runs.layout import RunFiles
-from mix2fld.runs.results import RunResult
 
 CLOCK_EPOCHS_END = 2**31
 """Version 0.2 counted seconds since 1970, which its devices may remember."""
@@ -44,33 +42,9 @@ def refuse_run_of_simulator(path: Path) -> None:
         )
 
 
-def claim(path: Path, config: Config) -> str:
-    """Make a folder that of a deployed run, before any process runs it; returns its identity."""
-    with RunFolder(path) as folder:
-        refuse_run_of_simulator(path)
-        folder.prepare(config)
-        refuse_run_of_simulator(path)
-        return run_identity(path)
-
-
 def forget(path: Path) -> None:
     """Remove a deployed run, and only the files of one."""
     RunFolder(path).clear()
     files = RunFiles(path)
     for file in (files.identity, files.epoch, files.diary):
         file.unlink(missing_ok=True)
-
-
-def finished_run(path: Path, config: Config, identity: str) -> RunResult | None:
-    """The run in a folder if it is finished; raises ``InputError`` if it is not the one claimed."""
-    file = RunFiles(path).identity
-    if not file.exists() or file.read_text(encoding="ascii") != identity:
-        raise InputError(
-            field="out", value=path, hint="another run took the place of this one in the folder"
-        )
-    result = RunFolder(path).finished()
-    if result is not None and result.config != config:
-        raise InputError(
-            field="out", value=path, hint="another config took the place of that of this run"
-        )
-    return result

@@ -1,5 +1,6 @@
 """A trial on one machine: Flower's real processes on loopback, one SuperNode for each device."""
 
+import re
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -8,8 +9,6 @@ from pathlib import Path
 from mix2fld.base.errors import InputError
 from mix2fld.config.grid import Grid
 from mix2fld.config.settings import Config
-from mix2fld.deploy.diary import last_words
-from mix2fld.deploy.identity import claim, finished_run
 from mix2fld.deploy.proxy import largest_request
 from mix2fld.deploy.settings import Settings
 from mix2fld.engine.info import RoundInfo
@@ -20,9 +19,10 @@ from mix2fld.runs.results import RunResult
 from mix2fld.types import Dataset
 from mix2fld_lab.trials.federation import Federation
 from mix2fld_lab.trials.private_network import private_network
-from mix2fld_lab.trials.trial import Trial, run_trial
+from mix2fld_lab.trials.trial import Trial, claim, finished_run, run_trial
 
 STATUS_SECONDS = 30.0
+STOPPED = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d stopped: (.*)")
 
 
 @contextmanager
@@ -105,3 +105,9 @@ def _tell(path: Path, told: int, config: Config, watcher: Watcher) -> int:
 def _rounds(path: Path) -> list[RoundInfo]:
     """The rounds that are on disk; a last line that is still being written is left for later."""
     return [RoundInfo(**fields) for fields in read_records(RunFiles(path).rounds).rounds]
+
+
+def last_words(path: Path) -> list[str]:
+    """Why the server stopped, each time that it did."""
+    said = path.read_text(encoding="utf-8").split("\n") if path.exists() else []
+    return [match.group(1) for line in said if (match := STOPPED.fullmatch(line))]

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Self
 
 from mix2fld.base.custom_code import modules_in
+from mix2fld.base.errors import InputError
 from mix2fld.config.grid import Grid
-from mix2fld.deploy.broker import Broker, find_mosquitto, largest_message, places
+from mix2fld.deploy.broker import Broker, largest_message, places
 from mix2fld.deploy.edge.__main__ import broker_address
 from mix2fld.deploy.edge.mqtt_line import Address
 from mix2fld.deploy.keys import make_fleet_certificates
@@ -113,3 +114,13 @@ def run_over_mqtt(
             return [serve_mqtt(each, fleet.address(), watcher) for each in settings]
 
     return run_trial("mqtt", grid, out, dataset, trial, runs)
+
+
+def find_mosquitto() -> str:
+    """The program; raises ``InputError`` if it is not installed."""
+    program = shutil.which("mosquitto", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
+    if program is None:
+        raise InputError(
+            "deploy mqtt needs Mosquitto; install it, e.g. with: apt install mosquitto"
+        )
+    return program

@@ -14,9 +14,11 @@ from mix2fld.base.locks import FolderLock
 from mix2fld.config.grid import Grid
 from mix2fld.config.settings import Config
 from mix2fld.data import device_parts, measured_samples
-from mix2fld.deploy.identity import claim, forget
+from mix2fld.deploy.identity import forget, refuse_run_of_simulator, run_identity
 from mix2fld.deploy.settings import Settings
 from mix2fld.protocols.table import single_runs
+from mix2fld.runs.folder import RunFolder
+from mix2fld.runs.layout import RunFiles
 from mix2fld.runs.results import RunResult
 from mix2fld.types import Dataset
 
@@ -125,3 +127,27 @@ def with_absolute_paths(grid: Grid) -> Grid:
     if grid.radio.trace is not None:
         paths["trace"] = grid.radio.trace.expanduser().resolve()
     return grid.replace(**paths)
+
+
+def claim(path: Path, config: Config) -> str:
+    """Make a folder that of a deployed run, before any process runs it; returns its identity."""
+    with RunFolder(path) as folder:
+        refuse_run_of_simulator(path)
+        folder.prepare(config)
+        refuse_run_of_simulator(path)
+        return run_identity(path)
+
+
+def finished_run(path: Path, config: Config, identity: str) -> RunResult | None:
+    """The run in a folder if it is finished; raises ``InputError`` if it is not the one claimed."""
+    file = RunFiles(path).identity
+    if not file.exists() or file.read_text(encoding="ascii") != identity:
+        raise InputError(
+            field="out", value=path, hint="another run took the place of this one in the folder"
+        )
+    result = RunFolder(path).finished()
+    if result is not None and result.config != config:
+        raise InputError(
+            field="out", value=path, hint="another config took the place of that of this run"
+        )
+    return result
