@@ -108,23 +108,6 @@ class Simulated(NamedTuple):
             np.stack(on_air),
         )
 
-    def as_budget(self, direction: Direction, bits: int, max_slots: int) -> Budget:
-        """The budget of a message of all devices."""
-        delivered, slots = self.delivered, self.slots
-        return Budget(
-            direction=direction,
-            bits=bits,
-            devices=delivered.shape[1],
-            max_slots=max_slots,
-            fits=bool(delivered.any()),
-            delivery_probability=float(delivered.mean()),
-            mean_slots_if_delivered=float(slots[delivered].mean()) if delivered.any() else None,
-            expected_slots=float(slots.mean()),
-            expected_round_slots=float(slots.max(axis=1).mean()),
-            expected_delivered=float(delivered.sum(axis=1).mean()),
-            draws=len(slots),
-        )
-
     def as_forecast(self, direction: Direction, bits: Bits, max_slots: int) -> Forecast:
         """The forecast of each device, from the transmissions that it took part in."""
         times = np.maximum(self.taking_part.sum(axis=0), 1)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from mix2fld.links.budget import Bits, Budget, Direction, Forecast
+from mix2fld.links.budget import Bits, Direction, Forecast
 from mix2fld.links.channels.channel import ESTIMATE_DRAWS, Link
 from mix2fld.types import Delivery, State
 
@@ -55,11 +55,6 @@ class MarkovAvailability(Link):
     ) -> tuple[Delivery, State]:
         delivery, inner = self.link.transmit(direction, bits, rng, state["link"])
         return delivery, {**state, "link": inner}
-
-    def budget(
-        self, direction: Direction, bits: int, devices: int, *, draws: int = ESTIMATE_DRAWS
-    ) -> Budget:
-        return self.link.budget(direction, bits, devices, draws=draws)
 
     def forecast(
         self,

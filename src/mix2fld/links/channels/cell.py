@@ -16,14 +16,13 @@ from mix2fld.config.radio import RadioConfig
 from mix2fld.config.settings import ChannelConfig, Config
 from mix2fld.links.budget import (
     Bits,
-    Budget,
     Direction,
     Forecast,
     Simulated,
     immediate,
     mean_slowest,
 )
-from mix2fld.links.channels.channel import Link, budget_of_forecast
+from mix2fld.links.channels.channel import Link
 from mix2fld.links.channels.fading import Fading
 from mix2fld.links.channels.geometry import Geometry
 from mix2fld.links.channels.packets import Law, Packets, blocks_needed, whole
@@ -145,11 +144,6 @@ class CellLink(Link):
         if self._side(direction).has_law(count):
             return self._by_law(direction, bits, state, count)
         return self._by_simulation(direction, bits, state, count, draws)
-
-    def budget(
-        self, direction: Direction, bits: int, devices: int, *, draws: int = CELL_DRAWS
-    ) -> Budget:
-        return budget_of_forecast(self, direction, bits, devices, draws)
 
     def _side(self, direction: Direction) -> Side:
         return self.uplink if direction == "uplink" else self.downlink

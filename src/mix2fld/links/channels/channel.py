@@ -76,15 +76,11 @@ class Link(ABC):
     def budget(
         self, direction: Direction, bits: int, devices: int, *, draws: int = ESTIMATE_DRAWS
     ) -> Budget:
-        """Latency and delivery when so many devices send at once, from simulated transmissions."""
+        """Latency and delivery when so many devices send at once: their forecast, as one."""
         check_demand(bits, devices, draws)
-        rng = np.random.default_rng(0)
-        sizes, state, sent = np.full(devices, bits, np.int64), self.start(devices, rng), []
-        for _ in range(draws):
-            delivery, state = self.transmit(direction, sizes, rng, state)
-            sent.append(check_delivery(self, delivery, devices))
-        everyone = [np.ones(devices, np.bool_)] * draws
-        return Simulated.of(everyone, sent).as_budget(direction, bits, self.max_slots)
+        state = self.lasting(self.start(devices, np.random.default_rng(0)))
+        sizes = np.full(devices, bits, np.int64)
+        return self.forecast(direction, sizes, state, draws=draws).as_budget()
 
     def forecast(
         self,
@@ -132,16 +128,6 @@ class Memoryless(Link):
         return self.deliver(direction, bits, rng), state
 
 
-def budget_of_forecast(
-    link: Link, direction: Direction, bits: int, devices: int, draws: int
-) -> Budget:
-    """The budget of a link whose forecast covers all that its state can be."""
-    check_demand(bits, devices)
-    state = link.lasting(link.start(devices, np.random.default_rng(0)))
-    sizes = np.full(devices, bits, np.int64)
-    return link.forecast(direction, sizes, state, draws=draws).as_budget()
-
-
 @dataclass(frozen=True)
 class IdealLink(Memoryless):
     """Delivers everything at once."""
@@ -157,8 +143,10 @@ class IdealLink(Memoryless):
     def deliver(self, direction: Direction, bits: Bits, rng: np.random.Generator) -> Delivery:
         return Delivery(np.ones(len(bits), dtype=np.bool_), np.zeros(len(bits), dtype=np.int64))
 
-    def budget(self, direction: Direction, bits: int, devices: int, *, draws: int = 0) -> Budget:
-        found = budget_of_forecast(self, direction, bits, devices, draws)
+    def budget(
+        self, direction: Direction, bits: int, devices: int, *, draws: int = ESTIMATE_DRAWS
+    ) -> Budget:
+        found = super().budget(direction, bits, devices, draws=draws)
         return replace(found, slots_needed=0, slot_success=1.0)
 
     def forecast(

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from mix2fld.base.errors import InputError
 from mix2fld.config.settings import ChannelConfig
 from mix2fld.links.budget import Bits, Budget, Direction, Forecast, mean_slowest
-from mix2fld.links.channels.channel import Memoryless, budget_of_forecast
+from mix2fld.links.channels.channel import ESTIMATE_DRAWS, Memoryless
 from mix2fld.links.channels.packets import arrived_by, blocks_needed, log_chances, whole
 from mix2fld.types import Delivery, State
 
@@ -124,8 +124,10 @@ class RayleighLink(Memoryless):
         slots[transmitting] = np.where(enough, latency, self.max_slots)
         return Delivery(delivered, slots)
 
-    def budget(self, direction: Direction, bits: int, devices: int, *, draws: int = 0) -> Budget:
-        found = budget_of_forecast(self, direction, bits, devices, draws)
+    def budget(
+        self, direction: Direction, bits: int, devices: int, *, draws: int = ESTIMATE_DRAWS
+    ) -> Budget:
+        found = super().budget(direction, bits, devices, draws=draws)
         radio = self.radio(direction, devices)
         needed, success = radio.slots_needed(bits), radio.success_probability
         mean = found.mean_slots_if_delivered

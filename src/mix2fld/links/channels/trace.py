@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from mix2fld.base.errors import InputError
 from mix2fld.config.settings import Config
-from mix2fld.links.budget import Bits, Budget, Direction, Forecast, Simulated
-from mix2fld.links.channels.channel import Link, budget_of_forecast
+from mix2fld.links.budget import Bits, Direction, Forecast, Simulated
+from mix2fld.links.channels.channel import Link
 from mix2fld.links.channels.trace_files import Trace, read_traces
 from mix2fld.types import Delivery, State
 
@@ -93,11 +93,6 @@ class TraceLink(Link):
         sent = [self._deliver(direction, bits, begin) for begin in begins.tolist()]
         found = Simulated.of([bits > 0] * len(sent), sent)
         return found.as_forecast(direction, bits, self.max_slots)
-
-    def budget(
-        self, direction: Direction, bits: int, devices: int, *, draws: int = START_DRAWS
-    ) -> Budget:
-        return budget_of_forecast(self, direction, bits, devices, draws)
 
     def _deliver(self, direction: Direction, bits: Bits, begins: float) -> Delivery:
         seconds = np.zeros(len(bits))
