@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from mix2fld.config.grid import Grid
 from mix2fld.config.settings import Config
+from mix2fld.native import kernel_of
 from mix2fld.types import Dataset
 
 LABELS, SIDE = 4, 8
@@ -54,12 +55,19 @@ def toy_dataset(train: int = 240, test: int = 120) -> Dataset:
 
 def toy_config(**fields: object) -> Config:
     """Two short rounds of four devices on an ideal link."""
-    return Config.of(**{"protocol": "fl", **FOR_TESTS, **fields})
+    return Config.of(**{"protocol": "fl", **FOR_TESTS, **_kernel(fields), **fields})
 
 
 def toy_grid(**fields: object) -> Grid:
     """The same for several runs: ``protocols`` and ``seed`` may be tuples."""
-    return Grid.of(**{"protocols": "fl", **FOR_TESTS, **fields})
+    return Grid.of(**{"protocols": "fl", **FOR_TESTS, **_kernel(fields), **fields})
+
+
+def _kernel(fields: dict[str, Any]) -> dict[str, Any]:
+    """Machine code for the toy's own network: XLA would compile every shape of every test anew."""
+    other = fields.keys() & {"model", "optimizer", "soft_label_teacher", "preset"}
+    there = kernel_of("mlp", (SIDE, SIDE, 1), LABELS) is not None
+    return {"kernel": "native"} if there and not other else {}
 
 
 def small_config(dataset: str, **fields: Any) -> Config:

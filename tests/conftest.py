@@ -1,9 +1,12 @@
 """Settings of all tests."""
 
+import gc
 import signal
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+import jax
 import matplotlib
 import pytest
 from hypothesis import settings
@@ -21,6 +24,14 @@ settings.register_profile("search", deadline=None, print_blob=True, max_examples
 settings.load_profile("same-examples")
 # Many tests compile the same small programs, in every process anew.
 keep_compiled_code(cache_folder() / "compiled")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _compiled_code_is_dropped() -> Iterator[None]:
+    """What a module compiled leaves memory with it; what took long is found on disk again."""
+    yield
+    jax.clear_caches()
+    gc.collect()
 
 
 @pytest.fixture(scope="session")

@@ -130,7 +130,9 @@ def toy_run(protocol: str, link: dict[str, Any] = FADING, own_link: Link | None 
     """Three rounds of an MLP over a fading link that loses some uploads."""
     rates = {} if protocol in OF_0_1_0 else SCHEDULE
     fields = {"rounds": 3, "partition": "non-iid", "rare_labels": 1, **link, **rates}
-    return run_recorded(toy_config(protocol=protocol, **fields), toy_dataset(), own_link)
+    return run_recorded(
+        toy_config(protocol=protocol, kernel="auto", **fields), toy_dataset(), own_link
+    )
 
 
 def mnist_run(protocol: str) -> Kept:

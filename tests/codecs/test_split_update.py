@@ -140,7 +140,7 @@ def narrow_torch() -> Any:
 
 @pytest.mark.parametrize(("model", "arrays"), [(narrow(), (2,)), (from_torch(narrow_torch), (2,))])
 def test_the_last_layer_of_a_run_is_that_of_its_model(model: Model, arrays: Any) -> None:
-    config = toy_config(protocol="murmur", last_layer_share=0.5)
+    config = toy_config(protocol="murmur", last_layer_share=0.5, kernel="auto")
     scenario = make_simulation(config, toy_dataset(), model=model).scenario
     assert scenario.learning.last_layer == arrays
     assert scenario.wire.protocol.upload_codec.arrays == arrays

@@ -114,21 +114,21 @@ BAG_OF_WORDS = Model(
     "protocol", [name for name in PROTOCOLS if name not in (*SEEDED, *SUMMARISED, *GENERATED)]
 )
 def test_token_ids_work_where_no_seeds_are_sent(protocol: str) -> None:
-    config = toy_config(protocol=protocol, rounds=1, devices=3, local_steps=200)
+    config = toy_config(protocol=protocol, rounds=1, devices=3, local_steps=200, kernel="auto")
     (result,) = run(config, dataset=tokens(), model=BAG_OF_WORDS)
     assert result.summary["scores"]["mean"] > 0.8
 
 
 @pytest.mark.parametrize("protocol", GENERATED)
 def test_token_ids_are_refused_where_seeds_are_generated(protocol: str, tmp_path: Path) -> None:
-    config = toy_config(protocol=protocol, devices=3)
+    config = toy_config(protocol=protocol, devices=3, kernel="auto")
     with pytest.raises(InputError, match=r"samples are \[4\]: seeds are generated for images"):
         run(config, tmp_path / "out", dataset=tokens(), model=BAG_OF_WORDS)
 
 
 @pytest.mark.parametrize("protocol", SEEDED)
 def test_token_ids_are_refused_where_seeds_are_sent(protocol: str, tmp_path: Path) -> None:
-    config = toy_grid(protocols=("fl", protocol), devices=3)
+    config = toy_grid(protocols=("fl", protocol), devices=3, kernel="auto")
     with pytest.raises(InputError, match="uploads seed samples, but samples are int32") as caught:
         run(config, tmp_path / "out", dataset=tokens(), model=BAG_OF_WORDS)
     assert "\n" not in str(caught.value)

@@ -47,6 +47,11 @@ def test_every_protocol_has_the_numbers_of_the_engine(tmp_path: Path, name: str)
     assert_same_as_engine(path, tmp_path, tmp_path / "engine")
 
 
+def test_xla_has_the_numbers_of_the_engine(tmp_path: Path) -> None:
+    path = run_in_process(tmp_path, deployed_config(tmp_path, protocol="mix2fld", kernel="xla"))
+    assert_same_as_engine(path, tmp_path, tmp_path / "engine")
+
+
 def test_a_last_layer_by_itself_has_the_numbers_of_the_engine(tmp_path: Path) -> None:
     config = deployed_config(tmp_path, protocol="murmur", update_bits=150, last_layer_share=0.4)
     path = run_in_process(tmp_path, config)

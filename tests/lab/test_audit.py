@@ -256,8 +256,8 @@ def test_protocols_with_the_same_upload_share_an_attack() -> None:
 
 def test_separated_parts_add_up_to_the_mix_and_improve_with_training() -> None:
     rng = np.random.default_rng(0)
-    shapes = rng.random((2, 16)).astype(np.float32)
-    labels = np.arange(200, dtype=np.int32) % 2
+    shapes = rng.random((4, 16)).astype(np.float32)
+    labels = np.arange(200, dtype=np.int32) % 4  # enough that every batch of mixes is full
     values = np.clip(shapes[labels] + 0.1 * rng.normal(size=(200, 16)), 0, 1).astype(np.float32)
     public = Candidates(values, labels)
     pairs = np.array([[0, 1], [2, 3], [5, 4]])
@@ -266,8 +266,8 @@ def test_separated_parts_add_up_to_the_mix_and_improve_with_training() -> None:
     mixes = 0.3 * minor + 0.7 * dominant
     errors = []
     for steps in (1, 40):
-        weights = train_separator(public, 2, steps, seed=0)
-        parts = separate(weights, Query(mixes, labels[pairs], ratio), 2)
+        weights = train_separator(public, 4, steps, seed=0)
+        parts = separate(weights, Query(mixes, labels[pairs], ratio), 4)
         np.testing.assert_allclose(0.3 * parts.minor + 0.7 * parts.dominant, mixes, atol=1e-5)
         errors.append(((parts.minor - minor) ** 2).mean())
     assert errors[1] < 0.7 * errors[0]

@@ -25,6 +25,8 @@ from mix2fld.tasks.stepper import Start, TestSet, Watch
 from mix2fld.types import Model, Samples
 
 FORMS = pytest.mark.parametrize("machine_code", [True, False])
+QUICKLY = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
+"""How to compile what runs once: the same operations, in two thirds of the time."""
 ONES = {1: (1,), 2: (1, 1), 3: (1, 1, 1)}
 
 
@@ -45,7 +47,7 @@ def same_numbers(
             weights = jnp.cos(jnp.arange(result.size, dtype=jnp.float32)).reshape(result.shape)
             return result, back(weights)
 
-        return jax.jit(both)(*args)
+        return jax.jit(both, compiler_options=QUICKLY)(*args)
 
     def in_fast_form(*args: Any) -> Any:
         def packed(args: Any, _: Any) -> Any:

@@ -120,7 +120,7 @@ def test_exported_weights_go_back_into_the_library_that_the_model_is_of(
 ) -> None:
     model, use = network()
     data = toy_dataset()
-    (result,) = run(toy_config(protocol="fl"), tmp_path, dataset=data, model=model)
+    (result,) = run(toy_config(kernel="auto"), tmp_path, dataset=data, model=model)
     path = tmp_path / "model.safetensors"
     main(["export", str(tmp_path / "fl-s0"), "--to", "model", "-o", str(path)])
     logits = np.asarray(use(load_file(path), data.test_inputs.astype(np.float32) / 255))

@@ -359,7 +359,7 @@ def test_a_model_without_a_linear_end_is_refused() -> None:
         flat = inputs.reshape(len(inputs), -1)
         return (flat @ weights["kernel"].T + weights["bias"]) ** 2
 
-    config = toy_config(protocol="statistics")
+    config = toy_config(protocol="statistics", kernel="auto")
     simulation = make_simulation(config, toy_dataset(), Model("squares", init, apply))
     with pytest.raises(InputError, match="must end in a linear layer"):
         simulation.fleet.check_seeds()

@@ -1,6 +1,7 @@
 """Protocols that upload updates: what they count from, what gets lost, and what the server adds."""
 
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import jax
@@ -299,17 +300,24 @@ def test_automatic_bits_are_the_most_that_arrive_reliably() -> None:
         assert chance(budget) >= target > chance(budget + 8)
 
 
-@pytest.mark.parametrize("name", [n for n, row in PROTOCOLS.items() if row.upload_kind == "update"])
-@pytest.mark.parametrize("weights", [1, 4])
-def test_a_model_of_a_few_weights_is_carried(name: str, weights: int) -> None:
+@cache
+def few_weights(weights: int) -> Model:
+    """One object for all protocols, so that it is compiled once."""
+
     def init(key: Any) -> Any:
         return 0.1 * jax.random.normal(key, (weights,))
 
     def apply(own: Any, inputs: Any) -> Any:
         return inputs.reshape(len(inputs), -1)[:, :LABELS] * jnp.resize(own, LABELS) + own[-1] ** 2
 
-    config = toy_config(protocol=name, feature_side=1)
-    model = Model("few weights", init, apply)
+    return Model("few weights", init, apply)
+
+
+@pytest.mark.parametrize("name", [n for n, row in PROTOCOLS.items() if row.upload_kind == "update"])
+@pytest.mark.parametrize("weights", [1, 4])
+def test_a_model_of_a_few_weights_is_carried(name: str, weights: int) -> None:
+    config = toy_config(protocol=name, feature_side=1, kernel="auto")
+    model = few_weights(weights)
     if PROTOCOLS[name].statistics is not None:
         with pytest.raises(InputError, match="must end in a linear layer"):
             run(config, dataset=toy_dataset(), model=model)
