@@ -84,10 +84,9 @@ def rotation(rng: np.random.Generator, size: int) -> Floats:
     matrix, start = np.zeros((size, size)), 0
     while start < size:
         block = 2 ** floor(log2(size - start))
-        for row, signs in enumerate(hadamard(block), start):
-            for i in range(block):
-                entry = order[start + i]
-                matrix[row, entry] = -signs[i] if flipped[entry] else signs[i]
+        entries = order[start : start + block]
+        signs = np.where(flipped[entries], -1, 1)
+        matrix[start : start + block, entries] = hadamard(block) * signs
         start += block
     return matrix
 
