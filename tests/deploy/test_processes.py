@@ -37,9 +37,10 @@ def test_three_devices_one_of_them_hostile(tmp_path: Path) -> None:
         assert "unpickled" not in lab.log("superlink")
 
 
+@pytest.mark.long
 def test_deploy_local_leaves_nothing_behind_and_goes_on(tmp_path: Path) -> None:
     """Ctrl-C ends everything; the same command goes on, and has the simulator's numbers."""
-    config = deployed_config(tmp_path, protocol="fd", devices=2)
+    config = deployed_config(tmp_path, protocol="fd", devices=2, kernel="auto")
     out = tmp_path / "out"
     flags = {
         "--dataset": config.data.dataset,
