@@ -233,3 +233,107 @@ def test_a_table_is_shown_and_learned_from(tmp_path: Path, capsys) -> None:
     )  # fmt: skip
     (result,) = mix2fld.run(config)
     assert result.summary["scores"]["global"] > 0.9
+
+
+def machines(rows: int = 120) -> dict[str, np.ndarray]:
+    """As it is found: a clock, a number, texts, and gaps."""
+    rng = np.random.default_rng(4)
+    rpm = rng.normal(1500, 90, rows)
+    rpm[[3, 50]] = np.nan
+    oil = np.array(["red", "blue", "", "red"], object)[np.arange(rows) % 4]
+    return {
+        "timestamp": np.array([f"2026-01-01T{row // 60:02}:{row % 60:02}" for row in range(rows)]),
+        "id": np.arange(rows),
+        "rpm": rpm,
+        "oil": oil,
+        "machine": np.array([f"m{row // 20}" for row in range(rows)]),
+        "label": np.array(["worn", "new"])[np.arange(rows) % 2],
+    }
+
+
+CHOSEN = {"columns": ("rpm", "oil"), "one_hot_columns": ("oil",)}
+
+
+def test_all_problems_of_a_table_are_said_at_once() -> None:
+    with pytest.raises(InputError) as caught:
+        mix2fld.dataset_from_table(machines(), source_column="pump")
+    words = str(caught.value)
+    assert words.startswith("5 problems: (1) source_column = 'pump'")
+    for part in ("column 'timestamp': has '2026", "'rpm': row 3 is missing or not finite (2 rows)"):
+        assert part in words
+    assert "name it in one_hot_columns, or in ignore_columns" in words
+
+
+def test_missing_values_are_filled_with_the_median_of_training_rows() -> None:
+    table = machines()
+    fields = {**CHOSEN, "split": "time", "time_column": "timestamp", "standardise": "never"}
+    data = mix2fld.dataset_from_table(table, missing="median", **fields)
+    assert data.feature_names == ("rpm", "oil=blue", "oil=red")
+    median = np.float32(np.nanmedian(table["rpm"][:96]))  # the last fifth of 120 rows is tested
+    assert data.train_inputs[3, 0] == data.train_inputs[50, 0] == median
+    red = (table["oil"] != "blue").astype(np.float32)  # the commonest fills gaps
+    np.testing.assert_array_equal(data.train_inputs[:, 2], red[:96])
+    np.testing.assert_array_equal(data.test_inputs[:, 1], 1 - red[96:])
+
+
+def test_rows_with_missing_values_are_dropped() -> None:
+    table = machines()
+    data = mix2fld.dataset_from_table(table, missing="drop", **CHOSEN)
+    whole = ~np.isnan(table["rpm"]) & (table["oil"] != "")
+    assert len(data.train_inputs) + len(data.test_inputs) == whole.sum()
+    with pytest.raises(InputError, match="missing = drop: leaves no row"):
+        mix2fld.dataset_from_table({**table, "rpm": np.full(120, np.nan)}, missing="drop", **CHOSEN)
+
+
+def test_columns_are_ignored_by_name() -> None:
+    table = {name: machines()[name] for name in ("id", "machine", "label")}
+    data = mix2fld.dataset_from_table(table, ignore_columns=("machine",))
+    assert data.feature_names == ("id",)
+    with pytest.raises(InputError, match=r"ignore_columns = 'machin': .*did you mean 'machine'"):
+        mix2fld.dataset_from_table(table, ignore_columns=("machin",))
+    with pytest.raises(InputError, match="one_hot_columns = 'id': has 160 different values"):
+        mix2fld.dataset_from_table(machines(200), columns=("id",), one_hot_columns=("id",))
+
+
+@pytest.mark.parametrize(
+    ("split", "column"),
+    [("group", "group_column"), ("source", "source_column")],
+)
+def test_whole_groups_are_tested_with(split: str, column: str) -> None:
+    """Six machines of 20 rows; none is on both sides, and their names are no values."""
+    table, fields = machines(), {**CHOSEN, "missing": "median", "standardise": "never"}
+    data = mix2fld.dataset_from_table(table, split=split, **{column: "machine"}, **fields)
+    assert len(data.test_inputs) == 20
+    tested = set(data.test_inputs[:, 0].tolist())
+    own = [m for m in range(6) if table["rpm"][20 * m + 7].astype(np.float32) in tested]
+    assert len(own) == 1
+    if split == "source":
+        assert set(data.test_sources.tolist()).isdisjoint(data.train_sources.tolist())
+
+
+def test_the_latest_rows_of_each_source_are_tested_with() -> None:
+    table, fields = machines(), {**CHOSEN, "missing": "median"}
+    data = mix2fld.dataset_from_table(
+        table, split="time", time_column="timestamp", source_column="machine", **fields
+    )
+    assert np.bincount(data.test_sources).tolist() == [4] * 6
+    with pytest.raises(InputError, match="time_column: must be named with split = time"):
+        mix2fld.dataset_from_table(table, split="time", **fields)
+
+
+def test_a_random_split_of_neighbours_is_warned_of(capsys: pytest.CaptureFixture[str]) -> None:
+    table, fields = machines(), {**CHOSEN, "missing": "median"}
+    data = mix2fld.dataset_from_table(table, **fields)
+    (note,) = data.notes
+    assert "--split time --time-column timestamp or --split group --group-column machine" in note
+    assert not mix2fld.dataset_from_table(
+        table, split="group", group_column="machine", **fields
+    ).notes
+    mix2fld.run(
+        mix2fld.Config.of(
+            protocol="isolated", rounds=1, local_steps=2, devices=2, samples_per_device=10,
+            partition="iid",
+        ),
+        dataset=data,
+    )  # fmt: skip
+    assert "neighbours of a test row are trained with" in capsys.readouterr().err

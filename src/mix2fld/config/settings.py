@@ -5,12 +5,12 @@ are the literal readings; ``docs/decisions`` gives the reasons. This module impo
 """
 
 import re
-from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
 from mix2fld.base.errors import InputError, did_you_mean
+from mix2fld.config.data import DataConfig as DataConfig
 from mix2fld.config.fields import (
     AUTO_EVALUATED,
     HOMES,
@@ -29,51 +29,6 @@ from mix2fld.config.presets import NAMED
 from mix2fld.config.radio import AvailabilityConfig, CellConfig, EnergyConfig, RadioConfig
 from mix2fld.config.trust import AttackConfig, DefenceConfig, PrivacyConfig
 from mix2fld.config.uploads import SeedingConfig, StatisticsConfig, UpdateConfig
-
-
-class DataConfig(Section):
-    """The dataset and its partition among devices."""
-
-    dataset: str = "mnist"
-    """mnist, fashion-mnist, cifar10, cifar100, smartwatch, or a .npz, .csv or .parquet file."""
-    data_folder: Path | None = None
-    """Folder with the dataset's files; nothing is downloaded."""
-    features: str = "none"
-    """Frozen network that makes vectors of samples: none, efficientnet-lite0, file.onnx, ..."""
-    partition: str = "non-iid"
-    """non-iid (the paper's: some labels rare on each device), iid, dirichlet, shards, by-source."""
-    devices: Positive = 10
-    """Number of devices, |D|."""
-    samples_per_device: Positive = 500
-    """Training samples of each device, |S_d|; by-source: everything its source recorded."""
-    samples_spread: Spread = 0
-    """Spread of sample counts: sigma of a log-normal factor, median 1, one for each device."""
-    rare_labels: Count = 2
-    """Partition non-iid: number of rare labels, drawn independently for each device."""
-    rare_samples: Count = 2
-    """Partition non-iid: samples of each rare label."""
-    dirichlet_alpha: PositiveFloat = 0.5
-    """Partition dirichlet: concentration, alpha; smaller is more heterogeneous."""
-    shards_per_device: Positive = 2
-    """Partition shards: label-sorted shards per device."""
-    reuse_samples: bool = False
-    """Allow devices to share samples if the dataset has too few."""
-    test_samples: Count = 0
-    """Number of test samples to use, from the start of the test set; 0: all."""
-    measured_on: Literal["test", "validation"] = "test"
-    """Measure on the test set, or (for tuning) on training samples that no device holds."""
-    standardise: Literal["auto", "always", "never"] = "auto"
-    """Scale channels of float samples to mean 0, deviation 1; auto: tables and smartwatch."""
-    value_range: tuple[float, float] | None = None
-    """Range that n-bit uploads of float samples span; default: that of the training samples."""
-    label_column: str = "label"
-    """Tables: column of labels, strings or integers."""
-    source_column: str | None = None
-    """Tables: column that names the source of a row, for partition by-source."""
-    split_column: str | None = None
-    """Tables: column with train or test in every row; without it, test_fraction is drawn."""
-    test_fraction: Annotated[float, Field(gt=0, lt=1)] = 0.2
-    """Tables: share of the rows of every label that is held out for testing."""
 
 
 class LearningConfig(Section):

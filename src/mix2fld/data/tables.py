@@ -9,13 +9,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mix2fld.base.errors import InputError, Mix2fldError, did_you_mean
-from mix2fld.base.streams import stream
 from mix2fld.config.settings import DataConfig
+from mix2fld.data.columns import (
+    Column,
+    Problems,
+    chosen_columns,
+    encode,
+    fit_column,
+    numbers,
+    rows_without_gaps,
+)
 from mix2fld.data.samples import channel_statistics, standardise
+from mix2fld.data.splits import leaks, split_rows
 from mix2fld.dataset import Dataset
 
 Columns = dict[str, NDArray[Any]]
-SPLITS = ("train", "test")
 _WORDS = {"": "nan", "false": "0", "true": "1"}
 
 
@@ -23,7 +31,8 @@ def dataset_from_table(table: Any, name: str = "table", **fields: Any) -> Datase
     """A dataset from a pandas or Polars frame, an Arrow table or a dict of columns.
 
     ``fields`` are those of ``DataConfig`` that concern tables: ``label_column``,
-    ``source_column``, ``split_column``, ``test_fraction``, ``standardise`` and ``value_range``.
+    ``source_column``, ``split_column``, ``split``, ``test_fraction``, ``columns``, ``missing``,
+    ``standardise`` and others.
     """
     return _dataset(name, columns_of(table), DataConfig(**fields))
 
@@ -41,18 +50,6 @@ def read_table_file(path: Path, config: DataConfig) -> Dataset:
 def read_columns(path: Path) -> Columns:
     """The columns of a table file by name."""
     return _read_csv(path) if path.suffix == ".csv" else _read_arrow(path)
-
-
-def feature_values(columns: Columns, features: Sequence[str]) -> NDArray[np.float64]:
-    """The columns of these names as samples [n, F], in this order."""
-    missing = [name for name in features if name not in columns]
-    if missing:
-        raise InputError(
-            field="table",
-            hint=f"has no column {missing[0]!r}, which the model was trained on; "
-            f"{did_you_mean(missing[0], columns)}",
-        )
-    return np.stack([_numbers(name, columns[name]) for name in features], axis=1)
 
 
 def columns_of(table: Any) -> Columns:
@@ -138,39 +135,84 @@ def _read_arrow(path: Path) -> Columns:
 
 
 def _dataset(name: str, columns: Columns, config: DataConfig) -> Dataset:
-    labels, label_names = _classes(LABEL_COLUMN, config.label_column, columns)
+    problems = Problems()
+    roles = (config.label_column, config.source_column, config.split_column)
+    order = (config.time_column, config.group_column)
+    features: list[str] = []
+    with problems.noted():
+        features = chosen_columns(columns, config, {*roles, *order})
+    if config.missing == "drop":
+        needed = [*features, *(role for role in (*roles, *order) if role in columns and role)]
+        columns = _complete(columns, needed)
+    labels, label_names = np.zeros(0, np.int32), tuple[str, ...]()
+    with problems.noted():
+        labels, label_names = _classes(LABEL_COLUMN, config.label_column, columns)
+        if len(label_names) < 2:
+            raise InputError(
+                field="label_column",
+                value=f"{config.label_column!r}",
+                hint=f"has only the label {label_names[0]!r}; must have at least two",
+            )
     sources: NDArray[np.int32] | None = None
     source_names: tuple[str, ...] = ()
     if config.source_column is not None:
-        sources, source_names = _classes("source_column", config.source_column, columns)
-    special = {config.label_column, config.source_column, config.split_column}
-    features = tuple(key for key in columns if key not in special)
-    values = [_numbers(key, columns[key]) for key in features]
-    if len(label_names) < 2:
-        raise InputError(
-            field="label_column",
-            value=f"{config.label_column!r}",
-            hint=f"has only the label {label_names[0]!r}; must have at least two",
-        )
-    if not values:
+        with problems.noted():
+            sources, source_names = _classes("source_column", config.source_column, columns)
+    if len(label_names) < 2:  # without labels, no rows can be held out
+        everything = np.arange(len(next(iter(columns.values()))))
+        _fitted(columns, features, config, everything, problems)
+        problems.check()
+    if not features:
+        problems.check()
         raise InputError(field="table", hint="has no column of numbers beside the label")
-    train, test = _split(columns, labels, config)
-    _check_trained(labels, label_names, train)
-    inputs: NDArray[Any] = np.stack(values, axis=1)
+    train, test = np.zeros(0, np.int64), np.zeros(0, np.int64)
+    with problems.noted():
+        train, test = split_rows(columns, labels, config)
+        _check_trained(labels, label_names, train)
+    coded = _fitted(columns, features, config, train, problems)
+    problems.check()
+    inputs: NDArray[Any] = encode(columns, coded)
+    names = tuple(feature for column in coded for feature in column.features)
     fields: dict[str, Any] = {}
     if config.standardise != "never":
-        names = [f"column {key!r}" for key in features]
-        mean, std = channel_statistics(inputs[train], names)
+        mean, std = channel_statistics(inputs[train], [f"column {key!r}" for key in names])
         inputs, fields = standardise(inputs, mean, std), {"mean": mean, "std": std}
     return Dataset(
         name, inputs[train], labels[train], inputs[test], labels[test], len(label_names),
         value_range=config.value_range,
         train_sources=None if sources is None else sources[train],
+        test_sources=None if sources is None else sources[test],
         label_names=label_names,
         source_names=source_names,
-        feature_names=features,
+        feature_names=names,
+        columns=tuple(coded),
+        notes=leaks(columns, config),
         **fields,
     )  # fmt: skip
+
+
+def _complete(columns: Columns, names: Sequence[str]) -> Columns:
+    """The rows of a table in which nothing is missing."""
+    kept = rows_without_gaps(columns, names)
+    if not kept.any():
+        raise InputError(field="missing", value="drop", hint="leaves no row")
+    return {name: column[kept] for name, column in columns.items()}
+
+
+def _fitted(
+    columns: Columns,
+    names: Sequence[str],
+    config: DataConfig,
+    train: NDArray[np.int64],
+    problems: Problems,
+) -> list[Column]:
+    """How each column is encoded, as far as nothing is wrong with it."""
+    coded = []
+    for name in names:
+        with problems.noted():
+            coded.append(fit_column(name, columns[name], config, train))
+            encode(columns, coded[-1:])
+    return coded
 
 
 LABEL_COLUMN = "label_column"
@@ -189,7 +231,7 @@ def _classes(field: str, name: str, columns: Columns) -> tuple[NDArray[np.int32]
     column = _column(field, name, columns)
     if column.dtype.kind not in "biuf":
         texts = [value if isinstance(value, str) else None for value in column.tolist()]
-        column = np.array(texts, object) if any(texts) else _numbers(name, column)
+        column = np.array(texts, object) if any(texts) else numbers(name, column)
     missing = [row for row, value in enumerate(column.tolist()) if value is None or _is_nan(value)]
     if missing:
         raise InputError(
@@ -203,10 +245,10 @@ def _classes(field: str, name: str, columns: Columns) -> tuple[NDArray[np.int32]
                 f"{_NO_REGRESSION if field == LABEL_COLUMN else ''}"
             )
         column = column.astype(np.int64)
-    kinds, numbers = np.unique(column, return_inverse=True)
+    kinds, numbered = np.unique(column, return_inverse=True)
     if field == LABEL_COLUMN and len(kinds) > MOST_NUMBERS:
         _check_names(name, kinds)
-    return numbers.astype(np.int32), tuple(str(kind) for kind in kinds.tolist())
+    return numbered.astype(np.int32), tuple(str(kind) for kind in kinds.tolist())
 
 
 def _check_names(name: str, kinds: NDArray[Any]) -> None:
@@ -235,69 +277,6 @@ def _column(field: str, name: str, columns: Columns) -> NDArray[Any]:
             f"{field} = {name!r}: the table has no such column; {did_you_mean(name, columns)}"
         )
     return columns[name]
-
-
-def _numbers(name: str, column: NDArray[Any]) -> NDArray[np.float64]:
-    """A column of values, none of them missing."""
-    if column.dtype.kind not in "biufO" or any(isinstance(v, str) for v in column.tolist()):
-        first = next((v for v in column.tolist() if not isinstance(v, (int, float))), column[0])
-        raise InputError(
-            f"column {name!r}: has {str(first)[:40]!r}, which is not a number; leave it out or "
-            "encode it as numbers"
-        )
-    try:
-        values = column.astype(np.float64)
-    except (TypeError, ValueError):
-        raise InputError(
-            f"column {name!r}: has missing values, or some that are not numbers"
-        ) from None
-    finite = np.isfinite(values)
-    if not finite.all():
-        row = int(np.argmin(finite))
-        raise InputError(
-            f"column {name!r}: row {row} is missing or not finite; drop such rows or fill them in"
-        )
-    return values
-
-
-def _split(
-    columns: Columns, labels: NDArray[np.int32], config: DataConfig
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The rows to train and to test with."""
-    if config.split_column is None:
-        return _drawn_split(labels, config.test_fraction)
-    column = _column("split_column", config.split_column, columns)
-    said = np.array([str(value).strip().lower() for value in column.tolist()])
-    other = ~np.isin(said, SPLITS)
-    if other.any() or len(set(said.tolist())) < 2:
-        raise InputError(
-            field="split_column",
-            value=f"{config.split_column!r}",
-            hint=f"row {int(np.argmax(other))} has "
-            f"{str(column[np.argmax(other)])!r}; must be train or test in every row, both at "
-            "least once",
-        )
-    return np.flatnonzero(said == "train"), np.flatnonzero(said == "test")
-
-
-def _drawn_split(
-    labels: NDArray[np.int32], fraction: float
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The same part of every label for testing, always the same rows; one row stays at least."""
-    rng = stream(0, "test-rows")
-    tested = []
-    for label in range(int(labels.max()) + 1):
-        rows = np.flatnonzero(labels == label)
-        count = min(round(fraction * len(rows)), len(rows) - 1)
-        tested.append(rng.permutation(rows)[:count])
-    test = rng.permutation(np.concatenate(tested))
-    if not len(test):
-        raise InputError(
-            field="test_fraction",
-            value=f"{fraction:g}",
-            hint=f"leaves none of {len(labels)} rows for testing",
-        )
-    return np.setdiff1d(np.arange(len(labels)), test), test
 
 
 def _check_trained(

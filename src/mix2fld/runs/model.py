@@ -15,8 +15,9 @@ from safetensors.numpy import save as safetensors_bytes
 from mix2fld.base.errors import InputError
 from mix2fld.base.files import write_atomic, writing
 from mix2fld.config.settings import Config
+from mix2fld.data.columns import Column, encode
 from mix2fld.data.samples import as_measured, standardise
-from mix2fld.data.tables import columns_of, feature_values
+from mix2fld.data.tables import columns_of
 from mix2fld.dataset import Dataset, SampleFormat
 from mix2fld.models.adapters import library
 from mix2fld.runs.reader import read_run
@@ -206,13 +207,14 @@ class TrainedModel:
 
     def of_table(self, table: Any) -> NDArray[np.float64]:
         """The samples in a table, as they are measured."""
-        if not self.form["features"]:
+        if not self.form["columns"]:
             raise InputError(
                 field="samples",
                 hint=f"the model was not trained on a table; must be an array [n, "
                 f"{', '.join(map(str, self.samples.shape))}]",
             )
-        return feature_values(columns_of(table), self.form["features"])
+        known = [Column(name, tuple(kinds), fill) for name, kinds, fill in self.form["columns"]]
+        return encode(columns_of(table), known)
 
 
 def load_model(path: Path | str, model: Any = None, device: int | None = None) -> TrainedModel:

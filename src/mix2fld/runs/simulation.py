@@ -87,6 +87,8 @@ def run(
         check_mixable(row, samples.samples)
         check_learns(single.protocol, row, learned)
     own, told = Overrides(model, link, fleet, task), watcher or Watcher()
+    for note in samples.notes:
+        told.note(note)
     with ExitStack() as locks:
         folders: Sequence[RunFolder | None] = [None] * len(singles)
         if out is not None:

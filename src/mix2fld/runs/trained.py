@@ -36,7 +36,7 @@ def form_of(learning: Learning, dataset: Dataset) -> Form:
         "names": learning.weight_names,
         "samples": learning.dims.samples.record(),
         "labels": list(dataset.label_names) or [str(label) for label in range(count)],
-        "features": list(dataset.feature_names),
+        "columns": list(dataset.columns),
     }
 
 
@@ -96,7 +96,7 @@ def read_trained(folder: Path, config: Config) -> Trained:
             value=folder,
             hint="was written by a version that kept no names of weights; run it again",
         )
-    form = {"features": [], **json.loads(made_with[FORM])}  # older ones do not name features
+    form = {"columns": [], **json.loads(made_with[FORM])}  # older ones do not name columns
 
     def state_of(device: int) -> State:
         states = tree["devices"]
