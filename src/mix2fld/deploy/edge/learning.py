@@ -1,7 +1,6 @@
 """How a device learns, from the settings of a run: by a compiled kernel where that will do."""
 
 from importlib.util import find_spec
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -88,6 +87,13 @@ def small_learning(
     return Learning(plain, dims, SmallStepper(kernel, learning, dims), Classification(num_labels))
 
 
+class Section:
+    """A section of the settings, with its fields as attributes; a key of caches as a whole."""
+
+    def __init__(self, **fields: Any) -> None:
+        vars(self).update(fields)
+
+
 def plain_config(fields: dict[str, Any]) -> Any:
     """The settings as attributes, as a ``Config`` has them: they were checked by the server."""
     config = _as_attributes(fields)
@@ -98,5 +104,5 @@ def plain_config(fields: dict[str, Any]) -> Any:
 
 def _as_attributes(value: Any) -> Any:
     if isinstance(value, dict):
-        return SimpleNamespace(**{name: _as_attributes(part) for name, part in value.items()})
+        return Section(**{name: _as_attributes(part) for name, part in value.items()})
     return tuple(value) if isinstance(value, list) else value
