@@ -24,7 +24,7 @@ from mix2fld.protocols.seed_samples import draw_groups, seed_stream
 from mix2fld.protocols.table import get_protocol
 from mix2fld.report.dataset import data_of, parts_of
 from mix2fld.report.protocol_view import in_table_order, seeding_of, sizes_of, title_of
-from mix2fld.report.run_view import seeds_delivered
+from mix2fld.report.run_view import asked, delivered
 from mix2fld.runs.config_file import dump_config
 from mix2fld.runs.reader import LoadedRun
 from mix2fld.tasks.learning import Sizes
@@ -229,6 +229,21 @@ def gallery(run: LoadedRun) -> dict[str, Any] | None:
             return shown | _inverse_part(received)
     cards = [{"mixes": [_mix_of(received, row)], "made": []} for row in _first_rows(received.pool)]
     return shown | {"cards": cards}
+
+
+def seeds_delivered(run: LoadedRun) -> list[int]:
+    """Devices whose seed samples the server has.
+
+    They go with a device's first upload; lost ones with its next uploads, if they are resent.
+    """
+    resent = run.config.seeding.lost_seeds == "resend"
+    tried: set[int] = set()
+    received: set[int] = set()
+    for info in run.rounds:
+        arrived = delivered(info, "uploads")
+        received |= arrived if resent else arrived - tried
+        tried |= asked(info)
+    return sorted(received)
 
 
 def received_samples(run: LoadedRun) -> ServerSamples | None:

@@ -18,12 +18,12 @@ from mix2fld.advice.measured import (
     read_measured,
 )
 from mix2fld.advice.ranking import Case, Option, best_by_protocol, nearest, rank
-from mix2fld.advice.regime_map import _stretches, draw_regime_map, winner
 from mix2fld.cli import main
 from mix2fld.config.settings import Config
 from mix2fld.links import make_link
 from mix2fld.tasks.learning import Sizes, dimensions
 from mix2fld.types import SampleFormat
+from mix2fld_lab.regime_map import _stretches, draw_regime_map, winner
 from mix2fld_lab.reproduction.frontier.make_measured import dump_measured
 from mix2fld_lab.reproduction.frontier.points import points_of
 from mix2fld_lab.reproduction.frontier.settings import SETTINGS

@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from mix2fld.config.settings import Config
-from mix2fld.report.run_view import delivered, deliveries, seeds_delivered
+from mix2fld.report.run_view import delivered, deliveries
 from mix2fld.runs.reader import LoadedRun
+from mix2fld_lab.gallery import seeds_delivered
 
 
 def record(up: list[int], asked: list[int], attempted: int = 1) -> dict[str, Any]:

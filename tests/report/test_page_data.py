@@ -20,13 +20,12 @@ from mix2fld.report.html import MOST_BYTES, as_json, report_page
 from mix2fld.report.over_seeds import over_seeds, spread_words
 from mix2fld.report.page_data import page_data
 from mix2fld.report.protocol_view import round_steps
-from mix2fld.report.run_view import seeds_delivered
 from mix2fld.report.series import group
 from mix2fld.runs.config_file import command
 from mix2fld.runs.reader import Found, LoadedRun, read_run, require_runs
 from mix2fld.runs.simulation import make_simulation
 from mix2fld.tasks.metric import ACCURACY
-from mix2fld_lab.gallery import gallery
+from mix2fld_lab.gallery import gallery, seeds_delivered
 from stored_runs import play, save_toy_dataset
 from toys import toy_dataset
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
+from mix2fld.base.lab import lab
 from mix2fld.cli.options import Configured
 from mix2fld.config.grid import Grid
 from mix2fld.config.settings import Config
@@ -69,9 +70,7 @@ class AdviseCommand(Configured):
         options = best_by_protocol(rank(case, near))
         pilot = self._pilot(options) if self.pilot else None
         if self.out is not None:
-            from mix2fld.advice.regime_map import draw_regime_map
-
-            draw_regime_map(measured, case, self.out)
+            lab("regime_map").draw_regime_map(measured, case, self.out)
         if self.json:
             print(dumps(_as_dict(case, near, options, pilot), indent=2, default=str))
             return

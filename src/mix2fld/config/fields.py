@@ -19,14 +19,6 @@ def _as_tuple(value: Any) -> Any:
     return (value,) if isinstance(value, (str, int, float)) else value
 
 
-def as_seed_bits(value: Any) -> Any:
-    """Bits of a value of a seed: 1 to 16, or 32."""
-    number = int(value) if isinstance(value, str) and value.isdecimal() else value
-    if isinstance(number, int) and not isinstance(number, bool) and number in (*range(1, 17), 32):
-        return number
-    raise ValueError("must be a number of bits from 1 to 16, or 32")
-
-
 def _auto_or(accepts: Callable[[float], bool], words: str) -> BeforeValidator:
     """``auto``, or a number of which ``accepts`` is true; it may be written as text."""
 
@@ -43,38 +35,31 @@ def _auto_or(accepts: Callable[[float], bool], words: str) -> BeforeValidator:
     return BeforeValidator(read)
 
 
-def as_participants(value: Any) -> Any:
-    """All, a number of devices, or a fraction of them."""
-    if isinstance(value, str) and value != "all":
-        with suppress(ValueError):
-            value = int(value) if value.isdecimal() else float(value)
-    number = isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= LARGEST
-    if value == "all" or number or (isinstance(value, float) and 0 < value <= 1):
+def _one_of(accepts: Callable[[Any], bool], words: str) -> BeforeValidator:
+    """A word or a number, also as text, of which ``accepts`` is true."""
+
+    def read(value: Any) -> Any:
+        if isinstance(value, str):
+            with suppress(ValueError):
+                value = int(value) if value.isdecimal() else float(value)
+        if not accepts(value):
+            raise ValueError(f"must be {words}")
         return value
-    raise ValueError("must be all, a number of devices from 1, or a fraction above 0 and up to 1")
+
+    return BeforeValidator(read)
 
 
-def as_update_bits(value: Any) -> Any:
-    """``auto``, or the bits of an update."""
-    if isinstance(value, str) and value != "auto":
-        with suppress(ValueError):
-            value = int(value)
-    number = isinstance(value, int) and not isinstance(value, bool)
-    if value == "auto" or (number and LEAST_UPDATE_BITS <= value <= LARGEST):
-        return value
-    raise ValueError(f"must be auto, or {LEAST_UPDATE_BITS} bits or more")
+def _is_count(value: Any, least: int = 1) -> bool:
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    return whole and least <= value <= LARGEST
 
 
-def as_evaluated(value: Any) -> Any:
-    """``auto``, all, or a number of devices."""
-    value = int(value) if isinstance(value, str) and value.isdecimal() else value
-    number = isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= LARGEST
-    if value in ("auto", "all") or number:
-        return value
-    raise ValueError(f"must be all, a number of devices from 1, or auto (at most {AUTO_EVALUATED})")
+def _is_bits(value: Any, least: int) -> bool:
+    """So many bits of rounded values, or 32 of exact ones."""
+    return _is_count(value, least) and (value <= 16 or value == 32)
 
 
-def as_step_us(value: Any) -> Any:
+def _as_step_times(value: Any) -> Any:
     """One cost, or one for each device."""
     listed = value if isinstance(value, (list, tuple)) else [value]
     if listed and all(_is_cost(one) for one in listed):
@@ -102,6 +87,30 @@ Positive = Annotated[int, Field(ge=1, le=LARGEST)]
 Count = Annotated[int, Field(ge=0, le=LARGEST)]
 PositiveFloat = Annotated[float, Field(gt=0)]
 Spread = Annotated[float, Field(ge=0, le=10)]
+Participants = Annotated[
+    Literal["all"] | int | float,
+    _one_of(
+        lambda v: v == "all" or _is_count(v) or (isinstance(v, float) and 0 < v <= 1),
+        "all, a number of devices from 1, or a fraction above 0 and up to 1",
+    ),
+]
+Evaluated = Annotated[
+    Literal["auto", "all"] | int,
+    _one_of(
+        lambda v: v in ("auto", "all") or _is_count(v),
+        f"all, a number of devices from 1, or auto (at most {AUTO_EVALUATED})",
+    ),
+]
+UpdateBits = Annotated[
+    Literal["auto"] | int,
+    _one_of(
+        lambda v: v == "auto" or _is_count(v, LEAST_UPDATE_BITS),
+        f"auto, or {LEAST_UPDATE_BITS} bits or more",
+    ),
+]
+SeedBits = Annotated[int, _one_of(lambda v: _is_bits(v, 1), "a number of bits from 1 to 16, or 32")]
+Precision = Annotated[int, _one_of(lambda v: _is_bits(v, 2), "32, or from 2 to 16")]
+StepTimes = Annotated[float | tuple[float, ...], BeforeValidator(_as_step_times)]
 
 
 class Section(BaseModel):

@@ -7,7 +7,7 @@ are the literal readings; ``docs/decisions`` gives the reasons. This module impo
 import re
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import Field, model_validator
 
 from mix2fld.base.errors import InputError, did_you_mean
 from mix2fld.config.data import DataConfig as DataConfig
@@ -17,13 +17,13 @@ from mix2fld.config.fields import (
     AutoOrNotNegative,
     AutoOrPositive,
     Count,
+    Evaluated,
+    Participants,
     Positive,
     PositiveFloat,
     Section,
     Spread,
-    as_evaluated,
-    as_participants,
-    as_step_us,
+    StepTimes,
 )
 from mix2fld.config.presets import NAMED
 from mix2fld.config.radio import AvailabilityConfig, CellConfig, EnergyConfig, RadioConfig
@@ -106,7 +106,7 @@ class ClockConfig(Section):
 
     computing_time: Literal["stated", "measured"] = "stated"
     """Charge the stated costs below (reproducible), or the time measured on this machine."""
-    device_step_us: Annotated[float | tuple[float, ...], BeforeValidator(as_step_us)] = 100.0
+    device_step_us: StepTimes = 100.0
     """Stated time of one SGD step on a device: one value, or one for each device."""
     device_step_spread: Spread = 0
     """Spread of device speeds: sigma of a log-normal factor on device_step_us, median 1."""
@@ -119,11 +119,9 @@ class CommonSettings(Section):
 
     rounds: Positive = 10
     """Communication rounds."""
-    participants: Annotated[Literal["all"] | int | float, BeforeValidator(as_participants)] = "all"
+    participants: Participants = "all"
     """Devices sampled in each round: all, a number, or a fraction such as 0.1."""
-    evaluated_devices: Annotated[Literal["auto", "all"] | int, BeforeValidator(as_evaluated)] = (
-        "auto"
-    )
+    evaluated_devices: Evaluated = "auto"
     """Devices whose models are measured: all, or a number, drawn once; auto: at most 100."""
     evaluated_rounds: Literal["all", "last"] = "all"
     """Rounds in which devices are measured; last: only the reference device in earlier ones."""

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal, Self
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import Field, model_validator
 
 from mix2fld.base.bounds import mixing_condition
 from mix2fld.base.errors import InputError
@@ -11,9 +11,10 @@ from mix2fld.config.fields import (
     Listed,
     Positive,
     PositiveFloat,
+    Precision,
     Section,
-    as_seed_bits,
-    as_update_bits,
+    SeedBits,
+    UpdateBits,
 )
 
 
@@ -36,7 +37,7 @@ class SeedingConfig(Section):
     """Reuse pairs of mixed-up samples if there are fewer than N_I needs."""
     inverse_clip: bool = False
     """Clip values of inverse-Mixup samples to the range of real ones."""
-    seed_bits: Annotated[int, BeforeValidator(as_seed_bits)] = 8
+    seed_bits: SeedBits = 8
     """Bits per value (pixel) of a seed sample: 1 to 16 (uniform quantisation), or 32 (floats)."""
     label_bits: Annotated[int, Field(ge=1, le=16)] = 1
     """CFD: bits of each label probability of a seed; 1: only the most probable label is sent."""
@@ -82,7 +83,7 @@ class SeedingConfig(Section):
 class UpdateConfig(Section):
     """Updates in few bits: their size, how often they are sent, and the server's step."""
 
-    update_bits: Annotated[Literal["auto"] | int, BeforeValidator(as_update_bits)] = "auto"
+    update_bits: UpdateBits = "auto"
     """Murmur: bits of an upload, at least 20; auto: what a device's link delivers reliably."""
     last_layer_share: AutoOrShare = "auto"
     """Murmur: share of the bits that code the last layer by itself; auto: half, if it is small."""
@@ -96,16 +97,8 @@ class UpdateConfig(Section):
     """Upload in every n-th round only; in the others, devices continue training."""
     step_limit: PositiveFloat = 1.5
     """Longest step of the server, as a multiple of the updates' typical norm."""
-    downlink_bits: Annotated[int, Field(ge=2, le=32)] = 32
+    downlink_bits: Precision = 32
     """Bits of a weight in the download: 32, or from 2 to 16."""
-
-    @model_validator(mode="after")
-    def _levels(self) -> Self:
-        if 16 < self.downlink_bits < 32:
-            raise InputError(
-                field="downlink_bits", value=self.downlink_bits, hint="must be 32, or from 2 to 16"
-            )
-        return self
 
 
 class StatisticsConfig(Section):
@@ -113,15 +106,5 @@ class StatisticsConfig(Section):
 
     feature_side: Positive = 6
     """Side k of the square of low frequencies taken from each of six edge maps."""
-    statistics_bits: Annotated[int, Field(ge=2, le=32)] = 8
+    statistics_bits: Precision = 8
     """Bits of a value in an upload of statistics: 32, or from 2 to 16."""
-
-    @model_validator(mode="after")
-    def _levels(self) -> Self:
-        if 16 < self.statistics_bits < 32:
-            raise InputError(
-                field="statistics_bits",
-                value=self.statistics_bits,
-                hint="must be 32, or from 2 to 16",
-            )
-        return self

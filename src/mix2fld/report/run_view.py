@@ -51,21 +51,6 @@ def deliveries(info: dict[str, Any], direction: Direction, devices: Sequence[int
     )
 
 
-def seeds_delivered(run: LoadedRun) -> list[int]:
-    """Devices whose seed samples the server has.
-
-    They go with a device's first upload; lost ones with its next uploads, if they are resent.
-    """
-    resent = run.config.seeding.lost_seeds == "resend"
-    tried: set[int] = set()
-    received: set[int] = set()
-    for info in run.rounds:
-        arrived = delivered(info, "uploads")
-        received |= arrived if resent else arrived - tried
-        tried |= asked(info)
-    return sorted(received)
-
-
 State = Literal["finished", "running", "stopped", "failed", "waiting", "not started"]
 
 
