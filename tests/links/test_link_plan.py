@@ -130,7 +130,7 @@ def test_a_picture_of_the_cell(tmp_path, capsys, ending):
         (["--out", "cell.gif"], "out = cell.gif: must end in .png, .svg, .pdf"),
         (["--out", "c.png", "--link", "ideal"], "devices have no places with link = ideal"),
         (["--out", "c.png", "--protocols", "isolated"], "no protocol uploads anything"),
-        (["--out", "no/folder/c.png"], "out = no/folder/c.png: cannot be written"),
+        (["--out", "/dev/null/c.png"], "out = /dev/null/c.png: cannot be written"),
         (["--preset", "nb-lot"], "did you mean 'nb-iot'"),
         (["--preset", "nb-iot", "--carrier-ghz", "200"], "carrier_ghz = 200: path_loss = uma is"),
         (["--link", "cell", "--distances-m", "-3"], "distances_m = -3.0: must be greater than 0"),
