@@ -23,10 +23,9 @@ from mix2fld.tasks.losses import label_loss, one_hot
 from mix2fld.tasks.make_learning import choose_stepper
 from mix2fld.tasks.stepper import Start, TestSet, Watch
 from mix2fld.types import Model, Samples
+from toy_models import QUICKLY
 
 FORMS = pytest.mark.parametrize("machine_code", [True, False])
-QUICKLY = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
-"""How to compile what runs once: the same operations, in two thirds of the time."""
 ONES = {1: (1,), 2: (1, 1), 3: (1, 1, 1)}
 
 
