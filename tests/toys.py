@@ -53,9 +53,27 @@ def many_labels(labels: int = 128) -> Dataset:
     return Dataset("many", *samples(8 * labels), *samples(2 * labels), labels)
 
 
+def toy_numbers() -> Dataset:
+    """The toy images, whose mean brightness in the four quarters makes a number."""
+    toy, weights = toy_dataset(), np.array([3.0, -1.0, 2.0, 0.5])
+
+    def numbers(images: NDArray[np.uint8]) -> NDArray[np.float32]:
+        quarters = np.stack(
+            [part.mean(axis=(1, 2, 3)) for half in np.array_split(images, 2, axis=1)
+             for part in np.array_split(half, 2, axis=2)], axis=1,
+        )  # fmt: skip
+        return (quarters @ weights).astype(np.float32)
+
+    return Dataset(
+        "numbers", toy.train_inputs, test_inputs=toy.test_inputs,
+        train_targets=numbers(toy.train_inputs), test_targets=numbers(toy.test_inputs),
+    )  # fmt: skip
+
+
 def save_dataset(path: Path, data: Dataset) -> Path:
     """A dataset as a file that a config can name."""
-    names = ["train_inputs", "train_labels", "test_inputs", "test_labels"]
+    kind = "labels" if data.train_targets is None else "targets"
+    names = ["train_inputs", f"train_{kind}", "test_inputs", f"test_{kind}"]
     if data.value_range is not None:
         names += ["value_range", *(["mean", "std"] if data.mean else [])]
     if data.train_sources is not None:

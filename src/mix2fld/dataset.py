@@ -1,7 +1,7 @@
 """A dataset: samples of any shape, their labels or targets, and how they are stored. NumPy only."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -107,6 +107,8 @@ class Dataset:
     test_targets: NDArray[np.float32] | None = None  # [m] or [m, T]
     rate: int = 0
     network: FrozenNetwork | None = None
+    test_baselines: Mapping[str, NDArray[np.float32]] = field(default_factory=dict)
+    """Simple predictions of the test targets, by name."""
 
     def __post_init__(self) -> None:
         """Refuse arrays that are not what they should be."""

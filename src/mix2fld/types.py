@@ -113,7 +113,8 @@ class Seeds(NamedTuple):
     """
 
     inputs: Carried  # [N_S, ...]
-    labels: NDArray[np.int32]  # [N_S, N]
+    labels: NDArray[np.int32]  # [N_S, N]; groups of the samples where targets are numbers
+    targets: NDArray[np.float32] | None = None  # [N_S, T], numbers, mixed as the samples are
 
 
 class Statistics(NamedTuple):
@@ -143,7 +144,7 @@ OneTimeUpload = Seeds | Statistics
 class SeedSet:
     """Samples that the server trains its student on, made when they are asked for."""
 
-    targets: NDArray[np.float32]  # [n, N_L], label distributions
+    targets: NDArray[np.float32]  # [n, N_L], label distributions; or numbers [n, T]
     make: Callable[[NDArray[np.integer]], Inputs]
     """Takes the numbers of samples; returns them as a model is fed them, or as stored."""
     distinct_groups: int = 0  # groups that inverse-Mixup found, before any was used again
@@ -159,7 +160,7 @@ class Local(NamedTuple):
     """What a device has at the end of its local phase."""
 
     weights: Tensors
-    outputs: NDArray[np.float32]  # [N_L, N_L], Eq. 2; the row of a label never drawn is zero
+    outputs: NDArray[np.float32]  # [N_L, O], Eq. 2; the row of a group never drawn is zero
 
 
 class Upload(NamedTuple):
@@ -234,6 +235,8 @@ class Dimensions:
     """Width of the model's output; 0: one for each label."""
     last_layer: tuple[int, ...] | None = None
     """The arrays of the layer whose outputs are the logits; None: the model has to be asked."""
+    target_numbers: int = 0
+    """Numbers in the target of a sample, T; 0: it has a label, and outputs are distributions."""
 
     @cached_property
     def weight_sizes(self) -> tuple[int, ...]:
@@ -245,7 +248,12 @@ class Dimensions:
         """N_mod, the number of weights of the model."""
         return sum(self.weight_sizes)
 
+    @property
+    def width(self) -> int:
+        """Numbers in a model's output, O."""
+        return self.outputs or self.num_labels
+
     @cached_property
     def teacher_shape(self) -> tuple[int, int]:
         """Of the mean outputs of all groups: N_L, and the width of an output."""
-        return self.num_labels, self.outputs or self.num_labels
+        return self.num_labels, self.width

@@ -253,9 +253,10 @@ def received_samples(run: LoadedRun) -> ServerSamples | None:
     seeds, sources = {}, {}
     for device in seeds_delivered(run):
         part = parts[device]
-        inputs, labels = dataset.train_inputs[part], dataset.train_labels[part]
+        inputs, values = dataset.train_inputs[part], dataset.train_values[part]
         row = get_protocol(config.protocol)
-        seeds[device] = cast(Seeds, Wire(row, sizes).make_once(device, inputs, labels))
+        seeds[device] = cast(Seeds, Wire(row, sizes).make_once(device, inputs, values))
+        labels, _ = sizes.labels_and_targets(values)
         drawn = _drawn_again(seeds[device], sizes, device, inputs, labels)
         if drawn is not None:
             sources[device] = part[drawn]

@@ -6,7 +6,7 @@ import pytest
 from mix2fld.base.errors import InputError
 from mix2fld.config.settings import DataConfig
 from mix2fld.data import dataset_sizes, load_dataset
-from mix2fld.data.own_file import read_device_file
+from mix2fld.data.own_file import ValueFormat, read_device_file
 from mix2fld.types import SampleFormat
 
 
@@ -141,7 +141,7 @@ def test_a_device_whose_samples_are_stored_otherwise(tmp_path, changed, samples,
     path = tmp_path / "mine.npz"
     np.savez(path, **signals(**changed))
     with pytest.raises(InputError, match=words):
-        read_device_file(path, samples, 3)
+        read_device_file(path, samples, ValueFormat(3))
 
 
 def test_a_device_standardises_what_nobody_has(tmp_path):
@@ -149,7 +149,7 @@ def test_a_device_standardises_what_nobody_has(tmp_path):
     mean, std = (1.0, 0.0, -1.0, 2.0), (2.0, 1.0, 0.5, 4.0)
     samples = SampleFormat((5, 4), "float32", -9.0, 9.0, mean, std)
     np.savez(tmp_path / "raw.npz", **signals())
-    raw = read_device_file(tmp_path / "raw.npz", samples, 3)
+    raw = read_device_file(tmp_path / "raw.npz", samples, ValueFormat(3))
     assert raw.samples == samples
     expected = (signals()["train_inputs"] - np.array(mean)) / np.array(std)
     np.testing.assert_allclose(raw.train_inputs, expected, rtol=1e-6)
@@ -158,7 +158,7 @@ def test_a_device_standardises_what_nobody_has(tmp_path):
         "mean": mean, "std": std,
     }  # fmt: skip
     np.savez(tmp_path / "treated.npz", **treated)
-    again = read_device_file(tmp_path / "treated.npz", samples, 3)
+    again = read_device_file(tmp_path / "treated.npz", samples, ValueFormat(3))
     assert np.array_equal(again.train_inputs, raw.train_inputs)
 
 

@@ -10,6 +10,7 @@ from mix2fld.deploy.diary import Say
 from mix2fld.deploy.edge.device import Device, MakeLearning
 from mix2fld.deploy.edge.full import full_learning
 from mix2fld.deploy.edge.line import Listener
+from mix2fld.deploy.edge.sources import value_format
 from mix2fld.deploy.identity import next_epoch
 from mix2fld.deploy.mqtt_nodes import MqttNodes
 from mix2fld.deploy.serving import serve_run
@@ -107,8 +108,8 @@ def run_in_memory(
         if str(number) in broker.clients:
             continue
 
-        def source(samples, labels, file=file):
-            return read_device_file(file, samples, labels)
+        def source(samples, task, file=file):
+            return read_device_file(file, samples, value_format(task))
 
         device = Device(number, source, file.parent / "state", make_learning)
         broker.connect(str(number), device)

@@ -216,7 +216,7 @@ def test_a_node_of_another_version_says_so(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="none of 4 uploads arrived"):
         run_in_process(tmp_path, config, client)
     path = tmp_path / "runs" / config.run_name
-    assert "the server uses message format 1, this node 6" in diary(path)
+    assert "the server uses message format 1, this node 7" in diary(path)
 
 
 def test_a_round_is_not_played_with_nobody(tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """The MQTT fleet without a broker: every protocol has the numbers of the simulator."""
 
-import json
 import random
 import shutil
 import time
@@ -36,7 +35,7 @@ from mix2fld.deploy.edge.messages import (
 )
 from mix2fld.runs.loop import Watcher
 from toy_networks import small_onnx
-from toys import many_labels, toy_dataset
+from toys import many_labels, toy_dataset, toy_numbers
 
 
 @pytest.mark.parametrize("name", DEPLOYED)
@@ -81,6 +80,16 @@ def test_as_many_labels_as_hidden_units_have_the_numbers_of_the_engine(
     )  # fmt: skip
     path = run_in_memory(tmp_path, config, make_learning=make_learning)
     assert_same_as_engine(path, tmp_path, tmp_path / "engine")
+
+
+@pytest.mark.parametrize("protocol", ["fl", "murmur", "mix2fld", "statistics", "fd"])
+def test_numbers_as_targets_have_the_numbers_of_the_engine(tmp_path: Path, protocol: str) -> None:
+    fields = {"protocol": protocol, "partition": "iid", "model": "mlp", "samples_per_device": 40}
+    config = deployed_config(tmp_path, toy_numbers(), **fields)
+    path = run_in_memory(tmp_path, config)
+    assert_same_as_engine(path, tmp_path, tmp_path / "engine")
+    (info,) = rounds_of(path)[-1:]
+    assert [one["metric"]["name"] for one in info["scores"]["further"]] == ["MAE", "R²"]
 
 
 class Untidy(MemoryBroker):
@@ -311,9 +320,9 @@ HOSTILE = {
     "cut": (lambda data: data[:20], "Trained: 7 bytes that do not fit"),
     "payload cut": (lambda data: data[:-3], "outputs: 61 bytes; must be 64"),
     "many accuracies": (
-        lambda data: pack(unpack(data)._replace(accuracies=[0.5] * 900)), "900 accuracies"
+        lambda data: pack(unpack(data)._replace(scores=[0.5] * 900)), "900 scores"
     ),
-    "boast": (lambda data: pack(unpack(data)._replace(accuracies=[7.0])), "less than or equal"),
+    "boast": (lambda data: pack(unpack(data)._replace(scores=[7.0])), "accuracy 7; must be 0 to 1"),
     "not a number": (
         lambda data: pack(unpack(data)._replace(seconds=float("nan"))), "Trained.seconds"
     ),
@@ -360,19 +369,6 @@ def test_settings_of_another_version_are_not_used() -> None:
     bomb = zlib.compress(b" " * (1 << 24), 9)
     with pytest.raises(MessageError, match="settings cannot be read"):
         unpack_settings(bomb)
-
-
-def test_settings_name_protocol_and_seed_as_format_1_does() -> None:
-    run = {"protocol": "fl", "seed": 3, "rounds": 2}
-    data = pack_settings("00" * 8, {"config": run})
-    assert json.loads(zlib.decompress(data))["config"] == {
-        "protocols": ["fl"], "seed": [3], "rounds": 2,
-    }  # fmt: skip
-    assert unpack_settings(data)["config"] == run
-    for config in ({"protocols": ["fl", "fd"], "seed": [3]}, {"protocols": ["fl"]}, {"seed": 3}):
-        others = zlib.compress(json.dumps({"format": 1, "config": config}).encode())
-        with pytest.raises(MessageError, match="must have one protocol and one seed"):
-            unpack_settings(others)
 
 
 @given(

@@ -31,6 +31,7 @@ from mix2fld.deploy.keys import make_certificates, make_device_key
 from mix2fld.deploy.settings import Settings, app_folder, read_settings
 from mix2fld.runs.loop import Watcher
 from mix2fld.runs.simulation import run
+from mix2fld.tasks.classification import Classification
 from mix2fld_lab import testbed
 from mix2fld_lab.trials.federation import Federation
 from mix2fld_lab.trials.flower import follow_run, run_locally
@@ -42,7 +43,7 @@ TRAINED = {
     "samples": 3,
     "upload": b"abc",
     "bits": 24,
-    "accuracies": [0.5],
+    "scores": [0.5],
     "seconds": 0.1,
 }
 
@@ -112,7 +113,11 @@ def test_messages_survive_the_way_through_flower() -> None:
     run = "0123456789abcdef"
     order = TrainOrder(run, 2, uploaded=0, last_turn=1, watched=False, download=b"\0\1")
     samples = toy_dataset().samples
-    beside = {"format": FORMAT, "device": 3, **run_fields(samples, 4, "fedcba9876543210")}
+    beside = {
+        "format": FORMAT,
+        "device": 3,
+        **run_fields(samples, Classification(4), "fedcba9876543210"),
+    }
     received = unpack(pack(order, **beside), TrainOrder)
     assert received.message == order
     assert {name: received.fields[name] for name in beside} == beside
@@ -130,7 +135,7 @@ def test_messages_survive_the_way_through_flower() -> None:
         ({"Trained": {**TRAINED, "upload": "text"}}, "Trained.upload"),
         ({"Trained": {**TRAINED, "seconds": float("nan")}}, "Trained.seconds"),
         ({"Trained": {**TRAINED, "seconds": -1.0}}, "Trained.seconds"),
-        ({"Trained": {**TRAINED, "accuracies": [1.5]}}, "Trained.accuracies.0"),
+        ({"Trained": {**TRAINED, "scores": ["x"]}}, "Trained.scores.0"),
         ({"Trained": {**TRAINED, "samples": 0}}, "Trained.samples"),
         ({"Trained": {**TRAINED, "samples": 2**31 + 1}}, "Trained.samples"),
         ({"Trained": {**TRAINED, "bits": -1}}, "Trained.bits"),

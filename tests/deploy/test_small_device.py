@@ -97,10 +97,10 @@ def test_other_runs_need_jax(change: dict, monkeypatch: pytest.MonkeyPatch) -> N
     data = toy_dataset()
     config = Config.of(**{"model": "paper-cnn", "protocol": "fl", **change})
     told = device_config(config)
-    assert small_learning(told, data.samples, data.num_labels) is None
+    assert small_learning(told, data.samples, Classification(data.num_labels)) is None
     monkeypatch.setattr("mix2fld.deploy.edge.learning.find_spec", lambda name: None)
     with pytest.raises(InputError, match="this device has no compiled kernel for it"):
-        make_learning(told, data.samples, data.num_labels)
+        make_learning(told, data.samples, Classification(data.num_labels))
 
 
 def test_the_device_program_imports_neither_jax_nor_pydantic() -> None:

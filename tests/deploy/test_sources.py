@@ -11,6 +11,7 @@ import pytest
 from mix2fld.base.errors import InputError
 from mix2fld.dataset import SampleFormat
 from mix2fld.deploy.edge.sources import FolderSource, FunctionSource, make_source
+from mix2fld.tasks.classification import Classification
 
 SAMPLES = SampleFormat((4, 4, 1))
 
@@ -34,15 +35,15 @@ def values(dataset) -> set[int]:
 def test_a_folder_is_a_ring_of_the_newest(tmp_path: Path) -> None:
     source = FolderSource(tmp_path, 5, recorded(range(3)))
     with pytest.raises(InputError, match=r"holds no \.npz file"):
-        source(SAMPLES, 3)
+        source(SAMPLES, Classification(3))
     write(tmp_path / "0001.npz", range(3))
-    assert values(source(SAMPLES, 3)) == {0, 1, 2}
+    assert values(source(SAMPLES, Classification(3))) == {0, 1, 2}
     (tmp_path / "0001.npz").unlink()  # read once
     write(tmp_path / "0002.npz", range(3, 7))
     (tmp_path / "0003.npz.part").write_bytes(b"not yet")
-    assert values(source(SAMPLES, 3)) == {2, 3, 4, 5, 6}
+    assert values(source(SAMPLES, Classification(3))) == {2, 3, 4, 5, 6}
     write(tmp_path / "0004.npz", range(7, 30))
-    found = source(SAMPLES, 3)
+    found = source(SAMPLES, Classification(3))
     assert values(found) == {25, 26, 27, 28, 29}
     np.testing.assert_array_equal(found.train_labels, found.train_inputs[:, 0, 0, 0] % 3)
     assert len(found.test_labels) == 3
@@ -51,9 +52,9 @@ def test_a_folder_is_a_ring_of_the_newest(tmp_path: Path) -> None:
 def test_samples_of_a_function_are_not_copied() -> None:
     inputs, labels = recorded(range(9))
     source = FunctionSource(lambda: (inputs, labels.astype(np.int32)), "camera", recorded(range(3)))
-    assert np.shares_memory(source(SAMPLES, 3).train_inputs, inputs)
+    assert np.shares_memory(source(SAMPLES, Classification(3)).train_inputs, inputs)
     inputs[0] = 200
-    assert 200 in values(source(SAMPLES, 3))
+    assert 200 in values(source(SAMPLES, Classification(3)))
 
 
 def test_a_source_is_chosen_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,7 +63,7 @@ def test_a_source_is_chosen_by_its_name(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setitem(sys.modules, "camera", module)
     write(tmp_path / "tests.npz", range(3))
     source = make_source(None, "camera:shots", 5, tmp_path / "tests.npz")
-    assert values(source(SAMPLES, 3)) == set(range(6))
+    assert values(source(SAMPLES, Classification(3))) == set(range(6))
     (tmp_path / "grows").mkdir()
     assert isinstance(
         make_source(tmp_path / "grows", None, 5, tmp_path / "tests.npz"), FolderSource
@@ -94,13 +95,13 @@ def test_a_source_that_cannot_be_is_bad_input(tmp_path: Path, given, words: str)
 def test_other_samples_are_refused(tmp_path: Path) -> None:
     source = FolderSource(tmp_path, 5, recorded(range(3)))
     write(tmp_path / "1.npz", range(3))
-    source(SAMPLES, 3)
+    source(SAMPLES, Classification(3))
     np.savez(tmp_path / "2.npz", inputs=np.zeros((2, 5, 4, 1), np.uint8), labels=np.zeros(2, int))
     with pytest.raises(InputError, match=r"uint8 \[5, 4, 1\] beside uint8 \[4, 4, 1\]"):
-        source(SAMPLES, 3)
+        source(SAMPLES, Classification(3))
     with pytest.raises(InputError, match="this run has"):
         FunctionSource(lambda: recorded(range(3)), "x", recorded(range(3)))(
-            SampleFormat((2, 2, 1)), 3
+            SampleFormat((2, 2, 1)), Classification(3)
         )
 
 

@@ -163,7 +163,8 @@ def _option(
     if config.learning.initial_weights == "edges" and not has_edges(dims):
         return None
     try:
-        own = dimensions(config.seeding, dims.samples, dims.num_labels, dims.weight_shapes)
+        more = (dims.outputs, dims.target_numbers)
+        own = dimensions(config.seeding, dims.samples, dims.num_labels, dims.weight_shapes, *more)
         plans = plan_transfers([point.protocol], Sizes(config, own), link)
     except Mix2fldError:
         return None  # for example, small seeds of samples that cannot be pooled

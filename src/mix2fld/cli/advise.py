@@ -89,10 +89,11 @@ class AdviseCommand(Configured):
     def _case(self) -> "Case":
         from mix2fld.advice.ranking import Case
         from mix2fld.base.errors import InputError
-        from mix2fld.data import dataset_sizes
         from mix2fld.data.partition import OF_SOURCES
         from mix2fld.runs.link_plan import sizes_of
-        from mix2fld.tasks.learning import Sizes, dimensions
+        from mix2fld.tasks.classification import Classification
+        from mix2fld.tasks.learning import Sizes
+        from mix2fld.tasks.of_settings import samples_and_task, sizes_for
 
         if self.weights is not None and self.weights < 1:
             raise InputError(field="weights", value=self.weights, hint="must be 1 or more")
@@ -105,13 +106,14 @@ class AdviseCommand(Configured):
         if counts is not None:
             mean = max(1, round(float(counts.sum(axis=1).mean())))
             config = config.replace(devices=len(counts), samples_per_device=mean)
-        samples, num_labels = dataset_sizes(config.data)
-        num_labels = num_labels if counts is None else counts.shape[1]
+        samples, task = samples_and_task(config)
+        if counts is not None:
+            task = Classification(counts.shape[1])
         own = None if self.weights is None else ((self.weights,),)
         shapes = own or sizes_of(config).dims.weight_shapes
         by_source = counts is None and config.data.partition in OF_SOURCES
         return Case(
-            Sizes(config, dimensions(config.seeding, samples, num_labels, shapes)),
+            Sizes(config, sizes_for(task, config, samples, shapes)),
             kind="sources" if by_source else "labels",
             skew=_skew(config, counts),
             deadline_s=self.deadline_s,
@@ -180,12 +182,13 @@ def _read_counts(path: Path) -> Any:
 
 def _skew(config: Config, counts: Any) -> float:
     from mix2fld.advice.measured import label_skew
-    from mix2fld.data import device_parts, label_counts, load_dataset
+    from mix2fld.data import device_parts, label_counts, labels_of, load_dataset
 
     if counts is None:
         dataset = load_dataset(config.data)
         parts = device_parts(dataset, config, every_label=False)
-        counts = label_counts(dataset.train_labels, parts, dataset.num_labels)
+        labels, count = labels_of(dataset, config.data)
+        counts = label_counts(labels, parts, count)
     return label_skew(counts)
 
 

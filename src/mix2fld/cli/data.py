@@ -78,7 +78,7 @@ class DataGet:
                 faults.append(str(error))
                 continue
             kept = f"in {cache_file(name)}" if cached(name) else "not cached: not writable"
-            train, test = len(dataset.train_labels), len(dataset.test_labels)
+            train, test = len(dataset.train_inputs), len(dataset.test_inputs)
             PipedConsole(soft_wrap=True, highlight=False).print(
                 f"{name}: {train:,} training and {test:,} test samples, {kept}", markup=False
             )
@@ -100,7 +100,12 @@ class DataShow:
 
     def run(self) -> None:
         from mix2fld.cli.console import PipedConsole
-        from mix2fld.data.partition import check_labels_covered, device_parts, label_counts
+        from mix2fld.data.partition import (
+            check_labels_covered,
+            device_parts,
+            label_counts,
+            labels_of,
+        )
         from mix2fld.data.sources import load_dataset
         from mix2fld.report.tables import label_table
 
@@ -109,7 +114,7 @@ class DataShow:
         if self.out is not None and self.out.suffix != ".png":
             raise InputError(field="out", value=self.out, hint="must end in .png")
         dataset = load_dataset(self.data, console=PipedConsole(stderr=True))
-        labels, num_labels = dataset.train_labels, dataset.num_labels
+        labels, num_labels = labels_of(dataset, self.data)
         config = Config(seed=self.seed, data=self.data)
         parts = device_parts(dataset, config, every_label=False)
         counts = label_counts(labels, parts, num_labels)
@@ -157,14 +162,14 @@ def _print_catalogue() -> None:
 def _print_counts(dataset: "Dataset", counts: "NDArray[np.integer]") -> None:
     from json import dumps
 
-    names = list(dataset.label_names or map(str, range(dataset.num_labels)))
+    names = list(dataset.label_names or map(str, range(counts.shape[1])))
     print(dumps({"dataset": dataset.name, "labels": names, "devices": counts.tolist()}, indent=2))
 
 
 def _described(dataset: "Dataset", parts: "list[NDArray[np.integer]]") -> list[str]:
     """What samples are, and the names behind the numbers of labels and devices."""
     samples = dataset.samples
-    lines = [f"samples: {samples}; {len(dataset.test_labels):,} test samples"]
+    lines = [f"samples: {samples}; {len(dataset.test_inputs):,} test samples"]
     if samples.mean:
         lines.append(f"mean of each channel: {_listed(samples.mean)}; std: {_listed(samples.std)}")
     if dataset.label_names:

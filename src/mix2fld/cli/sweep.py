@@ -24,6 +24,7 @@ SOME_MISSING = 3
 MOST_NAMES = 8
 """Of runs that are named for a reason."""
 SHOWN: "dict[str, Callable[[float], str]]" = {
+    "score": lambda value: f"{value:.5g}",
     "accuracy": lambda value: f"{100 * value:.1f} %",
     "bits": lambda value: f"{value:,.0f}",
     "seconds": lambda value: f"{value:.2f}",
@@ -40,7 +41,8 @@ class Searching:
     range: tuple[str, ...] = ()
     """Ranges to search: FIELD=LOW:HIGH or FIELD=LOW:HIGH:log for each field."""
     objective: tuple[str, ...] = ("accuracy",)
-    """What to optimise: accuracy, bits (uplink), seconds; several: their Pareto front."""
+    """What to optimise: accuracy, score (any metric, negative if less is better), bits (uplink),
+    seconds; several: their Pareto front."""
     trials: int = 20
     """Number of settings to try; each is one run for every protocol and seed."""
     at_once: int = 1

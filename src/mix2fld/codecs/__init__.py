@@ -21,6 +21,7 @@ from mix2fld.codecs.sparse_update import LargestEntries, SparseTernary
 from mix2fld.codecs.split_update import SplitUpdate, with_last_layer_apart
 from mix2fld.codecs.statistics import ClassMeans, ClassStatistics, PartOfStatistics
 from mix2fld.codecs.weights import Weights, flatten_tensors, unflatten_tensors
+from mix2fld.codecs.with_bins import WithBins
 
 __all__ = [
     "FORMAT",
@@ -45,6 +46,7 @@ __all__ = [
     "SplitUpdate",
     "UpdateCodec",
     "Weights",
+    "WithBins",
     "WithSeeds",
     "estimated_norm",
     "flatten_tensors",

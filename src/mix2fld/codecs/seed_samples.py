@@ -30,8 +30,9 @@ class SeedSamples:
     """The N_S seed samples of a device, each a mix of ``mix_size`` samples (1 for raw ones).
 
     All values come first, as codes of ``dims.seed_bits`` or as float32, then the labels of all
-    samples in ceil(log2 N_L) bits each. The paper charges the values alone; the labels are carried,
-    so they are charged here.
+    samples in ceil(log2 N_L) bits each. Where targets are numbers, these are the groups of what is
+    mixed, and the T mixed numbers of each sample follow as float32. The paper charges the values
+    alone; the labels are carried, so they are charged here.
     """
 
     mix_size: int
@@ -42,9 +43,10 @@ class SeedSamples:
             raise InputError(field="mix_size", value=self.mix_size, hint="must be 1 or more")
 
     def size(self, dims: Dimensions) -> Size:
-        """N_S (values seed_bits + mix_size ceil(log2 N_L))."""
+        """N_S (values seed_bits + mix_size ceil(log2 N_L) + 32 T)."""
         labels = dims.seed_samples * self.mix_size * _label_bits(dims)
-        return Size(coding_of(dims).bits * _values(dims) + labels)
+        targets = 32 * dims.seed_samples * dims.target_numbers
+        return Size(coding_of(dims).bits * _values(dims) + labels + targets)
 
     def encode(self, value: Seeds, dims: Dimensions) -> Encoded:
         """Values, then labels."""
@@ -53,6 +55,12 @@ class SeedSamples:
         labels = typed("seeds.labels", value.labels, np.int32, (dims.seed_samples, self.mix_size))
         self._check(inputs, labels, dims)
         codes = to_bits(labels.astype(np.uint16).ravel(), _label_bits(dims))
+        if dims.target_numbers:
+            shape = (dims.seed_samples, dims.target_numbers)
+            targets = typed("seeds.targets", value.targets, np.float32, shape)
+            check_finite("seeds.targets", targets)
+            raw = np.frombuffer(targets.astype("<f4").tobytes(), np.uint8)
+            codes = np.concatenate([codes, np.unpackbits(raw)])
         if not coding.rounds:
             data = inputs.astype("<f4").tobytes() + np.packbits(codes).tobytes()
         else:
@@ -70,10 +78,18 @@ class SeedSamples:
             if coding.rounds
             else np.frombuffer(data[: end // 8], "<f4")
         )
-        codes = from_bits(bits[end:], _label_bits(dims), dims.seed_samples * self.mix_size)
+        count = dims.seed_samples * self.mix_size
+        behind = end + count * _label_bits(dims)
+        codes = from_bits(bits[end:behind], _label_bits(dims), count)
+        targets = None
+        if dims.target_numbers:
+            targets = np.frombuffer(np.packbits(bits[behind:]).tobytes(), "<f4").astype(np.float32)
+            check_finite("seeds.targets", targets)
+            targets = targets.reshape(dims.seed_samples, dims.target_numbers)
         seeds = Seeds(
             inputs.astype(coding.dtype).reshape(dims.seed_samples, *dims.seed_shape),
             codes.astype(np.int32).reshape(dims.seed_samples, self.mix_size),
+            targets,
         )
         self._check(seeds.inputs, seeds.labels, dims)
         return seeds

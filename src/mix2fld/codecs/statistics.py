@@ -20,6 +20,8 @@ LARGEST_WHOLE = (1 << (WHOLE_BITS - 1)) - 1
 class ClassStatistics:
     """Counts of labels, sums of features, and the upper triangle of their scatter.
 
+    Where targets are numbers, there is one count, and the targets are among the features.
+
     The three are separate parts, each rounded to even steps between its own smallest and largest
     value as weights are: counts in 16 bits, the others in ``bits``, or all of them as floats.
     """
@@ -34,7 +36,7 @@ class ClassStatistics:
 
     def encode(self, value: Statistics, dims: Dimensions) -> Encoded:
         """Counts to a whole byte, then sums and scatter."""
-        counts = typed("statistics.counts", value.counts, np.float32, (dims.num_labels,))
+        counts = typed("statistics.counts", value.counts, np.float32, (_classes(dims),))
         (count_payload, count_dims), (payload, part_dims) = self._parts(dims)
         first = count_payload.encode((counts,), count_dims)
         rest = payload.encode((value.sums, value.scatter), part_dims)
@@ -51,12 +53,16 @@ class ClassStatistics:
 
     def _parts(self, dims: Dimensions) -> tuple[tuple[Weights, Dimensions], ...]:
         """How the counts are carried, and the rest."""
-        labels, d = dims.num_labels, self.features
+        labels, d = _classes(dims), self.features + dims.target_numbers
         full = self.bits == FULL_PRECISION
         return (
             (Weights(FULL_PRECISION if full else COUNT_BITS), _of_shapes(dims, (labels,))),
             (Weights(self.bits), _of_shapes(dims, (labels, d), (d * (d + 1) // 2,))),
         )
+
+
+def _classes(dims: Dimensions) -> int:
+    return 1 if dims.target_numbers else dims.num_labels
 
 
 def _of_shapes(dims: Dimensions, *shapes: tuple[int, ...]) -> Dimensions:

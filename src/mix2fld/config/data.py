@@ -51,6 +51,10 @@ class DataConfig(Section):
     """Tables: columns of kinds, each of which becomes a value that is 1 or 0."""
     missing: Literal["refuse", "drop", "median"] = "refuse"
     """Tables: refuse missing values, drop their rows, or fill in the median or commonest kind."""
+    target_column: tuple[str, ...] = ()
+    """Tables: columns of numbers to predict, in place of a label."""
+    target_bins: Annotated[int, Field(ge=2, le=1000)] = 10
+    """Numbers as targets: bins of equally many samples, N_L, in which FD averages outputs."""
     label_column: str = "label"
     """Tables: column of labels, strings or integers."""
     source_column: str | None = None

@@ -48,6 +48,8 @@ class LearningConfig(Section):
     """Step size of the last round, reached geometrically; auto: as the first, or the schedule's."""
     batch_size: Positive = 1
     """Samples per SGD step."""
+    target_loss: Literal["squared", "absolute", "huber"] = "huber"
+    """Loss of numbers as targets, in units of their standard deviation."""
     local_steps: Positive = 6400
     """SGD steps of a device per round, K."""
     server_steps: Annotated[int, Field(ge=0, le=10**8)] = 3200

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         check_labels_covered,
         device_parts,
         label_counts,
+        labels_of,
         sample_counts,
     )
     from mix2fld.data.sources import dataset_sizes, fingerprint, load_dataset
@@ -35,6 +36,7 @@ __all__ = [
     "device_parts",
     "fingerprint",
     "label_counts",
+    "labels_of",
     "load_dataset",
     "measured_samples",
     "sample_counts",
@@ -53,6 +55,7 @@ _HOMES = {
     "device_parts": "partition",
     "fingerprint": "sources",
     "label_counts": "partition",
+    "labels_of": "partition",
     "load_dataset": "sources",
     "measured_samples": "measured",
     "sample_counts": "partition",

@@ -1,9 +1,9 @@
 """Read and check a custom dataset from a .npz file."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,12 @@ _NAMES = {
     "test_inputs": ("x_test", "test_images"),
     "test_labels": ("y_test",),
 }
+_OF_NUMBERS = {
+    "train_inputs": _NAMES["train_inputs"],
+    "train_targets": (),
+    "test_inputs": _NAMES["test_inputs"],
+    "test_targets": (),
+}
 """The arrays of the file, each with other names under which it is found."""
 _OPTIONAL = (
     *("value_range", "mean", "std", "train_sources", "label_names", "source_names", "rate"),
@@ -27,27 +33,44 @@ _OPTIONAL = (
 """Arrays that the file may hold besides: fields of ``Dataset``."""
 
 
+class ValueFormat(NamedTuple):
+    """What the target of every sample of a run is: one of so many labels, or so many numbers."""
+
+    num_labels: int
+    numbers: int = 0
+
+    @property
+    def name(self) -> str:
+        """Of the arrays of a file that hold them, behind train_ or test_."""
+        return "targets" if self.numbers else "labels"
+
+
 def read_own_file(path: Path) -> Dataset:
-    """Return the dataset in a .npz file; labels are 0 .. N_L - 1, each with a training sample."""
+    """Return the dataset in a .npz file; labels are 0 .. N_L - 1, each with a training sample.
+
+    A file with ``train_targets`` has numbers in place of labels.
+    """
     with _about(path):
+        if _has_targets(path):
+            return _dataset(path.stem, _arrays(path, _OF_NUMBERS), 0)
         arrays = _arrays(path)
         num_labels = _count_labels(arrays["train_labels"], arrays["test_labels"])
         return _dataset(path.stem, arrays, num_labels)
 
 
-def read_device_file(path: Path, samples: SampleFormat, num_labels: int) -> Dataset:
+def read_device_file(path: Path, samples: SampleFormat, values: ValueFormat) -> Dataset:
     """Return one device's part of a dataset of this format; it need not hold every label.
 
     A file that does not say how its samples were standardised holds them as they were measured:
     they are standardised here, as those of all other devices.
     """
     with _about(path):
-        arrays = _arrays(path)
-    return device_dataset(path, arrays, samples, num_labels)
+        arrays = _arrays(path, _OF_NUMBERS if values.numbers else _NAMES)
+    return device_dataset(path, arrays, samples, values)
 
 
 def device_dataset(
-    path: Path, arrays: dict[str, NDArray[Any]], samples: SampleFormat, num_labels: int
+    path: Path, arrays: dict[str, NDArray[Any]], samples: SampleFormat, values: ValueFormat
 ) -> Dataset:
     """The same from arrays, wherever they come from; ``path`` names them in messages."""
     with _about(path):
@@ -69,7 +92,12 @@ def device_dataset(
                 stated = arrays.setdefault(name, np.array(numbers))
                 if not _same_numbers(stated, numbers):
                     raise InputError(f"{name} is {stated.tolist()}; this run has {list(numbers)}")
-        dataset = _dataset(path.stem, arrays, num_labels)
+        dataset = _dataset(path.stem, arrays, values.num_labels)
+        if values.numbers and dataset.train_values[0].size != values.numbers:
+            found = dataset.train_values[0].size
+            raise InputError(
+                f"train_targets are {found} numbers each; this run has {values.numbers}"
+            )
         if dataset.samples.dtype != samples.dtype:
             raise InputError(f"samples are {dataset.samples.dtype}; this run has {samples.dtype}")
         return dataset
@@ -104,18 +132,28 @@ def _same_numbers(stated: NDArray[Any], numbers: tuple[float, ...]) -> bool:
     return stated.shape == (len(numbers),) and np.allclose(stated, numbers, rtol=1e-6, atol=0)
 
 
-def _arrays(path: Path) -> dict[str, NDArray[Any]]:
-    arrays = {name: _array(path, name) for name in _NAMES}
+def _has_targets(path: Path) -> bool:
+    try:
+        read_npz(path, "train_targets")
+    except (OSError, ValueError, MissingArrayError, PlaceError):
+        return False
+    return True
+
+
+def _arrays(path: Path, names: Mapping[str, tuple[str, ...]] = _NAMES) -> dict[str, NDArray[Any]]:
+    arrays = {name: _array(path, name, names) for name in names}
     for name in _OPTIONAL:
         try:
             arrays[name] = read_npz(path, name)
         except MissingArrayError:
             continue
     for part in ("train", "test"):
-        inputs, labels = arrays[f"{part}_inputs"], arrays[f"{part}_labels"]
+        inputs = arrays[f"{part}_inputs"]
         if inputs.dtype == np.uint8 and inputs.ndim == 3:
             arrays[f"{part}_inputs"] = inputs[..., np.newaxis]  # grey images
-        arrays[f"{part}_labels"] = _labels(f"{part}_labels", labels)
+        if f"{part}_labels" not in arrays:
+            continue
+        labels = arrays[f"{part}_labels"] = _labels(f"{part}_labels", arrays[f"{part}_labels"])
         if len(inputs) != len(labels):
             raise InputError(
                 f"{len(inputs)} {part}_inputs but {len(labels)} "
@@ -140,15 +178,15 @@ def _rate(stated: NDArray[Any]) -> int:
     return round(stated.item())
 
 
-def _array(path: Path, name: str) -> NDArray[Any]:
+def _array(path: Path, name: str, names: Mapping[str, tuple[str, ...]]) -> NDArray[Any]:
     try:
-        return read_npz(path, name, *_NAMES[name])
+        return read_npz(path, name, *names[name])
     except FileNotFoundError:
         raise InputError("there is no such file") from None
     except MissingArrayError as error:
+        other = f" (or {names[name][0]!r})" if names[name] else ""
         raise InputError(
-            f"has no array {name!r} (or {_NAMES[name][0]!r}); must hold "
-            f"{', '.join(_NAMES)}, but {error}"
+            f"has no array {name!r}{other}; must hold {', '.join(names)}, but {error}"
         ) from None
 
 

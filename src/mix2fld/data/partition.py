@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from mix2fld.base.errors import InputError, did_you_mean, some_of
 from mix2fld.base.streams import stream
 from mix2fld.config.settings import Config, DataConfig
+from mix2fld.data.bins import bin_edges, bins_of
 
 if TYPE_CHECKING:
     from mix2fld.types import Dataset
@@ -224,17 +225,25 @@ OF_ANY_TARGET = {"iid", *OF_SOURCES}
 
 
 def _labels_to_part_by(dataset: "Dataset", config: DataConfig) -> tuple[Labels, int]:
-    """The labels of a dataset and their number; where targets are numbers, all have one."""
-    if dataset.train_targets is None:
+    """The labels of a dataset and their number; where targets are numbers, their bins.
+
+    A partition of any targets takes all samples alike.
+    """
+    targets = dataset.train_targets
+    if targets is None:
         return dataset.train_labels, dataset.num_labels
-    if config.partition in PARTITIONS and config.partition not in OF_ANY_TARGET:
-        raise InputError(
-            field="partition",
-            value=config.partition,
-            hint=f"is by label, and the targets of the dataset {dataset.name} are numbers; must be "
-            + " or ".join(sorted(OF_ANY_TARGET)),
-        )
-    return np.zeros(len(dataset.train_inputs), np.int32), 1
+    if config.partition in OF_ANY_TARGET:
+        return np.zeros(len(targets), np.int32), 1
+    return labels_of(dataset, config)
+
+
+def labels_of(dataset: "Dataset", config: DataConfig) -> tuple[Labels, int]:
+    """The labels of a dataset and their number; where targets are numbers, their bins."""
+    targets = dataset.train_targets
+    if targets is None:
+        return dataset.train_labels, dataset.num_labels
+    edges = bin_edges(targets, config.target_bins)
+    return bins_of(targets, edges), len(edges) + 1
 
 
 def _by_source(sources: Labels | None, config: DataConfig) -> list[Indices]:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from mix2fld.base.errors import InputError, Mix2fldError, did_you_mean
 from mix2fld.config.settings import DataConfig
+from mix2fld.data.bins import bin_edges, bins_of
 from mix2fld.data.columns import (
     Column,
     Problems,
@@ -136,7 +137,8 @@ def _read_arrow(path: Path) -> Columns:
 
 def _dataset(name: str, columns: Columns, config: DataConfig) -> Dataset:
     problems = Problems()
-    roles = (config.label_column, config.source_column, config.split_column)
+    known = config.target_column or (config.label_column,)
+    roles = (*known, config.source_column, config.split_column)
     order = (config.time_column, config.group_column)
     features: list[str] = []
     with problems.noted():
@@ -145,20 +147,19 @@ def _dataset(name: str, columns: Columns, config: DataConfig) -> Dataset:
         needed = [*features, *(role for role in (*roles, *order) if role in columns and role)]
         columns = _complete(columns, needed)
     labels, label_names = np.zeros(0, np.int32), tuple[str, ...]()
+    targets: NDArray[np.float32] | None = None
     with problems.noted():
-        labels, label_names = _classes(LABEL_COLUMN, config.label_column, columns)
-        if len(label_names) < 2:
-            raise InputError(
-                field="label_column",
-                value=f"{config.label_column!r}",
-                hint=f"has only the label {label_names[0]!r}; must have at least two",
-            )
+        if config.target_column:
+            targets = _targets(columns, config.target_column)
+            labels = bins_of(targets, bin_edges(targets))
+        else:
+            labels, label_names = _labels(columns, config)
     sources: NDArray[np.int32] | None = None
     source_names: tuple[str, ...] = ()
     if config.source_column is not None:
         with problems.noted():
             sources, source_names = _classes("source_column", config.source_column, columns)
-    if len(label_names) < 2:  # without labels, no rows can be held out
+    if not len(labels):  # without labels, no rows can be held out
         everything = np.arange(len(next(iter(columns.values()))))
         _fitted(columns, features, config, everything, problems)
         problems.check()
@@ -177,8 +178,12 @@ def _dataset(name: str, columns: Columns, config: DataConfig) -> Dataset:
     if config.standardise != "never":
         mean, std = channel_statistics(inputs[train], [f"column {key!r}" for key in names])
         inputs, fields = standardise(inputs, mean, std), {"mean": mean, "std": std}
+    if targets is None:
+        fields |= {"train_labels": labels[train], "test_labels": labels[test]}
+    else:
+        fields |= {"train_targets": targets[train], "test_targets": targets[test]}
     return Dataset(
-        name, inputs[train], labels[train], inputs[test], labels[test], len(label_names),
+        name, inputs[train], test_inputs=inputs[test], num_labels=len(label_names),
         value_range=config.value_range,
         train_sources=None if sources is None else sources[train],
         test_sources=None if sources is None else sources[test],
@@ -189,6 +194,33 @@ def _dataset(name: str, columns: Columns, config: DataConfig) -> Dataset:
         notes=leaks(columns, config),
         **fields,
     )  # fmt: skip
+
+
+def _labels(columns: Columns, config: DataConfig) -> tuple[NDArray[np.int32], tuple[str, ...]]:
+    """The label of each row, and the names of all."""
+    labels, names = _classes(LABEL_COLUMN, config.label_column, columns)
+    if len(names) < 2:
+        raise InputError(
+            field="label_column",
+            value=f"{config.label_column!r}",
+            hint=f"has only the label {names[0]!r}; must have at least two",
+        )
+    return labels, names
+
+
+def _targets(columns: Columns, names: Sequence[str]) -> NDArray[np.float32]:
+    """The numbers to predict [n, T]."""
+    found = []
+    for name in names:
+        column = numbers(name, _column("target_column", name, columns))
+        if column.min() == column.max():
+            raise InputError(
+                field="target_column",
+                value=name,
+                hint=f"is {column[0]:g} in every row; nothing is to learn",
+            )
+        found.append(column)
+    return np.stack(found, axis=1).astype(np.float32)
 
 
 def _complete(columns: Columns, names: Sequence[str]) -> Columns:
@@ -221,8 +253,8 @@ MOST_NUMBERS = 100
 EXACT = 2.0**53
 """Up to here a float64 stands for one integer."""
 _NO_REGRESSION = (
-    ". These seem to be numbers to predict, and labels are classes: put them into classes, such as "
-    "ranges; if they are names, write them as text such as n17"
+    ". These seem to be numbers to predict: name the column with --target-column, or put them into "
+    "classes, such as ranges; if they are names, write them as text such as n17"
 )
 
 

@@ -15,9 +15,10 @@ from platformdirs import user_state_path
 from mix2fld.base.errors import InputError
 from mix2fld.data.own_file import read_device_file
 from mix2fld.deploy.edge.messages import Answer, Download, Taken, TrainOrder
+from mix2fld.deploy.edge.sources import value_format
 from mix2fld.deploy.edge.store import Store
 from mix2fld.deploy.edge.turn import answer, or_refused
-from mix2fld.deploy.forms import FORMAT, Received, pack, sample_format, unpack
+from mix2fld.deploy.forms import FORMAT, Received, pack, sample_format, task_in, unpack
 from mix2fld.deploy.settings import config_digest, read_settings
 from mix2fld.tasks.learning import Learning
 from mix2fld.types import Dataset
@@ -49,15 +50,15 @@ def _train(content: RecordDict, context: Context) -> Answer:
             "the settings of this node, with its defaults, are not those of the server: "
             "install the same version of mix2fld on both"
         )
-    samples, num_labels = sample_format(received.fields), received.fields["num_labels"]
+    samples, task = sample_format(received.fields), task_in(received.fields)
 
     def learn() -> Learning:
         from mix2fld.deploy.edge.full import full_learning  # brings JAX
 
-        return full_learning(config, samples, num_labels)
+        return full_learning(config, samples, task)
 
     def read_samples() -> Dataset:
-        return read_device_file(_data_file(context), samples, num_labels)
+        return read_device_file(_data_file(context), samples, value_format(task))
 
     device, store = received.fields["device"], _store(received, context)
     return answer(device, received.message, store, learn, read_samples)

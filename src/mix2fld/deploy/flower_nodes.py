@@ -85,7 +85,8 @@ class FlowerNodes:
     ) -> None:
         dims = scenario.learning.dims
         self._grid, self._devices = grid, scenario.devices
-        self._of_run = run_fields(dims.samples, dims.num_labels, config_digest(scenario.config))
+        task = scenario.learning.task
+        self._of_run = run_fields(dims.samples, task, config_digest(scenario.config))
         self.timeout_s, self._run, self._say = timeout_s, run, say
         self._unknown: set[int] = set()
         self._strays: set[int | None] = set()

@@ -21,6 +21,8 @@ from mix2fld.deploy.edge.messages import (
     Trained,
     TrainOrder,
 )
+from mix2fld.tasks.base import Task
+from mix2fld.tasks.table import as_record, from_record
 from mix2fld.types import SampleFormat
 
 if TYPE_CHECKING:
@@ -42,7 +44,7 @@ RULES: Mapping[str, Any] = {
     "bit_budget": Annotated[int, Field(ge=1)] | None,
     "samples": Annotated[int, Field(ge=1, le=MOST_SAMPLES)],
     "bits": Count,
-    "accuracies": list[Annotated[float, Field(ge=0, le=1)]],
+    "scores": list[float],
     "seconds": Annotated[float, Field(ge=0)],
 }
 """What a field of this name may hold, beside being of its type."""
@@ -56,10 +58,10 @@ RUN = {
     "mean": list[float],
     "std": list[float],
     "network": str,
-    "num_labels": int,
+    "task": str,
 }
 """What a device of Flower must know of a run; ``config`` is the digest of all settings,
-``network`` what made the samples, as JSON."""
+``network`` what made the samples and ``task`` what is learned, as JSON."""
 STRICT = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
@@ -125,7 +127,7 @@ def check(message: AnyMessage) -> None:
     _held_to_form(kind, {name: getattr(message, name) for name in _names(kind)})
 
 
-def run_fields(samples: SampleFormat, num_labels: int, config: str) -> dict[str, Any]:
+def run_fields(samples: SampleFormat, task: Task, config: str) -> dict[str, Any]:
     """What a device of Flower must know of a run."""
     return {
         "config": config,
@@ -135,7 +137,7 @@ def run_fields(samples: SampleFormat, num_labels: int, config: str) -> dict[str,
         "mean": list(samples.mean),
         "std": list(samples.std),
         "network": json.dumps(samples.record().get("network")),
-        "num_labels": num_labels,
+        "task": json.dumps(as_record(task)),
     }
 
 
@@ -149,6 +151,14 @@ def sample_format(fields: Mapping[str, Any]) -> SampleFormat:
         return SampleFormat.of({**named, **record})
     except (ValueError, TypeError, AttributeError) as error:
         raise MessageError(f"network: not the record of one ({error})") from None
+
+
+def task_in(fields: Mapping[str, Any]) -> Task:
+    """What the run learns that an order is of."""
+    try:
+        return from_record(json.loads(fields["task"]))
+    except (ValueError, AttributeError) as error:
+        raise MessageError(f"TrainOrder.task: {error}") from None
 
 
 def _names(kind: type[AnyMessage]) -> list[str]:

@@ -27,6 +27,7 @@ from mix2fld.deploy.forms import ANSWERS, DOWNLOAD, TRAIN, check
 from mix2fld.deploy.inbox import MOST_AT_ONCE, Allowances, Inbox
 from mix2fld.deploy.remote_fleet import Hear
 from mix2fld.engine.scenario import Scenario
+from mix2fld.tasks.table import as_record
 
 RESEND_S = 30.0
 """Seconds after which an order that is not answered is sent again."""
@@ -287,7 +288,7 @@ def _run_settings(scenario: Scenario, run: str) -> bytes:
     fields = {
         "config": device_config(scenario.config),
         "samples": dims.samples.record(),
-        "num_labels": dims.num_labels,
+        "task": as_record(scenario.learning.task),
     }
     return pack_settings(run, fields)
 

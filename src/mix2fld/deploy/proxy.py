@@ -6,12 +6,11 @@ from pathlib import Path
 
 from mix2fld.config.grid import Grid
 from mix2fld.config.settings import Config
-from mix2fld.data import dataset_sizes
 from mix2fld.deploy.templates import fill
 from mix2fld.engine.wire import Wire
 from mix2fld.protocols.table import get_protocol, single_runs
-from mix2fld.tasks.classification import Classification
 from mix2fld.tasks.make_learning import make_learning
+from mix2fld.tasks.of_settings import samples_and_task
 
 PROXY_PORT, SUPERLINK_PORT = 8443, 8000
 MESSAGE_BYTES = 1 << 18
@@ -63,11 +62,10 @@ def largest_request(settings: Config | Grid) -> int:
 
 def largest_payloads(settings: Config | Grid) -> tuple[int, int]:
     """Bits of the largest upload and of the largest download in a run of any of the protocols."""
-    samples, num_labels = dataset_sizes(settings.data)
+    samples, task = samples_and_task(settings)
     runs = {one.protocol: one for one in single_runs(settings)}
     wires = [
-        Wire(get_protocol(name), make_learning(one, samples, Classification(num_labels)))
-        for name, one in runs.items()
+        Wire(get_protocol(name), make_learning(one, samples, task)) for name, one in runs.items()
     ]
     up = max(wire.upload_size(with_seeds=True).bits for wire in wires)
     return up, max(wire.download_size().bits for wire in wires)

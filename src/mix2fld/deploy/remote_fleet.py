@@ -28,6 +28,7 @@ from mix2fld.engine.fleet_interface import Delivered, Order, Outcome, Scores
 from mix2fld.engine.fleet_interface import Trained as TrainedFleet
 from mix2fld.engine.messages import Message
 from mix2fld.engine.scenario import Scenario
+from mix2fld.tasks.base import Score
 from mix2fld.tasks.stepper import TestSet, snapshot_steps
 from mix2fld.types import Tensors
 
@@ -73,7 +74,7 @@ class TakenUpload(NamedTuple):
     """What the server took from one device in one round."""
 
     message: Message
-    scores: list[float]
+    scores: list[Score]
     seconds: float
 
 
@@ -167,7 +168,7 @@ class RemoteFleet:
         """What devices say of themselves; other models are tested here."""
         answers, reference = observed
         devices = {device: answer.scores[-1] for device, answer in answers.items()}
-        intermediate: list[tuple[int, float]] = []
+        intermediate: list[tuple[int, Score]] = []
         if reference in answers:
             intermediate = list(zip(self._steps(), answers[reference].scores, strict=True))
         return Scores(devices, intermediate, self._tests.scores(models))
@@ -290,13 +291,23 @@ class RemoteFleet:
             raise MessageError("it is still behind")
         if reply.round != order.round:
             raise MessageError(f"an answer for round {reply.round}")
-        wanted = len(self._steps()) if order.watched else 1
-        if len(reply.accuracies) != wanted:
-            raise MessageError(f"{len(reply.accuracies)} accuracies; must be {wanted}")
+        scores = self._scores(reply.scores, len(self._steps()) if order.watched else 1)
         if reply.seconds > waited:
             raise MessageError(f"{reply.seconds:g} s of computing in a wait of {waited:.1f} s")
         message = self._message(device, order, reply)
-        return TakenUpload(message, reply.accuracies, reply.seconds)
+        return TakenUpload(message, scores, reply.seconds)
+
+    def _scores(self, values: list[float], points: int) -> list[Score]:
+        """What a device says of itself: all metrics of the task, that many times."""
+        task = self._scenario.learning.task
+        each = 1 + len(task.further)
+        if len(values) != each * points:
+            raise MessageError(f"{len(values)} scores; must be {each * points}")
+        low, high = task.bounds
+        for value in values[::each]:
+            if not low <= value <= high:
+                raise MessageError(f"{task.metric.name} {value:g}; must be {low:g} to {high:g}")
+        return [tuple(values[n : n + each]) for n in range(0, len(values), each)]
 
     def _message(self, device: int, order: TrainOrder, reply: Trained) -> Message:
         """The upload, if it can be charged and has its seeds just when they are due."""

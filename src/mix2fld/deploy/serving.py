@@ -11,7 +11,7 @@ from mix2fld.deploy.diary import Say, diary
 from mix2fld.deploy.identity import refuse_run_of_simulator, run_identity
 from mix2fld.deploy.remote_fleet import Nodes, RemoteFleet
 from mix2fld.deploy.settings import Settings
-from mix2fld.engine.checks import check_countable
+from mix2fld.engine.checks import check_countable, check_learns, suited
 from mix2fld.engine.info import RoundInfo
 from mix2fld.engine.one_round import start_run
 from mix2fld.engine.scenario import Scenario
@@ -23,10 +23,10 @@ from mix2fld.runs.layout import RunFiles
 from mix2fld.runs.loop import Watcher, run_rounds
 from mix2fld.runs.results import RunResult
 from mix2fld.runs.trained import FORM, form_of, read_trained
-from mix2fld.tasks.classification import task_for
 from mix2fld.tasks.compilation import keep_compiled_code
 from mix2fld.tasks.make_learning import make_learning
 from mix2fld.tasks.stepper import TestSet
+from mix2fld.tasks.table import task_for
 
 Connect = Callable[[Scenario, str, Say], Nodes]
 """(what is run, the identity of the run, its diary) -> the devices that can be asked."""
@@ -43,11 +43,13 @@ def serve_run(
     What the network delivers is observed, unless a ``link`` is given that decides it.
     """
     keep_compiled_code(cache_folder() / "compiled")
-    config = settings.config
+    dataset = load_dataset(settings.config.data)
+    task = task_for(dataset, None, settings.config)
+    config = suited(settings.config, task)
     protocol = get_protocol(config.protocol)
     check_countable(config)
-    dataset = load_dataset(config.data)
-    learning = make_learning(config, dataset.samples, task_for(dataset, None))
+    check_learns(config.protocol, protocol, task)
+    learning = make_learning(config, dataset.samples, task)
     scenario = Scenario(learning, protocol, link or IdealLink())
     path = settings.out / config.run_name
     refuse_run_of_simulator(path)

@@ -27,6 +27,13 @@ def check_attack(scenario: Scenario) -> None:
     attack = ATTACKS.get(name)
     if attack is None:
         return
+    task = scenario.learning.task
+    if (attack.shifts_labels or attack.seeds) and not task.by_label:
+        raise InputError(
+            field="attack",
+            value=name,
+            hint=f"falsifies labels, and the task {task.name} has none",
+        )
     if not meets(attack, row):
         kinds = "uploads of weights, updates, outputs or statistics" if attack.upload else "seeds"
         raise InputError(field="attack", value=name, hint=f"replaces {kinds}; {row.title} has none")

@@ -124,18 +124,34 @@ def warn_if_chance_level(
 
 def check_learns(name: str, protocol: "Protocol", task: Task) -> None:
     """Refuse a protocol that has no meaning for a task."""
+    lacks = ""
     if protocol.needs_labels and not task.by_label:
+        lacks = "labels"
+    elif protocol.needs_groups and not task.by_label and not task.numbers:
+        lacks = "labels or bins of a number"
+    elif protocol.needs_closed_form and not task.has_closed_form:
+        lacks = "a closed form"
+    if lacks:
         raise InputError(
             field="protocols",
             value=name,
-            hint=f"needs labels, and the task {task.name} has none; "
+            hint=f"needs {lacks}, and the task {task.name} has none; "
             "use isolated, fl or one that sends updates, such as murmur",
         )
 
 
 def suited(config: "Config", task: Task) -> "Config":
     """The config of a run of this task: without labels, logits are not adjusted to their prior."""
-    if task.by_label or config.learning.logit_adjustment == 0:
+    if task.by_label:
+        return config
+    row = find_protocol(config.protocol)
+    if config.defence.seed_check != "none" and row is not None and row.seeds is not None:
+        raise InputError(
+            field="seed_check",
+            value=config.defence.seed_check,
+            hint=f"is by label, and the task {task.name} has none; must be none",
+        )
+    if config.learning.logit_adjustment == 0:
         return config
     if config.learning.logit_adjustment != "auto":
         raise InputError(

@@ -4,14 +4,15 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from mix2fld.engine.clock import Clock
+from mix2fld.tasks.base import Score
 
 
 class Measured(NamedTuple):
     """Scores of a round, beside those of the devices."""
 
-    intermediate: list[tuple[int, float]]  # of the reference device: steps done, score
-    initial: float | None  # of the reference device before the first round
-    of_server: float | None
+    intermediate: list[tuple[int, Score]]  # of the reference device: steps done, score
+    initial: Score | None  # of the reference device before the first round
+    of_server: Score | None
 
 
 def phase_clocks(before: Clock, own: float, slowest: float, steps: Sequence[int]) -> list[Clock]:
@@ -33,11 +34,11 @@ def curve_of(
     done = rounds_before * last
     points = []
     if measured.initial is not None:
-        points.append(_point(0, measured.initial, "start", before))
+        points.append(_point(0, measured.initial[0], "start", before))
     for (step, score), clock in zip(measured.intermediate, phase, strict=True):
-        points.append(_point(done + step, score, "local", clock))
+        points.append(_point(done + step, score[0], "local", clock))
     if downloaded is not None and measured.of_server is not None:
-        points.append(_point(done + last, measured.of_server, "download", downloaded))
+        points.append(_point(done + last, measured.of_server[0], "download", downloaded))
     return points
 
 

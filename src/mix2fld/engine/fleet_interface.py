@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Protocol
 
 from mix2fld.engine.messages import Message
 from mix2fld.engine.state import Roster
+from mix2fld.tasks.base import Score
 from mix2fld.types import Tensors
 
 
@@ -71,12 +72,12 @@ class Delivered(NamedTuple):
 
 
 class Scores(NamedTuple):
-    """What a task's metric is after a local phase."""
+    """What a task's metrics are after a local phase."""
 
-    devices: Mapping[int, float]
-    intermediate: list[tuple[int, float]]
+    devices: Mapping[int, Score]
+    intermediate: list[tuple[int, Score]]
     """Of the reference device: steps done, score; empty if it did not take part."""
-    models: list[float]
+    models: list[Score]
     """Of the other models that were asked about."""
 
 

@@ -52,7 +52,8 @@ class RoundInfo:
     round: int
     scores: dict[str, Any]
     """metric: what is measured; devices: those that are measured, ``measured`` says which, after
-    their last local phase; reference: one of them; global: the server's model."""
+    their last local phase; reference: one of them; global: the server's model; further: the same
+    of other metrics; baselines: simple predictions by name."""
     curve: list[dict[str, Any]]
     """Score of the reference device along the round, with the seconds of the run's clock."""
     asked: list[int]
@@ -86,17 +87,12 @@ class RoundInfo:
 def record(seen: Observed, measured: Measured, scenario: Scenario) -> RoundInfo:
     """Write down what happened in a round."""
     before, asked, _, slowest, up, down, quorum, after, curve, change, suspects = seen
-    evaluated = list(scenario.evaluated)
-    scores = after.roster.scores
     seed_set = after.server.seed_set
     return RoundInfo(
         round=after.round_number,
         scores={
-            "metric": asdict(scenario.learning.task.metric),
-            "devices": [_known(score) for score in scores[evaluated].tolist()],
-            "measured": evaluated,
-            "reference": measured.intermediate[-1][1],
-            "global": measured.of_server,
+            **_of_metric(0, scenario, after, measured),
+            **_further(scenario, after, measured),
         },
         curve=curve,
         asked=list(asked),
@@ -125,6 +121,33 @@ def record(seen: Observed, measured: Measured, scenario: Scenario) -> RoundInfo:
         suspects=list(suspects),
         left_out=[] if seed_set is None else list(seed_set.left_out),
     )
+
+
+def _of_metric(
+    place: int, scenario: Scenario, after: RunState, measured: Measured
+) -> dict[str, Any]:
+    """What one of the task's metrics is."""
+    task, scores, server = scenario.learning.task, after.roster.scores, measured.of_server
+    own, evaluated = scores if scores.ndim == 1 else scores[:, place], list(scenario.evaluated)
+    return {
+        "metric": asdict((task.metric, *task.further)[place]),
+        "devices": [_known(score) for score in own[evaluated].tolist()],
+        "measured": evaluated,
+        "reference": measured.intermediate[-1][1][place],
+        "global": None if server is None else server[place],
+    }
+
+
+def _further(scenario: Scenario, after: RunState, measured: Measured) -> dict[str, Any]:
+    """The other metrics, and what simple predictions reach; neither is there for labels."""
+    task = scenario.learning.task
+    found: dict[str, Any] = {}
+    if task.further:
+        places = range(1, 1 + len(task.further))
+        found["further"] = [_of_metric(n, scenario, after, measured) for n in places]
+    if task.baselines:
+        found["baselines"] = dict(task.baselines)
+    return found
 
 
 def _joules(seen: Observed, scenario: Scenario) -> dict[str, Any]:

@@ -39,7 +39,7 @@ def start_run(scenario: Scenario, fleet: Fleet) -> RunState:
         devices=fleet.start(),
         server=ServerState(),
         clock=Clock(),
-        roster=Roster.empty(scenario.devices),
+        roster=Roster.empty(scenario.devices, 1 + len(scenario.learning.task.further)),
         link=scenario.link.start(scenario.devices, rng),
     )
 
@@ -213,14 +213,16 @@ def _measure(
         scenario.reference,
         state.roster.scores.copy(),
     )
-    untrained = [learning.initial_weights(reference)] if np.isnan(known[reference]) else []
+    unknown = bool(np.isnan(known[reference]).any())
+    untrained = [learning.initial_weights(reference)] if unknown else []
     of_server = [] if server.weights is None else [server.weights]
     found = fleet.measure(trained.observed, [*untrained, *of_server])
     for device in found.devices.keys() & set(scenario.evaluated):
-        known[device] = found.devices[device]
+        known[device] = found.devices[device][0] if known.ndim == 1 else found.devices[device]
     settings = scenario.config.learning
     points = snapshot_steps(settings.local_steps, scenario.config.curve_points)
-    at_least = found.models[0] if np.isnan(known[reference]) else float(known[reference])
+    unknown = bool(np.isnan(known[reference]).any())
+    at_least = found.models[0] if unknown else tuple(np.atleast_1d(known[reference]).tolist())
     intermediate = found.intermediate or [(step, at_least) for step in points]
     initial = found.models[0] if state.round_number == 0 else None
     last = found.models[-1] if of_server else None

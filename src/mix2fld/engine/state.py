@@ -15,16 +15,18 @@ from mix2fld.types import OneTimeUpload, Seeds, ServerState, State, Statistics
 class Roster:
     """What the server knows of each device."""
 
-    scores: NDArray[np.float64]  # [D], at the end of its last local phase; nan if not measured
+    scores: NDArray[np.float64]
+    """[D], or [D, M] of several metrics, at the end of its last local phase; nan: not measured."""
     uploaded: NDArray[np.int64]  # [D], the last round whose upload was delivered; 0 for none
     last_turn: NDArray[np.int64]  # [D], the round that a device should have been through last
     listened: NDArray[np.int64]  # [D], the last round whose download it received without a turn
 
     @classmethod
-    def empty(cls, devices: int) -> "Roster":
+    def empty(cls, devices: int, metrics: int = 1) -> "Roster":
         """Before the first round."""
         zeros = np.zeros(devices, np.int64)
-        return cls(np.full(devices, np.nan), zeros, zeros, zeros)
+        shape = (devices,) if metrics == 1 else (devices, metrics)
+        return cls(np.full(shape, np.nan), zeros, zeros, zeros)
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +53,7 @@ class RunState:
             "server": {
                 "weights": server.weights,
                 "outputs": server.outputs,
-                "seeds": {str(d): seeds._asdict() for d, seeds in server.seeds.items()},
+                "seeds": {str(d): _parts_of(seeds) for d, seeds in server.seeds.items()},
                 "updates": server.updates,
                 "memory": server.memory,
             },
@@ -78,6 +80,10 @@ class RunState:
                 for device, flight in tree.get("flights", {}).items()
             },
         )
+
+
+def _parts_of(seeds: OneTimeUpload) -> State:
+    return {name: part for name, part in seeds._asdict().items() if part is not None}
 
 
 def _uploaded_once(parts: State) -> OneTimeUpload:

@@ -6,7 +6,6 @@ Every fleet calls these, so that bits charged are bits carried wherever the devi
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from mix2fld.base.errors import InputError, Mix2fldError
@@ -61,13 +60,13 @@ class Wire:
         """Bits of the multicast in advance; with ``arrives``, of the largest that arrives."""
         return self.downlink.download_size(arrives)
 
-    def make_once(self, device: int, inputs: Inputs, labels: NDArray[np.int32]) -> Any:
+    def make_once(self, device: int, inputs: Inputs, values: NDArray[Any]) -> Any:
         """What one device uploads once, None if nothing: the same whenever it makes it."""
         if self.protocol.once is None:
             return None
         rng = seed_stream(self._sizes.seed, device)
         try:
-            return self.protocol.once.collect(rng, inputs, labels, self._sizes)
+            return self.protocol.once.collect(rng, inputs, values, self._sizes)
         except Mix2fldError as error:
             raise InputError(f"device {device}: {error}") from None
 

@@ -73,6 +73,10 @@ class Protocol(ABC):
     """What is compared between devices: weights, update or outputs; None: nothing."""
     needs_labels: ClassVar[bool] = False
     """Whether it means something only where each sample has a label."""
+    needs_groups: ClassVar[bool] = False
+    """Whether it averages outputs in groups of samples: labels, or bins of a number."""
+    needs_closed_form: ClassVar[bool] = False
+    """Whether statistics must determine the last layer of a model."""
     needs_replay: ClassVar[bool] = False
     """Whether a device cannot upload without the seed samples of all devices."""
 

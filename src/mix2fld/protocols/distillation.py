@@ -1,5 +1,6 @@
 """FD, FLD, MixFLD and Mix2FLD: mean outputs up; outputs down, or the weights that they become."""
 
+import math
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -8,12 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mix2fld.base.streams import integer, stream
-from mix2fld.codecs import Outputs
+from mix2fld.codecs import Outputs, Payload, WithBins
 from mix2fld.protocols.aggregation.aggregate import combine_outputs
 from mix2fld.protocols.base import Protocol
 from mix2fld.protocols.parts import Device, Inbox, Line, Seeding, StepInfo, Stepped, setting
 from mix2fld.protocols.seed_samples import SeedParameters, mixed, raw, unmixed
 from mix2fld.protocols.weights import DownloadsWeights, no_outputs
+from mix2fld.tasks.base import Task
 from mix2fld.tasks.learning import Learning
 from mix2fld.tasks.losses import Loss, distillation_loss
 from mix2fld.tasks.stepper import Draws, Start, draw_samples
@@ -22,9 +24,12 @@ from mix2fld.types import Local, Samples, SeedSet, ServerState, State, Tensors
 
 @dataclass(frozen=True, kw_only=True)
 class UploadsOutputs(Protocol):
-    """Devices upload the average output vectors of Eq. 2; the server averages them by label."""
+    """Devices upload the average output vectors of Eq. 2; the server averages them by label.
 
-    needs_labels = True
+    Where targets are numbers, bins take the place of labels: each download announces them.
+    """
+
+    needs_groups = True
     upload_kind = "outputs"
     distillation_weight: float = setting("learning.distillation_weight", 0.01)  # beta
     unseen_labels: str = setting("learning.unseen_labels", "skip")
@@ -37,10 +42,18 @@ class UploadsOutputs(Protocol):
         """The outputs that the device saw in its local phase."""
         return local.outputs
 
+    def announced(self, codec: Payload) -> Payload:
+        """A download with the bins of the target ahead of it, if there are such."""
+        if self.sizes is None or not self.dims.target_numbers:
+            return codec
+        return WithBins(self.learning.task.announces, codec)
+
     def averaged(self, server: ServerState, inbox: Inbox) -> NDArray[np.float32]:
         """The mean of the delivered outputs, label by label; the last where none was delivered."""
         last = no_outputs(self) if server.outputs is None else server.outputs
-        return combine_outputs(inbox, last, self.unseen_labels, self.learning.config.defence)
+        any_numbers = self.dims.target_numbers > 0
+        defence = self.learning.config.defence
+        return combine_outputs(inbox, last, self.unseen_labels, defence, any_numbers)
 
     def as_row(self, value: Any, server: ServerState) -> NDArray[np.float64]:
         row: NDArray[np.float64] = value.ravel().astype(np.float64)
@@ -50,11 +63,15 @@ class UploadsOutputs(Protocol):
         """The global outputs; before the first, even ones."""
         if server.outputs is not None:
             return self.as_row(server.outputs, server)
-        labels = self.dims.num_labels
-        return np.full(labels * labels, 1.0 / labels)
+        if self.dims.target_numbers:
+            return self.as_row(no_outputs(self), server)
+        return np.full(math.prod(self.dims.teacher_shape), 1.0 / self.dims.width)
 
     def from_row(self, row: NDArray[np.float64], server: ServerState) -> Local:
-        return Local(self.learning.common_weights, _as_distributions(row, self.dims.num_labels))
+        outputs = row.reshape(self.dims.teacher_shape)
+        if not self.dims.target_numbers:
+            outputs = _as_distributions(outputs)
+        return Local(self.learning.common_weights, outputs.astype(np.float32))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,9 +84,9 @@ class FD(UploadsOutputs):
     local_loss: Loss = distillation_loss  # Eq. 3
 
     @property
-    def download_codec(self) -> Outputs:
+    def download_codec(self) -> Payload:
         """A vector for each label that anybody drew."""
-        return Outputs(partial_rows=True)
+        return self.announced(Outputs(partial_rows=True))
 
     def start(self, weights: Tensors) -> State:
         """No outputs are known: zero rows."""
@@ -105,6 +122,10 @@ class FLD(SeedParameters, UploadsOutputs, DownloadsWeights):
     seeds: Seeding | None = raw
     server_steps: int = setting("learning.server_steps", 3200)  # K_s
     student_start: str = setting("learning.student_start", "continue")
+
+    @property
+    def download_codec(self) -> Payload:
+        return self.announced(super().download_codec)
 
     server_words = (
         "The server averages the outputs and trains a model on the samples it has collected, "
@@ -172,25 +193,25 @@ def convert(
         settings.server_steps,
         settings.batch_size,
     )
-    samples, draws = _needed(seeds, draws)
+    samples, draws = _needed(seeds, draws, learning.task)
     randomness = partial(integer, learning.seed, "student model", round_number)
     start = Start(weights, outputs, randomness=randomness)
-    return learning.stepper.train_one(distillation_loss, samples, start, draws)
+    loss = learning.task.local_loss(distillation_loss)
+    return learning.stepper.train_one(loss, samples, start, draws)
 
 
-def _needed(seeds: SeedSet, draws: Draws) -> tuple[Samples, Draws]:
+def _needed(seeds: SeedSet, draws: Draws, task: Task) -> tuple[Samples, Draws]:
     """All samples; or one for each draw, where these are fewer, and the draws that name them."""
     if draws.size >= len(seeds.targets):
-        return Samples(seeds.inputs, seeds.targets), draws
+        return task.set_of(seeds.inputs, seeds.targets), draws
     rows = draws.ravel()
     numbers = np.arange(len(rows), dtype=np.int32).reshape(draws.shape)
-    return Samples(seeds.make(rows), seeds.targets[rows]), numbers
+    return task.set_of(seeds.make(rows), seeds.targets[rows]), numbers
 
 
-def _as_distributions(row: NDArray[np.float64], num_labels: int) -> NDArray[np.float32]:
+def _as_distributions(values: NDArray[np.float64]) -> NDArray[np.float64]:
     """Rows that the codec carries: no value below zero, each row with sum one."""
-    values = row.reshape(num_labels, num_labels)
     shifted = values - values.min(axis=1, keepdims=True)
     totals = shifted.sum(axis=1, keepdims=True)
     even = np.full_like(values, 1.0 / values.shape[1])
-    return np.divide(shifted, totals, out=even, where=totals > 0).astype(np.float32)
+    return np.divide(shifted, totals, out=even, where=totals > 0)

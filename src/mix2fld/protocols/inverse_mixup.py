@@ -37,6 +37,7 @@ class Pool(NamedTuple):
     inputs: "Carried | Joined"  # [m, ...]
     labels: NDArray[np.int32]  # [m, N]
     device: NDArray[np.int64]  # [m]
+    targets: NDArray[np.float32] | None = None  # [m, T], numbers, mixed as the samples are
 
 
 class Joined:
@@ -73,10 +74,12 @@ def inverse_ratios(ratios: tuple[float, ...]) -> NDArray[np.float64]:
 def pool_seeds(seeds: Mapping[int, Seeds]) -> Pool:
     """Put the seeds of all devices into one row of samples, in the order of device numbers."""
     devices = sorted(seeds)
+    targets = [own for d in devices if (own := seeds[d].targets) is not None]
     return Pool(
         inputs=Joined([seeds[d].inputs for d in devices]),
         labels=np.concatenate([seeds[d].labels for d in devices]),
         device=np.repeat(devices, [len(seeds[d].labels) for d in devices]),
+        targets=np.concatenate(targets) if targets else None,
     )
 
 
@@ -188,6 +191,14 @@ def unmix(
         samples = pool.inputs[groups.members[part]].astype(np.float64)
         unmixed[part] = np.einsum("na,ga...->gn...", inverse, samples) + coding.origin
     return unmixed
+
+
+def unmixed_numbers(
+    targets: NDArray[np.float32], groups: Groups, ratios: tuple[float, ...]
+) -> NDArray[np.float32]:
+    """Eq. 7 for the numbers [m, T] of mixes: [g, N, T]. What is mixed alike is unmixed alike."""
+    mixed = targets[groups.members].astype(np.float64)
+    return np.einsum("na,gat->gnt", inverse_ratios(ratios), mixed).astype(np.float32)
 
 
 def _rotations(labels: tuple[int, ...]) -> list[tuple[int, ...]]:

@@ -26,6 +26,7 @@ class CFD(SeedParameters, DownloadsWeights):
     """Devices upload what their models say of each seed sample that all devices share."""
 
     server_trains = True
+    needs_labels = True
     needs_replay = True
     title: str = "CFD"
     colour: str = "#e69f00"

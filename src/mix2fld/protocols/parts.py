@@ -27,11 +27,11 @@ Inbox = Mapping[int, Upload]
 """The decoded uploads of a round, by device."""
 Arrives = Callable[[int], bool]
 """Whether so many bits can be expected to reach those who listen."""
-OwnSamples = tuple[Inputs, NDArray[np.int32]]
-"""Samples and labels that a device holds."""
+OwnSamples = tuple[Inputs, NDArray[Any]]
+"""Samples that a device holds, and their labels or numbers."""
 Promise = Callable[["Config"], Guarantee]
 """What uploads with these settings guarantee about the samples of a device."""
-MakeModel = Callable[[Inputs, NDArray[np.int32], Learning], Tensors]
+MakeModel = Callable[[Inputs, NDArray[Any], Learning], Tensors]
 
 
 class Turn(NamedTuple):
@@ -73,7 +73,7 @@ Stepped = tuple[ServerState, StepInfo]
 Line = str | tuple[int, tuple[int, ...]]
 """A line in figures, as Matplotlib has it."""
 
-CollectSeeds = Callable[[np.random.Generator, Inputs, NDArray[np.int32], Sizes], Any]
+CollectSeeds = Callable[[np.random.Generator, Inputs, NDArray[Any], Sizes], Any]
 PrepareSeeds = Callable[[Mapping[int, Seeds], Sizes], SeedSet | None]
 
 
@@ -97,7 +97,7 @@ class Seeding:
 class StatisticsUpload:
     """Statistics of a device's samples, which it uploads once; there is nothing to train on."""
 
-    collect: Callable[[np.random.Generator, Inputs, NDArray[np.int32], Sizes], Statistics]
+    collect: Callable[[np.random.Generator, Inputs, NDArray[Any], Sizes], Statistics]
     payload: Callable[[Sizes], Payload]
 
 

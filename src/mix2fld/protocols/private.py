@@ -104,7 +104,7 @@ class PrivateStatistics(DownloadsWeights):
         return PartOfStatistics(self._features, self.statistics_bits, self.trusted_sum)
 
     @property
-    def download_codec(self) -> Named:  # type: ignore[override]
+    def download_codec(self) -> Named:
         """The class means that the scatter of devices is relative to, and the global model."""
         weights = super().download_codec
         return Named({"means": ClassMeans(self._features), "weights": weights})

@@ -6,7 +6,7 @@ and 8).
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ from mix2fld.protocols.inverse_mixup import (
     inverse_samples,
     pool_seeds,
     samples_wanted,
+    unmixed_numbers,
 )
 from mix2fld.protocols.parts import Seeding, setting
 from mix2fld.tasks.learning import Sizes
@@ -36,27 +37,31 @@ def seed_stream(seed: int, device: int) -> np.random.Generator:
 
 
 def raw_samples(
-    rng: np.random.Generator, inputs: Inputs, labels: NDArray[np.int32], sizes: Sizes
+    rng: np.random.Generator, inputs: Inputs, values: NDArray[Any], sizes: Sizes
 ) -> Seeds:
     """FLD: N_S of the device's samples as they are, each at most once."""
-    count = sizes.dims.seed_samples
+    count, (labels, targets) = sizes.dims.seed_samples, sizes.labels_and_targets(values)
     if count > len(labels):
         raise InputError(
             field="seed_samples", value=count, hint=f"it holds only {len(labels)} samples"
         )
     chosen = rng.choice(len(labels), size=count, replace=False)
     carried = carry_seeds(inputs[chosen].astype(np.float64), sizes.dims)
-    return Seeds(inputs=carried, labels=labels[chosen, None])
+    return Seeds(carried, labels[chosen, None], None if targets is None else targets[chosen])
 
 
 def mixed_samples(
-    rng: np.random.Generator, inputs: Inputs, labels: NDArray[np.int32], sizes: Sizes
+    rng: np.random.Generator, inputs: Inputs, values: NDArray[Any], sizes: Sizes
 ) -> Seeds:
-    """MixFLD and Mix2FLD: N_S mixes (Eq. 6), each of N samples with different labels."""
-    config = sizes.config.seeding
+    """MixFLD and Mix2FLD: N_S mixes (Eq. 6), each of N samples with different labels.
+
+    Numbers as targets are mixed as the samples are.
+    """
+    config, (labels, targets) = sizes.config.seeding, sizes.labels_and_targets(values)
     groups = draw_groups(rng, labels, config)
     carried = carry_seeds(mix(inputs[groups], config.ratios), sizes.dims)
-    return Seeds(inputs=carried, labels=labels[groups])
+    mixed = None if targets is None else mix(targets[groups], config.ratios).astype(np.float32)
+    return Seeds(carried, labels[groups], mixed)
 
 
 def draw_groups(
@@ -115,7 +120,9 @@ def as_collected(seeds: Mapping[int, Seeds], learning: Sizes) -> SeedSet | None:
     ratios = config.ratios if mixed else (1.0,)
     if config.mixed_labels == "hard":
         ratios = tuple(float(place == np.argmax(ratios)) for place in range(len(ratios)))
-    targets, dims = soft_labels(pool.labels, ratios, learning.dims.num_labels), learning.dims
+    dims, targets = learning.dims, pool.targets
+    if targets is None:
+        targets = soft_labels(pool.labels, ratios, dims.num_labels)
     return SeedSet(targets, lambda rows: seeds_as_fed(pool.inputs[rows], dims))
 
 
@@ -152,7 +159,10 @@ def inversely_mixed(seeds: Mapping[int, Seeds], learning: Sizes) -> SeedSet | No
         needed = Groups(members=groups.members[which], labels=groups.labels[which])
         return inverse_samples(pool, needed, learning)[back, place]
 
-    return SeedSet(soft_labels(labels[:, None], (1.0,), learning.dims.num_labels), make, distinct)
+    targets = soft_labels(labels[:, None], (1.0,), learning.dims.num_labels)
+    if pool.targets is not None:
+        targets = unmixed_numbers(pool.targets, groups, config.ratios)[group % distinct, place]
+    return SeedSet(targets, make, distinct)
 
 
 def soft_labels(
@@ -173,8 +183,6 @@ unmixed = Seeding(mixed_samples, inversely_mixed, mixed=True, unmixed=True)
 @dataclass(frozen=True, kw_only=True)
 class SeedParameters:
     """Parameters that protocols with seed samples have in common, beside those of their family."""
-
-    needs_labels: ClassVar[bool] = True
 
     seed_samples: int = setting("seeding.seed_samples", 50)  # N_S
     seed_bits: int = setting("seeding.seed_bits", 8)

@@ -21,7 +21,6 @@ from mix2fld.protocols.parts import (
 )
 from mix2fld.protocols.updates import Murmur
 from mix2fld.protocols.weights import DownloadsWeights
-from mix2fld.tasks.class_statistics import closed_form_network, measure_statistics
 from mix2fld.tasks.features import feature_count, fixed_features
 from mix2fld.tasks.learning import Learning, Sizes
 from mix2fld.tasks.training import Training
@@ -32,18 +31,17 @@ from_own_statistics = Training(logit_adjustment=2.0)
 
 
 def own_statistics(
-    rng: np.random.Generator, inputs: Inputs, labels: NDArray[np.int32], sizes: Sizes
+    rng: np.random.Generator, inputs: Inputs, values: NDArray[Any], sizes: Sizes
 ) -> Statistics:
     """Counts, sums and scatter of fixed features of all samples of a device."""
-    features = fixed_features(cast(Learning, sizes))
-    return measure_statistics(features, inputs, labels, sizes.dims.num_labels)
+    learning = cast(Learning, sizes)
+    return learning.task.measure_statistics(fixed_features(learning), inputs, values)
 
 
-def own_closed_form(inputs: Inputs, labels: NDArray[np.int32], learning: Learning) -> Tensors:
+def own_closed_form(inputs: Inputs, values: NDArray[Any], learning: Learning) -> Tensors:
     """Fixed features with the head that follows from the device's own statistics."""
-    features = fixed_features(learning)
-    own = measure_statistics(features, inputs, labels, learning.dims.num_labels)
-    return closed_form_network(features, [own])
+    features, task = fixed_features(learning), learning.task
+    return task.closed_form(features, [task.measure_statistics(features, inputs, values)])
 
 
 def _payload(sizes: Sizes) -> Payload:
@@ -59,7 +57,7 @@ all_samples = StatisticsUpload(own_statistics, _payload)
 class OneShotStatistics(DownloadsWeights):
     """Statistics uploaded once; the server solves for a network in closed form."""
 
-    needs_labels = True
+    needs_closed_form = True
 
     title: str = "Statistics"
     colour: str = "#882255"
@@ -85,7 +83,7 @@ class OneShotStatistics(DownloadsWeights):
 class MurmurStat(Murmur):
     """A network in closed form from statistics, then updates of it in few bits."""
 
-    needs_labels = True
+    needs_closed_form = True
 
     title: str = "Murmur-Stat"
     line: Line = ":"
@@ -124,7 +122,7 @@ class MurmurStat(Murmur):
 class OwnStatistics(Isolated):
     """Devices train alone, from the network that follows from their own statistics."""
 
-    needs_labels = True
+    needs_closed_form = True
 
     title: str = "Own statistics"
     line: Line = "--"
@@ -143,4 +141,5 @@ def closed_form_head(held: Mapping[int, Any], learning: Learning) -> Tensors | N
     trusted = trusted_statistics(held, learning.config.defence) if held else {}
     if not any(own.counts.any() for own in trusted.values()):
         return None
-    return closed_form_network(fixed_features(learning), [trusted[d] for d in sorted(trusted)])
+    own = [trusted[d] for d in sorted(trusted)]
+    return learning.task.closed_form(fixed_features(learning), own)

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mix2fld.base.errors import InputError
-from mix2fld.codecs import Weights, flatten_tensors, unflatten_tensors
+from mix2fld.codecs import Payload, Weights, flatten_tensors, unflatten_tensors
 from mix2fld.protocols.aggregation.aggregate import combine_weights
 from mix2fld.protocols.base import Protocol
 from mix2fld.protocols.parts import Device, Inbox, StepInfo, Stepped, parameter, setting
@@ -23,7 +23,7 @@ class DownloadsWeights(Protocol):
     downlink_bits: int = setting("updates.downlink_bits", 32)
 
     @property
-    def download_codec(self) -> Weights:
+    def download_codec(self) -> Payload:
         return Weights(self.downlink_bits)
 
     def download(self, server: ServerState) -> Any:
@@ -86,5 +86,5 @@ class FL(DownloadsWeights):
 
 
 def no_outputs(protocol: Protocol) -> NDArray[np.float32]:
-    """Mean outputs of a device that drew no label."""
-    return np.zeros((protocol.dims.num_labels,) * 2, np.float32)
+    """Mean outputs of a device that drew no sample of any group."""
+    return np.zeros(protocol.dims.teacher_shape, np.float32)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from mix2fld.base.errors import Mix2fldError
 from mix2fld.config.settings import Config, DataConfig
-from mix2fld.data import device_parts, fingerprint, label_counts, load_dataset
+from mix2fld.data import device_parts, fingerprint, label_counts, labels_of, load_dataset
 from mix2fld.data.cache import read_cache
 from mix2fld.data.catalogue import DATASETS
 from mix2fld.report.protocol_view import could_charge
@@ -47,7 +47,8 @@ def parts_of(dataset: Dataset, config: Config) -> Sequence[NDArray[np.integer]]:
 
 def label_map(dataset: Dataset, config: Config) -> NDArray[np.int64]:
     """The label distribution: samples of each label on each device, [D, N_L]."""
-    return label_counts(dataset.train_labels, parts_of(dataset, config), dataset.num_labels)
+    labels, count = labels_of(dataset, config.data)
+    return label_counts(labels, parts_of(dataset, config), count)
 
 
 def _age(config: DataConfig) -> int | None:

@@ -97,11 +97,26 @@ def _guessing(runs: Iterable[LoadedRun]) -> Iterable[str]:
         known = run.finished and run.metric == ACCURACY
         labels = number_of_labels(run.config) if known else None
         scores = run.summary["scores"]
+        if run.finished and (found := _no_better_than_the_mean(run)):
+            yield found
         best = max(scores["mean"], scores["global"] or 0.0)
         task = Classification(labels) if labels else None
         warning = task and warn_if_chance_level(run.config, task, best)
         if warning:
             yield warning
+
+
+def _no_better_than_the_mean(run: LoadedRun) -> str | None:
+    """Of a number that is predicted: an error not below that of the mean of all targets."""
+    scores, metric = run.summary["scores"], run.metric
+    mean = scores.get("baselines", {}).get("mean")
+    reached = metric.best([scores["mean"], *([] if (s := scores["global"]) is None else [s])])
+    if mean is None or metric.gain(reached) > metric.gain(mean):
+        return None
+    return (
+        f"{title_of(run.protocol)}, seed {run.seed}: {metric.name} {metric.text(reached)}, and "
+        f"predicting the mean of the training targets has {metric.text(mean)}"
+    )
 
 
 def _quorums(series: Sequence[Series], named: dict[int, str]) -> Iterable[str]:

@@ -52,6 +52,8 @@ def over_seeds(runs: Sequence[Summary]) -> dict[str, Any]:
         "training": training_words(runs[0].get("training")),
         "metric": runs[0]["scores"]["metric"],
         "score": fmean(means),
+        "further": _further(runs),
+        "baselines": runs[0]["scores"].get("baselines", {}),
         "spread": stdev(means) if several else runs[0]["scores"]["std"],
         "spread_over": "seeds" if several else "devices",
         "devices": _counted(runs, "all"),
@@ -69,6 +71,14 @@ def over_seeds(runs: Sequence[Summary]) -> dict[str, Any]:
         "far": _mean_of(run["scores"].get("far") for run in runs),
         **_convergence(runs),
     }
+
+
+def _further(runs: Sequence[Summary]) -> list[dict[str, Any]]:
+    """The other metrics of the task: the mean over devices, then over seeds."""
+    columns = zip(*(run["scores"].get("further", ()) for run in runs), strict=True)
+    return [
+        {"metric": own[0]["metric"], "score": fmean(one["mean"] for one in own)} for own in columns
+    ]
 
 
 def spread_words(rows: Sequence[dict[str, Any]]) -> str:

@@ -29,12 +29,14 @@ def results_table(results: Sequence[RunResult]) -> Table:
     table = Table(
         title=f"After {rounds} round{'s' if rounds > 1 else ''}",
         caption=f"{metric.title}, ± {spread_words(list(rows.values()))}; "
-        f"J per round: of one device; conv.: round of convergence{_trained(rows)}",
+        f"J per round: of one device; conv.: round of convergence{_trained(rows)}"
+        f"{_baselines(next(iter(rows.values())))}",
         **PLAIN,
     )
     table.add_column("protocol")
     for heading in (
         f"{metric.name} of\n{_whose(list(rows.values()))}",
+        *(f"\n{metric_of(other).name}" for other in next(iter(rows.values()))["further"]),
         "ref.\ndevice",
         "server\nmodel",
         "uploads",
@@ -58,6 +60,13 @@ def _trained(rows: Mapping[str, dict[str, Any]]) -> str:
     return f"\n{found} (η: step size)" if found else ""
 
 
+def _baselines(row: dict[str, Any]) -> str:
+    """What simple predictions reach on the test samples."""
+    shown = metric_of(row).text
+    found = ", ".join(f"{name} {shown(value)}" for name, value in row["baselines"].items())
+    return f"\nsimple predictions: {found}" if found else ""
+
+
 def _whose(rows: Sequence[dict[str, Any]]) -> str:
     """Whose scores are averaged: all devices, or so many that are measured."""
     fewer = [row for row in rows if row["measured"] != row["devices"]]
@@ -70,6 +79,7 @@ def _result_cells(row: dict[str, Any]) -> list[str]:
     converged, shown = row["converged_round"], metric_of(row).number
     return [
         f"{shown(row['score'])} ± {shown(row['spread'])}",
+        *(metric_of(other).number(other["score"]) for other in row["further"]),
         shown(row["reference"]),
         "-" if row["server"] is None else shown(row["server"]),
         f"{row['delivered']}/{row['attempted']}" if row["attempted"] else "-",

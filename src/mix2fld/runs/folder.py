@@ -303,7 +303,8 @@ def _changes(then: str, now: str) -> str:
 
 def _with_scores(state: RunState, records: Records) -> RunState:
     """Old checkpoints do not hold the scores of devices; the last record does."""
-    if not state.round_number or not np.isnan(state.roster.scores).all():
+    known = state.roster.scores
+    if not state.round_number or known.ndim > 1 or not np.isnan(known).all():
         return state
     last = records.rounds[state.round_number - 1]["scores"]
     scores = state.roster.scores.copy()

@@ -5,13 +5,13 @@ from typing import NamedTuple
 from mix2fld.base.files import uninterrupted
 from mix2fld.config.grid import Grid
 from mix2fld.config.settings import Config
-from mix2fld.data import dataset_sizes
 from mix2fld.engine.plan import DRAWS, PlannedRound, PlannedTransfer, plan_round, plan_transfers
 from mix2fld.links import Link, make_link
 from mix2fld.links.transports import TRANSPORTS
 from mix2fld.protocols.table import single_runs
 from mix2fld.tasks.known_shapes import known_shapes
-from mix2fld.tasks.learning import Sizes, dimensions
+from mix2fld.tasks.learning import Sizes
+from mix2fld.tasks.of_settings import samples_and_task, sizes_for
 
 
 class LinkPlan(NamedTuple):
@@ -43,11 +43,10 @@ def plan_all(settings: Config | Grid, draws: int = DRAWS, transport: str = "none
 
 def sizes_of(config: Config) -> Sizes:
     """The sizes of payloads, from the dataset's and the model's."""
-    samples, num_labels = dataset_sizes(config.data)
-    shapes = known_shapes(config.learning.model, samples, num_labels)
-    if shapes is not None:
-        return Sizes(config, dimensions(config.seeding, samples, num_labels, shapes))
+    samples, task = samples_and_task(config)
+    shapes = known_shapes(config.learning.model, samples, task.outputs)
+    if shapes is not None and not task.numbers:
+        return Sizes(config, sizes_for(task, config, samples, shapes))
     with uninterrupted():  # within its import, JAX must not meet Ctrl-C
-        from mix2fld.tasks.classification import Classification
         from mix2fld.tasks.make_learning import make_learning
-    return make_learning(config, samples, Classification(num_labels))
+    return make_learning(config, samples, task)

@@ -236,6 +236,15 @@ def _records(run: LoadedRun, rows: Rows) -> Iterator[dict[str, Any]]:
     yield {"finished": run.finished, **last, "converged_round": converged, **training}
 
 
+def _further_of(scores: dict[str, Any], device: int) -> dict[str, Any]:
+    """The other metrics of a device."""
+    found = {}
+    for other in scores.get("further", ()):
+        own = dict(zip(other["measured"], other["devices"], strict=True))
+        found[metric_of(other).name] = own.get(device)
+    return found
+
+
 def _device_records(run: LoadedRun) -> Iterator[dict[str, Any]]:
     distances = distances_m(run.config)
     for info in run.rounds:
@@ -250,6 +259,7 @@ def _device_records(run: LoadedRun) -> Iterator[dict[str, Any]]:
                 "round": info["round"],
                 "device": device,
                 metric_of(known).name: measured.get(device),
+                **_further_of(known, device),
                 "asked": device in asked,
                 "uploaded": device in uploaded,
                 "downloaded": device in downloaded,

@@ -33,8 +33,8 @@ from mix2fld.runs.results import Results, RunResult
 from mix2fld.runs.state_files import StatesInFiles
 from mix2fld.runs.trained import FORM, Trained, form_of
 from mix2fld.tasks.base import Task
-from mix2fld.tasks.classification import task_for
 from mix2fld.tasks.make_learning import make_learning
+from mix2fld.tasks.table import task_for
 from mix2fld.types import Dataset, Model, State
 
 MakeFleet = Callable[[Scenario, Dataset, Model | None, DeviceStates], Fleet]
@@ -80,7 +80,7 @@ def run(
     until their run is done.
     """
     samples = load_dataset(settings.data) if dataset is None else dataset
-    learned = task_for(samples, task)
+    learned = task_for(samples, task, settings)
     singles = [suited(single, learned) for single in single_runs(settings)]
     for single in singles:
         row = get_protocol(single.protocol)
@@ -161,7 +161,7 @@ def make_simulation(
     task: Task | None = None,
 ) -> Simulation:
     """The simulation of a config."""
-    config = suited(config, task_for(dataset, task))
+    config = suited(config, task_for(dataset, task, config))
     scenario = make_scenario(config, dataset, model, link, task)
     return Simulation(scenario, LocalFleet(scenario, dataset, _device_states(config)))
 
@@ -174,7 +174,7 @@ def make_scenario(
     task: Task | None = None,
 ) -> Scenario:
     """What is fixed for the whole run of a config."""
-    learned, protocol = task_for(dataset, task), get_protocol(config.protocol)
+    learned, protocol = task_for(dataset, task, config), get_protocol(config.protocol)
     check_learns(config.protocol, protocol, learned)
     scenario = Scenario(
         make_learning(config, dataset.samples, learned, model),

@@ -124,8 +124,9 @@ def _later_groups(info: dict[str, Any]) -> dict[str, Any]:
 
 
 def _scores(scores: dict[str, Any]) -> dict[str, Any]:
-    """What is measured, under the name of the metric."""
+    """What is measured, under the name of each metric."""
     devices, name = device_scores(scores), metric_of(scores).name
+    others = [_scores(other) for other in scores.get("further", ())]
     return {
         f"{name}/mean": devices.mean(),
         f"{name}/std": devices.std(),
@@ -133,6 +134,7 @@ def _scores(scores: dict[str, Any]) -> dict[str, Any]:
         f"{name}/max": devices.max(),
         f"{name}/reference": scores["reference"],
         f"{name}/server": scores["global"],
+        **{key: value for own in others for key, value in own.items()},
     }
 
 
@@ -160,14 +162,9 @@ def summarise(
         "rounds": len(rounds),
         "converged_round": None if converged is None else done,
         "scores": {
-            "metric": last["metric"],
-            "mean": float(scores.mean()),
-            "std": float(scores.std()),
-            "min": float(scores.min()),
-            "max": float(scores.max()),
-            "reference": last["reference"],
-            "global": last["global"],
+            **_of_metric(last),
             **_near_and_far(config, last),
+            **_further(last),
         },
         "devices": {"all": config.data.devices, "measured": len(scores)},
         "reference_device": reference,
@@ -185,6 +182,30 @@ def summarise(
         if converged is None
         else {name: total("seconds", name, done) for name in ("communication", "computing")},
     }
+
+
+def _of_metric(scores: dict[str, Any]) -> dict[str, Any]:
+    """One metric over the devices that were measured."""
+    devices = device_scores(scores)
+    return {
+        "metric": scores["metric"],
+        "mean": float(devices.mean()),
+        "std": float(devices.std()),
+        "min": float(devices.min()),
+        "max": float(devices.max()),
+        "reference": scores["reference"],
+        "global": scores["global"],
+    }
+
+
+def _further(scores: dict[str, Any]) -> dict[str, Any]:
+    """Other metrics and simple predictions, where a task has them."""
+    found: dict[str, Any] = {}
+    if "further" in scores:
+        found["further"] = [_of_metric(other) for other in scores["further"]]
+    if "baselines" in scores:
+        found["baselines"] = scores["baselines"]
+    return found
 
 
 def _energy(config: Config, rounds: Sequence[dict[str, Any]]) -> dict[str, Any]:

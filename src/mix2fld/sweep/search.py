@@ -22,15 +22,26 @@ from mix2fld.runs.folder import RunFolder
 from mix2fld.sweep.jobs import Job
 from mix2fld.sweep.plan import NOT_SWEPT, Plan
 from mix2fld.sweep.schedule import Progress
+from mix2fld.tasks.metric import metric_of
 
 JOURNAL = "search.log"
 Summary = Mapping[str, Any]
+
+
+def _score(summary: Summary) -> float:
+    scores = summary["scores"]
+    return metric_of(scores).gain(float(scores["mean"]))
+
+
 OBJECTIVES: dict[str, tuple[str, Callable[[Summary], float]]] = {
-    "accuracy": ("maximize", lambda summary: float(summary["scores"]["mean"])),
+    "score": ("maximize", _score),
+    "accuracy": ("maximize", _score),
     "bits": ("minimize", lambda summary: float(summary["bits"]["up"])),
     "seconds": ("minimize", lambda summary: float(sum(summary["seconds"].values()))),
 }
-"""What is searched for: the direction, and its value in a summary."""
+"""What is searched for: the direction, and its value in a summary.
+
+A score is what the task measures, negative if less is better; accuracy is another name of it."""
 Batch = dict[int, Mapping[str, Any]]
 """What is tried, by the number of the trial."""
 RunAll = Callable[[Sequence[Job]], Progress]

@@ -1,18 +1,19 @@
 """Classification: the task of the paper, with its losses and their native kernels."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mix2fld.base.errors import InputError
 from mix2fld.tasks.base import Sums, Task
 from mix2fld.tasks.losses import Loss, one_hot
 from mix2fld.tasks.metric import ACCURACY
+from mix2fld.types import Inputs, Statistics, Tensors
 
 if TYPE_CHECKING:
-    from mix2fld.dataset import Dataset
+    from mix2fld.tasks.features import Features
 
 NEAR_CHANCE = 1.25
 """Accuracy up to this many times that of guessing is no better than guessing."""
@@ -28,6 +29,8 @@ class Classification(Task):
     metric = ACCURACY
     by_label = True
     counts_correct = True
+    has_closed_form = True
+    bounds = (0.0, 1.0)
 
     def __post_init__(self) -> None:
         """A logit for each label, each of which is a group."""
@@ -46,6 +49,10 @@ class Classification(Task):
         """The label vectors themselves: a soft label belongs to several groups."""
         return targets
 
+    def labels(self, values: NDArray[Any]) -> NDArray[np.int32]:
+        """As they are."""
+        return values
+
     def score(self, outputs: NDArray[np.float32], targets: NDArray[np.float32]) -> int:
         """How many samples get their label."""
         return int((outputs.argmax(axis=1) == targets.argmax(axis=1)).sum())
@@ -53,6 +60,24 @@ class Classification(Task):
     def measure(self, sums: Sums, samples: int) -> float:
         """Accuracy."""
         return float(sums[0]) / samples
+
+    def measure_statistics(
+        self, features: "Features", inputs: Inputs, values: NDArray[Any]
+    ) -> Statistics:
+        """Counts, sums and scatter of features, by label."""
+        from mix2fld.tasks.class_statistics import measure_statistics
+
+        return measure_statistics(features, inputs, values, self.num_labels)
+
+    def closed_form(self, features: "Features", statistics: Sequence[Statistics]) -> Tensors:
+        """Linear discriminant analysis."""
+        from mix2fld.tasks.class_statistics import closed_form_network
+
+        return closed_form_network(features, statistics)
+
+    def as_fields(self) -> dict[str, Any]:
+        """The number of labels."""
+        return {"num_labels": self.num_labels}
 
     def doubt(self, value: float) -> str | None:
         """An accuracy near that of guessing."""
@@ -62,24 +87,3 @@ class Classification(Task):
             f"with an accuracy of {self.metric.text(value)} its devices are no better than "
             f"guessing one of {self.num_labels} labels"
         )
-
-
-def task_for(dataset: "Dataset", given: Task | None) -> Task:
-    """The task of a run: the one that is given, or classification by the labels of the dataset."""
-    if given is None and dataset.train_targets is None:
-        return Classification(dataset.num_labels)
-    if given is None:
-        raise InputError(
-            field="dataset",
-            value=dataset.name,
-            hint="its targets are numbers, not labels; say what is learned: "
-            "run(..., task=...) takes a mix2fld.Task",
-        )
-    if given.by_label != (dataset.train_targets is None):
-        wanted, found = ("labels", "numbers") if given.by_label else ("numbers", "labels")
-        raise InputError(
-            field="task",
-            value=given.name,
-            hint=f"learns {wanted}; the dataset {dataset.name} has {found} as targets",
-        )
-    return given

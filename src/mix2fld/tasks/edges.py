@@ -83,5 +83,5 @@ def _shapes(dims: Dimensions) -> tuple[tuple[int, ...], ...] | None:
     pixels = (height // 2) * (width // 2)
     return (
         (EDGES,), (3, 3, channels, EDGES), (MAPS,), (3, 3, EDGES, MAPS),
-        (dims.num_labels,), (dims.num_labels, MAPS * pixels),
+        (dims.width,), (dims.width, MAPS * pixels),
     )  # fmt: skip

@@ -81,7 +81,7 @@ def fixed_features(learning: Learning) -> Features:
 def feature_count(sizes: Sizes, side: int) -> int:
     """How many features statistics are taken of, d: at most those that the last layer sees."""
     kernel = max((sizes.dims.weight_sizes[n] for n in sizes.last_layer), default=0)
-    return min(MAPS * side**2, max(1, kernel // sizes.dims.num_labels))
+    return min(MAPS * side**2, max(1, kernel // sizes.dims.width))
 
 
 def clip_norms(vectors: Floats, longest: float) -> Floats:
@@ -124,7 +124,7 @@ def cosines(length: int, count: int) -> Floats:
 
 def _random_features(learning: Learning, count: int) -> Features:
     """Random directions of what the last layer of the initial network sees."""
-    head, labels = find_head(learning), learning.dims.num_labels
+    head, labels = find_head(learning), learning.dims.width
     size = learning.dims.weight_sizes[head.kernel] // labels
     projection = np.eye(size)
     if count < size:
@@ -149,7 +149,7 @@ def find_head(learning: Learning) -> Head:
     """The last, linear layer of a model; raises ``InputError`` if it does not end in one."""
     shapes, labels, last = (
         learning.dims.weight_shapes,
-        learning.dims.num_labels,
+        learning.dims.width,
         learning.last_layer,
     )
     kernel = max(last, key=lambda n: len(shapes[n]), default=0)
@@ -170,7 +170,7 @@ def find_head(learning: Learning) -> Head:
 
 def _gives_logits(head: Head, learning: Learning) -> bool:
     """Whether the bias is added to the logits, and a row of the kernel makes one of them."""
-    labels = learning.dims.num_labels
+    labels = learning.dims.width
     size = learning.dims.weight_sizes[head.kernel] // labels
     bias, rows = np.arange(labels, dtype=np.float64) + 2, np.zeros((labels, size))
     some = np.ones((1, *learning.dims.samples.shape), learning.dims.samples.dtype)

@@ -2,7 +2,10 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from mix2fld.base import streams
 from mix2fld.data.resolution import pooled_shape
@@ -23,6 +26,7 @@ def dimensions(
     num_labels: int,
     weight_shapes: tuple[tuple[int, ...], ...] = (),
     outputs: int = 0,
+    target_numbers: int = 0,
 ) -> Dimensions:
     """The sizes that decide how many bits a payload has; without a model, those of seeds.
 
@@ -37,6 +41,7 @@ def dimensions(
         seed_shape=pooled_shape(samples.shape, config.seed_pooling),
         outputs=outputs,
         last_layer=tuple(range(len(weight_shapes)))[-2:],
+        target_numbers=target_numbers,
     )
 
 
@@ -51,6 +56,12 @@ class Sizes:
     def seed(self) -> int:
         """The one seed of this run."""
         return self.config.seed
+
+    def labels_and_targets(
+        self, values: NDArray[Any]
+    ) -> tuple[NDArray[np.int32], NDArray[np.float32] | None]:
+        """Labels of samples [n]; where targets are numbers, their groups and these [n, T]."""
+        return values, None
 
     @property
     def last_layer(self) -> tuple[int, ...]:
@@ -70,6 +81,13 @@ class Learning(Sizes):
     """What the model is called, also where the config leaves the choice or a program makes it."""
     model: Model | None = None
     """The model itself; a small device has none."""
+
+    def labels_and_targets(
+        self, values: NDArray[Any]
+    ) -> tuple[NDArray[np.int32], NDArray[np.float32] | None]:
+        """By the task."""
+        targets = self.task.targets(values) if self.task.numbers else None
+        return self.task.labels(values), targets
 
     @cached_property
     def last_layer(self) -> tuple[int, ...]:

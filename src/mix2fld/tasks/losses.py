@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 CustomLoss = Callable[[Any, Any, Any], Any]
 """A JAX function (logits [B, N_L], labels [B, N_L], teacher [N_L, N_L]) -> scalar."""
+TaughtLoss = Callable[[Any, Any, Any, Any], Any]
+"""A function of JAX and PyTorch alike: (outputs, targets, teacher [N_L, O], beta) -> scalar."""
 TaskLoss = Callable[[Any, Any], Any]
 """A function (outputs [B, O], targets [B, T]) -> scalar."""
 
@@ -31,6 +33,8 @@ class Loss:
     """A protocol's own, in place of the formula; only XLA can compute it."""
     of_task: TaskLoss | None = None
     """A task's own, as a JAX function."""
+    taught: TaughtLoss | None = None
+    """A task's own with distillation, in place of ``of_task`` and ``torch``."""
     torch: TaskLoss | None = None
     """The same as a PyTorch function."""
     softmax: bool = True

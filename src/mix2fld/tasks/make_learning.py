@@ -27,7 +27,7 @@ def make_learning(
     shapes = None
     if model is None and samples.dtype != "int32":
         shapes = known_shapes(name, samples, width)
-    dims = dimensions(config.seeding, samples, task.groups, shapes or (), width)
+    dims = dimensions(config.seeding, samples, task.groups, shapes or (), width, task.numbers)
     if shapes is None:  # a model that is not ours, or for samples that ours do not take
         batch_size = min(config.learning.batch_size, 2)
         _check_once(chosen, samples.shape, width, samples.dtype, batch_size)

@@ -96,6 +96,9 @@ def loss_value(loss: Loss, learner: Learner, logits: Array, labels: Array, teach
     if loss.custom is not None:
         value: Array = loss.custom(logits, labels, teacher)
         return value
+    if loss.taught is not None:
+        taught: Array = loss.taught(logits, labels, teacher, learner.distillation_weight)
+        return taught
     if loss.of_task is not None:
         of_task: Array = loss.of_task(logits, labels)
         return of_task

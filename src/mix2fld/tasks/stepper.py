@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from mix2fld.tasks.base import Sums, Task, scored
+from mix2fld.tasks.base import Score, Sums, Task, scored
 from mix2fld.tasks.losses import Loss
 from mix2fld.types import Inputs, Local, Phase, Samples, Tensors
 
@@ -107,14 +107,14 @@ class TestSet:
         else:
             self._held = inputs, task.targets(values)
 
-    def scores(self, models: Sequence[Tensors]) -> list[float]:
-        """The task's metric of each model; one that is given several times is tested once."""
+    def scores(self, models: Sequence[Tensors]) -> list[Score]:
+        """The task's metrics of each model; one that is given several times is tested once."""
         if not models:
             return []
         distinct = {id(model): model for model in models}
         sums = self._sums(list(distinct.values()))
         found = dict(zip(distinct, sums, strict=True))
-        return [self._task.measure(found[id(model)], self.size) for model in models]
+        return [self._task.scores(found[id(model)], self.size) for model in models]
 
     def _sums(self, models: Sequence[Tensors]) -> list[Sums]:
         if self._task.counts_correct:

@@ -158,7 +158,7 @@ class TorchLearner:
     def _steps(self, loss: Loss, start: Start, inputs: Any, targets: Any, step: Step) -> Any:
         """One step for each batch of samples [K, B, ...]; returns the outputs F [K, B, O]."""
         if loss.torch is not None:
-            return self._steps_of_task(loss.torch, inputs, targets, step)
+            return self._steps_of_task(self._of_task(loss, start), inputs, targets, step)
         network, offset = self._network, start.logit_offset
         goals = self._goals(loss, start, targets) / targets.shape[1]
         shift = None if offset is None else torch.tensor(offset, device=network.device)
@@ -172,6 +172,15 @@ class TorchLearner:
             by_logits = torch.addcmul(-goal, mass, reached)
             step(torch.autograd.grad(logits, network.parameters, by_logits, materialize_grads=True))
         return seen
+
+    def _of_task(self, loss: Loss, start: Start) -> TaskLoss:
+        """The task's loss, with distillation where it has such."""
+        assert loss.torch is not None
+        if (taught := loss.taught) is None:
+            return loss.torch
+        teacher = torch.tensor(start.teacher, device=self._network.device)
+        weight = self._recipe.distillation_weight
+        return lambda outputs, goal: taught(outputs, goal, teacher, weight)
 
     def _steps_of_task(self, loss: TaskLoss, inputs: Any, targets: Any, step: Step) -> Any:
         """The same with a task's own loss."""

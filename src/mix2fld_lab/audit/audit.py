@@ -62,6 +62,12 @@ class Audit:
     ) -> None:
         effort.check()
         _check_kinds(kinds)
+        if dataset.train_targets is not None:
+            raise InputError(
+                field="dataset",
+                value=dataset.name,
+                hint="has numbers as targets; the audit attacks uploads of labelled samples",
+            )
         for name in config.protocols:
             check_mixable(get_protocol(name), dataset.samples)
         self.config, self.dataset, self.effort, self.kinds = config, dataset, effort, kinds

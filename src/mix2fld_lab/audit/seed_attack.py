@@ -77,7 +77,7 @@ def flatten(received: ServerSamples) -> Parts:
     own = Seeds(pool.inputs[rows], pool.labels[rows])
     mixes = as_mixes(own, received.sizes, mixed=True)
     dominant_labels = Candidates(mixes.values, mixes.labels[:, DOMINANT])
-    means = class_means(dominant_labels, received.dataset.num_labels)
+    means = class_means(dominant_labels, received.sizes.dims.num_labels)
     groups = np.zeros(len(rows), np.int64)
     for device in np.unique(pool.device[rows]):
         its = pool.device[rows] == device

@@ -79,15 +79,16 @@ def write_device_files(folder: Path, config: Config, dataset: Dataset) -> list[P
 def write_device_file(file: Path, config: Config, dataset: Dataset, device: int) -> None:
     """The samples of one device."""
     part = device_parts(dataset, config)[device]
-    test_inputs, test_labels = measured_samples(dataset, config)
+    test_inputs, test_values = measured_samples(dataset, config)
+    kind = "labels" if dataset.train_targets is None else "targets"
+    values = {f"train_{kind}": dataset.train_values[part], f"test_{kind}": test_values}
+    arrays: dict[str, Any] = {**values, **_recorded(dataset)}
     file.parent.mkdir(parents=True, exist_ok=True)
     np.savez(
         file,
         train_inputs=dataset.train_inputs[part],
-        train_labels=dataset.train_labels[part],
         test_inputs=test_inputs,
-        test_labels=test_labels,
-        **_recorded(dataset),
+        **arrays,
     )
 
 

@@ -111,10 +111,10 @@ def spoilt(trained: Trained, fault: str) -> Trained:
         return trained._replace(upload=uploads[fault])
     changes = {
         "old-round": {"round": trained.round - 1},
-        "boast": {"accuracies": [7.0] * len(trained.accuracies)},
+        "boast": {"scores": [7.0] * len(trained.scores)},
         "slow": {"seconds": 1e6},
         "rich": {"samples": 1 << 40},
-        "chatter": {"accuracies": [0.5] * 1000},
+        "chatter": {"scores": [0.5] * 1000},
     }
     return trained._replace(**changes[fault])
 

@@ -30,11 +30,13 @@ from mix2fld.deploy.edge.messages import (
 from mix2fld.deploy.edge.sources import Source
 from mix2fld.deploy.edge.store import Store
 from mix2fld.deploy.edge.turn import answer
+from mix2fld.tasks.base import Task
 from mix2fld.tasks.learning import Learning
+from mix2fld.tasks.table import from_record
 from mix2fld.types import Dataset
 
-MakeLearning = Callable[[dict[str, Any], SampleFormat, int], Learning]
-"""From the config in the settings of a run, the format of samples, and their labels."""
+MakeLearning = Callable[[dict[str, Any], SampleFormat, Task], Learning]
+"""From the config in the settings of a run, the format of samples, and the task."""
 
 
 class Run(NamedTuple):
@@ -43,7 +45,7 @@ class Run(NamedTuple):
     identity: str
     config: dict[str, Any]
     samples: SampleFormat
-    num_labels: int
+    task: Task
 
 
 class Device:
@@ -92,7 +94,7 @@ class Device:
     def _hear_settings(self, line: Line, payload: bytes) -> None:
         fields = unpack_settings(payload)
         format_ = SampleFormat.of(fields["samples"])
-        run = Run(fields["run"], fields["config"], format_, fields["num_labels"])
+        run = Run(fields["run"], fields["config"], format_, from_record(fields["task"]))
         if run != self._run:
             self._run, self._learning, self._last = run, None, None
             self._settings = payload
@@ -135,11 +137,11 @@ class Device:
     def _answer(self, order: TrainOrder, run: Run) -> Trained | Behind | Refused:
         def learn() -> Learning:
             if self._learning is None:
-                self._learning = self._make_learning(run.config, run.samples, run.num_labels)
+                self._learning = self._make_learning(run.config, run.samples, run.task)
             return self._learning
 
         def read_samples() -> Dataset:
-            return self._source(run.samples, run.num_labels)
+            return self._source(run.samples, run.task)
 
         store = self._store(run)
         made = answer(self.number, order, store, learn, read_samples)

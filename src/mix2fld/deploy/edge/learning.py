@@ -12,7 +12,7 @@ from mix2fld.dataset import SampleFormat
 from mix2fld.deploy.edge.initial import unpack_start
 from mix2fld.native import kernel_of
 from mix2fld.protocols.table import get_protocol
-from mix2fld.tasks.classification import Classification
+from mix2fld.tasks.base import Task
 from mix2fld.tasks.forward import forward
 from mix2fld.tasks.kernel_steps import KernelStepper
 from mix2fld.tasks.known_shapes import known_shapes, suitable_model
@@ -47,16 +47,17 @@ class SmallStepper(KernelStepper):
         return forward(self._model, weights, as_fed(inputs))
 
 
-def make_learning(config: dict[str, Any], samples: SampleFormat, num_labels: int) -> Learning:
+def make_learning(config: dict[str, Any], samples: SampleFormat, task: Task) -> Learning:
     """By a compiled kernel if there is one for the run, otherwise with JAX or PyTorch."""
-    learning = small_learning(config, samples, num_labels)
+    learning = small_learning(config, samples, task)
     if learning is not None:
         return learning
     if find_spec("mix2fld.deploy.edge.full") is None or find_spec("jax") is None:
         given = config["learning"]
         raise InputError(
             f"model = {given['model']}, optimizer = {given['optimizer']}, protocol = "
-            f"{config['protocol']}, samples {list(samples.shape)}, {num_labels} labels: this "
+            f"{config['protocol']}, samples {list(samples.shape)}, {task.outputs} outputs of the "
+            f"task {task.name}: this "
             "device has no compiled kernel for it. Kernels are of paper-cnn and mlp with sgd; for "
             "other samples the device needs a C compiler or a wheel made with "
             "MIX2FLD_KERNEL_SHAPES, for other models the whole package: pip install "
@@ -64,27 +65,25 @@ def make_learning(config: dict[str, Any], samples: SampleFormat, num_labels: int
         )
     from mix2fld.deploy.edge.full import full_learning
 
-    return full_learning(config, samples, num_labels)
+    return full_learning(config, samples, task)
 
 
-def small_learning(
-    config: dict[str, Any], samples: SampleFormat, num_labels: int
-) -> Learning | None:
+def small_learning(config: dict[str, Any], samples: SampleFormat, task: Task) -> Learning | None:
     """The trainer; None for a run that needs more than a kernel, or if there is none here."""
     plain = plain_config(config)
     learning, row = plain.learning, get_protocol(plain.protocol)
     if (learning.optimizer, learning.soft_label_teacher) != ("sgd", "mixture"):
         return None
-    if samples.dtype not in {"uint8", "float32"}:
+    if not task.counts_correct or samples.dtype not in {"uint8", "float32"}:
         return None
     if learning.kernel == "xla" or row.local_loss.is_function or row.needs_replay:
         return None
-    shapes = known_shapes(learning.model, samples, num_labels)
-    kernel = kernel_of(suitable_model(learning.model, samples), samples.shape, num_labels)
+    shapes = known_shapes(learning.model, samples, task.outputs)
+    kernel = kernel_of(suitable_model(learning.model, samples), samples.shape, task.outputs)
     if shapes is None or kernel is None:
         return None
-    dims = dimensions(plain.seeding, samples, num_labels, shapes)
-    return Learning(plain, dims, SmallStepper(kernel, learning, dims), Classification(num_labels))
+    dims = dimensions(plain.seeding, samples, task.groups, shapes)
+    return Learning(plain, dims, SmallStepper(kernel, learning, dims), task)
 
 
 class Section:

@@ -12,15 +12,15 @@ import zlib
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-FORMAT = 1
+FORMAT = 2
 MOST_SETTINGS = 1 << 16
 """Bytes that settings may have when they are unpacked."""
 HEAD = struct.Struct("<c8sI")  # kind, run, round
 ORDER = struct.Struct("<IIIBII")  # epoch, uploaded, last turn, flags, bit budget, heard
-TRAINED = struct.Struct("<IIfIH")  # samples, bits, seconds, bytes of seeds, accuracies
+TRAINED = struct.Struct("<IIfIH")  # samples, bits, seconds, bytes of seeds, scores
 WATCHED, CATCH_UP, HAS_BIT_BUDGET, HAS_DOWNLOAD, HAS_START = (1 << bit for bit in range(5))
 HAS_SEEDS = 0x8000
-"""In the number of accuracies: seeds are there, if perhaps of no length."""
+"""In the number of scores: seeds are there, if perhaps of no length."""
 
 
 class MessageError(ValueError):
@@ -45,7 +45,7 @@ class TrainOrder(NamedTuple):
     last_turn: int
     """The round that the device should have been through last; 0 for none."""
     watched: bool
-    """Whether accuracy is wanted along the local phase, not only at its end."""
+    """Whether scores are wanted along the local phase, not only at its end."""
     catch_up: bool = False
     """The device said that it is behind: it continues from what is here, or from what it has."""
     bit_budget: int | None = None
@@ -67,7 +67,8 @@ class Trained(NamedTuple):
     samples: int
     bits: int
     seconds: float
-    accuracies: list[float]
+    scores: list[float]
+    """All metrics of the task, at the end; of the watched device, at several steps before it."""
     upload: bytes
     seeds: bytes | None = None
 
@@ -167,8 +168,7 @@ def unpack(data: bytes) -> AnyMessage:
 
 def pack_settings(run: str, fields: Mapping[str, Any]) -> bytes:
     """What devices must know of a run: JSON, compressed."""
-    listed = {"config": _with_lists(fields["config"])} if "config" in fields else {}
-    text = json.dumps({"format": FORMAT, "run": run, **fields, **listed}, separators=(",", ":"))
+    text = json.dumps({"format": FORMAT, "run": run, **fields}, separators=(",", ":"))
     return zlib.compress(text.encode(), 9)
 
 
@@ -186,25 +186,7 @@ def unpack_settings(data: bytes) -> dict[str, Any]:
             "version of mix2fld on both"
         )
     found: dict[str, Any] = fields
-    if "config" in found:
-        found["config"] = _without_lists(found["config"])
     return found
-
-
-def _with_lists(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The config of a run in format 1, which has lists of one protocol and one seed."""
-    rest = {name: value for name, value in config.items() if name != "protocol"}
-    return {"protocols": [config["protocol"]], **rest, "seed": [config["seed"]]}
-
-
-def _without_lists(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The config of a run, from format 1."""
-    rest = {name: value for name, value in config.items() if name != "protocols"}
-    try:
-        (protocol,), (seed,) = config["protocols"], config["seed"]
-    except (KeyError, TypeError, ValueError):
-        raise MessageError("settings of a run must have one protocol and one seed") from None
-    return {"protocol": protocol, **rest, "seed": seed}
 
 
 def _pack_order(order: TrainOrder) -> bytes:
@@ -241,22 +223,22 @@ def _unpack_order(run: str, number: int, body: bytes) -> TrainOrder:
 
 
 def _pack_trained(trained: Trained) -> bytes:
-    count = len(trained.accuracies) | (HAS_SEEDS if trained.seeds is not None else 0)
+    count = len(trained.scores) | (HAS_SEEDS if trained.seeds is not None else 0)
     seeds = trained.seeds or b""
     fields = TRAINED.pack(trained.samples, trained.bits, trained.seconds, len(seeds), count)
-    accuracies = struct.pack(f"<{len(trained.accuracies)}d", *trained.accuracies)
-    return fields + accuracies + seeds + trained.upload
+    scores = struct.pack(f"<{len(trained.scores)}d", *trained.scores)
+    return fields + scores + seeds + trained.upload
 
 
 def _unpack_trained(run: str, number: int, body: bytes) -> Trained:
     samples, bits, seconds, seed_bytes, count = TRAINED.unpack_from(body)
     values = count & ~HAS_SEEDS
-    accuracies = list(struct.unpack_from(f"<{values}d", body, TRAINED.size))
+    scores = list(struct.unpack_from(f"<{values}d", body, TRAINED.size))
     rest = body[TRAINED.size + 8 * values :]
     if len(rest) < seed_bytes:
         raise MessageError(f"Trained: {len(rest)} bytes of payload, {seed_bytes} of seeds")
     seeds = rest[:seed_bytes] if count & HAS_SEEDS else None
-    return Trained(run, number, samples, bits, seconds, accuracies, rest[seed_bytes:], seeds)
+    return Trained(run, number, samples, bits, seconds, scores, rest[seed_bytes:], seeds)
 
 
 def _only_head(taken: Taken, body: bytes) -> Taken:

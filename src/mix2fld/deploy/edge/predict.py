@@ -20,6 +20,7 @@ from mix2fld.engine.device_turn import receive
 from mix2fld.engine.wire import Wire
 from mix2fld.protocols.table import get_protocol
 from mix2fld.tasks.learning import Learning
+from mix2fld.tasks.table import from_record
 from mix2fld.types import Tensors
 
 
@@ -61,7 +62,7 @@ def current_model(store: Store) -> tuple[Learning, Tensors]:
     except MessageError as error:
         raise InputError(field="state", value=store.path, hint=f"{error}") from None
     samples = SampleFormat.of(fields["samples"])
-    learning = make_learning(fields["config"], samples, fields["num_labels"])
+    learning = make_learning(fields["config"], samples, from_record(fields["task"]))
     wire = Wire(get_protocol(learning.config.protocol), learning)
     state = own.state
     if own.download is not None:

@@ -13,14 +13,20 @@ from numpy.typing import NDArray
 
 from mix2fld.base.errors import InputError
 from mix2fld.data.npz import MissingArrayError, read_npz
-from mix2fld.data.own_file import device_dataset, read_device_file
+from mix2fld.data.own_file import ValueFormat, device_dataset, read_device_file
 from mix2fld.data.place_errors import PlaceError
 from mix2fld.dataset import Dataset, SampleFormat
+from mix2fld.tasks.base import Task
 
-Source = Callable[[SampleFormat, int], Dataset]
-"""The device's samples, of this format and with so many labels, as they are now."""
+Source = Callable[[SampleFormat, Task], Dataset]
+"""The device's samples, of this format and with targets of this task, as they are now."""
 Labelled = tuple[NDArray[Any], NDArray[Any]]
-"""Samples [n, ...] and their labels [n]."""
+"""Samples [n, ...] and their labels [n], or numbers [n] or [n, T]."""
+
+
+def value_format(task: Task) -> ValueFormat:
+    """What targets are for a task."""
+    return ValueFormat(task.groups) if task.by_label else ValueFormat(0, task.outputs)
 
 
 def make_source(data: Path | None, function: str | None, newest: int, tests: Path | None) -> Source:
@@ -33,7 +39,7 @@ def make_source(data: Path | None, function: str | None, newest: int, tests: Pat
         return FolderSource(data, newest, _tests(tests))
     if not data.exists():
         raise InputError(field="data", value=data, hint="there is no such file or folder")
-    return lambda samples, labels: read_device_file(data, samples, labels)
+    return lambda samples, task: read_device_file(data, samples, value_format(task))
 
 
 class FolderSource:
@@ -49,10 +55,10 @@ class FolderSource:
             raise InputError(field="newest", value=newest, hint="must be 1 or above")
         self._folder, self._newest, self._tests = folder, newest, tests
         self._inputs: NDArray[Any] | None = None
-        self._labels: NDArray[Any] = np.empty(newest, np.int64)
+        self._labels: NDArray[Any] = np.empty(0)
         self._seen, self._last = 0, ""
 
-    def __call__(self, samples: SampleFormat, num_labels: int) -> Dataset:
+    def __call__(self, samples: SampleFormat, task: Task) -> Dataset:
         """The samples in the ring after a look at the folder."""
         for file in sorted(self._folder.glob("*.npz")):
             if file.name > self._last:
@@ -64,11 +70,12 @@ class FolderSource:
                 field="data", value=self._folder, hint="holds no .npz file with samples yet"
             )
         own = self._inputs[:held], self._labels[:held]
-        return _dataset(self._folder, own, self._tests, samples, num_labels)
+        return _dataset(self._folder, own, self._tests, samples, task)
 
     def _add(self, inputs: NDArray[Any], labels: NDArray[Any]) -> None:
         if self._inputs is None:
             self._inputs = np.empty((self._newest, *inputs.shape[1:]), inputs.dtype)
+            self._labels = np.empty((self._newest, *labels.shape[1:]), labels.dtype)
         if inputs.shape[1:] != self._inputs.shape[1:] or inputs.dtype != self._inputs.dtype:
             raise InputError(
                 field="data",
@@ -88,7 +95,7 @@ class FunctionSource:
     def __init__(self, function: Callable[[], Labelled], name: str, tests: Labelled) -> None:
         self._function, self._name, self._tests = function, name, tests
 
-    def __call__(self, samples: SampleFormat, num_labels: int) -> Dataset:
+    def __call__(self, samples: SampleFormat, task: Task) -> Dataset:
         """What the function returns now."""
         try:
             inputs, labels = self._function()
@@ -100,15 +107,16 @@ class FunctionSource:
                 value=self._name,
                 hint=f"must return inputs and labels; it raised {reason}",
             ) from None
-        return _dataset(Path(self._name), own, self._tests, samples, num_labels)
+        return _dataset(Path(self._name), own, self._tests, samples, task)
 
 
 def _dataset(
-    name: Path, own: Labelled, tests: Labelled, samples: SampleFormat, num_labels: int
+    name: Path, own: Labelled, tests: Labelled, samples: SampleFormat, task: Task
 ) -> Dataset:
-    names = ("train_inputs", "train_labels", "test_inputs", "test_labels")
+    values = value_format(task)
+    names = ("train_inputs", f"train_{values.name}", "test_inputs", f"test_{values.name}")
     arrays = dict(zip(names, (*own, *tests), strict=True))
-    return device_dataset(name, arrays, samples, num_labels)
+    return device_dataset(name, arrays, samples, values)
 
 
 def _tests(path: Path | None) -> Labelled:
@@ -121,12 +129,12 @@ def _tests(path: Path | None) -> Labelled:
 
 def _labelled(path: Path) -> Labelled:
     try:
-        inputs, labels = read_npz(path, "inputs"), read_npz(path, "labels")
+        inputs, labels = read_npz(path, "inputs"), read_npz(path, "labels", "targets")
     except FileNotFoundError:
         raise InputError(field="data", value=path, hint="there is no such file") from None
     except (MissingArrayError, PlaceError, OSError, ValueError) as error:
         raise InputError(field="data", value=path, hint=f"{error}") from None
-    if labels.ndim != 1 or len(inputs) != len(labels):
+    if labels.ndim not in (1, 2) or len(inputs) != len(labels):
         raise InputError(
             field="data", value=path, hint=f"{len(inputs)} inputs, labels {list(labels.shape)}"
         )

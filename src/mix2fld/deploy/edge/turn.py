@@ -103,7 +103,7 @@ def _take_turn(
         wire, state, result.local[device], rows, turn, config.seeding.lost_seeds
     )
     used = [weights for _, weights in result.snapshots_in_use(wire, device)]
-    tests = TestSet(learning.stepper, learning.task, samples.test_inputs, samples.test_labels)
+    tests = TestSet(learning.stepper, learning.task, samples.test_inputs, samples.test_values)
     scores = tests.scores(used if order.watched else used[-1:])
     store.save(order.round, after)
     return Trained(
@@ -112,7 +112,7 @@ def _take_turn(
         message.samples,
         message.body.bits,
         result.seconds,
-        scores,
+        [value for score in scores for value in score],
         message.body.data,
         message.once.data if message.once else None,
     )
@@ -138,13 +138,13 @@ def _begin(
 
 def _hold(wire: Wire, learning: Learning, samples: Dataset, state: State) -> tuple[Any, Rows]:
     """What the stepper reads from, and which of it the device's steps use."""
-    own = learning.task.samples(samples.train_inputs, samples.train_labels)
+    own = learning.task.samples(samples.train_inputs, samples.train_values)
     replayed = wire.replayed_samples(state)
     extra = None if replayed is None else Samples(replayed.inputs, replayed.targets)
     rows = Rows(
         np.arange(len(own.targets)),
-        lambda: samples.train_labels,
-        lambda: (samples.train_inputs, samples.train_labels),
+        lambda: learning.task.labels(samples.train_values),
+        lambda: (samples.train_inputs, samples.train_values),
         None if extra is None else Extra(len(own.targets), extra.targets),
     )
     return learning.stepper.hold(own, extra), rows

@@ -26,6 +26,7 @@ from mix2fld.engine.scenario import Scenario, attackers_of
 from mix2fld.engine.wire import Wire
 from mix2fld.native.processor import usable_cores
 from mix2fld.protocols.parts import OwnSamples, Turn
+from mix2fld.tasks.base import Score
 from mix2fld.tasks.stepper import TestSet
 from mix2fld.types import Dataset, State, Tensors
 
@@ -154,7 +155,7 @@ class LocalFleet:
         return Learner(state, rows, turn)
 
     def _labels(self, part: Indices) -> NDArray[np.int32]:
-        return self._dataset.train_labels[part]
+        return self._scenario.learning.task.labels(self._dataset.train_values[part])
 
     def deliver(self, states: PendingRound, outcome: Outcome) -> tuple[States, Delivered]:
         """Settle the uploads; who receives the download takes it over."""
@@ -175,7 +176,7 @@ class LocalFleet:
             intermediate.append((observed.snapshots[-1][0], devices[observed.reference]))
         return Scores(devices, intermediate, list(found))
 
-    def measure_models(self, models: Sequence[Tensors]) -> list[float]:
+    def measure_models(self, models: Sequence[Tensors]) -> list[Score]:
         """Scores of models of anyone."""
         return self._tests.scores(models)
 
@@ -214,6 +215,7 @@ class LocalFleet:
             wire.prepare_seeds({d: seeds for d, seeds in made.items() if seeds is not None})
 
     def _poorest(self) -> set[int]:
-        data = self._dataset
-        counts = label_counts(data.train_labels, self.parts, data.num_labels)
+        task = self._scenario.learning.task
+        labels = task.labels(self._dataset.train_values)
+        counts = label_counts(labels, self.parts, task.groups)
         return {int(counts.sum(axis=1).argmin()), int((counts > 0).sum(axis=1).argmin())}

@@ -25,6 +25,7 @@ from mix2fld.engine.fleets.ray_host import (
 )
 from mix2fld.engine.fleets.shard_messages import dump_states, load_states
 from mix2fld.engine.scenario import Scenario, attackers_of
+from mix2fld.tasks.base import Score
 from mix2fld.types import Dataset, Model, State, Tensors
 
 MOST_MOVES = 5
@@ -167,7 +168,7 @@ class RayFleet:
 
         answers = self._ask(shards, measure_shard)
         devices = {d: score for own, _ in answers for d, score in own.items()}
-        found = [0.0] * len(tested)
+        found: list[Score] = [()] * len(tested)
         for place, (_, others) in enumerate(answers):
             found[place :: len(shards)] = others
         intermediate = [(step, found[n]) for n, (step, _) in enumerate(before_end)]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from mix2fld.engine.messages import Message
     from mix2fld.engine.scenario import Scenario
     from mix2fld.protocols.base import Protocol
-    from mix2fld.tasks.base import Task
+    from mix2fld.tasks.base import Score, Task
     from mix2fld.types import Dataset, Model, State, Tensors
 
 
@@ -129,7 +129,7 @@ class Host:
 
     def measure(
         self, devices: tuple[int, ...], models: "Sequence[Tensors]"
-    ) -> tuple[dict[int, float], list[float]]:
+    ) -> "tuple[dict[int, Score], list[Score]]":
         """The scores of the devices of a shard that are evaluated, and of other models."""
         _, fleet = self._present()
         own = self._models.get(devices, {})

@@ -225,10 +225,12 @@ def combine_outputs(
     last: NDArray[np.float32],
     unseen_labels: str,
     config: "DefenceConfig",
+    any_numbers: bool = False,
 ) -> NDArray[np.float32]:
-    """The delivered outputs as one matrix [N_L, N_L], by the mean or as the settings say.
+    """The delivered outputs as one matrix [N_L, O], by the mean or as the settings say.
 
-    A robust aggregation decides label by label, among the devices that drew the label.
+    A robust aggregation decides label by label, among the devices that drew the label. Outputs are
+    distributions, or with ``any_numbers`` not.
     """
     if config.aggregation == "mean":
         return average_outputs(inbox, last, unseen_labels)
@@ -236,7 +238,7 @@ def combine_outputs(
     for label, seen in enumerate(np.asarray(outputs.any(axis=2)).T):
         if seen.any():
             counted = seen if unseen_labels == "skip" else np.full(len(outputs), True)
-            combined[label] = _robust_row(outputs[counted, label], config)
+            combined[label] = _robust_row(outputs[counted, label], config, any_numbers)
     return combined
 
 
@@ -262,7 +264,7 @@ def combine_labels(
 def average_outputs(
     inbox: Mapping[int, Upload], last: NDArray[np.float32], unseen_labels: str
 ) -> NDArray[np.float32]:
-    """Sec. II-B: the mean of the delivered outputs of each label, G_out [N_L, N_L].
+    """Sec. II-B: the mean of the delivered outputs of each label, G_out [N_L, O].
 
     A device that never drew a label has a zero row there: it is left out of that label's mean, or
     with ``unseen_labels="zero"`` counted in it. A label that no delivered device drew keeps its
@@ -277,11 +279,13 @@ def average_outputs(
 
 
 def _stacked(inbox: Mapping[int, Upload]) -> NDArray[np.float64]:
-    """The outputs of all devices [D^p, N_L, N_L], in the order of their numbers."""
+    """The outputs of all devices [D^p, N_L, O], in the order of their numbers."""
     return np.stack([inbox[device].value for device in sorted(inbox)]).astype(np.float64)
 
 
-def _robust_row(rows: NDArray[np.float64], config: "DefenceConfig") -> NDArray[np.float64]:
+def _robust_row(
+    rows: NDArray[np.float64], config: "DefenceConfig", any_numbers: bool
+) -> NDArray[np.float64]:
     """One label's outputs of many: no value below zero, with the sum that a mean would have.
 
     Coordinates that are decided one by one need not sum to one.
@@ -289,6 +293,8 @@ def _robust_row(rows: NDArray[np.float64], config: "DefenceConfig") -> NDArray[n
     middle = np.median(rows, axis=0)
     equal = np.ones(len(rows))
     row = middle + aggregate_rows(rows - middle, equal, config.aggregation, config.bad_share)
+    if any_numbers:
+        return row
     row = np.maximum(row, 0.0)
     wanted, total = min(1.0, float(np.median(rows.sum(axis=1)))), row.sum()
     return row * (wanted / total) if total else middle
