@@ -16,7 +16,9 @@ ABOUT_LABELS = {
         "engine/attackers.py", "engine/attacks.py", "engine/fleets/false_labels.py",
         "advice/ranking.py", "cli/data.py", "runs/trained.py",
     },
-    "accuracy": {"tasks", "sweep/search.py", "cli/sweep.py", "runs/old_formats.py", "cli/predict.py"},
+    "accuracy": {
+        "tasks", "sweep/search.py", "cli/sweep.py", "cli/predict.py", "runs/old_formats.py",
+    },
     "accuracies": {"runs/old_formats.py"},
 }  # fmt: skip
 """Where a word may be an identifier, an argument or a key: labels themselves, and old records.
