@@ -1,13 +1,20 @@
 """The evidence is a package of its own, which the commands find by its name."""
 
 import sys
+from pathlib import Path
 
 import pytest
 
 from mix2fld.cli import main
 from mix2fld.cli.commands import every_form
+from mix2fld.report.page_data import page_data
+from mix2fld.runs.reader import require_runs
+from stored_runs import play
 
-COMMANDS = (["reproduce", "fig2c"], ["privacy", "audit"], ["deploy", "testbed"])
+COMMANDS = (
+    *(["reproduce", "fig2c"], ["privacy", "audit"], ["deploy", "testbed"]),
+    *(["report", "runs", "--figures", "figures"], ["advise", "--out", "map.png"]),
+)
 
 
 @pytest.fixture(autouse=True)
@@ -30,3 +37,12 @@ def test_the_other_commands_do_without_it(capsys: pytest.CaptureFixture[str]) ->
         main(["deploy", "keys"])
     assert "hosts" in capsys.readouterr().err
     assert every_form() is not None
+
+
+def test_a_report_does_without_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    play(tmp_path, protocols="mix2fld")
+    main(["report", str(tmp_path / "runs"), "-o", str(tmp_path / "report.html")])
+    assert "report of 1 runs" in capsys.readouterr().out
+    (setting,) = page_data(require_runs([tmp_path / "runs"]))["settings"]
+    assert setting["gallery"] is None
+    assert setting["labels"]

@@ -64,13 +64,14 @@ class AdviseCommand(Configured):
             from mix2fld.report.maps import check_format
 
             check_format(self.out)
+            draw_regime_map = lab("regime_map").draw_regime_map
         measured = load_measured()
         case = self._case()
         near, *others = nearest(case, measured)
         options = best_by_protocol(rank(case, near))
         pilot = self._pilot(options) if self.pilot else None
         if self.out is not None:
-            lab("regime_map").draw_regime_map(measured, case, self.out)
+            draw_regime_map(measured, case, self.out)
         if self.json:
             print(dumps(_as_dict(case, near, options, pilot), indent=2, default=str))
             return

@@ -35,6 +35,7 @@ class ReportCommand:
     def run(self) -> None:
         from mix2fld.cli.console import bold
 
+        draw_all = lab("figures").draw_all if self.figures is not None else None
         console, found = self.output.console(), self.output.read_runs(self.runs)
         with self.output.working("writing the report"):
             from mix2fld.report.html import write_report
@@ -42,9 +43,9 @@ class ReportCommand:
             size = write_report(found, self.out, self._privacy(found))
         console.print(f"report of {len(found.runs)} runs in {bold(self.out)}, {size / 1e6:.1f} MB")
         drawn: list[Path] = []
-        if self.figures is not None:
+        if draw_all is not None:
             with self.output.working("drawing figures"):
-                drawn = lab("figures").draw_all(found, self.figures)
+                drawn = draw_all(found, self.figures)
             console.print(f"{len(drawn)} figures in {bold(self.figures)}")
         self.output.print_json(
             {"report": self.out, "bytes": size, "runs": len(found.runs), "figures": drawn}
