@@ -3,6 +3,7 @@
 import ast
 import importlib
 import inspect
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -32,8 +33,10 @@ def _home_and_words(module: ModuleType, name: str) -> tuple[str, str]:
 
 
 def _source_of(module: ModuleType, name: str) -> str | None:
-    """The module that a name is imported from."""
-    for node in ast.walk(ast.parse(inspect.getsource(module))):
+    """The module that a name is imported from, or is when it is asked for: a stub says it."""
+    stub = Path(str(module.__file__)).with_suffix(".pyi")
+    source = stub.read_text(encoding="utf-8") if stub.exists() else inspect.getsource(module)
+    for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.ImportFrom) and name in {alias.name for alias in node.names}:
             return str(node.module)
     return None

@@ -4,16 +4,6 @@
 samples, on a device or wherever its model is used.
 """
 
-from mix2fld.base.lazy import names_of
+from mix2fld.base.lazy import from_stub
 
-__all__ = ["NETWORKS", "Network", "as_samples", "features_of", "find_network", "with_features"]
-
-_HOMES = {
-    "NETWORKS": "catalogue",
-    "Network": "network",
-    "as_samples": "text",
-    "features_of": "compute",
-    "find_network": "find",
-    "with_features": "step",
-}
-__getattr__ = names_of(__name__, _HOMES)
+__getattr__, __dir__, __all__ = from_stub(__name__, __file__)

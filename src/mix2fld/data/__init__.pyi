@@ -1,0 +1,16 @@
+from mix2fld.data.cache import cache_file as cache_file
+from mix2fld.data.cache import cached as cached
+from mix2fld.data.catalogue import DATASETS as DATASETS
+from mix2fld.data.catalogue import DatasetInfo as DatasetInfo
+from mix2fld.data.catalogue import Place as Place
+from mix2fld.data.measured import measured_samples as measured_samples
+from mix2fld.data.partition import PARTITIONS as PARTITIONS
+from mix2fld.data.partition import check_labels_covered as check_labels_covered
+from mix2fld.data.partition import device_parts as device_parts
+from mix2fld.data.partition import label_counts as label_counts
+from mix2fld.data.partition import labels_of as labels_of
+from mix2fld.data.partition import sample_counts as sample_counts
+from mix2fld.data.sources import dataset_sizes as dataset_sizes
+from mix2fld.data.sources import fingerprint as fingerprint
+from mix2fld.data.sources import load_dataset as load_dataset
+from mix2fld.data.tables import dataset_from_table as dataset_from_table

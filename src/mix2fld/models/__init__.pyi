@@ -1,0 +1,14 @@
+from mix2fld.models.adapters import from_equinox as from_equinox
+from mix2fld.models.adapters import from_flax as from_flax
+from mix2fld.models.adapters import from_nnx as from_nnx
+from mix2fld.models.builders import MODELS as MODELS
+from mix2fld.models.builders import Builder as Builder
+from mix2fld.models.builders import make_model as make_model
+from mix2fld.models.model_checks import check_model as check_model
+from mix2fld.models.model_checks import weight_names as weight_names
+from mix2fld.models.model_checks import weight_shapes as weight_shapes
+from mix2fld.models.networks import cifar_cnn as cifar_cnn
+from mix2fld.models.networks import mlp as mlp
+from mix2fld.models.networks import paper_cnn as paper_cnn
+from mix2fld.models.networks import signal_cnn as signal_cnn
+from mix2fld.models.pytorch import from_torch as from_torch
