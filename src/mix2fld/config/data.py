@@ -55,6 +55,12 @@ class DataConfig(Section):
     """Tables: columns of numbers to predict, in place of a label."""
     target_bins: Annotated[int, Field(ge=2, le=1000)] = 10
     """Numbers as targets: bins of equally many samples, N_L, in which FD averages outputs."""
+    horizon: Count = 0
+    """Tables: predict the target so many rows ahead, from a window of the past; 0: in each row."""
+    window: Positive = 24
+    """Tables with a horizon: rows of the past that are a sample, the present one among them."""
+    season: Count = 0
+    """Tables with a horizon: rows after which a series repeats, for the seasonal prediction."""
     label_column: str = "label"
     """Tables: column of labels, strings or integers."""
     source_column: str | None = None

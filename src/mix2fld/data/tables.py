@@ -20,6 +20,7 @@ from mix2fld.data.columns import (
     numbers,
     rows_without_gaps,
 )
+from mix2fld.data.forecast import check_forecast, windows_of
 from mix2fld.data.samples import channel_statistics, standardise
 from mix2fld.data.splits import leaks, split_rows
 from mix2fld.dataset import Dataset
@@ -136,6 +137,8 @@ def _read_arrow(path: Path) -> Columns:
 
 
 def _dataset(name: str, columns: Columns, config: DataConfig) -> Dataset:
+    if config.horizon:
+        return _forecast(name, columns, config)
     problems = Problems()
     known = config.target_column or (config.label_column,)
     roles = (*known, config.source_column, config.split_column)
@@ -193,6 +196,40 @@ def _dataset(name: str, columns: Columns, config: DataConfig) -> Dataset:
         columns=tuple(coded),
         notes=leaks(columns, config),
         **fields,
+    )  # fmt: skip
+
+
+def _forecast(name: str, columns: Columns, config: DataConfig) -> Dataset:
+    """Windows of the past with the target some rows ahead; its own past is among their values."""
+    check_forecast(config)
+    assert config.time_column is not None
+    moments = _column("time_column", config.time_column, columns)
+    targets, problems = _targets(columns, config.target_column), Problems()
+    roles = {*config.target_column, config.time_column, config.source_column, config.group_column}
+    rows = np.arange(len(targets))
+    coded = _fitted(columns, chosen_columns(columns, config, roles), config, rows, problems)
+    problems.check()
+    sources: NDArray[np.int32] | None = None
+    source_names: tuple[str, ...] = ()
+    if config.source_column is not None:
+        sources, source_names = _classes("source_column", config.source_column, columns)
+    others = [encode(columns, coded)] if coded else []
+    values = np.concatenate([targets, *others], axis=1)
+    names = (*config.target_column, *(feature for one in coded for feature in one.features))
+    series = windows_of(values, targets, moments, sources, config, source_names)
+    test, train = series.tested, ~series.tested
+    inputs, fields = series.inputs, dict[str, Any]()
+    if config.standardise != "never":
+        mean, std = channel_statistics(inputs[train], [f"column {key!r}" for key in names])
+        inputs, fields = standardise(inputs, mean, std), {"mean": mean, "std": std}
+    if sources is not None:
+        owners = series.sources.astype(np.int32)
+        fields |= {"train_sources": owners[train], "test_sources": owners[test]}
+    return Dataset(
+        name, inputs[train], test_inputs=inputs[test],
+        train_targets=series.targets[train], test_targets=series.targets[test],
+        test_baselines={key: found[test] for key, found in series.simple.items()},
+        value_range=config.value_range, source_names=source_names, feature_names=names, **fields,
     )  # fmt: skip
 
 

@@ -1,0 +1,114 @@
+"""Series in a table as samples: a window of the past, and the numbers some rows ahead.
+
+Tests are the latest rows of each source, never random ones. Beside what is learned stand two simple
+predictions: the last value (naive), and the value a season before (seasonal naive).
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mix2fld.base.errors import InputError
+from mix2fld.config.data import DataConfig
+
+Floats = NDArray[np.float32]
+
+
+class Series(NamedTuple):
+    """Windows of all sources, and what follows them."""
+
+    inputs: Floats  # [n, window, C]
+    targets: Floats  # [n, T]
+    tested: NDArray[np.bool_]  # [n]
+    sources: NDArray[np.int64]  # [n]
+    simple: Mapping[str, Floats]
+    """Simple predictions by name, [n, T]."""
+
+
+def check_forecast(config: DataConfig) -> None:
+    """Refuse settings that describe no forecast."""
+    if not config.target_column:
+        raise InputError(field="target_column", hint="must be named with a horizon")
+    if config.time_column is None:
+        raise InputError(field="time_column", hint="must be named with a horizon")
+    if config.split_column is not None or config.split not in ("random", "time"):
+        raise InputError(
+            field="split",
+            value=config.split_column or config.split,
+            hint="a forecast is tested on the latest rows of each source; must be time",
+        )
+
+
+def windows_of(
+    values: NDArray[Any],
+    targets: NDArray[Any],
+    moments: NDArray[Any],
+    sources: NDArray[np.integer] | None,
+    config: DataConfig,
+    names: Sequence[str],
+) -> Series:
+    """The windows of a table with values [rows, C] and targets [rows, T]."""
+    owners = np.zeros(len(values), np.int64) if sources is None else sources
+    order = np.unique(moments, return_inverse=True)[1]
+    found = []
+    for source in np.unique(owners):
+        rows = np.flatnonzero(owners == source)
+        rows = rows[np.argsort(order[rows], kind="stable")]
+        if len(np.unique(order[rows])) < len(rows):
+            raise InputError(
+                field="time_column",
+                value=config.time_column,
+                hint=f"{_named(source, names)} has two rows of one time; name a source_column "
+                "that tells series apart",
+            )
+        found.append(_of_source(values, targets, rows, int(source), config, names))
+    inputs, aims, tested, whose, simple = zip(*found, strict=True)
+    predicted = {name: np.concatenate([one[name] for one in simple]) for name in simple[0]}
+    return Series(
+        np.concatenate(inputs),
+        np.concatenate(aims),
+        np.concatenate(tested),
+        np.concatenate(whose),
+        predicted,
+    )
+
+
+def _of_source(
+    values: NDArray[Any],
+    targets: NDArray[Any],
+    rows: NDArray[np.int64],
+    source: int,
+    config: DataConfig,
+    names: Sequence[str],
+) -> Series:
+    window, horizon, season = config.window, config.horizon, config.season
+    back = -(-horizon // season) * season if season else 0
+    first = max(window, back - horizon + 1)  # rows before what is predicted from
+    count = len(rows) - first - horizon + 1
+    tests = round(config.test_fraction * len(rows))
+    if count < 2 or not 0 < tests < count:
+        raise InputError(
+            field="horizon",
+            value=horizon,
+            hint=f"{_named(source, names)} has {len(rows)} rows; a window of {window}, a horizon "
+            f"of {horizon}{f' and a season of {season}' if season else ''} need more, both for "
+            f"training and for the {tests} latest rows to test with",
+        )
+    last = first - 1 + np.arange(count)  # of each window
+    places = last[:, None] + np.arange(1 - window, 1)
+    simple = {"naive": targets[rows[last]]}
+    if season:
+        simple["seasonal naive"] = targets[rows[last + horizon - back]]
+    return Series(
+        values[rows[places]].astype(np.float32),
+        targets[rows[last + horizon]],
+        last + horizon >= len(rows) - tests,
+        np.full(count, source),
+        simple,
+    )
+
+
+def _named(source: int, names: Sequence[str]) -> str:
+    return f"source {names[source]!r}" if names else "the series"
