@@ -171,6 +171,7 @@ class Upload(NamedTuple):
     seeds: OneTimeUpload | None = None
     weight: float = 1.0  # of each sample in a mean over devices
     staleness: int = 0  # steps that the server has made since the device was asked
+    carried: Any = None  # its bits, as they came
 
 
 class Group(NamedTuple):

@@ -13,6 +13,7 @@ from mix2fld.codecs.codec import (
     estimated_norm,
 )
 from mix2fld.codecs.entries import Entries
+from mix2fld.codecs.global_steps import GlobalSteps
 from mix2fld.codecs.named import Named
 from mix2fld.codecs.outputs import Outputs
 from mix2fld.codecs.rotated_update import RotatedUpdate
@@ -30,6 +31,7 @@ __all__ = [
     "Encoded",
     "Entries",
     "Floats",
+    "GlobalSteps",
     "LargestEntries",
     "Named",
     "Nothing",

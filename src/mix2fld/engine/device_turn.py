@@ -16,6 +16,7 @@ from mix2fld.base.streams import integer, stream
 from mix2fld.codecs import Encoded
 from mix2fld.engine.messages import Message
 from mix2fld.engine.wire import Wire
+from mix2fld.protocols.downlink import follows
 from mix2fld.protocols.parts import Device, OwnSamples, Turn
 from mix2fld.tasks.learning import Learning
 from mix2fld.tasks.replay import REPLAY, Extra, merge_stocks, mixture_prior, with_replay
@@ -137,7 +138,7 @@ def settle(state: State, delivered: bool) -> State:
 
 def receive(wire: Wire, state: State, received: State) -> State:
     """The device with what came down; ``received`` is the decoded download (decision 12)."""
-    replaced = {}
+    replaced, received = {}, follows(state, received)
     if REPLAY in received:
         received = {**received, REPLAY: merge_stocks(state[REPLAY], received[REPLAY])}
     if "weights" in received:

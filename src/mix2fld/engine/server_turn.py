@@ -57,7 +57,8 @@ def global_update(
         found = judge_seeds(state.seeds, scenario.learning)
         judged = found if new else NO_VERDICT  # else it was judged before, in another process
         state = replace(state, seed_set=_prepared(scenario, state, found.left_out))
-    after, info = scenario.wire.protocol.step(state, inbox, round_number)
+    stepped, info = scenario.wire.protocol.step(state, inbox, round_number)
+    after = scenario.wire.downlink.after_step(state, stepped, inbox, round_number)
     return after, judged, info
 
 

@@ -3,15 +3,17 @@
 Every fleet calls these, so that bits charged are bits carried wherever the devices are.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from numpy.typing import NDArray
 
 from mix2fld.base.errors import InputError, Mix2fldError
-from mix2fld.codecs import Encoded, Payload, PayloadError, Size
+from mix2fld.codecs import Encoded, Payload, PayloadError, Size, Weights
+from mix2fld.codecs.weights import FULL_PRECISION
 from mix2fld.engine.messages import SERVER, Message
 from mix2fld.protocols.base import Protocol
+from mix2fld.protocols.downlink import GlobalVersions
 from mix2fld.protocols.parts import Arrives, Device, Turn
 from mix2fld.protocols.replay import Replayed
 from mix2fld.protocols.seed_samples import seed_stream
@@ -26,8 +28,8 @@ class Wire:
 
     def __init__(self, protocol: Protocol, sizes: Sizes) -> None:
         self.protocol = protocol.bound(sizes)
-        self.downlink: Protocol | Replayed = self.protocol
         self._sizes, self._dims = sizes, sizes.dims
+        self.downlink: Protocol | GlobalVersions | Replayed = self._versions() or self.protocol
         self._body = self.protocol.upload_codec
         self._body_size = self._body.size(sizes.dims)
         self._once: Payload | None = None
@@ -42,6 +44,10 @@ class Wire:
                 f"replay = 0: {protocol.title} labels seeds that all devices share, which replay "
                 "multicasts; must be above 0"
             )
+
+    @property
+    def _down(self) -> Payload:
+        return self.downlink.download_codec
 
     def upload_size(self, with_seeds: bool) -> Size:
         """Bits of one device's upload in advance."""
@@ -100,7 +106,7 @@ class Wire:
         self.check_bits(message)
         value = self.decode_body(message.body.data, turn)
         once = None if message.once is None else self.decode_once(message.once.data)
-        return Upload(value, message.samples, once)
+        return Upload(value, message.samples, once, carried=message.body)
 
     def check_bits(self, message: Message) -> None:
         """Raise ``PayloadError`` unless the bits of an upload can be charged as they are given."""
@@ -114,22 +120,55 @@ class Wire:
 
     def download_message(self, round_number: int, value: Any) -> Message:
         """What the downlink carries, on the link."""
-        encoded = self.downlink.download_codec.encode(value, self._dims)
+        encoded = self._down.encode(value, self._dims)
         return Message(SERVER, round_number, encoded)
 
     def encode_download(self, server: ServerState) -> Encoded:
         """The server's state for a device that has nothing."""
-        return self.downlink.download_codec.encode(self.downlink.download(server), self._dims)
+        return self._down.encode(self.downlink.download(server), self._dims)
 
-    def decode_download(self, data: bytes) -> State:
-        """The entries of a device's state that the multicast replaces."""
-        return self.downlink.received(self.downlink.download_codec.decode(data, self._dims))
+    def decode_download(self, data: bytes, states: Iterable[State] = ()) -> State:
+        """The entries of a device's state that the multicast replaces.
+
+        ``states`` are of devices that receive it: what it brings may start from what they have.
+        """
+        value = self._down.decode(data, self._dims)
+        return self.downlink.taken(value, states)
+
+    def has_taken(self, state: State, data: bytes) -> bool:
+        """Whether a device has the global state that a download leads to."""
+        return self.downlink.has_taken(self._down.decode(data, self._dims), state)
 
     def replayed_samples(self, state: State) -> SeedSet | None:
         """The samples that a device replays, made as the server makes them; None without any."""
         if REPLAY not in state:
             return None
         return self.prepare_seeds(seeds_in(state[REPLAY]))
+
+    def _versions(self) -> GlobalVersions | None:
+        """The downlink of steps, if that is what is asked for."""
+        protocol, settings = self.protocol, self._sizes.config.updates
+        asked = settings.downlink
+        chosen = protocol.downlinks[0] if asked == "default" else asked
+        if chosen not in protocol.downlinks:
+            raise InputError(
+                field="downlink",
+                value=chosen,
+                hint=f"{protocol.title} cannot be downloaded so: its server step needs more than "
+                f"weights and uploads; must be {' or '.join(protocol.downlinks)}",
+            )
+        if chosen == "weights" or (chosen == "auto" and "relay" not in protocol.downlinks):
+            return None
+        if asked == "default" and settings.downlink_bits != FULL_PRECISION:
+            return None
+        if protocol.download_codec != Weights():
+            raise InputError(
+                field="downlink",
+                value=chosen,
+                hint=f"{protocol.title} must download weights alone, in downlink_bits = "
+                f"{FULL_PRECISION}; or must be weights",
+            )
+        return GlobalVersions(protocol, coded=chosen == "coded")
 
     def _replayed(self) -> Replayed:
         seeds = self.protocol.seeds
@@ -141,7 +180,8 @@ class Wire:
                 "replayed; choose a protocol with seeds, such as mixfld, or 0",
             )
         devices = self._sizes.config.data.devices
-        return Replayed(self.protocol, seeds.payload(self._sizes), self._dims, devices)
+        inner = self._versions() or self.protocol
+        return Replayed(inner, seeds.payload(self._sizes), self._dims, devices)
 
 
 def check_mixable(protocol: Protocol, samples: SampleFormat) -> None:

@@ -6,7 +6,7 @@ parameter that is a setting too gets its value from the config when the protocol
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, Self, cast
 
@@ -77,6 +77,8 @@ class Protocol(ABC):
     """Whether it averages outputs in groups of samples: labels, or bins of a number."""
     needs_closed_form: ClassVar[bool] = False
     """Whether statistics must determine the last layer of a model."""
+    downlinks: ClassVar[tuple[str, ...]] = ("weights",)
+    """How the global model can come down; the first is the protocol's own."""
     needs_replay: ClassVar[bool] = False
     """Whether a device cannot upload without the seed samples of all devices."""
 
@@ -162,6 +164,14 @@ class Protocol(ABC):
         """The entries of a device's state that a decoded download replaces."""
         return {}
 
+    def taken(self, value: Any, states: Iterable[State]) -> State:
+        """The same, where it depends on what devices have: ``states`` of some of them."""
+        return self.received(value)
+
+    def has_taken(self, value: Any, state: State) -> bool:
+        """Whether a device that received a download has what it leads to."""
+        return True
+
     def on_download(self, state: State, weights: Tensors) -> State:
         """The entries that change when a download puts ``weights`` in place of the device's."""
         return {}
@@ -184,6 +194,12 @@ class Protocol(ABC):
     @abstractmethod
     def step(self, server: ServerState, inbox: Inbox, round_number: int) -> Stepped:
         """The server's step: its new state, and what it did."""
+
+    def after_step(
+        self, before: ServerState, after: ServerState, inbox: Inbox, round_number: int
+    ) -> ServerState:
+        """The server with its step as the downlink carries it."""
+        return after
 
     def download(self, server: ServerState) -> Any:
         """What ``download_codec`` carries."""

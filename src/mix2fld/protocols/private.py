@@ -88,6 +88,7 @@ class PrivateStatistics(DownloadsWeights):
     """
 
     needs_labels = True
+    downlinks: ClassVar[tuple[str, ...]] = ("weights",)
 
     features_of: ClassVar[str] = "model"
     """What statistics are taken of: features of the model, or low frequencies of samples."""

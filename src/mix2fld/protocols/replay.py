@@ -1,7 +1,7 @@
 """Replay: with whatever it sends, the server multicasts the seed samples that it holds."""
 
 from bisect import bisect_left
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from mix2fld.codecs import SeedSamples, Size, WithSeeds
 from mix2fld.protocols.base import Protocol
-from mix2fld.protocols.parts import Arrives
+from mix2fld.protocols.downlink import GlobalVersions
+from mix2fld.protocols.parts import Arrives, Inbox
 from mix2fld.tasks.replay import REPLAY, add_to_stock, empty_stock
 from mix2fld.types import Dimensions, Seeds, ServerState, State, Tensors
 
@@ -27,7 +28,7 @@ class Replayed:
     one device's, or devices with a weak downlink would never replay.
     """
 
-    inner: Protocol
+    inner: Protocol | GlobalVersions
     seeds: SeedSamples
     dims: Dimensions
     devices: int
@@ -68,10 +69,20 @@ class Replayed:
 
         return bisect_left(range(self.devices), True, lo=1, key=lambda more: lost(1 + more))
 
-    def received(self, value: tuple[Any, Mapping[int, Seeds]]) -> State:
+    def taken(self, value: tuple[Any, Mapping[int, Seeds]], states: Iterable[State]) -> State:
         """A stock of the seeds that came, to be merged with that of the device."""
         inner, seeds = value
-        return {**self.inner.received(inner), REPLAY: add_to_stock(self._empty, seeds)}
+        return {**self.inner.taken(inner, states), REPLAY: add_to_stock(self._empty, seeds)}
+
+    def has_taken(self, value: tuple[Any, Any], state: State) -> bool:
+        """As without seeds."""
+        return self.inner.has_taken(value[0], state)
+
+    def after_step(
+        self, before: ServerState, after: ServerState, inbox: Inbox, round_number: int
+    ) -> ServerState:
+        """As without seeds."""
+        return self.inner.after_step(before, after, inbox, round_number)
 
     def on_receipt(self, server: ServerState, receivers: Collection[int], value: Any) -> State:
         """Who has whose seeds now; those that are not trusted are sent again if they ever are."""

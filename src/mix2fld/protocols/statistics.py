@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,6 +84,7 @@ class MurmurStat(Murmur):
     """A network in closed form from statistics, then updates of it in few bits."""
 
     needs_closed_form = True
+    downlinks: ClassVar[tuple[str, ...]] = ("weights", "auto", "coded")
 
     title: str = "Murmur-Stat"
     line: Line = ":"

@@ -12,7 +12,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,6 +69,7 @@ class Updates(DownloadsWeights):
 
     upload_kind = "update"
     sums = True
+    downlinks: ClassVar[tuple[str, ...]] = ("weights", "auto", "relay", "coded")
     feedback: bool = False
     """Whether what a codec leaves out is due with the next upload."""
     upload_every: int = setting("updates.upload_every", 1)
@@ -216,6 +217,7 @@ class Murmur(Updates):
     Automatic bits are at most one for each weight: with more, accuracy gains nothing.
     """
 
+    downlinks: ClassVar[tuple[str, ...]] = ("auto", "weights", "relay", "coded")
     title: str = "Murmur"
     colour: str = "#aa4499"
     training: Training = adjusted

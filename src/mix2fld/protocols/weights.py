@@ -1,7 +1,7 @@
 """FL: weights up, their mean down."""
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,9 @@ BITS = (32, *range(2, 17))
 class DownloadsWeights(Protocol):
     """The global model comes down and takes the place of the device's."""
 
+    downlinks: ClassVar[tuple[str, ...]] = ("weights", "auto", "coded")
+    downlink: str = setting("updates.downlink", "default")
+    downlink_step_bits: str | int = setting("updates.downlink_step_bits", "auto")
     downlink_bits: int = setting("updates.downlink_bits", 32)
 
     @property
@@ -49,6 +52,7 @@ class FL(DownloadsWeights):
 
     upload_kind = "weights"
     sums = True
+    downlinks: ClassVar[tuple[str, ...]] = ("weights", "auto", "relay", "coded")
     title: str = "FL"
     colour: str = "#0072b2"
     bits: int = parameter(32)

@@ -55,6 +55,8 @@ def answer(
             learning.stepper.start = order.start
         try:
             return _take_turn(device, order._replace(download=download), learning, samples, store)
+        except MissingStateError:
+            return Behind(order.run, order.round, store.last_download())
         except NeedsStartError:
             return Behind(order.run, order.round, store.last_download(), needs_start=True)
 
@@ -71,6 +73,10 @@ def or_refused(
         return Refused(run, round_number, str(error), isinstance(error, DivergedError))
     except OSError as error:
         return Refused(run, round_number, f"a file cannot be used: {error}")
+
+
+class MissingStateError(Exception):
+    """What came down starts from a global state that the device does not have."""
 
 
 def _is_behind(order: TrainOrder, own: StoredState | None) -> bool:
@@ -132,7 +138,9 @@ def _begin(
         state = {**state, SEEDS_DUE: np.array(False)}
     for data in (own.download if own else None, order.download):
         if data is not None:
-            state = receive(wire, state, wire.decode_download(data))
+            state = receive(wire, state, wire.decode_download(data, [state]))
+    if order.download is not None and not wire.has_taken(state, order.download):
+        raise MissingStateError
     return state
 
 

@@ -74,6 +74,14 @@ def conclude(
     return after
 
 
+def decoded(wire: Wire, outcome: Outcome, states: Mapping[int, State]) -> State | None:
+    """The multicast, for those of these devices that receive it."""
+    if outcome.download is None:
+        return None
+    taking = (own for device, own in states.items() if device in outcome.receivers)
+    return wire.decode_download(outcome.download, taking)
+
+
 class LocalFleet:
     """The devices of one run, whose samples are rows of one training set."""
 
@@ -160,9 +168,10 @@ class LocalFleet:
     def deliver(self, states: PendingRound, outcome: Outcome) -> tuple[States, Delivered]:
         """Settle the uploads; who receives the download takes it over."""
         wire, (before, trained) = self._scenario.wire, states
-        received = None if outcome.download is None else wire.decode_download(outcome.download)
         others = self._states.read(before, outcome.others(trained))
-        after = conclude(wire, {**trained, **others}, outcome, received)
+        states_now = {**trained, **others}
+        received = decoded(wire, outcome, states_now)
+        after = conclude(wire, states_now, outcome, received)
         return self._states.replaced(before, after), Delivered(outcome.receivers)
 
     def measure(self, observed: ModelsToEvaluate, models: Sequence[Tensors]) -> Scores:

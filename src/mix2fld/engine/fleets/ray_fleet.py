@@ -16,7 +16,7 @@ from mix2fld.engine.fleet_interface import Delivered, Order, Outcome, Scores, Tr
 from mix2fld.engine.fleets.cluster import one_line, put
 from mix2fld.engine.fleets.device_states import DeviceStates, StatesInMemory
 from mix2fld.engine.fleets.hosts import Handle, Hosts
-from mix2fld.engine.fleets.local import conclude
+from mix2fld.engine.fleets.local import conclude, decoded
 from mix2fld.engine.fleets.ray_host import (
     RunPlan,
     ShardAnswer,
@@ -117,8 +117,9 @@ class RayFleet:
         """Settle the uploads and hand over the download, where devices are."""
         wire, (before, shards) = self._scenario.wire, states
         shared = put(self._ray, outcome, "fleet = ray", "the download", KEPT)
-        received = None if outcome.download is None else wire.decode_download(outcome.download)
         others = self._states.read(before, outcome.others(outcome.asked))
+        asked = {device: own for shard in shards for device, own in shard.states.items()}
+        received = decoded(wire, outcome, {**asked, **others})
         elsewhere = self._at_home(others, outcome.round_number)
 
         def end_round(shard: Shard) -> Any:

@@ -116,15 +116,14 @@ class Host:
 
         ``sent``: states that this host lacks, of a shard that did not train; None: of one that did.
         """
-        from mix2fld.engine.fleets.local import conclude
+        from mix2fld.engine.fleets.local import conclude, decoded
 
         scenario, _ = self._present()
         if sent is None:
             before, trained = self._pending.pop(devices)
         else:
             before = trained = self._before(devices, sent)
-        download = outcome.download
-        received = None if download is None else scenario.wire.decode_download(download)
+        received = decoded(scenario.wire, outcome, trained)
         return self._keep(conclude(scenario.wire, trained, outcome, received), before, received)
 
     def measure(

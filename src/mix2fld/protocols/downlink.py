@@ -1,0 +1,300 @@
+"""The global model in few bits: devices take the server's steps themselves.
+
+The model has versions, one for each step of the server. A device keeps the version that it has
+beside the weights that it trains; the server knows of each device which one that is, and keeps its
+latest steps. It multicasts whatever is smallest for those who listen: the steps that they lack, or
+all weights. After either, a device has the server's weights, bit for bit, which a checksum proves.
+
+A step is relayed, as the uploads that the server took: for protocols whose step is a function of
+the last weights and of decoded uploads (``relays``). Or it is coded: the server codes what its
+weights moved by, and takes over what it sent; what the codes left out is due with its next step.
+"""
+
+import zlib
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mix2fld.base.errors import InputError
+from mix2fld.base.streams import stream
+from mix2fld.codecs import (
+    Encoded,
+    PayloadError,
+    RotatedUpdate,
+    Size,
+    UpdateCodec,
+    flatten_tensors,
+    unflatten_tensors,
+    with_last_layer_apart,
+)
+from mix2fld.codecs.global_steps import MOST_STEPS, Carried, GlobalState, GlobalSteps, Step
+from mix2fld.codecs.rotated_plan import bits_with_norm
+from mix2fld.protocols.base import Protocol
+from mix2fld.protocols.parts import Arrives, Inbox, Turn
+from mix2fld.tensors import minus, plus, zeros
+from mix2fld.types import ServerState, State, Tensors, Upload
+
+KNOWN = "known"
+"""The entry of a device's state with the version of the global model that it has."""
+SINCE = "since"
+"""The entry of a decoded download with the oldest version that can follow it."""
+STEPS = "steps"
+"""The entry of the server's memory with its latest steps, and who has which version."""
+ANY, NONE = -2, -1
+"""In place of a version: whatever a device has will do; a device has none."""
+
+
+@dataclass(frozen=True)
+class GlobalVersions:
+    """The downlink of a protocol whose devices follow the server's steps."""
+
+    inner: Protocol
+    coded: bool
+    """Whether the server codes its steps, or relays uploads."""
+
+    same_for_all = False
+
+    @cached_property
+    def download_codec(self) -> GlobalSteps:
+        """Weights, or steps."""
+        protocol = self.inner
+        return GlobalSteps(
+            protocol.devices, protocol.upload_codec, self._codec, protocol.download_codec
+        )
+
+    def download_size(self, arrives: Arrives | None = None) -> Size:
+        """Of the step of a round in which all uploads arrive, unless weights are smaller."""
+        config, dims = self.inner.learning.config, self.inner.dims
+        whole = self.download_codec.size(dims)
+        if self.coded:
+            body = Encoded(
+                b"\0" * -(-self._codec.size(dims).bits // 8), self._codec.size(dims).bits
+            )
+            head = self.download_codec.step_size(dims, 0).bits
+            step = Size(head - self.inner.devices + body.bits)
+        else:
+            step = self.download_codec.step_size(dims, config.participants_per_round)
+        return step if step.bits < whole.bits else Size(whole.bits)
+
+    # The device half
+
+    def start(self, weights: Tensors) -> State:
+        """All devices have the initial weights in common, which is version 0, or none."""
+        alike = self.inner.learning.config.learning.initial_weights != "independent"
+        known = {"version": np.array(0 if alike else NONE), "weights": weights}
+        return {**self.inner.start(weights), KNOWN: known}
+
+    def taken(self, value: GlobalState, states: Iterable[State]) -> State:
+        """The entries that a download replaces; ``states`` are of devices that take it.
+
+        All that can follow the steps get to the same weights. None if none of them can.
+        """
+        since = ANY if value.weights is not None else value.since
+        weights = value.weights
+        for state in states if weights is None else ():
+            known = state[KNOWN]
+            if since <= int(known["version"]) < value.version:
+                weights = self._follow(value, int(known["version"]), known["weights"])
+                break
+        if weights is None or checksum(weights) != value.checksum:
+            return {}
+        known = {"version": np.array(value.version), "weights": weights}
+        return {**self.inner.received(weights), KNOWN: known, SINCE: np.array(since)}
+
+    def has_taken(self, value: GlobalState, state: State) -> bool:
+        """Whether a device has this version of the weights."""
+        return int(state[KNOWN]["version"]) == value.version
+
+    def _follow(self, value: GlobalState, version: int, weights: Tensors) -> Tensors | None:
+        """The weights after the steps that a device of this version lacks."""
+        first = version - value.since
+        try:
+            for number, step in enumerate(value.steps[first:], version):
+                weights = self._after(step, weights if number else None, weights)
+        except PayloadError:
+            return None
+        return weights
+
+    def _after(self, step: Step, begun: Tensors | None, base: Tensors) -> Tensors:
+        """The weights after a step; ``begun`` is None where the server has made none yet."""
+        if step.codes is not None:
+            return plus(base, self._decoded(step.codes, step.round_number))
+        learning = self.inner.learning
+        inbox = {}
+        for device, own in step.uploads.items():
+            value = self.inner.upload_codec.decode(own.body.data, self.inner.dims)
+            turn = Turn(learning.seed, step.round_number, device)
+            inbox[device] = Upload(self.inner.read(value, turn), own.samples)
+        after, _ = self.inner.step(ServerState(weights=begun), inbox, step.round_number)
+        assert after.weights is not None
+        return after.weights
+
+    # The server half
+
+    def after_step(
+        self, before: ServerState, after: ServerState, inbox: Inbox, round_number: int
+    ) -> ServerState:
+        """The server with its step as devices will take it."""
+        if after.updates == before.updates or after.weights is None:
+            return after
+        memory = self._memory(before)
+        base = self._weights(before)
+        if self.coded:
+            moved = plus(minus(after.weights, base), memory.get("residual") or zeros(base))
+            codes = self._encoded(moved, round_number)
+            sent = self._decoded(codes, round_number)
+            memory["residual"] = minus(moved, sent)
+            step: Step | None = Step(round_number, {}, codes)
+            after = ServerState(**{**vars(after), "weights": plus(base, sent)})
+        else:
+            step = self._relayed(inbox, round_number)
+            if step is not None and not memory["version"]:
+                self._check_relay(step, before, after)
+        kept = [] if step is None else [*memory["kept"], _as_tree(step)]
+        memory |= {"version": memory["version"] + 1, "kept": kept[-MOST_STEPS:]}
+        return after.keeping(**{STEPS: memory})
+
+    def _relayed(self, inbox: Inbox, round_number: int) -> Step | None:
+        """The uploads as they came; None where there is only their sum."""
+        carried = {d: Carried(own.samples, own.carried) for d, own in inbox.items()}
+        if any(own.body is None for own in carried.values()):
+            return None
+        step = Step(round_number, carried)
+        whole = self.inner.download_codec.size(self.inner.dims).bits
+        return step if self.download_codec.bits_of(step, self.inner.dims) < whole else None
+
+    def _check_relay(self, step: Step, before: ServerState, after: ServerState) -> None:
+        """Refuse a protocol whose step is not what devices make of the uploads."""
+        found = self._after(step, before.weights, self._weights(before))
+        assert after.weights is not None
+        if checksum(found) != checksum(after.weights):
+            raise InputError(
+                field="downlink",
+                value="relay",
+                hint=f"the server's step of {self.inner.title} needs more than the uploads; "
+                "must be weights or coded",
+            )
+
+    def download(self, server: ServerState) -> GlobalState:
+        """All weights: for a device that has nothing."""
+        weights = self._weights(server)
+        return GlobalState(int(self._memory(server)["version"]), checksum(weights), weights)
+
+    def download_for(
+        self, server: ServerState, audience: Sequence[int], arrives: Arrives
+    ) -> GlobalState:
+        """What is smallest of all that serves every listener.
+
+        If so much is not expected to arrive, whatever serves most of them and is.
+        """
+        whole, codec, dims = self.download(server), self.download_codec, self.inner.dims
+        kept = self._memory(server)["kept"]
+        has = self._versions(server)[list(audience)]
+        first = whole.version - len(kept)
+        choices = [whole]
+        for version in sorted({int(v) for v in has if v >= first}):
+            steps = tuple(_as_step(tree) for tree in kept[version - first :])
+            choices.append(whole._replace(weights=None, steps=steps))
+        bits = [codec.encode(choice, dims).bits for choice in choices]
+        serves = [int(np.sum(has >= (ANY if c.weights is not None else c.since))) for c in choices]
+        order = sorted(range(len(choices)), key=lambda n: (-serves[n], bits[n]))
+        likely = [n for n in order if arrives(bits[n])]
+        return choices[likely[0] if likely else min(order, key=bits.__getitem__)]
+
+    def on_receipt(
+        self, server: ServerState, receivers: Collection[int], value: GlobalState
+    ) -> State:
+        """Who has which version now."""
+        has = self._versions(server).copy()
+        since = ANY if value.weights is not None else value.since
+        took = [device for device in receivers if has[device] >= since]
+        has[took] = value.version
+        return {STEPS: {**self._memory(server), "has": has}}
+
+    def _memory(self, server: ServerState) -> dict[str, Any]:
+        kept = server.memory.get(STEPS)
+        return dict(kept) if kept is not None else {"version": 0, "kept": []}
+
+    def _versions(self, server: ServerState) -> NDArray[np.int64]:
+        found = self._memory(server).get("has")
+        alike = self.inner.learning.config.learning.initial_weights != "independent"
+        begun = np.full(self.inner.devices, 0 if alike else NONE, np.int64)
+        return begun if found is None else np.asarray(found)
+
+    def _weights(self, server: ServerState) -> Tensors:
+        """The server's; before its first step, those that all devices begin with."""
+        return self.inner.learning.common_weights if server.weights is None else server.weights
+
+    # A coded step
+
+    @cached_property
+    def _codec(self) -> UpdateCodec:
+        weights, config = self.inner.dims.num_weights, self.inner.learning.config.updates
+        bits = config.downlink_step_bits
+        if bits == "auto":
+            bits = bits_with_norm(1, weights)
+        codec = RotatedUpdate(largest_per_group=True, min_mse=True, bits=bits)
+        arrays = self.inner.learning.last_layer if self.coded else ()
+        return with_last_layer_apart(codec, "auto", self.inner.dims, arrays)
+
+    def _encoded(self, moved: Tensors, round_number: int) -> Encoded:
+        rng, dims = self._stream(round_number), self.inner.dims
+        return self._codec.encode(
+            self._codec.compress(flatten_tensors(moved, dims), rng, None), dims
+        )
+
+    def _decoded(self, codes: Encoded, round_number: int) -> Tensors:
+        rng, dims = self._stream(round_number), self.inner.dims
+        found = self._codec.restore(self._codec.decode(codes.data, dims), rng, dims.num_weights)
+        return unflatten_tensors(found.update, dims)
+
+    def _stream(self, round_number: int) -> np.random.Generator:
+        return stream(self.inner.learning.seed, "downlink", round_number, 1)
+
+
+def follows(state: State, received: State) -> State:
+    """What of a decoded download a device can take: steps only from a version that it has."""
+    if KNOWN not in received:
+        return received
+    own, new = (int(known[KNOWN]["version"]) for known in (state, received))
+    able = int(received[SINCE]) <= own < new
+    left = (SINCE,) if able else (SINCE, KNOWN, "weights")
+    return {name: value for name, value in received.items() if name not in left}
+
+
+def checksum(weights: Tensors) -> int:
+    """Of the bytes of all arrays."""
+    found = 0
+    for array in weights:
+        found = zlib.crc32(np.ascontiguousarray(array, "<f4").tobytes(), found)
+    return found
+
+
+def _as_tree(step: Step) -> State:
+    """A step as a checkpoint keeps it."""
+    bodies = [step.codes] if step.codes else [own.body for _, own in sorted(step.uploads.items())]
+    return {
+        "round": step.round_number,
+        "devices": np.array(sorted(step.uploads), np.int64),
+        "samples": np.array([step.uploads[d].samples for d in sorted(step.uploads)], np.int64),
+        "bits": np.array([each.bits for each in bodies], np.int64),
+        "data": np.frombuffer(b"".join(each.data for each in bodies), np.uint8),
+    }
+
+
+def _as_step(tree: Mapping[str, Any]) -> Step:
+    """The step that ``_as_tree`` took apart."""
+    data, place, bodies = tree["data"].tobytes(), 0, []
+    for bits in tree["bits"].tolist():
+        end = place + -(-bits // 8)
+        bodies.append(Encoded(data[place:end], bits))
+        place = end
+    devices, samples = tree["devices"].tolist(), tree["samples"].tolist()
+    if not devices:
+        return Step(int(tree["round"]), {}, bodies[0])
+    carried = [Carried(*each) for each in zip(samples, bodies, strict=True)]
+    return Step(int(tree["round"]), dict(zip(devices, carried, strict=True)))
