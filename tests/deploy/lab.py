@@ -171,10 +171,10 @@ def state_on_disk(
     wire = make_simulation(config, load_dataset(config.data)).scenario.wire
     after = settle(own.state, delivered=own.round == state.roster.uploaded[device])
     if own.download is not None:
-        after = receive(wire, after, wire.decode_download(own.download))
+        after = receive(wire, after, wire.decode_download(own.download, [after]))
     if state.roster.listened[device] > own.round:  # it comes with the next order
-        last = wire.encode_download(state.server).data
-        after = receive(wire, after, wire.decode_download(last))
+        last = wire.encode_download(state.server, again=True).data
+        after = receive(wire, after, wire.decode_download(last, [after]))
     return after
 
 

@@ -134,6 +134,7 @@ def a_config(protocol: str, **fields: Any) -> Config:
         "curve_points": 1,
         "device_step_us": 70.0,
         "server_step_us": 30.0,
+        "downlink": "weights",  # test_downlink: others are the same training
     }
     return Config.of(**{**small, **CHANNELS[protocol], **fields})
 

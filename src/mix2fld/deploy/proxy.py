@@ -68,4 +68,4 @@ def largest_payloads(settings: Config | Grid) -> tuple[int, int]:
         Wire(get_protocol(name), make_learning(one, samples, task)) for name, one in runs.items()
     ]
     up = max(wire.upload_size(with_seeds=True).bits for wire in wires)
-    return up, max(wire.download_size().bits for wire in wires)
+    return up, max(wire.most_download.bits for wire in wires)

@@ -6,13 +6,20 @@ the round's. A fleet keeps nothing itself: the states of its devices come in and
 the fleet looks into them.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from mix2fld.engine.messages import Message
 from mix2fld.engine.state import Roster
 from mix2fld.tasks.base import Score
 from mix2fld.types import Tensors
+
+
+class LastDownload(Protocol):
+    """The last global state as it would be sent; None if there is none."""
+
+    def __call__(self, *, again: bool = False) -> bytes | None:
+        """All of it; or what was multicast, again."""
 
 
 class Order(NamedTuple):
@@ -25,8 +32,8 @@ class Order(NamedTuple):
     evaluated: frozenset[int]
     """The devices whose score is measured; that of others need not be."""
     roster: Roster
-    last_download: Callable[[], bytes | None]
-    """The last global state as it would be sent, for a device that lost its own."""
+    last_download: "LastDownload"
+    """The last global state, for a device that lost its own or did not hear it."""
     bit_budgets: Mapping[int, int]
     """Bits that each device may upload; empty if their number is fixed."""
 

@@ -127,10 +127,10 @@ def _idle(available: Sequence[int], flying: Collection[int]) -> Sequence[int]:
 def _order(scenario: Scenario, state: RunState, available: Sequence[int], link: State) -> Order:
     number = state.round_number + 1
 
-    def last_download() -> bytes | None:
+    def last_download(*, again: bool = False) -> bytes | None:
         if not state.server.updates:
             return None
-        return scenario.wire.encode_download(state.server).data
+        return scenario.wire.encode_download(state.server, again=again).data
 
     asked = draw_participants(scenario.config, _idle(available, state.flights), number)
     evaluated = scenario.evaluated_in(number)

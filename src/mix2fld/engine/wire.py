@@ -66,6 +66,11 @@ class Wire:
         """Bits of the multicast in advance; with ``arrives``, of the largest that arrives."""
         return self.downlink.download_size(arrives)
 
+    @property
+    def most_download(self) -> Size:
+        """Bits of the largest multicast."""
+        return self._down.size(self._dims)
+
     def make_once(self, device: int, inputs: Inputs, values: NDArray[Any]) -> Any:
         """What one device uploads once, None if nothing: the same whenever it makes it."""
         if self.protocol.once is None:
@@ -123,9 +128,10 @@ class Wire:
         encoded = self._down.encode(value, self._dims)
         return Message(SERVER, round_number, encoded)
 
-    def encode_download(self, server: ServerState) -> Encoded:
-        """The server's state for a device that has nothing."""
-        return self._down.encode(self.downlink.download(server), self._dims)
+    def encode_download(self, server: ServerState, *, again: bool = False) -> Encoded:
+        """The server's state for a device that has nothing; or what was last multicast, again."""
+        download = self.downlink.download_again if again else self.downlink.download
+        return self._down.encode(download(server), self._dims)
 
     def decode_download(self, data: bytes, states: Iterable[State] = ()) -> State:
         """The entries of a device's state that the multicast replaces.

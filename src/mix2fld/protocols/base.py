@@ -204,6 +204,10 @@ class Protocol(ABC):
     def download(self, server: ServerState) -> Any:
         """What ``download_codec`` carries."""
 
+    def download_again(self, server: ServerState) -> Any:
+        """What was multicast last, for a device that could have heard it."""
+        return self.download(server)
+
     def download_for(self, server: ServerState, audience: Sequence[int], arrives: Arrives) -> Any:
         """What it carries to these listeners; most protocols carry the same to everyone."""
         return self.download(server)

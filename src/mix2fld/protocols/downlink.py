@@ -44,6 +44,8 @@ SINCE = "since"
 """The entry of a decoded download with the oldest version that can follow it."""
 STEPS = "steps"
 """The entry of the server's memory with its latest steps, and who has which version."""
+CHECKED_STEPS = 2
+"""Of a run: whether devices get to the same weights is tried before they are asked to."""
 ANY, NONE = -2, -1
 """In place of a version: whatever a device has will do; a device has none."""
 
@@ -152,7 +154,7 @@ class GlobalVersions:
             after = ServerState(**{**vars(after), "weights": plus(base, sent)})
         else:
             step = self._relayed(inbox, round_number)
-            if step is not None and not memory["version"]:
+            if step is not None and memory["version"] < CHECKED_STEPS:
                 self._check_relay(step, before, after)
         kept = [] if step is None else [*memory["kept"], _as_tree(step)]
         memory |= {"version": memory["version"] + 1, "kept": kept[-MOST_STEPS:]}
@@ -184,6 +186,18 @@ class GlobalVersions:
         weights = self._weights(server)
         return GlobalState(int(self._memory(server)["version"]), checksum(weights), weights)
 
+    def download_again(self, server: ServerState) -> GlobalState:
+        """The steps that were last multicast; all weights if these were."""
+        whole, memory = self.download(server), self._memory(server)
+        since, first = int(memory.get("since", ANY)), whole.version - len(memory["kept"])
+        return whole if since < first else self._steps_since(server, since)
+
+    def _steps_since(self, server: ServerState, version: int) -> GlobalState:
+        memory = self._memory(server)
+        trees = memory["kept"][len(memory["kept"]) - (int(memory["version"]) - version) :]
+        steps = tuple(_as_step(tree) for tree in trees)
+        return self.download(server)._replace(weights=None, steps=steps)
+
     def download_for(
         self, server: ServerState, audience: Sequence[int], arrives: Arrives
     ) -> GlobalState:
@@ -192,13 +206,11 @@ class GlobalVersions:
         If so much is not expected to arrive, whatever serves most of them and is.
         """
         whole, codec, dims = self.download(server), self.download_codec, self.inner.dims
-        kept = self._memory(server)["kept"]
         has = self._versions(server)[list(audience)]
-        first = whole.version - len(kept)
+        first = whole.version - len(self._memory(server)["kept"])
         choices = [whole]
-        for version in sorted({int(v) for v in has if v >= first}):
-            steps = tuple(_as_step(tree) for tree in kept[version - first :])
-            choices.append(whole._replace(weights=None, steps=steps))
+        begins = sorted({int(version) for version in has if version >= first})
+        choices += [self._steps_since(server, version) for version in begins]
         bits = [codec.encode(choice, dims).bits for choice in choices]
         serves = [int(np.sum(has >= (ANY if c.weights is not None else c.since))) for c in choices]
         order = sorted(range(len(choices)), key=lambda n: (-serves[n], bits[n]))
@@ -213,7 +225,7 @@ class GlobalVersions:
         since = ANY if value.weights is not None else value.since
         took = [device for device in receivers if has[device] >= since]
         has[took] = value.version
-        return {STEPS: {**self._memory(server), "has": has}}
+        return {STEPS: {**self._memory(server), "has": has, "since": since}}
 
     def _memory(self, server: ServerState) -> dict[str, Any]:
         kept = server.memory.get(STEPS)

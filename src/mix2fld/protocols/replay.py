@@ -53,6 +53,10 @@ class Replayed:
         """All seed samples: for a device that has nothing."""
         return self.inner.download(server), _trusted(server)
 
+    def download_again(self, server: ServerState) -> Any:
+        """With all seed samples."""
+        return self.inner.download_again(server), _trusted(server)
+
     def download_for(self, server: ServerState, audience: Sequence[int], arrives: Arrives) -> Any:
         """The seed samples that most listeners lack, as many as arrive."""
         trusted = _trusted(server)

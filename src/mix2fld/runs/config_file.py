@@ -27,7 +27,8 @@ def load_config(path: Path, start: Grid | None = None) -> Grid:
 
 def parse_config(data: bytes, start: Grid | None = None) -> Grid:
     """The settings in the bytes of a TOML file."""
-    from mix2fld.runs.old_formats import settings_today, with_rates_as_used  # help: no NumPy
+    # help needs no NumPy
+    from mix2fld.runs.old_formats import settings_today, with_downlink_as_it_was, with_rates_as_used
 
     if len(data) > MOST_BYTES:
         raise InputError(f"larger than {MOST_BYTES:,} bytes")
@@ -35,6 +36,8 @@ def parse_config(data: bytes, start: Grid | None = None) -> Grid:
         tree = tomllib.loads(data.decode())
     except (ValueError, RecursionError) as error:
         raise InputError(f"not a TOML file ({error})") from None
+    if "format" in tree:  # of a run
+        tree = with_downlink_as_it_was(tree)
     found = tree.pop("format", FORMAT)
     if found not in (1, FORMAT):
         raise InputError(

@@ -32,6 +32,14 @@ def settings_today(tree: Fields) -> Fields:
     return tree
 
 
+def with_downlink_as_it_was(tree: Fields) -> Fields:
+    """The fields of a run; before there was a choice, weights came down."""
+    updates = tree.get("updates", {})
+    if "downlink" in updates:
+        return tree
+    return {**tree, "updates": {**updates, "downlink": "weights"}}
+
+
 def with_rates_as_used(tree: Fields) -> Fields:
     """The fields of a version that multiplied any learning rate by the protocol's schedule."""
     from mix2fld.tasks.training import PAPER_RATE
