@@ -58,7 +58,7 @@ def test_a_relay_is_the_same_training_bit_for_bit(name: str) -> None:
         assert info.scores == few.scores
         assert info.bits["up"] == few.bits["up"]
         smaller = few.bits["up"] < WEIGHTS_BITS
-        head = 64 + (0 if not smaller else 1 + 24 + 4 + 25 + 25 * 4)
+        head = 64 + (0 if not smaller else 1 + 24 + 4 + 25 + 1 + 25 * 4)
         assert few.bits["down"] <= min(WEIGHTS_BITS, few.bits["up"]) + head
 
 
@@ -161,6 +161,12 @@ def test_devices_that_begin_differently_are_sent_weights_first() -> None:
     [
         {"protocol": "murmur"},
         {"protocol": "murmur-mix", "participants": 2},
+        {
+            "protocol": "murmur",
+            "wait": "quorum:0.5",
+            "device_step_spread": 1.0,
+            "device_step_us": 900.0,
+        },
         {"protocol": "mix2fld", "downlink": "coded", "downlink_step_bits": 900},
     ],
 )
@@ -256,9 +262,15 @@ def test_steps_come_out_as_they_went_in(count: int, variable: bool, coded: bool,
         if coded:
             return Step(number, {}, body())
         who = rng.choice(6, size=rng.integers(1, 7), replace=False).tolist()
-        return Step(number, {d: Carried(int(rng.integers(1, 9)), body()) for d in sorted(who)})
+        return Step(
+            number,
+            {
+                d: Carried(int(rng.integers(1, 9)), body(), int(rng.integers(0, number)))
+                for d in sorted(who)
+            },
+        )
 
-    value = GlobalState(9, 123456789, None, tuple(step(number) for number in range(count)))
+    value = GlobalState(9, 123456789, None, tuple(step(number) for number in range(1, 1 + count)))
     carried = codec.encode(value, DIMS)
     assert len(carried.data) == -(-carried.bits // 8)
     assert carried.bits == 64 + sum(codec.bits_of(each, DIMS) for each in value.steps)

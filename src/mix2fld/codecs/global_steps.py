@@ -12,7 +12,7 @@ from mix2fld.codecs.codec import Encoded, Payload, PayloadError, Size
 from mix2fld.types import Dimensions, Tensors
 
 COUNT_BITS, VERSION_BITS, CHECKSUM_BITS = 8, 24, 32
-ROUND_BITS, SAMPLE_BITS, LENGTH_BITS = 24, 24, 24
+ROUND_BITS, SAMPLE_BITS, LENGTH_BITS, STALE_BITS = 24, 24, 24, 8
 HEAD_BITS = COUNT_BITS + VERSION_BITS + CHECKSUM_BITS
 SNAPSHOT = 255
 """In place of a number of steps: weights follow."""
@@ -25,6 +25,8 @@ class Carried(NamedTuple):
 
     samples: int
     body: Encoded
+    staleness: int = 0
+    """How many rounds ago the device was asked for it."""
 
 
 class Step(NamedTuple):
@@ -57,8 +59,8 @@ class GlobalSteps:
     """Number of steps, version and checksum; then weights, or one step after the other.
 
     A step is a bit that says its kind, its round, and codes; or who uploaded (one bit for each
-    device), their numbers of samples, the bits of each upload where these may differ, and the
-    uploads. Numbers that are alike are sent once.
+    device), their numbers of samples, of how many rounds ago their uploads are, the bits of each
+    upload where these may differ, and the uploads. Numbers that are alike are sent once.
     """
 
     devices: int
@@ -75,7 +77,7 @@ class GlobalSteps:
     def step_size(self, dims: Dimensions, uploads: int) -> Size:
         """With one step of so many uploads."""
         upload = self.upload.size(dims)
-        numbers = self.devices + 1 + SAMPLE_BITS + (0 if upload.exact else 1 + LENGTH_BITS)
+        numbers = self.devices + 2 + SAMPLE_BITS + (0 if upload.exact else 1 + LENGTH_BITS)
         return Size(HEAD_BITS + 1 + ROUND_BITS + numbers + uploads * upload.bits, upload.exact)
 
     def encode(self, value: GlobalState, dims: Dimensions) -> Encoded:
@@ -116,8 +118,10 @@ class GlobalSteps:
         order = sorted(step.uploads)
         who = np.isin(np.arange(self.devices), order).astype(np.uint8)
         samples = _numbers([step.uploads[d].samples for d in order], SAMPLE_BITS)
+        ages = [step.uploads[d].staleness for d in order]
+        late = [_bits(int(any(ages)), 1), *(_bits(age, STALE_BITS) for age in ages if any(ages))]
         carried = self._lengths(self.upload, [step.uploads[d].body for d in order], dims)
-        return np.concatenate([*first, who, samples, *carried])
+        return np.concatenate([*first, who, samples, *late, *carried])
 
     def _lengths(
         self, payload: Payload, carried: Sequence[Encoded], dims: Dimensions
@@ -139,8 +143,12 @@ class GlobalSteps:
         if not order:
             raise PayloadError(f"{self.name}: a step of no upload")
         samples = reader.numbers(len(order), SAMPLE_BITS)
+        late = reader.number(1)
+        ages = [reader.number(STALE_BITS) if late else 0 for _ in order]
+        if max(ages) >= round_number:
+            raise PayloadError(f"{self.name}: an upload of {max(ages)} rounds before round 1")
         bodies = self._read_carried(reader, self.upload, len(order), dims)
-        carried = [Carried(*each) for each in zip(samples, bodies, strict=True)]
+        carried = [Carried(*each) for each in zip(samples, bodies, ages, strict=True)]
         return Step(round_number, dict(zip(order, carried, strict=True)))
 
     def _read_carried(

@@ -31,7 +31,14 @@ from mix2fld.codecs import (
     unflatten_tensors,
     with_last_layer_apart,
 )
-from mix2fld.codecs.global_steps import MOST_STEPS, Carried, GlobalState, GlobalSteps, Step
+from mix2fld.codecs.global_steps import (
+    MOST_STEPS,
+    STALE_BITS,
+    Carried,
+    GlobalState,
+    GlobalSteps,
+    Step,
+)
 from mix2fld.codecs.rotated_plan import bits_with_norm
 from mix2fld.protocols.base import Protocol
 from mix2fld.protocols.parts import Arrives, Inbox, Turn
@@ -129,8 +136,9 @@ class GlobalVersions:
         inbox = {}
         for device, own in step.uploads.items():
             value = self.inner.upload_codec.decode(own.body.data, self.inner.dims)
-            turn = Turn(learning.seed, step.round_number, device)
-            inbox[device] = Upload(self.inner.read(value, turn), own.samples)
+            turn = Turn(learning.seed, step.round_number - own.staleness, device)
+            read = self.inner.read(value, turn)
+            inbox[device] = Upload(read, own.samples, staleness=own.staleness)
         after, _ = self.inner.step(ServerState(weights=begun), inbox, step.round_number)
         assert after.weights is not None
         return after.weights
@@ -162,8 +170,8 @@ class GlobalVersions:
 
     def _relayed(self, inbox: Inbox, round_number: int) -> Step | None:
         """The uploads as they came; None where there is only their sum."""
-        carried = {d: Carried(own.samples, own.carried) for d, own in inbox.items()}
-        if any(own.body is None for own in carried.values()):
+        carried = {d: Carried(own.samples, own.carried, own.staleness) for d, own in inbox.items()}
+        if any(own.body is None or own.staleness >= 1 << STALE_BITS for own in carried.values()):
             return None
         step = Step(round_number, carried)
         whole = self.inner.download_codec.size(self.inner.dims).bits
@@ -293,6 +301,7 @@ def _as_tree(step: Step) -> State:
         "round": step.round_number,
         "devices": np.array(sorted(step.uploads), np.int64),
         "samples": np.array([step.uploads[d].samples for d in sorted(step.uploads)], np.int64),
+        "ages": np.array([step.uploads[d].staleness for d in sorted(step.uploads)], np.int64),
         "bits": np.array([each.bits for each in bodies], np.int64),
         "data": np.frombuffer(b"".join(each.data for each in bodies), np.uint8),
     }
@@ -305,8 +314,8 @@ def _as_step(tree: Mapping[str, Any]) -> Step:
         end = place + -(-bits // 8)
         bodies.append(Encoded(data[place:end], bits))
         place = end
-    devices, samples = tree["devices"].tolist(), tree["samples"].tolist()
+    devices, samples, ages = (tree[name].tolist() for name in ("devices", "samples", "ages"))
     if not devices:
         return Step(int(tree["round"]), {}, bodies[0])
-    carried = [Carried(*each) for each in zip(samples, bodies, strict=True)]
+    carried = [Carried(*each) for each in zip(samples, bodies, ages, strict=True)]
     return Step(int(tree["round"]), dict(zip(devices, carried, strict=True)))
