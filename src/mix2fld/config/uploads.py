@@ -99,7 +99,7 @@ class UpdateConfig(Section):
     """Longest step of the server, as a multiple of the updates' typical norm."""
     downlink: Literal["default", "auto", "weights", "relay", "coded"] = "default"
     """What is multicast: weights, relayed uploads, or a coded step; auto: weights or a relay."""
-    downlink_step_bits: Annotated[Literal["auto"] | int, BeforeValidator(as_update_bits)] = "auto"
+    downlink_step_bits: UpdateBits = "auto"
     """Bits of a coded step on the downlink, at least 20; auto: one for each weight."""
     downlink_bits: Precision = 32
     """Bits of a weight in the download: 32, or from 2 to 16."""
