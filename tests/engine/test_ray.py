@@ -67,6 +67,17 @@ def compare(tmp_path: Path, hosts: Hosts, watcher: Watcher | None = None, **fiel
     assert contents(tmp_path / "there") == contents(tmp_path / "here")
 
 
+@pytest.mark.parametrize(
+    ("protocol", "wait"),
+    [("mix2fld", "quorum:2"), ("topk", "buffered:2"), ("murmur-mix", "asynchronous")],
+)
+def test_a_server_that_need_not_wait_has_the_same_bytes(
+    tmp_path: Path, hosts: Hosts, protocol: str, wait: str
+) -> None:
+    speeds = {"device_step_spread": 1.0, "device_step_us": 1e4, "local_steps": 3}
+    compare(tmp_path, hosts, protocol=protocol, wait=wait, rounds=4, **speeds)
+
+
 def test_processes_of_ray_do_not_search_the_working_folder_first(ray: Any) -> None:
     found = ray.get(ray.remote(searched_folders).options(num_cpus=1).remote(), timeout=60)
     assert Path(found[0]) != Path.cwd()

@@ -11,6 +11,8 @@ from mix2fld.base.errors import InputError
 from mix2fld.engine.flights import Airtime, Flight
 from mix2fld.engine.policies import POLICIES
 from mix2fld.links import Memoryless
+from mix2fld.protocols.parts import Turn
+from mix2fld.protocols.table import PROTOCOLS
 from mix2fld.runs.loop import Watcher
 from mix2fld.runs.simulation import make_simulation
 from mix2fld.types import Delivery
@@ -152,14 +154,20 @@ def test_a_run_resumes_to_the_same_bytes_while_devices_compute(tmp_path: Path, p
     ("wait", "says"),
     [
         ("everyone", "no such policy"),
-        ("all:3", "takes no value"),
-        ("quorum", "must be a share"),
-        ("quorum:0", "must be a share"),
-        ("quorum:nan", "must be a share"),
-        ("quorum:5", "up to 4, the devices asked"),
+        ("all:3", "must be all"),
+        ("quorum", "must be quorum:0.8"),
+        ("quorum:0", "must be above 0"),
+        ("quorum:nan", "must be quorum:0.8"),
+        ("quorum:5", "up to 4, those asked"),
         ("quorum:2.5", "a whole number up to 4"),
-        ("deadline:-1", "must be seconds"),
+        ("deadline:-1", "must be seconds above 0"),
         ("deadline:soon", "must be seconds"),
+        ("buffered", "must be buffered:10"),
+        ("buffered:5", "a buffer of uploads must be a whole number from 1 to 4, those asked"),
+        ("buffered:2,mixing=2", "mixing must be above 0 and at most 1"),
+        ("buffered:2,age=3", "must be buffered:10"),
+        ("asynchronous:2", "mixing must be above 0"),
+        ("asynchronous:uploads=3", "must be asynchronous"),
     ],
 )
 def test_a_policy_that_means_nothing_is_refused(tmp_path: Path, wait, says):
@@ -172,3 +180,122 @@ def test_a_policy_that_means_nothing_is_refused(tmp_path: Path, wait, says):
 def test_every_policy_is_one_file():
     folder = Path(mix2fld.__file__).parent / "engine" / "policies"
     assert len(list(folder.glob("*.py"))) == len(POLICIES) + 2
+
+
+@pytest.mark.parametrize(
+    ("protocol", "wait"),
+    [
+        ("fl", "buffered:2"),
+        ("mix2fld", "asynchronous"),
+        ("murmur", "asynchronous:0.3,power=1"),
+        ("fd", "buffered:3,mixing=0.5,oldest=4"),
+    ],
+)
+def test_a_server_that_does_not_wait_resumes_to_the_same_bytes(tmp_path: Path, protocol, wait):
+    config = toy_config(**{
+        **SPEEDS, "protocol": protocol, "rounds": 6, "wait": wait, "link": "rayleigh",
+        "bandwidth_hz": 2e5, "max_slots": 3000, "uplink_power_dbm": 12.0,
+    })  # fmt: skip
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    mix2fld.run(config, whole, dataset=toy_dataset())
+    for _ in range(5):
+        with pytest.raises(KilledError):
+            mix2fld.run(config, parts, dataset=toy_dataset(), watcher=KilledAfter(1))
+    mix2fld.run(config, parts, dataset=toy_dataset())
+    name = config.run_name
+    for file in ("rounds.jsonl", "summary.json", "checkpoint.safetensors"):
+        assert (whole / name / file).read_bytes() == (parts / name / file).read_bytes()
+
+
+def test_every_upload_is_a_step_of_an_asynchronous_server():
+    """By hand: local phases of 1, 2, 3 and 9 s, and a link that takes no time."""
+    info = runs(wait="asynchronous", rounds=9).rounds
+    ends = np.cumsum([sum(one["seconds"].values()) for one in info])
+    assert [one["uploads"]["devices"] for one in info] == [
+        [0], [0], [1], [0], [2], [0], [1], [0], [0],
+    ]  # fmt: skip
+    assert ends.tolist() == pytest.approx([1, 2, 2, 3, 3, 4, 4, 5, 6])
+    assert [list(one["waiting"]["staleness"].values()) for one in info[:5]] == [
+        [0], [0], [2], [1], [4],
+    ]  # fmt: skip
+    # Everybody computes all the time, but for those whose upload waits for its own step.
+    computed = sum(one["joules"]["computing"] for one in info) / mix2fld.Config().energy.computing_w
+    assert computed == pytest.approx(4 * 6)
+
+
+@pytest.mark.parametrize("protocol", ["fl", "eden"])
+def test_a_stale_upload_counts_less(protocol):
+    """The last model, and 0.5 / (1 + s) of the way to what a step with the upload makes of it."""
+    config = toy_config(protocol=protocol, rounds=4, wait="asynchronous:0.5,power=1", **SPEEDS)
+    simulation = make_simulation(config, toy_dataset())
+    wire, state = simulation.scenario.wire, simulation.start()
+    for _ in range(2):
+        state, _ = simulation.run_round(state)
+    late = state.flights[1]
+    assert late.arrived
+    assert late.number == 1
+    upload = wire.decode_upload(late.message, Turn(config.seed, 1, 1))
+    whole, _ = wire.protocol.step(state.server, {1: upload}, 3)
+    after, info = simulation.run_round(state)
+    assert info.waiting["staleness"] == {"1": 2}
+    for old, new, found in zip(
+        state.server.weights, whole.weights, after.server.weights, strict=True
+    ):
+        np.testing.assert_allclose(found, old + 0.5 / 3 * (new - old), rtol=0, atol=1e-6)
+
+
+def test_uploads_that_are_too_old_are_answered_and_not_used():
+    config = toy_config(protocol="fl", rounds=3, wait="asynchronous:0.5,oldest=1", **SPEEDS)
+    simulation = make_simulation(config, toy_dataset())
+    state = simulation.start()
+    for _ in range(2):
+        state, _ = simulation.run_round(state)
+    after, info = simulation.run_round(state)
+    assert info.uploads["devices"] == [0]  # not device 1, which was asked two steps before
+    assert 1 in info.downloads["devices"]
+    assert 1 not in after.flights
+    _, info = simulation.run_round(after)
+    assert 1 in info.asked
+
+
+def test_of_the_papers_protocols_an_upload_replaces_the_last_one_of_its_device():
+    config = toy_config(protocol="fd", rounds=6, wait="asynchronous", **SPEEDS)
+    simulation = make_simulation(config, toy_dataset())
+    wire, state = simulation.scenario.wire, simulation.start()
+    for _ in range(5):
+        state, _ = simulation.run_round(state)
+    assert sorted(state.last_uploads) == [0, 1, 2]
+    outputs = np.stack([
+        wire.decode_body(message.body.data, Turn(0, message.round_number, device))
+        for device, message in state.last_uploads.items()
+    ])  # fmt: skip
+    seen = outputs.any(axis=2)
+    mean = outputs.sum(axis=0) / np.maximum(seen.sum(axis=0), 1)[:, None]
+    np.testing.assert_allclose(
+        state.server.outputs[seen.any(axis=0)], mean[seen.any(axis=0)], atol=1e-6
+    )
+
+
+@pytest.mark.parametrize("protocol", [n for n, row in PROTOCOLS.items() if row.late_uploads])
+def test_every_row_that_has_meaning_runs_without_waiting(protocol):
+    fields = {**SPEEDS, "protocol": protocol, "rounds": 4, "seed_samples": 20}
+    for wait in ("buffered:2", "asynchronous"):
+        (result,) = mix2fld.run(toy_config(**fields, wait=wait), dataset=toy_dataset())
+        assert len(result.rounds) == 4
+
+
+@pytest.mark.parametrize("protocol", [n for n, row in PROTOCOLS.items() if not row.late_uploads])
+def test_a_row_whose_uploads_belong_together_is_refused_by_name(protocol):
+    config = toy_config(**SPEEDS, protocol=protocol, wait="buffered:2")
+    with pytest.raises(InputError, match="needs the uploads of a round together") as found:
+        mix2fld.run(config, dataset=toy_dataset())
+    assert PROTOCOLS[protocol].title in str(found.value)
+
+
+@pytest.mark.parametrize(
+    "fields", [{"upload_every": 2}, {"min_uploads": 1}, {"evaluated_rounds": "last"}]
+)
+def test_settings_of_rounds_that_wait_are_refused(fields):
+    config = toy_config(**SPEEDS, protocol="fl", rounds=4, wait="asynchronous", **fields)
+    with pytest.raises(InputError, match="has no meaning with wait = asynchronous"):
+        mix2fld.run(config, dataset=toy_dataset())

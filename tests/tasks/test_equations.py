@@ -377,6 +377,8 @@ def test_a_run_has_converged_below_the_tolerance_and_not_above(
         after,
         [],
         change,
+        [],
+        {},
     )
     config = toy_config(protocol="fl", devices=1, samples_per_device=40, tolerance=0.05)
     scenario = make_simulation(config, toy_dataset()).scenario

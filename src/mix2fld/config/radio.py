@@ -117,7 +117,8 @@ class AvailabilityConfig(Section):
     return_probability: Share = 1.0
     """Probability that an absent device is back in the next round."""
     wait: str = "all"
-    """When the server takes its step: all, quorum:0.8 (share of uploads), deadline:30 (seconds)."""
+    """When the server takes its step: all, quorum:0.8 (a share of the uploads has arrived),
+    deadline:30 (seconds), buffered:10 (uploads, late ones too), asynchronous (every upload)."""
     min_uploads: Count = 0
     """Quorum: with fewer uploads, the server makes no update."""
     missed_quorum: Literal["skip", "repeat"] = "skip"

@@ -51,6 +51,13 @@ def serve_run(
     check_learns(config.protocol, protocol, task)
     learning = make_learning(config, dataset.samples, task)
     scenario = Scenario(learning, protocol, link or IdealLink())
+    if scenario.policy.uses_late:
+        raise InputError(
+            field="wait",
+            value=config.availability.wait,
+            hint="a deployment does not use uploads of earlier rounds; must be all, quorum:0.8 or "
+            "deadline:30",
+        )
     path = settings.out / config.run_name
     refuse_run_of_simulator(path)
     say = diary(RunFiles(path).diary)

@@ -1,12 +1,13 @@
 """Bits of an upload or a download, where the protocol leaves a choice."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mix2fld.base.bounds import LEAST_UPDATE_BITS
 from mix2fld.config.settings import Config
+from mix2fld.engine.flights import Flight
 from mix2fld.engine.scenario import Scenario
 from mix2fld.protocols.parts import Arrives
 from mix2fld.types import State
@@ -15,11 +16,13 @@ DRAWS = 200
 """Of each forecast, over a link without a closed form."""
 
 
-def upload_bit_budgets(scenario: Scenario, asked: Sequence[int], link: State) -> dict[int, int]:
+def upload_bit_budgets(
+    scenario: Scenario, asked: Sequence[int], flights: Mapping[int, Flight], link: State
+) -> dict[int, int]:
     """The most bits of each device that arrive with probability ``delivery_target``.
 
-    All devices that are asked transmit at once. One that cannot be heard so reliably sends as
-    little as it can. Empty for an uplink that has no choice.
+    All devices that are asked transmit at once, and those that are on their way. One that cannot
+    be heard so reliably sends as little as it can. Empty for an uplink that has no choice.
     """
     if not scenario.wire.protocol.takes_bit_budget or not asked:
         return {}
@@ -28,6 +31,7 @@ def upload_bit_budgets(scenario: Scenario, asked: Sequence[int], link: State) ->
     def arrives(size: NDArray[np.int64]) -> NDArray[np.bool_]:
         bits = np.zeros(scenario.devices, np.int64)
         bits[devices] = 8 * size
+        bits[list(flights)] = [flight.size for flight in flights.values()]
         forecast = scenario.link.forecast("uplink", bits, link, draws=DRAWS)
         likely: NDArray[np.bool_] = forecast.probability[devices] >= target
         return likely

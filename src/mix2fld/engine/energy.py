@@ -37,6 +37,12 @@ class Busy(NamedTuple):
     receiving: Floats
     computing: Floats
 
+    def rest_of(self, seconds: float | Floats) -> Floats:
+        """What is left of so many seconds."""
+        active = self.sending + self.receiving + self.computing
+        with np.errstate(invalid="ignore"):  # an endless round is refused when it is recorded
+            return np.maximum(seconds - active, 0.0)
+
 
 @dataclass(frozen=True)
 class Power:
@@ -63,14 +69,11 @@ class Power:
 
     def spent(self, busy: Busy, seconds: float | Floats) -> Spent:
         """Energy of devices that were busy for a part of so many seconds."""
-        active = busy.sending + busy.receiving + busy.computing
-        with np.errstate(invalid="ignore"):  # an endless round is refused when it is recorded
-            resting = np.maximum(seconds - active, 0.0)
         return Spent(
             transmit=self.transmit * busy.sending,
             receive=self.receive * busy.receiving,
             computing=self.computing * busy.computing,
-            idle=self.idle * resting,
+            idle=self.idle * busy.rest_of(seconds),
         )
 
     def rounds_of_battery(self, joules_per_round: float) -> float | None:

@@ -116,6 +116,7 @@ class Airtime:
         self._slots, self._before = np.zeros(count), np.zeros(count)
         self._attempts, self._draws, self._quiet_since = 0, 0, 0.0
         self._segment: Segment | None = None
+        self._held: dict[int, Flight] = {}
         self._computing = {d: flight.computing for d, flight in self.flights.items()}
         for device in [d for d, flight in self.flights.items() if flight.arrived is not None]:
             self._end(device, arrived=bool(self.flights[device].arrived))
@@ -144,6 +145,10 @@ class Airtime:
                 flight, bits=flight.size, slots=0.0, begun=False, arrived=None
             )
 
+    def hold(self, devices: Collection[int]) -> None:
+        """Uploads that arrived and are for a later step."""
+        self._held = {device: self.ended.pop(device) for device in devices}
+
     def abandon(self) -> None:
         """Nobody waits any more: who transmits stops, who computes does so to the end."""
         for device in [d for d, f in self.flights.items() if f.computing <= self.seconds]:
@@ -156,11 +161,20 @@ class Airtime:
         known, end = set(self.ended), self.seconds + seconds
         self.until(lambda: False, end)
         self.seconds = end
-        left = {**self.flights, **{d: f for d, f in self.ended.items() if d not in known}}
+        since = {d: f for d, f in self.ended.items() if d not in known}
+        left = {**self.flights, **self._held, **since}
         return {
             device: replace(left[device], computing=max(left[device].computing - end, 0.0))
             for device in sorted(left)
         }
+
+    def timeline(self) -> list[list[float | None]]:
+        """Device, and the seconds between which it computed, and transmitted."""
+        devices = sorted({*self._computing, *self.spans})
+        return [
+            [d, min(self._computing.get(d, 0.0), self.seconds), *self.spans.get(d, (None, None))]
+            for d in devices
+        ]
 
     def computed(self) -> dict[int, float]:
         """Seconds that each device has computed in the round."""

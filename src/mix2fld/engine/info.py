@@ -6,10 +6,11 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mix2fld.engine.clock import Slowest
 from mix2fld.engine.curve import Measured
-from mix2fld.engine.energy import Busy, Power
+from mix2fld.engine.energy import Busy, Power, Spent
 from mix2fld.engine.scenario import Scenario
 from mix2fld.engine.state import RunState
 from mix2fld.engine.transfers import Transfer
@@ -42,6 +43,8 @@ class Observed(NamedTuple):
     after: RunState
     curve: list[dict[str, Any]]
     change: float | None
+    spans: Sequence[Sequence[float | None]]
+    staleness: Mapping[int, int]
     suspects: Sequence[dict[str, Any]] = ()
 
 
@@ -82,19 +85,25 @@ class RoundInfo:
     """Devices whose upload lies far from the rest, and how far."""
     left_out: list[int] = field(default_factory=list)
     """Devices whose seeds were judged and are not used."""
+    waiting: dict[str, Any] = field(default_factory=dict)
+    """policy; idle: mean seconds that devices of the fleet did nothing. Unless all transmit at
+    once, staleness: steps since the order, by device whose upload was used; spans: device, and
+    seconds of the round between which it computed and transmitted, of those that are measured."""
 
 
 def record(seen: Observed, measured: Measured, scenario: Scenario) -> RoundInfo:
     """Write down what happened in a round."""
-    before, asked, _, slowest, up, down, quorum, after, curve, change, suspects = seen
+    asked, slowest, up, down, after = seen.asked, seen.slowest, seen.up, seen.down, seen.after
+    before, change, quorum = seen.before, seen.change, seen.quorum
     seed_set = after.server.seed_set
+    spent, idle = _spent(seen, scenario)
     return RoundInfo(
         round=after.round_number,
         scores={
             **_of_metric(0, scenario, after, measured),
             **_further(scenario, after, measured),
         },
-        curve=curve,
+        curve=seen.curve,
         asked=list(asked),
         uploads=_transfer_record(up),
         downloads=_transfer_record(down),
@@ -116,10 +125,11 @@ def record(seen: Observed, measured: Measured, scenario: Scenario) -> RoundInfo:
             "distinct_groups": 0 if seed_set is None else seed_set.distinct_groups,
         },
         quorum={**quorum._asdict(), "met": quorum.met},
-        joules=_joules(seen, scenario),
+        joules=_joules(spent, scenario),
         timing=_timing(seen, scenario),
-        suspects=list(suspects),
+        suspects=list(seen.suspects),
         left_out=[] if seed_set is None else list(seed_set.left_out),
+        waiting=_waiting(seen, scenario, idle),
     )
 
 
@@ -150,16 +160,31 @@ def _further(scenario: Scenario, after: RunState, measured: Measured) -> dict[st
     return found
 
 
-def _joules(seen: Observed, scenario: Scenario) -> dict[str, Any]:
-    """What all devices spent in the round, by what it was spent on."""
+def _spent(seen: Observed, scenario: Scenario) -> tuple[Spent, NDArray[np.float64]]:
+    """Joules of each device in the round, and its seconds of rest."""
     computing = np.zeros(scenario.devices)
     computing[list(seen.computed)] = list(seen.computed.values())
     slot, before, after = scenario.link.slot_seconds, seen.before.clock, seen.after.clock
     busy = Busy(seen.up.on_air * slot, seen.down.on_air * slot, computing)
     passed = after.communication + after.computing - before.communication - before.computing
-    spent = Power.from_config(scenario.config).spent(busy, passed)
+    power = Power.from_config(scenario.config)
+    return power.spent(busy, passed), busy.rest_of(passed)
+
+
+def _joules(spent: Spent, scenario: Scenario) -> dict[str, Any]:
+    """What all devices spent in the round, by what it was spent on."""
     totals = {name: float(part.sum()) for name, part in spent._asdict().items()}
     return {**totals, "devices": spent.total[list(scenario.evaluated)].tolist()}
+
+
+def _waiting(seen: Observed, scenario: Scenario, idle: NDArray[np.float64]) -> dict[str, Any]:
+    """What waiting cost, and what each device did meanwhile."""
+    found = {"policy": scenario.config.availability.wait, "idle": float(idle.mean())}
+    if scenario.policy.at_once:
+        return found
+    staleness = {str(device): steps for device, steps in seen.staleness.items()}
+    spans = [span for span in seen.spans if span[0] in scenario.evaluated]
+    return {**found, "staleness": staleness, "spans": spans}
 
 
 def _timing(seen: Observed, scenario: Scenario) -> dict[str, list[float | None]]:

@@ -4,7 +4,7 @@ Ask devices, wait for their uploads, let the server take its step, carry its dow
 down what happened.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -18,11 +18,12 @@ from mix2fld.engine.clock import Clock, Slowest, computing_seconds
 from mix2fld.engine.convergence import relative_change
 from mix2fld.engine.curve import Measured, curve_of, phase_clocks
 from mix2fld.engine.fleet_interface import Fleet, Order, Outcome, Trained
-from mix2fld.engine.flights import Airtime
+from mix2fld.engine.flights import Airtime, Flight
 from mix2fld.engine.info import Observed, RoundInfo, record
 from mix2fld.engine.participation import as_array, draw_participants
 from mix2fld.engine.scenario import Scenario
 from mix2fld.engine.server_turn import sends_download, server_turn
+from mix2fld.engine.staleness import last_uploads, with_last_uploads
 from mix2fld.engine.state import Roster, RunState
 from mix2fld.engine.suspects import find_suspects
 from mix2fld.engine.transfers import Transfer, transmit
@@ -57,7 +58,10 @@ def run_round(scenario: Scenario, fleet: Fleet, state: RunState) -> tuple[RunSta
     flights = {**state.flights, **begin_flights(scenario, state.server, order, trained, asked)}
     air = Airtime(scenario, flights, order.round_number, link, policy.at_once, state.clock.seconds)
     inbox, uploaded, quorum = collect_uploads(scenario, fleet, policy, air, len(asked))
-    air.abandon()
+    if not policy.uses_late:
+        air.abandon()
+    last_known = last_uploads(scenario, state.last_uploads, air.ended, inbox)
+    inbox = with_last_uploads(scenario, inbox, last_known, order.round_number)
     turn = server_turn(scenario, state.server, inbox, order.round_number)
     server = turn.state
     audience = _audience(scenario, order, available, air)
@@ -65,7 +69,7 @@ def run_round(scenario: Scenario, fleet: Fleet, state: RunState) -> tuple[RunSta
         scenario, (state.server, server), audience, order, air.link
     )
     receivers = frozenset(np.flatnonzero(down.arrived).tolist())
-    ended = frozenset({*order.asked, *air.ended})
+    ended = frozenset(air.ended if policy.uses_late else {*order.asked, *air.ended})
     outcome = Outcome(order.round_number, order.asked, uploaded, sent.data, receivers, ended)
     devices, delivered = fleet.deliver(devices, outcome)
     down = down.only(delivered.devices)
@@ -80,7 +84,7 @@ def run_round(scenario: Scenario, fleet: Fleet, state: RunState) -> tuple[RunSta
     )
     left = air.after(down_seconds + sum(network) + turn.seconds)
     roster = _update(state, order, available, outcome, air, known)
-    after = RunState(order.round_number, devices, server, clock, roster, air.link, left)
+    after = RunState(order.round_number, devices, server, clock, roster, air.link, left, last_known)
     phase = phase_clocks(
         state.clock,
         asked.get(scenario.reference, slowest.seconds),
@@ -104,6 +108,8 @@ def run_round(scenario: Scenario, fleet: Fleet, state: RunState) -> tuple[RunSta
             clock if down.arrived[scenario.reference] else None,
         ),
         change=relative_change(state.server, server),
+        spans=air.timeline(),
+        staleness={device: inbox[device].staleness for device in inbox if device in uploaded},
         suspects=find_suspects(scenario.wire.protocol, inbox, turn, server.seeds),
     )
     return after, record(seen, measured, scenario)
@@ -119,9 +125,13 @@ def _reachable(scenario: Scenario, fleet: Fleet, state: RunState) -> tuple[Seque
     return [device for device in available if reached[device]], link
 
 
-def _idle(available: Sequence[int], flying: Collection[int]) -> Sequence[int]:
-    """Those that are neither computing nor transmitting."""
-    return [device for device in available if device not in flying] if flying else available
+def _draw(
+    scenario: Scenario, available: Sequence[int], flights: Mapping[int, Flight], number: int
+) -> tuple[int, ...]:
+    """Who takes part of those that are neither computing nor transmitting."""
+    idle = [device for device in available if device not in flights] if flights else available
+    awaited = sum(not flight.late for flight in flights.values())
+    return draw_participants(scenario.config, idle, number, awaited)
 
 
 def _order(scenario: Scenario, state: RunState, available: Sequence[int], link: State) -> Order:
@@ -132,9 +142,10 @@ def _order(scenario: Scenario, state: RunState, available: Sequence[int], link: 
             return None
         return scenario.wire.encode_download(state.server, again=again).data
 
-    asked = draw_participants(scenario.config, _idle(available, state.flights), number)
+    asked = _draw(scenario, available, state.flights, number)
     evaluated = scenario.evaluated_in(number)
-    budgets = upload_bit_budgets(scenario, asked, link) if scenario.wire.uploads_in(number) else {}
+    due = asked if scenario.wire.uploads_in(number) else ()
+    budgets = upload_bit_budgets(scenario, due, state.flights, link)
     return Order(number, asked, scenario.reference, evaluated, state.roster, last_download, budgets)
 
 
@@ -142,8 +153,7 @@ def _audience(
     scenario: Scenario, order: Order, available: Sequence[int], air: Airtime
 ) -> list[int]:
     """Who listens to the multicast: the devices of this round and of the next (decision 28)."""
-    idle = _idle(available, air.flights)
-    coming = draw_participants(scenario.config, idle, order.round_number + 1)
+    coming = _draw(scenario, available, air.flights, order.round_number + 1)
     done = {*order.asked, *air.ended} - air.flights.keys()
     return sorted({*coming, *(d for d in done if d in order.asked or d in available)})
 

@@ -10,10 +10,13 @@ from mix2fld.config.settings import Config
 
 
 def draw_participants(
-    config: Config, available: Sequence[int], round_number: int
+    config: Config, available: Sequence[int], round_number: int, busy: int = 0
 ) -> tuple[int, ...]:
-    """The devices that are asked: all that are available, or so many of them, drawn anew."""
-    count, devices = config.participants_per_round, np.sort(as_array(available))
+    """The devices that are asked: all that are available, or so many of them, drawn anew.
+
+    ``busy``: devices that take part already.
+    """
+    count, devices = max(0, config.participants_per_round - busy), np.sort(as_array(available))
     if count < len(devices):
         rng = stream(config.seed, "participants", round_number)
         chosen = rng.choice(len(devices), size=count, replace=False)

@@ -9,6 +9,7 @@ from mix2fld.config.settings import Config
 from mix2fld.engine.checks import check_server
 from mix2fld.engine.clock import computing_seconds
 from mix2fld.engine.scenario import Scenario
+from mix2fld.engine.staleness import mixed
 from mix2fld.protocols.parts import StepInfo
 from mix2fld.protocols.seed_screening import NO_VERDICT, Judgement, judge_seeds
 from mix2fld.tasks.training import base_rate
@@ -58,8 +59,8 @@ def global_update(
         judged = found if new else NO_VERDICT  # else it was judged before, in another process
         state = replace(state, seed_set=_prepared(scenario, state, found.left_out))
     stepped, info = scenario.wire.protocol.step(state, inbox, round_number)
-    after = scenario.wire.downlink.after_step(state, stepped, inbox, round_number)
-    return after, judged, info
+    stepped = mixed(scenario, state, stepped, inbox)
+    return scenario.wire.downlink.after_step(state, stepped, inbox, round_number), judged, info
 
 
 def _prepared(scenario: Scenario, state: ServerState, left_out: tuple[int, ...]) -> SeedSet | None:

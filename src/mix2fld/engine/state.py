@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mix2fld.engine.clock import Clock
-from mix2fld.engine.flights import Flight
+from mix2fld.engine.flights import Flight, message_of, tree_of
+from mix2fld.engine.messages import Message
 from mix2fld.types import OneTimeUpload, Seeds, ServerState, State, Statistics
 
 
@@ -42,11 +43,14 @@ class RunState:
     link: State = field(default_factory=dict)
     flights: dict[int, Flight] = field(default_factory=dict)
     """Devices that are still computing or transmitting."""
+    last_uploads: dict[int, Message] = field(default_factory=dict)
+    """Where the server does not wait: what the last upload of each device was, if it counts on."""
 
     def tree(self) -> State:
         """The state as nested dicts and lists of arrays and numbers."""
         server, roster = self.server, self.roster
         flights = {str(device): flight.tree() for device, flight in self.flights.items()}
+        last = {str(device): tree_of(message) for device, message in self.last_uploads.items()}
         return {
             "round": self.round_number,
             "devices": self.devices,
@@ -61,6 +65,7 @@ class RunState:
             "roster": dict(vars(roster)),
             "link": self.link,
             **({"flights": flights} if flights else {}),
+            **({"last_uploads": last} if last else {}),
         }
 
     @classmethod
@@ -78,6 +83,10 @@ class RunState:
             flights={
                 int(device): Flight.from_tree(flight)
                 for device, flight in tree.get("flights", {}).items()
+            },
+            last_uploads={
+                int(device): message_of(message)
+                for device, message in tree.get("last_uploads", {}).items()
             },
         )
 

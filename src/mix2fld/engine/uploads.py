@@ -14,6 +14,7 @@ from mix2fld.engine.flights import Airtime, Flight
 from mix2fld.engine.info import Quorum
 from mix2fld.engine.policies.policy import Policy
 from mix2fld.engine.scenario import Scenario
+from mix2fld.engine.staleness import check_lateness
 from mix2fld.protocols.parts import Turn
 from mix2fld.types import ServerState, Upload
 
@@ -67,10 +68,12 @@ def collect_uploads(
 
     def enough() -> bool:
         for device in [d for d in air.ended if d not in opened]:
+            if policy.uses_late and len(inbox) >= policy.enough(asked):
+                break
             opened.add(device)
             upload = _open(scenario, fleet, device, air.ended[device], air.number)
-            if upload is not None:
-                inbox[device] = upload
+            if upload is not None and (weight := policy.weight(upload.staleness)):
+                inbox[device] = upload._replace(weight=weight)
         nobody = not air.awaited and (bool(air.ended) or bool(asked))
         return nobody or len(inbox) >= max(1, policy.enough(asked))
 
@@ -89,15 +92,17 @@ def collect_uploads(
         air.repeat(missing)
         opened.difference_update(missing)
         air.until(enough, policy.limit)
+    air.hold(air.ended.keys() - opened)
     quorum = Quorum(needed, len(inbox), repeats)
     taken = {device: inbox[device] for device in sorted(inbox)} if quorum.met else {}
     inbox = _added(scenario, taken, air.number) if scenario.link.adds else taken
     return Collected(inbox, frozenset(taken), quorum)
 
 
-def check_uploads(scenario: Scenario) -> None:
+def check_exchange(scenario: Scenario) -> None:
     """Refuse a policy of time, or a protocol, whose uploads have no meaning on this link."""
     protocol, config, policy = scenario.protocol, scenario.config, scenario.policy
+    check_lateness(scenario)
     if not scenario.link.adds:
         return
     if not policy.at_once:

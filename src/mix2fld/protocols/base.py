@@ -8,7 +8,7 @@ parameter that is a setting too gets its value from the config when the protocol
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, ClassVar, Self, cast
+from typing import Any, ClassVar, Literal, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +35,7 @@ from mix2fld.tasks.training import Training
 from mix2fld.types import Dimensions, Local, ServerState, State, Tensors
 
 plain = Training()
+LateUploads = Literal["mixed", "replaced", ""]
 TRAINING = {
     name: name
     for name in ("learning_rate", "final_learning_rate", "logit_adjustment", "device_model")
@@ -67,6 +68,9 @@ class Protocol(ABC):
     sizes: Sizes | None = field(default=None, compare=False, repr=False)
     """Of the run that it is bound to."""
 
+    late_uploads: ClassVar[LateUploads] = ""
+    """Where the server does not wait: a step's model is mixed with the last one, or an upload
+    replaces the last one of its device among all; empty: uploads of a round belong together."""
     server_trains: ClassVar[bool] = False
     """Whether the server's step takes the K_s steps."""
     upload_kind: ClassVar[str | None] = None
@@ -277,6 +281,7 @@ class Isolated(Protocol):
     colour: str = "#7f7f7f"
     line: Line = (0, (1, 1))
 
+    late_uploads = "replaced"
     server_words = "The server does nothing."
 
     def step(self, server: ServerState, inbox: Inbox, round_number: int) -> Stepped:

@@ -31,6 +31,7 @@ class UploadsOutputs(Protocol):
 
     needs_groups = True
     upload_kind = "outputs"
+    late_uploads = "replaced"
     distillation_weight: float = setting("learning.distillation_weight", 0.01)  # beta
     unseen_labels: str = setting("learning.unseen_labels", "skip")
 

@@ -58,6 +58,7 @@ class OneShotStatistics(DownloadsWeights):
     """Statistics uploaded once; the server solves for a network in closed form."""
 
     needs_closed_form = True
+    late_uploads = "replaced"
 
     title: str = "Statistics"
     colour: str = "#882255"
@@ -85,6 +86,7 @@ class MurmurStat(Murmur):
 
     needs_closed_form = True
     downlinks: ClassVar[tuple[str, ...]] = ("weights", "auto", "coded")
+    late_uploads = ""
 
     title: str = "Murmur-Stat"
     line: Line = ":"

@@ -33,6 +33,7 @@ from mix2fld.codecs import (
 )
 from mix2fld.codecs.rotated_plan import bits_with_norm
 from mix2fld.protocols.aggregation.aggregate import combine_weights
+from mix2fld.protocols.base import LateUploads
 from mix2fld.protocols.parts import (
     NO_KEY,
     NOISE_KEY,
@@ -68,6 +69,7 @@ class Updates(DownloadsWeights):
     """Devices upload what their weights moved by; the server adds the mean to its model."""
 
     upload_kind = "update"
+    late_uploads: ClassVar[LateUploads] = "mixed"
     sums = True
     downlinks: ClassVar[tuple[str, ...]] = ("weights", "auto", "relay", "coded")
     feedback: bool = False
@@ -345,6 +347,8 @@ def as_tensors(inbox: Inbox) -> dict[int, Upload]:
     they move, the mean with these weights is closest to that of all updates.
     """
     return {
-        device: Upload(upload.value.tensors, upload.samples, weight=upload.value.captured)
+        device: upload._replace(
+            value=upload.value.tensors, seeds=None, weight=upload.weight * upload.value.captured
+        )
         for device, upload in inbox.items()
     }

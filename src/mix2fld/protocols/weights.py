@@ -51,6 +51,7 @@ class FL(DownloadsWeights):
     """Federated averaging."""
 
     upload_kind = "weights"
+    late_uploads = "mixed"
     sums = True
     downlinks: ClassVar[tuple[str, ...]] = ("weights", "auto", "relay", "coded")
     title: str = "FL"

@@ -22,7 +22,7 @@ from mix2fld.engine.one_round import run_round, start_run
 from mix2fld.engine.plan import plan_transfers
 from mix2fld.engine.scenario import Scenario
 from mix2fld.engine.state import RunState
-from mix2fld.engine.uploads import check_uploads
+from mix2fld.engine.uploads import check_exchange
 from mix2fld.engine.wire import check_mixable
 from mix2fld.links import Link, make_link
 from mix2fld.protocols.table import get_protocol, single_runs
@@ -182,7 +182,7 @@ def make_scenario(
         link or make_link(config, config.data.devices),
     )
     check_attack(scenario)
-    check_uploads(scenario)
+    check_exchange(scenario)
     return scenario
 
 

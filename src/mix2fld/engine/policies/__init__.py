@@ -1,19 +1,21 @@
 """Policies of time: when the server takes its step. One file each, and this table."""
 
-from collections.abc import Callable
-
 from mix2fld.base.errors import InputError, did_you_mean
 from mix2fld.config.settings import Config
 from mix2fld.engine.policies.all import All
+from mix2fld.engine.policies.asynchronous import Asynchronous
+from mix2fld.engine.policies.buffered import Buffered
 from mix2fld.engine.policies.deadline import Deadline
 from mix2fld.engine.policies.policy import Policy
-from mix2fld.engine.policies.quorum import Share
+from mix2fld.engine.policies.quorum import Quorum
 
-POLICIES: dict[str, Callable[[str, Config], Policy]] = {
-    #                        # the server's step
-    "all": All.of,           # when all uploads are over; all devices transmit at once
-    "quorum": Share.of,      # when a share of the uploads, or a number, has arrived
-    "deadline": Deadline.of, # so many seconds after the order
+POLICIES: dict[str, type[Policy]] = {
+    #                              # the server's step
+    "all": All,                    # when all uploads are over; all devices transmit at once
+    "quorum": Quorum,              # when a share of the uploads, or a number, has arrived
+    "deadline": Deadline,          # so many seconds after the order
+    "buffered": Buffered,          # after so many uploads; those that come later are used later
+    "asynchronous": Asynchronous,  # after every upload
 }  # fmt: skip
 
 
@@ -27,4 +29,4 @@ def make_policy(config: Config) -> Policy:
             value=f"{spelled!r}",
             hint=f"no such policy; {did_you_mean(name, POLICIES)}",
         )
-    return POLICIES[name](value, config)
+    return POLICIES[name].of(value, config)

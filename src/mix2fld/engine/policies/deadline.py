@@ -1,23 +1,23 @@
 """Wait for so many seconds; uploads that come later are not used."""
 
 from dataclasses import dataclass
-from typing import Self
+from typing import ClassVar
 
 from mix2fld.config.settings import Config
-from mix2fld.engine.policies.policy import Policy, number_in
+from mix2fld.engine.policies.policy import Policy
 
 
 @dataclass(frozen=True)
 class Deadline(Policy):
     """A round ends so many seconds after the order, or before, if all uploads are over."""
 
+    spelled: ClassVar[str] = "seconds above 0, as in deadline:30"
     seconds: float
 
-    @classmethod
-    def of(cls, value: str, config: Config) -> Self:
-        """``deadline:30``."""
-        del config
-        return cls(number_in(value, "must be seconds, as in deadline:30"))
+    def check(self, config: Config) -> None:
+        """Some time."""
+        if not self.seconds:
+            raise self.refused(config)
 
     @property
     def limit(self) -> float:

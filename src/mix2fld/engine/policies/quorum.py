@@ -2,33 +2,28 @@
 
 import math
 from dataclasses import dataclass
-from typing import Self
+from typing import ClassVar
 
-from mix2fld.base.errors import InputError
 from mix2fld.config.settings import Config
-from mix2fld.engine.policies.policy import Policy, number_in
+from mix2fld.engine.policies.policy import Policy
 
 
 @dataclass(frozen=True)
-class Share(Policy):
-    """A round ends when so many uploads have arrived; with all of them, no share is left fallow."""
+class Quorum(Policy):
+    """A round ends when so many uploads have arrived."""
 
-    share: float
+    spelled: ClassVar[str] = "quorum:0.8, a share of the devices asked, or quorum:40, their number"
+    uploads: float
     """Up to 1 a share of the devices that were asked; above, their number."""
 
-    @classmethod
-    def of(cls, value: str, config: Config) -> Self:
-        """``quorum:0.8`` or ``quorum:40``."""
-        hint = "must be a share of the devices asked, as in quorum:0.8, or their number"
-        share, asked = number_in(value, hint), config.participants_per_round
-        if share > 1 and (share != int(share) or share > asked):
-            raise InputError(
-                field="wait",
-                value=f"quorum:{value}",
-                hint=f"must be at most 1, or a whole number up to {asked}, the devices asked",
-            )
-        return cls(share)
+    def check(self, config: Config) -> None:
+        """A number of uploads that can arrive."""
+        asked = config.participants_per_round
+        whole = self.uploads == int(self.uploads) and self.uploads <= asked
+        if not self.uploads or (self.uploads > 1 and not whole):
+            hint = f"must be above 0 and at most 1, or a whole number up to {asked}, those asked"
+            raise self.refused(config, hint)
 
     def enough(self, asked: int) -> float:
         """The share, rounded up."""
-        return math.ceil(self.share * asked - 1e-9) if self.share <= 1 else self.share
+        return math.ceil(self.uploads * asked - 1e-9) if self.uploads <= 1 else self.uploads
