@@ -12,12 +12,13 @@ from mix2fld.engine.scenario import Scenario
 from mix2fld.protocols.parts import Arrives
 from mix2fld.types import State
 
+NOBODY: dict[int, Flight] = {}
 DRAWS = 200
 """Of each forecast, over a link without a closed form."""
 
 
 def upload_bit_budgets(
-    scenario: Scenario, asked: Sequence[int], flights: Mapping[int, Flight], link: State
+    scenario: Scenario, asked: Sequence[int], link: State, flights: Mapping[int, Flight] = NOBODY
 ) -> dict[int, int]:
     """The most bits of each device that arrive with probability ``delivery_target``.
 

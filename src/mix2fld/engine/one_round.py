@@ -145,7 +145,7 @@ def _order(scenario: Scenario, state: RunState, available: Sequence[int], link: 
     asked = _draw(scenario, available, state.flights, number)
     evaluated = scenario.evaluated_in(number)
     due = asked if scenario.wire.uploads_in(number) else ()
-    budgets = upload_bit_budgets(scenario, due, state.flights, link)
+    budgets = upload_bit_budgets(scenario, due, link, state.flights)
     return Order(number, asked, scenario.reference, evaluated, state.roster, last_download, budgets)
 
 
