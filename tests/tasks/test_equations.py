@@ -377,12 +377,13 @@ def test_a_run_has_converged_below_the_tolerance_and_not_above(
         after,
         [],
         change,
+        0.0,
         [],
         {},
     )
     config = toy_config(protocol="fl", devices=1, samples_per_device=40, tolerance=0.05)
     scenario = make_simulation(config, toy_dataset()).scenario
-    info = record(seen, Measured([(10, 0.5)], None, None), scenario)
+    info = record(seen, Measured([(10, (0.5,))], None, None), scenario)
     assert info.converged is stops
     assert info.change == change
 

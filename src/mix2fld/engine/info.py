@@ -43,6 +43,7 @@ class Observed(NamedTuple):
     after: RunState
     curve: list[dict[str, Any]]
     change: float | None
+    waited: float  # seconds until the server took its step
     spans: Sequence[Sequence[float | None]]
     staleness: Mapping[int, int]
     suspects: Sequence[dict[str, Any]] = ()
@@ -87,8 +88,9 @@ class RoundInfo:
     """Devices whose seeds were judged and are not used."""
     waiting: dict[str, Any] = field(default_factory=dict)
     """policy; idle: mean seconds that devices of the fleet did nothing. Unless all transmit at
-    once, staleness: steps since the order, by device whose upload was used; spans: device, and
-    seconds of the round between which it computed and transmitted, of those that are measured."""
+    once, until: seconds of the round until the server took its step; staleness: steps since the
+    order, by device whose upload was used; spans: device, and seconds of the round in which it
+    stopped to compute, began and stopped to transmit, of those that are measured."""
 
 
 def record(seen: Observed, measured: Measured, scenario: Scenario) -> RoundInfo:
@@ -184,7 +186,7 @@ def _waiting(seen: Observed, scenario: Scenario, idle: NDArray[np.float64]) -> d
         return found
     staleness = {str(device): steps for device, steps in seen.staleness.items()}
     spans = [span for span in seen.spans if span[0] in scenario.evaluated]
-    return {**found, "staleness": staleness, "spans": spans}
+    return {**found, "until": seen.waited, "staleness": staleness, "spans": spans}
 
 
 def _timing(seen: Observed, scenario: Scenario) -> dict[str, list[float | None]]:

@@ -58,6 +58,7 @@ def run_round(scenario: Scenario, fleet: Fleet, state: RunState) -> tuple[RunSta
     flights = {**state.flights, **begin_flights(scenario, state.server, order, trained, asked)}
     air = Airtime(scenario, flights, order.round_number, link, policy.at_once, state.clock.seconds)
     inbox, uploaded, quorum = collect_uploads(scenario, fleet, policy, air, len(asked))
+    waited = air.seconds
     if not policy.uses_late:
         air.abandon()
     last_known = last_uploads(scenario, state.last_uploads, air.ended, inbox)
@@ -108,6 +109,7 @@ def run_round(scenario: Scenario, fleet: Fleet, state: RunState) -> tuple[RunSta
             clock if down.arrived[scenario.reference] else None,
         ),
         change=relative_change(state.server, server),
+        waited=waited,
         spans=air.timeline(),
         staleness={device: inbox[device].staleness for device in inbox if device in uploaded},
         suspects=find_suspects(scenario.wire.protocol, inbox, turn, server.seeds),
