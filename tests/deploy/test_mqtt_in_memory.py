@@ -6,6 +6,7 @@ import time
 import zlib
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -50,7 +51,10 @@ def test_a_last_layer_by_itself_has_the_numbers_of_the_engine(tmp_path: Path) ->
     assert_same_as_engine(path, tmp_path, tmp_path / "engine")
 
 
-@pytest.mark.parametrize("run_deployed", [run_in_memory, run_in_process])
+@pytest.mark.parametrize(
+    "run_deployed",
+    [run_in_memory, partial(run_in_memory, make_learning=small_learning), run_in_process],
+)
 def test_devices_make_the_features_of_what_they_record(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_deployed: Callable[..., Path]
 ) -> None:
@@ -59,9 +63,9 @@ def test_devices_make_the_features_of_what_they_record(
     recorded = toy_dataset()
     height, width, channels = recorded.sample_shape
     small_onnx(tmp_path / "net.onnx", shape=("n", channels, height, width))
-    chosen = {"protocol": "mix2fld", "features": str(tmp_path / "net.onnx")}
+    chosen = {"protocol": "mix2fld", "model": "auto", "features": str(tmp_path / "net.onnx")}
     config = deployed_config(tmp_path, recorded, **chosen)
-    module = memory_line if run_deployed is run_in_memory else lab
+    module = lab if run_deployed is run_in_process else memory_line
     monkeypatch.setattr(module, "load_dataset", lambda _: recorded)
     path = run_deployed(tmp_path, config)
     monkeypatch.undo()

@@ -1,4 +1,4 @@
-"""The kernel of one hidden layer computes what XLA computes, to rounding and in batches."""
+"""The kernel of at most one hidden layer computes what XLA computes, to rounding and in batches."""
 
 import shutil
 
@@ -7,7 +7,7 @@ import pytest
 
 from mix2fld.base.errors import InputError
 from mix2fld.config.settings import LearningConfig
-from mix2fld.models import mlp
+from mix2fld.models import make_model, mlp
 from mix2fld.native import mlp as mlp_kernel
 from mix2fld.tasks.losses import distillation_loss, label_loss
 from mix2fld.tasks.make_learning import choose_stepper
@@ -20,7 +20,7 @@ STEPS, LABELS = 200, 4
 needs_compiler = pytest.mark.skipif(shutil.which("cc") is None, reason="no compiler here")
 
 
-def both(shape: tuple[int, ...], batch: int, dtype: str, loss, extra: bool = False):
+def both(shape: tuple[int, ...], batch: int, dtype: str, loss, extra: bool, name: str):
     """The same steps by the kernel and by XLA."""
     rng = np.random.default_rng(1)
     samples = []
@@ -34,7 +34,7 @@ def both(shape: tuple[int, ...], batch: int, dtype: str, loss, extra: bool = Fal
     found = []
     for kernel in ("native", "xla"):
         config = LearningConfig(kernel=kernel, batch_size=batch, learning_rate=0.05)
-        stepper = choose_stepper(mlp(shape, LABELS), config)
+        stepper = choose_stepper(make_model(name, shape, LABELS), config)
         start = Start(stepper.draw_weights(7), teacher, offset, rate_factor=1.5)
         held = stepper.hold(*samples)
         (phase,) = stepper.train(loss, held, [start], [draws], Watch(0, (STEPS,))).phases
@@ -44,13 +44,14 @@ def both(shape: tuple[int, ...], batch: int, dtype: str, loss, extra: bool = Fal
 
 
 @needs_compiler
+@pytest.mark.parametrize("name", ["mlp", "linear"])
 @pytest.mark.parametrize("batch", [1, 5])
 @pytest.mark.parametrize("loss", [label_loss, distillation_loss])
 @pytest.mark.parametrize(
     ("shape", "dtype", "extra"), [((8, 8, 1), "uint8", True), ((13, 3), "float32", False)]
 )
-def test_it_computes_what_xla_computes(shape, dtype, extra, loss, batch) -> None:
-    (mine, correct), (theirs, expected) = both(shape, batch, dtype, loss, extra)
+def test_it_computes_what_xla_computes(shape, dtype, extra, loss, batch, name) -> None:
+    (mine, correct), (theirs, expected) = both(shape, batch, dtype, loss, extra, name)
     for one, other in zip(mine.weights, theirs.weights, strict=True):
         np.testing.assert_allclose(one, other, rtol=0, atol=4 * STEPS * 2.0**-24)
     np.testing.assert_allclose(mine.output_sums, theirs.output_sums, rtol=1e-4, atol=1e-3)

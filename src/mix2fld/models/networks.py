@@ -147,7 +147,7 @@ def linear_model(sample_shape: SampleShape, num_labels: int) -> Model:
     def apply(weights: Weights, inputs: Array) -> Array:
         return _logits(weights["linear"], _batch_last(inputs))
 
-    return Model("linear", init, apply)
+    return Model("linear", init, apply, partial(mlp_kernel, sample_shape, 0, num_labels))
 
 
 def _logits(weights: Weights, maps: Array) -> Array:

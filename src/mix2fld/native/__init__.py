@@ -1,9 +1,9 @@
 """Machine code, compiled for this machine or brought by a wheel: two families of networks.
 
 The general path is XLA; this one computes the same numbers to rounding in less time, for small CNNs
-and for one hidden layer: with vectors of AVX-512, of AVX2, or of four floats, which any processor
-has or the compiler makes up for. Where there is neither a compiler nor a wheel with kernels for the
-platform there is none.
+and for at most one hidden layer: with vectors of AVX-512, of AVX2, or of four floats, which any
+processor has or the compiler makes up for. Where there is neither a compiler nor a wheel with
+kernels for the platform there is none.
 """
 
 import ctypes
@@ -100,12 +100,13 @@ def kernel_of(model: str, sample_shape: tuple[int, ...], labels: int) -> Compile
     """The kernel of a network of the package; None if there is none, or none here."""
     if model == "paper-cnn" and len(sample_shape) == 3:
         return small_cnn(sample_shape, 12, 6, labels)
-    return mlp(sample_shape, 128, labels) if model == "mlp" else None
+    hidden = {"mlp": 128, "linear": 0}.get(model)
+    return None if hidden is None else mlp(sample_shape, hidden, labels)
 
 
 @lru_cache(maxsize=16)
 def mlp(sample_shape: tuple[int, ...], hidden: int, labels: int) -> CompiledNetwork | None:
-    """The kernel of a network with one hidden layer; None if it cannot be had."""
+    """The kernel of a network with one hidden layer, or none (0); None if it cannot be had."""
     library = load_library(SOURCE.with_name("mlp.c"), {"LANES": vector_lanes() or PLAIN_LANES})
     if library is None:
         return None

@@ -1,4 +1,4 @@
-/* SGD and evaluation of a network of two linear layers with ReLU between them.
+/* SGD and evaluation of a network of two linear layers with ReLU between them, or of one alone.
  *
  * A step takes a batch: all samples are read with the weights before the step, which then moves by
  * the mean of their gradients. Sums over inputs are kept in vectors of LANES floats.
@@ -13,6 +13,9 @@
 
 static int INPUTS, CHANNELS, HIDDEN, LABELS;
 #define PLACES (INPUTS / CHANNELS)
+/* The last layer: its first tensor, and how many values it sees; without hidden values, the inputs. */
+#define LAST (HIDDEN ? 2 : 0)
+#define SEEN (HIDDEN ? HIDDEN : INPUTS)
 #define SUMS 4 /* that are added up side by side */
 
 typedef float vec __attribute__((vector_size(4 * LANES)));
@@ -73,13 +76,14 @@ static void read_input(float *to, const void *inputs, int floats, int64_t which)
     else READ_INPUT(uint8_t, 1.0f / 255);
 }
 
-static void forward(float *const tensors[4], const float *input, float *hidden, float *scores) {
+static void forward(float *const *tensors, const float *input, float *hidden, float *scores) {
     for (int h = 0; h < HIDDEN; h++) {
         const float sum = tensors[0][h] + dot(tensors[1] + h * INPUTS, input, INPUTS);
         hidden[h] = sum > 0 ? sum : 0;
     }
+    const float *seen = HIDDEN ? hidden : input;
     for (int l = 0; l < LABELS; l++)
-        scores[l] = tensors[2][l] + dot(tensors[3] + l * HIDDEN, hidden, HIDDEN);
+        scores[l] = tensors[LAST][l] + dot(tensors[LAST + 1] + l * SEEN, seen, SEEN);
 }
 
 static void softmax(const float *scores, float *outputs) {
@@ -90,7 +94,7 @@ static void softmax(const float *scores, float *outputs) {
 }
 
 /* Scores, outputs, sums and the gradients by scores and hidden values of one sample. */
-static void study(float *const tensors[4], sample_t *s, const float *label, const float *teacher,
+static void study(float *const *tensors, sample_t *s, const float *label, const float *teacher,
                   const float *offset, float beta, float *sums, float *counts) {
     float scores[LABELS], outputs[LABELS], goal[LABELS], mass = 0;
     forward(tensors, s->input, s->hidden, scores);
@@ -110,27 +114,28 @@ static void study(float *const tensors[4], sample_t *s, const float *label, cons
     memset(s->by_hidden, 0, HIDDEN * sizeof *s->by_hidden);
     for (int l = 0; l < LABELS; l++) {
         s->by_score[l] = mass * outputs[l] - goal[l];
-        add(s->by_hidden, s->by_score[l], tensors[3] + l * HIDDEN, HIDDEN);
+        add(s->by_hidden, s->by_score[l], tensors[LAST + 1] + l * SEEN, HIDDEN);
     }
     for (int h = 0; h < HIDDEN; h++) s->by_hidden[h] = s->hidden[h] > 0 ? s->by_hidden[h] : 0;
 }
 
-static void learn(float *const tensors[4], const sample_t *s, float rate) {
+static void learn(float *const *tensors, const sample_t *s, float rate) {
     for (int h = 0; h < HIDDEN; h++) {
         if (s->by_hidden[h] == 0) continue;
         tensors[0][h] -= rate * s->by_hidden[h];
         add(tensors[1] + h * INPUTS, -rate * s->by_hidden[h], s->input, INPUTS);
     }
+    const float *seen = HIDDEN ? s->hidden : s->input;
     for (int l = 0; l < LABELS; l++) {
-        tensors[2][l] -= rate * s->by_score[l];
-        add(tensors[3] + l * HIDDEN, -rate * s->by_score[l], s->hidden, HIDDEN);
+        tensors[LAST][l] -= rate * s->by_score[l];
+        add(tensors[LAST + 1] + l * SEEN, -rate * s->by_score[l], seen, SEEN);
     }
 }
 
 /* SGD with distillation: a step for each row of draws [steps, batch]; those from sets[0].count on
  * are of sets[1]. The loss adds offset [L], if not NULL, to the scores. sums [L,L] and counts [L]
  * are added to. Returns 0, or 1 if there is no memory for a batch. */
-int train(float *const tensors[4], const samples_t *sets, const float *teacher, const float *offset,
+int train(float *const *tensors, const samples_t *sets, const float *teacher, const float *offset,
           const int32_t *draws, int64_t steps, int64_t batch, float rate, float beta, float *sums,
           float *counts) {
     float *memory = malloc(batch * KEPT * sizeof *memory);
@@ -155,9 +160,9 @@ int train(float *const tensors[4], const samples_t *sets, const float *teacher, 
 }
 
 /* How many of the samples get the label that `labels` says. */
-int64_t count_correct(float *const tensors[4], const void *inputs, int floats,
+int64_t count_correct(float *const *tensors, const void *inputs, int floats,
                       const int32_t *labels, int64_t count) {
-    float input[INPUTS], hidden[HIDDEN], scores[LABELS];
+    float input[INPUTS], hidden[HIDDEN + 1], scores[LABELS];
     int64_t correct = 0;
     for (int64_t n = 0; n < count; n++) {
         int best = 0;

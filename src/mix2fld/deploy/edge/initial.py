@@ -60,13 +60,17 @@ def unpack_start(data: bytes, seed: int, shapes: Shapes) -> Tensors:
 
 
 def guess_weights(seed: int, shapes: Shapes) -> Tensors:
-    """Of layers with a bias of zeros and a He-normal kernel, in the order of a payload."""
+    """Of layers with a bias of zeros and a He-normal kernel, in the order of a payload.
+
+    A linear model, one layer alone, starts at zero.
+    """
     layers = len(shapes) // 2
     keys = _split(np.array([0, seed], np.uint32), layers)
     tensors: list[Floats] = []
     for key, bias, kernel in zip(keys, shapes[::2], shapes[1::2], strict=True):
         fan_in = kernel[1] if len(kernel) == 2 else int(np.prod(kernel[:-1]))
-        drawn = _normal(key, kernel) * np.float32(np.sqrt(2 / fan_in))
+        gain = np.float32(np.sqrt(2 / fan_in) if layers > 1 else 0)
+        drawn = _normal(key, kernel) * gain + np.float32(0)  # no zero with a sign
         tensors += [np.zeros(bias, np.float32), drawn]
     return tuple(tensors)
 

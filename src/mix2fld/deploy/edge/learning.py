@@ -58,8 +58,8 @@ def make_learning(config: dict[str, Any], samples: SampleFormat, task: Task) -> 
             f"model = {given['model']}, optimizer = {given['optimizer']}, protocol = "
             f"{config['protocol']}, samples {list(samples.shape)}, {task.outputs} outputs of the "
             f"task {task.name}: this "
-            "device has no compiled kernel for it. Kernels are of paper-cnn and mlp with sgd; for "
-            "other samples the device needs a C compiler or a wheel made with "
+            "device has no compiled kernel for it. Kernels are of paper-cnn, mlp and linear with "
+            "sgd; for other samples the device needs a C compiler or a wheel made with "
             "MIX2FLD_KERNEL_SHAPES, for other models the whole package: pip install "
             "'mix2fld[device]'"
         )
