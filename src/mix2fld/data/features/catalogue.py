@@ -23,6 +23,8 @@ from mix2fld.data.packages import from_pip
 from mix2fld.data.place_errors import PlaceError, one_line
 
 MOST_BYTES = 1 << 28
+COMPUTATION = 1
+"""Counted up when anything that is made of the same weights changes."""
 
 
 @dataclass(frozen=True)
@@ -47,8 +49,9 @@ class NamedNetwork:
 
     @property
     def digest(self) -> str:
-        """One checksum of all files."""
-        return hashlib.sha256("".join(self.members.values()).encode()).hexdigest()
+        """One checksum of all files and of what is made of them."""
+        parts = "".join(self.members.values()) + f" {COMPUTATION}"
+        return hashlib.sha256(parts.encode()).hexdigest()
 
     def load(self) -> Apply:
         """The function of the network; its files come from the cache, or from the registry."""

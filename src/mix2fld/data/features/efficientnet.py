@@ -23,15 +23,16 @@ _CENTRE, _SPREAD = 127.0, 128.0
 def efficientnet_lite(version: int, weights: Weights) -> bytes:
     """An ONNX file: images uint8 [n, H, W, C] of one or three channels to vectors [n, 1280].
 
-    Images are resized (bilinear, half-pixel centres), features averaged over space and divided by
-    their norm. Batch normalisation is part of the convolutions.
+    Images are resized (bilinear, half-pixel centres). Features are averaged over space; their
+    square roots, of which distances are Hellinger's, are divided by their norm. Batch normalisation is part of the convolutions.
     """
     graph = _Layers(weights)
     maps = graph.convolved(_input_images(graph), "_conv_stem", "_bn0", stride=2)
     for block, stride in enumerate(_block_strides(version)):
         maps = _block(graph, maps, f"_blocks.{block}", stride)
     maps = graph.convolved(maps, "_conv_head", "_bn1")
-    vectors = graph.node("Flatten", graph.node("GlobalAveragePool", maps))
+    means = graph.node("Flatten", graph.node("GlobalAveragePool", maps))
+    vectors = graph.node("Sqrt", means)
     norms = graph.node("ReduceL2", vectors, axes=[1], keepdims=1)
     scaled = graph.node("Mul", vectors, graph.number(LENGTH))
     # No image has features of zero only, but one of zeros must not become NaN.
