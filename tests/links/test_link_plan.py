@@ -10,7 +10,7 @@ import pytest
 from mix2fld.base.errors import InputError
 from mix2fld.cli import main
 from mix2fld.config.grid import Grid
-from mix2fld.config.settings import Config
+from mix2fld.config.settings import Config, LearningConfig
 from mix2fld.engine.energy import Power
 from mix2fld.models import MODELS, make_model, weight_shapes
 from mix2fld.runs.link_plan import plan_all, plan_link
@@ -26,7 +26,7 @@ def test_known_shapes_are_those_of_the_networks(name, shape):
         expected = weight_shapes(make_model(name, shape, 7))
     except InputError:
         expected = None  # the model itself says what is wrong
-    assert known_shapes(name, SampleFormat(shape), 7) == expected
+    assert known_shapes(LearningConfig(model=name), SampleFormat(shape), 7) == expected
 
 
 def test_a_budget_needs_no_jax_and_the_papers_protocols_need_no_scipy():

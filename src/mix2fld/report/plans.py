@@ -54,7 +54,7 @@ def payload_sizes(config: Config) -> Sizes | None:
         samples, labels = dataset_sizes(config.data)
     except Mix2fldError:
         return None
-    shapes = known_shapes(config.learning.model, samples, labels)
+    shapes = known_shapes(config.learning, samples, labels)
     if shapes is None:
         return None
     return Sizes(config, dimensions(config.seeding, samples, labels, shapes))

@@ -44,7 +44,7 @@ def plan_all(settings: Config | Grid, draws: int = DRAWS, transport: str = "none
 def sizes_of(config: Config) -> Sizes:
     """The sizes of payloads, from the dataset's and the model's."""
     samples, task = samples_and_task(config)
-    shapes = known_shapes(config.learning.model, samples, task.outputs)
+    shapes = known_shapes(config.learning, samples, task.outputs)
     if shapes is not None and not task.numbers:
         return Sizes(config, sizes_for(task, config, samples, shapes))
     with uninterrupted():  # within its import, JAX must not meet Ctrl-C

@@ -258,7 +258,7 @@ def _of_file(path: Path, model: Any) -> TrainedModel:
         raise InputError(
             field="run", value=path, hint=f"is no model file of mix2fld ({error})"
         ) from None
-    config = Config.of(model=about["model"])
+    config = Config.of(model=about["model"], trained=about.get("trained", "all"))
     return TrainedModel(weights, form, cache(lambda: _learning(config, form, model)))
 
 

@@ -31,8 +31,10 @@ Form = dict[str, Any]
 def form_of(learning: Learning, dataset: Dataset) -> Form:
     """That of a run."""
     count = learning.dims.num_labels if learning.task.by_label else 0
+    part = learning.config.learning.trained
     return {
         "model": learning.model_name,
+        **({} if part == "all" else {"trained": part}),
         "names": learning.weight_names,
         "samples": learning.dims.samples.record(),
         "labels": list(dataset.label_names) or [str(label) for label in range(count)],

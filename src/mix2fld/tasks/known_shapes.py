@@ -4,15 +4,20 @@ Whatever is not known here is asked of the model itself (``models.weight_shapes`
 """
 
 import math
+from typing import Any
 
 from mix2fld.dataset import SampleFormat
 
 Shapes = tuple[tuple[int, ...], ...]
 
 
-def known_shapes(model: str, samples: SampleFormat, num_labels: int) -> Shapes | None:
-    """In the order in which a payload carries them; None for any other model or sample."""
-    model, sample_shape = suitable_model(model, samples), samples.shape
+def known_shapes(learning: Any, samples: SampleFormat, num_labels: int) -> Shapes | None:
+    """In the order in which a payload carries them; None for any other model or sample.
+
+    ``learning`` has the settings of that section.
+    """
+    model = suitable_model(learning.model, samples) if learning.trained == "all" else ""
+    sample_shape = samples.shape
     if model == "linear":
         return _linear(math.prod(sample_shape), num_labels)
     if model == "mlp":

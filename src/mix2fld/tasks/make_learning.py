@@ -7,6 +7,7 @@ from mix2fld.base.errors import InputError
 from mix2fld.config.settings import Config, LearningConfig
 from mix2fld.models import check_model, make_model, weight_names, weight_shapes
 from mix2fld.models.fast import FastApply
+from mix2fld.models.trained import only_trained
 from mix2fld.tasks.base import Task
 from mix2fld.tasks.known_shapes import known_shapes, suitable_model
 from mix2fld.tasks.learning import Learning, dimensions
@@ -24,9 +25,11 @@ def make_learning(
     """The learning of a single run; ``model`` overrides the one that the config names."""
     name, width = config.learning.model, task.outputs
     chosen = model or _known_model(suitable_model(name, samples), samples.shape, width)
+    if config.learning.trained != "all":
+        chosen = _part_once(chosen, config.learning.trained)
     shapes = None
     if model is None and samples.dtype != "int32":
-        shapes = known_shapes(name, samples, width)
+        shapes = known_shapes(config.learning, samples, width)
     dims = dimensions(config.seeding, samples, task.groups, shapes or (), width, task.numbers)
     if shapes is None:  # a model that is not ours, or for samples that ours do not take
         batch_size = min(config.learning.batch_size, 2)
@@ -70,5 +73,6 @@ def _kernel(model: Model, config: LearningConfig) -> Kernel | None:
 # once, since asking JAX anew for each run would fill its caches.
 _known_model = lru_cache(maxsize=16)(make_model)
 _check_once = lru_cache(maxsize=16)(check_model)
+_part_once = lru_cache(maxsize=16)(only_trained)
 _names_once = lru_cache(maxsize=16)(weight_names)
 _shapes_once = lru_cache(maxsize=16)(weight_shapes)

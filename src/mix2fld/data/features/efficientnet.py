@@ -24,7 +24,8 @@ def efficientnet_lite(version: int, weights: Weights) -> bytes:
     """An ONNX file: images uint8 [n, H, W, C] of one or three channels to vectors [n, 1280].
 
     Images are resized (bilinear, half-pixel centres). Features are averaged over space; their
-    square roots, of which distances are Hellinger's, are divided by their norm. Batch normalisation is part of the convolutions.
+    square roots, of which distances are Hellinger's, are divided by their norm.
+    Batch normalisation is part of the convolutions.
     """
     graph = _Layers(weights)
     maps = graph.convolved(_input_images(graph), "_conv_stem", "_bn0", stride=2)

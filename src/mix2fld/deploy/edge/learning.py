@@ -78,7 +78,7 @@ def small_learning(config: dict[str, Any], samples: SampleFormat, task: Task) ->
         return None
     if learning.kernel == "xla" or row.local_loss.is_function or row.needs_replay:
         return None
-    shapes = known_shapes(learning.model, samples, task.outputs)
+    shapes = known_shapes(learning, samples, task.outputs)
     kernel = kernel_of(suitable_model(learning.model, samples), samples.shape, task.outputs)
     if shapes is None or kernel is None:
         return None
