@@ -1,9 +1,11 @@
 """Settings of all tests."""
 
+import ctypes
 import gc
 import signal
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import jax
@@ -32,6 +34,8 @@ def _compiled_code_is_dropped() -> Iterator[None]:
     yield
     jax.clear_caches()
     gc.collect()
+    with suppress(OSError, AttributeError):  # a library without it returns memory by itself
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 @pytest.fixture(scope="session")
