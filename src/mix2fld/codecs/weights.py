@@ -104,11 +104,9 @@ def flatten_tensors(value: Sequence[Floats], dims: Dimensions) -> Floats:
     """All weights in one row [N_mod], checked."""
     if len(value) != len(dims.weight_shapes):
         raise PayloadError(f"weights: {len(value)} arrays; must be {len(dims.weight_shapes)}")
-    parts = [
-        typed(f"weights[{i}]", part, np.float32, shape).ravel()
-        for i, (part, shape) in enumerate(zip(value, dims.weight_shapes, strict=True))
-    ]
-    flat = np.concatenate([np.zeros(0, np.float32), *parts])
+    for place, (part, shape) in enumerate(zip(value, dims.weight_shapes, strict=True)):
+        typed(f"weights[{place}]", part, np.float32, shape)
+    flat = np.concatenate([*value, np.zeros(0, np.float32)], axis=None)
     check_finite("weights", flat)
     return flat
 

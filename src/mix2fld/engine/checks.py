@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 LARGEST_WEIGHT = 1e6
 """No model that learns has such weights; one that diverges passes them on its way to infinity."""
+FLOAT32 = np.dtype(np.float32)
 LARGEST_COUNT = 1 << 24
 """Up to here float32 counts by ones."""
 VALUE_TOLERANCE = 1e-5
@@ -212,7 +213,7 @@ def _exceeds(arrays: Sequence[NDArray[Any]]) -> bool:
     """Whether a value is NaN or above the largest weight; mostly, the norm of all says no."""
     squares = 0.0
     for array in arrays:
-        if getattr(array, "dtype", None) != np.float32:
+        if array.dtype is not FLOAT32:
             break
         squares += float(np.vdot(array, array))
     else:

@@ -7,7 +7,8 @@ draws of the channel. A message that has not arrived after T_max slots is lost.
 
 import math
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,8 +19,7 @@ from mix2fld.engine.transfers import Transfer, transmit
 from mix2fld.types import Delivery, State
 
 
-@dataclass(frozen=True)
-class Flight:
+class Flight(NamedTuple):
     """One device on its way from its order to the end of its upload."""
 
     number: int
@@ -42,8 +42,7 @@ class Flight:
 
     def tree(self) -> State:
         """For a checkpoint."""
-        own = {each.name: getattr(self, each.name) for each in fields(self)}
-        return {**own, "message": self.message and tree_of(self.message)}
+        return {**self._asdict(), "message": self.message and tree_of(self.message)}
 
     @classmethod
     def from_tree(cls, tree: State) -> "Flight":
@@ -141,8 +140,8 @@ class Airtime:
         for device in sorted(devices):
             flight = self.ended.pop(device)
             self._before[device] = self.aired_slots
-            self.flights[device] = replace(
-                flight, bits=flight.size, slots=0.0, begun=False, arrived=None
+            self.flights[device] = flight._replace(
+                bits=flight.size, slots=0.0, begun=False, arrived=None
             )
 
     def hold(self, devices: Collection[int]) -> None:
@@ -154,7 +153,7 @@ class Airtime:
         for device in [d for d, f in self.flights.items() if f.computing <= self.seconds]:
             self._end(device, arrived=False)
         for device, flight in self.flights.items():
-            self.flights[device] = replace(flight, late=True, message=None, size=0, bits=0)
+            self.flights[device] = flight._replace(late=True, message=None, size=0, bits=0)
 
     def after(self, seconds: float) -> dict[int, Flight]:
         """The flights so many seconds later, and relative to then: who has ended by then, too."""
@@ -164,7 +163,7 @@ class Airtime:
         since = {d: f for d, f in self.ended.items() if d not in known}
         left = {**self.flights, **self._held, **since}
         return {
-            device: replace(left[device], computing=max(left[device].computing - end, 0.0))
+            device: left[device]._replace(computing=max(left[device].computing - end, 0.0))
             for device in sorted(left)
         }
 
@@ -210,7 +209,7 @@ class Airtime:
             flight = self.flights[device]
             bits[device] = flight.bits
             self._attempts += not flight.begun
-            self.flights[device] = replace(flight, begun=True)
+            self.flights[device] = flight._replace(begun=True)
             self.spans.setdefault(device, [self.seconds, self.seconds])
         if not self.at_once:
             self.link = self.scenario.link.at(self.link, self.began + self.seconds)
@@ -242,7 +241,7 @@ class Airtime:
             flight = self.flights[device]
             whole = over == segment.delivery.slots[device]
             self._carry(device, flight.bits, over)
-            self.flights[device] = replace(flight, bits=0, slots=flight.slots + over)
+            self.flights[device] = flight._replace(bits=0, slots=flight.slots + over)
             self._end(device, arrived=whole and bool(segment.delivery.delivered[device]))
             del segment.ends[device]
 
@@ -257,7 +256,7 @@ class Airtime:
                 share = slots / float(segment.delivery.slots[device])
                 left = max(1, math.ceil(round(flight.bits * (1 - share), 6)))
                 self._carry(device, flight.bits - left, slots)
-                self.flights[device] = replace(flight, bits=left, slots=flight.slots + slots)
+                self.flights[device] = flight._replace(bits=left, slots=flight.slots + slots)
             self.aired_slots += segment.elapsed
         self._segment, self._quiet_since = None, self.seconds
 
@@ -269,5 +268,5 @@ class Airtime:
 
     def _end(self, device: int, *, arrived: bool) -> None:
         flight = self.flights.pop(device)
-        self.ended[device] = replace(flight, arrived=arrived)
+        self.ended[device] = flight._replace(arrived=arrived)
         self._slots[device] = self._before[device] + flight.slots

@@ -6,7 +6,7 @@ parameter that is a setting too gets its value from the config when the protocol
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, Literal, Self, cast
 
@@ -234,7 +234,7 @@ class Protocol(ABC):
 
         By default those of a tuple, of named values, and of tuples in them.
         """
-        return tuple(_arrays_in(value)) if isinstance(value, tuple | dict) else ()
+        return () if isinstance(value, np.ndarray) else tuple(_arrays_in(value))
 
     def as_row(self, value: Any, server: ServerState) -> NDArray[np.float64]:
         """What a device learned, as a row of numbers, if ``upload_kind`` names what it is."""
@@ -259,12 +259,13 @@ def parameters_of(protocol: Protocol) -> dict[str, str | None]:
     return {**TRAINING, **own}
 
 
-def _arrays_in(value: Any) -> Iterator[NDArray[np.float32]]:
-    for part in value.values() if isinstance(value, dict) else value:
-        if isinstance(part, tuple | dict):
-            yield from _arrays_in(part)
-        elif isinstance(part, np.ndarray):
-            yield part
+def _arrays_in(value: Any) -> list[NDArray[np.float32]]:
+    if isinstance(value, np.ndarray):
+        return [value]
+    parts = value.values() if isinstance(value, dict) else value
+    if not isinstance(value, tuple | dict):
+        return []
+    return [array for part in parts for array in _arrays_in(part)]
 
 
 def _setting_in(config: Any, path: str) -> Any:

@@ -201,7 +201,7 @@ def average_weights(inbox: Mapping[int, Upload]) -> Tensors:
     ends = np.cumsum([math.prod(shape) for shape in shapes])
     mean, row = np.zeros(ends[-1]), np.empty(ends[-1], np.float32)
     for upload in uploads:
-        np.concatenate([tensor.ravel() for tensor in upload.value], out=row)
+        np.concatenate(upload.value, axis=None, out=row)
         row *= upload.samples * upload.weight / total
         mean += row.astype(np.float64)
     parts = np.split(mean.astype(np.float32), ends[:-1])

@@ -31,7 +31,7 @@ def far_uploads(protocol: "Protocol", inbox: Mapping[int, Upload]) -> dict[int, 
         (one.value,) if of_outputs else protocol.tensors_in(one.value, one.samples)
         for one in uploads
     ]
-    if len({tuple(np.shape(part) for part in each) for each in tensors}) > 1:
+    if len({tuple([part.shape for part in each]) for each in tensors}) > 1:
         return {}  # a custom codec may carry some entries of many
     if of_outputs:
         distances, least = _between_outputs(np.stack([value for (value,) in tensors])), FAR_OUTPUTS
@@ -50,7 +50,7 @@ def _rows(models: list[Tensors]) -> NDArray[np.float32]:
     """The weights of each model one after the other [n, N_mod]."""
     rows = np.empty((len(models), sum(tensor.size for tensor in models[0])), np.float32)
     for row, tensors in zip(rows, models, strict=True):
-        np.concatenate([tensor.ravel() for tensor in tensors], out=row)
+        np.concatenate(tensors, axis=None, out=row)
     return rows
 
 
