@@ -204,6 +204,7 @@ def test_what_cannot_come_down_so_is_refused(fields: Any, words: str) -> None:
 class Counting(Murmur):
     """Its step needs what it remembers."""
 
+    downlinks = ("auto", "weights", "relay")
     title: str = "counting"
 
     def step(self, server: ServerState, inbox: Any, round_number: int) -> Any:
@@ -216,6 +217,8 @@ class Counting(Murmur):
 @dataclass(frozen=True, kw_only=True)
 class Late(Counting):
     """The same, from the second step on."""
+
+    downlinks = ("auto", "weights", "relay")
 
     def step(self, server: ServerState, inbox: Any, round_number: int) -> Any:
         after, info = Murmur.step(self, server, inbox, round_number)
@@ -233,6 +236,22 @@ def test_a_step_that_needs_more_than_the_uploads_is_found(
     with pytest.raises(InputError, match="needs more than the uploads"):
         run(config, dataset=toy_dataset())
     run(config.replace(downlink="weights"), dataset=toy_dataset())
+
+
+def test_a_step_of_its_own_comes_down_as_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unless its class says that devices can take it."""
+
+    class Own(Murmur):
+        def step(self, server: ServerState, inbox: Any, round_number: int) -> Any:
+            after, info = super().step(server, inbox, round_number)
+            return after.keeping(count=after.memory.get("count", 0) + 1), info
+
+    assert Own.downlinks[0] == "weights"
+    assert sorted(Own.downlinks) == ["auto", "coded", "weights"]
+    monkeypatch.setitem(PROTOCOLS, "own", Own(bits=200))
+    config = toy_config(protocol="own", rounds=2, link="ideal")
+    (result,) = run(config, dataset=toy_dataset())
+    assert [info["bits"]["down"] for info in result.rounds] == [WEIGHTS_BITS] * 2
 
 
 # --- the payload
@@ -301,7 +320,8 @@ def test_a_public_protocol_whose_download_is_more_than_weights(
     from examples.scaffold import Scaffold
 
     monkeypatch.setitem(PROTOCOLS, "scaffold", Scaffold())
-    with pytest.raises(InputError, match="must download weights alone"):
-        mix2fld.run(
-            toy_config(protocol="scaffold", downlink="relay", rounds=1), dataset=toy_dataset()
-        )
+    for mode, words in (("relay", "cannot be downloaded so"), ("coded", "weights alone")):
+        with pytest.raises(InputError, match=words):
+            mix2fld.run(
+                toy_config(protocol="scaffold", downlink=mode, rounds=1), dataset=toy_dataset()
+            )

@@ -38,6 +38,7 @@ FADING: dict[str, Any] = {
     "uplink_power_dbm": 4.0,
     "uplink_channels": 0.01,
     "max_slots": 20,
+    "downlink": "weights",  # relayed uploads would hardly be lost
 }
 """A cell whose distant devices lose half of their uploads and downloads."""
 LOSSY: dict[str, tuple[Any, dict[str, Any]]] = {"coin": (CoinLink(), {}), "fading": (None, FADING)}

@@ -86,6 +86,13 @@ class Protocol(ABC):
     needs_replay: ClassVar[bool] = False
     """Whether a device cannot upload without the seed samples of all devices."""
 
+    def __init_subclass__(cls, **given: Any) -> None:
+        """A class with a step of its own says itself whether devices can take it, too."""
+        super().__init_subclass__(**given)
+        if "step" in vars(cls) and "downlinks" not in vars(cls):
+            others = (each for each in cls.downlinks if each not in ("weights", "relay"))
+            cls.downlinks = ("weights", *others)
+
     def bound(self, sizes: Sizes) -> Self:
         """This protocol in a run, with the parameters that are settings there."""
         given = {

@@ -106,7 +106,7 @@ class GlobalVersions:
         weights = value.weights
         for state in states if weights is None else ():
             known = state[KNOWN]
-            if since <= int(known["version"]) < value.version:
+            if since <= int(known["version"]) <= value.version:
                 weights = self._follow(value, int(known["version"]), known["weights"])
                 break
         if weights is None or checksum(weights) != value.checksum:
@@ -211,7 +211,7 @@ class GlobalVersions:
     ) -> GlobalState:
         """What is smallest of all that serves every listener.
 
-        If so much is not expected to arrive, whatever serves most of them and is.
+        If so much is not expected to arrive, whatever serves most of them and is, if anything.
         """
         whole, codec, dims = self.download(server), self.download_codec, self.inner.dims
         has = self._versions(server)[list(audience)]
@@ -223,7 +223,7 @@ class GlobalVersions:
         serves = [int(np.sum(has >= (ANY if c.weights is not None else c.since))) for c in choices]
         order = sorted(range(len(choices)), key=lambda n: (-serves[n], bits[n]))
         likely = [n for n in order if arrives(bits[n])]
-        return choices[likely[0] if likely else min(order, key=bits.__getitem__)]
+        return choices[(likely or order)[0]]
 
     def on_receipt(
         self, server: ServerState, receivers: Collection[int], value: GlobalState
@@ -281,9 +281,14 @@ def follows(state: State, received: State) -> State:
     if KNOWN not in received:
         return received
     own, new = (int(known[KNOWN]["version"]) for known in (state, received))
-    able = int(received[SINCE]) <= own < new
+    able = int(received[SINCE]) <= own <= new
     left = (SINCE,) if able else (SINCE, KNOWN, "weights")
     return {name: value for name, value in received.items() if name not in left}
+
+
+def takes(state: State, received: State) -> bool:
+    """Whether a device can take the whole of a decoded download."""
+    return KNOWN not in state or KNOWN in follows(state, received)
 
 
 def checksum(weights: Tensors) -> int:

@@ -25,6 +25,7 @@ from mix2fld.engine.messages import Message
 from mix2fld.engine.scenario import Scenario, attackers_of
 from mix2fld.engine.wire import Wire
 from mix2fld.native.processor import usable_cores
+from mix2fld.protocols.downlink import takes
 from mix2fld.protocols.parts import OwnSamples, Turn
 from mix2fld.tasks.base import Score
 from mix2fld.tasks.stepper import TestSet
@@ -80,6 +81,12 @@ def decoded(wire: Wire, outcome: Outcome, states: Mapping[int, State]) -> State 
         return None
     taking = (own for device, own in states.items() if device in outcome.receivers)
     return wire.decode_download(outcome.download, taking)
+
+
+def took(outcome: Outcome, states: Mapping[int, State], received: State | None) -> Delivered:
+    """Those of the receivers that could use what they received."""
+    able = (d for d in outcome.receivers if received is not None and takes(states[d], received))
+    return Delivered(outcome.receivers if received is None else frozenset(able))
 
 
 class LocalFleet:
@@ -172,7 +179,7 @@ class LocalFleet:
         states_now = {**trained, **others}
         received = decoded(wire, outcome, states_now)
         after = conclude(wire, states_now, outcome, received)
-        return self._states.replaced(before, after), Delivered(outcome.receivers)
+        return self._states.replaced(before, after), took(outcome, states_now, received)
 
     def measure(self, observed: ModelsToEvaluate, models: Sequence[Tensors]) -> Scores:
         """All scores of a round, in one go."""

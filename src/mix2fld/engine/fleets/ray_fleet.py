@@ -16,7 +16,7 @@ from mix2fld.engine.fleet_interface import Delivered, Order, Outcome, Scores, Tr
 from mix2fld.engine.fleets.cluster import one_line, put
 from mix2fld.engine.fleets.device_states import DeviceStates, StatesInMemory
 from mix2fld.engine.fleets.hosts import Handle, Hosts
-from mix2fld.engine.fleets.local import conclude, decoded
+from mix2fld.engine.fleets.local import conclude, decoded, took
 from mix2fld.engine.fleets.ray_host import (
     RunPlan,
     ShardAnswer,
@@ -119,7 +119,8 @@ class RayFleet:
         shared = put(self._ray, outcome, "fleet = ray", "the download", KEPT)
         others = self._states.read(before, outcome.others(outcome.asked))
         asked = {device: own for shard in shards for device, own in shard.states.items()}
-        received = decoded(wire, outcome, {**asked, **others})
+        states_now = {**asked, **others}
+        received = decoded(wire, outcome, states_now)
         elsewhere = self._at_home(others, outcome.round_number)
 
         def end_round(shard: Shard) -> Any:
@@ -136,7 +137,7 @@ class RayFleet:
             self._homes |= dict.fromkeys(shard.order.devices, shard.host)
         of_no_host = {device: others[device] for device in others.keys() - after.keys()}
         after |= conclude(wire, of_no_host, outcome, received)
-        return self._states.replaced(before, after), Delivered(outcome.receivers)
+        return self._states.replaced(before, after), took(outcome, states_now, received)
 
     def _at_home(self, states: Mapping[int, State], round_number: int) -> list[Shard]:
         """Devices that do not train, a shard for each host that has some of them."""
