@@ -11,7 +11,7 @@ from rich.console import Console
 
 from mix2fld.base.errors import InputError
 from mix2fld.config.settings import Config
-from mix2fld.protocols.table import PROTOCOLS
+from mix2fld.protocols.table import PROTOCOLS, get_protocol
 from mix2fld.report.tables import results_table
 from mix2fld.runs.config_file import parse_config
 from mix2fld.runs.simulation import make_simulation, run
@@ -86,7 +86,7 @@ def test_every_table_says_how_devices_trained(capsys: pytest.CaptureFixture[str]
     results = run(toy_grid(protocols=("fl", "murmur"), learning_rate="auto"), dataset=toy_dataset())
     Console(width=100).print(results_table(results))
     said = " ".join(capsys.readouterr().out.split())
-    assert "FL: η 0.01; Murmur: η 0.02 → 0.005, τ 2, mean model" in said
+    assert "FL: η 0.01; Murmur: η 0.02 → 0.005, τ 1 to 2, mean model" in said
     frame = results.frame("runs")
     assert list(frame["training/learning_rate"]) == [0.01, 0.02]
 
@@ -144,6 +144,7 @@ def test_resolved_values_are_in_the_summary_and_the_config_is_what_the_user_said
         "prior_floor": 1e-4,
         "device_model": "mean",
         "replay": 0.0,
+        "scarce_adjustment": None,
     }
     assert result.config.learning.logit_adjustment == "auto"
 
@@ -193,3 +194,39 @@ def test_logit_adjustment_helps_a_device_that_lacks_labels() -> None:
 def test_bad_values_are_named(fields: dict[str, Any], words: str) -> None:
     with pytest.raises(InputError, match=words):
         Config.of(**fields)
+
+
+@pytest.mark.parametrize(("held", "tau"), [(4, 2.0), (2, 1.5), (1, 1.25)])
+def test_murmur_adjusts_by_the_labels_that_a_device_holds(held: int, tau: float) -> None:
+    """Each of them as often: the offset of a label that is there is tau log(1 / held)."""
+    labels = np.arange(4 * held, dtype=np.int32) % held
+    row = get_protocol("murmur").training
+    automatic = resolve(Config.of(protocol="murmur"), row)
+    offset = logit_offset(automatic, label_prior(labels, 4))
+    assert offset is not None
+    assert offset[0] == pytest.approx(tau * np.log(1 / held), rel=1e-6)
+    stated = resolve(Config.of(protocol="murmur", logit_adjustment=2.0), row)
+    assert stated.adjustment(label_prior(labels, 4)) == 2.0
+
+
+def test_the_same_training_is_that_of_the_paper_unless_something_is_stated() -> None:
+    for name in ("murmur", "fl8", "statistics"):
+        row = get_protocol(name).training
+        plain = resolve(Config.of(protocol=name, same_training=True), row)
+        assert plain == resolve(Config.of(protocol="fl"), get_protocol("fl").training)
+        stated = Config.of(protocol=name, same_training=True, learning_rate=0.03)
+        assert resolve(stated, row)[:2] == (0.03, 0.03)
+
+
+def test_a_missing_label_counts_as_one_sample_where_tau_follows_the_labels() -> None:
+    labels = np.arange(60, dtype=np.int32) % 2
+    automatic = resolve(Config.of(protocol="murmur"), get_protocol("murmur").training)
+    offset = logit_offset(automatic, label_prior(labels, 4), len(labels))
+    assert offset is not None
+    np.testing.assert_allclose(offset, 1.5 * np.log([0.5, 0.5, 1 / 60, 1 / 60]), rtol=1e-6)
+    stated = resolve(
+        Config.of(protocol="murmur", logit_adjustment=1.5), get_protocol("murmur").training
+    )
+    offset = logit_offset(stated, label_prior(labels, 4), len(labels))
+    assert offset is not None
+    assert offset[3] == pytest.approx(1.5 * np.log(1e-4), rel=1e-6)

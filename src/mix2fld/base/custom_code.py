@@ -12,6 +12,8 @@ from mix2fld.base.errors import InputError
 
 TRUST_FLAG = "--trust-code"
 CODE_FLAGS = ("--model", "--features")
+PROTOCOL_FLAGS = ("--protocol", "--protocols", "--contender")
+"""With parameters behind a colon: a custom one has a name there, murmur:bits=200 has none."""
 MODULES = "MIX2FLD_MODULES"
 """Names to a process the folders, beside what is installed, that have a custom module."""
 
@@ -24,6 +26,9 @@ def names_custom_module(arguments: Sequence[str]) -> bool:
         if word.startswith("-"):
             flag, _, value = word.partition("=")
         if flag == TRUST_FLAG or (flag in CODE_FLAGS and ":" in value):
+            return True
+        parts = value.split(":")
+        if flag in PROTOCOL_FLAGS and len(parts) > 1 and parts[1].isidentifier():
             return True
     return False
 

@@ -65,10 +65,11 @@ class RunCommand(Configured):
             results = self._simulate(console, out)
         except KeyboardInterrupt:
             raise KeyboardInterrupt(out) from None
-        from mix2fld.report.tables import results_table
+        from mix2fld.report.tables import results_tables
 
         figure = self._draw(results, out / "curves.png")
-        console.print(results_table(results), soft_wrap=False)
+        for table in results_tables(results):
+            console.print(table, soft_wrap=False)
         for line in [*guarantees(self.settings), *attackers(self.settings)]:
             console.print(line, markup=False, highlight=False)
         console.print(f"runs in {bold(out)}{figure}")
@@ -195,7 +196,7 @@ class ResumeCommand:
     def run(self) -> None:
         from mix2fld.base.folders import cache_folder
         from mix2fld.cli.console import bold
-        from mix2fld.report.tables import results_table
+        from mix2fld.report.tables import results_tables
         from mix2fld.runs.reader import find_run_folders, holds_run
         from mix2fld.tasks.compilation import keep_compiled_code
 
@@ -217,7 +218,8 @@ class ResumeCommand:
         except KeyboardInterrupt:
             raise KeyboardInterrupt(self.folder) from None
         for folder, compared in results.items():
-            console.print(results_table(compared), soft_wrap=False)
+            for table in results_tables(compared):
+                console.print(table, soft_wrap=False)
             console.print(f"runs in {bold(folder)}")
         self.output.print_json(
             [result.summary for compared in results.values() for result in compared]

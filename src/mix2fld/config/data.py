@@ -39,6 +39,8 @@ class DataConfig(Section):
     """Number of test samples to use, from the start of the test set; 0: all."""
     measured_on: Literal["test", "validation"] = "test"
     """Measure on the test set, or (for tuning) on training samples that no device holds."""
+    own_tests: Annotated[float, Field(ge=0, lt=1)] = 0
+    """Share of a device's samples held out to test its model on; 0: test rows of its source."""
     standardise: Literal["auto", "always", "never"] = "auto"
     """Scale channels of float samples to mean 0, deviation 1; auto: tables and smartwatch."""
     value_range: tuple[float, float] | None = None

@@ -16,7 +16,7 @@ class _ProtocolsAndSeeds(Section):
     """Protocols to compare: fl, fl8, fl4, topk, stc, sign, eden, murmur,
     murmur-mix, murmur-stat, fd, cfd, fld, mixfld, mix2fld, statistics,
     own-statistics, dp-statistics, dp-sum, dp-seeds, dp-seeds-sum,
-    dp-fl, dp-murmur, isolated."""
+    dp-fl, dp-murmur, isolated; or package.module:NAME."""
     seed: Annotated[tuple[Count, ...], Listed] = (0,)
     """Random seeds; one run of every protocol for each."""
 

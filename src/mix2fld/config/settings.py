@@ -66,6 +66,8 @@ class LearningConfig(Section):
     """A label that a device never drew: skipped in the mean, or averaged in as zeros."""
     logit_adjustment: AutoOrNotNegative = "auto"
     """Weight tau of log label frequencies in the local loss; 0: off; auto: the protocol's."""
+    same_training: bool = False
+    """Train alike whatever the protocol recommends: what is stated, and plain steps where auto."""
     prior_floor: Annotated[float, Field(gt=0, le=1)] = 1e-4
     """Logit adjustment: lowest frequency assumed for a label."""
     device_model: Literal["auto", "trained", "mean"] = "auto"

@@ -1,7 +1,7 @@
 """Partition the training samples among devices."""
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,7 @@ from mix2fld.config.settings import Config, DataConfig
 from mix2fld.data.bins import bin_edges, bins_of
 
 if TYPE_CHECKING:
-    from mix2fld.types import Dataset
+    from mix2fld.types import Dataset, Inputs
 
 LAST_SHARE = 0.2
 """Part of the samples of every label that a source leaves to a validation split."""
@@ -34,9 +34,50 @@ def device_parts(dataset: "Dataset", config: Config, *, every_label: bool = True
     parts = partition(labels, config.data, num_labels, rng, dataset.train_sources)
     if config.data.measured_on == "validation" and config.data.partition in OF_SOURCES:
         parts = [_without_last(part, labels) for part in parts]
+    if config.data.own_tests:
+        tested = _held_out(parts, labels, config)
+        parts = [part[~np.isin(part, own)] for part, own in zip(parts, tested, strict=True)]
     if every_label and dataset.train_targets is None:
         check_labels_covered(labels, parts, num_labels)
     return parts
+
+
+def own_test_samples(dataset: "Dataset", config: Config) -> "list[tuple[Inputs, NDArray[Any]]]":
+    """Samples and targets that each device alone is tested on; none where nothing says which."""
+    if config.data.own_tests:
+        labels, _ = _labels_to_part_by(dataset, config.data)
+        whole = config.replace(own_tests=0)
+        parts = device_parts(dataset, whole, every_label=False)
+        tested = _held_out(parts, labels, config)
+        return [(dataset.train_inputs[rows], dataset.train_values[rows]) for rows in tested]
+    if config.data.partition not in OF_SOURCES or dataset.test_sources is None:
+        return []
+    assert dataset.train_sources is not None
+    parts = device_parts(dataset, config, every_label=False)
+    found = []
+    for part in parts:
+        rows = np.flatnonzero(dataset.test_sources == dataset.train_sources[part[0]])
+        found.append((dataset.test_inputs[rows], dataset.test_values[rows]))
+    return found
+
+
+def _held_out(parts: Sequence[Indices], labels: Labels, config: Config) -> list[Indices]:
+    """What each device is tested on: of a source the last of every label, else random samples."""
+    share = config.data.own_tests
+    if config.data.partition in OF_SOURCES:
+        found = [part[~np.isin(part, _without_last(part, labels, share))] for part in parts]
+    else:
+        rng = stream(config.seed, "own-tests")
+        found = [rng.permutation(part)[: round(share * len(part))] for part in parts]
+    for device, (part, own) in enumerate(zip(parts, found, strict=True)):
+        if not 0 < len(own) < len(part):
+            raise InputError(
+                field="own_tests",
+                value=f"{share:g}",
+                hint=f"leaves device {device} {len(own)} of {len(part)} samples to test on; "
+                "it needs at least one, and one to train with",
+            )
+    return found
 
 
 def partition(
@@ -257,12 +298,12 @@ def _by_source(sources: Labels | None, config: DataConfig) -> list[Indices]:
     return [np.flatnonzero(sources == source) for source in np.unique(sources)]
 
 
-def _without_last(part: Indices, labels: Labels) -> Indices:
+def _without_last(part: Indices, labels: Labels, share: float = LAST_SHARE) -> Indices:
     """A source's samples without the last ones of every label, in the order of the dataset."""
     late: list[Indices] = []
     for label in np.unique(labels[part]):
         own = np.sort(part[labels[part] == label])
-        late.append(own[len(own) - round(LAST_SHARE * len(own)) :])
+        late.append(own[len(own) - round(share * len(own)) :])
     return part[~np.isin(part, np.concatenate(late))]
 
 

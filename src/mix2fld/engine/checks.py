@@ -23,6 +23,7 @@ from mix2fld.types import (
 
 if TYPE_CHECKING:
     from mix2fld.config.settings import Config
+    from mix2fld.engine.scenario import Scenario
     from mix2fld.protocols.base import Protocol
 
 LARGEST_WEIGHT = 1e6
@@ -32,6 +33,8 @@ LARGEST_COUNT = 1 << 24
 """Up to here float32 counts by ones."""
 VALUE_TOLERANCE = 1e-5
 """Of mixing in float32, as a part of the range."""
+MOST_WEIGHTS_PER_BIT = 300
+"""Of an update; mlp on 1,280 features has 330 at 500 bits, and falls behind a linear one."""
 CONDITION_WARNING = 10.0
 """Condition number from which unmixing is named as a likely cause."""
 
@@ -237,4 +240,19 @@ def _rates_of(config: "Config") -> str:
     used = resolve(config, Training() if row is None else row.training)
     return " to ".join(
         f"{r:g}" for r in dict.fromkeys((used.learning_rate, used.final_learning_rate))
+    )
+
+
+def few_bits(scenario: "Scenario") -> str | None:
+    """What to say of updates in so few bits that each device may learn more by itself."""
+    wire, weights = scenario.wire, scenario.learning.dims.num_weights
+    if wire.protocol.upload_kind != "update":
+        return None
+    bits = wire.upload_size(with_seeds=False).bits
+    if not bits or weights <= MOST_WEIGHTS_PER_BIT * bits:
+        return None
+    return (
+        f"{wire.protocol.title}: {bits:,} bits for {weights:,} weights is one for "
+        f"{weights // bits:,}, of which little arrives: devices may do better alone; give it more "
+        "bits (update_bits), or a smaller model, such as linear on features"
     )

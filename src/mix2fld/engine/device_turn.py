@@ -85,10 +85,11 @@ def _logit_offset(wire: Wire, learning: Learning, rows: Rows) -> NDArray[np.floa
     """What the local loss adds to the logits, by the labels of what is drawn."""
     if not wire.training.logit_adjustment:
         return None
-    prior = label_prior(rows.labels(), learning.task.groups)
+    labels = rows.labels()
+    prior = label_prior(labels, learning.task.groups)
     if rows.extra is not None:
         prior = mixture_prior(prior, rows.extra, wire.training.replay)
-    return logit_offset(wire.training, prior)
+    return logit_offset(wire.training, prior, len(labels))
 
 
 def prepare_upload(

@@ -1,16 +1,19 @@
 """The table of protocols: all of them, on one screen. Each is written in the file of its family.
 
-To add one, write a class of ``protocols.base.Protocol`` in the file of its family and list it here,
-or put it into ``PROTOCOLS`` from your own code before a run. No module here needs JAX: what is
-trained, and how, is data to it.
+To add one, write a class of ``protocols.base.Protocol`` in the file of its family and list it here;
+a custom one is spelled ``package.module:NAME``, or put into ``PROTOCOLS`` before a run. No module
+here needs JAX: what is trained, and how, is data to it.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from mix2fld.base.accounting import Guarantee
-from mix2fld.base.errors import InputError, did_you_mean
+from mix2fld.base.custom_code import import_custom
+from mix2fld.base.errors import InputError, Mix2fldError, did_you_mean
 from mix2fld.protocols.base import Isolated, Protocol, parameters_of
 from mix2fld.protocols.distillation import FD, FLD, Mix2FLD, MixFLD
 from mix2fld.protocols.labels import CFD
@@ -55,21 +58,66 @@ PROTOCOLS: dict[str, Protocol] = {
 """All protocols, by the name that selects them."""
 
 
+CUSTOM = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*(:|$)")
+"""How a custom protocol is spelled."""
+
+
 def get_protocol(spelled: str) -> Protocol:
     """The protocol of that name, with the parameters that are spelled with it."""
     name, given = split_name(spelled)
-    if name not in PROTOCOLS:
+    if name not in PROTOCOLS and ":" not in name:
         raise InputError(
             field="protocols",
             value=f"{name!r}",
-            hint=f"no such protocol; {did_you_mean(name, PROTOCOLS)}",
+            hint="neither a known protocol nor package.module:NAME; "
+            f"{did_you_mean(name, PROTOCOLS)}",
         )
-    row = PROTOCOLS[name]
+    row = PROTOCOLS.get(name) or custom_protocol(name)
     if not given:
         return row
     own = {key: value for key, value in given.items() if _setting_of(name, row, key) is None}
     shown = ", ".join(f"{key} {value}" for key, value in given.items())
     return replace(row, title=f"{row.title} ({shown})", **_converted(name, row, own))
+
+
+@cache
+def custom_protocol(name: str) -> Protocol:
+    """The protocol ``package.module:NAME``: a class of ``Protocol``, or an object of one."""
+    module_name, _, attribute = name.partition(":")
+    try:
+        module = import_custom(module_name, f"protocols = {name}")
+    except Mix2fldError:
+        raise
+    except Exception as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise InputError(
+            field="protocols",
+            value=name,
+            hint=f"module {module_name!r} cannot be imported ({reason})",
+        ) from error
+    found = getattr(module, attribute, None)
+    made = found() if isinstance(found, type) and issubclass(found, Protocol) else found
+    if not isinstance(made, Protocol):
+        public = [key for key, value in vars(module).items() if _is_protocol(value)]
+        raise InputError(
+            field="protocols",
+            value=name,
+            hint=f"{attribute!r} of module {module_name!r} is no Protocol; "
+            f"{did_you_mean(attribute, public)}",
+        )
+    _imported.add(name)
+    taken = {"", *(row.title for row in PROTOCOLS.values())}
+    return replace(made, title=attribute) if made.title in taken else made
+
+
+_imported: set[str] = set()
+"""Custom protocols of this process: who only reads a run imports none for it."""
+
+
+def _is_protocol(value: object) -> bool:
+    return isinstance(value, Protocol) or (
+        isinstance(value, type) and issubclass(value, Protocol) and value is not Protocol
+    )
 
 
 def _converted(name: str, row: Protocol, given: Mapping[str, str]) -> dict[str, Any]:
@@ -88,12 +136,16 @@ def _converted(name: str, row: Protocol, given: Mapping[str, str]) -> dict[str, 
 
 def find_protocol(spelled: str) -> Protocol | None:
     """The same; None if there is none, as of a run whose protocol is a custom one."""
-    return get_protocol(spelled) if split_name(spelled)[0] in PROTOCOLS else None
+    known = split_name(spelled)[0]
+    return get_protocol(spelled) if known in PROTOCOLS or known in _imported else None
 
 
 def split_name(spelled: str) -> tuple[str, dict[str, str]]:
-    """A name and the parameters behind it: ``murmur:bits=200,step_limit=1``."""
+    """A name and the parameters behind it: ``murmur:bits=200``, ``package.module:NAME:bits=3``."""
     name, _, rest = spelled.partition(":")
+    if name not in PROTOCOLS and CUSTOM.match(spelled):
+        attribute, _, rest = rest.partition(":")
+        name = f"{name}:{attribute}"
     given: dict[str, str] = {}
     for part in rest.split(",") if rest else ():
         key, equals, value = part.partition("=")

@@ -60,7 +60,9 @@ if TYPE_CHECKING:
     from mix2fld.config.settings import Config
 
 MOST_BITS_PER_WEIGHT = 32
-adjusted = Training(logit_adjustment=2.0, rate_factors=(2.0, 0.5), device_model="mean")
+adjusted = Training(
+    logit_adjustment=2.0, scarce_adjustment=1.0, rate_factors=(2.0, 0.5), device_model="mean"
+)
 replaying = Training(logit_adjustment=1.0, rate_factors=(2.0, 0.5), device_model="mean", replay=0.3)
 
 

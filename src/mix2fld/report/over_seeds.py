@@ -11,8 +11,9 @@ def training_words(training: Mapping[str, Any] | None) -> str:
         return ""
     first, last = training["learning_rate"], training["final_learning_rate"]
     words = [f"η {first:.3g}" if first == last else f"η {first:.3g} → {last:.3g}"]
-    if training["logit_adjustment"]:
-        words.append(f"τ {training['logit_adjustment']:g}")
+    most, least = training["logit_adjustment"], training.get("scarce_adjustment")
+    if most:
+        words.append(f"τ {most:g}" if least is None else f"τ {least:g} to {most:g}")
     if training["device_model"] == "mean":
         words.append("mean model")
     if training.get("replay"):

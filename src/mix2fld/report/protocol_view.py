@@ -81,7 +81,8 @@ def own_look(protocol: str) -> bool:
     """
     name, _ = split_name(protocol)
     looks = {(row.colour, row.line): other for other, row in reversed(PROTOCOLS.items())}
-    return looks.get((PROTOCOLS[name].colour, PROTOCOLS[name].line)) == name
+    row = PROTOCOLS.get(name)
+    return row is not None and looks.get((row.colour, row.line)) == name
 
 
 def row_of(protocol: str) -> Protocol | None:

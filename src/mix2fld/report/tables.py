@@ -1,6 +1,7 @@
 """Tables for the terminal: finished runs, link budgets, the label distribution."""
 
 from collections.abc import Mapping, Sequence
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -52,6 +53,43 @@ def results_table(results: Sequence[RunResult]) -> Table:
     for name, row in rows.items():
         style = "bold" if row["score"] == best else ""
         table.add_row(title_of(name), *_result_cells(row), style=style)
+    return table
+
+
+def results_tables(results: Sequence[RunResult]) -> list[Table]:
+    """All that is to be said of them: the comparison, and devices on samples of their own."""
+    own = own_table(results)
+    return [results_table(results), *([] if own is None else [own])]
+
+
+def own_table(results: Sequence[RunResult]) -> Table | None:
+    """How the model of each device does on samples of its own, beside training alone."""
+    known = [result for result in results if "own" in result.summary]
+    if not known:
+        return None
+    metric = metric_of(known[0].summary["scores"])
+    alone = {r.config.seed: r.summary["own"] for r in known if r.config.protocol == "isolated"}
+    table = Table(title="Devices on their own test samples, with the model they have now", **PLAIN)
+    table.add_column("protocol")
+    for heading in ("mean", "worst\ndecile", "gain over\ntraining alone", "devices\nworse off"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for name in dict.fromkeys(result.config.protocol for result in known):
+        runs = [result for result in known if result.config.protocol == name]
+        own = [result.summary["own"] for result in runs]
+        cells = [
+            metric.number(fmean(each[key] for each in own)) for key in ("mean", "worst_decile")
+        ]
+        pairs = [
+            (score, before)
+            for result in runs
+            if name != "isolated" and result.config.seed in alone
+            for score, before in zip(
+                result.summary["own"]["devices"], alone[result.config.seed]["devices"], strict=True
+            )
+        ]
+        gains = [metric.gain(score) - metric.gain(before) for score, before in pairs]
+        worse = f"{sum(gain < 0 for gain in gains)}/{len(gains)}" if gains else "-"
+        table.add_row(title_of(name), *cells, metric.number(fmean(gains)) if gains else "-", worse)
     return table
 
 

@@ -17,7 +17,7 @@ from mix2fld.engine.suspects import in_words
 from mix2fld.runs.folder import RunFolder, warn
 from mix2fld.runs.interrupts import raise_if_remembered
 from mix2fld.runs.results import RunResult
-from mix2fld.runs.summary import summarise
+from mix2fld.runs.summary import own_summary, summarise
 from mix2fld.runs.trained import Trained
 
 
@@ -44,10 +44,12 @@ def run_rounds(
     folder: RunFolder | None,
     watcher: Watcher,
     learned: Callable[[RunState], Trained],
+    own_scores: Callable[[RunState], list[float]] = lambda _: [],
 ) -> RunResult:
     """Run all rounds, or those that are missing in the run's folder.
 
-    ``learned`` says what a run in this state has learned.
+    ``learned`` says what a run in this state has learned, ``own_scores`` what the model of each
+    measured device scores on samples of its own.
     """
     config = scenario.config
     state = start_run(scenario, fleet)
@@ -63,6 +65,8 @@ def run_rounds(
             folder.fail(str(error))
         raise
     summary = summarise(config, rounds, scenario.reference, scenario.learning.stepper.name)
+    if own := own_scores(state):
+        summary["own"] = own_summary(own, scenario.learning.task.metric)
     result = RunResult(config, rounds, summary, partial(learned, state))
     if folder is not None:
         folder.finish(result.summary)

@@ -12,8 +12,9 @@ from mix2fld.base.errors import DamagedError, InputError
 from mix2fld.config.grid import Grid
 from mix2fld.config.settings import Config
 from mix2fld.data import fingerprint, load_dataset
+from mix2fld.data.partition import own_test_samples
 from mix2fld.engine.attackers import check_attack
-from mix2fld.engine.checks import check_learns, suited
+from mix2fld.engine.checks import check_learns, few_bits, suited
 from mix2fld.engine.fleet_interface import Fleet
 from mix2fld.engine.fleets.device_states import DeviceStates, StatesInMemory
 from mix2fld.engine.fleets.local import LocalFleet
@@ -34,6 +35,7 @@ from mix2fld.runs.state_files import StatesInFiles
 from mix2fld.runs.trained import FORM, Trained, form_of
 from mix2fld.tasks.base import Task
 from mix2fld.tasks.make_learning import make_learning
+from mix2fld.tasks.stepper import TestSet
 from mix2fld.tasks.table import task_for
 from mix2fld.types import Dataset, Model, State
 
@@ -226,6 +228,8 @@ def _simulate(
         watcher.end(result)
         return result
     scenario = make_scenario(config, dataset, own.model, own.link, own.task)
+    if note := few_bits(scenario):
+        watcher.note(note)
     states = _device_states(config, folder)
     fleet = own.fleet(scenario, dataset, own.model, states)
     if config.clock.computing_time == "measured":
@@ -243,7 +247,18 @@ def _simulate(
         weights = state.server.weights
         return Trained(config, form, weights, state_of, lambda: scenario.learning)
 
-    return run_rounds(scenario, fleet, folder, watcher, learned)
+    def own_scores(state: RunState) -> list[float]:
+        learning, held = scenario.learning, own_test_samples(dataset, config)
+        if not held:
+            return []
+        read = states.read(state.devices, scenario.evaluated)
+        return [
+            TestSet(learning.stepper, learning.task, *held[d]).scores([read[d]["weights"]])[0][0]
+            for d in scenario.evaluated
+            if len(held[d][0])
+        ]
+
+    return run_rounds(scenario, fleet, folder, watcher, learned, own_scores)
 
 
 def _device_states(config: Config, folder: RunFolder | None = None) -> DeviceStates:

@@ -15,7 +15,7 @@ from mix2fld.engine.energy import Power
 from mix2fld.links import make_link
 from mix2fld.protocols.table import find_protocol, guarantee_of
 from mix2fld.runs.records import FORMAT
-from mix2fld.tasks.metric import metric_of
+from mix2fld.tasks.metric import Metric, metric_of
 from mix2fld.tasks.training import Training, resolve
 
 Rounds = Sequence[dict[str, Any]]
@@ -206,6 +206,17 @@ def _further(scores: dict[str, Any]) -> dict[str, Any]:
     if "baselines" in scores:
         found["baselines"] = scores["baselines"]
     return found
+
+
+def own_summary(scores: Sequence[float], metric: Metric) -> dict[str, Any]:
+    """Scores of devices on samples of their own: all, their mean and that of the worst tenth."""
+    worst_first = sorted(scores, reverse=metric.better == "lower")
+    worst = worst_first[: max(1, round(len(scores) / 10))]
+    return {
+        "devices": list(scores),
+        "mean": math.fsum(scores) / len(scores),
+        "worst_decile": math.fsum(worst) / len(worst),
+    }
 
 
 def _energy(config: Config, rounds: Sequence[dict[str, Any]]) -> dict[str, Any]:

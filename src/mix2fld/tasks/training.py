@@ -24,6 +24,8 @@ class Training:
     """What a row of the protocol table recommends; the defaults are the paper's plain training."""
 
     logit_adjustment: float = 0.0
+    scarce_adjustment: float | None = None
+    """tau of a device with hardly any label; the more labels it holds, the nearer to the other."""
     rate_factors: tuple[float, float] = (1.0, 1.0)
     """The learning rates of the first and the last round, in units of the paper's."""
     device_model: DeviceModel = "trained"
@@ -39,6 +41,14 @@ class LocalTraining(NamedTuple):
     prior_floor: float
     device_model: DeviceModel
     replay: float = 0.0  # probability that a step draws from the seeds of all devices
+    scarce_adjustment: float | None = None  # tau of a device with hardly any label; None: the same
+
+    def adjustment(self, prior: NDArray[np.float64]) -> float:
+        """The tau of a device whose samples have these labels."""
+        if self.scarce_adjustment is None:
+            return self.logit_adjustment
+        held = float(np.mean(prior > 0))
+        return self.scarce_adjustment + held * (self.logit_adjustment - self.scarce_adjustment)
 
 
 def base_rate(learning: "LearningConfig") -> float:
@@ -53,6 +63,8 @@ def resolve(config: "Config", row: Training) -> LocalTraining:
     from it; the row's own schedule counts only where neither is named.
     """
     learning = config.learning
+    if learning.same_training:
+        row = Training(replay=row.replay)
     first = last = base_rate(learning)
     if learning.final_learning_rate != "auto":
         last = learning.final_learning_rate
@@ -67,6 +79,7 @@ def resolve(config: "Config", row: Training) -> LocalTraining:
         prior_floor=learning.prior_floor,
         device_model=row.device_model if model == "auto" else model,
         replay=row.replay if replay == "auto" else replay,
+        scarce_adjustment=row.scarce_adjustment if adjustment == "auto" else None,
     )
 
 
@@ -82,16 +95,24 @@ def label_prior(labels: NDArray[np.int32], num_labels: int) -> NDArray[np.float6
     return np.bincount(labels, minlength=num_labels) / len(labels)
 
 
-def logit_offset(training: LocalTraining, prior: NDArray[np.float64]) -> NDArray[np.float32] | None:
+def logit_offset(
+    training: LocalTraining, prior: NDArray[np.float64], samples: int = 0
+) -> NDArray[np.float32] | None:
     """What the local loss adds to the logits [N_L]: tau log max(prior, floor); None without tau.
+
+    Where tau follows the labels held, one that is missing among so many ``samples`` counts as one
+    of them: otherwise nothing would say that it is not there, and the server would learn it late.
 
     A device then learns what tells labels apart, and not how frequent they are on it (FedLC,
     Zhang et al. 2022; logit adjustment, Menon et al. 2021).
     """
     if training.logit_adjustment == 0:
         return None
-    logs = np.log(np.maximum(prior, training.prior_floor))
-    return np.asarray(training.logit_adjustment * logs, np.float32)
+    floor = training.prior_floor
+    if training.scarce_adjustment is not None and samples:
+        floor = max(floor, 1 / samples)
+    logs = np.log(np.maximum(prior, floor))
+    return np.asarray(training.adjustment(prior) * logs, np.float32)
 
 
 def model_in_use(training: LocalTraining, before: Tensors, after: Tensors) -> Tensors:

@@ -44,6 +44,8 @@ class ReproduceCommand:
     """Run only this many of the five seeds."""
     extend: bool = False
     """Keep the runs in the records of the results folder, and run only those that are missing."""
+    contender: tuple[str, ...] = ()
+    """Frontier: custom protocols, package.module:NAME, with the search that all others have."""
     from_records: bool = False
     """Skip training; redraw and re-evaluate from the records in the results folder."""
     running: tyro.conf.OmitArgPrefixes[Running] = field(default_factory=Running)
@@ -53,6 +55,7 @@ class ReproduceCommand:
         """Run, record, draw and evaluate."""
         from mix2fld_lab.cli.frontier import frontier_stages, write_frontier
         from mix2fld_lab.reproduction.experiments import EXPERIMENTS, FULL, QUICK
+        from mix2fld_lab.reproduction.frontier.contenders import add_contender
         from mix2fld_lab.reproduction.results_folder import ResultsFolder
 
         console = self.output.console()
@@ -70,6 +73,8 @@ class ReproduceCommand:
         tables = everything or any(name in TABLES for name in self.names)
         needs_privacy = tables or any(e.name == "privacy-accuracy" for e in chosen)
         settings = _frontier_settings(self.names)
+        for spelled in self.contender:
+            add_contender(spelled)
         if not self.from_records:
             _measure(console, folder, scale, needs_privacy, everything)
             run_and_record(console, chosen, scale, out, folder, self.running, self.extend)

@@ -5,9 +5,12 @@ judged by the mean accuracy of devices on a validation split; which ones differs
 (``SEARCHED``). Those without a family run as published.
 """
 
+import re
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from mix2fld.base.errors import InputError
+from mix2fld.protocols.table import PROTOCOLS, get_protocol
 from mix2fld_lab.reproduction.frontier.settings import FrontierSetting
 
 WITHOUT_REPLAY: list[dict[str, float]] = [
@@ -185,9 +188,23 @@ CONTENDERS: tuple[Contender, ...] = (
 )
 
 
+CUSTOM: list[Contender] = []
+"""Custom protocols of this process, with the search and the place that all others have."""
+
+
+def add_contender(spelled: str) -> None:
+    """Let a protocol compete, such as ``package.module:NAME``; it is a family of its own."""
+    row = get_protocol(spelled)
+    name = re.sub(r"[^A-Za-z0-9.]+", "-", spelled)
+    if spelled in PROTOCOLS:
+        raise InputError(field="contender", value=spelled, hint="competes already")
+    if all(one.key != name for one in CUSTOM):
+        CUSTOM.append(Contender(name, row.title, spelled, {}, name))
+
+
 def contenders(setting: FrontierSetting) -> list[Contender]:
     """Those who run in a setting."""
-    return [one for one in CONTENDERS if one.runs_in(setting)]
+    return [one for one in (*CONTENDERS, *CUSTOM) if one.runs_in(setting)]
 
 
 def families(setting: FrontierSetting) -> list[str]:
@@ -199,9 +216,10 @@ def candidates(family: str) -> dict[str, dict[str, Any]]:
     """The settings that a family chooses from, by name."""
     protocol = family.removesuffix(FROM_EDGES)
     start = EDGES if family.endswith(FROM_EDGES) else {}
+    spelled = next((one.protocol for one in CUSTOM if one.family == family), protocol)
     return {
         "-".join(f"{name}-{value:g}" for name, value in changes.items()): {
-            "protocols": protocol,
+            "protocols": spelled,
             **changes,
             "device_model": "mean",
             **TUNED_AT.get(protocol, {}),
