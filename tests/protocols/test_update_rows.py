@@ -403,11 +403,11 @@ def test_one_huge_norm_does_not_lengthen_the_step_of_a_robust_aggregation() -> N
     np.testing.assert_allclose(np.linalg.norm(found.weights[0]), 10.0, rtol=1e-6)
 
 
-@pytest.mark.parametrize(("bits", "warned"), [(16, True), (40, False)])
+@pytest.mark.parametrize(("bits", "warned"), [(20, True), (40, False)])
 def test_updates_in_too_few_bits_for_the_model_are_warned_of(
     bits: int, warned: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """8 x 8 pixels to 128 hidden units to 4 labels: 8,836 weights."""
+    """8 x 8 pixels, 128 hidden units, 4 labels: 8,836 weights."""
     run(toy_config(protocol="murmur", update_bits=bits, rounds=1), dataset=toy_dataset())
     said = capsys.readouterr().err
-    assert ("one for 552, of which little arrives" in said) is warned
+    assert ("of which little arrives" in said) is warned
