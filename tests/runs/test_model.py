@@ -164,7 +164,9 @@ def test_onnx_runtime_says_what_the_model_says(
 ) -> None:
     runtime, data = pytest.importorskip("onnxruntime"), toy_dataset()
     given = None if network is None else network()
-    (result,) = run(toy_config(protocol="fl", model=model), dataset=data, model=given)
+    kernel = "auto" if given else toy_config(model=model).learning.kernel
+    config = toy_config(protocol="fl", model=model, kernel=kernel)
+    (result,) = run(config, dataset=data, model=given)
     result.model.save(tmp_path / "model.onnx")
     session = runtime.InferenceSession(tmp_path / "model.onnx")
     for part in (data.test_inputs[:1], data.test_inputs):
@@ -229,7 +231,9 @@ def test_a_frozen_backbone_is_in_the_state_dict(tmp_path: Path) -> None:
         return torch.nn.Sequential(torch.nn.Flatten(), body, torch.nn.ReLU(), head)
 
     data = toy_dataset()
-    (result,) = run(toy_config(protocol="murmur"), dataset=data, model=from_torch(make, "head"))
+    (result,) = run(
+        toy_config(protocol="murmur", kernel="auto"), dataset=data, model=from_torch(make, "head")
+    )
     assert list(result.weights) == ["3.weight", "3.bias"]
     result.model.save(tmp_path / "model.pt")
     module = make()
