@@ -215,7 +215,7 @@ def test_what_onnx_cannot_say_is_named() -> None:
         return jnp.sort(inputs.reshape(len(inputs), -1)) @ weights["table"]
 
     model = Model("sorted", init, apply)
-    (result,) = run(toy_config(protocol="fl"), dataset=toy_dataset(), model=model)
+    (result,) = run(toy_config(protocol="fl", kernel="auto"), dataset=toy_dataset(), model=model)
     with pytest.raises(InputError, match="the model sorted uses sort, which is not translated"):
         result.model.file(".onnx")
 
