@@ -1,0 +1,97 @@
+"""The page of federated reinforcement learning, from the records of its experiments."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.stats import t
+
+from mix2fld_lab.markdown import markdown_table
+from mix2fld_lab.rl.agents import BINS, HIDDEN, PROXIES
+from mix2fld_lab.rl.exchange import EXCHANGES, INDEX_BITS
+from mix2fld_lab.rl.experiment import (
+    AGENTS,
+    EPISODES,
+    EPISODES_A_ROUND,
+    SETTINGS,
+    SOLVED,
+    SOLVED_OVER,
+)
+
+Record = dict[str, Any]
+HEADINGS = (
+    "protocol", "seeds", "return, last 50 episodes", "agents that solve it",
+    "episodes until solved",
+    "kbit up, agent and round", "kbit down, round", "uploads", "s on air", "J an agent",
+)  # fmt: skip
+
+
+def read_records(path: Path) -> list[Record]:
+    """All experiments that are done; a last line that is half written is not."""
+    lines = path.read_text().splitlines() if path.exists() else []
+    found = []
+    for line in lines:
+        try:
+            found.append(json.loads(line))
+        except ValueError:
+            continue
+    return found
+
+
+def interval(values: Sequence[float], digits: int = 0) -> str:
+    """The mean over seeds with its 95 % interval, by Student's t."""
+    if len(values) < 2:
+        return f"{np.mean(values):.{digits}f}"
+    half = t.ppf(0.975, len(values) - 1) * np.std(values, ddof=1) / np.sqrt(len(values))
+    return f"{np.mean(values):.{digits}f} ± {half:.{digits}f}"
+
+
+def row_of(name: str, records: Sequence[Record]) -> list[str]:
+    """One protocol in one setting."""
+    rounds = [one for record in records for one in record["rounds"]]
+    solved = [[n for n in record["solved"] if n is not None] for record in records]
+    until = [n if n is not None else EPISODES for record in records for n in record["solved"]]
+    sent = [one for one in rounds if one["bits_up"]]
+    up = np.mean([one["bits_up"] / AGENTS for one in sent]) / 1e3 if sent else 0.0
+    down = np.mean([one["bits_down"] for one in sent]) / 1e3 if sent else 0.0
+    arrived = np.mean([one["delivered"] / AGENTS for one in sent]) if sent else None
+    median = np.median(until)
+    return [
+        EXCHANGES[name].title,
+        str(len(records)),
+        interval([float(np.mean(record["last"])) for record in records]),
+        interval([100 * len(own) / AGENTS for own in solved]) + " %",
+        f"{median:.0f}" if median < EPISODES else f"more than {EPISODES}",
+        f"{up:.2f}" if sent else "-",
+        f"{down:.2f}" if sent else "-",
+        "-" if arrived is None else f"{100 * arrived:.1f} %",
+        interval([sum(one["seconds"] for one in record["rounds"]) for record in records], 2),
+        interval([record["joules"] for record in records], 3),
+    ]
+
+
+def page(records: Sequence[Record]) -> str:
+    """The whole page."""
+    sections = []
+    for setting in SETTINGS.values():
+        rows = [
+            row_of(name, own)
+            for name in EXCHANGES
+            if (
+                own := [r for r in records if (r["setting"], r["protocol"]) == (setting.name, name)]
+            )
+        ]
+        if rows:
+            head = f"## {setting.words.capitalize()}\n\n"
+            sections.append(head + markdown_table(HEADINGS, rows))
+    text = (Path(__file__).parent / "page.md").read_text()
+    values = {
+        "agents": AGENTS, "episodes": EPISODES, "each": EPISODES_A_ROUND, "hidden": HIDDEN,
+        "solved": f"{SOLVED:g}", "over": SOLVED_OVER, "bins": BINS, "proxies": f"{PROXIES:,}",
+        "index": INDEX_BITS, "tables": "\n\n".join(sections),
+    }  # fmt: skip
+    for name, value in values.items():
+        text = text.replace("{{" + name + "}}", str(value))
+    return text
