@@ -299,3 +299,14 @@ def test_settings_of_rounds_that_wait_are_refused(fields):
     config = toy_config(**SPEEDS, protocol="fl", rounds=4, wait="asynchronous", **fields)
     with pytest.raises(InputError, match="has no meaning with wait = asynchronous"):
         mix2fld.run(config, dataset=toy_dataset())
+
+
+def test_a_step_with_late_uploads_is_not_relayed_to_devices():
+    fields = {**SPEEDS, "protocol": "murmur:bits=400", "rounds": 4, "wait": "asynchronous:0.5"}
+    with pytest.raises(InputError, match="late uploads count less") as found:
+        mix2fld.run(toy_config(**fields, downlink="relay"), dataset=toy_dataset())
+    assert found.value.field == "downlink"
+    (coded,) = mix2fld.run(toy_config(**fields, downlink="coded"), dataset=toy_dataset())
+    assert [len(info["downloads"]["devices"]) for info in coded.rounds] == [1, 1, 1, 1]
+    # Who was away for two steps has them all, or all weights.
+    assert coded.rounds[2]["bits"]["down"] > coded.rounds[1]["bits"]["down"]

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import mix2fld
 from mix2fld.cli.commands import parse
 from mix2fld.config.grid import Grid
 from mix2fld.config.settings import Config
@@ -27,7 +28,7 @@ from mix2fld.runs.simulation import make_simulation
 from mix2fld.tasks.metric import ACCURACY
 from mix2fld_lab.gallery import gallery, seeds_delivered
 from stored_runs import play, save_toy_dataset
-from toys import toy_dataset
+from toys import toy_config, toy_dataset
 
 
 def loaded(folder: Path) -> LoadedRun:
@@ -265,3 +266,17 @@ def test_devices_that_were_not_asked_are_shown_as_such(tmp_path: Path, protocol:
 @pytest.mark.parametrize("name", PROTOCOLS)
 def test_the_servers_step_of_every_protocol_is_told(name: str) -> None:
     assert "takes its step" not in round_steps(name, Config())["server"]
+
+
+def test_a_page_shows_who_computed_and_transmitted_when_and_what_waiting_cost(tmp_path):
+    fields = {"devices": 4, "local_steps": 10, "device_step_us": (1e5, 2e5, 3e5, 9e5)}
+    config = toy_config(protocol="fl", rounds=5, wait="asynchronous", server_step_us=0, **fields)
+    mix2fld.run(config, tmp_path, dataset=toy_dataset())
+    (run,) = page_data(require_runs([tmp_path]))["runs"].values()
+    first, second, third = run["timing"][:3]
+    assert first["policy"] == "asynchronous"
+    assert first["spans"] == [[1, 1, 1], [1, None, None], [1, None, None], [1, None, None]]
+    assert [one["until"] for one in run["timing"]] == [1, 1, 0, 1, 0]
+    assert third["stale"] == [1, 2]  # device 1 was asked in round 1, two steps before
+    assert [one["arrived"][0] for one in run["timing"][:3]] == ["dnnn", "dnnn", "ndnn"]
+    assert second["idle"] == 0

@@ -379,6 +379,7 @@ def test_a_run_has_converged_below_the_tolerance_and_not_above(
         change,
         0.0,
         [],
+        [],
         {},
     )
     config = toy_config(protocol="fl", devices=1, samples_per_device=40, tolerance=0.05)

@@ -135,6 +135,11 @@ class Airtime:
         """Whether an upload is still on its way."""
         return any(not flight.late for flight in self.flights.values())
 
+    @property
+    def busy(self) -> dict[int, Flight]:
+        """Devices whose turn is not over."""
+        return {**self.flights, **self._held}
+
     def repeat(self, devices: Collection[int]) -> None:
         """Uploads that ended are sent again."""
         for device in sorted(devices):
@@ -161,7 +166,7 @@ class Airtime:
         self.until(lambda: False, end)
         self.seconds = end
         since = {d: f for d, f in self.ended.items() if d not in known}
-        left = {**self.flights, **self._held, **since}
+        left = {**self.busy, **since}
         return {
             device: left[device]._replace(computing=max(left[device].computing - end, 0.0))
             for device in sorted(left)

@@ -1,7 +1,7 @@
 """What is observed in a round: a line of ``rounds.jsonl``."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
@@ -44,6 +44,7 @@ class Observed(NamedTuple):
     curve: list[dict[str, Any]]
     change: float | None
     waited: float  # seconds until the server took its step
+    ended: Collection[int]  # devices whose turn is over
     spans: Sequence[Sequence[float | None]]
     staleness: Mapping[int, int]
     suspects: Sequence[dict[str, Any]] = ()
@@ -89,8 +90,9 @@ class RoundInfo:
     waiting: dict[str, Any] = field(default_factory=dict)
     """policy; idle: mean seconds that devices of the fleet did nothing. Unless all transmit at
     once, until: seconds of the round until the server took its step; staleness: steps since the
-    order, by device whose upload was used; spans: device, and seconds of the round in which it
-    stopped to compute, began and stopped to transmit, of those that are measured."""
+    order, by device whose upload was used; and of the devices that are measured, ended: whose turn
+    is over; spans: device, and seconds of the round in which it stopped to compute, began and
+    stopped to transmit."""
 
 
 def record(seen: Observed, measured: Measured, scenario: Scenario) -> RoundInfo:
@@ -186,7 +188,10 @@ def _waiting(seen: Observed, scenario: Scenario, idle: NDArray[np.float64]) -> d
         return found
     staleness = {str(device): steps for device, steps in seen.staleness.items()}
     spans = [span for span in seen.spans if span[0] in scenario.evaluated]
-    return {**found, "until": seen.waited, "staleness": staleness, "spans": spans}
+    ended = [device for device in scenario.evaluated if device in seen.ended]
+    return {
+        **found, "until": seen.waited, "ended": ended, "staleness": staleness, "spans": spans
+    }  # fmt: skip
 
 
 def _timing(seen: Observed, scenario: Scenario) -> dict[str, list[float | None]]:

@@ -110,6 +110,7 @@ def run_round(scenario: Scenario, fleet: Fleet, state: RunState) -> tuple[RunSta
         ),
         change=relative_change(state.server, server),
         waited=waited,
+        ended=ended,
         spans=air.timeline(),
         staleness={device: inbox[device].staleness for device in inbox if device in uploaded},
         suspects=find_suspects(scenario.wire.protocol, inbox, turn, server.seeds),
@@ -155,8 +156,8 @@ def _audience(
     scenario: Scenario, order: Order, available: Sequence[int], air: Airtime
 ) -> list[int]:
     """Who listens to the multicast: the devices of this round and of the next (decision 28)."""
-    coming = _draw(scenario, available, air.flights, order.round_number + 1)
-    done = {*order.asked, *air.ended} - air.flights.keys()
+    coming = _draw(scenario, available, air.busy, order.round_number + 1)
+    done = {*order.asked, *air.ended} - air.busy.keys()
     return sorted({*coming, *(d for d in done if d in order.asked or d in available)})
 
 

@@ -41,7 +41,7 @@ class Scenario:
     @cached_property
     def wire(self) -> Wire:
         """What crosses the link."""
-        return Wire(self.protocol, self.learning)
+        return Wire(self.protocol, self.learning, relays=not self.policy.uses_late)
 
     @cached_property
     def policy(self) -> Policy:

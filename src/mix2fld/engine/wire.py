@@ -26,8 +26,9 @@ from mix2fld.types import Inputs, Local, SampleFormat, SeedSet, ServerState, Sta
 class Wire:
     """A protocol bound to a run, and what of it crosses the link."""
 
-    def __init__(self, protocol: Protocol, sizes: Sizes) -> None:
-        self.protocol = protocol.bound(sizes)
+    def __init__(self, protocol: Protocol, sizes: Sizes, *, relays: bool = True) -> None:
+        """``relays``: whether a step of the server is a function of the uploads alone."""
+        self.protocol, self._relays = protocol.bound(sizes), relays
         self._sizes, self._dims = sizes, sizes.dims
         self.downlink: Protocol | GlobalVersions | Replayed = self._versions() or self.protocol
         self._body = self.protocol.upload_codec
@@ -163,7 +164,14 @@ class Wire:
                 hint=f"{protocol.title} cannot be downloaded so: its server step needs more than "
                 f"weights and uploads; must be {' or '.join(protocol.downlinks)}",
             )
-        if chosen == "weights" or (chosen == "auto" and "relay" not in protocol.downlinks):
+        if chosen == "relay" and not self._relays:
+            raise InputError(
+                field="downlink",
+                value=chosen,
+                hint="late uploads count less, which devices do not know; must be weights or coded",
+            )
+        relays = self._relays and "relay" in protocol.downlinks
+        if chosen == "weights" or (chosen == "auto" and not relays):
             return None
         if asked == "default" and settings.downlink_bits != FULL_PRECISION:
             return None

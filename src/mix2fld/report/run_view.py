@@ -43,7 +43,8 @@ def measured_devices(run: LoadedRun) -> list[int]:
 
 def deliveries(info: dict[str, Any], direction: Direction, devices: Sequence[int]) -> str:
     """A letter for each of ``devices``, one of ``MEANINGS``."""
-    taking_part, arrived = asked(info), delivered(info, direction)
+    taking_part = info.get("waiting", {}).get("ended", asked(info))
+    arrived = delivered(info, direction)
     otherwise = LOST if info[direction]["attempted"] else NOTHING_SENT
     return "".join(
         NOT_ASKED if device not in taking_part else DELIVERED if device in arrived else otherwise
@@ -162,8 +163,24 @@ def _timing(run: LoadedRun, kept: int, devices: Sequence[int]) -> list[dict[str,
         }
         whole = {name: _short(value) for name, value in parts[place].items()}
         up, down = (deliveries(info, way, devices) for way in ("uploads", "downloads"))
+        own |= _own_times(info.get("waiting", {}), devices)
         timed.append({"round": info["round"], "parts": whole, **own, "arrived": [up, down]})
     return timed
+
+
+def _own_times(waiting: dict[str, Any], devices: Sequence[int]) -> dict[str, Any]:
+    """Who computed and transmitted when, in a round in which each did at its own times."""
+    stale = list(waiting.get("staleness", {}).values())
+    found = {
+        "policy": waiting.get("policy"),
+        "idle": _short(waiting.get("idle")),
+        "stale": [sum(map(bool, stale)), max(stale, default=0)],
+    }
+    if "spans" in waiting:
+        spans = {device: own for device, *own in waiting["spans"]}
+        found["spans"] = [[_short(at) for at in spans.get(d, [])] for d in devices]
+        found["until"] = _short(waiting["until"])
+    return found if waiting else {}
 
 
 def _places(run: LoadedRun, kept: int) -> list[int]:

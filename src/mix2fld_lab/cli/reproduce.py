@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 TABLES = ("table2", "table3")
 EVERYTHING = ("all", "claims")
 FRONTIER = "frontier"
+WAITING = "waiting"
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,8 @@ class ReproduceCommand:
     Experiments: fig2a, fig2b, fig2c, fig2d, fig3, table2, table3, privacy-accuracy, inverse-count,
     why. claims (or all) runs every one of them and writes the ledger, REPORT.md. frontier compares
     all protocols by accuracy and uplink bits (eight hours) and writes FRONTIER.md; frontier-SETTING
-    runs one of its settings. Finished runs are kept: after an interrupt, the same command resumes.
+    runs one of its settings. waiting compares servers that wait with buffered and asynchronous
+    ones over NB-IoT. Finished runs are kept: after an interrupt, the same command resumes.
     """
 
     names: Annotated[tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="NAME...")]
@@ -59,7 +61,7 @@ class ReproduceCommand:
         from mix2fld_lab.reproduction.results_folder import ResultsFolder
 
         console = self.output.console()
-        known = (*EXPERIMENTS, *TABLES, *EVERYTHING, FRONTIER, *frontier_names())
+        known = (*EXPERIMENTS, *TABLES, *EVERYTHING, FRONTIER, WAITING, *frontier_names())
         for name in self.names:
             if name not in known:
                 raise InputError(f"{name}: no such experiment; {did_you_mean(name, known)}")
@@ -80,6 +82,8 @@ class ReproduceCommand:
             run_and_record(console, chosen, scale, out, folder, self.running, self.extend)
             for stage, own_scale in frontier_stages(console, settings, scale, folder):
                 run_and_record(console, stage, own_scale, out, folder, self.running, self.extend)
+        if WAITING in self.names:
+            _compare_waiting(console, self, out, folder)
         _show(console, folder, chosen, tables)
         if everything:
             folder.write_ledger()
@@ -93,6 +97,23 @@ class ReproduceCommand:
             "frontier": folder.frontier if settings else None,
         }
         self.output.print_json(made)
+
+
+def _compare_waiting(
+    console: "Console", command: ReproduceCommand, out: Path, folder: "ResultsFolder"
+) -> None:
+    """Run, record and draw what waiting costs."""
+    from mix2fld.runs.loop import Watcher
+    from mix2fld_lab.reproduction import waiting
+
+    records, figure = folder.records(WAITING), folder.figure(WAITING)
+    if not command.from_records:
+        seeds = range(command.seeds or 1)
+        waiting.measure(out / WAITING, records, seeds, quick=command.quick, watcher=Watcher())
+    found = waiting.load(records)
+    waiting.draw(found, figure)
+    console.print(waiting.render(found), markup=False, soft_wrap=True)
+    console.print(f"figure: {figure}", markup=False)
 
 
 def _with_seeds(scale: "Scale", seeds: int | None) -> "Scale":

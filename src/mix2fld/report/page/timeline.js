@@ -1,4 +1,5 @@
-// A round in time: each device computes and uploads, the server works, all download. It waits for the slowest.
+// A round in time: each device computes and uploads, the server works, its audience downloads. Who waits for whom is the
+// policy's: devices transmit together when the slowest has computed, or each at its own times (spans).
 
 const WAY_COLOURS = { computing: "device", up: "uplink", down: "downlink" };
 
@@ -42,8 +43,10 @@ function paintTimeline(series, run, place, part) {
   $("timeline-shown").textContent = `${round.round} of ${run.planned}`;
   const { device, uplink, server, downlink } = round.parts;
   const length = Math.max(device + uplink + server + downlink, 1e-9);
+  const served = round.until ?? device + uplink;
   const known = Array.isArray(round.computing);
   $("timeline-note").textContent = `${series.title}, seed ${run.seed}, round ${round.round}: ${seconds(length)}. ` +
+    (round.policy ? `wait = ${round.policy}: a device is idle for ${seconds(round.idle)}` + (round.stale[1] ? `; ${round.stale[0]} of the uploads used are from earlier rounds, the oldest ${round.stale[1]} steps old. ` : ". ") : "") +
     (known ? "" : "This record was made by an older version without the times of single devices; the slowest is shown.");
   const box = $("timeline-chart");
   const width = widthOf(box);
@@ -72,12 +75,18 @@ function paintTimeline(series, run, place, part) {
     svg.append(shape("text", { class: "tick", x: left - 7, y: 6 + n * tall + tall * 0.66, "text-anchor": "end" }, name));
     const of = (way, whole) => (known ? round[way][n] : whole);
     const lost = (way) => known && round.arrived[way][n] === "l";
-    bar(n, 0, of("computing", device), both(data.parts.device), `${name} computes ${seconds(of("computing", device) ?? 0)}`);
-    bar(n, device, of("up", uplink), both(data.parts.uplink), `${name} uploads: ${seconds(of("up", uplink) ?? 0)}${lost(0) ? ", lost" : ""}`, lost(0));
-    bar(n, device + uplink + server, of("down", downlink), both(data.parts.downlink), `${name} downloads: ${seconds(of("down", downlink) ?? 0)}${lost(1) ? ", lost" : ""}`, lost(1));
+    if (round.spans) {
+      const [computed = 0, from = null, to = null] = round.spans[n];
+      bar(n, 0, computed, both(data.parts.device), `${name} computes ${seconds(computed)}`);
+      if (from !== null) bar(n, from, to - from, both(data.parts.uplink), `${name} transmits ${seconds(to - from)}${lost(0) ? ", lost" : ""}`, lost(0));
+    } else {
+      bar(n, 0, of("computing", device), both(data.parts.device), `${name} computes ${seconds(of("computing", device) ?? 0)}`);
+      bar(n, device, of("up", uplink), both(data.parts.uplink), `${name} uploads: ${seconds(of("up", uplink) ?? 0)}${lost(0) ? ", lost" : ""}`, lost(0));
+    }
+    bar(n, served + server, of("down", downlink), both(data.parts.downlink), `${name} downloads: ${seconds(of("down", downlink) ?? 0)}${lost(1) ? ", lost" : ""}`, lost(1));
   });
   svg.append(shape("text", { class: "tick", x: left - 7, y: 6 + names.length * tall + tall * 0.66, "text-anchor": "end" }, "server"));
-  bar(names.length, device + uplink, server, both(data.parts.server), `server computes ${seconds(server)}`);
+  bar(names.length, served, server, both(data.parts.server), `server computes ${seconds(server)}`);
   svg.append(shape("path", { class: "frame", d: `M${left} 4V${bottom}H${width - 30}` }));
   if (part !== null) svg.append(shape("line", { class: "cursor", x1: x(upto), x2: x(upto), y1: 2, y2: bottom, "stroke-width": 1.5, style: { stroke: "var(--ink)" } }));
   box.replaceChildren(svg);
