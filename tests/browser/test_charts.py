@@ -16,7 +16,7 @@ from mix2fld.report.html import write_report
 from mix2fld.runs.reader import read_runs, require_runs
 from mix2fld.runs.simulation import run
 from stored_runs import Replay, play
-from toys import save_dataset, toy_dataset, toy_grid
+from toys import save_dataset, toy_config, toy_dataset, toy_grid
 
 EXPORTS = (
     "pareto-chart", "curve-chart", "summary-scroll", "target-time", "target-bits", "diagram-chart",
@@ -244,6 +244,23 @@ def test_settings_are_compared_with_a_baseline(watched: Watched, tmp_path: Path)
     before = page.locator("#summary-table").inner_text()
     page.locator("#setting select").select_option("1")
     assert page.locator("#summary-table").inner_text() != before
+    assert watched.complaints == []
+
+
+def test_devices_at_their_own_times_are_drawn_when_they_computed_and_transmitted(
+    watched: Watched, tmp_path: Path
+) -> None:
+    config = toy_config(
+        protocol="fl", rounds=4, devices=4, wait="buffered:2", device_step_spread=1.0,
+        device_step_us=1e4, link="rayleigh", bandwidth_hz=2e5, max_slots=3000,
+    )  # fmt: skip
+    run(config, tmp_path / "runs", dataset=toy_dataset())
+    write_report(require_runs([tmp_path / "runs"]), tmp_path / "report.html")
+    page = watched.open_report(tmp_path / "report.html")
+    expect(page.locator("#timeline-note")).to_contain_text("wait = buffered:2: a device is idle")
+    titles = page.locator("#timeline-chart .span title").all_text_contents()
+    assert sum("transmits" in title for title in titles) >= 2
+    assert sum("computes" in title for title in titles) >= 4
     assert watched.complaints == []
 
 

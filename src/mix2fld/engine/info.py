@@ -89,10 +89,10 @@ class RoundInfo:
     """Devices whose seeds were judged and are not used."""
     waiting: dict[str, Any] = field(default_factory=dict)
     """policy; idle: mean seconds that devices of the fleet did nothing. Unless all transmit at
-    once, until: seconds of the round until the server took its step; staleness: steps since the
-    order, by device whose upload was used; and of the devices that are measured, ended: whose turn
-    is over; spans: device, and seconds of the round in which it stopped to compute, began and
-    stopped to transmit."""
+    once, until: seconds of the round until the server took its step; down: of its multicast;
+    staleness: steps since the order, by device whose upload was used; and of the devices that are
+    measured, ended: whose turn is over; spans: device, and seconds of the round in which it stopped
+    to compute, began and stopped to transmit."""
 
 
 def record(seen: Observed, measured: Measured, scenario: Scenario) -> RoundInfo:
@@ -188,10 +188,10 @@ def _waiting(seen: Observed, scenario: Scenario, idle: NDArray[np.float64]) -> d
         return found
     staleness = {str(device): steps for device, steps in seen.staleness.items()}
     spans = [span for span in seen.spans if span[0] in scenario.evaluated]
+    down = float(seen.down.slots.max(initial=0)) * scenario.link.slot_seconds
     ended = [device for device in scenario.evaluated if device in seen.ended]
-    return {
-        **found, "until": seen.waited, "ended": ended, "staleness": staleness, "spans": spans
-    }  # fmt: skip
+    times = {"until": seen.waited, "down": down, "ended": ended}
+    return {**found, **times, "staleness": staleness, "spans": spans}
 
 
 def _timing(seen: Observed, scenario: Scenario) -> dict[str, list[float | None]]:

@@ -88,6 +88,9 @@ def seconds_by_part(rounds: Rounds) -> list[dict[str, float]]:
         slots = info["slots"]["up"] + info["slots"]["down"]
         uplink = on_air * info["slots"]["up"] / slots if slots else 0.0
         device = min(device_seconds(info, clock), computing)
+        if "until" in (waiting := info.get("waiting", {})):  # each device at its own times
+            uplink = on_air - waiting["down"]
+            device = min(computing, waiting["until"] - uplink)
         parts = (uplink, on_air - uplink, device, computing - device)
         split.append(dict(zip(PARTS, parts, strict=True)))
         clock += computing
