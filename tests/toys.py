@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from hypothesis import settings
 from numpy.typing import NDArray
 from reliability.toy import LABELS, SIDE, toy_config, toy_dataset, toy_grid
 
@@ -17,6 +18,7 @@ __all__ = [
     "SIDE",
     "CoinLink",
     "DeadLink",
+    "examples",
     "many_labels",
     "save_dataset",
     "simulation_of",
@@ -150,3 +152,8 @@ def bars() -> Dataset:
 def simulation_of(protocol: str, over: Link | None = None, **fields: Any) -> Simulation:
     """A simulation of the toy config on the toy dataset, over this link."""
     return make_simulation(toy_config(protocol=protocol, **fields), toy_dataset(), link=over)
+
+
+def examples(count: int) -> settings:
+    """So many examples of a property, and ten times as many by ``make search``."""
+    return settings(max_examples=count * settings.default.max_examples // 100)

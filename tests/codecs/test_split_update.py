@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import reference_codecs
@@ -27,7 +27,7 @@ from mix2fld.protocols.table import PROTOCOLS
 from mix2fld.runs.simulation import make_simulation
 from mix2fld.tasks.last_layer import find_last_layer
 from mix2fld.types import Dimensions, Group, Model, SampleFormat, ServerState, Update, Upload
-from toys import toy_config, toy_dataset
+from toys import examples, toy_config, toy_dataset
 
 LABELS = 4
 SHAPES = ((60,), (30, 60), (LABELS,), (LABELS, 30))
@@ -187,7 +187,7 @@ def test_a_model_without_a_last_layer_beside_others_cannot_be_split(arrays: Any)
         split(200, arrays=arrays)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     bits=st.integers(20, 40_000),
     share=st.floats(0.01, 1),

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.linalg import hadamard as sylvester
 
@@ -22,6 +22,7 @@ from mix2fld.codecs.sparse_update import decode_positions, encode_positions, mos
 from mix2fld.config.uploads import UpdateConfig
 from mix2fld.protocols.updates import EDEN, STC, Murmur, Sign, TopK
 from mix2fld.types import Dimensions, SampleFormat
+from toys import examples
 
 PAPER = 12_544
 CODECS = {
@@ -120,7 +121,7 @@ def test_groups_are_as_large_as_recipe_r_makes_them(bits, groups, index_bits) ->
     assert bits - index_bits <= plan.bits <= bits
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(size=st.integers(1, 400), share=st.floats(0, 1), seed=st.integers(0, 99))
 @pytest.mark.parametrize("largest_per_group", [True, False])
 def test_any_number_of_bits_is_carried_to_the_bit(largest_per_group, size, share, seed) -> None:
@@ -144,7 +145,7 @@ def test_automatic_bits_fill_whole_bytes_of_the_bit_budget(budget: int) -> None:
     assert codec.decode(sent.data, dims).bits == sent.bits
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(data=st.data())
 @pytest.mark.parametrize("name", CODECS)
 def test_hostile_bytes_are_refused_or_read_as_an_update(name: str, data) -> None:

@@ -8,13 +8,14 @@ import struct
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dataset_files import FORMATS, LABELS, WATCH, make_info
 from mix2fld.data.place_errors import PlaceError
 from mix2fld.data.readers import LAYOUTS, decode
 from mix2fld.data.unpickle import load_plain_pickle
+from toys import examples
 
 
 def test_every_layout_has_a_case():
@@ -34,7 +35,7 @@ def test_formats_decode_to_the_same_arrays(case):
 
 @pytest.mark.parametrize("case", FORMATS)
 @given(data=st.data())
-@settings(max_examples=40)
+@examples(40)
 def test_damaged_files_are_refused_and_raise_nothing_else(case, data):
     layout, arrays, files = FORMATS[case]
     name = data.draw(st.sampled_from(sorted(files)))

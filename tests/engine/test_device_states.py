@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from reliability.faults import Quiet
 
@@ -18,7 +18,7 @@ from mix2fld.runs.simulation import make_simulation, run
 from mix2fld.runs.state_files import StatesInFiles
 from mix2fld.types import State
 from stored_runs import contents
-from toys import CoinLink, toy_config, toy_dataset
+from toys import CoinLink, examples, toy_config, toy_dataset
 
 MANY = {"devices": 12, "samples_per_device": 20, "participants": 3, "rounds": 3}
 
@@ -96,7 +96,7 @@ def test_states_of_a_checkpoint_that_had_them_all_are_taken_over(tmp_path: Path)
         np.testing.assert_array_equal(state["a"], np.full(30, 10 * device))
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(st.lists(st.lists(st.integers(0, 9), max_size=6), max_size=12), st.integers(1, 4))
 def test_files_read_as_memory_does(rounds: list[list[int]], files: int) -> None:
     """Any devices changed in any rounds, with few files, so that states move."""

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import norm
 
@@ -24,12 +24,13 @@ from mix2fld_lab.attacks.rates import Share, above, check_candidates, threshold
 from mix2fld_lab.attacks.residual import fit_prior, residual_scores
 from mix2fld_lab.attacks.unmixing import Candidates, Mixes
 from mix2fld_lab.audit.seeds import Scored, rates_at
+from toys import examples
 
 FORMAT = SampleFormat((4, 4, 1))
 
 
 @given(st.floats(0.02, 0.49), st.sampled_from([4, 8]), st.integers(0, 1000))
-@settings(max_examples=40, deadline=None)
+@examples(40)
 def test_both_inverses_of_a_pair_give_the_uploads_back(ratio: float, bits: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     ratios, coding = (ratio, 1 - ratio), Coding(FORMAT, bits)
@@ -325,7 +326,7 @@ def test_the_ratio_of_a_sum_is_that_of_two_gaussians_along_one_direction() -> No
 
 
 @given(st.integers(1, 10), st.integers(0, 1000))
-@settings(max_examples=30, deadline=None)
+@examples(30)
 def test_no_member_of_a_rounded_mean_is_impossible(count: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     members = as_candidates(sparse(rng, count), np.zeros(count, np.int32))

@@ -1,7 +1,7 @@
 """Mixes taken apart without a network: links, intervals and linear equations against oracles."""
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mix2fld_lab.attacks.unmixing import (
@@ -13,6 +13,7 @@ from mix2fld_lab.attacks.unmixing import (
     minors,
 )
 from mix2fld_lab.audit.recurring import determined
+from toys import examples
 
 ROUNDING = 0.5001 / 255
 
@@ -55,7 +56,7 @@ def test_several_mixes_of_a_sample_give_it_away_better_than_one() -> None:
     np.testing.assert_allclose(left, samples[:4], atol=0.5 / 255 / 0.4 + 1e-4)
 
 
-@settings(deadline=None, max_examples=50)
+@examples(50)
 @given(st.integers(0, 10**6), st.sampled_from([0.1, 0.3, 0.49]))
 def test_estimates_stay_within_what_every_mix_allows(seed: int, ratio: float) -> None:
     rng = np.random.default_rng(seed)

@@ -4,12 +4,13 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mix2fld.base.streams import stream
 from mix2fld.config.settings import Config
 from mix2fld.links import CellLink, Link, RayleighLink, check_delivery, make_link
+from toys import examples
 
 FL_BITS = 32 * 12_544
 
@@ -127,7 +128,7 @@ PACKETS = [{}, {"packet_bytes": 200, "header_bytes": 20, "retransmissions": 3}]
     bits=st.integers(1, 10**6),
     fewer=st.floats(0, 1),
 )
-@settings(max_examples=150, deadline=None)
+@examples(60)
 def test_more_power_less_distance_fewer_bits_never_lower_the_chance(
     sharing, rate, fading, packets, direction, power, more_power, distance, nearer, bits, fewer
 ):

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from flax import linen, nnx
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from jax import Array, lax
 
@@ -24,6 +24,7 @@ from mix2fld.tasks.make_learning import choose_stepper
 from mix2fld.tasks.stepper import Start, TestSet, Watch
 from mix2fld.types import Model, Samples
 from toy_models import QUICKLY
+from toys import examples
 
 FORMS = pytest.mark.parametrize("machine_code", [True, False])
 ONES = {1: (1,), 2: (1, 1), 3: (1, 1, 1)}
@@ -111,7 +112,7 @@ def convolutions(draw: st.DrawFn) -> tuple[tuple[int, ...], tuple[int, ...], dic
     return inputs, tuple(tap_numbers[letter] for letter in kernel_order), parameters
 
 
-@settings(max_examples=15)
+@examples(8)
 @given(case=convolutions(), machine_code=st.booleans())
 def test_a_convolution_and_its_gradients_are_those_of_the_plain_one(
     case: tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]], machine_code: bool
@@ -187,7 +188,7 @@ POOLS: dict[str, tuple[float, Any]] = {
 }
 
 
-@settings(max_examples=12)
+@examples(6)
 @given(case=poolings(), kind=st.sampled_from(list(POOLS)), ties=st.booleans())
 def test_a_pooling_and_its_gradient_are_those_of_the_plain_one(
     case: tuple[tuple[int, ...], dict[str, Any]], kind: str, ties: bool
@@ -205,7 +206,7 @@ def test_a_pooling_and_its_gradient_are_those_of_the_plain_one(
     shape=st.lists(st.integers(1, 4), min_size=1, max_size=5),
     chosen=st.lists(st.booleans(), min_size=5, max_size=5),
 )
-@settings(max_examples=10)
+@examples(6)
 def test_a_sum_over_outer_and_inner_axes_is_the_plain_one(
     shape: list[int], chosen: list[bool]
 ) -> None:

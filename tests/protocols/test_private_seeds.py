@@ -4,7 +4,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mix2fld.base.errors import InputError
@@ -27,13 +27,13 @@ from mix2fld.tasks.private_statistics import (
 from mix2fld.tasks.sample_features import UNIT, sample_feature_count, sample_features, samples_of
 from mix2fld.types import Dimensions, SampleFormat
 from mix2fld_lab.audit.known_others import attack_statistics, far_neighbours
-from toys import simulation_of, toy_config, toy_dataset
+from toys import examples, simulation_of, toy_config, toy_dataset
 
 LABELS = toy_dataset().num_labels
 simulate = partial(simulation_of, model="paper-cnn", feature_side=2, epsilon=50.0)
 
 
-@settings(deadline=None, max_examples=30)
+@examples(30)
 @given(st.integers(0, 2**32 - 1))
 def test_no_two_samples_are_farther_apart_than_the_bound(seed: int) -> None:
     learning = simulate("dp-seeds").scenario.learning

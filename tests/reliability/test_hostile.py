@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from reliability.fuzz import fuzz, try_one
 from reliability.mutate import mutate
@@ -23,6 +23,7 @@ from mix2fld.data.own_file import read_own_file
 from mix2fld.data.place_errors import PlaceError
 from mix2fld.data.readers import decode
 from mix2fld.runs.config_file import load_config
+from toys import examples
 
 
 @pytest.mark.parametrize("name", TARGETS)
@@ -32,7 +33,7 @@ def test_damaged_input_does_no_harm(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", TARGETS)
-@settings(max_examples=60)
+@examples(60)
 @given(data=st.data())
 def test_any_bytes_do_no_harm(name: str, data: st.DataObject) -> None:
     target = TARGETS[name]

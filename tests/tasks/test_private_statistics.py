@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from dp_accounting import GaussianDpEvent
 from dp_accounting.pld import PLDAccountant
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from deploy.lab import (
@@ -57,14 +57,14 @@ from mix2fld_lab.attacks.empirical import (
 )
 from mix2fld_lab.attacks.rates import Share
 from mix2fld_lab.audit.known_others import attack_statistics, far_neighbours
-from toys import LABELS, CoinLink, DeadDownlink, simulation_of, toy_config, toy_dataset
+from toys import LABELS, CoinLink, DeadDownlink, examples, simulation_of, toy_config, toy_dataset
 
 DIMS = Dimensions(((3,), (3, 4)), 3, SampleFormat((4, 4, 1)), 5, 3, (2, 2, 1))
 NO_NOISE = Deviations(0.0, 0.0)
 simulate = partial(simulation_of, model="paper-cnn", feature_side=2, epsilon=50.0)
 
 
-@settings(deadline=None, max_examples=40)
+@examples(40)
 @given(st.floats(0.05, 20), st.sampled_from([1e-3, 1e-5, 1e-8]))
 def test_noise_is_the_least_that_keeps_the_budget(epsilon: float, delta: float) -> None:
     multiplier = noise_multiplier(epsilon, delta)
@@ -93,7 +93,7 @@ def samples_of(rng: np.random.Generator, bounds: Bounds, count: int = 12) -> Mea
     return Measured(wide @ axes, labels, bounds, NO_NOISE)
 
 
-@settings(deadline=None, max_examples=80)
+@examples(80)
 @given(st.integers(0, 2**32 - 1), st.booleans(), st.booleans())
 def test_no_replaced_sample_moves_statistics_farther_than_their_sensitivity(
     seed: int, nonnegative: bool, same_label: bool

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
@@ -22,7 +22,7 @@ from mix2fld.tasks.make_learning import choose_stepper
 from mix2fld.tasks.stepper import Start, Stepper, Watch, draw_samples
 from mix2fld.types import Model, Phase, Samples, Tensors
 from torch_modules import perceptron, small_cnn, with_batch_norm, with_dropout
-from toys import toy_dataset
+from toys import examples, toy_dataset
 
 SHAPE = (8, 8, 1)
 Arrays = tuple[np.ndarray, ...]
@@ -144,7 +144,7 @@ def plain_loop(
     return np.stack(seen)
 
 
-@settings(max_examples=15)
+@examples(15)
 @given(
     optimizer=st.sampled_from(sorted(PLAIN)),
     batch_size=st.integers(1, 5),
