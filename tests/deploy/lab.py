@@ -199,8 +199,9 @@ class Known(NamedTuple):
 
 def comparable(info: dict[str, Any], known: Known) -> dict[str, Any]:
     """A round without what only a simulator knows; seconds are stated there and measured here."""
-    timed = {"seconds", "slots", "slowest", "joules", "timing"}
+    timed = {"seconds", "slots", "slowest", "joules", "timing", "waiting"}
     kept = {name: value for name, value in info.items() if name not in timed}
+    kept["waiting"] = info["waiting"]["policy"]
     accuracies = enumerate(info["scores"]["devices"])
     kept["scores"] = {
         "devices": [accuracy for device, accuracy in accuracies if device not in known.unheard],
