@@ -8,14 +8,16 @@ import pytest
 
 import mix2fld
 from mix2fld.base.errors import InputError
+from mix2fld.config.settings import Config
 from mix2fld.engine.flights import Airtime, Flight
 from mix2fld.engine.policies import POLICIES
-from mix2fld.links import Memoryless
+from mix2fld.links import Memoryless, make_link
 from mix2fld.protocols.parts import Turn
 from mix2fld.protocols.table import PROTOCOLS
 from mix2fld.runs.loop import Watcher
 from mix2fld.runs.simulation import make_simulation
 from mix2fld.types import Delivery
+from stored_runs import contents
 from toys import toy_config, toy_dataset
 
 STEP_US = (1e5, 2e5, 3e5, 9e5)
@@ -42,7 +44,7 @@ def flights_over(link, begins, bits, **fields):
         device: Flight(1, float(at), None, size, size)
         for device, (at, size) in enumerate(zip(begins, bits, strict=True))
     }
-    return Airtime(scenario, own, 1, {}, **{"at_once": False, "began": 0.0, **fields})
+    return Airtime(scenario, own, 1, **{"link": {}, "at_once": False, "began": 0.0, **fields})
 
 
 def test_the_link_is_shared_by_those_who_transmit_then():
@@ -143,8 +145,7 @@ def test_a_run_resumes_to_the_same_bytes_while_devices_compute(tmp_path: Path, p
             mix2fld.run(config, parts, dataset=toy_dataset(), watcher=KilledAfter(1))
     mix2fld.run(config, parts, dataset=toy_dataset())
     name = config.run_name
-    for file in ("rounds.jsonl", "summary.json", "checkpoint.safetensors"):
-        assert (whole / name / file).read_bytes() == (parts / name / file).read_bytes()
+    assert contents(whole) == contents(parts)  # no checkpoint was rejected
     lines = (whole / name / "rounds.jsonl").read_text().splitlines()
     asked = [len(json.loads(line)["asked"]) for line in lines]
     assert min(asked) < 4  # somebody was still computing
@@ -202,9 +203,7 @@ def test_a_server_that_does_not_wait_resumes_to_the_same_bytes(tmp_path: Path, p
         with pytest.raises(KilledError):
             mix2fld.run(config, parts, dataset=toy_dataset(), watcher=KilledAfter(1))
     mix2fld.run(config, parts, dataset=toy_dataset())
-    name = config.run_name
-    for file in ("rounds.jsonl", "summary.json", "checkpoint.safetensors"):
-        assert (whole / name / file).read_bytes() == (parts / name / file).read_bytes()
+    assert contents(whole) == contents(parts)  # no checkpoint was rejected
 
 
 def test_every_upload_is_a_step_of_an_asynchronous_server():
@@ -310,3 +309,35 @@ def test_a_step_with_late_uploads_is_not_relayed_to_devices():
     assert [len(info["downloads"]["devices"]) for info in coded.rounds] == [1, 1, 1, 1]
     # Who was away for two steps has them all, or all weights.
     assert coded.rounds[2]["bits"]["down"] > coded.rounds[1]["bits"]["down"]
+
+
+def test_a_trace_says_what_is_carried_when_a_device_transmits(tmp_path: Path):
+    """By hand: from second 9 of the run 1,000 bit/s for a second, then 2,000."""
+    file = tmp_path / "rates.csv"
+    file.write_text(
+        "time_s,device,uplink_bps,downlink_bps\n0,0,1000,1000\n10,0,2000,2000\n60,0,2000,2000\n"
+    )
+    link = make_link(Config.of(link="trace", trace=file, slot_ms=1.0, max_slots=20_000), 1)
+    air = flights_over(link, (4,), (2000,), began=5.0)
+    air.until(lambda: not air.flights)
+    assert air.spans[0] == pytest.approx([4, 5.5])
+
+
+@pytest.mark.parametrize(
+    ("wait", "states"),
+    [("deadline:2.5", "memory"), ("buffered:2", "memory"), ("buffered:2", "disk")],
+)
+def test_devices_that_come_and_go_resume_to_the_same_bytes(tmp_path: Path, wait, states):
+    config = toy_config(**{
+        **SPEEDS, "protocol": "topk", "rounds": 6, "wait": wait, "leave_probability": 0.4,
+        "return_probability": 0.5, "participants": 3, "device_states": states,
+    })  # fmt: skip
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    mix2fld.run(config, whole, dataset=toy_dataset())
+    for _ in range(5):
+        with pytest.raises(KilledError):
+            mix2fld.run(config, parts, dataset=toy_dataset(), watcher=KilledAfter(1))
+    mix2fld.run(config, parts, dataset=toy_dataset())
+    assert contents(whole) == contents(parts)
+    lines = (whole / config.run_name / "rounds.jsonl").read_text().splitlines()
+    assert len({len(json.loads(line)["asked"]) for line in lines}) > 1

@@ -14,6 +14,7 @@ from safetensors.numpy import save
 
 from mix2fld.base.errors import DamagedError
 from mix2fld.base.trees import difference, flatten, unflatten
+from mix2fld.engine.device_turn import PENDING
 from mix2fld.engine.state import RunState
 from mix2fld.runs.old_formats import (
     ONE_ARRAY_FOR_ALL,
@@ -45,11 +46,20 @@ class Checkpoint(NamedTuple):
     def state(self, like: RunState) -> RunState:
         """The state, if it is one of a run like ``like``; else ``DamagedError``."""
         tree, wanted = self.tree, like.tree()
-        for part in ("devices", "link", "roster"):
-            found = difference(tree[part], wanted[part], part)
+        devices = _settled(tree["devices"]) if "flights" in tree else tree["devices"]
+        given = {"devices": devices, "link": tree["link"], "roster": tree["roster"]}
+        for part, own in given.items():
+            found = difference(own, wanted[part], part)
             if found:
                 raise DamagedError(f"belongs to another run: {found}")
         return RunState.from_tree(tree)
+
+
+def _settled(devices: Any) -> Any:
+    """The states without what waits for the end of an upload."""
+    if not isinstance(devices, list):
+        return devices
+    return [{key: own[key] for key in own if key != PENDING} for own in devices]
 
 
 def dump_checkpoint(state: RunState, records: str, made_with: dict[str, str]) -> bytes:
