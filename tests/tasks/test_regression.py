@@ -307,6 +307,29 @@ def test_a_table_from_the_command_line_to_the_report(tmp_path: Path, capsys) -> 
     assert "accuracy" not in page.split("</script>")[-1].split("<script")[0]
 
 
+def test_the_trained_model_predicts_in_units_of_the_data(tmp_path: Path, capsys) -> None:
+    for numbers in (1, 2):
+        data, config = line(numbers), settings(protocol="statistics", statistics_bits=32)
+        (result,) = mix2fld.run(config.replace(model="mlp"), dataset=data)
+        outputs = result.model.predict(data)
+        assert outputs.shape == ((100,) if numbers == 1 else (100, 2))
+        error = np.sqrt(np.mean((outputs.reshape(100, -1) - data.test_targets) ** 2))
+        assert error == pytest.approx(result.summary["scores"]["global"], rel=1e-4)
+        result.model.save(tmp_path / "model.safetensors")
+        again = mix2fld.load_model(tmp_path / "model.safetensors").predict(data)
+        np.testing.assert_array_equal(again, outputs)
+    table, out = write_table(tmp_path / "load.csv"), tmp_path / "runs"
+    flags = ["--dataset", str(table), "--target-column", "load", *RUN, "--out", str(out)]
+    main(["run", "--protocols", "statistics", *flags])
+    main(["predict", str(out / "statistics-s0"), str(table), "--out", str(tmp_path / "said.csv")])
+    with (tmp_path / "said.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    errors = [float(row["predicted"]) - float(row["load"]) for row in rows]
+    assert len(errors) == 400
+    assert np.sqrt(np.mean(np.square(errors))) < 6
+    assert "known numbers" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("constant", "column", "words"),
     [(True, "load", "is 1 in every row"), (False, "lod", "no such column")],

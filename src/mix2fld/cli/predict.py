@@ -52,7 +52,11 @@ class PredictCommand:
         model = load_model(self.run_or_model, device=self.device)
         columns, samples = self._read(model)
         outputs = model.outputs(samples)
-        columns["predicted"] = model.named(outputs)
+        said = model.named(outputs)
+        several = (
+            {f"predicted {n}": own for n, own in enumerate(said.T, 1)} if said.ndim > 1 else {}
+        )
+        columns.update(several or {"predicted": said})
         if model.labels:
             columns["probability"] = model.probabilities(outputs).max(axis=1).round(4)
         text = io.StringIO()
@@ -69,6 +73,8 @@ class PredictCommand:
         words = f"{len(outputs):,} samples in {bold(self.out)}"
         if "accuracy" in found:
             words += f"; {found['accuracy']:.1%} of {found['labelled']:,} known labels are right"
+        if "RMSE" in found:
+            words += f"; RMSE {found['RMSE']:.4g} on {found['known']:,} known numbers"
         self.output.console().print(words)
         self.output.print_json({"out": self.out, **found})
 
@@ -99,7 +105,12 @@ class PredictCommand:
         from mix2fld.runs.reader import read_run
 
         run = read_run(self.run_or_model) if self.run_or_model.is_dir() else None
-        name = (run.config if run else Config()).data.label_column
+        data = (run.config if run else Config()).data
+        if len(data.target_column) == 1 and data.target_column[0] in columns:
+            errors = columns["predicted"] - columns[data.target_column[0]].astype(float)
+            known = errors[np.isfinite(errors)]
+            return {"known": len(known), "RMSE": float(np.sqrt(np.mean(known**2)))}
+        name = data.label_column
         if name not in columns:
             return {}
         known = np.array([str(value) for value in columns[name].tolist()])

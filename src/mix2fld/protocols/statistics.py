@@ -44,10 +44,17 @@ def own_closed_form(inputs: Inputs, values: NDArray[Any], learning: Learning) ->
     return task.closed_form(features, [task.measure_statistics(features, inputs, values)])
 
 
+FEWEST_BITS_OF_NUMBERS = 16
+"""Ridge regression takes differences of large sums, of which coarser steps leave little."""
+
+
 def _payload(sizes: Sizes) -> Payload:
     """Counts, sums and scatter on the link."""
     config = sizes.config.statistics
-    return ClassStatistics(feature_count(sizes, config.feature_side), config.statistics_bits)
+    bits = config.statistics_bits
+    if sizes.dims.target_numbers:
+        bits = max(bits, FEWEST_BITS_OF_NUMBERS)
+    return ClassStatistics(feature_count(sizes, config.feature_side), bits)
 
 
 all_samples = StatisticsUpload(own_statistics, _payload)

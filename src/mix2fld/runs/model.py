@@ -26,6 +26,7 @@ from mix2fld.tasks.classification import Classification
 from mix2fld.tasks.learning import Learning
 from mix2fld.tasks.make_learning import make_learning
 from mix2fld.tasks.metric import metric_of
+from mix2fld.tasks.table import from_record
 from mix2fld.types import Inputs
 
 FILE_FORMAT = 1
@@ -72,6 +73,8 @@ class TrainedModel:
     def predict(self, samples: Any) -> NDArray[Any]:
         """The label of each sample, as the dataset calls it; numbers where these were learned.
 
+        Numbers are in units of the data, [n] or, where several were learned, [n, T].
+
         Samples are as they were measured: an array [n, ...], or a table with the columns that the
         model was trained on. Of a ``Dataset``, its test samples are taken.
         """
@@ -80,7 +83,9 @@ class TrainedModel:
     def named(self, outputs: NDArray[np.float32]) -> NDArray[Any]:
         """What ``predict`` returns for these outputs."""
         if not self.labels:
-            return outputs
+            task = self.form.get("task")
+            found = outputs if task is None else from_record(task).in_units(outputs)
+            return found[:, 0] if task is not None and found.shape[1] == 1 else found
         chosen = outputs.argmax(axis=1)
         numbered = self.labels == tuple(map(str, range(len(self.labels))))
         return chosen if numbered else np.array(self.labels)[chosen]
@@ -268,13 +273,14 @@ def _learning(config: Config, form: Form, model: Any = None) -> Learning:
     if model is None and ":" not in named and config.learning.model in ("auto", named):
         config = config.replace(model=named)
     count = len(form["labels"])
-    if not count:
+    task = from_record(form["task"]) if "task" in form else Classification(count)
+    if not count and "task" not in form:
         raise InputError(
             field="run",
             value=form.get("run", named),
             hint="predicts numbers; use result.model in the program that has its task",
         )
-    made = make_learning(config, _format_of(form), Classification(count), model)
+    made = make_learning(config, _format_of(form), task, model)
     if made.model_name != named:
         raise InputError(
             field="model",

@@ -17,6 +17,7 @@ from mix2fld.config.settings import Config
 from mix2fld.runs.checkpoint import read_checkpoint
 from mix2fld.runs.layout import RunFiles
 from mix2fld.tasks.learning import Learning
+from mix2fld.tasks.table import as_record
 from mix2fld.types import Dataset, State, Tensors
 
 NamedWeights = dict[str, NDArray[np.float32]]
@@ -39,6 +40,7 @@ def form_of(learning: Learning, dataset: Dataset) -> Form:
         "samples": learning.dims.samples.record(),
         "labels": list(dataset.label_names) or [str(label) for label in range(count)],
         "columns": list(dataset.columns),
+        **({"task": as_record(learning.task)} if learning.task.numbers else {}),
     }
 
 

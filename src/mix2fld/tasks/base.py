@@ -115,6 +115,10 @@ class Task(ABC):
             return replace(asked, softmax=False)
         return Loss(self.name, of_task=self.loss, torch=self.torch_loss, softmax=False)
 
+    def in_units(self, outputs: NDArray[np.float32]) -> NDArray[Any]:
+        """What a model answers [n, O], in units of the data."""
+        return outputs
+
     def measure_statistics(
         self, features: "Features", inputs: Inputs, values: NDArray[Any]
     ) -> Statistics:

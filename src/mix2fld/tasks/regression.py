@@ -93,8 +93,8 @@ class Regression(Task):
         rows = np.asarray(values, np.float64).reshape(len(values), -1)
         return ((rows - np.array(self.mean)) / np.array(self.std)).astype(np.float32)
 
-    def in_units(self, outputs: NDArray[np.float32]) -> NDArray[np.float64]:
-        """What a model answers, in units of the data."""
+    def in_units(self, outputs: NDArray[np.float32]) -> NDArray[Any]:
+        """Numbers [n, T] as they are in the data."""
         return outputs.astype(np.float64) * np.array(self.std) + np.array(self.mean)
 
     def labels(self, values: NDArray[Any]) -> NDArray[np.int32]:

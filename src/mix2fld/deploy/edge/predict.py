@@ -46,6 +46,11 @@ def predict(arguments: list[str]) -> None:
     learning, weights = current_model(store)
     samples = read_samples(chosen.data, learning.dims.samples)
     logits = learning.stepper.logits(weights, samples)
+    if not learning.task.by_label:
+        rows = learning.task.in_units(logits)
+        lines = [f"{n} {' '.join(f'{x:.6g}' for x in row)}\n" for n, row in enumerate(rows)]
+        sys.stdout.writelines(lines)
+        return
     raised = np.exp(logits - logits.max(axis=1, keepdims=True))
     chances = raised / raised.sum(axis=1, keepdims=True)
     lines = [f"{number} {row.argmax()} {row.max():.4f}\n" for number, row in enumerate(chances)]
