@@ -23,7 +23,7 @@ from mix2fld.tasks.stepper import (
     local_results,
 )
 from mix2fld.tasks.xla import over_devices
-from mix2fld.types import Samples
+from mix2fld.types import Samples, Tensors
 from reference_equations import learn
 from reference_networks import cnn
 from toys import toy_config, toy_dataset
@@ -132,11 +132,30 @@ def test_accuracy_counts_every_test_sample_once(kernel: str) -> None:
     zeros = [np.zeros_like(tensor) for tensor in learning.common_weights]
     constant = (*zeros[:4], np.array([0, 0, 1, 0], np.float32), zeros[5])
     tests = TestSet(learning.stepper, learning.task, images, labels)
-    expected = [float(np.mean(labels == 2))] * 3
+    expected = [(float(np.mean(labels == 2)),)] * 3
     assert tests.scores([constant] * 3) == expected
     copies = [tuple(np.array(tensor) for tensor in constant) for _ in range(3)]
     assert tests.scores(copies) == expected
     assert tests.scores([]) == []
+
+
+def test_equal_weights_are_tested_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    data, tested = toy_dataset(), []
+    learning = make_learning(toy_config(), data.samples, Classification(4))
+    stepper, count = learning.stepper, type(learning.stepper).count_correct
+
+    def counted(tests: object, models: list[Tensors]) -> list[int]:
+        tested.append(len(models))
+        return count(stepper, tests, models)
+
+    monkeypatch.setattr(stepper, "count_correct", counted)
+    tests = TestSet(stepper, learning.task, data.test_inputs, data.test_labels)
+    first, second = learning.initial_weights(0), stepper.draw_weights(7)
+    copy = tuple(np.array(tensor, order="F") for tensor in first)
+    found = tests.scores([first, second, copy, first])
+    assert tested == [2]
+    assert found == [*tests.scores([first]), *tests.scores([second]), found[0], found[0]]
+    assert tested == [2, 1, 1]
 
 
 OFFSET = np.array([0.0, -2.0, 1.5, -4.0], np.float32)

@@ -5,6 +5,7 @@ decided once, by ``make_learning``.
 """
 
 from collections.abc import Callable, Sequence
+from hashlib import blake2b
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -108,13 +109,14 @@ class TestSet:
             self._held = inputs, task.targets(values)
 
     def scores(self, models: Sequence[Tensors]) -> list[Score]:
-        """The task's metrics of each model; one that is given several times is tested once."""
+        """The task's metrics of each model; of models with equal weights, one is tested."""
         if not models:
             return []
-        distinct = {id(model): model for model in models}
-        sums = self._sums(list(distinct.values()))
-        found = dict(zip(distinct, sums, strict=True))
-        return [self._task.scores(found[id(model)], self.size) for model in models]
+        given = {id(model): model for model in models}
+        digests = {number: _digest(model) for number, model in given.items()}
+        distinct = {digests[number]: model for number, model in given.items()}
+        found = dict(zip(distinct, self._sums(list(distinct.values())), strict=True))
+        return [self._task.scores(found[digests[id(model)]], self.size) for model in models]
 
     def _sums(self, models: Sequence[Tensors]) -> list[Sums]:
         if self._task.counts_correct:
@@ -124,6 +126,14 @@ class TestSet:
         return [
             scored(self._task, self._stepper.logits(model, inputs), targets) for model in models
         ]
+
+
+def _digest(model: Tensors) -> bytes:
+    """The same for equal weights alone."""
+    told = blake2b(digest_size=16)
+    for tensor in model:
+        told.update(np.ascontiguousarray(tensor).data)
+    return told.digest()
 
 
 def local_results(phases: Sequence[Phase]) -> list[Local]:
