@@ -8,7 +8,13 @@ from operator import or_
 from typing import Annotated, Any, Protocol
 
 from mix2fld.base.lab import LAB, has_lab, lab
-from mix2fld.cli.suggestions import check_effects, check_flags, check_subcommand, split_commas
+from mix2fld.cli.suggestions import (
+    check_effects,
+    check_flags,
+    check_subcommand,
+    named_flags,
+    split_commas,
+)
 
 HERE = "mix2fld.cli"
 
@@ -152,7 +158,7 @@ def parse(name: str, given: list[str]) -> Runnable:
 
     from mix2fld.cli.help_text import plain_errors, tidy_help
 
-    given = ["--protocols" if word == "--protocol" else word for word in given]
+    given = named_flags("--protocols" if word == "--protocol" else word for word in given)
     kinds, own = _kinds(name), dict[str, Any]()
     missing = COMMANDS[name].homes.keys() - kinds.keys()
     if not kinds or (given and given[0] in missing):

@@ -1,7 +1,16 @@
 """The console of all commands."""
 
+from typing import TYPE_CHECKING
+
 from rich.console import Console
 from rich.markup import escape
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+
+WIDEST = 1000
+"""No table needs more columns of text."""
 
 
 class PipedConsole(Console):
@@ -16,3 +25,10 @@ class PipedConsole(Console):
 def bold(text: object) -> str:
     """Return text as bold markup; brackets in it are kept literally."""
     return f"[bold]{escape(str(text))}[/]"
+
+
+def print_table(console: Console, table: "Table") -> None:
+    """Print a table with every number whole, also where the terminal is narrower."""
+    wide = console.options.update(max_width=WIDEST)
+    width = max(console.width, console.measure(table, options=wide).maximum)
+    console.print(table, width=width, soft_wrap=False, crop=False)

@@ -53,7 +53,7 @@ class RunCommand(Configured):
 
     def run(self) -> None:
         from mix2fld.base.folders import cache_folder
-        from mix2fld.cli.console import bold
+        from mix2fld.cli.console import bold, print_table
         from mix2fld.protocols.table import single_runs
         from mix2fld.tasks.compilation import CompileClock, keep_compiled_code
 
@@ -67,9 +67,9 @@ class RunCommand(Configured):
             raise KeyboardInterrupt(out) from None
         from mix2fld.report.tables import results_tables
 
-        figure = self._draw(results, out / "curves.png")
+        figure = draw_results(self.output, results, out / "curves.png")
         for table in results_tables(results):
-            console.print(table, soft_wrap=False)
+            print_table(console, table)
         for line in [*guarantees(self.settings), *attackers(self.settings)]:
             console.print(line, markup=False, highlight=False)
         console.print(f"runs in {bold(out)}{figure}")
@@ -81,19 +81,6 @@ class RunCommand(Configured):
             f"took {seconds:.0f} s on this machine, {compiling.seconds:.0f} s of it compiling"
         )
         self.output.print_json([result.summary for result in results])
-
-    def _draw(self, results: "list[RunResult]", figure: Path) -> str:
-        """Draw the learning curves, if that can be done, and say where they are."""
-        from importlib.util import find_spec
-
-        if find_spec("matplotlib") is None:
-            self.output.warn("no learning curves: pip install 'mix2fld[figures]'")
-            return ""
-        from mix2fld.cli.console import bold
-        from mix2fld.report.curve_plot import draw_curves  # slow to import
-
-        draw_curves(results, figure)
-        return f", learning curves in {bold(figure)}"
 
     def _simulate(self, console: "Console", out: Path) -> "list[RunResult]":
         from mix2fld.cli.progress import RichWatcher, Watchers
@@ -118,6 +105,20 @@ class RunCommand(Configured):
                     watcher=watchers,
                     overwrite=self.overwrite,
                 )
+
+
+def draw_results(output: Output, results: "list[RunResult]", figure: Path) -> str:
+    """Draw the learning curves, if that can be done, and say where they are."""
+    from importlib.util import find_spec
+
+    if find_spec("matplotlib") is None:
+        output.warn("no learning curves: pip install 'mix2fld[figures]'")
+        return ""
+    from mix2fld.cli.console import bold
+    from mix2fld.report.curve_plot import draw_curves  # slow to import
+
+    draw_curves(results, figure)
+    return f", learning curves in {bold(figure)}"
 
 
 @contextmanager
@@ -195,7 +196,7 @@ class ResumeCommand:
 
     def run(self) -> None:
         from mix2fld.base.folders import cache_folder
-        from mix2fld.cli.console import bold
+        from mix2fld.cli.console import bold, print_table
         from mix2fld.report.tables import results_tables
         from mix2fld.runs.reader import find_run_folders, holds_run
         from mix2fld.tasks.compilation import keep_compiled_code
@@ -219,8 +220,9 @@ class ResumeCommand:
             raise KeyboardInterrupt(self.folder) from None
         for folder, compared in results.items():
             for table in results_tables(compared):
-                console.print(table, soft_wrap=False)
-            console.print(f"runs in {bold(folder)}")
+                print_table(console, table)
+            figure = draw_results(self.output, compared, folder / "curves.png")
+            console.print(f"runs in {bold(folder)}{figure}")
         self.output.print_json(
             [result.summary for compared in results.values() for result in compared]
         )

@@ -23,7 +23,6 @@ OTHER_NAMES = {
     "--num-rounds": "--rounds",
     "--fraction": "--participants",
     "--alpha": "--dirichlet-alpha",
-    "--split": "--partition",
     "--batch": "--batch-size",
     "--output": "--out",
     "--power": "--uplink-power-dbm",
@@ -31,6 +30,25 @@ OTHER_NAMES = {
     "--data": "--dataset",
 }
 """What others call our flags."""
+SYMBOLS = {
+    "--lambda": "--mixing-ratio",
+    "--n-s": "--seed-samples",
+    "--n-i": "--inverse-samples",
+    "--k": "--local-steps",
+    "--k-s": "--server-steps",
+    "--eta": "--learning-rate",
+    "--beta": "--distillation-weight",
+    "--epsilon": "--tolerance",
+    "--t-max": "--max-slots",
+    "--tau": "--slot-ms",
+    "--w": "--bandwidth-hz",
+    "--n-ch": "--uplink-channels",
+    "--p-up": "--uplink-power-dbm",
+    "--p-dn": "--downlink-power-dbm",
+    "--theta-up": "--uplink-snr-threshold",
+    "--theta-dn": "--downlink-snr-threshold",
+}
+"""What the paper calls our flags; understood wherever the flag is."""
 ACCELERATOR = "an accelerator that JAX or PyTorch finds is used; mix2fld doctor shows it"
 NO_FLAG = {
     "--gpu": ACCELERATOR,
@@ -52,14 +70,29 @@ def values_of(word: str) -> list[str]:
     return [part for part in BETWEEN_VALUES.split(word) if part]
 
 
+def named_flags(given: Iterable[str]) -> list[str]:
+    """The words with the paper's symbols as flags: ``--n-s 50`` is ``--seed-samples 50``."""
+    found = []
+    for word in given:
+        flag, equals, value = word.partition("=")
+        spelled = flag.lower().replace("_", "-")
+        found.append(SYMBOLS.get(spelled, flag) + equals + value)
+    return found
+
+
 def split_commas(given: Sequence[str]) -> list[str]:
-    """The words with the values of lists apart: ``--protocols fl,fd`` is ``--protocols fl fd``."""
+    """The words with the values of lists apart: ``--protocols fl,fd`` is ``--protocols fl fd``.
+
+    Seeds may be a range, ``--seed 0..4``.
+    """
+    from mix2fld.sweep.plan import expand
+
     found: list[str] = []
     flag = ""
     for word in given:
         flag = word if word.startswith("--") else flag
-        apart = flag in LISTS and not word.startswith("--")
-        found += values_of(word) if apart else [word]
+        apart = values_of(word) if flag in LISTS and not word.startswith("--") else [word]
+        found += map(str, expand(apart)) if flag == "--seed" and ".." in word else apart
     return found
 
 

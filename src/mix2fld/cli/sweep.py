@@ -192,12 +192,17 @@ class SweepCommand:
         self.output.print_json({"runs": len(jobs), "steps": found.steps, "seconds": seconds})
 
     def _conclude(self, console: "Console", progress: "Progress", out: Path) -> None:
-        from mix2fld.cli.console import bold
+        from mix2fld.cli.console import bold, print_table
         from mix2fld.cli.progress import counts
+        from mix2fld.report.tables import sweep_table
+        from mix2fld.runs.reader import read_runs
 
         failed = progress.of("failed")
         if self.report and progress.of("finished"):
             self.output.write_report([out], out / "report.html")
+        table = sweep_table(read_runs([track.job.folder for track in progress.of("finished")]).runs)
+        if table is not None:
+            print_table(console, table)
         console.print(f"{counts(progress)} of {len(progress.tracks)} runs in {bold(out)}")
         for line in missing_runs(failed):
             self.output.warn(line)

@@ -1,5 +1,6 @@
 """Tables for the terminal: finished runs, link budgets, the label distribution."""
 
+import math
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
@@ -9,10 +10,12 @@ from numpy.typing import NDArray
 from rich.table import Table
 from rich.text import Text
 
+from mix2fld.config.settings import Config, field_names, setting
 from mix2fld.engine.plan import PlannedRound, PlannedTransfer
 from mix2fld.report.over_seeds import over_seeds, spread_words, trainings
 from mix2fld.report.protocol_view import title_of
 from mix2fld.report.units import in_joules, in_time, percent
+from mix2fld.runs.reader import LoadedRun
 from mix2fld.runs.results import RunResult
 from mix2fld.tasks.metric import metric_of
 
@@ -91,6 +94,50 @@ def own_table(results: Sequence[RunResult]) -> Table | None:
         worse = f"{sum(gain < 0 for gain in gains)}/{len(gains)}" if gains else "-"
         table.add_row(title_of(name), *cells, metric.number(fmean(gains)) if gains else "-", worse)
     return table
+
+
+def sweep_table(runs: Sequence[LoadedRun]) -> Table | None:
+    """One row for each setting and protocol of a sweep: means over seeds, the best in bold."""
+    finished = [run for run in runs if run.summary]
+    if not finished:
+        return None
+    names = [
+        name
+        for name in field_names(Config)
+        if name not in ("seed", "protocol")
+        and len({repr(setting(run.config, name)) for run in finished}) > 1
+    ]
+    rows: dict[tuple[str, ...], list[LoadedRun]] = {}
+    for run in sorted(finished, key=lambda run: [_order(setting(run.config, n)) for n in names]):
+        key = (*(_shown(setting(run.config, name)) for name in names), title_of(run.protocol))
+        rows.setdefault(key, []).append(run)
+    found = {key: over_seeds([run.summary for run in row]) for key, row in rows.items()}
+    metric = metric_of(finished[0].summary["scores"])
+    best = metric.best(row["score"] for row in found.values())
+    table = Table(
+        title="By setting",
+        caption=f"{metric.title}, ± {spread_words(list(found.values()))}; the best in bold",
+        **PLAIN,
+    )
+    for heading in (*names, "protocol", metric.name, "Mbit up", "seeds"):
+        table.add_column(
+            heading, justify="left" if heading == "protocol" else "right", no_wrap=True
+        )
+    for key, row in found.items():
+        score = f"{metric.number(row['score'])} ± {metric.number(row['spread'])}"
+        cells = (*key, score, f"{row['bits_up'] / 1e6:.3g}", str(row["runs"]))
+        table.add_row(*cells, style="bold" if row["score"] == best else "")
+    return table
+
+
+def _order(value: Any) -> tuple[float, str]:
+    """Numbers by size, then all else by its text."""
+    number = isinstance(value, (int, float))
+    return (float(value), "") if number else (math.inf, str(value))
+
+
+def _shown(value: Any) -> str:
+    return " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
 def _trained(rows: Mapping[str, dict[str, Any]]) -> str:

@@ -1,5 +1,6 @@
 """Runs the rounds of one run to its end, whatever its fleet."""
 
+import sys
 from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
@@ -36,6 +37,21 @@ class Watcher:
 
     def end(self, result: RunResult) -> None:
         """A run is over."""
+
+
+class ProgressLine(Watcher):
+    """A line on a terminal or in a notebook that says which round is done."""
+
+    def round_done(self, config: Config, info: RoundInfo) -> None:
+        """Write the line anew."""
+        end = "\n" if info.round == config.rounds else ""
+        line = f"\r{config.run_name}: round {info.round} of {config.rounds}{end}"
+        print(line, end="", file=sys.stderr, flush=True)
+
+    @staticmethod
+    def wanted() -> bool:
+        """Whether somebody looks at standard error."""
+        return sys.stderr.isatty() or "ipykernel" in sys.modules
 
 
 def run_rounds(

@@ -215,7 +215,7 @@ def _labels(run: LoadedRun, settings: Sequence[str]) -> dict[str, Any]:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, tuple):
-        return " ".join(map(str, value))
+        return value[0] if len(value) == 1 else " ".join(map(str, value))
     return str(value) if isinstance(value, Path) else value
 
 

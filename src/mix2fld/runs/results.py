@@ -73,6 +73,10 @@ class RunResult:
         count = self.config.data.devices
         return [DeviceResult(device, lambda: self.trained) for device in range(count)]
 
+    def frame(self, rows: "Rows" = "rounds") -> "pd.DataFrame":
+        """As ``mix2fld.load_runs``, of this run."""
+        return Results([self]).frame(rows)
+
     def _repr_html_(self) -> str:
         """A table and a picture, in a notebook."""
         from mix2fld.report.html import results_html

@@ -29,7 +29,7 @@ from mix2fld.links import Link, make_link
 from mix2fld.protocols.table import get_protocol, single_runs
 from mix2fld.runs.folder import RunFolder, sample_record
 from mix2fld.runs.layout import RunFiles
-from mix2fld.runs.loop import Watcher, run_rounds
+from mix2fld.runs.loop import ProgressLine, Watcher, run_rounds
 from mix2fld.runs.results import Results, RunResult
 from mix2fld.runs.state_files import StatesInFiles
 from mix2fld.runs.trained import FORM, Trained, form_of
@@ -71,6 +71,7 @@ def run(
     fleet: MakeFleet = in_this_process,
     watcher: Watcher | None = None,
     overwrite: bool = False,
+    progress: bool | None = None,
 ) -> Results:
     """Simulate the run of a config, or one run for each protocol and seed of a grid.
 
@@ -78,7 +79,8 @@ def run(
     resumed; all folders are created first, so that ``out`` shows which runs are missing.
     ``dataset``, ``model`` and ``link`` replace what the config names; ``task`` says what is learned
     where that is not the label of each sample; ``fleet`` says where devices run, which changes no
-    result (``mix2fld.engine.fleets.ray_fleet`` has another). All folders are locked from the start
+    result (``mix2fld.engine.fleets.ray_fleet`` has another). ``progress`` shows a line or
+    none; by default on a terminal and in a notebook. All folders are locked from the start
     until their run is done.
     """
     samples = load_dataset(settings.data) if dataset is None else dataset
@@ -88,7 +90,9 @@ def run(
         row = get_protocol(single.protocol)
         check_mixable(row, samples.samples)
         check_learns(single.protocol, row, learned)
-    own, told = Overrides(model, link, fleet, task), watcher or Watcher()
+    shown = ProgressLine.wanted() if progress is None else progress
+    told = watcher or (ProgressLine() if shown else Watcher())
+    own = Overrides(model, link, fleet, task)
     for note in samples.notes:
         told.note(note)
     with ExitStack() as locks:

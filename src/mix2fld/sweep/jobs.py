@@ -23,7 +23,7 @@ from mix2fld.types import Dataset
 PARTITIONED = {
     *("partition", "devices", "samples_per_device", "samples_spread", "rare_labels"),
     *("rare_samples", "dirichlet_alpha", "shards_per_device", "reuse_samples"),
-    *("test_samples", "measured_on"),
+    *("test_samples", "measured_on", "own_tests"),
 }
 """Fields that say what becomes of a dataset, not which one it is."""
 

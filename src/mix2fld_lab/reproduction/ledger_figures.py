@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from mix2fld.base.spread import sample_variance
 from mix2fld.report.curve_plot import System, Trace, draw_systems, trace_of
 from mix2fld.report.style import as_text, style_of
-from mix2fld_lab.reproduction.cell_records import CellRecord
+from mix2fld_lab.reproduction.cell_records import IN_RUNS, CellRecord
 from mix2fld_lab.reproduction.experiments import (
     DEVICE_COUNTS,
     EXPERIMENTS,
@@ -78,7 +78,7 @@ def _system(key: str, cell: CellRecord) -> System:
 
 
 def _trace(run: Mapping[str, Any]) -> Trace:
-    names = list(run["curve"])
+    names = [IN_RUNS.get(name, name) for name in run["curve"]]
     points = [
         dict(zip(names, values, strict=True)) for values in zip(*run["curve"].values(), strict=True)
     ]
