@@ -103,6 +103,7 @@ def _compare_waiting(
     console: "Console", command: ReproduceCommand, out: Path, folder: "ResultsFolder"
 ) -> None:
     """Run, record and draw what waiting costs."""
+    from mix2fld.base.files import write_atomic
     from mix2fld.runs.loop import Watcher
     from mix2fld_lab.reproduction import waiting
 
@@ -112,8 +113,9 @@ def _compare_waiting(
         waiting.measure(out / WAITING, records, seeds, quick=command.quick, watcher=Watcher())
     found = waiting.load(records)
     waiting.draw(found, figure)
-    console.print(waiting.render(found), markup=False, soft_wrap=True)
-    console.print(f"figure: {figure}", markup=False)
+    page = folder.path / "WAITING.md"
+    write_atomic(page, waiting.render(found).encode())
+    console.print(f"page: {page}", markup=False)
 
 
 def _with_seeds(scale: "Scale", seeds: int | None) -> "Scale":

@@ -241,10 +241,11 @@ def render(records: dict[str, Any]) -> str:
     """The page, in Markdown."""
     return filled(
         TEMPLATE,
-        figure="../results/figures/waiting.png",
+        figure="figures/waiting.png",
         setting=records["setting"],
         seeds=sorted({one["seed"] for one in records["runs"]}),
         rows=rows(records),
+        uploads=records["setting"].get("rounds", ROUNDS) * records["setting"]["devices"],
         fastest=fastest(records),
         share=f"{100 * SHARES[-1]:.0f} %",
         downloads=_downloads(records),
