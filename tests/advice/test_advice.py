@@ -202,7 +202,7 @@ def test_a_winner_of_several_budgets_is_drawn_once() -> None:
 
 
 def test_the_shipped_table_follows_from_the_records() -> None:
-    measured = load_measured()
+    measured = {k: one for k, one in load_measured().items() if one.features == "none"}
     records = RESULTS.frontier_records()
     assert list(measured) == list(records)
     for key, cells in records.items():

@@ -50,6 +50,8 @@ class MeasuredSetting:
     weights: int
     rounds: int
     points: tuple[MeasuredPoint, ...]
+    features: str = "none"
+    """The frozen network that samples went through."""
 
     def point(self, contender: str) -> MeasuredPoint | None:
         """The contender of that key, if it was measured here."""
@@ -94,5 +96,8 @@ def read_measured(text: str) -> dict[str, MeasuredSetting]:
 
 
 def load_measured() -> dict[str, MeasuredSetting]:
-    """The table that is shipped."""
-    return read_measured((files("mix2fld.advice") / "measured.json").read_text(encoding="utf-8"))
+    """The tables that are shipped: of samples as they are, and of features."""
+    folder = files("mix2fld.advice")
+    names = ("measured.json", "measured_features.json")
+    tables = [read_measured((folder / name).read_text(encoding="utf-8")) for name in names]
+    return {key: setting for table in tables for key, setting in table.items()}

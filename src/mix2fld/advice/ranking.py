@@ -25,6 +25,9 @@ FAR_SKEW = 0.15
 FAR_FACTOR = 3.0
 """A ratio of weights, devices or samples beyond which nothing close was measured."""
 
+NO_FEATURES = "none"
+CLOSE_TO_FL = 0.01
+"""How much less accurate than FL a contender is that does as well, as a fraction."""
 OTHER_DATA = 1.5
 """How far a setting with other data is."""
 
@@ -88,10 +91,25 @@ class Case:
 def nearest(case: Case, measured: Mapping[str, MeasuredSetting]) -> list[MeasuredSetting]:
     """All settings that were measured over an ideal link, the nearest first.
 
-    What a link loses is worked out for the user's own.
+    What a link loses is worked out for the user's own. With features, those with features.
     """
-    ideal = [setting for setting in measured.values() if setting.ideal_link]
+    frozen = case.config.data.features != NO_FEATURES
+    ideal = [
+        setting
+        for setting in measured.values()
+        if setting.ideal_link and (setting.features != NO_FEATURES) == frozen
+    ]
     return sorted(ideal, key=case.distance)
+
+
+def cheapest_like_fl(setting: MeasuredSetting) -> MeasuredPoint | None:
+    """The contender with the fewest bits that comes close to FL; None without FL."""
+    reference = setting.point(IDEAL_FL)
+    if reference is None:
+        return None
+    enough = float(np.mean(reference.devices)) - CLOSE_TO_FL
+    close = [point for point in setting.points if float(np.mean(point.devices)) >= enough]
+    return min(close, key=lambda point: point.bits)
 
 
 IDEAL_FL = "fl"

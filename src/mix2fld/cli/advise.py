@@ -13,6 +13,8 @@ from mix2fld.config.grid import Grid
 from mix2fld.config.settings import Config
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from rich.table import Table
 
     from mix2fld.advice.measured import MeasuredSetting
@@ -77,7 +79,7 @@ class AdviseCommand(Configured):
             return
         console = PipedConsole(soft_wrap=True, highlight=False)
         console.print(_table(options), soft_wrap=False)
-        for line in _remarks(case, near, others, options):
+        for line in _remarks(case, near, others, options, measured):
             console.print(line, markup=False, soft_wrap=not console.is_terminal)
         console.print(self._to_check(case, options), markup=False)
         if pilot is not None:
@@ -256,6 +258,7 @@ def _remarks(
     near: "MeasuredSetting",
     others: "Sequence[MeasuredSetting]",
     options: "Sequence[Option]",
+    measured: "Mapping[str, MeasuredSetting]",
 ) -> list[str]:
     skew = f"label skew {case.skew:.2f}" if case.kind == "labels" else "devices are sources"
     lines = [f"your case: {skew}, {case.sizes.dims.num_weights:,} weights"]
@@ -268,7 +271,27 @@ def _remarks(
         lines.append(
             f"outside what was measured: {'; '.join(outside)}; a pilot gives a better estimate"
         )
-    return lines + _exclusions(options)
+    return [*lines, *_with_features(case, measured), *_exclusions(options)]
+
+
+def _with_features(case: "Case", measured: "Mapping[str, MeasuredSetting]") -> list[str]:
+    """What a pre-trained network is worth where the case is nearest to a setting with one."""
+    from mix2fld.advice.ranking import IDEAL_FL, cheapest_like_fl
+    from mix2fld.report.units import in_bits, percent
+
+    frozen = [one for one in measured.values() if one.features != "none" and one.kind == case.kind]
+    near = min(frozen, key=lambda one: abs(one.skew - case.skew), default=None)
+    best = None if near is None else cheapest_like_fl(near)
+    if near is None or best is None:
+        return []
+    point = near.point(IDEAL_FL)
+    assert point is not None
+    shown = [percent(sum(one.devices) / len(one.devices)) for one in (best, point, near.alone)]
+    return [
+        f"with a pre-trained network (--features {near.features}), {best.title} needed "
+        f"{in_bits(best.bits)} of a device in all for {shown[0]}; FL {in_bits(point.bits)} for "
+        f"{shown[1]}, devices alone {shown[2]} ({near.title})"
+    ]
 
 
 def _exclusions(options: "Sequence[Option]") -> list[str]:

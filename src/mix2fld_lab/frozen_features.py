@@ -1,0 +1,215 @@
+"""What a pre-trained network is worth on a narrow uplink: every contender on the same features.
+
+    python -m mix2fld_lab.frozen_features
+
+runs what is missing of ``results/records/frozen_features.jsonl`` and writes
+``docs/frozen_features.md`` from it. How devices train was chosen on a validation split of other
+seeds, and is the same for all contenders.
+"""
+
+import argparse
+import json
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mix2fld import run
+from mix2fld.advice.measured import MeasuredPoint, MeasuredSetting, label_skew
+from mix2fld.base.files import append_atomic, write_atomic
+from mix2fld.config.settings import Config
+from mix2fld.data import device_parts, label_counts, load_dataset
+from mix2fld.protocols.table import get_protocol
+from mix2fld.runs.link_plan import sizes_of
+from mix2fld_lab.markdown import markdown_table
+from mix2fld_lab.reproduction.frontier.make_measured import dump_measured
+
+RECORDS = Path("results/records/frozen_features.jsonl")
+PAGE = Path("docs/frozen_features.md")
+TABLE = Path("src/mix2fld/advice/measured_features.json")
+SEEDS = (0, 1, 2)
+COMMON: dict[str, Any] = {
+    "dataset": "cifar10",
+    "features": "efficientnet-lite0",
+    "link": "ideal",
+    "rounds": 5,
+    "local_steps": 1000,
+    "batch_size": 10,
+    "learning_rate": 0.03,
+    "final_learning_rate": 0.0075,
+    "logit_adjustment": 1.0,
+    "device_model": "mean",
+    "curve_points": 1,
+    "evaluated_rounds": "last",
+    "seed_samples": 20,
+    "server_steps": 1000,
+}
+PARTITIONS: dict[str, tuple[str, dict[str, Any]]] = {
+    "non-iid": ("the paper's non-IID split", {}),
+    "dirichlet-0.1": ("Dirichlet 0.1", {"partition": "dirichlet", "dirichlet_alpha": 0.1}),
+    "shards": ("two shards a device", {"partition": "shards"}),
+}
+CONTENDERS: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("isolated", {}),
+    ("murmur:bits=50", {}),
+    ("murmur:bits=50", {"rounds": 20}),
+    ("murmur:bits=100", {"rounds": 10}),
+    ("murmur:bits=200", {}),
+    ("murmur:bits=500", {}),
+    ("murmur:bits=700", {"rounds": 10}),
+    ("murmur:bits=350", {"rounds": 20}),
+    ("murmur:bits=1400", {}),
+    ("eden:bits_per_weight=0.0136", {}),
+    ("eden:bits_per_weight=0.1075", {}),
+    ("eden:bits_per_weight=1", {}),
+    ("statistics", {}),
+    ("fd", {}),
+    ("cfd", {}),
+    ("fld", {}),
+    ("mixfld", {}),
+    ("mix2fld", {}),
+    ("fl8", {}),
+    ("fl", {}),
+)
+
+
+class Point(NamedTuple):
+    """One run: where, what, and with which seed."""
+
+    split: str
+    protocol: str
+    rounds: int
+    seed: int
+
+
+def wanted() -> Iterator[tuple[Point, Config]]:
+    """Every run of the page."""
+    for split, (_, divided) in PARTITIONS.items():
+        for seed in SEEDS:
+            for protocol, changes in CONTENDERS:
+                settings = {**COMMON, **divided, **changes}
+                config = Config.of(protocol=protocol, seed=seed, **settings)
+                yield Point(split, protocol, config.rounds, seed), config
+
+
+def measure(records: Path) -> None:
+    """Run what is missing, one after the other."""
+    known = {point for point, _ in read(records)}
+    missing = [(point, config) for point, config in wanted() if point not in known]
+    if not missing:
+        return
+    dataset = load_dataset(missing[0][1].data)
+    records.parent.mkdir(parents=True, exist_ok=True)
+    for point, config in missing:
+        (result,) = run(config, dataset=dataset)
+        bits = sum(info["bits"]["up"] for info in result.rounds) / config.data.devices
+        accuracy = float(np.mean(result.rounds[-1]["scores"]["devices"]))
+        record = {**point._asdict(), "bits_up": bits, "accuracy": accuracy}
+        append_atomic(records, (json.dumps(record) + "\n").encode())
+
+
+def read(records: Path) -> list[tuple[Point, dict[str, Any]]]:
+    """The runs that are recorded."""
+    if not records.exists():
+        return []
+    rows = [json.loads(line) for line in records.read_text(encoding="utf-8").splitlines()]
+    return [(Point(*(row[field] for field in Point._fields)), row) for row in rows]
+
+
+def measured(records: Path) -> dict[str, MeasuredSetting]:
+    """What the adviser knows of it: contenders of as many rounds as the common settings have."""
+    dataset = None
+    found = {}
+    for split, (title, divided) in PARTITIONS.items():
+        rows = [row for point, row in read(records) if point[::2] == (split, COMMON["rounds"])]
+        if not {"isolated", "fl"} <= {row["protocol"] for row in rows}:
+            continue
+        config = Config.of(**{**COMMON, **divided})
+        dataset = dataset or load_dataset(config.data)
+        labels, count = dataset.train_labels, dataset.num_labels
+        skews = [
+            label_skew(label_counts(labels, device_parts(dataset, config.replace(seed=s)), count))
+            for s in SEEDS
+        ]
+        key = f"cifar10-features-{split}"
+        found[key] = MeasuredSetting(
+            key=key,
+            title=f"CIFAR-10, {title}, features of {config.data.features}",
+            dataset=config.data.dataset,
+            ideal_link=True,
+            kind="labels",
+            skew=round(float(np.mean(skews)), 4),
+            devices=config.data.devices,
+            taking_part=config.participants_per_round,
+            samples=config.data.samples_per_device,
+            weights=sizes_of(config).dims.num_weights,
+            rounds=config.rounds,
+            points=tuple(_points(rows)),
+            features=config.data.features,
+        )
+    return found
+
+
+def _points(rows: list[dict[str, Any]]) -> Iterator[MeasuredPoint]:
+    names = ("batch_size", "learning_rate", "final_learning_rate", "logit_adjustment")
+    changes = {name: COMMON[name] for name in (*names, "device_model", "local_steps")}
+    for spelled, _ in CONTENDERS:
+        own = [row for row in rows if row["protocol"] == spelled]
+        if own:
+            title = get_protocol(spelled).title
+            bits = float(np.mean([row["bits_up"] for row in own]))
+            scores = [round(row["accuracy"], 5) for row in own]
+            yield MeasuredPoint(spelled, title, spelled, changes, round(bits, 1), scores, None)
+
+
+def page(records: Path) -> str:
+    """The page, from the records alone."""
+    found: dict[tuple[str, str, int], list[dict[str, Any]]] = defaultdict(list)
+    for point, row in read(records):
+        found[point[:3]].append(row)
+    parts = [HEAD]
+    for split, (title, _) in PARTITIONS.items():
+        keys = [key for key in found if key[0] == split]
+        keys.sort(key=lambda key: np.mean([row["bits_up"] for row in found[key]]))
+        rows = []
+        for key in keys:
+            scores = [100 * row["accuracy"] for row in found[key]]
+            bits = np.mean([row["bits_up"] for row in found[key]])
+            spread = f"{min(scores):.1f} to {max(scores):.1f}"
+            shown = (key[1], str(key[2]), f"{bits:,.0f}", f"{np.mean(scores):.1f}", spread)
+            rows.append((*shown, str(len(scores))))
+        heads = ("protocol", "rounds", "bits up in all", "devices, %", "range", "seeds")
+        parts += [f"## CIFAR-10, {title}", markdown_table(heads, rows)]
+    return "\n\n".join(parts) + "\n"
+
+
+HEAD = """# What a pre-trained network is worth
+
+Ten devices with 500 images each; a frozen EfficientNet-Lite0 makes vectors of 1,280 values of
+them, and one linear layer of 12,810 weights is trained. Every contender trains alike: {rounds}
+rounds of {local_steps:,} steps of {batch_size} samples unless the table says otherwise, learning
+rate {learning_rate} to {final_learning_rate}, logit adjustment {logit_adjustment:g}, and devices
+use the mean of the downloaded and the trained weights. These values were chosen on a validation
+split of other seeds, with Murmur. Bits are those of one device in the whole run; everything is
+delivered. Accuracy is the mean over the devices on the test images.
+
+Written by `python -m mix2fld_lab.frozen_features`, which first runs what is missing of
+`results/records/frozen_features.jsonl`.""".format(**COMMON)
+
+
+def main() -> None:
+    """Run what is missing and write the page."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--records", type=Path, default=RECORDS, help="a line for each run")
+    parser.add_argument("--page", type=Path, default=PAGE, help="the page that is written")
+    parser.add_argument("--table", type=Path, default=TABLE, help="what the adviser reads")
+    chosen = parser.parse_args()
+    measure(chosen.records)
+    write_atomic(chosen.table, dump_measured(measured(chosen.records)).encode())
+    write_atomic(chosen.page, page(chosen.records).encode())
+
+
+if __name__ == "__main__":
+    main()
