@@ -397,3 +397,39 @@ def test_false_labels_reach_statistics_and_nobody_judges_them_as_seeds() -> None
 def test_an_attack_on_seeds_is_refused_where_statistics_are_sent() -> None:
     with pytest.raises(InputError, match="attack = seed-label-shift: replaces seeds"):
         simulate("statistics", attack="seed-label-shift", attackers=1)
+
+
+@pytest.mark.parametrize("aggregation", ["mean", "filtered-median"])
+def test_class_means_alone_in_few_directions_make_a_nearest_mean_head(aggregation: str) -> None:
+    chosen = {"scatter": "none", "directions": 5, "statistics_bits": 4}
+    simulation = simulate("statistics", model="mlp", aggregation=aggregation, **chosen)
+    learning, wire = simulation.scenario.learning, simulation.scenario.wire
+    state, info = simulation.run_round(simulation.start())
+    assert info.bits["up"] == 4 * (64 + 8 * 4 + 64 + 4 * 4 * 5)
+    made = [wire.encode_once(wire.make_once(d, *simulation.fleet.own(d))) for d in range(4)]
+    payload = ClassStatistics(5, 4, scatter=False)
+    sent = [payload.decode(each.data, learning.dims) for each in made]
+    counts, sums = (np.sum([one[part] for one in sent], axis=0, dtype=float) for part in (0, 1))
+    means = sums / counts[:, None]
+    kernel, bias = discriminant_head(sent)
+    points = np.random.default_rng(0).normal(size=(50, 5)) + means.mean(axis=0)
+    nearest = np.argmin(((points[:, None] - means) ** 2).sum(axis=2), axis=1)
+    np.testing.assert_array_equal((points @ kernel.T + bias).argmax(axis=1), nearest)
+    if aggregation == "mean":
+        expected = closed_form_network(fixed_features(learning), sent)
+        for tensor, own in zip(expected, state.devices[0]["weights"], strict=True):
+            np.testing.assert_array_equal(tensor, own)
+
+
+def test_directions_are_not_for_edges_and_numbers_need_a_scatter() -> None:
+    with pytest.raises(InputError, match="directions = 5: paper-cnn has edge maps"):
+        simulate("statistics", directions=5).run_round(simulate("statistics").start())
+    rng = np.random.default_rng(0)
+    inputs = rng.normal(size=(400, 3)).astype(np.float32)
+    data = Dataset(
+        "numbers", inputs, None, inputs[:50], None,
+        train_targets=inputs.sum(axis=1), test_targets=inputs[:50].sum(axis=1),
+    )  # fmt: skip
+    config = toy_config(protocol="statistics", model="linear", scatter="none", partition="iid")
+    with pytest.raises(InputError, match="scatter = none: targets are numbers"):
+        run(config.replace(samples_per_device=50, devices=4), dataset=data)

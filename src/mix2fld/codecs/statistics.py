@@ -28,6 +28,8 @@ class ClassStatistics:
 
     features: int
     bits: int = 8
+    scatter: bool = True
+    """Whether it is carried; without, a count takes 8 bits."""
     name: str = "statistics"
 
     def size(self, dims: Dimensions) -> Size:
@@ -39,7 +41,8 @@ class ClassStatistics:
         counts = typed("statistics.counts", value.counts, np.float32, (_classes(dims),))
         (count_payload, count_dims), (payload, part_dims) = self._parts(dims)
         first = count_payload.encode((counts,), count_dims)
-        rest = payload.encode((value.sums, value.scatter), part_dims)
+        parts = (value.sums, value.scatter) if self.scatter else (value.sums,)
+        rest = payload.encode(parts, part_dims)
         return Encoded(first.data + rest.data, first.bits + rest.bits)
 
     def decode(self, data: bytes, dims: Dimensions) -> Statistics:
@@ -48,16 +51,18 @@ class ClassStatistics:
         if len(data) < end:
             raise PayloadError(f"{self.name}: {len(data)} bytes; must be at least {end}")
         (counts,) = count_payload.decode(data[:end], count_dims)
-        sums, scatter = payload.decode(data[end:], part_dims)
-        return Statistics(counts, sums, scatter)
+        sums, *scatter = payload.decode(data[end:], part_dims)
+        return Statistics(counts, sums, *(scatter or [np.empty(0, np.float32)]))
 
     def _parts(self, dims: Dimensions) -> tuple[tuple[Weights, Dimensions], ...]:
         """How the counts are carried, and the rest."""
         labels, d = _classes(dims), self.features + dims.target_numbers
         full = self.bits == FULL_PRECISION
+        count_bits = FULL_PRECISION if full else COUNT_BITS if self.scatter else 8
+        shapes = [(labels, d), (d * (d + 1) // 2,)] if self.scatter else [(labels, d)]
         return (
-            (Weights(FULL_PRECISION if full else COUNT_BITS), _of_shapes(dims, (labels,))),
-            (Weights(self.bits), _of_shapes(dims, (labels, d), (d * (d + 1) // 2,))),
+            (Weights(count_bits), _of_shapes(dims, (labels,))),
+            (Weights(self.bits), _of_shapes(dims, *shapes)),
         )
 
 

@@ -8,6 +8,7 @@ from mix2fld.base.bounds import mixing_condition
 from mix2fld.base.errors import InputError
 from mix2fld.config.fields import (
     AutoOrShare,
+    Count,
     Listed,
     Positive,
     PositiveFloat,
@@ -110,5 +111,9 @@ class StatisticsConfig(Section):
 
     feature_side: Positive = 6
     """Side k of the square of low frequencies taken from each of six edge maps."""
+    directions: Count = 0
+    """Random directions of a model's features that statistics are of; 0: 6 k^2, or edge maps."""
+    scatter: Literal["sent", "none"] = "sent"
+    """Within-class scatter: sent (discriminant analysis), or none (nearest class mean)."""
     statistics_bits: Precision = 8
     """Bits of a value in an upload of statistics: 32, or from 2 to 16."""

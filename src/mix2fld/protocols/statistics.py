@@ -7,6 +7,7 @@ from typing import Any, ClassVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from mix2fld.base.errors import InputError
 from mix2fld.codecs import ClassStatistics, Payload
 from mix2fld.protocols.aggregation.outliers import trusted_statistics
 from mix2fld.protocols.base import Isolated
@@ -54,7 +55,12 @@ def _payload(sizes: Sizes) -> Payload:
     bits = config.statistics_bits
     if sizes.dims.target_numbers:
         bits = max(bits, FEWEST_BITS_OF_NUMBERS)
-    return ClassStatistics(feature_count(sizes, config.feature_side), bits)
+        if config.scatter == "none":
+            raise InputError(
+                field="scatter", value="none", hint="targets are numbers, whose regression needs it"
+            )
+    count = feature_count(sizes, config.feature_side)
+    return ClassStatistics(count, bits, config.scatter == "sent")
 
 
 all_samples = StatisticsUpload(own_statistics, _payload)
@@ -74,6 +80,8 @@ class OneShotStatistics(DownloadsWeights):
     first_model: MakeModel | None = own_closed_form
     feature_side: int = setting("statistics.feature_side", 6)
     statistics_bits: int = setting("statistics.statistics_bits", 8)
+    directions: int = setting("statistics.directions", 0)
+    scatter: str = setting("statistics.scatter", "sent")
 
     server_words = "The server adds up all statistics and solves for the model."
 
@@ -101,6 +109,8 @@ class MurmurStat(Murmur):
     statistics: StatisticsUpload | None = all_samples
     feature_side: int = setting("statistics.feature_side", 6)
     statistics_bits: int = setting("statistics.statistics_bits", 8)
+    directions: int = setting("statistics.directions", 0)
+    scatter: str = setting("statistics.scatter", "sent")
 
     server_words = (
         "The server solves for a model from all statistics, and adds the mean of the updates "

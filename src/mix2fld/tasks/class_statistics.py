@@ -19,6 +19,10 @@ HEAD_SCALE = 0.1
 """By how much the logits of the head are smaller than those of the analysis: it is too sure."""
 
 
+NEAREST_MEAN = 100.0
+"""Without a covariance: the squared length of a class mean over the variance that is assumed."""
+
+
 def measure_statistics(
     features: Features, inputs: Inputs, labels: NDArray[np.int32], num_labels: int
 ) -> Statistics:
@@ -64,6 +68,10 @@ def pooled(statistics: Sequence[Statistics]) -> tuple[Floats, Floats, Floats]:
     counts = sum_of([one.counts for one in statistics])
     sums = sum_of([one.sums for one in statistics])
     means = np.where(counts[:, None] > 0, sums / np.maximum(counts, 1e-12)[:, None], 0.0)
+    if not statistics[0].scatter.size:  # means alone: alike in all directions
+        known = means[counts > 0]
+        spread = np.square(known - known.mean(axis=0)).sum(axis=1).mean() / NEAREST_MEAN
+        return counts, means, np.eye(means.shape[1]) * max(float(spread), 1e-12)
     scatter = square(sum_of([one.scatter for one in statistics]))
     for one in statistics:
         own = np.maximum(one.counts.astype(np.float64), 0)

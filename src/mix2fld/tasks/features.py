@@ -73,15 +73,23 @@ class Head:
 def fixed_features(learning: Learning) -> Features:
     """The features of a run's model, ``feature_side`` squared for each of six maps."""
     side = learning.config.statistics.feature_side
-    if has_edges(learning.dims):
-        return _edge_features(learning, side)
-    return _random_features(learning, MAPS * side**2)
+    directions = learning.config.statistics.directions
+    if not has_edges(learning.dims):
+        return _random_features(learning, directions or MAPS * side**2)
+    if directions:
+        raise InputError(
+            field="directions",
+            value=directions,
+            hint="paper-cnn has edge maps; choose feature_side, or another model",
+        )
+    return _edge_features(learning, side)
 
 
 def feature_count(sizes: Sizes, side: int) -> int:
     """How many features statistics are taken of, d: at most those that the last layer sees."""
+    wanted = sizes.config.statistics.directions or MAPS * side**2
     kernel = max((sizes.dims.weight_sizes[n] for n in sizes.last_layer), default=0)
-    return min(MAPS * side**2, max(1, kernel // sizes.dims.width))
+    return min(wanted, max(1, kernel // sizes.dims.width))
 
 
 def clip_norms(vectors: Floats, longest: float) -> Floats:
