@@ -23,7 +23,7 @@ from mix2fld.config.settings import Config
 from mix2fld.data import device_parts, label_counts, load_dataset
 from mix2fld.protocols.table import get_protocol
 from mix2fld.runs.link_plan import sizes_of
-from mix2fld_lab.markdown import markdown_table
+from mix2fld_lab.markdown import markdown_table, paragraph
 from mix2fld_lab.reproduction.frontier.make_measured import dump_measured
 
 RECORDS = Path("results/records/frozen_features.jsonl")
@@ -155,7 +155,7 @@ def measured(records: Path) -> dict[str, MeasuredSetting]:
 def _points(rows: list[dict[str, Any]]) -> Iterator[MeasuredPoint]:
     names = ("batch_size", "learning_rate", "final_learning_rate", "logit_adjustment")
     changes = {name: COMMON[name] for name in (*names, "device_model", "local_steps")}
-    for spelled, _ in CONTENDERS:
+    for spelled in dict(CONTENDERS):
         own = [row for row in rows if row["protocol"] == spelled]
         if own:
             title = get_protocol(spelled).title
@@ -169,7 +169,7 @@ def page(records: Path) -> str:
     found: dict[tuple[str, str, int], list[dict[str, Any]]] = defaultdict(list)
     for point, row in read(records):
         found[point[:3]].append(row)
-    parts = [HEAD]
+    parts = [TITLE, paragraph(WORDS.strip()), paragraph(SOURCE.strip())]
     for split, (title, _) in PARTITIONS.items():
         keys = [key for key in found if key[0] == split]
         keys.sort(key=lambda key: np.mean([row["bits_up"] for row in found[key]]))
@@ -180,23 +180,27 @@ def page(records: Path) -> str:
             spread = f"{min(scores):.1f} to {max(scores):.1f}"
             shown = (key[1], str(key[2]), f"{bits:,.0f}", f"{np.mean(scores):.1f}", spread)
             rows.append((*shown, str(len(scores))))
+        if not rows:
+            continue
         heads = ("protocol", "rounds", "bits up in all", "devices, %", "range", "seeds")
         parts += [f"## CIFAR-10, {title}", markdown_table(heads, rows)]
     return "\n\n".join(parts) + "\n"
 
 
-HEAD = """# What a pre-trained network is worth
-
-Ten devices with 500 images each; a frozen EfficientNet-Lite0 makes vectors of 1,280 values of
-them, and one linear layer of 12,810 weights is trained. Every contender trains alike: {rounds}
-rounds of {local_steps:,} steps of {batch_size} samples unless the table says otherwise, learning
-rate {learning_rate} to {final_learning_rate}, logit adjustment {logit_adjustment:g}, and devices
-use the mean of the downloaded and the trained weights. These values were chosen on a validation
-split of other seeds, with Murmur. Bits are those of one device in the whole run; everything is
-delivered. Accuracy is the mean over the devices on the test images.
-
+TITLE = "# What a pre-trained network is worth"
+WORDS = """
+Ten devices with 500 images each; a frozen EfficientNet-Lite0 makes vectors of 1,280 values of them,
+and one linear layer of 12,810 weights is trained. Every contender trains alike: {rounds} rounds of
+{local_steps:,} steps of {batch_size} samples unless the table says otherwise, learning rate
+{learning_rate} to {final_learning_rate}, logit adjustment {logit_adjustment:g}, and devices use the
+mean of the downloaded and the trained weights. These values were chosen on a validation split of
+other seeds, with Murmur. Bits are those of one device in the whole run; everything is delivered.
+Accuracy is the mean over the devices on the test images.
+""".format(**COMMON)
+SOURCE = """
 Written by `python -m mix2fld_lab.frozen_features`, which first runs what is missing of
-`results/records/frozen_features.jsonl`.""".format(**COMMON)
+`results/records/frozen_features.jsonl` (with `--from-records`, nothing).
+"""
 
 
 def main() -> None:
@@ -205,8 +209,10 @@ def main() -> None:
     parser.add_argument("--records", type=Path, default=RECORDS, help="a line for each run")
     parser.add_argument("--page", type=Path, default=PAGE, help="the page that is written")
     parser.add_argument("--table", type=Path, default=TABLE, help="what the adviser reads")
+    parser.add_argument("--from-records", action="store_true", help="run nothing")
     chosen = parser.parse_args()
-    measure(chosen.records)
+    if not chosen.from_records:
+        measure(chosen.records)
     write_atomic(chosen.table, dump_measured(measured(chosen.records)).encode())
     write_atomic(chosen.page, page(chosen.records).encode())
 
