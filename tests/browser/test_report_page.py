@@ -11,12 +11,14 @@ from PIL import Image
 from playwright.sync_api import Page, expect
 from watched import Watched
 
+from mix2fld.config.grid import Grid
 from mix2fld.data.samples import standardised
 from mix2fld.report.html import write_report
 from mix2fld.runs.config_file import dump_sealed_config, load_sealed_config
 from mix2fld.runs.reader import require_runs
+from mix2fld.runs.simulation import run
 from stored_runs import play
-from toys import toy_signals
+from toys import save_dataset, toy_config, toy_numbers, toy_signals
 
 WIDE = {"width": 1280, "height": 900}
 PHONE = {"width": 390, "height": 844}
@@ -48,6 +50,21 @@ def test_it_opens_offline_without_a_request_or_a_complaint(watched: Watched, rep
         for label in page.locator(f"#{group} label").all():
             label.click()
     assert [url for url in watched.requests if not url.startswith("data:")] == [report.as_uri()]
+    assert watched.complaints == []
+
+
+def test_all_metrics_of_a_number_are_columns(watched: Watched, tmp_path: Path) -> None:
+    file = tmp_path / "numbers.npz"
+    save_dataset(file, toy_numbers())
+    fields = {"dataset": str(file), "partition": "iid", "model": "mlp", "samples_per_device": 40}
+    grid = Grid.of_run(toy_config(rounds=1, **fields)).replace(protocols=("fl", "statistics"))
+    run(grid, tmp_path / "runs")
+    path = tmp_path / "report.html"
+    write_report(require_runs([tmp_path / "runs"]), path)
+    page = watched.open_report(path)
+    heads = [" ".join(head.split()) for head in page.locator("#summary-table th").all_inner_texts()]
+    assert heads[1:4] == ["RMSE of devices", "MAE", "R²"]
+    expect(page.locator("#summary-note")).to_contain_text("Simple predictions: mean ")
     assert watched.complaints == []
 
 

@@ -95,7 +95,6 @@ class AdviseCommand(Configured):
         from mix2fld.data.partition import OF_SOURCES
         from mix2fld.runs.link_plan import sizes_of
         from mix2fld.tasks.classification import Classification
-        from mix2fld.tasks.learning import Sizes
         from mix2fld.tasks.of_settings import samples_and_task, sizes_for
 
         if self.weights is not None and self.weights < 1:
@@ -116,7 +115,7 @@ class AdviseCommand(Configured):
         shapes = own or sizes_of(config).dims.weight_shapes
         by_source = counts is None and config.data.partition in OF_SOURCES
         return Case(
-            Sizes(config, sizes_for(task, config, samples, shapes)),
+            sizes_for(task, config, samples, shapes),
             kind="sources" if by_source else "labels",
             skew=_skew(config, counts),
             deadline_s=self.deadline_s,

@@ -23,7 +23,8 @@ from mix2fld.runs.checkpoint import made_with
 from mix2fld.runs.layout import RunFiles
 from mix2fld.runs.reader import LoadedRun
 from mix2fld.tasks.known_shapes import known_shapes
-from mix2fld.tasks.learning import Sizes, dimensions
+from mix2fld.tasks.learning import Sizes
+from mix2fld.tasks.of_settings import samples_and_task, sizes_for
 
 AS_NAMED = "as in the config"
 MOST_DEVICES = 1000
@@ -51,13 +52,13 @@ def has_named_parts(run: LoadedRun) -> bool:
 def payload_sizes(config: Config) -> Sizes | None:
     """The sizes of payloads; None for a model or data that is not known."""
     try:
-        samples, labels = dataset_sizes(config.data)
+        samples, task = samples_and_task(config)
     except Mix2fldError:
         return None
-    shapes = known_shapes(config.learning, samples, labels)
+    shapes = known_shapes(config.learning, samples, task.outputs)
     if shapes is None:
         return None
-    return Sizes(config, dimensions(config.seeding, samples, labels, shapes))
+    return sizes_for(task, config, samples, shapes)
 
 
 def number_of_labels(config: Config) -> int | None:

@@ -5,7 +5,6 @@ than the table, or its protocol a custom one.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from mix2fld.codecs import Payload
 from mix2fld.config.settings import Config
@@ -14,8 +13,7 @@ from mix2fld.protocols.base import Protocol
 from mix2fld.protocols.parts import Seeding
 from mix2fld.protocols.seed_samples import as_collected
 from mix2fld.protocols.table import PROTOCOLS, find_protocol, split_name
-from mix2fld.tasks.base import Task
-from mix2fld.tasks.learning import Learning, Sizes
+from mix2fld.tasks.learning import Sizes
 from mix2fld.tasks.of_settings import sizes_for
 from mix2fld.tasks.table import task_for
 from mix2fld.types import Dataset
@@ -93,16 +91,7 @@ def row_of(protocol: str) -> Protocol | None:
 def sizes_of(config: Config, dataset: Dataset) -> Sizes:
     """All sizes but those of a model."""
     task = task_for(dataset, None, config)
-    return _SizesOfTask(config, sizes_for(task, config, dataset.samples), task)
-
-
-@dataclass(frozen=True)
-class _SizesOfTask(Sizes):
-    """With the task, by which seed samples are drawn."""
-
-    task: Task
-
-    labels_and_targets = Learning.labels_and_targets
+    return sizes_for(task, config, dataset.samples)
 
 
 def round_steps(protocol: str, config: Config) -> dict[str, str]:

@@ -45,8 +45,8 @@ def sizes_of(config: Config) -> Sizes:
     """The sizes of payloads, from the dataset's and the model's."""
     samples, task = samples_and_task(config)
     shapes = known_shapes(config.learning, samples, task.outputs)
-    if shapes is not None and not task.numbers:
-        return Sizes(config, sizes_for(task, config, samples, shapes))
+    if shapes is not None:
+        return sizes_for(task, config, samples, shapes)
     with uninterrupted():  # within its import, JAX must not meet Ctrl-C
         from mix2fld.tasks.make_learning import make_learning
     return make_learning(config, samples, task)

@@ -1,13 +1,15 @@
 """The task of settings, and the sizes of its payloads, without JAX."""
 
-from mix2fld.config.settings import CommonSettings
+from dataclasses import dataclass
+
+from mix2fld.config.settings import CommonSettings, Config
 from mix2fld.data import dataset_sizes, load_dataset
 from mix2fld.tasks.base import Task
 from mix2fld.tasks.classification import Classification
 from mix2fld.tasks.known_shapes import Shapes
-from mix2fld.tasks.learning import dimensions
+from mix2fld.tasks.learning import Learning, Sizes, dimensions
 from mix2fld.tasks.table import task_for
-from mix2fld.types import Dimensions, SampleFormat
+from mix2fld.types import SampleFormat
 
 
 def samples_and_task(settings: CommonSettings) -> tuple[SampleFormat, Task]:
@@ -18,8 +20,18 @@ def samples_and_task(settings: CommonSettings) -> tuple[SampleFormat, Task]:
     return samples, task_for(load_dataset(settings.data), None, settings)
 
 
+@dataclass(frozen=True)
+class SizesOfTask(Sizes):
+    """With the task, by which seed samples are drawn and bins are announced."""
+
+    task: Task
+
+    labels_and_targets = Learning.labels_and_targets
+
+
 def sizes_for(
-    task: Task, settings: CommonSettings, samples: SampleFormat, shapes: Shapes = ()
-) -> Dimensions:
+    task: Task, settings: Config, samples: SampleFormat, shapes: Shapes = ()
+) -> SizesOfTask:
     """The sizes of payloads of a task, for a model with weights of these shapes."""
-    return dimensions(settings.seeding, samples, task.groups, shapes, task.outputs, task.numbers)
+    own = (task.groups, shapes, task.outputs, task.numbers)
+    return SizesOfTask(settings, dimensions(settings.seeding, samples, *own), task)

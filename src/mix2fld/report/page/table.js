@@ -23,7 +23,7 @@ const roundsWords = (rounds) => (rounds >= 1e6 ? `${short(rounds / 1e6)} M round
 
 function drawSummary() {
   const base = baselineIn(settingNumber());
-  const columns = base ? [COLUMNS[0], differenceColumn(base), ...COLUMNS.slice(1)] : COLUMNS;
+  const columns = [COLUMNS[0], ...(base ? [differenceColumn(base)] : []), ...furtherColumns(), ...COLUMNS.slice(1)];
   const rows = sorted(seriesHere(), columns);
   const head = element("tr", {}, element("th", { scope: "col" }, "protocol"), ...columns.map(([name, words, , , , better]) => {
     const falling = moreIsBetter(better) !== Boolean(chosen.reverse);
@@ -37,10 +37,23 @@ function drawSummary() {
   const best = view().settings[settingNumber()].best;
   const close = best.close.map((number) => view().series[number].title);
   $("summary-note").textContent = named("Accuracy") + ` after the last local phase, ± ${view().spread}. A star marks the best value of a column.` +
+    simplePredictions() +
     (close.length ? ` Within the spread of the ${isShare() ? "most accurate" : "best"}: ${listed(close)}.` : "");
   exportable("summary-scroll", "Results", () => [["protocol", ...columns.map(([name]) => (name === "score" ? metric().name : name)), "spread", "attempted"],
     ...rows.map((one) => [one.label, ...columns.map(([, , value]) => value(one.summary, one)), one.summary.spread, one.summary.attempted])]);
   markOverflow($("summary-scroll"));
+}
+
+// Other metrics of the task, and what simple predictions reach; of labels there are none.
+function furtherColumns() {
+  return (seriesHere()[0]?.summary.further ?? []).map(({ metric: one }, place) => [`further-${place}`, one.name,
+    (r) => r.further[place]?.score ?? null, (r) => `${(one.factor * r.further[place].score).toFixed(one.digits)} ${one.unit}`.trim(),
+    null, one.better === "higher" ? "more" : "less"]);
+}
+
+function simplePredictions() {
+  const found = Object.entries(seriesHere()[0]?.summary.baselines ?? {});
+  return found.length ? ` Simple predictions: ${found.map(([name, value]) => `${name} ${scored(value)}`).join(", ")}.` : "";
 }
 
 function stateNote(series) {
