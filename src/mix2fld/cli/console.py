@@ -29,6 +29,8 @@ def bold(text: object) -> str:
 
 def print_table(console: Console, table: "Table") -> None:
     """Print a table with every number whole, also where the terminal is narrower."""
+    before = console.width
     wide = console.options.update(max_width=WIDEST)
-    width = max(console.width, console.measure(table, options=wide).maximum)
-    console.print(table, width=width, soft_wrap=False, crop=False)
+    console.width = max(before, console.measure(table, options=wide).maximum)
+    console.print(table, soft_wrap=False, crop=False)
+    console.width = before
