@@ -13,11 +13,14 @@ from mix2fld.cli.suggestions import SYMBOLS, flags_of
 from mix2fld.config.grid import Grid
 from mix2fld.report.tables import results_table, sweep_table
 from mix2fld.runs.reader import read_runs
+from places import ROOT
 from toys import save_dataset, toy_config, toy_dataset, toy_grid
 
 
 def test_the_papers_symbols_are_flags() -> None:
     assert set(SYMBOLS.values()) <= set(flags_of(Grid))
+    page = (ROOT / "docs" / "reference" / "paper_map.md").read_text(encoding="utf-8")
+    assert all(f"`{symbol}`" in page and f"`{flag}`" in page for symbol, flag in SYMBOLS.items())
     given = ["--lambda", "0.2", "--n-s=10", "--N_I", "30", "--k", "50"]
     settings = parse("run", given).settings
     assert settings.seeding.mixing_ratio == (0.2,)
