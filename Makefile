@@ -66,12 +66,13 @@ upgrade: programs ## Try the newest version of every dependency, in .venv-newest
 docs: $(VENV)/.installed-docs ## Build the documentation site, build/site/html (two minutes)
 	$(BIN)/python docs/make_site.py
 
-# Tests use a browser, a broker and a proxy: installed if possible, otherwise these tests are skipped.
+# Tests use a browser, a broker, a proxy and a compiler: installed if possible, otherwise these tests are skipped.
 programs:
 	@missing=""; \
 	which chromium chromium-browser google-chrome 2>/dev/null | grep -q . || missing="$$missing chromium"; \
 	which mosquitto /usr/sbin/mosquitto 2>/dev/null | grep -q . || missing="$$missing mosquitto"; \
 	which nginx /usr/sbin/nginx 2>/dev/null | grep -q . || missing="$$missing nginx-light"; \
+	which cc gcc clang 2>/dev/null | grep -q . || missing="$$missing gcc libc6-dev"; \
 	[ -z "$$missing" ] \
 		|| { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get -qq update \
 			&& DEBIAN_FRONTEND=noninteractive apt-get -qq install -y $$missing >/dev/null; } \

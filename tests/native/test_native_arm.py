@@ -103,6 +103,7 @@ def test_four_lanes_compute_the_same_to_rounding(monkeypatch: pytest.MonkeyPatch
     assert found[0][-1] == found[1][-1] > 40  # it learned something
 
 
+@pytest.mark.long
 @needs_compiler
 @pytest.mark.skipif(None in CROSS, reason="no cross compiler or QEMU (make test-arm)")
 @pytest.mark.parametrize("batch", [1, 4])
