@@ -40,7 +40,7 @@ from toys import CoinLink, DeadDownlink, RoomyDownlink, simulation_of, toy_confi
 
 ROWS = ("fld", "mixfld", "mix2fld", "murmur-mix")
 DIMS = Dimensions(((3,), (2, 2)), 3, SampleFormat((4, 4, 1)), 5, 3, (2, 2, 1))
-simulate = partial(simulation_of, replay=0.5)
+simulate = partial(simulation_of, replay=0.5, downlink="weights")
 
 
 def some_seeds(device: int) -> Seeds:

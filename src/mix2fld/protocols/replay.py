@@ -44,7 +44,7 @@ class Replayed:
     def download_size(self, arrives: Arrives | None = None) -> Size:
         """Without seed samples, or with those that fit into what arrives."""
         seeds_of = 0 if arrives is None else self.most_that_arrive(arrives)
-        return self.download_codec.size_with(self.dims, seeds_of)
+        return self._size_with(seeds_of)
 
     def start(self, weights: Tensors) -> State:
         return {**self.inner.start(weights), REPLAY: self._empty}
@@ -69,9 +69,15 @@ class Replayed:
         """How many devices' seeds fit into a download, at least 1."""
 
         def lost(count: int) -> bool:
-            return not arrives(self.download_codec.size_with(self.dims, count).bits)
+            return not arrives(self._size_with(count).bits)
 
         return bisect_left(range(self.devices), True, lo=1, key=lambda more: lost(1 + more))
+
+    def _size_with(self, count: int) -> Size:
+        """Of a download with the seeds of so many devices, and the rest as it is expected."""
+        most, rest = self.download_codec.size_with(self.dims, count), self.inner.download_size()
+        without = most.bits - self.download_codec.rest.size(self.dims).bits
+        return Size(without + rest.bits, rest.exact)
 
     def taken(self, value: tuple[Any, Mapping[int, Seeds]], states: Iterable[State]) -> State:
         """A stock of the seeds that came, to be merged with that of the device."""

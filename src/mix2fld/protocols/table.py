@@ -44,11 +44,11 @@ PROTOCOLS: dict[str, Protocol] = {
     "stc": STC(),                          # signs of largest entries    weights         adds the mean update
     "sign": Sign(),                        # rotated signs               weights         adds the mean update
     "eden": EDEN(),                        # rotated levels              weights         adds the mean update
-    "murmur": Murmur(),                    # update in any few bits      weights         adds the mean update
-    "murmur-mix": MurmurMix(),             # the same; mixes, once       weights, mixes  adds the mean update
+    "murmur": Murmur(),                    # update in any few bits      uploads         adds the mean update
+    "murmur-mix": MurmurMix(),             # the same; mixes, once       uploads, mixes  adds the mean update
     "murmur-stat": MurmurStat(),           # the same; statistics, once  weights         solves, adds updates
     "dp-fl": DPFL(),                       # update with noise           weights         adds the mean update
-    "dp-murmur": DPMurmur(),               # the same in few bits        weights         adds the mean update
+    "dp-murmur": DPMurmur(),               # the same in few bits        uploads         adds the mean update
     "fd": FD(),                            # mean outputs                mean outputs    averages
     "cfd": CFD(),                          # labels of shared mixes      weights, mixes  trains on the labels
     "fld": FLD(),                          # outputs; samples, once      weights         trains on the samples
