@@ -1,0 +1,293 @@
+"""Few bits in both directions: what training comes to if devices take the server's steps.
+
+``python -m benchmarks.downlink`` runs what ``results/downlink/runs.jsonl`` lacks, a line for each
+run as it ends, and writes ``docs/downlink.md``. ``--page`` writes the page alone.
+
+The settings are those of the comparison (``results/records``), tuned there on validation data; only
+the downlink differs. Seeds are those of the comparison.
+"""
+
+import argparse
+import json
+import time
+import tracemalloc
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+from unittest.mock import patch
+
+import numpy as np
+
+import mix2fld
+from mix2fld.codecs import Encoded, rotation
+from mix2fld.codecs.global_steps import Carried, GlobalState, Step
+from mix2fld.config.settings import PRESETS
+from mix2fld.engine.wire import Wire
+from mix2fld.protocols.downlink import KNOWN
+from mix2fld.protocols.table import get_protocol, single_runs
+from mix2fld.runs.link_plan import plan_link
+from mix2fld.tasks.classification import Classification
+from mix2fld.tasks.make_learning import make_learning
+from mix2fld.types import SampleFormat
+from mix2fld_lab.reproduction.cell_records import CellRecord, load_records
+
+ROOT = Path(__file__).parent.parent
+RECORDS = ROOT / "results" / "records" / "frontier-mnist-non-iid.json"
+RUNS = ROOT / "results" / "downlink" / "runs.jsonl"
+PAGE = ROOT / "docs" / "downlink.md"
+SEEDS = range(5)
+CODED: dict[str, Any] = {"downlink": "coded"}
+
+
+class Trial(NamedTuple):
+    """A contender of the comparison with another downlink."""
+
+    key: str
+    title: str
+    contender: str
+    changes: dict[str, Any]
+
+
+TRIALS = (
+    Trial("murmur-200", "Murmur 200, relay", "murmur-200", {"downlink": "relay"}),
+    Trial("murmur-200-edges", "Murmur 200 from edges, relay", "murmur-200-edges",
+          {"downlink": "relay"}),
+    Trial("murmur-1400", "Murmur 1,400, relay", "murmur-1400", {"downlink": "relay"}),
+    Trial("murmur-1400-edges", "Murmur 1,400 from edges, relay", "murmur-1400-edges",
+          {"downlink": "relay"}),
+    Trial("coded-1300-edges", "Murmur 1,400 from edges, coded step of 1,300 bits",
+          "murmur-1400-edges", {**CODED, "downlink_step_bits": 1300}),
+    Trial("coded-1300", "Murmur 1,400, coded step of 1,300 bits",
+          "murmur-1400", {**CODED, "downlink_step_bits": 1300}),
+    Trial("sign", "FL, 1 bit a weight each way, error feedback", "sign", CODED),
+)  # fmt: skip
+TEMPLATE = ROOT / "benchmarks" / "templates" / "downlink.md"
+LINKS = {
+    "the paper's": None, "NB-IoT": "nb-iot", "LTE-M": "lte-m", "RedCap": "redcap",
+    "LEO satellite": "leo", "LoRaWAN DR5": "lorawan-dr5",
+}  # fmt: skip
+MURMUR: dict[str, Any] = {"protocols": ("murmur",), "update_bits": 200}
+PLANNED: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("FL 8-bit", {"protocols": ("fl8",), "downlink": "weights"}),
+    ("Mix2FLD", {"protocols": ("mix2fld",), "downlink": "weights"}),
+    ("Murmur 200", {**MURMUR, "downlink": "weights"}),
+    ("Murmur 200", {**MURMUR, "downlink": "relay"}),
+    ("Murmur 1,400", {**MURMUR, "update_bits": 1400, "downlink": "relay"}),
+)
+AWAY: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("Murmur 200, relayed", {**MURMUR, "downlink": "relay"}),
+    ("coded in 2,000 bits", {**MURMUR, "downlink": "coded", "downlink_step_bits": 2000}),
+)
+DECODED: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("weights", {**MURMUR, "downlink": "weights"}),
+    ("relay of ten uploads of 200 bits", {**MURMUR, "downlink": "relay"}),
+    (
+        "relay of ten uploads of 1,400 bits",
+        {**MURMUR, "update_bits": 1400, "downlink": "relay"},
+    ),
+)
+
+
+def main() -> None:
+    """Run what is missing, then write the page."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--page", action="store_true", help="write the page alone")
+    if not parser.parse_args().page:
+        run_missing()
+    PAGE.write_text(page(), encoding="utf-8")
+
+
+def run_missing() -> None:
+    """One line for each run, as it ends."""
+    done = {(run["key"], run["seed"]) for run in recorded()}
+    cells = contenders()
+    for seed in SEEDS:
+        for trial in TRIALS:
+            cell = cells.get(trial.contender)
+            if cell is None or (trial.key, seed) in done:
+                continue
+            (result,) = mix2fld.run(config_of(cell, trial.changes, seed))
+            scores, bits = result.summary["scores"], result.summary["bits"]
+            line = {
+                "key": trial.key, "seed": seed, "mean": scores["mean"], "server": scores["global"],
+                "devices": result.rounds[-1]["scores"]["devices"],
+                "up": bits["up"], "down": bits["down"],
+            }  # fmt: skip
+            RUNS.parent.mkdir(parents=True, exist_ok=True)
+            with RUNS.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(line) + "\n")
+            print(trial.key, seed, f"{100 * line['mean']:.2f}", line["down"], flush=True)
+
+
+def config_of(cell: CellRecord, changes: dict[str, Any], seed: int) -> Any:
+    """A run of a cell with some settings changed."""
+    fields = {**cell.changes, **changes, "protocols": (cell.protocol,), "seed": (seed,)}
+    return mix2fld.Grid.of(**fields)
+
+
+def contenders() -> dict[str, CellRecord]:
+    """The cells of the comparison, by the key of their contender."""
+    return {key.rsplit("/", 1)[1]: cell for key, cell in load_records(RECORDS).items()}
+
+
+def recorded() -> Iterator[dict[str, Any]]:
+    """The runs so far."""
+    if RUNS.exists():
+        yield from (json.loads(line) for line in RUNS.read_text(encoding="utf-8").splitlines())
+
+
+def page() -> str:
+    """The page, from the records and the closed forms of the links."""
+    return TEMPLATE.read_text(encoding="utf-8").format(
+        accuracy=accuracy_table(), links=link_table(), away=away_table(), decoding=decoding_table()
+    )
+
+
+def accuracy_table() -> str:
+    """Accuracy and bits, beside the same contender with weights."""
+    cells, runs = contenders(), list(recorded())
+    head = (
+        "protocol",
+        "seeds",
+        "devices, %",
+        "server, %",
+        "the same with weights, %",
+        "up",
+        "down",
+    )
+    rows = []
+    for trial in TRIALS:
+        own = [run for run in runs if run["key"] == trial.key]
+        cell = cells[trial.contender]
+        with_weights = [
+            100 * run["summary"]["accuracy"]["mean"]
+            for run in cell.runs
+            if run["seed"] in {each["seed"] for each in own}
+        ]
+        if own:
+            up = np.mean([run["up"] for run in own]) / cell.devices
+            down = np.mean([run["down"] for run in own])
+            rows.append((
+                trial.title, str(len(own)), _mean(100 * run["mean"] for run in own),
+                _mean(100 * run["server"] for run in own), _mean(with_weights),
+                f"{up:,.0f}", f"{down:,.0f}",
+            ))  # fmt: skip
+    return _table(head, rows)
+
+
+def link_table() -> str:
+    """Seconds and joules of a round, by the closed form of each link."""
+    head = ("link", "protocol", "downlink", "bits up", "bits down", "s a round", "mJ of a device")
+    rows = []
+    for link, preset in LINKS.items():
+        for words, fields in PLANNED:
+            grid = mix2fld.Grid.of(**(PRESETS[preset] if preset else {})).replace(**fields)
+            plans = [plan for plan in plan_link(grid) if not plan.only_first]
+            bits = {plan.budget.direction: plan.size.bits for plan in plans}
+            rows.append((
+                link, words, fields["downlink"], f"{bits.get('uplink', 0):,}",
+                f"{bits['downlink']:,}", f"{sum(plan.round_seconds for plan in plans):.3g}",
+                f"{1000 * sum(plan.joules for plan in plans):.3g}",
+            ))  # fmt: skip
+    return _table(head, rows)
+
+
+def away_table() -> str:
+    """What a device that was away for ten rounds is sent, 20 of 100 devices taking part."""
+    rows = []
+    for words, fields in AWAY:
+        config = single_runs(mix2fld.Grid.of(devices=100, participants=20, **fields))[0]
+        wire = wire_of(config)
+        whole = wire.most_download.bits
+        steps = ten_steps(wire, config)
+        codec: Any = wire.downlink.download_codec
+        bits = codec.encode(GlobalState(20, 0, None, steps), wire.protocol.dims).bits
+        rows.append((words, f"{bits:,}", f"{whole:,}", f"{100 * bits / whole:.1f} %"))
+    return _table(("steps", "bits of ten of them", "bits of all weights", "share"), rows)
+
+
+def ten_steps(wire: Wire, config: mix2fld.Config) -> tuple[Step, ...]:
+    """Ten steps of 20 uploads each, or coded."""
+    rng, dims = np.random.default_rng(0), wire.protocol.dims
+    codec: Any = wire.downlink.download_codec
+
+    def body(bits: int) -> Encoded:
+        return Encoded(np.packbits(rng.integers(2, size=bits, dtype=np.uint8)).tobytes(), bits)
+
+    if config.updates.downlink == "coded":
+        size = codec.codes.size(dims).bits
+        return tuple(Step(number, {}, body(size)) for number in range(11, 21))
+    size, samples = codec.upload.size(dims).bits, config.data.samples_per_device
+    return tuple(
+        Step(number, {d: Carried(samples, body(size)) for d in range(0, 100, 5)})
+        for number in range(11, 21)
+    )
+
+
+def decoding_table() -> str:
+    """Time and memory of taking a download on one core, with the kernel and with NumPy alone."""
+    rows = []
+    for words, fields in DECODED:
+        config = single_runs(mix2fld.Grid.of(devices=10, **fields))[0]
+        wire = wire_of(config)
+        dims = wire.protocol.dims
+        codec: Any = wire.downlink.download_codec
+        weights = tuple(np.zeros(shape, np.float32) for shape in dims.weight_shapes)
+        state = {KNOWN: {"version": np.array(1), "weights": weights}}
+        if config.updates.downlink == "weights":
+            data = codec.encode(weights, dims).data
+        else:
+            rng = np.random.default_rng(0)
+            update = rng.normal(size=dims.num_weights).astype(np.float32)
+            codes = codec.upload.compress(update, rng, None)
+            carried = Carried(500, codec.upload.encode(codes, dims))
+            steps = (Step(2, dict.fromkeys(range(10), carried)),)
+            data = codec.encode(GlobalState(2, 0, None, steps), dims).data
+        cells = [words, f"{len(data):,}"]
+        for kernel in (True, False):
+            with patch.object(rotation, "_kernel_for", rotation._kernel_for if kernel else _none):
+                seconds, peak = measured(partial(wire.decode_download, data, [state]))
+            cells += [f"{1000 * seconds:.1f}", f"{peak / 1024:.0f}"]
+        rows.append(tuple(cells))
+    head = ("download", "bytes", "ms, kernel", "kB, kernel", "ms, NumPy", "kB, NumPy")
+    return _table(head, rows)
+
+
+def measured(work: Callable[[], Any]) -> tuple[float, int]:
+    """The least of ten times, and the most memory that is allocated at once."""
+    work()
+    times = []
+    for _ in range(10):
+        started = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - started)
+    tracemalloc.start()
+    work()
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    return min(times), peak
+
+
+def wire_of(config: mix2fld.Config) -> Wire:
+    """What crosses the link with the paper's network."""
+    learning = make_learning(config, SampleFormat((28, 28, 1)), Classification(10))
+    return Wire(get_protocol(config.protocol), learning)
+
+
+def _none(rng: np.random.Generator) -> None:
+    """No kernel."""
+
+
+def _mean(values: Iterable[float]) -> str:
+    found = list(values)
+    return f"{np.mean(found):.1f} ± {np.std(found, ddof=1):.1f}" if len(found) > 1 else "-"
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+if __name__ == "__main__":
+    main()
