@@ -230,23 +230,26 @@ class Airtime:
         self._segment = Segment(delivery, self.seconds, senders, ends)
 
     def _pass(self, limit: float) -> None:
-        """To the next moment at which something happens."""
+        """To the next moment at which something happens; where all wait for all, to the last."""
         segment, slot = self._segment, self.scenario.link.slot_seconds
         moments = [f.computing for f in self.flights.values() if f.computing > self.seconds]
-        at, over = min(moments, default=math.inf), math.inf
+        end = max if self.at_once else min
+        at, over = end(moments, default=math.inf), math.inf
         if segment is not None:
-            over = min(segment.ends.values())
+            over = end(segment.ends.values())
         if segment is None or segment.since + over * slot > min(at, limit):
             self.seconds = min(at, limit)
             if segment is not None:
                 segment.elapsed = (self.seconds - segment.since) / slot
             return
-        self.seconds, segment.elapsed = segment.since + over * slot, over
-        for device in [d for d, slots in segment.ends.items() if slots == over]:
+        for device, slots in sorted(segment.ends.items(), key=lambda own: (own[1], own[0])):
+            if slots > over:
+                break
+            self.seconds, segment.elapsed = segment.since + slots * slot, slots
             flight = self.flights[device]
-            whole = over == segment.delivery.slots[device]
-            self._carry(device, flight.bits, over)
-            self.flights[device] = flight._replace(bits=0, slots=flight.slots + over)
+            whole = slots == segment.delivery.slots[device]
+            self._carry(device, flight.bits, slots)
+            self.flights[device] = flight._replace(bits=0, slots=flight.slots + slots)
             self._end(device, arrived=whole and bool(segment.delivery.delivered[device]))
             del segment.ends[device]
 
