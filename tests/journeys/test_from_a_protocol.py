@@ -49,4 +49,4 @@ def test_from_a_protocol_to_its_place_on_the_frontier(
     main(["reproduce", "frontier-smartwatch", "--contender", "slow_journey:Slow",
           "--results", "results", "--extend"])  # fmt: skip
     page = Path("results/FRONTIER.md").read_text()
-    assert "slow FL" in page
+    assert "\n| slow FL | " in page

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
 from mix2fld.base.spread import Spread
-from mix2fld.protocols.table import PROTOCOLS
+from mix2fld.protocols.table import get_protocol
 from mix2fld.report.style import style_of
 from mix2fld_lab.reproduction.frontier.contenders import FROM_EDGES
 from mix2fld_lab.reproduction.frontier.points import Point, frontier
@@ -50,7 +50,7 @@ def draw_frontier(title: str, points: Sequence[Point], path: Path) -> None:
         _log_axis(axes, points)
     named = dict.fromkeys(point.contender.protocol for point in points)
     handles = [
-        Line2D([], [], linestyle="none", label=PROTOCOLS[name].title, **_mark(name))
+        Line2D([], [], linestyle="none", label=get_protocol(name).title, **_mark(name))
         for name in named
     ]
     figure.legend(handles=handles, loc="outside lower center", ncols=7, fontsize=8)

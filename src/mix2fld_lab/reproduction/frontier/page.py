@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from mix2fld.protocols.table import PROTOCOLS
+from mix2fld.protocols.table import PROTOCOLS, get_protocol
 from mix2fld_lab.markdown import paragraph
 from mix2fld_lab.pages import render
 from mix2fld_lab.reproduction.cell_records import CellRecord
@@ -129,7 +129,7 @@ def _absent(key: str, points: Sequence[Point]) -> str:
 
 
 def _unmixes(protocol: str) -> bool:
-    seeding = PROTOCOLS[protocol].seeds
+    seeding = get_protocol(protocol).seeds
     return seeding is not None and seeding.unmixed
 
 
