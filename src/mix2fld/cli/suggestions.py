@@ -85,14 +85,16 @@ def split_commas(given: Sequence[str]) -> list[str]:
 
     Seeds may be a range, ``--seed 0..4``.
     """
-    from mix2fld.sweep.plan import expand
-
     found: list[str] = []
     flag = ""
     for word in given:
         flag = word if word.startswith("--") else flag
         apart = values_of(word) if flag in LISTS and not word.startswith("--") else [word]
-        found += map(str, expand(apart)) if flag == "--seed" and ".." in word else apart
+        if flag == "--seed" and ".." in word:
+            from mix2fld.sweep.plan import expand  # brings JAX, which other commands do without
+
+            apart = [str(seed) for seed in expand(apart)]
+        found += apart
     return found
 
 
