@@ -319,8 +319,10 @@ def test_a_token_that_is_there_is_used(monkeypatch: pytest.MonkeyPatch, tmp_path
     assert "RAY_AUTH_MODE" not in os.environ
     (tmp_path / ".ray").mkdir()
     (tmp_path / ".ray" / "auth_token").write_text("secret")
+    (tmp_path / ".ray" / "auth_token").chmod(0o644)  # as Ray leaves it
     cluster.use_token()
     assert os.environ["RAY_AUTH_MODE"] == "token"
+    assert (tmp_path / ".ray" / "auth_token").stat().st_mode & 0o777 == 0o600
 
 
 def test_the_head_of_a_cluster_is_told_from_something_else(ray: Any) -> None:

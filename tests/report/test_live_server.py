@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import os
 import shutil
 import signal
 import socket
@@ -13,7 +14,9 @@ from pathlib import Path
 import pytest
 
 from mix2fld.base.errors import InputError
+from mix2fld.base.files import LOCK
 from mix2fld.report.live import Handler, PageServer, make_server
+from mix2fld.runs.records import read_records, write_line
 from stored_runs import served_page
 
 
@@ -106,3 +109,47 @@ def test_the_command_serves_until_interrupted(runs: Path) -> None:
         watching.wait()
     assert watching.returncode == 0
     assert "Traceback" not in complaints
+
+
+@pytest.mark.parametrize("name", ["rounds.jsonl", "summary.json", "failure.txt", ".lock"])
+def test_a_pipe_in_the_place_of_a_file_costs_no_other_run(
+    server: PageServer, runs: Path, tmp_path: Path, name: str
+) -> None:
+    folder = tmp_path / "runs"
+    for copy in ("good", "bad"):
+        shutil.copytree(runs / "fl-s0", folder / copy)
+    (folder / "bad" / "summary.json").unlink()
+    name = LOCK if name == ".lock" else name
+    (folder / "bad" / name).unlink(missing_ok=True)
+    os.mkfifo(folder / "bad" / name)
+    data = json.loads(ask(server, "/data.json")[1])
+    assert len(data["views"]["finished"]["series"]) == 1
+    assert name != "rounds.jsonl" or "rounds.jsonl: cannot be read (not a file)" in data["notes"][0]
+
+
+def test_a_forged_record_costs_no_other_run(server: PageServer, runs: Path, tmp_path: Path) -> None:
+    """Its seal is right, and a field is not what a round has there."""
+    folder = tmp_path / "runs"
+    for copy in ("good", "bad"):
+        shutil.copytree(runs / "fl-s0", folder / copy)
+    rounds = folder / "bad" / "rounds.jsonl"
+    (folder / "bad" / "summary.json").unlink()
+    fields = read_records(rounds).rounds[0]
+    rounds.write_bytes(write_line({**fields, "scores": 7}, "")[0])
+    data = json.loads(ask(server, "/data.json")[1])
+    assert len(data["views"]["finished"]["series"]) == 1
+    assert any("bad: cannot be shown" in note for note in data["notes"])
+
+
+@pytest.mark.skipif(
+    not Path("/proc/net/tcp").exists() or os.geteuid() != 0 or not shutil.which("curl"),
+    reason="needs Linux, curl and a second user",
+)
+def test_other_users_of_this_machine_are_refused(server: PageServer) -> None:
+    address = f"http://127.0.0.1:{server.server_port}/data.json"
+    command = ["curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", address]
+    for user, status in ((65534, "403"), (0, "200")):
+        said = subprocess.run(
+            command, user=user, capture_output=True, text=True, check=True, cwd="/"
+        )
+        assert said.stdout == status

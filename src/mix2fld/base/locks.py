@@ -37,6 +37,8 @@ class FolderLock:
 
 def is_locked(folder: Path) -> bool:
     """Whether a process that is alive writes into a folder; nothing is written to find out."""
+    if not (folder / LOCK).is_file():
+        return False
     try:
         import fcntl
 

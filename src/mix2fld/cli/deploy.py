@@ -1,16 +1,25 @@
 """``mix2fld deploy`` on several machines: keys, and the server over MQTT."""
 
 import signal
+import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import tyro
 
 from mix2fld.base.errors import InputError
 from mix2fld.cli.options import Output
 from mix2fld.config.grid import Grid
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.table import Table
+
+    from mix2fld.deploy.status import DeviceStatus
 
 
 @dataclass(frozen=True)
@@ -140,6 +149,65 @@ class DeployKeys:
         make_fleet_certificates(self.out, self.hosts, devices)
         write_mqtt_units(self.out, self.hosts[0], largest, devices)
         print(f"certificates of broker, server and devices ({devices}), and units in {self.out}")
+
+
+@dataclass(frozen=True)
+class DeployStatus:
+    """Show how deployed runs and their devices are, or serve that to a monitor.
+
+    Reads the files of the runs on the server's machine, while a server runs or not. Fails if a run
+    is in trouble, such as one that no server has.
+    """
+
+    runs: tyro.conf.Positional[Path] = Path("runs/deployment")
+    """Folder of the runs."""
+    listen: str = ""
+    """Serve /health and, for Prometheus, /metrics at this address, such as 127.0.0.1:9464."""
+    output: tyro.conf.OmitArgPrefixes[Output] = field(default_factory=Output)
+
+    def run(self) -> None:
+        from mix2fld.deploy.status import deployed_runs
+
+        if self.listen:
+            self._serve()
+            return
+        found, now = deployed_runs(self.runs), time.time()
+        console = self.output.console()
+        for run in found:
+            state = "finished" if run.finished else run.trouble(now) or "in progress"
+            console.print(f"{run.name}: {run.rounds_done} of {run.rounds} rounds; {state}")
+            console.print(_device_table(run.devices, now))
+            if run.silent and not run.finished:
+                console.print(f"silent: devices {', '.join(map(str, run.silent))}")
+        self.output.print_json([run.as_json(now) for run in found])
+        if trouble := [run.name for run in found if run.trouble(now)]:
+            raise InputError(f"{', '.join(trouble)}: in trouble")
+
+    def _serve(self) -> None:
+        if find_spec("prometheus_client") is None:
+            raise InputError(
+                "--listen needs prometheus_client; install it with: pip install 'mix2fld[metrics]'"
+            )
+        from mix2fld.deploy.health import make_health_server
+
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        with make_health_server(self.runs, self.listen) as server:
+            host, port = str(server.server_address[0]), server.server_port
+            self.output.console().print(f"/health and /metrics at http://{host}:{port}")
+            with suppress(KeyboardInterrupt):
+                server.serve_forever()
+
+
+def _device_table(devices: "Sequence[DeviceStatus]", now: float) -> "Table":
+    from rich.table import Table
+
+    names = ("device", "last answer", "version", "round", "taken", "refused", "suspected", "silent")
+    table = Table(*names, box=None)
+    for one in devices:
+        seen = "never" if one.last_seen is None else f"{max(0.0, now - one.last_seen):.0f} s ago"
+        counts = (one.round, one.taken, one.refused, one.suspected, one.silent)
+        table.add_row(str(one.device), seen, one.version or "-", *map(str, counts))
+    return table
 
 
 def needs_flower() -> None:

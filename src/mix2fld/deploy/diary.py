@@ -1,29 +1,49 @@
-"""``diary.log``: what happened in a deployed run, a line for each thing.
+"""What happened in a deployed run: in words in ``diary.log``, for programs in ``events.jsonl``.
 
-Some words come from devices, so that a line holds printable characters only, and not many.
+Some words come from devices, so that a line holds printable characters only, and not many. An event
+is a JSON object in a line of its own, and no device causes more than a few in a round.
 """
 
+import json
 import logging
 import time
-from collections.abc import Callable
 from pathlib import Path
+from typing import Any, Protocol
+
+from mix2fld.runs.layout import RunFiles
 
 LONGEST_LINE = 300
+NOTE = "note"
+"""An event that is only told in words."""
 
-Say = Callable[[str], None]
+
+class Say(Protocol):
+    """Writes down what happened; without words it is for programs only."""
+
+    def __call__(self, line: str, event: str = NOTE, /, **fields: Any) -> None:
+        """In words, what kind of event it is, and what a program may want to know of it."""
 
 
-def diary(path: Path) -> Say:
-    """Writes each line with its time into a file, and to Flower's log."""
+def diary(files: RunFiles) -> Say:
+    """Writes into the folder of a run, and the words to Flower's log."""
     logger = logging.getLogger("flwr")
 
-    def say(line: str) -> None:
-        words = one_line(line)
-        logger.info("mix2fld: %s", words)
-        with path.open("a", encoding="utf-8") as file:
-            file.write(f"{time.strftime('%Y-%m-%dT%H:%M:%S')} {words}\n")
+    def say(line: str, event: str = NOTE, /, **fields: Any) -> None:
+        words, now = one_line(line), time.time()
+        told = {"time": round(now, 3), "event": event, **fields}
+        if words:
+            logger.info("mix2fld: %s", words)
+            stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(now))
+            _append(files.diary, f"{stamp} {words}")
+            told["words"] = words
+        _append(files.events, json.dumps(told))
 
     return say
+
+
+def _append(path: Path, line: str) -> None:
+    with path.open("a", encoding="utf-8") as file:
+        file.write(f"{line}\n")
 
 
 def one_line(text: object) -> str:

@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Mapping
 from queue import Empty, SimpleQueue
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import httpx
@@ -79,6 +80,8 @@ class FlowerNodes:
 
     downloads_with_orders = True
     """A message costs a poll and a process, whatever it carries."""
+    versions: Mapping[int, str] = MappingProxyType({})
+    """Flower has no word for it; another version refuses, and says so."""
 
     def __init__(
         self, grid: Grid, scenario: Scenario, timeout_s: float, run: str, say: Say

@@ -46,5 +46,5 @@ def forget(path: Path) -> None:
     """Remove a deployed run, and only the files of one."""
     RunFolder(path).clear()
     files = RunFiles(path)
-    for file in (files.identity, files.epoch, files.diary):
+    for file in (files.identity, files.epoch, files.diary, files.events):
         file.unlink(missing_ok=True)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from mix2fld.base.errors import Mix2fldError, TransportLostError
 from mix2fld.base.streams import integer
 from mix2fld.config.settings import Config
-from mix2fld.deploy.diary import Say
+from mix2fld.deploy.diary import Say, one_line
 from mix2fld.deploy.edge import topics
 from mix2fld.deploy.edge.initial import pack_start
 from mix2fld.deploy.edge.line import Line
@@ -39,6 +39,7 @@ DEVICE_SECTIONS = (
     *("statistics", "defence"),
 )
 """Of a config: what devices read."""
+LONGEST_VERSION = 20
 LOST = "the connection to the broker is lost"
 
 
@@ -69,6 +70,7 @@ class MqttNodes:
         self._line: Line | None = None
         self._settings = _run_settings(scenario, run)
         self._online: set[int] = set()
+        self.versions: dict[int, str] = {}
         self._refused: set[int] = set()
         self._events, self._allowances = Inbox(), Allowances()
         self._up = False
@@ -121,6 +123,9 @@ class MqttNodes:
             self._events.put(("answer", device, payload))
         elif payload:
             self._online.add(device)
+            self.versions[device] = one_line(payload[2:].decode("ascii", "ignore"))[
+                :LONGEST_VERSION
+            ]
             self._events.put(("online", device, payload))
         else:
             self._online.discard(device)
@@ -133,7 +138,9 @@ class MqttNodes:
         line.unsubscribe(topics.uploads(device))
         self._say(
             f"device {device} floods: more than {MOST_AT_ONCE} messages at once; it is refused "
-            "until the server is started again"
+            "until the server is started again",
+            "flood",
+            device=device,
         )
         self._events.put(("refused", -1, b""))
 
@@ -227,7 +234,7 @@ class MqttNodes:
                 send_to(waiting & self._online)
             elif kind == "connected":
                 send_to(waiting)
-            elif kind == "online" and device in waiting and payload in exchange.lost_by:
+            elif kind == "online" and device in waiting and payload[:1] in exchange.lost_by:
                 send_to([device])
             elif kind == "answer" and device in waiting:
                 reply = self._opened(payload, exchange)

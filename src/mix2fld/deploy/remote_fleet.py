@@ -13,23 +13,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mix2fld.base.errors import TransportLostError
-from mix2fld.codecs import Encoded, PayloadError
-from mix2fld.deploy.diary import Say, one_line
+from mix2fld.deploy.answers import AnswerReader, TakenUpload, words_of
+from mix2fld.deploy.diary import Say
 from mix2fld.deploy.edge.messages import (
     Answer,
     Behind,
     MessageError,
     Refused,
-    Trained,
     TrainOrder,
 )
+from mix2fld.deploy.silence import Silence
 from mix2fld.engine.checks import global_refused
 from mix2fld.engine.fleet_interface import Delivered, Order, Outcome, Scores
 from mix2fld.engine.fleet_interface import Trained as TrainedFleet
-from mix2fld.engine.messages import Message
 from mix2fld.engine.scenario import Scenario
 from mix2fld.tasks.base import Score
-from mix2fld.tasks.stepper import TestSet, snapshot_steps
+from mix2fld.tasks.stepper import TestSet
 from mix2fld.types import Tensors
 
 RETRY_S = 1.0
@@ -58,6 +57,10 @@ class Nodes(Protocol):
     downloads_with_orders: bool
     """Whether a download is piggybacked on the next order."""
 
+    @property
+    def versions(self) -> Mapping[int, str]:
+        """Of mix2fld, on devices that tell."""
+
     def wait_for(self, devices: int, seconds: float) -> Collection[int]:
         """The devices that are connected as soon as there are that many, or after that time."""
 
@@ -68,14 +71,6 @@ class Nodes(Protocol):
         self, round_number: int, data: bytes, devices: Collection[int], hear: Hear
     ) -> None:
         """Send the download, and hear which of these devices have it before the time is over."""
-
-
-class TakenUpload(NamedTuple):
-    """What the server took from one device in one round."""
-
-    message: Message
-    scores: list[Score]
-    seconds: float
 
 
 class EnoughError(Exception):
@@ -94,6 +89,8 @@ class PendingRound(NamedTuple):
 
     replied: frozenset[int]
     """Devices that answered, with an upload or without one."""
+    silent: frozenset[int]
+    """Devices that have not answered for several rounds."""
 
 
 class RemoteFleet:
@@ -104,6 +101,7 @@ class RemoteFleet:
     ) -> None:
         self._scenario, self._tests = scenario, tests
         self._nodes, self._run, self._say = nodes, run, say
+        self._reader, self._silence = AnswerReader(scenario), Silence()
 
     def start(self) -> Owed:
         """Nobody is owed anything."""
@@ -111,7 +109,9 @@ class RemoteFleet:
 
     def available(self) -> Sequence[int]:
         """The devices that are connected, as soon as there is one."""
-        return sorted(self._wait_for_devices(self._nodes.timeout_s))
+        connected = sorted(self._wait_for_devices(self._nodes.timeout_s))
+        self._silence.only(connected)
+        return connected
 
     def train(self, states: Owed, order: Order) -> tuple[PendingRound, TrainedFleet]:
         """Ask for uploads, and take those that can be taken."""
@@ -121,13 +121,15 @@ class RemoteFleet:
         elsewhere = max(0.0, time.monotonic() - started - max(seconds.values(), default=0.0))
         messages = {device: answer.message for device, answer in answers.items()}
         observed = Answers(answers, order.reference)
-        return PendingRound(replied), TrainedFleet(messages, observed, seconds, elsewhere)
+        pending = PendingRound(replied, self._silence.silent)
+        return pending, TrainedFleet(messages, observed, seconds, elsewhere)
 
     def deliver(self, states: PendingRound, outcome: Outcome) -> tuple[Owed, Delivered]:
         """Send the download; how its upload fared, a device hears with its next order.
 
         A device that only listened gets the download with that order, too, and so does one that
-        answered, where another order is sure to come; it is taken to have it.
+        answered, where another order is sure to come; it is taken to have it. A silent one gets it
+        when it speaks again.
         """
         owed = self.start()
         if outcome.download is None:
@@ -135,7 +137,7 @@ class RemoteFleet:
         started, asked = time.monotonic(), set(outcome.asked)
         later = outcome.receivers & states.replied if self._another_order(outcome) else frozenset()
         owed[list(later)] = True
-        now = outcome.receivers & asked - later
+        now = outcome.receivers & asked - later - states.silent
         confirmed = self._send(outcome.round_number, outcome.download, now)
         took = later | confirmed | (outcome.receivers - asked)
         return owed, Delivered(frozenset(took), time.monotonic() - started)
@@ -154,7 +156,7 @@ class RemoteFleet:
 
         def hear(device: int, reply: Answer | MessageError) -> None:
             if isinstance(reply, MessageError | Refused):
-                self._say(f"round {number}: device {device} took no download: {_words_of(reply)}")
+                self._say(f"round {number}: device {device} took no download: {words_of(reply)}")
             elif reply.round == number:
                 confirmed.add(device)
 
@@ -170,27 +172,31 @@ class RemoteFleet:
         devices = {device: answer.scores[-1] for device, answer in answers.items()}
         intermediate: list[tuple[int, Score]] = []
         if reference in answers:
-            intermediate = list(zip(self._steps(), answers[reference].scores, strict=True))
+            intermediate = list(zip(self._reader.steps(), answers[reference].scores, strict=True))
         return Scores(devices, intermediate, self._tests.scores(models))
 
     def refuse(self, device: int, round_number: int, reason: str) -> None:
         """Write it into the diary; the round continues without that upload."""
-        self._say(f"round {round_number}: device {device} refused: {reason}")
+        words = f"round {round_number}: device {device} refused: {reason}"
+        self._say(words, "refused", round=round_number, device=device)
 
     def _collect(self, owed: Owed, order: Order) -> tuple[dict[int, TakenUpload], frozenset[int]]:
         """The answers that can be taken, and who answered at all."""
         answers: dict[int, TakenUpload] = {}
         replied, diverged = set[int](), set[int]()
         started, policy = time.monotonic(), self._scenario.policy
-        orders = self._orders(owed, order)
-        unanswered = set(orders)
+        orders, number = self._orders(owed, order), order.round_number
+        unanswered, early = set(orders), policy.enough(len(orders)) < len(orders)
+        patient = {device for device in orders if early or self._silence.patient_with(device)}
+        versions = {str(device): words for device, words in self._nodes.versions.items()}
+        self._say("", "asked", round=number, devices=sorted(orders), versions=versions)
 
         def hear(device: int, reply: Answer | MessageError) -> TrainOrder | None:
             replied.add(device)
             unanswered.discard(device)
             asked, waited = orders[device], time.monotonic() - started
             if isinstance(reply, Behind) and not asked.catch_up:
-                self._say(f"round {order.round_number}: device {device} was away and catches up")
+                self._say(f"round {number}: device {device} was away and catches up")
                 again = asked._replace(catch_up=True, download=order.last_download())
                 orders[device] = again
                 unanswered.add(device)
@@ -198,10 +204,12 @@ class RemoteFleet:
             if isinstance(reply, Refused) and reply.diverged:
                 diverged.add(device)
             try:
-                answers[device] = self._take(device, asked, reply, waited)
+                answers[device] = self._reader.read(device, asked, reply, waited)
+                self._say("", "upload", round=number, device=device, seconds=round(waited, 3))
             except MessageError as error:
-                self.refuse(device, order.round_number, str(error))
-            if len(answers) >= policy.enough(len(orders)) and unanswered:
+                self.refuse(device, number, str(error))
+            enough = len(answers) >= policy.enough(len(orders)) or not unanswered & patient
+            if enough and unanswered:
                 raise EnoughError
             return None
 
@@ -210,18 +218,23 @@ class RemoteFleet:
             patience = self._nodes.timeout_s
             self._nodes.timeout_s = min(patience, policy.limit)
             try:
-                self._nodes.ask(order.round_number, missing, hear)
+                self._nodes.ask(number, missing, hear)
             except EnoughError:
                 late = ", ".join(map(str, sorted(unanswered)))
-                self._say(f"round {order.round_number}: does not wait for devices {late}")
+                self._say(f"round {number}: does not wait for devices {late}")
             finally:
                 self._nodes.timeout_s = patience
             if not replied and not self._nodes.wait_for(1, 0):
                 raise TransportLostError("no device is connected")
 
-        self._carry(order.round_number, ask)
+        self._carry(number, ask)
         if diverged == set(order.asked):
-            raise global_refused(order.round_number, len(diverged))
+            raise global_refused(number, len(diverged))
+        if not early:
+            self._say("", "unanswered", round=number, devices=sorted(set(orders) - replied))
+            for device, missed in self._silence.after_round(orders, replied).items():
+                words = f"device {device} is connected and has been silent for {missed} rounds"
+                self._say(f"round {number}: {words}", "silent", round=number, device=device)
         return answers, frozenset(replied)
 
     def _carry(self, number: int, exchange: Callable[[], None]) -> None:
@@ -232,7 +245,7 @@ class RemoteFleet:
             try:
                 return exchange()
             except TransportLostError as error:
-                self._say(f"round {number}: {error}; the round waits")
+                self._say(f"round {number}: {error}; the round waits", "lost", round=number)
                 now = time.monotonic()
                 if deadline is None or now > started + STEADY_S:
                     deadline = now + self._nodes.timeout_s
@@ -240,7 +253,7 @@ class RemoteFleet:
                     raise TransportLostError(f"{error}; {RESUME}") from None
                 time.sleep(min(RETRY_S, deadline - now))
                 self._wait_for_devices(deadline - time.monotonic())
-                self._say(f"round {number}: devices can be reached again")
+                self._say(f"round {number}: devices can be reached again", "back", round=number)
 
     def _wait_for_devices(self, seconds: float) -> Collection[int]:
         """The devices that are connected, as soon as there is one; says if it has to wait."""
@@ -280,61 +293,3 @@ class RemoteFleet:
             bit_budget=order.bit_budgets.get(device),
             download=download,
         )
-
-    def _take(
-        self, device: int, order: TrainOrder, reply: Answer | MessageError, waited: float
-    ) -> TakenUpload:
-        """Read an answer; raises ``MessageError`` for one that no honest device gives."""
-        if isinstance(reply, MessageError | Refused):
-            raise MessageError(_words_of(reply))
-        if not isinstance(reply, Trained):
-            raise MessageError("it is still behind")
-        if reply.round != order.round:
-            raise MessageError(f"an answer for round {reply.round}")
-        scores = self._scores(reply.scores, len(self._steps()) if order.watched else 1)
-        if reply.seconds > waited:
-            raise MessageError(f"{reply.seconds:g} s of computing in a wait of {waited:.1f} s")
-        message = self._message(device, order, reply)
-        return TakenUpload(message, scores, reply.seconds)
-
-    def _scores(self, values: list[float], points: int) -> list[Score]:
-        """What a device says of itself: all metrics of the task, that many times."""
-        task = self._scenario.learning.task
-        each = 1 + len(task.further)
-        if len(values) != each * points:
-            raise MessageError(f"{len(values)} scores; must be {each * points}")
-        low, high = task.bounds
-        for value in values[::each]:
-            if not low <= value <= high:
-                raise MessageError(f"{task.metric.name} {value:g}; must be {low:g} to {high:g}")
-        return [tuple(values[n : n + each]) for n in range(0, len(values), each)]
-
-    def _message(self, device: int, order: TrainOrder, reply: Trained) -> Message:
-        """The upload, if it can be charged and has its seeds just when they are due."""
-        wire, once = self._scenario.wire, None
-        if reply.seeds is not None:
-            bits = wire.upload_size(with_seeds=True).bits - wire.upload_size(with_seeds=False).bits
-            once = Encoded(reply.seeds, bits)
-        body = Encoded(reply.upload, reply.bits)
-        message = Message(device, order.round, body, once, reply.samples)
-        try:
-            wire.check_bits(message)
-        except PayloadError as error:
-            raise MessageError(str(error)) from None
-        if once is not None and order.uploaded:
-            raise MessageError("seeds: they were uploaded before")
-        resent = self._scenario.config.seeding.lost_seeds == "resend"
-        due = wire.protocol.once is not None and wire.uploads_in(order.round) and not order.uploaded
-        if due and once is None and resent:
-            raise MessageError("seeds: missing; they are part of the first upload")
-        return message
-
-    def _steps(self) -> tuple[int, ...]:
-        """After how many steps of its local phase the reference device is tested."""
-        config = self._scenario.config
-        return snapshot_steps(config.learning.local_steps, config.curve_points)
-
-
-def _words_of(reply: MessageError | Refused) -> str:
-    """Why there is no answer to be taken."""
-    return f"it says: {one_line(reply.reason)}" if isinstance(reply, Refused) else str(reply)

@@ -60,7 +60,7 @@ def serve_run(
         )
     path = settings.out / config.run_name
     refuse_run_of_simulator(path)
-    say = diary(RunFiles(path).diary)
+    say = diary(RunFiles(path))
     form = json.dumps(form_of(learning, dataset))
     made_with = {**sample_record(dataset.samples), FORM: form}
     with RunFolder(path, say, made_with) as folder:
@@ -71,6 +71,7 @@ def serve_run(
             nodes = connect(scenario, run, say)
             fleet = RemoteFleet(scenario, tests, nodes, run, say)
             _, rounds = folder.resume(like=start_run(scenario, fleet))
+            say("", "started", devices=scenario.devices, timeout_s=settings.timeout_s)
             if len(rounds) < config.rounds:
                 _wait_for_devices(nodes, settings, say)
             result = run_rounds(
@@ -83,7 +84,7 @@ def serve_run(
             check_uploads([result])
             return result
         except Mix2fldError as error:
-            say(f"stopped: {error}")
+            say(f"stopped: {error}", "stopped")
             raise
 
 
@@ -125,16 +126,19 @@ class Teller(Watcher):
     def round_done(self, config: Config, info: RoundInfo) -> None:
         """A round is over."""
         for suspect in info.suspects:
-            self._say(f"round {info.round}: {in_words(suspect)}")
+            words, device = f"round {info.round}: {in_words(suspect)}", suspect["device"]
+            self._say(words, "suspect", round=info.round, device=device)
         self._say(
             f"round {info.round} is done: uploads {info.uploads['delivered']} of "
             f"{info.uploads['attempted']}, downloads {info.downloads['delivered']} of "
             f"{info.downloads['attempted']}, {info.seconds['communication']:.1f} s beside "
-            f"{info.seconds['computing']:.1f} s of computing"
+            f"{info.seconds['computing']:.1f} s of computing",
+            "round",
+            round=info.round,
         )
         self._watcher.round_done(config, info)
 
     def end(self, result: RunResult) -> None:
         """A run is over."""
-        self._say(f"{result.config.run_name}: finished")
+        self._say(f"{result.config.run_name}: finished", "finished")
         self._watcher.end(result)

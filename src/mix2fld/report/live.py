@@ -1,6 +1,9 @@
 """The report page served on the loopback address, updated as the files of runs grow."""
 
 import gzip
+import os
+import socket
+import sys
 import threading
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -11,9 +14,11 @@ from mix2fld.base.locks import is_locked
 from mix2fld.report.html import as_json, live_page
 from mix2fld.report.page_data import page_data
 from mix2fld.runs.layout import RunFiles
-from mix2fld.runs.reader import find_run_folders, read_runs
+from mix2fld.runs.reader import Found, find_run_folders, read_runs
 
 LOOPBACK = "127.0.0.1"
+CONNECTIONS = Path("/proc/net/tcp")
+"""Where Linux lists connections, each end with its user."""
 IDLE_SECONDS = 30.0
 """After which a connection that sends nothing is closed; a browser opens another."""
 
@@ -32,9 +37,25 @@ class Feed:
         with self._lock:
             now = self._signature()
             if now != self._seen:
-                self._text = as_json(page_data(read_runs([self._folder]))).encode()
+                self._text = self._read()
                 self._seen = now
             return self._text
+
+    def _read(self) -> bytes:
+        """The data of all runs but those that cannot be shown, which are named."""
+        found = read_runs([self._folder])
+        try:
+            return as_json(page_data(found)).encode()
+        except Exception:  # a record may hold anything, and only one run must suffer
+            shown = Found(notes=found.notes)
+            for run in found.runs:
+                try:
+                    as_json(page_data(Found([run])))
+                    shown.runs.append(run)
+                except Exception as error:
+                    why = f"{type(error).__name__}: {error}"[:200]
+                    shown.notes.append(f"{run.folder}: cannot be shown ({why})")
+            return as_json(page_data(shown)).encode()
 
     def _signature(self) -> tuple[tuple[object, ...], ...]:
         """Name, time and size of every file of every run, and whether a process writes it."""
@@ -62,7 +83,9 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         """Serve the page or its data, to a browser on this machine only."""
         host = (self.headers.get("Host") or "").rsplit(":", 1)[0]
-        if host not in (LOOPBACK, "localhost"):  # any other name: a script of another site
+        if not _same_user(self.client_address, self.connection.getsockname()):
+            self._answer(HTTPStatus.FORBIDDEN, "text/plain", b"available to one user only\n")
+        elif host not in (LOOPBACK, "localhost"):  # any other name: a script of another site
             self._answer(HTTPStatus.FORBIDDEN, "text/plain", b"available on this machine only\n")
         elif self.path == "/":
             self._answer(HTTPStatus.OK, "text/html; charset=utf-8", live_page().encode())
@@ -101,10 +124,25 @@ class PageServer(ThreadingHTTPServer):
 
     def handle_error(self, request: object, client_address: object) -> None:
         """A browser that closed the connection is not an error."""
-        import sys
-
         if not isinstance(sys.exception(), ConnectionError):
             super().handle_error(request, client_address)  # type: ignore[arg-type]
+
+
+def _same_user(client: tuple[str, int], server: tuple[str, int]) -> bool:
+    """Whether the other end of a connection is this user's; only Linux says whose it is."""
+    if not CONNECTIONS.exists():
+        return True
+    ends = [f"{_hexadecimal(host)}:{port:04X}" for host, port in (client, server)]
+    for line in CONNECTIONS.read_text(encoding="ascii").splitlines()[1:]:
+        fields = line.split()
+        if fields[1:3] == ends:
+            return int(fields[7]) in (os.geteuid(), 0)
+    return False  # gone already
+
+
+def _hexadecimal(host: str) -> str:
+    """An address as the kernel prints it: a number in its own order of bytes."""
+    return f"{int.from_bytes(socket.inet_aton(host), sys.byteorder):08X}"
 
 
 def make_server(folder: Path, port: int) -> PageServer:

@@ -106,6 +106,8 @@ def _last_write(files: RunFiles) -> str | None:
 
 def _text(files: RunFiles) -> str | None:
     try:
+        if not files.failure.is_file():
+            return None
         return files.failure.read_text(encoding="utf-8", errors="replace").strip() or None
     except OSError:
         return None

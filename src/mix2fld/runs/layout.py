@@ -30,6 +30,8 @@ class RunFiles:
         """How often the server of a deployed run was started."""
         self.diary = folder / "diary.log"
         """What happened in a deployed run, in words."""
+        self.events = folder / "events.jsonl"
+        """The same for programs, a JSON object a line."""
 
     def states(self, number: int) -> Path:
         """States of devices that changed in one round, with ``device_states = disk``."""

@@ -71,6 +71,8 @@ def refuse_newer(what: str, found: Any, known: int, older: Sequence[int] = ()) -
 def read_records(path: Path) -> Records:
     """All intact rounds, from the first on."""
     records = Records()
+    if path.exists() and not path.is_file():  # a pipe would be waited for
+        raise InputError(f"{path}: cannot be read (not a file)")
     lines = path.read_bytes().splitlines(keepends=True) if path.exists() else []
     before = START
     for number, line in enumerate(lines, 1):

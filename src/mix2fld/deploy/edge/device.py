@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import mix2fld
 from mix2fld.base.errors import Mix2fldError
 from mix2fld.dataset import SampleFormat
 from mix2fld.deploy.edge import topics
@@ -69,7 +70,8 @@ class Device:
         line.subscribe(topics.orders(self.number), qos=1)
         line.subscribe(topics.DOWNLOAD, qos=0)
         here = topics.HERE_AGAIN if resumed else topics.HERE
-        line.publish(topics.presence(self.number), here, qos=1, retain=True)
+        told = here + f" {mix2fld.__version__}".encode()
+        line.publish(topics.presence(self.number), told, qos=1, retain=True)
 
     def lost(self, line: Line) -> None:
         """A device waits."""

@@ -18,7 +18,8 @@ topic           what                                guarantee, and why
 
 SETTINGS, DOWNLOAD = "s", "g"
 HERE, HERE_AGAIN = b"1", b"2"
-"""What presence says of a device that was started, and of one whose session was resumed."""
+"""How presence begins, of a device that was started and of one whose session was resumed; then
+comes its version of mix2fld."""
 
 
 def orders(device: int | str) -> str:

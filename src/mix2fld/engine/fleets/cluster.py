@@ -7,7 +7,7 @@ import socket
 import sys
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -53,9 +53,16 @@ def import_ray(field: str) -> Any:
 
 
 def use_token() -> None:
-    """Show the token of this machine, if it has one; a cluster that asks for none takes it, too."""
+    """Show the token of this machine, if it has one; a cluster that asks for none takes it, too.
+
+    Ray writes it so that all users of the machine can read it; from now on they cannot.
+    """
     named = any(os.environ.get(name) for name in ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"))
-    if named or (Path.home() / ".ray" / "auth_token").is_file():
+    token = Path.home() / ".ray" / "auth_token"
+    if token.is_file() and token.stat().st_mode & 0o077:
+        with suppress(OSError):
+            token.chmod(0o600)
+    if named or token.is_file():
         os.environ.setdefault("RAY_AUTH_MODE", "token")
 
 

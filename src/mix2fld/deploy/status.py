@@ -1,0 +1,151 @@
+"""How a deployed run and its devices are, read from the files of its folder alone."""
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from mix2fld.base.errors import InputError
+from mix2fld.base.locks import is_locked
+from mix2fld.runs.layout import RunFiles
+from mix2fld.runs.reader import find_run_folders, read_run
+
+SPARE_S = 60.0
+"""Beside two timeouts of a round: nothing happens for longer only if the server hangs."""
+SPEAKS = frozenset({"upload", "refused"})
+"""Events that a device has caused by an answer."""
+
+
+@dataclass
+class DeviceStatus:
+    """One device, as far as the server has heard of it."""
+
+    device: int
+    last_seen: float | None = None
+    """Seconds since 1970 of its last answer."""
+    version: str = ""
+    round: int = 0
+    """The last round that it answered in."""
+    taken: int = 0
+    """Rounds whose upload was delivered."""
+    refused: int = 0
+    suspected: int = 0
+    """Rounds in which its upload lay far from the rest."""
+    silent: int = 0
+    """Rounds in a row that it was asked in and did not answer."""
+
+
+@dataclass
+class RunStatus:
+    """One run: how far it is, and what is wrong."""
+
+    name: str
+    rounds_done: int
+    rounds: int
+    finished: bool
+    serving: bool
+    """Whether a server has the run."""
+    last_event: float
+    timeout_s: float
+    transport_lost: bool
+    devices: list[DeviceStatus]
+
+    def trouble(self, now: float) -> str:
+        """What an operator should look after; empty if nothing."""
+        if self.finished:
+            return ""
+        if not self.serving:
+            return "no server has this run; the same command resumes it"
+        if self.transport_lost:
+            return "the server has lost its transport, and waits"
+        waited = now - self.last_event
+        if waited > 2 * self.timeout_s + SPARE_S:
+            return f"nothing has happened for {waited:.0f} s; the server hangs"
+        return ""
+
+    @property
+    def silent(self) -> list[int]:
+        """Devices that are asked and have not answered for two rounds or more."""
+        return [one.device for one in self.devices if one.silent > 1]
+
+    def as_json(self, now: float) -> dict[str, Any]:
+        """All of it, for programs."""
+        return {**asdict(self), "trouble": self.trouble(now), "silent": self.silent}
+
+
+def deployed_runs(folder: Path) -> list[RunStatus]:
+    """Every deployed run in a folder; raises ``InputError`` if there is none."""
+    folders = [path for path in find_run_folders([folder]) if RunFiles(path).identity.is_file()]
+    found = [status for path in folders if (status := run_status(path)) is not None]
+    if not found:
+        raise InputError(field="runs", value=folder, hint="holds no run of a deployment")
+    return found
+
+
+def run_status(folder: Path) -> RunStatus | None:
+    """The run in a folder; None if it is gone."""
+    run, files = read_run(folder), RunFiles(folder)
+    if run is None:
+        return None
+    events = list(_events(files.events))
+    devices = {number: DeviceStatus(number) for number in range(run.config.data.devices)}
+    last, timeout_s, lost = files.config.stat().st_mtime, 0.0, False
+    for event in events:
+        last = max(last, event["time"])
+        match event["event"]:
+            case "started":
+                timeout_s, lost = event["timeout_s"], False
+            case "lost" | "back" as kind:
+                lost = kind == "lost"
+        _of_devices(event, devices)
+    _from_record(run.rounds, devices)
+    return RunStatus(
+        name=run.config.run_name,
+        rounds_done=len(run.rounds),
+        rounds=run.config.rounds,
+        finished=run.finished,
+        serving=is_locked(folder),
+        last_event=last,
+        timeout_s=timeout_s,
+        transport_lost=lost,
+        devices=list(devices.values()),
+    )
+
+
+def _of_devices(event: Mapping[str, Any], devices: Mapping[int, DeviceStatus]) -> None:
+    """What an event says of devices."""
+    if event["event"] == "asked":
+        for device, version in event["versions"].items():
+            devices[int(device)].version = version
+    elif event["event"] == "unanswered":
+        for device in event["devices"]:
+            devices[device].silent += 1
+    elif event["event"] in SPEAKS:
+        one = devices[event["device"]]
+        one.last_seen, one.round, one.silent = event["time"], event["round"], 0
+        one.refused += event["event"] == "refused"
+
+
+def _from_record(rounds: Sequence[Mapping[str, Any]], devices: Mapping[int, DeviceStatus]) -> None:
+    """What the record says: a round that was repeated is in it once."""
+    taken, suspected = Counter[int](), Counter[int]()
+    for info in rounds:
+        taken.update(info["uploads"]["devices"])
+        suspected.update({suspect["device"] for suspect in info.get("suspects", ())})
+    for device, one in devices.items():
+        one.taken, one.suspected = taken[device], suspected[device]
+
+
+def _events(path: Path) -> Iterator[dict[str, Any]]:
+    """Whole lines; a run of before 0.3 has none."""
+    try:
+        lines = path.read_bytes().splitlines()
+    except FileNotFoundError:
+        return
+    for line in lines:
+        try:
+            yield json.loads(line)
+        except ValueError:  # cut by a crash, or just being written
+            continue

@@ -1,0 +1,175 @@
+"""What an operator sees of a fleet: a table, and health and metrics for a monitor."""
+
+import json
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+import mix2fld
+from deploy.lab import deployed_config, rounds_of
+from deploy.memory_line import MemoryBroker, run_in_memory
+from deploy.test_silent_device import Silent
+from mix2fld.base.errors import InputError
+from mix2fld.base.locks import FolderLock
+from mix2fld.cli import main
+from mix2fld.deploy.edge.messages import pack, unpack
+from mix2fld.deploy.health import HealthServer, make_health_server
+from mix2fld.deploy.status import SPARE_S, run_status
+from mix2fld.runs.loop import Watcher
+from mix2fld.runs.simulation import run
+
+
+class Untrue(Silent):
+    """Device 2 is silent in all rounds but the first, device 1 boasts in the second."""
+
+    def __init__(self) -> None:
+        super().__init__(range(2, 9))
+
+    def send(self, topic, payload, qos=1, retain=False):
+        if topic == "u/1" and payload[:1] == b"T" and unpack(payload).round == 2:
+            payload = pack(unpack(payload)._replace(scores=[7.0]))
+        super().send(topic, payload, qos, retain)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("fleet")
+    config = deployed_config(folder, protocol="fd", rounds=4)
+    return run_in_memory(folder, config, Untrue(), timeout_s=1)
+
+
+def test_the_files_of_a_run_say_how_each_device_is(finished: Path) -> None:
+    status = run_status(finished)
+    assert status is not None
+    assert (status.rounds_done, status.finished, status.trouble(time.time())) == (4, True, "")
+    by_device = [(d.taken, d.refused, d.round, d.silent) for d in status.devices]
+    assert by_device == [(4, 0, 4, 0), (3, 1, 4, 0), (1, 0, 1, 3), (4, 0, 4, 0)]
+    assert {one.version for one in status.devices} == {mix2fld.__version__}
+    seen = [one.last_seen for one in status.devices]
+    assert seen[2] < seen[1] <= status.last_event
+    assert status.silent == [2]
+
+
+def test_every_event_is_a_json_object_in_a_line(finished: Path) -> None:
+    lines = (finished / "events.jsonl").read_text().splitlines()
+    events = [json.loads(line) for line in lines]
+    assert all({"time", "event"} <= event.keys() for event in events)
+    kinds = [event["event"] for event in events if event["event"] != "note"]
+    assert (kinds[0], kinds[-1], kinds.count("round")) == ("started", "finished", 4)
+    assert kinds.count("upload") == sum(len(i["uploads"]["devices"]) for i in rounds_of(finished))
+    said = (finished / "diary.log").read_text().splitlines()
+    assert [event["words"] for event in events if "words" in event] == [
+        line.partition(" ")[2] for line in said
+    ]
+
+
+def test_the_command_prints_a_table_or_json(
+    finished: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["deploy", "status", str(finished.parent)])
+    said = capsys.readouterr().out
+    assert "4 of 4 rounds; finished" in said
+    assert said.count(mix2fld.__version__) == 4
+    main(["deploy", "status", str(finished), "--json"])
+    (found,) = json.loads(capsys.readouterr().out)
+    assert [one["taken"] for one in found["devices"]] == [4, 3, 1, 4]
+
+
+def test_a_run_that_nobody_serves_is_in_trouble(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class StoppedError(Exception):
+        pass
+
+    class Stopping(Watcher):
+        def round_done(self, config, info):
+            raise StoppedError
+
+    config = deployed_config(tmp_path, protocol="fd", rounds=2)
+    with pytest.raises(StoppedError):
+        run_in_memory(tmp_path, config, MemoryBroker(), watcher=Stopping())
+    path = tmp_path / "runs" / config.run_name
+    with pytest.raises(SystemExit, match="2"):
+        main(["deploy", "status", str(path)])
+    said = capsys.readouterr()
+    assert "no server has this run; the same command resumes it" in said.out
+    lock = FolderLock(path)
+    assert lock.take()
+    status = run_status(path)
+    assert status is not None
+    assert status.trouble(status.last_event + 1) == ""
+    late = status.last_event + 2 * status.timeout_s + SPARE_S + 1
+    assert "nothing has happened for" in status.trouble(late)
+    with (path / "events.jsonl").open("a") as file:
+        file.write('{"time": 1, "event": "lost", "round": 2}\n{"time": 2, "ev')  # cut by a crash
+    status = run_status(path)
+    assert status is not None
+    assert "lost its transport" in status.trouble(status.last_event)
+    lock.give_back()
+
+
+def test_folders_without_a_deployment_are_named(tmp_path: Path) -> None:
+    run(deployed_config(tmp_path, protocol="fd", rounds=1), out=tmp_path / "simulated")
+    for folder in (tmp_path / "simulated", tmp_path / "none"):
+        with pytest.raises(SystemExit, match="2"):
+            main(["deploy", "status", str(folder)])
+
+
+@pytest.fixture
+def monitor(finished: Path) -> Iterator[HealthServer]:
+    server = make_health_server(finished.parent, "127.0.0.1:0")
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield server
+    server.shutdown()
+    server.server_close()
+
+
+def asked(server: HealthServer, path: str) -> tuple[int, str]:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{server.server_port}{path}") as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read().decode()
+
+
+def test_prometheus_reads_health_and_metrics(monitor: HealthServer, finished: Path) -> None:
+    status, body = asked(monitor, "/health")
+    assert (status, json.loads(body)) == (200, {"healthy": True, "runs": {finished.name: ""}})
+    status, body = asked(monitor, "/metrics")
+    values = {
+        (one.name, one.labels.get("device")): one.value
+        for family in text_string_to_metric_families(body)
+        for one in family.samples
+    }
+    assert status == 200
+    assert values["mix2fld_healthy", None] == 1
+    assert values["mix2fld_rounds_done", None] == 4
+    assert [values["mix2fld_device_uploads_taken_total", str(d)] for d in range(4)] == [4, 3, 1, 4]
+    assert values["mix2fld_device_uploads_refused_total", "1"] == 1
+    assert values["mix2fld_device_silent_rounds", "2"] == 3
+    assert asked(monitor, "/else")[0] == 404
+    summary = finished / "summary.json"
+    kept = summary.rename(finished / "kept")
+    status, body = asked(monitor, "/health")
+    kept.rename(summary)
+    assert (status, json.loads(body)["healthy"]) == (503, False)
+
+
+def test_no_run_is_no_health(tmp_path: Path) -> None:
+    server = make_health_server(tmp_path, "127.0.0.1:0")
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    assert asked(server, "/health")[0] == 503
+    assert asked(server, "/metrics")[0] == 503
+    with pytest.raises(InputError, match="cannot be used"):
+        make_health_server(tmp_path, f"127.0.0.1:{server.server_port}")
+    with pytest.raises(InputError, match="must be address:port"):
+        make_health_server(tmp_path, "9464")
+    server.shutdown()
+    server.server_close()
