@@ -344,7 +344,8 @@ def test_the_command_makes_keys_once(tmp_path: Path, capsys: pytest.CaptureFixtu
     made = {file.name for file in (tmp_path / "keys").iterdir()}
     devices = {f"device-{n}.{kind}" for n in (0, 1) for kind in ("key", "pub")}
     units = {f"mix2fld-{part}.service" for part in ("superlink", "proxy", "node@")}
-    assert made == {"ca.crt", "server.crt", "server.key", "nginx.conf"} | units | devices
+    authority = {"ca.crt", "ca.key", "ca.crl", "issued"}
+    assert made == authority | {"server.crt", "server.key", "nginx.conf"} | units | devices
     with pytest.raises(SystemExit, match="2"):
         main(["deploy", "keys", "10.0.0.1", "--out", str(tmp_path / "keys")])
     assert "already exists" in capsys.readouterr().err

@@ -60,6 +60,7 @@ COMMANDS: dict[str, Command] = {
             "mqtt": "mix2fld_lab.cli.deploy:DeployMqtt",
             "server": "deploy:DeployServer",
             "keys": "deploy:DeployKeys",
+            "key": "deploy_key:DeployKey",
             "status": "deploy:DeployStatus",
             "check": "mix2fld_lab.cli.deploy:DeployCheck",
             "testbed": "mix2fld_lab.cli.testbed:DeployTestbed",

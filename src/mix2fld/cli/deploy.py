@@ -89,9 +89,10 @@ class DeployKeys:
     ``nginx.conf`` is the proxy, which refuses requests larger than those of the protocols and the
     model of the settings below; ``mix2fld-*.service`` are units for systemd.
 
-    Over MQTT: ``ca.crt`` goes to everyone, ``broker.*``, ``mosquitto.conf`` and ``access.acl`` to
-    the broker, ``server.*`` to the server, and ``device-<n>.*`` to one device each. The broker
-    listens on loopback, behind the front of ``mix2fld-front.service``.
+    Over MQTT: ``ca.crt`` goes to everyone, ``broker.*``, ``ca.crl``, ``mosquitto.conf`` and
+    ``access.acl`` to the broker, ``server.*`` to the server, and ``device-<n>.*`` to one device
+    each. The broker listens on loopback, behind the front of ``mix2fld-front.service``. ``ca.key``
+    stays where keys are made: ``deploy key`` needs it.
     """
 
     hosts: tyro.conf.Positional[tuple[str, ...]] = ()

@@ -24,7 +24,7 @@ class Broker:
     """What a Mosquitto configuration is made of."""
 
     keys: Path
-    """Folder with ca.crt and broker.crt."""
+    """Folder with ca.crt, ca.crl and broker.crt."""
     state: Path
     """Folder for sessions, queues and retained messages."""
     largest_message: int

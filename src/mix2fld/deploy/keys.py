@@ -2,9 +2,11 @@
 
 import datetime
 import ipaddress
+import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Self
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -12,33 +14,39 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from mix2fld.base.errors import InputError
+from mix2fld.base.files import write_atomic
 
-VALID_DAYS = 365
+VALID_DAYS, ROOT_DAYS = 365, 3650
+SOON = datetime.timedelta(days=30)
+"""Before a certificate ends, its operator is warned."""
+CLOCKS_DIFFER = datetime.timedelta(minutes=5)
+ISSUED, REVOKED = "issued", "ca.crl"
+"""Folder with every certificate that was issued, and the list of those that are revoked."""
+PASSPHRASE = "MIX2FLD_CA_PASSPHRASE"
+"""Variable with what ``ca.key`` is encrypted with; without it, it is not."""
 LONGEST_NAME = 253
 _PART = r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
 HOST_NAME = re.compile(rf"(?!(.*\.)?\d+$)({_PART}\.)*{_PART}", re.IGNORECASE | re.ASCII)
 
 
 def make_certificates(folder: Path, hosts: Sequence[str]) -> None:
-    """``ca.crt``, and ``server.crt`` with ``server.key`` for a SuperLink at ``hosts``.
-
-    The key of the authority itself is not kept: whoever wants another certificate makes new ones.
-    """
-    authority = _Authority("mix2fld certificate authority", ec.SECP384R1())
-    authority.issue(folder, "server", "mix2fld SuperLink", hosts)
+    """``ca.crt`` and ``server.crt``, each with its key, for a SuperLink at ``hosts``."""
+    names = _names(hosts)
+    authority = Authority.new(folder, "mix2fld certificate authority", ec.SECP384R1())
+    authority.issue("server", "mix2fld SuperLink", names)
 
 
 def make_fleet_certificates(folder: Path, hosts: Sequence[str], devices: int) -> None:
     """``ca.crt``, and a certificate with its key for the broker, the server and every device.
 
-    The name in a device's certificate is its number: the broker knows it by nothing else. The key
-    of the authority is not kept.
+    The name in a device's certificate is its number: the broker knows it by nothing else.
     """
-    authority = _Authority("mix2fld", ec.SECP256R1())
-    authority.issue(folder, "broker", "broker", hosts)
-    authority.issue(folder, "server", "server")
+    names = _names(hosts)
+    authority = Authority.new(folder, "mix2fld", ec.SECP256R1())
+    authority.issue("broker", "broker", names)
+    authority.issue("server", "server")
     for device in range(devices):
-        authority.issue(folder, f"device-{device}", str(device))
+        authority.issue(f"device-{device}", str(device))
 
 
 def make_device_key(folder: Path, name: str) -> Path:
@@ -55,60 +63,181 @@ def make_device_key(folder: Path, name: str) -> Path:
     return public
 
 
-class _Authority:
-    """Signs certificates, as long as it lives in memory."""
+class Authority:
+    """Signs certificates and the list of those that are revoked; its own key is ``ca.key``.
 
-    def __init__(self, name: str, curve: ec.EllipticCurve) -> None:
-        self._curve, self._key, self._name = curve, ec.generate_private_key(curve), _name(name)
-        self._root = self._certificate(self._name, self._key, x509.BasicConstraints(True, 0))
+    That key is needed to add, renew and revoke, and by nothing that runs.
+    """
 
-    def issue(self, folder: Path, file: str, name: str, hosts: Sequence[str] = ()) -> None:
-        """A key and its certificate, beside that of the authority; ``hosts`` if it is a server."""
-        key = ec.generate_private_key(self._curve)
-        extensions: list[x509.ExtensionType] = []
-        if hosts:  # localhost: by which a proxy reaches it
-            known = [_general_name(host) for host in dict.fromkeys([*hosts, "localhost"])]
-            extensions.append(x509.SubjectAlternativeName(known))
-        leaf = x509.BasicConstraints(ca=False, path_length=None)
-        made = self._certificate(_name(name), key, leaf, extensions)
+    def __init__(
+        self, folder: Path, root: x509.Certificate, key: ec.EllipticCurvePrivateKey
+    ) -> None:
+        self._folder, self._root, self._key = folder, root, key
+        self._name, self._curve = root.subject, key.curve
+
+    @classmethod
+    def new(cls, folder: Path, name: str, curve: ec.EllipticCurve) -> Self:
+        """A new one, with ``ca.crt``, ``ca.key`` and an empty ``ca.crl``."""
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "ca.crt").write_bytes(self._root)
-        (folder / f"{file}.crt").write_bytes(made)
-        _write_private(folder / f"{file}.key", key, serialization.PrivateFormat.PKCS8)
+        key, subject = ec.generate_private_key(curve), _name(name)
+        constraints = x509.BasicConstraints(True, 0)
+        root = _certificate(subject, key, subject, key.public_key(), constraints, ROOT_DAYS)
+        (folder / "ca.crt").write_bytes(root.public_bytes(serialization.Encoding.PEM))
+        _write_private(folder / "ca.key", key, serialization.PrivateFormat.PKCS8, _passphrase())
+        made = cls(folder, root, key)
+        made._write_list([])
+        return made
 
-    def _certificate(
-        self, subject: x509.Name, key: ec.EllipticCurvePrivateKey,
-        constraints: x509.BasicConstraints, extensions: Sequence[x509.ExtensionType] = (),
-    ) -> bytes:  # fmt: skip
-        now, signer = datetime.datetime.now(datetime.UTC), self._key.public_key()
-        builder = (
-            x509.CertificateBuilder(self._name, subject, key.public_key())
-            .serial_number(x509.random_serial_number())
-            .not_valid_before(now - datetime.timedelta(minutes=5))
-            .not_valid_after(now + datetime.timedelta(days=VALID_DAYS))
-            .add_extension(constraints, critical=True)
+    @classmethod
+    def of(cls, folder: Path) -> Self:
+        """The one whose files are in a folder."""
+        root = read_certificate(folder / "ca.crt")
+        try:
+            data = (folder / "ca.key").read_bytes()
+            key = serialization.load_pem_private_key(data, _passphrase())
+        except FileNotFoundError:
+            raise InputError(
+                field="keys", value=folder, hint="has no ca.key; put it beside ca.crt for this step"
+            ) from None
+        except (ValueError, TypeError) as error:
+            hint = f"its ca.key cannot be read ({error}); {PASSPHRASE} must hold its passphrase"
+            raise InputError(field="keys", value=folder, hint=hint) from None
+        if not isinstance(key, ec.EllipticCurvePrivateKey) or key.public_key() != root.public_key():
+            raise InputError(field="keys", value=folder, hint="its ca.key is not that of ca.crt")
+        return cls(folder, root, key)
+
+    def issue(self, file: str, name: str, hosts: x509.SubjectAlternativeName | None = None) -> None:
+        """A key and its certificate; of a server with its hosts."""
+        key = ec.generate_private_key(self._curve)
+        made = _certificate(
+            self._name, self._key, _name(name), key.public_key(),
+            x509.BasicConstraints(ca=False, path_length=None), VALID_DAYS, hosts,
+        )  # fmt: skip
+        pem = made.public_bytes(serialization.Encoding.PEM)
+        (self._folder / ISSUED).mkdir(exist_ok=True)
+        (self._folder / ISSUED / f"{made.serial_number:x}.crt").write_bytes(pem)
+        _write_private(self._folder / f"{file}.key", key, serialization.PrivateFormat.PKCS8)
+        write_atomic(self._folder / f"{file}.crt", pem)
+
+    def renew(self, file: str) -> None:
+        """A new key and certificate in place of these; the old ones are valid until they end."""
+        old = read_certificate(self._folder / f"{file}.crt")
+        try:
+            hosts = old.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        except x509.ExtensionNotFound:
+            hosts = None
+        self.issue(file, _common(old), hosts)
+
+    def revoke(self, file: str) -> int:
+        """Revoke every certificate that this name was ever given; returns how many are new."""
+        name = _common(read_certificate(self._folder / f"{file}.crt"))
+        issued = map(read_certificate, sorted((self._folder / ISSUED).glob("*.crt")))
+        known = {one.serial_number for one in self.revoked()}
+        new = [
+            x509.RevokedCertificateBuilder()
+            .serial_number(one.serial_number)
+            .revocation_date(datetime.datetime.now(datetime.UTC))
+            .build()
+            for one in issued
+            if _common(one) == name and one.serial_number not in known
+        ]
+        self._write_list([*self.revoked(), *new])
+        for ending in ("crt", "key"):
+            (self._folder / f"{file}.{ending}").unlink(missing_ok=True)
+        return len(new)
+
+    def revoked(self) -> list[x509.RevokedCertificate]:
+        """All that are on the list."""
+        return list(x509.load_pem_x509_crl((self._folder / REVOKED).read_bytes()))
+
+    def _write_list(self, revoked: Sequence[x509.RevokedCertificate]) -> None:
+        builder = x509.CertificateRevocationListBuilder(
+            issuer_name=self._name,
+            last_update=datetime.datetime.now(datetime.UTC) - CLOCKS_DIFFER,
+            next_update=self._root.not_valid_after_utc,
+            revoked_certificates=list(revoked),
         )
-        for extension in (
-            x509.SubjectKeyIdentifier.from_public_key(key.public_key()),
-            x509.AuthorityKeyIdentifier.from_issuer_public_key(signer),
-            *extensions,
-        ):
-            builder = builder.add_extension(extension, critical=False)
-        digest = hashes.SHA384() if self._key.key_size > 256 else hashes.SHA256()
-        return builder.sign(self._key, digest).public_bytes(serialization.Encoding.PEM)
+        made = builder.sign(self._key, _digest(self._key))
+        write_atomic(self._folder / REVOKED, made.public_bytes(serialization.Encoding.PEM))
+
+
+def read_certificate(path: Path) -> x509.Certificate:
+    """A certificate; raises ``InputError`` if the file holds none."""
+    try:
+        return x509.load_pem_x509_certificate(path.read_bytes())
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else "not a certificate"
+        raise InputError(field="keys", value=path, hint=f"cannot be read ({why})") from None
+
+
+def ending(folder: Path, within: datetime.timedelta) -> list[str]:
+    """Certificates in a folder that end soon or have ended, in words."""
+    now, found = datetime.datetime.now(datetime.UTC), []
+    for file in sorted(folder.glob("*.crt")):
+        ends = read_certificate(file).not_valid_after_utc
+        if ends - now <= within:
+            word = "has ended" if ends <= now else "ends"
+            found.append(f"{file.name} {word} on {ends:%Y-%m-%d}")
+    return found
+
+
+def _certificate(
+    issuer: x509.Name, signer: ec.EllipticCurvePrivateKey, subject: x509.Name,
+    key: ec.EllipticCurvePublicKey, constraints: x509.BasicConstraints, days: int,
+    extension: x509.ExtensionType | None = None,
+) -> x509.Certificate:  # fmt: skip
+    now = datetime.datetime.now(datetime.UTC)
+    builder = (
+        x509.CertificateBuilder(issuer, subject, key)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - CLOCKS_DIFFER)
+        .not_valid_after(now + datetime.timedelta(days=days))
+        .add_extension(constraints, critical=True)
+    )
+    for more in (
+        x509.SubjectKeyIdentifier.from_public_key(key),
+        x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key()),
+        *([extension] if extension else []),
+    ):
+        builder = builder.add_extension(more, critical=False)
+    return builder.sign(signer, _digest(signer))
+
+
+def _digest(key: ec.EllipticCurvePrivateKey) -> hashes.SHA256 | hashes.SHA384:
+    return hashes.SHA384() if key.key_size > 256 else hashes.SHA256()
+
+
+def _passphrase() -> bytes | None:
+    return os.environ.get(PASSPHRASE, "").encode() or None
 
 
 def _write_private(
-    path: Path, key: ec.EllipticCurvePrivateKey, form: serialization.PrivateFormat
+    path: Path,
+    key: ec.EllipticCurvePrivateKey,
+    form: serialization.PrivateFormat,
+    passphrase: bytes | None = None,
 ) -> None:
+    secret = serialization.BestAvailableEncryption(passphrase) if passphrase else None
+    encryption = secret or serialization.NoEncryption()
+    path.unlink(missing_ok=True)
     path.touch(mode=0o600)
-    path.write_bytes(
-        key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption())
-    )
+    path.write_bytes(key.private_bytes(serialization.Encoding.PEM, form, encryption))
+
+
+def _common(certificate: x509.Certificate) -> str:
+    (found,) = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+    return str(found.value)
 
 
 def _name(common: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common)])
+
+
+def _names(hosts: Sequence[str]) -> x509.SubjectAlternativeName:
+    """How a server is called, and localhost, by which a proxy reaches it."""
+    return x509.SubjectAlternativeName(
+        [_general_name(host) for host in dict.fromkeys([*hosts, "localhost"])]
+    )
 
 
 def _general_name(host: str) -> x509.GeneralName:

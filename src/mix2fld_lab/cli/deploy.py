@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
@@ -94,20 +94,27 @@ class DeployCheck:
     """Check what a stranger could do at the address of a deployment; fails if anything is open.
 
     Control API, runtime API, certificate, size of a request, and paths in disguise are tried from
-    this machine, without any key. Nothing is changed there.
+    this machine, without any key; of an MQTT broker, certificate and connections without a key and
+    with one of others. Nothing is changed there.
     """
 
     address: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="HOST:PORT")]
     """Host and port that nodes use, such as link.example.org:8443."""
     root_certificates: Path | None = None
     """The ca.crt that nodes trust; without it, the certificate's signature is not checked."""
+    transport: Literal["flower", "mqtt"] = "flower"
+    """What is at the address: a SuperLink's proxy, or a broker."""
+    keys: Path | None = None
+    """Folder of keys in which certificates that end within 30 days are named, too."""
 
     def run(self) -> None:
         """Print what was tried and found."""
-        needs_flower()
-        from mix2fld_lab.trials.check import check_address
+        (needs_flower if self.transport == "flower" else needs_mqtt)()
+        from mix2fld_lab.trials.check import check_address, check_broker, check_keys
 
-        found = check_address(self.address, self.root_certificates)
+        check = check_address if self.transport == "flower" else check_broker
+        found = check(self.address, self.root_certificates)
+        found += check_keys(self.keys) if self.keys is not None else []
         for one in found:
             print(f"{'ok  ' if one.closed else 'OPEN'}  {one.tried}: {one.found}")
         faults = sum(not one.closed for one in found)

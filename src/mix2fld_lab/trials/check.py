@@ -6,16 +6,21 @@ import socket
 import ssl
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
 
 from mix2fld.base.errors import InputError
+from mix2fld.deploy.keys import SOON, Authority, ending
 
 SECONDS = 10.0
 PATIENCE = 3.0
 """Seconds within which a body that is too large is refused."""
 REFUSED = (403, 404)
-SOON = datetime.timedelta(days=30)
+MQTT_CONNECT = bytes((0x10, 16, 0, 4, *b"MQTT", 5, 2, 0, 60, 0, 0, 3, *b"any"))
+"""A clean session of the client "any", which stays for a minute."""
+CONNACK = 0x20
 LARGE = 1 << 40
 """Bytes that are announced, and never sent."""
 CONTROL = ("/v1/control/list-runs", "/v1/control/list-nodes", "/v1/control/list-federations")
@@ -66,6 +71,32 @@ def check_address(address: str, authority: Path | None = None) -> list[Finding]:
         door.fleet(),
         door.large_body(),
     ]
+
+
+def check_broker(address: str, authority: Path | None = None) -> list[Finding]:
+    """The same for the broker of an MQTT fleet: who has no key, or a key of others, is refused."""
+    host, port = _parsed(address)
+    door = _Door(host, port, authority)
+    if not door.speaks_tls():
+        return [Finding("TLS", "not used: traffic can be read and changed in transit", False)]
+    with TemporaryDirectory() as folder:
+        made = Authority.new(Path(folder), "others", ec.SECP256R1())
+        made.issue("server", "server")
+        files = (Path(folder) / "server.crt", Path(folder) / "server.key")
+        return [
+            door.certificate(),
+            door.refused_by_broker("connection without a key", None),
+            door.refused_by_broker("connection with a key of others", files),
+        ]
+
+
+def check_keys(folder: Path) -> list[Finding]:
+    """Whether certificates in a folder of keys end soon."""
+    named = ending(folder, SOON)
+    words = (
+        f"{', '.join(named)}: renew with mix2fld deploy key renew" if named else "none ends soon"
+    )
+    return [Finding("certificates in keys", words, not named)]
 
 
 def _parsed(address: str) -> tuple[str, int]:
@@ -137,6 +168,21 @@ class _Door:
         if status < 400:
             return Finding("fleet API", "open: no key is asked for", closed=False)
         return Finding("fleet API", f"reached; without a key refused (status {status})", True)
+
+    def refused_by_broker(self, tried: str, key: tuple[Path, Path] | None) -> Finding:
+        """Whether a client that proves itself so is refused; in TLS 1.3, after the handshake."""
+        context = ssl.create_default_context()
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        if key is not None:
+            context.load_cert_chain(*key)
+        try:
+            with self._plain() as plain, context.wrap_socket(plain) as secure:
+                secure.sendall(MQTT_CONNECT)
+                answer = secure.recv(4)
+        except OSError:
+            return Finding(tried, "refused", closed=True)
+        taken = len(answer) == 4 and answer[0] == CONNACK and answer[3] == 0
+        return Finding(tried, "open: it is connected" if taken else "refused", not taken)
 
     def large_body(self) -> Finding:
         """Whether a body of any size would be received."""
