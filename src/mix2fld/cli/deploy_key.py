@@ -14,9 +14,10 @@ from mix2fld.base.errors import InputError
 class DeployKey:
     """Add, renew or revoke one certificate of an MQTT deployment; all others stay as they are.
 
-    Of a deployment over Flower, that of the server can be renewed. Needs the folder that deploy keys wrote, with ca.key. A renewed certificate goes to its machine;
-    the one before it is valid until it ends. After a revocation, ca.crl goes to the broker, which
-    reads it when it is started again. A device that lost its key is revoked, then added.
+    Of a deployment over Flower, that of the server can be renewed. Needs the folder that deploy
+    keys wrote, with ca.key. A renewed certificate goes to its machine; the one before it is valid
+    until it ends. After a revocation, ca.crl goes to the broker, which reads it when it is started
+    again. A device that lost its key is revoked, then added.
 
     Example: mix2fld deploy key revoke device-3 --keys keys
     """
