@@ -80,7 +80,7 @@ def test_gains_are_those_of_the_seeds() -> None:
 
 
 def test_costs_are_those_of_the_link() -> None:
-    asked = case(devices=10)
+    asked = case(devices=10, downlink="weights")
     options = {one.point.protocol: one for one in rank(asked, setting())}
     link = make_link(asked.config, 10)
     up, down = link.budget("uplink", 200, 10), link.budget("downlink", 32 * 12_544, 10)
@@ -97,6 +97,16 @@ def test_costs_are_those_of_the_link() -> None:
     assert [one.point.protocol for one in rank(asked, setting())] == ["murmur", "isolated", "fl"]
 
 
+def test_relayed_uploads_cost_less_than_weights() -> None:
+    """The default of Murmur: ten uploads of 200 bits and a little go down in place of weights."""
+    weights, relay = (
+        next(o for o in rank(case(devices=10, **told), setting()) if o.point.protocol == "murmur")
+        for told in ({"downlink": "weights"}, {})
+    )
+    assert relay.seconds < weights.seconds / 5
+    assert relay.bits_per_round == weights.bits_per_round
+
+
 def murmur_mix(**fields: Any) -> Option:
     seeds = {"update_bits": 4000}
     replayed = MeasuredPoint("x", "x", "murmur-mix", seeds, 1e5, [0.99, 0.99], None)
@@ -110,7 +120,7 @@ def test_seeds_that_are_replayed_go_down_over_several_rounds() -> None:
 
 
 def test_a_download_that_never_arrives_excludes() -> None:
-    option = murmur_mix(downlink_power_dbm=5)
+    option = murmur_mix(downlink_power_dbm=5, downlink="weights")
     assert option.chance == 0
     assert not option.suits
 
@@ -177,7 +187,10 @@ def test_one_device_has_nobody_to_learn_from() -> None:
 
 
 def test_the_reason_names_the_transfer_that_fails() -> None:
-    options = {one.point.protocol: one for one in rank(case(weights=5_000_000), setting())}
+    options = {
+        one.point.protocol: one
+        for one in rank(case(weights=5_000_000, downlink="weights"), setting())
+    }
     (reason,) = options["murmur"].reasons
     assert reason.startswith("download of 160 Mbit: delivery probability 0.0 %")
 
