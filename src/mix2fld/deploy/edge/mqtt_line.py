@@ -113,6 +113,7 @@ class MqttLine:
         self._say = no_log
         self._client.disconnect(ReasonCode(PacketTypes.DISCONNECT, "Disconnect with will message"))
         self._client.loop_stop()
+        self._client._reset_sockets(sockpair_only=True)  # or they stay open until it is collected
 
     def run(self, timeout_s: float | None = None) -> bool:
         """Tell the listener the next thing that happens; False if nothing does in that time."""
