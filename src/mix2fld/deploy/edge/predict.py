@@ -16,7 +16,7 @@ from mix2fld.dataset import SampleFormat
 from mix2fld.deploy.edge.learning import make_learning
 from mix2fld.deploy.edge.messages import MessageError, unpack_settings
 from mix2fld.deploy.edge.store import Store, newest_run
-from mix2fld.engine.device_turn import receive
+from mix2fld.engine.device_turn import receive, settle
 from mix2fld.engine.wire import Wire
 from mix2fld.protocols.table import get_protocol
 from mix2fld.tasks.learning import Learning
@@ -69,9 +69,9 @@ def current_model(store: Store) -> tuple[Learning, Tensors]:
     samples = SampleFormat.of(fields["samples"])
     learning = make_learning(fields["config"], samples, from_record(fields["task"]))
     wire = Wire(get_protocol(learning.config.protocol), learning)
-    state = own.state
+    state = settle(own.state, delivered=own.download is not None)
     if own.download is not None:
-        state = receive(wire, state, wire.decode_download(own.download))
+        state = receive(wire, state, wire.decode_download(own.download, [state]))
     return learning, state["weights"]
 
 
