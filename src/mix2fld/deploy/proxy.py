@@ -18,6 +18,8 @@ MESSAGE_BYTES = 1 << 18
 CONNECTIONS = 8
 """Connections that a node has at most."""
 FEWEST_CONNECTIONS = 64
+SPARE_CONNECTIONS = 4000
+"""Beside those of nodes: connections that have sent no whole request count for no address."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,8 @@ class Proxy:
             **vars(self) | {"user": user},
             folders=folders,
             connections=connections,
-            all_connections=2 * connections + 64,
+            all_connections=2 * connections + SPARE_CONNECTIONS,
+            most_files=2 * connections + SPARE_CONNECTIONS + 100,
             largest_kilobytes=ceil(self.largest_body / 1024),
         )
 
