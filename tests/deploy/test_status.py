@@ -69,6 +69,24 @@ def test_every_event_is_a_json_object_in_a_line(finished: Path) -> None:
     ]
 
 
+def test_a_device_of_another_version_is_named_once(tmp_path: Path) -> None:
+    """It still takes part if its messages have the form of this version."""
+
+    class Older(MemoryBroker):
+        def send(self, topic, payload, qos=1, retain=False):
+            if topic == "p/1":
+                super().send(topic, b"1 0.1.9", qos, retain)
+                payload = b"1 0.1.9\n\x1b"
+            super().send(topic, payload, qos, retain)
+
+    path = run_in_memory(tmp_path, deployed_config(tmp_path, protocol="fd", rounds=2), Older())
+    said = (path / "diary.log").read_text()
+    words = f"device 1 has mix2fld 0.1.9, and this server {mix2fld.__version__}; install the same"
+    assert said.count("device 1 has mix2fld") == 1
+    assert words in said
+    assert [info["uploads"]["delivered"] for info in rounds_of(path)] == [4, 4]
+
+
 def test_the_command_prints_a_table_or_json(
     finished: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
+from mix2fld import __version__
 from mix2fld.base.errors import Mix2fldError, TransportLostError
 from mix2fld.base.streams import integer
 from mix2fld.config.settings import Config
@@ -123,12 +124,19 @@ class MqttNodes:
             self._events.put(("answer", device, payload))
         elif payload:
             self._online.add(device)
-            self.versions[device] = one_line(payload[2:].decode("ascii", "ignore"))[
-                :LONGEST_VERSION
-            ]
+            self._note_version(device, one_line(payload[2:].decode("ascii", "ignore")))
             self._events.put(("online", device, payload))
         else:
             self._online.discard(device)
+
+    def _note_version(self, device: int, version: str) -> None:
+        """Say once if it is another than the server's: messages may yet have the same form."""
+        known, self.versions[device] = self.versions.get(device), version[:LONGEST_VERSION]
+        if version and not known and version != __version__:
+            self._say(
+                f"device {device} has mix2fld {self.versions[device]}, and this server "
+                f"{__version__}; install the same version on both"
+            )
 
     def _refuse(self, line: Line, device: int) -> None:
         """Have the broker drop what it sends: its queue for the server belongs to all devices."""
