@@ -131,7 +131,7 @@ class MqttNodes:
 
     def _note_version(self, device: int, version: str) -> None:
         """Say once if it is another than the server's: messages may yet have the same form."""
-        known, self.versions[device] = self.versions.get(device), version[:LONGEST_VERSION]
+        known, self.versions[device] = self.versions.get(device), version[:LONGEST_VERSION].strip()
         if version and not known and version != __version__:
             self._say(
                 f"device {device} has mix2fld {self.versions[device]}, and this server "
