@@ -499,7 +499,7 @@ BAD_SETTINGS = {
     "no such field": ({"settings": "devises=3"}, "did you mean 'devices'"),
     "bad value": ({"settings": "devices=-1"}, "devices"),
     "no time": ({"timeout-s": 0}, "timeout-s = 0"),
-    "no such protocol": ({"protocol": "../../x"}, "no such protocol"),
+    "no such protocol": ({"protocol": "../../x"}, "neither a known protocol nor"),
     "no such dataset": ({"settings": "dataset=nothing"}, "nothing"),
     "no such model": ({"settings": "model=nothing"}, "nothing"),
     "too long": ({"settings": "local_steps=99999999"}, "local_steps = 99999999"),
