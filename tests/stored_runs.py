@@ -67,7 +67,7 @@ class Replay:
             file.write(data)
 
 
-NEW_IN_ROUNDS = {"slowest", "quorum", "joules", "suspects", "left_out", "timing"}
+NEW_IN_ROUNDS = {"slowest", "quorum", "joules", "suspects", "left_out", "timing", "waiting"}
 
 
 def as_kept(rounds: list[dict[str, Any]]) -> list[dict[str, Any]]:
