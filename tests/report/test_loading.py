@@ -79,7 +79,7 @@ def test_records_that_cannot_be_read_are_a_note(runs: Path, tmp_path: Path) -> N
     (folder / "rounds.jsonl").mkdir()
     found = read_runs([tmp_path])
     assert not found.runs
-    assert f"{folder}: cannot be read" in found.notes[0]
+    assert f"{folder}/rounds.jsonl: cannot be read (not a file)" in found.notes[0]
 
 
 def test_foreign_files_are_passed_over(runs: Path, tmp_path: Path) -> None:
