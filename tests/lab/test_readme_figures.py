@@ -17,7 +17,7 @@ from places import ROOT
 
 RESULTS = ResultsFolder(ROOT / "results")
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-SECTIONS = ("verdicts", "finding", "headline", "claims")
+SECTIONS = ("verdicts", "finding", "headline", "relay", "claims")
 
 
 def section(name: str) -> str:
@@ -50,6 +50,8 @@ def copied(path: Path, *names: str) -> ResultsFolder:
         shutil.copy(RESULTS.records(name), folder.records(name))
     nothing = dict.fromkeys(SECTIONS, "nothing")
     folder.readme.write_text(with_sections(README, nothing), encoding="utf-8")
+    folder.downlink.parent.mkdir()
+    shutil.copy(RESULTS.downlink, folder.downlink)
     return folder
 
 
@@ -107,6 +109,18 @@ def test_a_section_without_an_end_is_refused() -> None:
     with pytest.raises(InputError, match="end of finding"):
         with_sections("<!-- finding -->\n", {"finding": "text"})
     assert with_sections("text", {"finding": "else"}) == "text"
+
+
+def test_a_relay_by_an_independent_reading() -> None:
+    """Its bits, and its accuracy: that with weights, but for the processor that ran it."""
+    lines = (ROOT / "results" / "downlink" / "runs.jsonl").read_text().splitlines()
+    runs = [run for run in map(json.loads, lines) if run["key"] == "murmur-200-edges"]
+    weights = records("frontier-mnist-non-iid-paper-link")["murmur-200-edges"]["runs"]
+    assert {f"{run['down']:,}" for run in runs} <= set(section("relay").split())
+    assert f"reaches {100 * np.mean([run['mean'] for run in runs]):.1f} %" in section("relay")
+    for run in runs:
+        expected = weights[run["seed"]]["summary"]["accuracy"]["mean"]
+        assert run["mean"] == pytest.approx(expected, abs=2e-3)
 
 
 def test_the_first_table_by_an_independent_reading() -> None:

@@ -1,5 +1,6 @@
 """A folder of results: ``records/``, ``figures/`` and ``REPORT.md``, and how they follow."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from mix2fld_lab.reproduction.frontier.headline import (
     finding,
     headline_rows,
     headline_table,
+    relayed,
 )
 from mix2fld_lab.reproduction.frontier.page import write_page
 from mix2fld_lab.reproduction.frontier.points import points_of
@@ -36,6 +38,8 @@ from mix2fld_lab.reproduction.privacy_records import load_privacy
 from mix2fld_lab.reproduction.readme import with_sections
 from mix2fld_lab.reproduction.step_costs import load_costs
 
+RELAYED = "murmur-200-edges"
+"""The contender whose downlink the README shows."""
 HEAD_TO_HEAD_PANEL = "fig2c"
 """The panel of Fig. 2 whose default systems the README shows: asymmetric, non-IID."""
 
@@ -49,6 +53,7 @@ class ResultsFolder:
         self.privacy = path / "records" / "privacy.json"
         self.report = path / "REPORT.md"
         self.readme = path.parent / "README.md"
+        self.downlink = path / "downlink" / "runs.jsonl"
         self.frontier = path / "FRONTIER.md"
         self.measured = path / "records" / "frontier-measured.json"
 
@@ -138,7 +143,12 @@ class ResultsFolder:
             for name, (experiment, cell) in PAPERS_TRAINING.items()
         }
         rows = headline_rows(over_link, ideal, papers)
-        return {"finding": finding(rows), "headline": headline_table(rows)}
+        sections = {"finding": finding(rows), "headline": headline_table(rows)}
+        if self.downlink.exists():
+            lines = self.downlink.read_text(encoding="utf-8").splitlines()
+            runs = [run for run in map(json.loads, lines) if run["key"] == RELAYED]
+            sections["relay"] = relayed(rows, runs, RELAYED)
+        return sections
 
     def frontier_records(self) -> dict[str, dict[str, CellRecord]]:
         """The cells of every setting of the frontier that has records."""

@@ -127,6 +127,21 @@ def finding(rows: Sequence[HeadlineRow]) -> str:
     )
 
 
+def relayed(rows: Sequence[HeadlineRow], runs: Sequence[Mapping[str, float]], key: str) -> str:
+    """What a contender receives if devices take the server's steps themselves, and what they reach;
+    ``runs`` are those with a relay, one for each seed."""
+    before = next(one.from_edges for one in rows if f"{one.key}{FROM_EDGES}" == key)
+    assert before is not None
+    down = spread([run["down"] for run in runs]).mean
+    reached = spread([100 * run["mean"] for run in runs]).mean
+    return paragraph(
+        f"Bits down are those of weights. Since these runs were recorded, devices may take the "
+        f"server's steps themselves: {before.contender.title} then receives {down:,.0f} bits in "
+        f"place of {before.bits_down:,.0f}, and reaches {reached:.1f} % "
+        f"([both directions](docs/downlink.md))."
+    )
+
+
 def _from_edges(one: HeadlineRow) -> Point:
     assert one.from_edges is not None
     return one.from_edges
