@@ -29,7 +29,6 @@ from mix2fld_lab.reproduction.frontier.points import points_of
 from mix2fld_lab.reproduction.frontier.settings import SETTINGS
 from mix2fld_lab.reproduction.results_folder import ResultsFolder
 from places import ROOT
-from stored_runs import save_toy_dataset
 
 RESULTS = ResultsFolder(ROOT / "results")
 ALONE = MeasuredPoint("isolated", "isolated", "isolated", {}, 0, [0.8, 0.81], None)
@@ -73,6 +72,8 @@ def test_skew_of_devices_with_one_label_each() -> None:
 
 def test_gains_are_those_of_the_seeds() -> None:
     options = {one.point.protocol: one for one in rank(case(), setting())}
+    assert options["murmur"].over_alone is not None
+    assert options["isolated"].over_alone is not None
     assert options["murmur"].over_alone.mean == pytest.approx(13)
     assert options["murmur"].over_fl is not None
     assert options["murmur"].over_fl.mean == pytest.approx(-2)
@@ -149,8 +150,8 @@ def test_each_protocol_appears_once() -> None:
     assert [one.point.contender for one in options] == ["murmur-200", "isolated"]
 
 
-def test_of_equal_gains_the_fewest_bits_come_first() -> None:
-    for gain, first in ((0.9301, "murmur"), (0.9320, "fl")):
+def test_within_a_point_the_fewest_bits_come_first() -> None:
+    for gain, first in ((0.9301, "murmur"), (0.9390, "murmur"), (0.9410, "fl")):
         fl = MeasuredPoint("fl", "FL", "fl", {}, 2e6, [gain, gain + 0.01], None)
         ranked = rank(case(link="ideal"), setting(points=(ALONE, fl, MURMUR)))
         assert ranked[0].point.protocol == first
@@ -239,16 +240,6 @@ def test_the_command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None
     assert told["nearest"]["setting"] in load_measured()
     assert any("weights" in each or "devices" in each for each in told["nearest"]["outside"])
     assert {"isolated", "fl", "murmur"} <= {one["protocol"] for one in told["options"]}
-
-
-def test_a_pilot_runs_the_best_three(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    data = str(save_toy_dataset(tmp_path / "toy.npz"))
-    sizes = ["--devices", "3", "--samples-per-device", "30", "--partition", "iid"]
-    main(["advise", "--dataset", data, "--model", "mlp", *sizes, "--pilot", "--json"])
-    told = json.loads(capsys.readouterr().out)
-    suited = [one["protocol"] for one in told["options"] if one["suits"]]
-    assert [run["protocol"] for run in told["pilot"]] == suited[:3]
-    assert all(0 <= run["scores"]["mean"] <= 1 for run in told["pilot"])
 
 
 def test_what_to_run_names_the_preset_and_not_its_values(

@@ -8,14 +8,17 @@ from typing import Any
 import numpy as np
 
 from mix2fld.advice.measured import Kind, MeasuredPoint, MeasuredSetting
+from mix2fld.advice.scarcity import Resource, cost, scarce_of
 from mix2fld.base.errors import Mix2fldError
 from mix2fld.base.spread import Spread, spread
 from mix2fld.config.settings import Config
 from mix2fld.data.partition import OF_SOURCES
 from mix2fld.engine.energy import Power
 from mix2fld.engine.plan import PlannedTransfer, plan_transfers
+from mix2fld.engine.policies import make_policy
 from mix2fld.links import Link, make_link
-from mix2fld.protocols.table import get_protocol
+from mix2fld.protocols.base import parameters_of
+from mix2fld.protocols.table import as_spelled, get_protocol, split_name
 from mix2fld.report.units import in_bits, in_time, percent
 from mix2fld.tasks.edges import has_edges
 from mix2fld.tasks.learning import Sizes, dimensions
@@ -28,6 +31,8 @@ FAR_FACTOR = 3.0
 NO_FEATURES = "none"
 CLOSE_TO_FL = 0.01
 """How much less accurate than FL a contender is that does as well, as a fraction."""
+STEP = 1.0
+"""Points of accuracy within which the cost decides."""
 OTHER_DATA = 1.5
 """How far a setting with other data is."""
 
@@ -124,16 +129,22 @@ class Option:
     point: MeasuredPoint
     bits_per_round: float
     """Uplink bits of a device, mean over the rounds."""
+    bits_down: float
+    """The same of its downlink."""
     chance: float
     """That the least likely transfer of the worst device is delivered, in either direction."""
     seconds: float
     """On the air, of a mean round."""
     joules: float
     """Of a device's radio in a mean round."""
+    computing_seconds: float
+    """Of the local steps of a round, on a mean device."""
+    computing_joules: float
+    """Of these steps."""
     battery_rounds: float | None
     """Rounds until a full battery is empty, computing included; None if a round costs nothing."""
-    over_alone: Spread
-    """Points of accuracy above devices that train alone, where it was measured."""
+    over_alone: Spread | None
+    """Points of accuracy above devices that train alone, where it was measured; None: nowhere."""
     over_fl: Spread | None
     """Points above 32-bit FL over an ideal link with the same training."""
     reasons: tuple[str, ...]
@@ -144,39 +155,85 @@ class Option:
         """Whether the link carries it."""
         return not self.reasons
 
+    def settings_in(self, config: Config) -> Config:
+        """The user's settings with those of this contender."""
+        return as_spelled(config.replace(protocol=self.point.protocol, **self.point.changes))
+
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
-        names = ("bits_per_round", "chance", "seconds", "joules", "battery_rounds", "reasons")
+        names = (
+            "bits_per_round", "bits_down", "chance", "seconds", "joules", "battery_rounds",
+            "reasons",
+        )  # fmt: skip
         return {
             "contender": self.point.title,
             "protocol": self.point.protocol,
             "settings": self.point.changes,
             **{name: getattr(self, name) for name in names},
             "suits": self.suits,
-            "points_over_alone": asdict(self.over_alone),
+            "points_over_alone": asdict(self.over_alone) if self.over_alone else None,
             "points_over_ideal_fl": asdict(self.over_fl) if self.over_fl else None,
         }
 
 
-def rank(case: Case, setting: MeasuredSetting) -> list[Option]:
-    """All contenders of a measured setting: those that suit first, the most accurate first.
+def rank(
+    case: Case,
+    setting: MeasuredSetting,
+    points: Sequence[MeasuredPoint] | None = None,
+    resource: Resource | None = None,
+) -> list[Option]:
+    """Contenders, by default all of a setting: who suits first, the most accurate first.
 
-    Of those whose gains are the same to the tenth of a point that is shown, the fewest bits.
+    Of those within a point of accuracy, in steps below the best, the one that takes the least of
+    what is scarce, by default of what the link makes scarce. Who was not measured comes last.
     """
     link = make_link(case.config, case.config.data.devices)
     options = [
-        option for point in setting.points if (option := _option(case, setting, point, link))
+        option
+        for point in (setting.points if points is None else points)
+        if (option := _option(case, setting, point, link))
     ]
-    return sorted(
-        options,
-        key=lambda one: (not one.suits, -round(one.over_alone.mean, 1), one.bits_per_round),
-    )
+    scarce = resource or scarce_of(options, case.deadline_s).resource
+    gains = [one.over_alone.mean for one in options if one.suits and one.over_alone]
+    best = max(gains, default=0.0)
+
+    def place(one: Option) -> tuple[bool, bool, int, float, float]:
+        gain = -math.inf if one.over_alone is None else one.over_alone.mean
+        step = 0 if one.over_alone is None else math.floor(max(0.0, best - gain) / STEP)
+        return not one.suits, one.over_alone is None, step, cost(one, scarce), -gain
+
+    return sorted(options, key=place)
+
+
+def points_named(
+    case: Case, setting: MeasuredSetting, spelled: Sequence[str]
+) -> list[MeasuredPoint]:
+    """What was measured of these protocols; one that was not has no accuracies.
+
+    Parameters spelled with a name pick what was measured with them.
+    """
+    points: list[MeasuredPoint] = []
+    for name in spelled:
+        found = [point for point in setting.points if _is_spelled(case.config, point, name)]
+        title = get_protocol(name).title
+        points += found or [MeasuredPoint(name, title, name, {}, math.nan, [], None)]
+    return points
+
+
+def _is_spelled(config: Config, point: MeasuredPoint, spelled: str) -> bool:
+    name, given = split_name(spelled)
+    if point.protocol != name:
+        return False
+    known = parameters_of(get_protocol(name))
+    own = config.replace(protocol=name, **point.changes)
+    asked = as_spelled(own.replace(protocol=spelled)).replace(protocol=name)
+    return all(known[key] is not None for key in given) and asked == own
 
 
 def _option(
     case: Case, setting: MeasuredSetting, point: MeasuredPoint, link: Link
 ) -> Option | None:
-    config = case.config.replace(protocol=point.protocol, **point.changes)
+    config = as_spelled(case.config.replace(protocol=point.protocol, **point.changes))
     dims = case.sizes.dims
     if config.learning.initial_weights == "edges" and not has_edges(dims):
         return None
@@ -192,22 +249,39 @@ def _option(
     seconds = sum(part * plan.round_seconds for plan, part in share.items())
     joules = sum(part * plan.joules for plan, part in share.items())
     power, fl = Power.from_config(config), setting.point(IDEAL_FL)
+    downloads = [plan for plan in plans if plan.budget.direction == "downlink"]
+    computing = _computing_seconds(config)
     return Option(
         point,
         sum(share[plan] * plan.size.bits for plan in uploads),
+        sum(share[plan] * plan.size.bits for plan in downloads),
         chance,
         seconds,
         joules,
-        power.rounds_of_battery(joules + power.computing * _computing_seconds(config)),
+        computing,
+        power.computing * computing,
+        power.rounds_of_battery(joules + power.computing * computing),
         _points_above(point, setting.alone),
         None if fl is None else _points_above(point, fl),
-        (*_nobody_else(config), *_too_few_samples(config), *_reasons(case, plans, seconds)),
+        (
+            *_nobody_else(config),
+            *_too_few_samples(config),
+            *_needs_waiting(config),
+            *_reasons(case, plans, seconds),
+        ),
     )
 
 
 def _nobody_else(config: Config) -> list[str]:
     uploads = config.protocol not in ALONE
     return ["there is no other device to learn from"] if uploads and config.data.devices < 2 else []
+
+
+def _needs_waiting(config: Config) -> list[str]:
+    """Uploads of a round that belong together, and a server that does not wait for them."""
+    if not make_policy(config).uses_late or get_protocol(config.protocol).late_uploads:
+        return []
+    return [f"needs the uploads of a round together, wait is {config.availability.wait}"]
 
 
 def _computing_seconds(config: Config) -> float:
@@ -241,7 +315,9 @@ def _reasons(case: Case, plans: Sequence[PlannedTransfer], seconds: float) -> li
     return found
 
 
-def _points_above(point: MeasuredPoint, other: MeasuredPoint) -> Spread:
+def _points_above(point: MeasuredPoint, other: MeasuredPoint) -> Spread | None:
+    if not point.devices:
+        return None
     ours, theirs = np.array(point.devices), np.array(other.devices)
     count = min(len(ours), len(theirs))
     return spread(100 * (ours[:count] - theirs[:count]))

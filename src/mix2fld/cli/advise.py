@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
@@ -13,19 +13,14 @@ from mix2fld.config.grid import Grid
 from mix2fld.config.settings import Config
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from rich.table import Table
-
     from mix2fld.advice.measured import MeasuredSetting
+    from mix2fld.advice.pilot import Pilot
     from mix2fld.advice.ranking import Case, Option
+    from mix2fld.advice.scarcity import Scarce
     from mix2fld.runs.results import Results, RunResult
 
-PILOT: dict[str, Any] = {"rounds": 3, "local_steps": 800, "server_steps": 400, "curve_points": 1}
-"""Enough to see an order, not the final accuracy."""
-PILOT_OPTIONS = 3
-MORE_SETTINGS = 2
-"""Settings that are named beside the nearest one, if they are close too."""
+PILOT = {"rounds": 3, "local_steps": 800, "server_steps": 400}
+"""At most, of a pilot: enough to see an order, not the final accuracy."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +43,10 @@ class AdviseCommand(Configured):
     deadline_s: float | None = None
     """Longest time on air that a round may take."""
     pilot: bool = False
-    """Simulate the best three on your data, scaled down and measured on a validation split."""
+    """Simulate the best of each family, or the named protocols, and devices alone on your data,
+    scaled down, with 3 to 5 seeds; ends in a verdict."""
+    scarce: Literal["auto", "bits", "seconds", "joules"] = "auto"
+    """What to save among protocols within a point of accuracy; auto: what the link makes scarce."""
     json: bool = False
     """Print JSON instead of a table."""
     out: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
@@ -59,7 +57,9 @@ class AdviseCommand(Configured):
         from json import dumps
 
         from mix2fld.advice.measured import load_measured
-        from mix2fld.advice.ranking import best_by_protocol, nearest, rank
+        from mix2fld.advice.ranking import best_by_protocol, nearest, points_named, rank
+        from mix2fld.advice.verdict import give_verdict
+        from mix2fld.cli.advise_view import left_out, options_table, remarks
         from mix2fld.cli.console import PipedConsole
 
         if self.out is not None:
@@ -70,24 +70,43 @@ class AdviseCommand(Configured):
         measured = load_measured()
         case = self._case()
         near, *others = nearest(case, measured)
-        options = best_by_protocol(rank(case, near))
-        pilot = self._pilot(options) if self.pilot else None
+        everybody = rank(case, near)
+        scarce = self._scarce(everybody)
+        named = self.settings.protocols != Grid().protocols
+        points = points_named(case, near, self.settings.protocols) if named else None
+        options = best_by_protocol(rank(case, near, points, scarce.resource))
+        piloted = self._pilot(options, everybody, named) if self.pilot else None
+        verdict = None if piloted is None else give_verdict(case, piloted[0], options, scarce)
         if self.out is not None:
             draw_regime_map(measured, case, self.out)
         if self.json:
-            print(dumps(_as_dict(case, near, options, pilot), indent=2, default=str))
+            told = _as_dict(case, near, options, scarce)
+            told["pilot"] = piloted and [result.summary for result in piloted[1]]
+            told["verdict"] = verdict and verdict.as_dict()
+            print(dumps(told, indent=2, default=str))
             return
         console = PipedConsole(soft_wrap=True, highlight=False)
-        console.print(_table(options), soft_wrap=False)
-        for line in _remarks(case, near, others, options, measured):
+        console.print(options_table(options, scarce), soft_wrap=False)
+        console.print(str(scarce), markup=False)
+        impossible = left_out(points or (), options)
+        for line in [*remarks(case, near, others, options, measured), *impossible]:
             console.print(line, markup=False, soft_wrap=not console.is_terminal)
         console.print(self._to_check(case, options), markup=False)
-        if pilot is not None:
-            from mix2fld.report.tables import results_table
-
-            console.print(results_table(pilot), soft_wrap=False)
         if self.out is not None:
             console.print(f"regime map: {self.out}", markup=False)
+        if piloted is not None and verdict is not None:
+            from mix2fld.report.tables import results_table
+
+            console.print(results_table(piloted[1]), soft_wrap=False)
+            for line in verdict.lines:
+                console.print(line, markup=False, soft_wrap=not console.is_terminal)
+
+    def _scarce(self, options: "Sequence[Option]") -> "Scarce":
+        from mix2fld.advice.scarcity import Scarce, scarce_of
+
+        if self.scarce == "auto":
+            return scarce_of(options, self.deadline_s)
+        return Scarce(self.scarce, "as asked")
 
     def _case(self) -> "Case":
         from mix2fld.advice.ranking import Case
@@ -128,17 +147,21 @@ class AdviseCommand(Configured):
         best = next((option for option in options if option.suits), None)
         if best is None:
             return "nothing is suitable: send fewer bits, or raise max_slots, power or the deadline"
-        config = case.config.replace(protocol=best.point.protocol, **best.point.changes)
+        config = best.settings_in(case.config)
         grid = Grid.of_run(config).replace(seeds=self.settings.seeds)
         described = self.label_counts is not None or self.weights is not None
         own = " (with your own --dataset and --model)" if described else ""
         return f"to check{own}: {command(grid, self.preset)}"
 
-    def _pilot(self, options: "Sequence[Option]") -> "Results":
+    def _pilot(
+        self, options: "Sequence[Option]", everybody: "Sequence[Option]", named: bool
+    ) -> "tuple[Pilot, Results]":
+        from mix2fld.advice.pilot import MOST_SEEDS, candidates, run_pilot
         from mix2fld.base.errors import InputError
         from mix2fld.data import load_dataset
         from mix2fld.runs.results import Results
         from mix2fld.runs.simulation import run
+        from mix2fld.tasks.metric import metric_of
 
         if self.label_counts is not None or self.weights is not None:
             raise InputError(
@@ -146,13 +169,25 @@ class AdviseCommand(Configured):
                 hint="needs your data and your model, as --dataset and --model; label_counts and "
                 "weights only describe them",
             )
-        dataset = load_dataset(self.settings.data)
-        changes = {**PILOT, "measured_on": "validation", "test_samples": 2000}
+        dataset, config = load_dataset(self.settings.data), self.settings.at()
+        most = {"rounds": config.rounds, "local_steps": config.learning.local_steps,
+                "server_steps": config.learning.server_steps}  # fmt: skip
+        smaller = {name: min(most[name], value) for name, value in PILOT.items()}
+        checked = {"measured_on": "validation", "test_samples": 2000, "curve_points": 1}
         done: list[RunResult] = []
-        for option in [each for each in options if each.suits][:PILOT_OPTIONS]:
-            own = {"protocols": option.point.protocol, **option.point.changes}
-            done += run(self.settings.replace(**changes, **own), dataset=dataset)
-        return Results(done)
+
+        def simulate(option: "Option", seed: int) -> float:
+            own = {"protocols": option.point.protocol, **option.point.changes, "seeds": (seed,)}
+            (result,) = run(self.settings.replace(**smaller, **checked, **own), dataset=dataset)
+            done.append(result)
+            return float(result.summary["scores"]["mean"])
+
+        seeds = self.settings.seeds
+        if len(seeds) == 1:
+            seeds = tuple(range(seeds[0], seeds[0] + MOST_SEEDS))
+        chosen = candidates(options, everybody, named)
+        pilot = run_pilot(chosen, seeds, simulate, lambda: metric_of(done[-1].summary["scores"]))
+        return pilot, Results(done)
 
 
 def _read_counts(path: Path) -> Any:
@@ -194,122 +229,8 @@ def _skew(config: Config, counts: Any) -> float:
     return label_skew(counts)
 
 
-def _table(options: "Sequence[Option]") -> "Table":
-    from rich.table import Table
-
-    from mix2fld.report.protocol_view import title_of
-    from mix2fld.report.tables import PLAIN
-    from mix2fld.report.units import in_joules, in_time, percent
-
-    table = Table(
-        title="Protocols for this link, the most promising first",
-        caption="per round and device; alone: nothing uploaded; ideal FL: every "
-        "upload delivered; gains in points of accuracy ± 95 % interval, as measured",
-        **PLAIN,
-    )
-    table.add_column("protocol", no_wrap=True)
-    for heading in (
-        "kbit\nup",
-        "delivered",
-        "on\nair",
-        "radio",
-        "rounds per\nbattery",
-        "over\nalone",
-        "over\nideal FL",
-    ):
-        table.add_column(heading, justify="right")
-    for option in options:
-        table.add_row(
-            title_of(option.point.protocol),
-            _kilobits(option.bits_per_round),
-            percent(option.chance) if option.bits_per_round else "-",
-            in_time(option.seconds),
-            in_joules(option.joules),
-            "-" if option.battery_rounds is None else f"{option.battery_rounds:,.0f}",
-            _gain(option.over_alone),
-            "-" if option.over_fl is None else _gain(option.over_fl),
-            style="" if option.suits else "red",
-        )
-    return table
-
-
-def _gain(spread: Any) -> str:
-    mean = f"{round(spread.mean, 1) + 0.0:+.1f}"  # no negative zero
-    if spread.low == float("-inf"):
-        return mean
-    return f"{mean} ± {(spread.high - spread.low) / 2:.1f}"
-
-
-def _kilobits(bits: float) -> str:
-    return f"{bits / 1e3:,.0f}" if bits >= 1e5 else f"{bits / 1e3:.3g}"
-
-
-def _described(setting: "MeasuredSetting") -> str:
-    seeds = "one seed" if setting.seeds == 1 else f"{setting.seeds} seeds"
-    return (
-        f"{setting.title} ({setting.devices} devices, {setting.weights:,} weights, "
-        f"{setting.rounds} rounds, {seeds})"
-    )
-
-
-def _remarks(
-    case: "Case",
-    near: "MeasuredSetting",
-    others: "Sequence[MeasuredSetting]",
-    options: "Sequence[Option]",
-    measured: "Mapping[str, MeasuredSetting]",
-) -> list[str]:
-    skew = f"label skew {case.skew:.2f}" if case.kind == "labels" else "devices are sources"
-    lines = [f"your case: {skew}, {case.sizes.dims.num_weights:,} weights"]
-    lines.append(f"nearest measured setting: {_described(near)}")
-    close = [setting for setting in others if not case.outside(setting)]
-    if close:
-        lines.append(f"also close: {'; '.join(map(_described, close[:MORE_SETTINGS]))}")
-    outside = case.outside(near)
-    if outside:
-        lines.append(
-            f"outside what was measured: {'; '.join(outside)}; a pilot gives a better estimate"
-        )
-    return [*lines, *_with_features(case, measured), *_exclusions(options)]
-
-
-def _with_features(case: "Case", measured: "Mapping[str, MeasuredSetting]") -> list[str]:
-    """What a pre-trained network is worth where the case is nearest to a setting with one."""
-    from mix2fld.advice.ranking import IDEAL_FL, cheapest_like_fl
-    from mix2fld.report.units import in_bits, percent
-
-    frozen = [one for one in measured.values() if one.features != "none" and one.kind == case.kind]
-    near = min(frozen, key=lambda one: abs(one.skew - case.skew), default=None)
-    best = None if near is None else cheapest_like_fl(near)
-    if near is None or best is None:
-        return []
-    point = near.point(IDEAL_FL)
-    assert point is not None
-    shown = [percent(sum(one.devices) / len(one.devices)) for one in (best, point, near.alone)]
-    return [
-        f"with a pre-trained network (--features {near.features}), {best.title} needed "
-        f"{in_bits(best.bits)} of a device in all for {shown[0]}; FL {in_bits(point.bits)} for "
-        f"{shown[1]}, devices alone {shown[2]} ({near.title})"
-    ]
-
-
-def _exclusions(options: "Sequence[Option]") -> list[str]:
-    """Who does not suit; those with the same reasons in one line."""
-    from mix2fld.report.protocol_view import title_of
-
-    by_reason: dict[str, list[str]] = {}
-    for option in options:
-        if not option.suits:
-            who = title_of(option.point.protocol)
-            by_reason.setdefault("; ".join(option.reasons), []).append(who)
-    lines = [f"not suitable: {', '.join(who)}: {why}" for why, who in by_reason.items()]
-    if lines and not any(option.suits and option.bits_per_round for option in options):
-        lines.append("no protocol that uploads is suitable: devices train alone")
-    return lines
-
-
 def _as_dict(
-    case: "Case", near: "MeasuredSetting", options: "Sequence[Option]", pilot: "Results | None"
+    case: "Case", near: "MeasuredSetting", options: "Sequence[Option]", scarce: "Scarce"
 ) -> dict[str, Any]:
     return {
         "case": {
@@ -319,6 +240,6 @@ def _as_dict(
             "devices": case.config.data.devices,
         },
         "nearest": {"setting": near.key, "title": near.title, "outside": case.outside(near)},
+        "scarce": scarce._asdict(),
         "options": [option.as_dict() for option in options],
-        "pilot": None if pilot is None else [result.summary for result in pilot],
     }

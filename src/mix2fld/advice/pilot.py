@@ -1,0 +1,138 @@
+"""A pilot: candidates are simulated seed by seed until their order is clear."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from mix2fld.advice.ranking import ALONE, CLOSE_TO_FL, Option
+from mix2fld.advice.scarcity import Resource, cost
+from mix2fld.base.spread import Spread, spread
+from mix2fld.protocols.table import get_protocol
+from mix2fld.tasks.metric import Metric
+
+FIRST_SEEDS, MOST_SEEDS = 3, 5
+LEVEL = 0.05
+"""Of the paired test, shared by all comparisons and by all looks (Bonferroni)."""
+
+
+def family_of(protocol: str) -> str:
+    """The file of a protocol: one for each family."""
+    return type(get_protocol(protocol)).__module__
+
+
+def candidates(options: Sequence[Option], everybody: Sequence[Option], named: bool) -> list[Option]:
+    """Whom a pilot compares: the best of each family, or all that were named; and devices alone.
+
+    ``everybody`` is ranked, too: the first that uploads nothing is the baseline.
+    """
+    found: dict[str, Option] = {}
+    for each in options:
+        if each.suits and each.point.protocol not in ALONE:
+            key = each.point.protocol if named else family_of(each.point.protocol)
+            found.setdefault(key, each)
+    alone = [each for each in (*options, *everybody) if each.point.protocol in ALONE]
+    return [*found.values(), *alone[:1]]
+
+
+@dataclass
+class Trial:
+    """A candidate and its scores, one for each seed; of the metric's gain, more is better."""
+
+    option: Option
+    gains: list[float]
+
+    @property
+    def mean(self) -> float:
+        """Over its seeds."""
+        return spread(self.gains).mean
+
+    def above(self, other: "Trial") -> Spread:
+        """Paired, over the seeds that both have."""
+        pairs = zip(self.gains, other.gains, strict=False)
+        return spread([mine - theirs for mine, theirs in pairs])
+
+
+@dataclass(frozen=True)
+class Pilot:
+    """What was simulated."""
+
+    trials: tuple[Trial, ...]
+    metric: Metric
+    level: float
+    """Of one paired test."""
+
+    @property
+    def most_accurate(self) -> Trial:
+        """The best mean, of those that were simulated with all seeds."""
+        seeds = max(len(trial.gains) for trial in self.trials)
+        return max(
+            (one for one in self.trials if len(one.gains) == seeds), key=lambda one: one.mean
+        )
+
+    @property
+    def unclear(self) -> list[Trial]:
+        """Who is not clearly behind the most accurate."""
+        first = self.most_accurate
+        return [one for one in self.trials if one is not first and not self._behind(one, first)]
+
+    def _behind(self, trial: Trial, first: Trial) -> bool:
+        lead = first.above(trial)
+        return lead.mean > 0 and lead.p_value < self.level
+
+    @property
+    def alone(self) -> Trial | None:
+        """Devices that train alone."""
+        return next((one for one in self.trials if one.option.point.protocol in ALONE), None)
+
+    @property
+    def close(self) -> float:
+        """A difference that is not worth its cost: a point, or 1 % of what is no percentage."""
+        return (
+            CLOSE_TO_FL if self.metric.unit == "%" else CLOSE_TO_FL * abs(self.most_accurate.mean)
+        )
+
+    def chosen(
+        self, scarce: Resource, among: Callable[[Trial], bool] | None = None
+    ) -> Trial | None:
+        """The least of what is scarce, of those close to the best and not clearly behind it."""
+        trials = [one for one in self.trials if among is None or among(one)]
+        if not trials:
+            return None
+        seeds = max(len(one.gains) for one in trials)
+        first = max((one for one in trials if len(one.gains) == seeds), key=lambda one: one.mean)
+        tied = [
+            one
+            for one in trials
+            if first.above(one).mean <= self.close and not self._behind(one, first)
+        ]
+
+        def price(one: Trial) -> tuple[float, float, float]:
+            return cost(one.option, scarce), one.option.bits_per_round, -one.mean
+
+        return min(tied, key=price)
+
+
+def run_pilot(
+    options: Sequence[Option],
+    seeds: Sequence[int],
+    simulate: Callable[[Option, int], float],
+    metric: Callable[[], Metric],
+) -> Pilot:
+    """Simulate every option with the first seeds; then those whose order is open, seed by seed.
+
+    A seed gives all options the same partition, channel and order of samples.
+    """
+    looks = range(min(FIRST_SEEDS, len(seeds)), len(seeds) + 1)
+    level = LEVEL / (len(looks) * max(1, len(options) - 1))
+    trials = tuple(Trial(option, []) for option in options)
+    pending: Sequence[Trial] = trials
+    for look in looks:
+        for seed in seeds[len(pending[0].gains) : look]:
+            for trial in pending:
+                score = simulate(trial.option, seed)
+                trial.gains.append(metric().gain(score))
+        pilot = Pilot(trials, metric(), level)
+        pending = [pilot.most_accurate, *pilot.unclear]
+        pending = [one for one in pending if len(one.gains) == look]
+        if len(pending) < 2:
+            break
+    return pilot

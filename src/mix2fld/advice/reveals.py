@@ -1,0 +1,39 @@
+"""What the uploads of a run reveal, and to whom, in words."""
+
+from mix2fld.config.settings import Config
+from mix2fld.protocols.table import get_protocol, guarantee_of
+from mix2fld.report.protocol_view import payload_names
+from mix2fld.report.units import in_a_row
+from mix2fld.tasks.training import resolve
+
+RELAYING = ("auto", "relay")
+
+
+def uploads_samples(config: Config) -> bool:
+    """Whether samples leave a device, as they are or mixed."""
+    return get_protocol(config.protocol).seeds is not None
+
+
+def reveals(config: Config) -> str:
+    """What leaves a device in a run with these settings, and who sees it."""
+    row = get_protocol(config.protocol)
+    uploaded, _ = payload_names(config.protocol)
+    shown = [] if uploaded == "nothing" else [uploaded]
+    samples = "mixed samples" if row.seeds is not None and row.seeds.mixed else "samples"
+    shown += [samples] if row.seeds is not None else []
+    shown += ["statistics"] if row.statistics is not None else []
+    if not shown:
+        return "nothing: devices upload nothing"
+    words = [f"nothing beyond {in_a_row(shown)}, to the server"]
+    if row.trusted_sum:
+        words = [f"nothing beyond the sum of {in_a_row(shown)}, to the server"]
+    asked = config.updates.downlink
+    downlink = row.downlinks[0] if asked == "default" else asked
+    if downlink in RELAYING and "relay" in row.downlinks:
+        words.append("its relay shows each device's codes to the other devices")
+    if row.seeds is not None and resolve(config, row.training).replay:
+        words.append(f"the {samples} are multicast to all devices")
+    guarantee = guarantee_of(config)
+    if guarantee is not None:
+        words.append(f"{guarantee}")
+    return "; ".join(words)
