@@ -52,6 +52,7 @@ def ray() -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def hosts(ray: Any) -> Iterator[Hosts]:
+    """They hold both cores of the cluster: tests whose jobs need one come before."""
     found = Hosts(ray, 2)
     yield found
     found.stop()
@@ -65,17 +66,6 @@ def compare(tmp_path: Path, hosts: Hosts, watcher: Watcher | None = None, **fiel
     there = {"fleet": partial(RayFleet, hosts), "watcher": watcher}
     mix2fld.run(config, tmp_path / "there", dataset=data, link=CoinLink(), **there)
     assert contents(tmp_path / "there") == contents(tmp_path / "here")
-
-
-@pytest.mark.parametrize(
-    ("protocol", "wait"),
-    [("mix2fld", "quorum:2"), ("topk", "buffered:2"), ("murmur-mix", "asynchronous")],
-)
-def test_a_server_that_need_not_wait_has_the_same_bytes(
-    tmp_path: Path, hosts: Hosts, protocol: str, wait: str
-) -> None:
-    speeds = {"device_step_spread": 1.0, "device_step_us": 1e4, "local_steps": 3}
-    compare(tmp_path, hosts, protocol=protocol, wait=wait, rounds=4, **speeds)
 
 
 def test_processes_of_ray_do_not_search_the_working_folder_first(ray: Any) -> None:
@@ -163,6 +153,17 @@ def test_a_folder_comes_home_in_pieces(tmp_path: Path, where: str) -> None:
 
 
 # --- the fleet
+
+
+@pytest.mark.parametrize(
+    ("protocol", "wait"),
+    [("mix2fld", "quorum:2"), ("topk", "buffered:2"), ("murmur-mix", "asynchronous")],
+)
+def test_a_server_that_need_not_wait_has_the_same_bytes(
+    tmp_path: Path, hosts: Hosts, protocol: str, wait: str
+) -> None:
+    speeds = {"device_step_spread": 1.0, "device_step_us": 1e4, "local_steps": 3}
+    compare(tmp_path, hosts, protocol=protocol, wait=wait, rounds=4, **speeds)
 
 
 @pytest.mark.parametrize("name", PROTOCOLS)
