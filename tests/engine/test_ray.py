@@ -68,6 +68,10 @@ def compare(tmp_path: Path, hosts: Hosts, watcher: Watcher | None = None, **fiel
     assert contents(tmp_path / "there") == contents(tmp_path / "here")
 
 
+def test_personal_weights_are_the_same_bytes(tmp_path: Path, hosts: Hosts) -> None:
+    compare(tmp_path, hosts, protocol="murmur", model="mlp", personal="head", update_bits=200)
+
+
 def test_processes_of_ray_do_not_search_the_working_folder_first(ray: Any) -> None:
     found = ray.get(ray.remote(searched_folders).options(num_cpus=1).remote(), timeout=60)
     assert Path(found[0]) != Path.cwd()

@@ -38,6 +38,8 @@ class LearningConfig(Section):
     """paper-cnn, cifar-cnn, signal-cnn, mlp, linear or package.module:function; auto: by shape."""
     trained: str = "all"
     """Weights that are trained and sent: all, head, norms, lora:4, or a pattern of their names."""
+    personal: str = "none"
+    """Weights that stay on their device and are never sent: none, head, norms, or a pattern."""
     initial_weights: Literal["common", "independent", "edges"] = "common"
     """One random draw for all devices, one for each, or fixed edge filters (paper-cnn)."""
     kernel: Literal["auto", "xla", "native"] = "auto"

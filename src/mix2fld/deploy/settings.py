@@ -86,6 +86,12 @@ def check_deployable(config: Config) -> None:
             value=config.attack.attack,
             hint="is for simulations; devices of a deployment are real",
         )
+    if config.learning.personal != "none":
+        raise InputError(
+            field="personal",
+            value=config.learning.personal,
+            hint="personal weights are only simulated yet; must be none in a deployment",
+        )
     row = get_protocol(config.protocol)
     if row.trusted_sum:
         raise InputError(

@@ -123,7 +123,7 @@ class _Stage:
 
     def _device(self, turn: Turn) -> Device:
         """One that has just received the last global model."""
-        model = self._scenario.learning.common_weights
+        model = self._scenario.learning.sent.common_weights
         model = model if self._server.weights is None else self._server.weights
         state = {"weights": model, **self._protocol.start(model)}
         return Device(state, turn, _no_samples, lambda: None)

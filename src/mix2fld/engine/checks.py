@@ -245,7 +245,7 @@ def _rates_of(config: "Config") -> str:
 
 def few_bits(scenario: "Scenario") -> str | None:
     """What to say of updates in so few bits that each device may learn more by itself."""
-    wire, weights = scenario.wire, scenario.learning.dims.num_weights
+    wire, weights = scenario.wire, scenario.learning.sent.dims.num_weights
     if wire.protocol.upload_kind != "update":
         return None
     bits = wire.upload_size(with_seeds=False).bits

@@ -34,7 +34,7 @@ def start_device(wire: Wire, learning: Learning, device: int) -> State:
     weights = learning.initial_weights(device)
     once = {} if wire.protocol.once is None else {SEEDS_DUE: DUE}
     first = {} if wire.protocol.first_model is None else {UNTRAINED: DUE}
-    return {"weights": weights, **wire.downlink.start(weights), **once, **first}
+    return {"weights": weights, **wire.downlink.start(wire.shared(weights)), **once, **first}
 
 
 class Rows(NamedTuple):
@@ -99,6 +99,8 @@ def prepare_upload(
     after, samples = _with_weights(state, local.weights), len(rows.own)
     if not wire.uploads_in(turn.round_number):
         return Message(turn.device, turn.round_number, Encoded(b"", 0), None, samples), after
+    local = local._replace(weights=wire.shared(local.weights))
+    state = _as_sent(wire, state)
     device = Device(
         state,
         turn,
@@ -131,6 +133,11 @@ def _with_weights(state: State, weights: Tensors) -> State:
     return {**state, "weights": weights, **done}
 
 
+def _as_sent(wire: Wire, state: State) -> State:
+    """The device as its protocol sees it: without the weights that stay on it."""
+    return {**state, "weights": wire.shared(state["weights"])}
+
+
 def settle(state: State, delivered: bool) -> State:
     """The device when it knows whether its upload was delivered."""
     rest = {name: value for name, value in state.items() if name != PENDING}
@@ -143,6 +150,8 @@ def receive(wire: Wire, state: State, received: State) -> State:
     if REPLAY in received:
         received = {**received, REPLAY: merge_stocks(state[REPLAY], received[REPLAY])}
     if "weights" in received:
-        replaced = wire.protocol.on_download(state, received["weights"])
-        state = _with_weights(state, received["weights"])
+        replaced = wire.protocol.on_download(_as_sent(wire, state), received["weights"])
+        weights = wire.completed(state["weights"], received["weights"])
+        received = {**received, "weights": weights}
+        state = _with_weights(state, weights)
     return {**state, **received, **replaced}

@@ -228,7 +228,7 @@ def _measure(
     )
     unknown = bool(np.isnan(known[reference]).any())
     untrained = [learning.initial_weights(reference)] if unknown else []
-    of_server = [] if server.weights is None else [server.weights]
+    of_server = [] if server.weights is None or learning.personal else [server.weights]
     found = fleet.measure(trained.observed, [*untrained, *of_server])
     for device in found.devices.keys() & set(scenario.evaluated):
         known[device] = found.devices[device][0] if known.ndim == 1 else found.devices[device]

@@ -77,6 +77,6 @@ def mixed(
     )
     if part == 1:
         return after
-    last = scenario.learning.common_weights if before.weights is None else before.weights
+    last = scenario.learning.sent.common_weights if before.weights is None else before.weights
     weights = zip(last, after.weights, strict=True)
     return replace(after, weights=tuple(old + part * (new - old) for old, new in weights))

@@ -28,6 +28,9 @@ class Wire:
 
     def __init__(self, protocol: Protocol, sizes: Sizes, *, relays: bool = True) -> None:
         """``relays``: whether a step of the server is a function of the uploads alone."""
+        if sizes.sent is not sizes:
+            check_personal(protocol, sizes.config.learning.personal)
+        self.shared, self.completed, sizes = sizes.shared, sizes.completed, sizes.sent
         self.protocol, self._relays = protocol.bound(sizes), relays
         self._sizes, self._dims = sizes, sizes.dims
         self.downlink: Protocol | GlobalVersions | Replayed = self._versions() or self.protocol
@@ -206,6 +209,20 @@ def check_mixable(protocol: Protocol, samples: SampleFormat) -> None:
             value=protocol.title,
             hint=f"uploads seed samples, but samples are {samples}: token "
             "ids, which cannot be mixed or rounded; choose a protocol without seeds, such as fl",
+        )
+
+
+def check_personal(protocol: Protocol, personal: str) -> None:
+    """Refuse personal weights where the server trains the whole model, or devices send no part."""
+    sends = protocol.upload_kind in ("weights", "update") and protocol.once is None
+    if protocol.upload_kind is None and not protocol.server_trains:
+        sends = protocol.once is None  # training alone, where all is personal
+    if not sends or protocol.server_trains or protocol.first_model is not None:
+        raise InputError(
+            field="personal",
+            value=personal,
+            hint=f"{protocol.title} does not send weights or updates alone, of which a part could "
+            "stay on devices; must be none, or choose fl or one that sends updates, such as murmur",
         )
 
 

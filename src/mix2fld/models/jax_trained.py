@@ -30,9 +30,7 @@ def only_trained_jax(model: Model, trained: str) -> Model:
         checked(set(low_rank), names, trained)
     else:
         low_rank = []
-        chosen = {HEAD: head, NORMS: _norms(names)}.get(trained) or (
-            checked(set(), names, trained) if trained == NORMS else matching(names, trained)
-        )
+        chosen = chosen_names(names, tuple(shapes.values()), trained)
 
     @cache
     def frozen() -> list[Array]:
@@ -64,6 +62,15 @@ def only_trained_jax(model: Model, trained: str) -> Model:
         return logits
 
     return Model(model.name, init, apply)
+
+
+def chosen_names(
+    names: tuple[str, ...], shapes: tuple[tuple[int, ...], ...], part: str
+) -> set[str]:
+    """The names that ``head``, ``norms`` or a pattern means."""
+    if part == HEAD:
+        return _head(names, dict(zip(names, shapes, strict=True)))
+    return checked(_norms(names), names, part) if part == NORMS else matching(names, part)
 
 
 def _head(names: tuple[str, ...], shapes: dict[str, tuple[int, ...]]) -> set[str]:

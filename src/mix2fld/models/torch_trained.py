@@ -43,7 +43,7 @@ def made_trained(make: Callable[[], Any], trained: str) -> Any:
     module = made_with(SAME_FOR_ALL, make)
     drawn = make()
     rank = lora_rank(trained)
-    chosen = _chosen(module, trained)
+    chosen = chosen_parameters(module, trained)
     with torch.no_grad():
         ours, others = dict(module.named_parameters()), dict(drawn.named_parameters())
         for name, parameter in ours.items():
@@ -66,7 +66,8 @@ def _stay_frozen(part: Any, mode: bool = True) -> Any:
     return part
 
 
-def _chosen(module: Any, trained: str) -> set[str]:
+def chosen_parameters(module: Any, trained: str) -> set[str]:
+    """The names of the parameters that ``head``, ``norms`` or a pattern means."""
     names = [name for name, _ in module.named_parameters()]
     if trained == NORMS:
         found = {

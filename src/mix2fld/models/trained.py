@@ -6,7 +6,7 @@ from fnmatch import fnmatchcase
 from mix2fld.base.errors import InputError, some_of
 from mix2fld.types import Model
 
-ALL, HEAD, NORMS, LORA = "all", "head", "norms", "lora:"
+ALL, HEAD, NORMS, LORA, NONE = "all", "head", "norms", "lora:", "none"
 MOST_RANK = 1024
 
 
@@ -27,6 +27,42 @@ def only_trained(model: Model, trained: str) -> Model:
     from mix2fld.models.jax_trained import only_trained_jax
 
     return only_trained_jax(model, trained)
+
+
+def personal_places(model: Model, personal: str) -> tuple[int, ...]:
+    """Places of the arrays that stay on their device: none, head, norms, or a pattern of names.
+
+    What else a normalisation has, such as running statistics, stays with its scales and shifts.
+    """
+    if personal == NONE:
+        return ()
+    from mix2fld.models.model_checks import weight_names, weight_shapes
+
+    names = weight_names(model)
+    try:
+        if model.torch is not None:
+            from mix2fld.models.torch_trained import chosen_parameters
+
+            found = chosen_parameters(model.torch.make(), personal)
+        else:
+            from mix2fld.models.jax_trained import chosen_names
+
+            found = chosen_names(names, weight_shapes(model), personal)
+    except InputError:
+        found = set()
+    if personal == NORMS:
+        layers = {name.rpartition(".")[0] for name in found}
+        found = {name for name in names if name.rpartition(".")[0] in layers}
+    places = tuple(place for place, name in enumerate(names) if name in found)
+    if not 0 < len(places) < len(names):
+        keeps = "leaves nothing to send" if places else "keeps nothing"
+        raise InputError(
+            field="personal",
+            value=personal,
+            hint=f"{keeps}; weights are {some_of(list(names))}; must be none, head, norms or a "
+            "pattern of names",
+        )
+    return places
 
 
 def lora_rank(trained: str) -> int:

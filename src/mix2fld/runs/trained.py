@@ -64,6 +64,13 @@ class Trained:
                 value=self.config.protocol,
                 hint="its server has no model, or none yet; devices train and keep their own",
             )
+        if len(self.server) < len(self.form["names"]):
+            raise InputError(
+                field="personal",
+                value=self.config.learning.personal,
+                hint="these weights stay on devices, so the server has no whole model; "
+                "choose a device",
+            )
         return self._named(self.server)
 
     def device_weights(self, device: int) -> NamedWeights:

@@ -16,7 +16,8 @@ def known_shapes(learning: Any, samples: SampleFormat, num_labels: int) -> Shape
 
     ``learning`` has the settings of that section.
     """
-    model = suitable_model(learning.model, samples) if learning.trained == "all" else ""
+    whole = (learning.trained, learning.personal) == ("all", "none")
+    model = suitable_model(learning.model, samples) if whole else ""
     sample_shape = samples.shape
     if model == "linear":
         return _linear(math.prod(sample_shape), num_labels)

@@ -1,6 +1,6 @@
 """What is learned, fixed for a whole run: shared by every device, the server and every fleet."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -64,6 +64,20 @@ class Sizes:
         return values, None
 
     @property
+    def sent(self) -> "Sizes":
+        """What a protocol sees of it."""
+        return self
+
+    def shared(self, weights: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The arrays that are sent, of all."""
+        return weights
+
+    def completed(self, own: Tensors, shared: Tensors) -> Tensors:
+        """A device's own weights with those that are sent replaced."""
+        del own
+        return shared
+
+    @property
     def last_layer(self) -> tuple[int, ...]:
         """The arrays of the layer whose outputs are the logits, as far as they are known."""
         return self.dims.last_layer or ()
@@ -81,6 +95,41 @@ class Learning(Sizes):
     """What the model is called, also where the config leaves the choice or a program makes it."""
     model: Model | None = None
     """The model itself; a small device has none."""
+    personal: tuple[int, ...] = ()
+    """Places of the arrays that stay on their device."""
+    whole: "Learning | None" = None
+    """All of it, if this is the part that is sent."""
+
+    @cached_property
+    def sent(self) -> "Learning":
+        """The same without what stays on devices: what a protocol, its codecs and server see."""
+        if not self.personal:
+            return self
+        places = [p for p in range(len(self.dims.weight_shapes)) if p not in self.personal]
+        last = self.last_layer
+        known = last if set(last) <= set(places) else ()
+        dims = replace(
+            self.dims,
+            weight_shapes=self.shared(self.dims.weight_shapes),
+            last_layer=tuple(places.index(place) for place in known),
+        )
+        names = self.shared(self.weight_names)
+        return replace(self, dims=dims, weight_names=names, personal=(), whole=self)
+
+    def shared(self, weights: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The arrays that are sent, of all."""
+        if not self.personal:
+            return weights
+        return tuple(own for place, own in enumerate(weights) if place not in self.personal)
+
+    def completed(self, own: Tensors, shared: Tensors) -> Tensors:
+        """A device's own weights with those that are sent replaced."""
+        if not self.personal:
+            return shared
+        sent = iter(shared)
+        return tuple(
+            kept if place in self.personal else next(sent) for place, kept in enumerate(own)
+        )
 
     def labels_and_targets(
         self, values: NDArray[Any]
@@ -107,6 +156,8 @@ class Learning(Sizes):
     @cached_property
     def common_weights(self) -> Tensors:
         """What all start from, the server's student too: one draw, or edges."""
+        if self.whole is not None:
+            return self.whole.shared(self.whole.common_weights)
         if self.config.learning.initial_weights == "edges":
             return edge_network(self.dims)
         return self._draw("weights", 0)

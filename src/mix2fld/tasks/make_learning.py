@@ -7,7 +7,7 @@ from mix2fld.base.errors import InputError
 from mix2fld.config.settings import Config, LearningConfig
 from mix2fld.models import check_model, make_model, weight_names, weight_shapes
 from mix2fld.models.fast import FastApply
-from mix2fld.models.trained import only_trained
+from mix2fld.models.trained import only_trained, personal_places
 from mix2fld.tasks.base import Task
 from mix2fld.tasks.known_shapes import known_shapes, suitable_model
 from mix2fld.tasks.learning import Learning, dimensions
@@ -37,7 +37,8 @@ def make_learning(
         dims = replace(dims, weight_shapes=_shapes_once(chosen), last_layer=None)
     title = name if model is None and ":" in name else chosen.name
     stepper = choose_stepper(chosen, config.learning)
-    return Learning(config, dims, stepper, task, _names_once(chosen), title, chosen)
+    kept = _kept_once(chosen, config.learning.personal)
+    return Learning(config, dims, stepper, task, _names_once(chosen), title, chosen, kept)
 
 
 def choose_stepper(model: Model, config: LearningConfig) -> Stepper:
@@ -74,5 +75,6 @@ def _kernel(model: Model, config: LearningConfig) -> Kernel | None:
 _known_model = lru_cache(maxsize=16)(make_model)
 _check_once = lru_cache(maxsize=16)(check_model)
 _part_once = lru_cache(maxsize=16)(only_trained)
+_kept_once = lru_cache(maxsize=16)(personal_places)
 _names_once = lru_cache(maxsize=16)(weight_names)
 _shapes_once = lru_cache(maxsize=16)(weight_shapes)
