@@ -7,8 +7,9 @@ rate is 0.01 for all (``same_training``). Noise 2.0 was added when 0.6 was seen 
 
 import argparse
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from statistics import fmean, stdev
 from typing import Any
 
 import mix2fld
@@ -26,6 +27,7 @@ CONTENDERS: tuple[dict[str, Any], ...] = (
     {"protocol": "murmur", "update_bits": 500, "personal": "head"},
 )
 """FIRST: all but the head, which alone is shared (LG-FedAvg)."""
+NAMES = {"isolated": "training alone", "fl": "FL", "murmur": "Murmur, 500 bits"}
 Case = tuple[str, dict[str, Any], Any]
 
 
@@ -65,13 +67,42 @@ def measured(case: Case, contender: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def table(path: Path) -> str:
+    """The table of docs/howto/models.md, from a file of runs."""
+    runs: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
+    for line in path.read_text().splitlines():
+        run = json.loads(line)
+        runs.setdefault((run["protocol"], run.get("personal", ""), run["data"]), []).append(run)
+    data = list(dict.fromkeys(key[2] for key in runs))
+    lines = [f"| | {' | '.join(data)} | bits: machines | smartwatch |"]
+    lines.append("|---|" + "---|" * len(data) + "---:|---:|")
+    for one in CONTENDERS:
+        own = [runs[one["protocol"], one.get("personal", ""), name] for name in data]
+        cells = [_cell(cell) for cell in own] + [f"{own[n][0]['bits']:,}" for n in (0, -1)]
+        name = NAMES[one["protocol"]] + {"": "", "head": ", personal head"}.get(
+            one.get("personal", ""), ", all personal but the head"
+        )
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _cell(runs: Sequence[dict[str, Any]]) -> str:
+    """Mean and deviation over seeds; in brackets, the worst tenth of the devices."""
+    own, worst = [100 * run["own"] for run in runs], [100 * run["worst decile"] for run in runs]
+    return f"{fmean(own):.1f} ± {stdev(own):.1f} ({fmean(worst):.1f})"
+
+
 def main() -> None:
     """A line for each run, as it is done."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", default=["machines", "smartwatch"])
     parser.add_argument("--seeds", type=int, default=3, help="how many, from 10")
     parser.add_argument("--out", type=Path, default=Path("personal.jsonl"))
+    parser.add_argument("--table", type=Path, help="print the table of such a file instead")
     given = parser.parse_args()
+    if given.table:
+        print(table(given.table))
+        return
     with given.out.open("a") as file:
         every = cases(range(10, 10 + given.seeds))
         for case in (one for one in every if one[0].split(",")[0] in given.names):
