@@ -17,9 +17,9 @@ from mix2fld.config.settings import Config
 from mix2fld.data.cache import cache_file, read_cache, write_cache
 from mix2fld.runs.config_file import dump_config
 from mix2fld.runs.folder import RunFolder
-from mix2fld.runs.simulation import resume_run, run
+from mix2fld.runs.simulation import make_simulation, resume_run, run
 from places import TESTS
-from stored_runs import SHORT_RUN, as_kept, intact, run_short
+from stored_runs import SHORT_RUN, as_kept, contents, intact, run_short
 from toys import DeadLink, toy_dataset
 
 
@@ -228,7 +228,7 @@ def test_resume_finds_every_run_of_a_comparison(tmp_path, capsys) -> None:
     main(["resume", str(tmp_path / "cut")])
     assert "After 4 rounds" in capsys.readouterr().out
     found = sorted(path.name for path in (tmp_path / "cut").iterdir())
-    assert found == ["config.toml", "fd-s0", "fl-s0"]
+    assert found == ["config.toml", "curves.png", "fd-s0", "fl-s0"]
     for name in ("fl-s0", "fd-s0"):
         assert intact(tmp_path / "cut" / name) == intact(tmp_path / "whole" / name)
 
@@ -320,3 +320,14 @@ def test_a_lock_left_at_the_end_of_a_run_goes_with_the_next_start(tmp_path) -> N
     (folder / "summary.json.part").write_text("{")
     resume_run(folder, toy_dataset(), Quiet())
     assert intact(folder) == before
+
+
+def test_what_made_a_checkpoint_is_compared_before_its_state_is(tmp_path: Path) -> None:
+    run_short(tmp_path, stop_after=1)
+    folder = tmp_path / SHORT_RUN.run_name
+    before = contents(folder)
+    other = make_simulation(SHORT_RUN.replace(devices=3), toy_dataset()).start()
+    with RunFolder(folder, made_with={"model": "custom"}) as opened:
+        with pytest.raises(InputError, match="different model"):
+            opened.resume(other)
+    assert contents(folder) == before

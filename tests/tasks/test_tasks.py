@@ -11,6 +11,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from reliability.faults import Quiet
 
 import mix2fld
 from mix2fld.base.errors import InputError
@@ -22,12 +23,13 @@ from mix2fld.protocols.table import PROTOCOLS
 from mix2fld.report.series import common_metric
 from mix2fld.runs import checkpoint, records
 from mix2fld.runs.reader import read_run
-from mix2fld.runs.simulation import make_simulation
+from mix2fld.runs.simulation import make_simulation, resume_run
 from mix2fld.tasks.base import Task, scored
 from mix2fld.tasks.classification import Classification
 from mix2fld.tasks.metric import ACCURACY, Metric
 from mix2fld.tasks.table import task_for
 from mix2fld.types import Dataset, Model
+from stored_runs import contents
 from toys import toy_config, toy_dataset
 
 RATE, FEATURES = 0.05, 6
@@ -373,3 +375,18 @@ def test_checkpoints_of_format_3_are_resumed(
     found = checkpoint.load_checkpoint(path, simulation.start()).state(simulation.start())
     np.testing.assert_array_equal(found.roster.scores, state.roster.scores)
     assert checkpoint.read_checkpoint(path)[0]["round"] == 1
+
+
+def test_a_run_of_a_program_is_not_resumed_with_what_its_config_names(tmp_path: Path) -> None:
+    """Data, model and task that a program gave are in no config: another run must not begin."""
+    with pytest.raises(KeyboardInterrupt):
+        mix2fld.run(
+            grid_of(("fl",)), tmp_path, dataset=numbers(), model=linear(), task=LINE,
+            watcher=Quiet(1),
+        )  # fmt: skip
+    folder = tmp_path / "fl-s0"
+    before = contents(folder)
+    given = r"data changed.*different model \(linear.*different task \(line;.*data, model and task"
+    with pytest.raises(InputError, match=given):
+        resume_run(folder, toy_dataset())
+    assert contents(folder) == before

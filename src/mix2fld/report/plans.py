@@ -20,13 +20,13 @@ from mix2fld.links.channels.rayleigh import watts
 from mix2fld.report.protocol_view import in_table_order, row_of, title_of
 from mix2fld.report.series import Series
 from mix2fld.runs.checkpoint import made_with
+from mix2fld.runs.folder import AS_IN_CONFIG, GIVEN
 from mix2fld.runs.layout import RunFiles
 from mix2fld.runs.reader import LoadedRun
 from mix2fld.tasks.known_shapes import known_shapes
 from mix2fld.tasks.learning import Sizes
 from mix2fld.tasks.of_settings import samples_and_task, sizes_for
 
-AS_NAMED = "as in the config"
 MOST_DEVICES = 1000
 """With more devices a link without closed form is not simulated for a page."""
 
@@ -40,13 +40,13 @@ def plans_of(run: LoadedRun) -> list[PlannedTransfer]:
 
 
 def has_named_parts(run: LoadedRun) -> bool:
-    """Whether link and model are those that the settings name."""
+    """Whether link, model and task are those that the settings name."""
     checkpoint = RunFiles(run.folder).checkpoint
     try:
         used = made_with(checkpoint) if checkpoint.is_file() else {}
     except (DamagedError, OSError):
         return False
-    return all(used.get(part, AS_NAMED) == AS_NAMED for part in ("link", "model"))
+    return all(used.get(part, AS_IN_CONFIG) == AS_IN_CONFIG for part in GIVEN)
 
 
 def payload_sizes(config: Config) -> Sizes | None:

@@ -85,15 +85,26 @@ def made_with(path: Path) -> dict[str, str]:
         return {}
 
 
+def check_intact(path: Path) -> None:
+    """Raise ``DamagedError`` unless a file is as it was written."""
+    with _reading():
+        _intact(path)
+
+
 def load_checkpoint(
-    path: Path, like: RunState, restored: Callable[[Any], Any] = lambda devices: devices
+    path: Path,
+    like: RunState,
+    restored: Callable[[Any], Any] = lambda devices: devices,
+    check: Callable[[dict[str, str]], None] = lambda made_with: None,
 ) -> Checkpoint:
     """What a file holds; ``DamagedError`` unless it is intact. ``like`` is the run's start.
 
-    ``restored`` looks whether the states of devices are all there.
+    ``restored`` looks whether the states of devices are all there. ``check`` gets what an intact
+    file was made with, before its state is taken for one of this run.
     """
     with _reading():
         scalars, tensors = _intact(path)
+        check(scalars.get("made_with", {}))
         if scalars["format"] in ONE_ARRAY_FOR_ALL:
             tree = tree_of_arrays(scalars, tensors, like.devices)
         else:

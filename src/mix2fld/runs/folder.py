@@ -33,7 +33,13 @@ from mix2fld.config.settings import Config, field_names, setting
 from mix2fld.engine.fleets.device_states import DeviceStates, StatesInMemory
 from mix2fld.engine.info import RoundInfo
 from mix2fld.engine.state import RunState
-from mix2fld.runs.checkpoint import Checkpoint, dump_checkpoint, load_checkpoint, made_with
+from mix2fld.runs.checkpoint import (
+    Checkpoint,
+    check_intact,
+    dump_checkpoint,
+    load_checkpoint,
+    made_with,
+)
 from mix2fld.runs.config_file import dump_sealed_config, is_of_run, load_sealed_config
 from mix2fld.runs.layout import DAMAGED, RunFiles
 from mix2fld.runs.reader import read_stored, remedy
@@ -44,6 +50,10 @@ from mix2fld.types import SampleFormat
 
 OTHER_FILES = "holds other files; choose another folder"
 KEPT = "; finished rounds are kept, and the same command resumes after them"
+AS_IN_CONFIG = "as in the config"
+"""A model, link or task that a program did not give."""
+GIVEN = ("link", "model", "task")
+OF_DATA = ("data", "samples")
 
 
 def warn(line: str) -> None:
@@ -198,9 +208,13 @@ class RunFolder:
         return RunResult(config, stored.records.rounds, stored.summary or {}, find)
 
     def check_data(self) -> None:
-        """Refuse to take a run for one with different data."""
-        if self._files.checkpoint.exists():
-            self._compare(made_with(self._files.checkpoint))
+        """Refuse to take a run for one with different data, or another model, link or task."""
+        if not self._files.checkpoint.exists():
+            return
+        before = made_with(self._files.checkpoint)
+        if self._different(before):
+            check_intact(self._files.checkpoint)  # of a damaged file nothing is believed
+            self._compare(before)
 
     def fail(self, reason: str) -> None:
         """Keep why the run cannot continue, for whoever looks at the folder later."""
@@ -224,8 +238,8 @@ class RunFolder:
             if path.exists():
                 try:
                     restored = self.device_states.restored
-                    found = _goes_with(load_checkpoint(path, like, restored), records)
-                    self._compare(found.made_with)
+                    found = load_checkpoint(path, like, restored, check=self._compare)
+                    found = _goes_with(found, records)
                     state = _with_scores(found.state(like), records)
                     break
                 except DamagedError as error:
@@ -243,27 +257,38 @@ class RunFolder:
             rename(path, path.with_name(path.name + DAMAGED))
         return state
 
-    def _compare(self, before: dict[str, str]) -> None:
+    def _compare(self, before: Mapping[str, str]) -> None:
         """Refuse what makes a different run, and tell what may change the last digits."""
-        for name in sorted({*before} & {*self.made_with} - {FORM}, key="samples".__ne__):
+        different = self._different(before)
+        if different:
+            *others, last = different
+            same = f"{', '.join(others)} and {last}" if others else last
+            custom = any(before.get(name, AS_IN_CONFIG) != AS_IN_CONFIG for name in GIVEN)
+            how = " (a program gives a custom one to mix2fld.run)" if custom else ""
+            why = "; ".join(different.values())
+            raise self._refused(f"{why}; use the same {same}{how}, or choose another folder")
+        for name in sorted({*before} & {*self.made_with} - {*GIVEN, *OF_DATA, FORM}):
             then, now = before[name], self.made_with[name]
-            if then == now:
-                continue
-            match name:
-                case "samples":
-                    differs = f"its samples were stored differently ({_changes(then, now)})"
-                case "data":
-                    differs = f"the data changed (checksum {then}, now {now})"
-                case "link" | "model" | "task":
-                    differs = f"was run with a different {name} ({then}; now {now})"
-                case _:
-                    self._tell(
-                        f"{self.path}: was started with {name} = {then} and is resumed with "
-                        f"{now}; its numbers may differ in the last digits"
-                    )
-                    continue
-            same = "data" if name == "samples" else name
-            raise self._refused(f"{differs}; use the same {same}, or choose another folder")
+            if then != now:
+                self._tell(
+                    f"{self.path}: was started with {name} = {then} and is resumed with "
+                    f"{now}; its numbers may differ in the last digits"
+                )
+
+    def _different(self, before: Mapping[str, str]) -> dict[str, str]:
+        """What makes a different run, in words, by what has to be the same."""
+        now, different = self.made_with, {}
+        changed = {name for name in before if name in now and before[name] != now[name]}
+        if "samples" in changed:
+            how = _changes(before["samples"], now["samples"])
+            different["data"] = f"its samples were stored differently ({how})"
+        elif "data" in changed:
+            different["data"] = f"the data changed (checksum {before['data']}, now {now['data']})"
+        known = {"task": AS_IN_CONFIG, **before} if before else {}  # an older one names no task
+        for name in GIVEN:
+            if name in now and (then := known.get(name, now[name])) != now[name]:
+                different[name] = f"was run with a different {name} ({then}; now {now[name]})"
+        return different
 
     def _check_config(self, wanted: Config) -> None:
         found = self.config()

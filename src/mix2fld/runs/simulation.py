@@ -27,7 +27,7 @@ from mix2fld.engine.uploads import check_exchange
 from mix2fld.engine.wire import check_mixable
 from mix2fld.links import Link, make_link
 from mix2fld.protocols.table import get_protocol, single_runs
-from mix2fld.runs.folder import RunFolder, sample_record
+from mix2fld.runs.folder import AS_IN_CONFIG, RunFolder, sample_record
 from mix2fld.runs.layout import RunFiles
 from mix2fld.runs.loop import ProgressLine, Watcher, run_rounds
 from mix2fld.runs.results import Results, RunResult
@@ -213,7 +213,7 @@ def _made_with(dataset: Dataset, own: Overrides) -> dict[str, str]:
         "data": fingerprint(dataset),
         "link": _kind(own.link),
         "model": _kind(own.model),
-        **({} if own.task is None else {"task": own.task.name}),
+        "task": _kind(own.task),
         **sample_record(dataset.samples),
     }
 
@@ -282,19 +282,19 @@ def _refuse_deployed(path: Path) -> None:
         )
 
 
-def _kind(given: Model | Link | None) -> str:
+def _kind(given: Model | Link | Task | None) -> str:
     """What took the place of what the config names; objects of one class are not told apart."""
     if given is None:
-        return "as in the config"
-    return given.name if isinstance(given, Model) else type(given).__qualname__
+        return AS_IN_CONFIG
+    return given.name if isinstance(given, Model | Task) else type(given).__qualname__
 
 
 def _finished(folder: RunFolder, made_with: dict[str, str]) -> RunResult | None:
     folder.made_with.update(made_with)
     try:
+        folder.check_data()
         result = folder.finished()
         if result is not None:
-            folder.check_data()
             folder.tidy()
         return result
     except DamagedError:
