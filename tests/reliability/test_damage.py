@@ -327,7 +327,7 @@ def test_what_made_a_checkpoint_is_compared_before_its_state_is(tmp_path: Path) 
     folder = tmp_path / SHORT_RUN.run_name
     before = contents(folder)
     other = make_simulation(SHORT_RUN.replace(devices=3), toy_dataset()).start()
-    with RunFolder(folder, made_with={"model": "custom"}) as opened:
-        with pytest.raises(InputError, match="different model"):
-            opened.resume(other)
+    opened = RunFolder(folder, made_with={"model": "custom"})
+    with opened, pytest.raises(InputError, match="different model"):
+        opened.resume(other)
     assert contents(folder) == before

@@ -95,7 +95,7 @@ def load_checkpoint(
     path: Path,
     like: RunState,
     restored: Callable[[Any], Any] = lambda devices: devices,
-    check: Callable[[dict[str, str]], None] = lambda made_with: None,
+    check: Callable[[dict[str, str]], None] = lambda _: None,
 ) -> Checkpoint:
     """What a file holds; ``DamagedError`` unless it is intact. ``like`` is the run's start.
 
