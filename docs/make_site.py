@@ -37,6 +37,7 @@ FOLDERS = ("docs", "results", "examples", "baselines", "src")
 LINKED = (
     "tests/reference.py",
     "LICENSE",
+    "CITATION.cff",
     "containers/ray-up.yaml",
     "containers/ray.slurm",
     "containers/kuberay.yaml",
@@ -73,10 +74,11 @@ def main() -> int:
 
 
 def copy_pages(source: Path) -> None:
-    """The pages of the repository, where they are there."""
+    """The pages of the repository, with what they link to; templates of pages are none."""
     for folder in FOLDERS:
         for path in (ROOT / folder).rglob("*"):
-            if path.suffix in IN_THE_SITE and not path.is_relative_to(SITE):
+            template = folder == "src" and path.suffix == ".md"
+            if path.suffix in IN_THE_SITE and not template and not path.is_relative_to(SITE):
                 _copy(path, source / path.relative_to(ROOT))
     for name in (*PAGES, *LINKED):
         _copy(ROOT / name, source / name)

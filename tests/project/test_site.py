@@ -1,9 +1,11 @@
 """The documentation site: what it is generated from is complete."""
 
+import ast
 import importlib
 import re
 import sys
 import tomllib
+from pathlib import Path
 
 import pytest
 
@@ -52,6 +54,42 @@ def test_every_page_of_the_index_exists() -> None:
     assert len(listed) > 30
     for page in listed:
         assert (DOCS.parent / f"{page}.md").exists(), page
+
+
+def test_what_the_pages_of_the_site_link_to_is_in_it(make_site: object, tmp_path: Path) -> None:
+    make_site.copy_pages(tmp_path)  # type: ignore[attr-defined]
+    for page in tmp_path.rglob("*.md"):
+        text = re.sub(r"```.*?```|`[^`\n]*`", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+        for link in re.findall(r"\]\(([^)#\s]+)[^)]*\)", text):
+            if not re.match(r"[a-z]+:", link):
+                assert (page.parent / link).exists(), f"{page.relative_to(tmp_path)}: {link}"
+
+
+def test_every_page_is_in_a_table_of_contents(make_site: object, tmp_path: Path) -> None:
+    make_site.copy_pages(tmp_path)  # type: ignore[attr-defined]
+    make_site.write_gallery(tmp_path)  # type: ignore[attr-defined]
+    pages = set(tmp_path.rglob("*.md"))
+    listed = {tmp_path / "index.md"}
+    for page in pages:
+        text = page.read_text(encoding="utf-8")
+        for contents in re.findall(r"^```{toctree}\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
+            for line in filter(None, contents.splitlines()):
+                name = re.sub(r"^.* <(.*)>$", r"\1", line)
+                listed |= set(page.parent.glob(f"{name}.md"))
+    assert not {str(page.relative_to(tmp_path)) for page in pages - listed}
+
+
+def test_no_docstring_has_a_link_by_chance() -> None:
+    """A word that ends in an underscore is a link, unless it is code."""
+    found = []
+    for path in (ROOT / "src" / "mix2fld").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            value = node.value if isinstance(node, ast.Expr) else None
+            if isinstance(value, ast.Constant) and isinstance(value.value, str):
+                text = re.sub(r"``.*?``", "", value.value, flags=re.DOTALL)
+                words = re.findall(r"\b\w*[a-z0-9]_(?!\w)", text)
+                found += [(path.name, word) for word in words]
+    assert not found
 
 
 def test_a_name_without_a_docstring_is_found(make_site: object) -> None:

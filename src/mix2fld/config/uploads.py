@@ -29,7 +29,7 @@ class SeedingConfig(Section):
     inverse_count: Literal["per-device", "total"] = "per-device"
     """Whether N_I is per device or for all devices together."""
     mixing_ratio: Annotated[tuple[float, ...], Listed] = (0.1,)
-    """Ratios lambda_1 .. lambda_(N-1) of a mix of N samples; the last is the remainder."""
+    """Ratios of the first N - 1 of the N samples of a mix; the last is the remainder."""
     mixed_labels: Literal["soft", "hard"] = "soft"
     """MixFLD: a mix is labelled with all its labels, or only with that of the largest ratio."""
     max_condition: PositiveFloat = 1e4

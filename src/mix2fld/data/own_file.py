@@ -41,7 +41,7 @@ class ValueFormat(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Of the arrays of a file that hold them, behind train_ or test_."""
+        """Of the arrays of a file that hold them, behind ``train_`` or ``test_``."""
         return "targets" if self.numbers else "labels"
 
 

@@ -24,7 +24,7 @@ GROUPS_AT_ONCE = 1024
 class Groups(NamedTuple):
     """Groups of N mixed-up samples whose label tuples are all the rotations of one tuple.
 
-    Member a of a group mixes label b of ``labels`` with ratio lambda_(a+b), indices modulo N.
+    Member a of a group mixes label b of ``labels`` with ratio ``lambda_(a+b)``, indices modulo N.
     """
 
     members: NDArray[np.int64]  # [g, N], rows into the pooled samples
@@ -60,7 +60,7 @@ class Joined:
 
 
 def mixing_matrix(ratios: tuple[float, ...]) -> NDArray[np.float64]:
-    """The circulant matrix of Eq. 8: row a is (lambda_a, lambda_(a+1), ...), wrapping around."""
+    """The circulant matrix of Eq. 8: row a is ``(lambda_a, lambda_(a+1), ...)``, cyclic."""
     size = len(ratios)
     index = np.arange(size)
     return np.asarray(ratios)[(index[:, None] + index[None, :]) % size]
