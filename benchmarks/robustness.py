@@ -33,6 +33,7 @@ from mix2fld.engine.scenario import attackers_of
 from mix2fld.protocols.table import PROTOCOLS
 from mix2fld.runs.results import RunResult
 from mix2fld.types import Dataset
+from mix2fld_lab.made_with import made_with
 
 RECORD = Path(__file__).parent.parent / "results" / "robustness" / "runs.jsonl"
 SETTINGS: dict[str, Any] = {
@@ -150,7 +151,7 @@ def _run_grid(chosen: Iterable[Case]) -> None:
         except Mix2fldError as error:
             found = {"server": None, "devices": None, "stopped": str(error)}
         with RECORD.open("a", encoding="utf-8") as file:
-            file.write(json.dumps({**case._asdict(), **found}) + "\n")
+            file.write(json.dumps({**case._asdict(), **found, "made_with": made_with()}) + "\n")
 
 
 def outcome(config: Config, dataset: Dataset) -> dict[str, Any]:

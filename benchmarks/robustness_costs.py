@@ -44,11 +44,14 @@ def fresh_findings(records: Records) -> str:
 
 
 def _judged(records: Records, pairs: Iterable[Pair], attackers: int) -> str:
-    """How many pairs cost little, and which do not, with the points of each seed."""
+    """How many pairs cost little, and which do not, with the points of each seed.
+
+    A run that stops costs all there is, so that the preset and no defence face the same pairs.
+    """
     costs = {pair: found for pair in pairs if (found := costs_of(records, *pair, attackers))}
     if not costs:
         return ""
-    above = [pair for pair in costs if np.mean(costs[pair]) > MOST_COST]
+    above = [pair for pair in costs if not mild(records, *pair, attackers, "robust")]
     above.sort(key=lambda pair: -float(np.mean(costs[pair])))
     named = "; ".join(
         f"{PROTOCOLS[protocol].title} `{attack}` {in_points(costs[protocol, attack])} (by seed: "
@@ -59,11 +62,19 @@ def _judged(records: Records, pairs: Iterable[Pair], attackers: int) -> str:
         f"{len(costs) - len(above)} of {len(costs)} pairs of protocol and attack cost at most "
         f"{MOST_COST:g} points with the preset"
     )
-    bare = [found for pair in costs if (found := costs_of(records, *pair, attackers, "mean"))]
+    bare = [pair for pair in costs if of(records, pair[0], "mean", pair[1], attackers)]
     if bare:
-        mild = sum(np.mean(found) <= MOST_COST for found in bare)
-        words += f", {mild} of {len(bare)} without any defence"
+        without = sum(mild(records, *pair, attackers, "mean") for pair in bare)
+        words += f", {without} of {len(bare)} without any defence"
     return f"{words}. With the preset, more do: {named}." if above else f"{words}."
+
+
+def mild(records: Records, protocol: str, attack: str, attackers: int, defence: str) -> bool:
+    """Whether an attack costs little; never where it stops a run."""
+    if any("stopped" in record for record in of(records, protocol, defence, attack, attackers)):
+        return False
+    costs = costs_of(records, protocol, attack, attackers, defence)
+    return bool(costs) and float(np.mean(costs)) <= MOST_COST
 
 
 def in_points(costs: Sequence[float]) -> str:

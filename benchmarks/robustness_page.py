@@ -25,9 +25,10 @@ from benchmarks.robustness_costs import (
     with_attackers,
 )
 from mix2fld.engine.attacks import ATTACKS
-from mix2fld.protocols.table import PROTOCOLS
+from mix2fld_lab.made_with import said_of
 from mix2fld_lab.markdown import folded, markdown_table
 from mix2fld_lab.pages import render as filled
+from mix2fld_lab.trainings import titled
 
 PAGE = Path(__file__).parent.parent / "docs" / "robustness.md"
 TEMPLATE = Path(__file__).parent / "templates" / "robustness.md.j2"
@@ -35,7 +36,11 @@ TEMPLATE = Path(__file__).parent / "templates" / "robustness.md.j2"
 
 def render(records: Records, settings: dict[str, Any], runs: int, complete: int = SEEDS) -> str:
     """The page, of a grid of so many runs, of which so many seeds are complete."""
-    done, shown = len(records), complete if complete >= FEWEST_SEEDS else SEEDS
+    made_with, done, shown = (
+        said_of(*records),
+        len(records),
+        complete if complete >= FEWEST_SEEDS else SEEDS,
+    )
     fresh = _named([r for r in records if r["seed"] in FRESH], len(FRESH))
     records = _named([r for r in records if r["seed"] < shown], shown)
     patterned = [r for r in records if r.get("tested") == "patterned"]
@@ -47,6 +52,7 @@ def render(records: Records, settings: dict[str, Any], runs: int, complete: int 
     return filled(
         TEMPLATE,
         runs=runs,
+        made_with=made_with,
         done=done,
         flags=flags,
         seeds=_seeds_in_words(shown, complete),
@@ -106,7 +112,7 @@ def _fresh_table(fresh: Records, records: Records) -> str:
             every = costs + costs_of(records, protocol, attack, 2)
             cells.append(_with_cost(_server(of(fresh, protocol, "robust", attack, 2)), costs))
             cells.append(in_points(every) if every else "")
-        rows.append((PROTOCOLS[protocol].title, *cells))
+        rows.append((titled(protocol), *cells))
     named = [words for attack in ON_SEEDS for words in (f"`{attack}`", "lost, all seeds")]
     return markdown_table(("protocol", "no attack, mean", "no attack, robust", *named), rows)
 
@@ -137,7 +143,7 @@ def _section(records: Records, attackers: int) -> str:
         for defence in COMPARED:
             honest = _cell(records, protocol, defence, "none", 0)
             cells = [_cell(records, protocol, defence, name, attackers) for name in names]
-            rows.append((PROTOCOLS[protocol].title, defence, honest, *cells))
+            rows.append((titled(protocol), defence, honest, *cells))
     table = folded("Accuracy of every protocol under every attack", markdown_table(header, rows))
     return f"{title}\n\n{table}"
 
@@ -175,7 +181,7 @@ def _backdoor(records: Records) -> str:
         for defence in COMPARED:
             own = [r for r in records if (r["protocol"], r["defence"]) == (protocol, defence)]
             cells = [_server(with_attackers(own, number)) for number in numbers]
-            rows.append((PROTOCOLS[protocol].title, defence, *cells))
+            rows.append((titled(protocol), defence, *cells))
     header = ("protocol", "defence", *(f"{n or 'no'} of 10" for n in numbers))
     return markdown_table(header, rows)
 

@@ -8,5 +8,5 @@ For example::
 
 from mix2fld.base.lazy import from_stub
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 __getattr__, __dir__, __all__ = from_stub(__name__, __file__)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from mix2fld import __version__
 from mix2fld.cli.commands import COMMANDS
 from mix2fld.data import PARTITIONS
 from mix2fld.protocols.table import PROTOCOLS
@@ -132,3 +133,14 @@ def test_files_that_pages_name_exist(page: str) -> None:
     for name in re.findall(r"`((?:\w+/)+\w+\.py)`", (ROOT / page).read_text()):
         homes = (ROOT / "src" / "mix2fld", ROOT / "src", ROOT)
         assert any((home / name).exists() for home in homes), name
+
+
+def test_every_place_names_the_same_version() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert project["version"] == __version__
+    assert f"\nversion: {__version__}\n" in (ROOT / "CITATION.cff").read_text()
+    major, minor = (int(part) for part in __version__.split(".")[:2])
+    baseline = (ROOT / "baselines" / "flower" / "pyproject.toml").read_text()
+    assert f"mix2fld[flower]>={major}.{minor},<{major}.{minor + 1}" in baseline
+    releases = re.findall(r"^## (.*)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert [name for name in releases if "unreleased" in name] == [f"{__version__}, unreleased"]

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from benchmarks.robustness import SETTINGS, cases, complete_seeds, outcome
-from benchmarks.robustness_costs import FRESH, SEEDS, cost_of, in_points
+from benchmarks.robustness_costs import FRESH, SEEDS, cost_of, findings, in_points, mild
 from benchmarks.robustness_page import render
 
 import mix2fld
@@ -90,3 +90,19 @@ def test_measuring_at_the_end_changes_no_number(attack: str) -> None:
     accuracy = whole.summary["scores"]
     assert (found["server"], found["devices"]) == (accuracy["global"], accuracy["mean"])
     assert set(found["left_out"]) == {"attackers", "honest"}
+
+
+def test_a_run_that_stops_costs_more_than_any_other() -> None:
+    """Seeds that survive an attack say nothing for those that do not."""
+    stops = run_of("mean", "scaling", 1, 0.0) | {"server": None, "stopped": "not finite"}
+    records = [
+        *RECORDS[:2],
+        run_of("mean", "scaling", 0, 0.90),
+        stops,
+        run_of("robust", "scaling", 0, 0.90),
+        run_of("robust", "scaling", 1, 0.79),
+    ]
+    assert mild(records, "fl", "scaling", 2, "robust")
+    assert not mild(records, "fl", "scaling", 2, "mean")
+    assert "1 of 1 pairs of protocol and attack cost at most 2 points" in findings(records)
+    assert "with the preset, 0 of 1 without any defence." in findings(records)
