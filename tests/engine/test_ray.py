@@ -42,7 +42,7 @@ STORE_BYTES = 80 << 20
 def ray() -> Iterator[Any]:
     """One small cluster for all tests of this module."""
     found = cluster.import_ray("test")
-    cluster.start_here(found, "test", cores=2, store_bytes=STORE_BYTES)
+    cluster.start_here(found, "test", cores=4, store_bytes=STORE_BYTES)
     yield found
     found.shutdown()
     with warnings.catch_warnings():  # Ray lets go of its processes without waiting for them
@@ -52,7 +52,7 @@ def ray() -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def hosts(ray: Any) -> Iterator[Hosts]:
-    """They hold both cores of the cluster: tests whose jobs need one come before."""
+    """They hold two cores of the cluster; two are left for the jobs of sweeps."""
     found = Hosts(ray, 2)
     yield found
     found.stop()
