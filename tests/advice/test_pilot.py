@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,13 +10,14 @@ import numpy as np
 import pytest
 
 from mix2fld.advice.measured import MeasuredPoint, load_measured
-from mix2fld.advice.pilot import MOST_SEEDS, Pilot, candidates, family_of, run_pilot
+from mix2fld.advice.pilot import MOST_SEEDS, OURS, Pilot, candidates, family_of, run_pilot
 from mix2fld.advice.ranking import Case, Option, best_by_protocol, points_named, rank
 from mix2fld.advice.reveals import reveals
 from mix2fld.advice.scarcity import Scarce, scarce_of
 from mix2fld.advice.verdict import _rounds_of, give_verdict
 from mix2fld.cli import main
 from mix2fld.config.settings import PRESETS, Config
+from mix2fld.data import load_dataset
 from mix2fld.tasks.learning import Sizes, dimensions
 from mix2fld.tasks.metric import ACCURACY, Metric
 from mix2fld.types import SampleFormat
@@ -54,7 +56,9 @@ def test_the_best_of_each_family_and_devices_alone() -> None:
     everybody = rank(IDEAL, MEASURED)
     found = candidates(best_by_protocol(everybody), everybody, named=False)
     uploading, alone = found[:-1], found[-1]
-    families = [family_of(one.point.protocol) for one in uploading]
+    others = [one for one in uploading if one.point.protocol != OURS]
+    families = [family_of(one.point.protocol) for one in others]
+    assert len(uploading) == len(others) + 1
     assert len(set(families)) == len(families) >= 5
     assert alone.point.protocol in ("isolated", "own-statistics")
 
@@ -196,6 +200,24 @@ def test_a_verdict_names_what_would_change_it() -> None:
     assert "if the link carried it (upload of " in verdict.lines[2]
     assert "15.0 ± 0.0 points better than training alone" in verdict.lines[0]
     assert "MixFLD is clearly the most accurate (paired t-test" in verdict.lines[1]
+
+
+def test_what_costs_nothing_in_accuracy_changes_no_verdict() -> None:
+    scores = {"fl": [0.9002, 0.9, 0.9001], "murmur": [0.9, 0.9001, 0.9], "isolated": [0.7] * 3}
+    pilot = pilot_of({name: [*own, *own] for name, own in scores.items()}, IDEAL)
+    verdict = give_verdict(IDEAL, pilot, options_of(IDEAL), Scarce("bits", "as asked"))
+    assert verdict.trial.option.point.protocol == "murmur"
+    assert " 0.0 points" not in verdict.lines[2]
+
+
+def test_a_note_on_the_data_comes_once(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = str(save_toy_dataset(tmp_path / "toy.npz"))
+    noted = replace(load_dataset(Config.of(dataset=data).data), notes=("rows are neighbours",))
+    monkeypatch.setattr("mix2fld.data.load_dataset", lambda *_, **__: noted)
+    main(["advise", "--dataset", data, *TOY, *SHORT, "--protocols", "fd", "--pilot"])
+    assert capsys.readouterr().err.count("rows are neighbours") == 1
 
 
 TOY = ["--devices", "3", "--samples-per-device", "30", "--partition", "iid", "--model", "mlp"]

@@ -129,6 +129,19 @@ def test_flags_with_several_values_are_axes() -> None:
     assert take_axes(several.split())[0] == several.replace("fl,", "fl ").split()
 
 
+@pytest.mark.parametrize("flag", ["--columns", "--ignore-columns", "--one-hot-columns"])
+def test_columns_of_a_table_are_one_list_and_lists_are_an_axis(flag: str) -> None:
+    name = flag.removeprefix("--").replace("-", "_")
+    words = [flag, "vibration", "celsius", "--devices", "3", "4"]
+    rest, own = take_axes(words)
+    assert rest == words[:3]
+    assert own["varied"] == {"devices": ["3", "4"]}
+    _, own = take_axes([flag, "vibration,celsius", "vibration"])
+    assert own["varied"] == {name: [["vibration", "celsius"], ["vibration"]]}
+    (axis,) = make_plan(Grid(), own["varied"]).axes
+    assert axis == {name: (("vibration", "celsius"), ("vibration",))}
+
+
 def test_a_plan_file_says_the_same(tmp_path: Path) -> None:
     path = tmp_path / "plan.toml"
     path.write_text(

@@ -86,7 +86,7 @@ def test_every_table_says_how_devices_trained(capsys: pytest.CaptureFixture[str]
     results = run(toy_grid(protocols=("fl", "murmur"), learning_rate="auto"), dataset=toy_dataset())
     Console(width=100).print(results_table(results))
     said = " ".join(capsys.readouterr().out.split())
-    assert "FL: η 0.01; Murmur: η 0.02 → 0.005, τ 1 to 2, mean model" in said
+    assert "FL: η 0.01; Murmur: η 0.02 → 0.005, logit adjustment 1 to 2, mean model" in said
     frame = results.frame("runs")
     assert list(frame["training/learning_rate"]) == [0.01, 0.02]
 

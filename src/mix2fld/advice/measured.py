@@ -60,7 +60,7 @@ class MeasuredSetting:
     @property
     def seeds(self) -> int:
         """Over how many seeds it was measured."""
-        return min(len(point.devices) for point in self.points)
+        return min(len(point.devices) for point in self.points if point.devices)
 
     @property
     def alone(self) -> MeasuredPoint:

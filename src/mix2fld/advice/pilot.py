@@ -9,6 +9,8 @@ from mix2fld.base.spread import Spread, spread
 from mix2fld.protocols.table import get_protocol
 from mix2fld.tasks.metric import Metric
 
+OURS = "murmur"
+"""Takes part in every pilot, though others of its family may rank before it."""
 FIRST_SEEDS, MOST_SEEDS = 3, 5
 LEVEL = 0.05
 """Of the paired test, shared by all comparisons and by all looks (Bonferroni)."""
@@ -22,15 +24,18 @@ def family_of(protocol: str) -> str:
 def candidates(options: Sequence[Option], everybody: Sequence[Option], named: bool) -> list[Option]:
     """Whom a pilot compares: the best of each family, or all that were named; and devices alone.
 
-    ``everybody`` is ranked, too: the first that uploads nothing is the baseline.
+    Murmur takes part wherever it suits. ``everybody`` is ranked, too: the first that uploads
+    nothing is the baseline.
     """
-    found: dict[str, Option] = {}
-    for each in options:
-        if each.suits and each.point.protocol not in ALONE:
-            key = each.point.protocol if named else family_of(each.point.protocol)
-            found.setdefault(key, each)
+    suitable = [each for each in options if each.suits and each.point.protocol not in ALONE]
+    first: dict[str, Option] = {}
+    for each in suitable:
+        name = each.point.protocol
+        first.setdefault(name if named else family_of(name), each)
+    found = list(first.values())
+    found += [each for each in suitable if each.point.protocol == OURS and each not in found]
     alone = [each for each in (*options, *everybody) if each.point.protocol in ALONE]
-    return [*found.values(), *alone[:1]]
+    return [*found, *alone[:1]]
 
 
 @dataclass

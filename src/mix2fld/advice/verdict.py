@@ -86,6 +86,10 @@ def _difference(pilot: Pilot, value: float) -> str:
     return f"{metric.number(value)} points" if metric.unit == "%" else metric.text(value)
 
 
+def _shows_as_zero(pilot: Pilot, value: float) -> bool:
+    return float(pilot.metric.number(value)) == 0
+
+
 def _costs(option: Option) -> str:
     length = option.seconds + option.computing_seconds
     told = (
@@ -132,9 +136,11 @@ def _changes(
 def _more_seeds(pilot: Pilot, trial: Trial) -> list[str]:
     first = pilot.most_accurate
     if trial is not first:
-        lead = first.above(trial)
+        lead = first.above(trial).mean
+        if _shows_as_zero(pilot, lead):
+            return []
         return [
-            f"if {_difference(pilot, lead.mean)} of {pilot.metric.name} are worth their cost: "
+            f"if {_difference(pilot, lead)} of {pilot.metric.name} are worth their cost: "
             f"{_name(first)}"
         ]
     names = [_name(one) for one in pilot.unclear]
@@ -150,8 +156,11 @@ def _cheaper(pilot: Pilot, scarce: Scarce, trial: Trial) -> list[str]:
         return []
     theirs = cost(other.option, scarce.resource)
     times = f"{mine / theirs:.3g} times the" if theirs else "any"
-    lead = _difference(pilot, trial.above(other).mean)
-    return [f"if {lead} are not worth {times} {WORDS[scarce.resource]}: {_name(other)}"]
+    lead = trial.above(other).mean
+    if _shows_as_zero(pilot, lead):
+        return []
+    lead_words = _difference(pilot, lead)
+    return [f"if {lead_words} are not worth {times} {WORDS[scarce.resource]}: {_name(other)}"]
 
 
 def _other_resource(pilot: Pilot, scarce: Scarce, trial: Trial) -> list[str]:

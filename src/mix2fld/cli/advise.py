@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from mix2fld.runs.results import Results, RunResult
 
 PILOT = {"rounds": 3, "local_steps": 800, "server_steps": 400}
+CHECKED = {"measured_on": "validation", "test_samples": 2000, "curve_points": 1}
 """At most, of a pilot: enough to see an order, not the final accuracy."""
 
 
@@ -52,12 +53,15 @@ class AdviseCommand(Configured):
     out: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
     """Also draw the regime map to this file."""
     settings: tyro.conf.OmitArgPrefixes[Grid] = field(default_factory=Grid)
+    stated: tyro.conf.Suppress[tyro.conf.Fixed[tuple[str, ...]]] = ()
+    """Settings that the user states: these win over those of measured contenders."""
 
     def run(self) -> None:
         from json import dumps
 
         from mix2fld.advice.measured import load_measured
         from mix2fld.advice.ranking import best_by_protocol, nearest, points_named, rank
+        from mix2fld.advice.stated import as_stated
         from mix2fld.advice.verdict import give_verdict
         from mix2fld.cli.advise_view import left_out, options_table, remarks
         from mix2fld.cli.console import PipedConsole
@@ -70,6 +74,7 @@ class AdviseCommand(Configured):
         measured = load_measured()
         case = self._case()
         near, *others = nearest(case, measured)
+        near = as_stated(near, case.config, self.stated)
         everybody = rank(case, near)
         scarce = self._scarce(everybody)
         named = self.settings.protocols != Grid().protocols
@@ -159,6 +164,7 @@ class AdviseCommand(Configured):
         from mix2fld.advice.pilot import MOST_SEEDS, candidates, run_pilot
         from mix2fld.base.errors import InputError
         from mix2fld.data import load_dataset
+        from mix2fld.runs.loop import EachNoteOnce
         from mix2fld.runs.results import Results
         from mix2fld.runs.simulation import run
         from mix2fld.tasks.metric import metric_of
@@ -169,16 +175,14 @@ class AdviseCommand(Configured):
                 hint="needs your data and your model, as --dataset and --model; label_counts and "
                 "weights only describe them",
             )
-        dataset, config = load_dataset(self.settings.data), self.settings.at()
-        most = {"rounds": config.rounds, "local_steps": config.learning.local_steps,
-                "server_steps": config.learning.server_steps}  # fmt: skip
-        smaller = {name: min(most[name], value) for name, value in PILOT.items()}
-        checked = {"measured_on": "validation", "test_samples": 2000, "curve_points": 1}
+        dataset = load_dataset(self.settings.data)
+        watcher = EachNoteOnce()
         done: list[RunResult] = []
 
         def simulate(option: "Option", seed: int) -> float:
-            own = {"protocols": option.point.protocol, **option.point.changes, "seeds": (seed,)}
-            (result,) = run(self.settings.replace(**smaller, **checked, **own), dataset=dataset)
+            grid = _scaled_down(self.settings.replace(**option.point.changes))
+            grid = grid.replace(protocols=option.point.protocol, seeds=(seed,))
+            (result,) = run(grid, dataset=dataset, watcher=watcher)
             done.append(result)
             return float(result.summary["scores"]["mean"])
 
@@ -188,6 +192,16 @@ class AdviseCommand(Configured):
         chosen = candidates(options, everybody, named)
         pilot = run_pilot(chosen, seeds, simulate, lambda: metric_of(done[-1].summary["scores"]))
         return pilot, Results(done)
+
+
+def _scaled_down(grid: Grid) -> Grid:
+    """The settings of a pilot: at most ``PILOT``."""
+    from mix2fld.config.settings import setting
+
+    rounds = min(grid.rounds, PILOT["rounds"])
+    every = min(grid.updates.upload_every, rounds)
+    most = {name: min(setting(grid, name), value) for name, value in PILOT.items()}
+    return grid.replace(**most, **CHECKED, upload_every=every)
 
 
 def _read_counts(path: Path) -> Any:

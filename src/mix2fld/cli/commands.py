@@ -182,6 +182,8 @@ def parse(name: str, given: list[str]) -> Runnable:
         from mix2fld.cli.sweep_flags import with_plan
 
         start, own = with_plan(given, start, own)
+    if name == "advise":
+        own = {"stated": stated_settings(given, start)}
     does = COMMANDS[name].does
     more: dict[str, Any] = {"description": f"{does[0].upper()}{does[1:]}."}
     if "" in kinds:
@@ -194,6 +196,21 @@ def parse(name: str, given: list[str]) -> Runnable:
     if settings is not None and name != "sweep":  # an axis may set what a flag needs
         check_effects(given, settings)
     return command
+
+
+def stated_settings(given: list[str], start: Any) -> tuple[str, ...]:
+    """The settings that flags, a file or a preset name; ``start`` is what the last two make."""
+    from mix2fld.config.grid import Grid
+    from mix2fld.config.settings import field_names, setting
+
+    flags = {word[2:].split("=")[0].replace("-", "_") for word in given if word[:2] == "--"}
+    flags |= {flag.removeprefix("no_") for flag in flags}
+    default = Grid()
+    return tuple(
+        name
+        for name in field_names(Grid)
+        if name in flags or setting(start, name) != setting(default, name)
+    )
 
 
 def form(name: str, start: Any) -> Any:

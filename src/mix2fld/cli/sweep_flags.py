@@ -1,13 +1,18 @@
-"""Flags of a sweep: a setting with several values is an axis, with one value it is fixed."""
+"""Flags of a sweep: a setting with several values is an axis, with one value it is fixed.
+
+Of a setting that is a list, such as columns of a table, several values are one list; lists with
+commas, ``--columns a,b a,c``, are an axis.
+"""
 
 import argparse
 from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from mix2fld.cli.suggestions import values_of
 from mix2fld.config.grid import Grid
-from mix2fld.config.settings import field_names
+from mix2fld.config.settings import SECTIONS, field_names
 
 Axes = dict[str, Any]
 """``varied`` and ``zipped`` of a plan."""
@@ -28,11 +33,25 @@ def take_axes(given: Sequence[str]) -> tuple[list[str], Axes]:
         elif name in WHOLE:
             apart = [part for value in values for part in values_of(value)]
             rest += [flag, *map(str, expand(apart))]
+        elif name in _lists() and not any("," in value for value in values):
+            rest += [flag, *values]
         elif len(values) > 1 or any(".." in value for value in values):
-            varied[name] = [value.split(",") if "," in value else value for value in values]
+            whole = name in _lists()
+            varied[name] = [v.split(",") if whole or "," in v else v for v in values]
         else:
             rest += [flag, *(part for value in values for part in value.split(","))]
     return rest, {"varied": varied}
+
+
+@cache
+def _lists() -> frozenset[str]:
+    """The settings that are lists of names."""
+    return frozenset(
+        name
+        for section in SECTIONS.values()
+        for name, field in section.model_fields.items()
+        if field.annotation == tuple[str, ...]
+    )
 
 
 def with_plan(given: Sequence[str], start: Grid, own: Axes) -> tuple[Grid, Axes]:

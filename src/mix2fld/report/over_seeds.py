@@ -13,7 +13,8 @@ def training_words(training: Mapping[str, Any] | None) -> str:
     words = [f"η {first:.3g}" if first == last else f"η {first:.3g} → {last:.3g}"]
     most, least = training["logit_adjustment"], training.get("scarce_adjustment")
     if most:
-        words.append(f"τ {most:g}" if least is None else f"τ {least:g} to {most:g}")
+        value = f"{most:g}" if least is None else f"{least:g} to {most:g}"
+        words.append(f"logit adjustment {value}")
     if training["device_model"] == "mean":
         words.append("mean model")
     if training.get("replay"):

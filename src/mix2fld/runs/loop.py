@@ -39,6 +39,19 @@ class Watcher:
         """A run is over."""
 
 
+class EachNoteOnce(Watcher):
+    """For many runs of one dataset: a note that all of them have is passed on once."""
+
+    def __init__(self) -> None:
+        self._told: set[str] = set()
+
+    def note(self, line: str) -> None:
+        """Pass it on unless it was already."""
+        if line not in self._told:
+            self._told.add(line)
+            super().note(line)
+
+
 class ProgressLine(Watcher):
     """A line on a terminal or in a notebook that says which round is done."""
 
