@@ -67,7 +67,9 @@ class Replay:
             file.write(data)
 
 
-NEW_IN_ROUNDS = {"slowest", "quorum", "joules", "suspects", "left_out", "timing", "waiting"}
+NEW_IN_ROUNDS = {
+    "slowest", "quorum", "joules", "suspects", "server", "left_out", "timing", "waiting",
+}  # fmt: skip
 
 
 def as_kept(rounds: list[dict[str, Any]]) -> list[dict[str, Any]]:

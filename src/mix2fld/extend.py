@@ -15,6 +15,7 @@ from mix2fld.protocols.base import Isolated, Protocol
 from mix2fld.protocols.distillation import FD, FLD, Mix2FLD, MixFLD
 from mix2fld.protocols.labels import CFD
 from mix2fld.protocols.parts import Device, Inbox, StepInfo, Turn, only, parameter, setting
+from mix2fld.protocols.seed_intake import take_in_seeds
 from mix2fld.protocols.updates import EDEN, STC, Murmur, Sign, TopK, Updates
 from mix2fld.protocols.weights import FL, DownloadsWeights
 from mix2fld.runs.simulation import make_simulation
@@ -67,6 +68,7 @@ __all__ = [
     "run_round",
     "setting",
     "start_run",
+    "take_in_seeds",
 ]
 
 

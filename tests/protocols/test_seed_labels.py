@@ -15,12 +15,10 @@ from mix2fld.base.errors import InputError
 from mix2fld.base.streams import integer, stream
 from mix2fld.codecs import PayloadError, SeedLabels
 from mix2fld.config.settings import PRESETS, Config
-from mix2fld.engine.server_turn import ServerTurn
-from mix2fld.engine.suspects import find_suspects, in_words
 from mix2fld.protocols.aggregation.aggregate import combine_labels
 from mix2fld.protocols.labels import judge_labels, labels_of_seeds
 from mix2fld.protocols.parts import Device, Turn
-from mix2fld.protocols.seed_screening import NO_VERDICT
+from mix2fld.protocols.suspects import in_words
 from mix2fld.protocols.weights import no_outputs
 from mix2fld.runs.simulation import run
 from mix2fld.tasks.losses import label_loss
@@ -196,11 +194,10 @@ def test_labels_that_contradict_the_seeds_do_not_count_and_are_named() -> None:
     inbox = {**honest, 3: Upload(shifted, 40)}
     judged = judge_labels(inbox, came_with)
     assert judged.left_out == (3,)
-    with_liar, without = (protocol.step(server, box, 2)[0] for box in (inbox, honest))
+    (with_liar, did), (without, _) = (protocol.step(server, box, 2) for box in (inbox, honest))
     for one, other in zip(with_liar.weights, without.weights, strict=True):
         np.testing.assert_array_equal(one, other)
-    turn = ServerTurn(server, 0.0, NO_VERDICT, judged)
-    (suspect,) = find_suspects(protocol, inbox, turn, {})
+    (suspect,) = did.suspects
     assert in_words(suspect) == (
         "device 3 assigns 0.0 % of the seeds their own labels, typically 100.0 %"
     )

@@ -11,8 +11,8 @@ from mix2fld.config.settings import PRESETS
 from mix2fld.config.trust import DefenceConfig
 from mix2fld.engine.attackers import check_attack
 from mix2fld.engine.checks import check_upload
-from mix2fld.engine.suspects import in_words
 from mix2fld.protocols.aggregation.outliers import far_statistics, trusted_statistics
+from mix2fld.protocols.suspects import in_words
 from mix2fld.protocols.table import PROTOCOLS
 from mix2fld.runs.simulation import make_simulation
 from mix2fld.types import SampleFormat, Statistics, Upload
@@ -49,8 +49,8 @@ def test_a_lie_in_any_part_is_far(bad: tuple[int, ...], lie: str) -> None:
             "counts": own._replace(counts=own.counts / 100),
         }[lie]
     assert tuple(far_statistics(held)) == bad
-    assert tuple(trusted_statistics(held, ROBUST)) == tuple(d for d in held if d not in bad)
-    assert trusted_statistics(held, DefenceConfig()) == held
+    assert tuple(trusted_statistics(held, bad, ROBUST)) == tuple(d for d in held if d not in bad)
+    assert trusted_statistics(held, bad, DefenceConfig()) == held
 
 
 def test_never_half_of_all_are_left_out_and_two_cannot_be_compared() -> None:
@@ -64,11 +64,11 @@ def test_a_device_counts_for_so_many_samples() -> None:
     """Enlarged as a whole, statistics are those of more samples: they are not far, but capped."""
     held = honest(5)
     held[2] = times(held[2], 1000)
-    capped = trusted_statistics(held, DefenceConfig(sample_weights="capped"))
+    capped = trusted_statistics(held, (), DefenceConfig(sample_weights="capped"))
     assert capped[2].counts.sum() == pytest.approx(400, rel=1e-5)
     np.testing.assert_allclose(capped[2].sums, held[2].sums / 500, rtol=1e-5)
     np.testing.assert_array_equal(capped[0].sums, held[0].sums)
-    ignored = trusted_statistics(held, DefenceConfig(sample_weights="ignored"))
+    ignored = trusted_statistics(held, (), DefenceConfig(sample_weights="ignored"))
     assert {round(float(own.counts.sum())) for own in ignored.values()} == {200}
 
 

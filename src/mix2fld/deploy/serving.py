@@ -15,8 +15,8 @@ from mix2fld.engine.checks import check_countable, check_learns, suited
 from mix2fld.engine.info import RoundInfo
 from mix2fld.engine.one_round import start_run
 from mix2fld.engine.scenario import Scenario
-from mix2fld.engine.suspects import in_words
 from mix2fld.links import IdealLink, Link
+from mix2fld.protocols.suspects import in_words
 from mix2fld.protocols.table import get_protocol
 from mix2fld.runs.folder import RunFolder, sample_record
 from mix2fld.runs.layout import RunFiles

@@ -16,6 +16,7 @@ from mix2fld.types import (
     Local,
     SampleFormat,
     Seeds,
+    ServerState,
     Statistics,
     Tensors,
     Upload,
@@ -104,6 +105,16 @@ def check_server(
         f"learning_rate = {rate:g}: the server's model diverged in round {round_number}; "
         f"{' or '.join(causes)}"
     )
+
+
+def check_kept(protocol: "Protocol", server: ServerState, inbox: Mapping[int, Upload]) -> None:
+    """Refuse a step that forgets what devices upload once: they would upload it in every round."""
+    if any(own.seeds is not None and d not in server.seeds for d, own in inbox.items()):
+        raise InputError(
+            field="protocols",
+            value=protocol.title,
+            hint="its step does not keep what devices upload once; it must call take_in_seeds",
+        )
 
 
 def warn_if_chance_level(

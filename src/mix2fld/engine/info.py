@@ -14,6 +14,7 @@ from mix2fld.engine.energy import Busy, Power, Spent
 from mix2fld.engine.scenario import Scenario
 from mix2fld.engine.state import RunState
 from mix2fld.engine.transfers import Transfer
+from mix2fld.protocols.parts import StepInfo
 
 
 class Quorum(NamedTuple):
@@ -47,7 +48,8 @@ class Observed(NamedTuple):
     ended: Collection[int]  # devices whose turn is over
     spans: Sequence[Sequence[float | None]]
     staleness: Mapping[int, int]
-    suspects: Sequence[dict[str, Any]] = ()
+    did: StepInfo  # the server, in its step
+    far: Sequence[dict[str, Any]] = ()  # devices whose upload lies far from the rest
 
 
 @dataclass(frozen=True)
@@ -85,6 +87,8 @@ class RoundInfo:
     """computing, up and down: seconds of each measured device; None if it was not asked."""
     suspects: list[dict[str, Any]] = field(default_factory=list)
     """Devices whose upload lies far from the rest, and how far."""
+    server: dict[str, Any] = field(default_factory=dict)
+    """steps: SGD steps of the server; did: what it did, in words."""
     left_out: list[int] = field(default_factory=list)
     """Devices whose seeds were judged and are not used."""
     waiting: dict[str, Any] = field(default_factory=dict)
@@ -131,7 +135,8 @@ def record(seen: Observed, measured: Measured, scenario: Scenario) -> RoundInfo:
         quorum={**quorum._asdict(), "met": quorum.met},
         joules=_joules(spent, scenario),
         timing=_timing(seen, scenario),
-        suspects=list(seen.suspects),
+        suspects=[*seen.far, *seen.did.suspects],
+        server={"steps": seen.did.steps, "did": seen.did.words},
         left_out=[] if seed_set is None else list(seed_set.left_out),
         waiting=_waiting(seen, scenario, idle),
     )

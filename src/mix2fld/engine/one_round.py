@@ -25,11 +25,12 @@ from mix2fld.engine.scenario import Scenario
 from mix2fld.engine.server_turn import sends_download, server_turn
 from mix2fld.engine.staleness import last_uploads, with_last_uploads
 from mix2fld.engine.state import Roster, RunState
-from mix2fld.engine.suspects import find_suspects
 from mix2fld.engine.transfers import Transfer, transmit
 from mix2fld.engine.uploads import begin_flights, collect_uploads
+from mix2fld.protocols.aggregation.outliers import far_uploads
+from mix2fld.protocols.suspects import Suspect, far_from_the_rest
 from mix2fld.tasks.stepper import snapshot_steps
-from mix2fld.types import ServerState, State
+from mix2fld.types import ServerState, State, Upload
 
 
 def start_run(scenario: Scenario, fleet: Fleet) -> RunState:
@@ -113,7 +114,8 @@ def run_round(scenario: Scenario, fleet: Fleet, state: RunState) -> tuple[RunSta
         ended=ended,
         spans=air.timeline(),
         staleness={device: inbox[device].staleness for device in inbox if device in uploaded},
-        suspects=find_suspects(scenario.wire.protocol, inbox, turn, server.seeds),
+        did=turn.did,
+        far=_far_uploads(scenario, inbox),
     )
     return after, record(seen, measured, scenario)
 
@@ -215,6 +217,12 @@ def _slowest(scenario: Scenario, computing: dict[int, float]) -> Slowest:
         return Slowest(None, computing_seconds(config.clock, cost, steps, measured=0.0))
     device = max(computing, key=computing.__getitem__)
     return Slowest(device, computing[device])
+
+
+def _far_uploads(scenario: Scenario, inbox: Mapping[int, Upload]) -> tuple[Suspect, ...]:
+    """Devices whose upload lies far from those of others."""
+    protocol = scenario.wire.protocol
+    return far_from_the_rest(protocol.upload_kind or "", far_uploads(protocol, inbox))
 
 
 def _measure(

@@ -12,7 +12,17 @@ from mix2fld.base.streams import integer, stream
 from mix2fld.codecs import Outputs, Payload, WithBins
 from mix2fld.protocols.aggregation.aggregate import combine_outputs
 from mix2fld.protocols.base import Protocol
-from mix2fld.protocols.parts import Device, Inbox, Line, Seeding, StepInfo, Stepped, setting
+from mix2fld.protocols.parts import (
+    Device,
+    Inbox,
+    Line,
+    Seeding,
+    StepInfo,
+    Stepped,
+    of_devices,
+    setting,
+)
+from mix2fld.protocols.seed_intake import take_in_seeds
 from mix2fld.protocols.seed_samples import SeedParameters, mixed, raw, unmixed
 from mix2fld.protocols.weights import DownloadsWeights, no_outputs
 from mix2fld.tasks.base import Task
@@ -103,7 +113,8 @@ class FD(UploadsOutputs):
         if not inbox:
             return server, StepInfo()
         outputs = self.averaged(server, inbox)
-        return replace(server, outputs=outputs, updates=server.updates + 1), StepInfo()
+        did = StepInfo(words=f"averaged the outputs of {of_devices(inbox)}")
+        return replace(server, outputs=outputs, updates=server.updates + 1), did
 
     def download(self, server: ServerState) -> Any:
         return server.outputs
@@ -120,7 +131,7 @@ class FLD(SeedParameters, UploadsOutputs, DownloadsWeights):
     title: str = "FLD"
     colour: str = "#009e73"
     line: Line = "--"
-    seeds: Seeding | None = raw
+    seeds: Seeding | None = raw  # as they are
     server_steps: int = setting("learning.server_steps", 3200)  # K_s
     student_start: str = setting("learning.student_start", "continue")
 
@@ -134,15 +145,22 @@ class FLD(SeedParameters, UploadsOutputs, DownloadsWeights):
     )
 
     def step(self, server: ServerState, inbox: Inbox, round_number: int) -> Stepped:
-        """Mean outputs as in FD, then converted to a global model on the seed samples (Eq. 5)."""
+        """Algorithm 1 at the server: from seed samples and mean outputs to a global model.
+
+        New seed samples are judged and prepared: those of Mix2FLD are unmixed (Eqs. 7 and 8). The
+        mean outputs are those of FD. Eq. 5 converts both into weights.
+        """
+        server, did = take_in_seeds(self, server, inbox)
         if not inbox:
-            return server, StepInfo()
-        teacher, seeds = self.averaged(server, inbox), server.seed_set
-        if seeds is None:
-            return replace(server, outputs=teacher), StepInfo()
-        weights = convert(server.weights, teacher, seeds, self.learning, round_number)
-        after = replace(server, outputs=teacher, weights=weights, updates=server.updates + 1)
-        return after, StepInfo(self.server_steps)
+            return server, did
+        teacher, samples = self.averaged(server, inbox), server.seed_set
+        server = replace(server, outputs=teacher)
+        did = did.then(StepInfo(words=f"averaged the outputs of {of_devices(inbox)}"))
+        if samples is None:
+            return server, did
+        weights = convert(server.weights, teacher, samples, self.learning, round_number)
+        after = replace(server, weights=weights, updates=server.updates + 1)
+        return after, did.then(trained_on(samples, self.server_steps))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,7 +170,7 @@ class MixFLD(FLD):
     title: str = "MixFLD"
     colour: str = "#cc79a7"
     line: Line = (0, (5, 1))
-    seeds: Seeding | None = mixed
+    seeds: Seeding | None = mixed  # Eq. 6 on devices
     mixed_labels: str = setting("seeding.mixed_labels", "soft")
 
 
@@ -163,16 +181,21 @@ class Mix2FLD(FLD):
     A device uploads its mean outputs (Eq. 2), and once ``seed_samples`` mixes of two samples with
     different labels (Eq. 6). The server unmixes mixes of different devices into ``inverse_samples``
     samples of one label (Eqs. 7 and 8), averages the outputs, and converts them into a model by
-    ``server_steps`` steps of Eq. 5, which is multicast.
+    ``server_steps`` steps of Eq. 5, which is multicast: ``FLD.step``.
     """
 
     title: str = "Mix2FLD"
     colour: str = "#d55e00"
     line: Line = "-"
-    seeds: Seeding | None = unmixed
+    seeds: Seeding | None = unmixed  # Eq. 6 on devices; Eqs. 7 and 8 at the server
     inverse_samples: int = setting("seeding.inverse_samples", 100)  # N_I
     inverse_count: str = setting("seeding.inverse_count", "per-device")
     inverse_clip: bool = setting("seeding.inverse_clip", False)
+
+
+def trained_on(samples: SeedSet, steps: int) -> StepInfo:
+    """What a conversion comes to."""
+    return StepInfo(steps, words=f"took {steps:,} steps on {len(samples.targets):,} samples")
 
 
 def convert(

@@ -9,10 +9,22 @@ from numpy.typing import NDArray
 
 from mix2fld.codecs import SeedLabels
 from mix2fld.protocols.aggregation.aggregate import combine_labels
-from mix2fld.protocols.distillation import convert
-from mix2fld.protocols.parts import Device, Inbox, Line, Seeding, StepInfo, Stepped, Turn, setting
+from mix2fld.protocols.distillation import convert, trained_on
+from mix2fld.protocols.parts import (
+    Device,
+    Inbox,
+    Line,
+    Seeding,
+    StepInfo,
+    Stepped,
+    Turn,
+    of_devices,
+    setting,
+)
+from mix2fld.protocols.seed_intake import take_in_seeds
 from mix2fld.protocols.seed_samples import SeedParameters, mixed
 from mix2fld.protocols.seed_screening import Judgement, below, least_agreement
+from mix2fld.protocols.suspects import contradicted
 from mix2fld.protocols.weights import DownloadsWeights, no_outputs
 from mix2fld.tasks.replay import REPLAY
 from mix2fld.tasks.training import Training
@@ -75,14 +87,14 @@ class CFD(SeedParameters, DownloadsWeights):
         Where seed samples are checked, so are labels: those of devices that contradict the seed
         samples do not count.
         """
+        server, did = take_in_seeds(self, server, inbox)
         seeds, defence = server.seed_set, self.learning.config.defence
-        if seeds is None:
-            return server, StepInfo()
+        if seeds is None or not inbox:
+            return server, did
         came_with = labels_of_seeds(server, seeds)
         judged = judge_labels(inbox, came_with)
-        info = StepInfo(judged=judged)
-        if not inbox:
-            return server, info
+        words = f"averaged the labels of {of_devices(inbox)}"
+        did = did.then(StepInfo(suspects=contradicted("labels", judged), words=words))
         trusted = dict(inbox)
         if defence.seed_check == "agreement":
             trusted = {d: upload for d, upload in inbox.items() if d not in judged.left_out}
@@ -92,8 +104,8 @@ class CFD(SeedParameters, DownloadsWeights):
             labels.append(combine_labels(given, defence) if given else own)
         labelled = replace(seeds, targets=np.concatenate(labels).astype(np.float32))
         weights = convert(server.weights, no_outputs(self), labelled, self.learning, round_number)
-        info = info._replace(steps=self.server_steps)
-        return replace(server, weights=weights, updates=server.updates + 1), info
+        after = replace(server, weights=weights, updates=server.updates + 1)
+        return after, did.then(trained_on(labelled, self.server_steps))
 
 
 def judge_labels(inbox: Mapping[int, Upload], own: Mapping[int, NDArray[np.float32]]) -> Judgement:

@@ -6,7 +6,7 @@ not know the noise.
 """
 
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -21,7 +21,6 @@ from mix2fld.types import Inputs, Seeds, SeedSet, ServerState, State, Statistics
 
 if TYPE_CHECKING:
     from mix2fld.config.settings import Config
-    from mix2fld.protocols.seed_screening import Judgement
 
 Inbox = Mapping[int, Upload]
 """The decoded uploads of a round, by device."""
@@ -64,8 +63,15 @@ class StepInfo(NamedTuple):
 
     steps: int = 0
     """SGD steps, which take their time."""
-    judged: "Judgement | None" = None
-    """Of uploads that can contradict each other: what was found of them."""
+    suspects: tuple[dict[str, Any], ...] = ()
+    """Devices whose upload it judged to contradict the rest, or to lie far from it."""
+    words: str = ""
+    """What it did, without a subject: "averaged the weights of 3 devices"."""
+
+    def then(self, more: "StepInfo") -> "StepInfo":
+        """What was done first, and what was done after it."""
+        words = "; ".join(part for part in (self.words, more.words) if part)
+        return StepInfo(self.steps + more.steps, self.suspects + more.suspects, words)
 
 
 Stepped = tuple[ServerState, StepInfo]
@@ -102,6 +108,11 @@ class StatisticsUpload:
 
 
 OneTimeUpload = Seeding | StatisticsUpload
+
+
+def of_devices(some: Collection[int]) -> str:
+    """How many devices, in words."""
+    return f"{len(some):,} device{'' if len(some) == 1 else 's'}"
 
 
 def only(inbox: Inbox, name: str) -> Inbox:

@@ -29,6 +29,7 @@ from mix2fld.protocols.parts import (
     Stepped,
     Turn,
     noise_stream,
+    of_devices,
     of_local_noise,
     of_trusted_sum,
     setting,
@@ -189,7 +190,10 @@ class PrivateStatistics(DownloadsWeights):
         weights, steps = self._model(memory, means, noise, round_number)
         known = {**memory, MEANS: means.astype(np.float32)}
         after = replace(server, memory=known, weights=weights, updates=server.updates + 1)
-        return after, StepInfo(steps)
+        words = f"added up statistics of {of_devices(inbox)} and " + (
+            f"took {steps:,} steps on samples drawn from them" if steps else "solved for the model"
+        )
+        return after, StepInfo(steps, words=words)
 
     @abstractmethod
     def _means(self, memory: State, noise: Deviations, bounds: Bounds) -> Floats:

@@ -1,6 +1,6 @@
 """Statistics uploaded once, and the network that follows from them in closed form."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, cast
 
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from mix2fld.base.errors import InputError
 from mix2fld.codecs import ClassStatistics, Payload
-from mix2fld.protocols.aggregation.outliers import trusted_statistics
+from mix2fld.protocols.aggregation.outliers import far_statistics, trusted_statistics
 from mix2fld.protocols.base import Isolated
 from mix2fld.protocols.parts import (
     Inbox,
@@ -18,8 +18,11 @@ from mix2fld.protocols.parts import (
     StatisticsUpload,
     StepInfo,
     Stepped,
+    of_devices,
     setting,
 )
+from mix2fld.protocols.seed_intake import keep_once
+from mix2fld.protocols.suspects import far_from_the_rest
 from mix2fld.protocols.updates import Murmur
 from mix2fld.protocols.weights import DownloadsWeights
 from mix2fld.tasks.features import feature_count, fixed_features
@@ -87,12 +90,16 @@ class OneShotStatistics(DownloadsWeights):
 
     def step(self, server: ServerState, inbox: Inbox, round_number: int) -> Stepped:
         """A head from all statistics so far, on fixed features, whenever new ones are delivered."""
-        weights = (
-            closed_form_head(server.seeds, self.learning) if _brings_statistics(inbox) else None
-        )
-        if weights is None:
+        server, new = keep_once(server, inbox)
+        if not new:
             return server, StepInfo()
-        return replace(server, weights=weights, updates=server.updates + 1), StepInfo()
+        far = far_statistics(server.seeds)
+        did = suspected(far, new)
+        weights = closed_form_head(server.seeds, far, self.learning)
+        if weights is None:
+            return server, did
+        after = replace(server, weights=weights, updates=server.updates + 1)
+        return after, did.then(solved_from(server.seeds))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,18 +131,25 @@ class MurmurStat(Murmur):
         network without that head. Statistics that come later move the model by what they change in
         the closed form.
         """
-        new = _brings_statistics(inbox)
-        after = closed_form_head(server.seeds, self.learning) if new else None
-        if after is None:
+        server, new = keep_once(server, inbox)
+        if not new:
             return super().step(server, inbox, round_number)
+        far = far_statistics(server.seeds)
+        did = suspected(far, new)
+        after = closed_form_head(server.seeds, far, self.learning)
+        if after is None:
+            moved, updated = super().step(server, inbox, round_number)
+            return moved, did.then(updated)
+        did = did.then(solved_from(server.seeds))
         known = {d: own for d, own in server.seeds.items() if d not in new}
-        before = closed_form_head(known, self.learning)
+        before = closed_form_head(known, far_statistics(known), self.learning)
         if before is None:
-            return replace(server, weights=after, updates=server.updates + 1), StepInfo()
-        moved, info = super().step(server, inbox, round_number)
+            return replace(server, weights=after, updates=server.updates + 1), did
+        moved, updated = super().step(server, inbox, round_number)
         assert moved.weights is not None
         parts = zip(moved.weights, after, before, strict=True)
-        return replace(moved, weights=tuple(now + (later - old) for now, later, old in parts)), info
+        weights = tuple(now + (later - old) for now, later, old in parts)
+        return replace(moved, weights=weights), did.then(updated)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,14 +165,22 @@ class OwnStatistics(Isolated):
     feature_side: int = setting("statistics.feature_side", 6)
 
 
-def _brings_statistics(inbox: Inbox) -> set[int]:
-    """The devices whose statistics were delivered in this round."""
-    return {d for d, upload in inbox.items() if upload.seeds is not None}
+def suspected(far: Mapping[int, float], new: Collection[int]) -> StepInfo:
+    """Of devices whose statistics lie far from the rest, those whose statistics are new."""
+    of_new = {device: times for device, times in far.items() if device in new}
+    return StepInfo(suspects=far_from_the_rest("statistics", of_new))
 
 
-def closed_form_head(held: Mapping[int, Any], learning: Learning) -> Tensors | None:
+def solved_from(held: Mapping[int, Statistics]) -> StepInfo:
+    """What a closed form comes to."""
+    return StepInfo(words=f"solved for a model from the statistics of {of_devices(held)}")
+
+
+def closed_form_head(
+    held: Mapping[int, Statistics], far: Collection[int], learning: Learning
+) -> Tensors | None:
     """The network that follows from these statistics; None if there are none to trust."""
-    trusted = trusted_statistics(held, learning.config.defence) if held else {}
+    trusted = trusted_statistics(held, far, learning.config.defence) if held else {}
     if not any(own.counts.any() for own in trusted.values()):
         return None
     own = [trusted[d] for d in sorted(trusted)]

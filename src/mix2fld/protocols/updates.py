@@ -46,10 +46,12 @@ from mix2fld.protocols.parts import (
     Stepped,
     Turn,
     noise_stream,
+    of_devices,
     of_updates,
     setting,
     updates_of_a_device,
 )
+from mix2fld.protocols.seed_intake import take_in_seeds
 from mix2fld.protocols.seed_samples import SeedParameters, mixed
 from mix2fld.protocols.weights import DownloadsWeights
 from mix2fld.tasks.training import Training
@@ -148,7 +150,8 @@ class Updates(DownloadsWeights):
             step = _step(mean, group, config)
             for place in group[0].arrays:
                 weights[place] = last[place] + step * mean[place]
-        return replace(server, weights=tuple(weights), updates=server.updates + 1), StepInfo()
+        did = StepInfo(words=f"added the mean of the updates of {of_devices(inbox)}")
+        return replace(server, weights=tuple(weights), updates=server.updates + 1), did
 
     def from_sum(self, mean: Tensors) -> Update:
         """The mean update, which is taken in full."""
@@ -258,6 +261,13 @@ class MurmurMix(Murmur, SeedParameters):
     line: Line = (0, (5, 1))
     training: Training = replaying
     seeds: Seeding | None = mixed
+    downlinks: ClassVar[tuple[str, ...]] = Murmur.downlinks
+
+    def step(self, server: ServerState, inbox: Inbox, round_number: int) -> Stepped:
+        """The step of Murmur, and seed samples that the downlink takes along."""
+        server, did = take_in_seeds(self, server, inbox)
+        after, more = super().step(server, inbox, round_number)
+        return after, did.then(more)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,7 @@ from mix2fld.base.errors import InputError
 from mix2fld.codecs import Payload, Weights, flatten_tensors, unflatten_tensors
 from mix2fld.protocols.aggregation.aggregate import combine_weights
 from mix2fld.protocols.base import Protocol
-from mix2fld.protocols.parts import Device, Inbox, StepInfo, Stepped, parameter, setting
+from mix2fld.protocols.parts import Device, Inbox, StepInfo, Stepped, of_devices, parameter, setting
 from mix2fld.types import Local, ServerState, State, Tensors
 
 BITS = (32, *range(2, 17))
@@ -81,7 +81,8 @@ class FL(DownloadsWeights):
         if begun is None and config.learning.initial_weights != "independent":
             begun = self.learning.common_weights
         weights = combine_weights(inbox, begun, config.defence)
-        return replace(server, weights=weights, updates=server.updates + 1), StepInfo()
+        did = StepInfo(words=f"averaged the weights of {of_devices(inbox)}")
+        return replace(server, weights=weights, updates=server.updates + 1), did
 
     def from_sum(self, mean: Tensors) -> Tensors:
         return mean

@@ -5,7 +5,7 @@ from typing import Any
 
 from mix2fld.engine.checks import warn_if_chance_level
 from mix2fld.engine.plan import PlannedTransfer
-from mix2fld.engine.suspects import in_words
+from mix2fld.protocols.suspects import in_words
 from mix2fld.report.plans import number_of_labels, plans_of
 from mix2fld.report.protocol_view import title_of
 from mix2fld.report.run_view import standing_of

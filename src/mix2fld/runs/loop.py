@@ -14,7 +14,7 @@ from mix2fld.engine.info import RoundInfo
 from mix2fld.engine.one_round import run_round, start_run
 from mix2fld.engine.scenario import Scenario
 from mix2fld.engine.state import RunState
-from mix2fld.engine.suspects import in_words
+from mix2fld.protocols.suspects import in_words
 from mix2fld.runs.folder import RunFolder, warn
 from mix2fld.runs.interrupts import raise_if_remembered
 from mix2fld.runs.results import RunResult

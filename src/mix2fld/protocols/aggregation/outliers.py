@@ -1,6 +1,6 @@
 """Uploads and statistics that lie far from the rest: who sent them, and how far they lie."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -77,11 +77,14 @@ MOST_COMPARED = 101
 
 
 def trusted_statistics(
-    held: Mapping[int, Statistics], config: "DefenceConfig"
+    held: Mapping[int, Statistics], far: Collection[int], config: "DefenceConfig"
 ) -> dict[int, Statistics]:
-    """The statistics that count, each for as many samples as the settings let it."""
-    far = far_statistics(held) if config.aggregation != "mean" else {}
-    kept = {device: held[device] for device in sorted(held) if device not in far}
+    """The statistics that count, each for as many samples as the settings let it.
+
+    Those that lie ``far`` from the rest count for nothing, unless a plain mean is asked for.
+    """
+    left_out = far if config.aggregation != "mean" else ()
+    kept = {device: held[device] for device in sorted(held) if device not in left_out}
     if config.sample_weights == "claimed":
         return kept
     samples = {device: _samples(own) for device, own in kept.items()}
