@@ -45,6 +45,7 @@ class Observed(NamedTuple):
     curve: list[dict[str, Any]]
     change: float | None
     waited: float  # seconds until the server took its step
+    multicast: float  # seconds until the slowest had its download
     ended: Collection[int]  # devices whose turn is over
     spans: Sequence[Sequence[float | None]]
     staleness: Mapping[int, int]
@@ -193,9 +194,8 @@ def _waiting(seen: Observed, scenario: Scenario, idle: NDArray[np.float64]) -> d
         return found
     staleness = {str(device): steps for device, steps in seen.staleness.items()}
     spans = [span for span in seen.spans if span[0] in scenario.evaluated]
-    down = float(seen.down.slots.max(initial=0)) * scenario.link.slot_seconds
     ended = [device for device in scenario.evaluated if device in seen.ended]
-    times = {"until": seen.waited, "down": down, "ended": ended}
+    times = {"until": seen.waited, "down": seen.multicast, "ended": ended}
     return {**found, **times, "staleness": staleness, "spans": spans}
 
 

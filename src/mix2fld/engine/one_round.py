@@ -111,6 +111,7 @@ def run_round(scenario: Scenario, fleet: Fleet, state: RunState) -> tuple[RunSta
         ),
         change=relative_change(state.server, server),
         waited=waited,
+        multicast=down_seconds,
         ended=ended,
         spans=air.timeline(),
         staleness={device: inbox[device].staleness for device in inbox if device in uploaded},
