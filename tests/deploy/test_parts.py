@@ -33,7 +33,8 @@ from mix2fld.runs.loop import Watcher
 from mix2fld.runs.simulation import run
 from mix2fld.tasks.classification import Classification
 from mix2fld_lab import testbed
-from mix2fld_lab.trials.federation import Federation
+from mix2fld_lab.trials import flower
+from mix2fld_lab.trials.federation import Federation, RunStatus
 from mix2fld_lab.trials.flower import follow_run, run_locally
 from mix2fld_lab.trials.trial import Trial, claim, finished_run
 from toys import toy_config, toy_dataset, toy_grid
@@ -69,6 +70,10 @@ def test_settings_survive_the_way_through_flower() -> None:
         learning_rate=1e-3,
         seed_bits=32,
         computing_time="measured",
+        target_column=("load",),
+        columns=("a, m", "it's", "[b]"),
+        ignore_columns=("row",),
+        device_step_us=(1.0, 2.5, 3.0, 1e3),
     )
     settings = Settings(config, Path("/runs/here"), 12.5, 3.0)
     assert read_settings(settings.as_run_config()) == settings
@@ -286,6 +291,25 @@ def test_the_run_that_is_followed_is_the_one_that_was_started(tmp_path: Path) ->
     settings = Settings(config, tmp_path, 60.0, 60.0)
     with pytest.raises(InputError, match="another run took the place"):
         follow_run(Intruder(config, tmp_path), settings, Watcher())
+
+
+class Failed:
+    """In place of a federation: its server app refuses what it is told."""
+
+    logs = Path("logs")
+
+    def run(self, run_config: object) -> str:
+        return "1"
+
+    def status(self, run: str) -> RunStatus:
+        return RunStatus("finished:failed", "devices = 'x': must be a number")
+
+
+def test_why_a_run_ended_early_is_said(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(flower, "STATUS_SECONDS", 0.0)
+    config = toy_config(protocol="fl", rounds=1, computing_time="measured")
+    with pytest.raises(InputError, match=r"ended early .devices = 'x': must be a number"):
+        follow_run(Failed(), Settings(config, tmp_path, 60.0, 60.0), Watcher())
 
 
 def test_a_result_of_another_config_is_not_that_of_the_run(tmp_path: Path) -> None:

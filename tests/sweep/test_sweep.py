@@ -477,7 +477,7 @@ def test_a_dry_run_measures_and_writes_nothing(
         ("--data-folder a b", "data_folder: cannot be swept"),
         ("--devices 2 3 --zip devices rounds", "zip = rounds: no values"),
         ("--plan nowhere.toml", "plan = nowhere.toml: cannot be read"),
-        ("--protocols nope --devices 2 3", "no such protocol"),
+        ("--protocols nope --devices 2 3", "neither a known protocol"),
         (
             "--range learning_rate=0.1:1",
             "range = learning_rate=0.1:1: applies to a search only; add",

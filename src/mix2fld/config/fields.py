@@ -61,9 +61,12 @@ def _is_bits(value: Any, least: int) -> bool:
 
 def _as_step_times(value: Any) -> Any:
     """One cost, or one for each device."""
-    listed = value if isinstance(value, (list, tuple)) else [value]
+    listed = list(value) if isinstance(value, (list, tuple)) else [value]
+    with suppress(ValueError):
+        listed = [float(one) if isinstance(one, str) else one for one in listed]
     if listed and all(_is_cost(one) for one in listed):
-        return tuple(map(float, listed)) if listed is value else float(value)
+        several = isinstance(value, (list, tuple))
+        return tuple(map(float, listed)) if several else float(listed[0])
     raise ValueError("must be 0 or more microseconds, or a list of them, one for each device")
 
 

@@ -20,6 +20,7 @@ from mix2fld.deploy.edge.store import Store
 from mix2fld.deploy.edge.turn import answer, or_refused
 from mix2fld.deploy.forms import FORMAT, Received, pack, sample_format, task_in, unpack
 from mix2fld.deploy.settings import config_digest, read_settings
+from mix2fld.engine.checks import suited
 from mix2fld.tasks.learning import Learning
 from mix2fld.types import Dataset
 
@@ -44,13 +45,13 @@ def _reply(message: Message, work: Callable[[], Answer]) -> Message:
 
 def _train(content: RecordDict, context: Context) -> Answer:
     received = _read(content, TrainOrder)
-    config = read_settings(context.run_config).config
+    samples, task = sample_format(received.fields), task_in(received.fields)
+    config = suited(read_settings(context.run_config).config, task)
     if received.fields["config"] != config_digest(config):
         raise InputError(
             "the settings of this node, with its defaults, are not those of the server: "
             "install the same version of mix2fld on both"
         )
-    samples, task = sample_format(received.fields), task_in(received.fields)
 
     def learn() -> Learning:
         from mix2fld.deploy.edge.full import full_learning  # brings JAX

@@ -4,19 +4,20 @@
 """
 
 import hashlib
+import json
 import math
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_origin
 
 from mix2fld.base.errors import InputError
-from mix2fld.config.settings import PRESETS, Config, field_names, setting
+from mix2fld.config.fields import Section
+from mix2fld.config.settings import PRESETS, SECTIONS, Config, field_names, setting
 from mix2fld.protocols.table import get_protocol, single_runs
 from mix2fld.runs.config_file import dump_config
 
-SEVERAL = ("mixing_ratio", "value_range", "ring_m", "distances_m")
 DEFAULTS = Config.of(**PRESETS["robust"])
 """The settings of a deployment, unless they are given: devices are not trusted."""
 
@@ -117,7 +118,32 @@ def _parsed(part: str) -> tuple[str, Any]:
     name, equals, value = part.partition("=")
     if not equals:
         raise InputError(field="settings", hint=f"{part!r} must be a name=value")
-    return name, tuple(value.split(",")) if name in SEVERAL else value
+    kind = _annotations().get(name)
+    if value.startswith("[") and _holds_several(kind):
+        return name, tuple(json.loads(value))
+    if get_origin(kind) is tuple or ("," in value and _holds_several(kind)):
+        return name, tuple(value.split(",") if value else ())
+    return name, value
+
+
+def _written(value: Any) -> str:
+    """A value as text; several with commas between them, as a list of JSON if a comma is in one."""
+    if not isinstance(value, tuple):
+        return str(value)
+    words = [str(one) for one in value]
+    plain = not any("," in word or word.startswith("[") for word in words)
+    return ",".join(words) if plain else json.dumps(words)
+
+
+def _annotations() -> dict[str, Any]:
+    """The type of every field."""
+    homes: dict[str, type[Section]] = {"": Config, **SECTIONS}
+    return {name: homes[home].model_fields[name].annotation for name, home in field_names().items()}
+
+
+def _holds_several(kind: Any) -> bool:
+    """Whether a field of this type takes a tuple."""
+    return get_origin(kind) is tuple or any(_holds_several(one) for one in get_args(kind))
 
 
 def _changes(config: Config) -> str:
@@ -126,6 +152,5 @@ def _changes(config: Config) -> str:
     for name in field_names():
         mine, default = setting(config, name), setting(DEFAULTS, name)
         if mine != default and name != "computing_time":
-            value = ",".join(map(str, mine)) if name in SEVERAL else str(mine)
-            changed.append(shlex.quote(f"{name}={value}"))
+            changed.append(shlex.quote(f"{name}={_written(mine)}"))
     return " ".join(changed)

@@ -11,6 +11,7 @@ from mix2fld.base.errors import Mix2fldError
 from mix2fld.base.folders import cache_folder
 from mix2fld.config.settings import Config, DataConfig
 from mix2fld.data import load_dataset
+from mix2fld.engine.checks import check_learns, suited
 from mix2fld.engine.info import RoundInfo
 from mix2fld.engine.wire import check_mixable
 from mix2fld.protocols.table import get_protocol
@@ -18,6 +19,7 @@ from mix2fld.runs.layout import RunFiles
 from mix2fld.runs.loop import Watcher
 from mix2fld.runs.simulation import make_simulation, prepare_runs, run
 from mix2fld.tasks.compilation import keep_compiled_code
+from mix2fld.tasks.table import task_for
 from mix2fld.types import Dataset
 
 PARTITIONED = {
@@ -51,6 +53,10 @@ class Job:
         trains = learning.server_steps if row.server_trains else 0
         return config.participants_per_round * learning.local_steps + trains
 
+    def as_run(self) -> Config:
+        """The config that its run keeps: without what has no meaning for the task."""
+        return suited(self.config, task_for(dataset_of(self.config), None, self.config))
+
     def rounds_done(self) -> int:
         """Rounds that are on disk."""
         try:
@@ -75,9 +81,11 @@ def _loaded(config: DataConfig) -> Dataset:
 def prepare_jobs(jobs: Iterable[Job]) -> None:
     """Make the folders of all jobs, after looking whether their data and protocols go together."""
     for job in (jobs := list(jobs)):
-        check_mixable(get_protocol(job.config.protocol), dataset_of(job.config).samples)
+        row, dataset = get_protocol(job.config.protocol), dataset_of(job.config)
+        check_mixable(row, dataset.samples)
+        check_learns(job.config.protocol, row, task_for(dataset, None, job.config))
     for job in jobs:
-        prepare_runs(job.config, job.folder.parent)
+        prepare_runs(job.as_run(), job.folder.parent)
 
 
 class Done(NamedTuple):

@@ -120,7 +120,7 @@ class Cluster:
 
     def begin(self, job: Job) -> None:
         folder = RunFolder(job.folder)
-        folder.prepare(job.config)
+        folder.prepare(job.as_run())
         task = self._task.remote(
             job.config, whole(job.folder), self._stored(job), self._own, self._cores,
             searched_folders(),

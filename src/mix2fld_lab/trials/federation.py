@@ -13,7 +13,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import tomli_w
 
@@ -40,6 +40,13 @@ for command in json.loads(sys.argv[1]):
     app(command, standalone_mode=False)
 """
 CONNECTION = "here"  # the name under which ``flwr`` knows the SuperLink
+
+
+class RunStatus(NamedTuple):
+    """How a run fares: ``finished:failed``, and why."""
+
+    word: str
+    details: str
 
 
 class Federation(Processes):
@@ -192,10 +199,10 @@ class Federation(Processes):
         started = self.flwr("run", str(self._app), CONNECTION, "--run-config", str(file))
         return str(started["run-id"])
 
-    def status(self, run: str) -> str:
-        """What Flower says of a run, e.g. ``finished:failed``."""
-        rows = self.flwr("list", CONNECTION, "--run-id", run)["runs"]
-        return str(rows[0]["status"])
+    def status(self, run: str) -> RunStatus:
+        """What Flower says of a run."""
+        row = self.flwr("list", CONNECTION, "--run-id", run)["runs"][0]
+        return RunStatus(str(row["status"]), " ".join(str(row["status-details"]).split()))
 
     def _sweep(self) -> None:
         """Kill what has left its group: Flower starts some processes in sessions of their own."""

@@ -87,9 +87,12 @@ def follow_run(federation: Federation, settings: Settings, watcher: Watcher) -> 
             raise InputError(words[-1])
         if time.monotonic() > asked + STATUS_SECONDS:
             asked = time.monotonic()
-            ended = federation.status(run).startswith("finished")
+            status = federation.status(run)
+            ended = status.word.startswith("finished")
             if ended and finished_run(path, config, identity) is None:
-                raise InputError(f"the run ended early; see {federation.logs}")
+                raise InputError(
+                    f"the run ended early ({status.details or status.word}); see {federation.logs}"
+                )
     _tell(path, told, config, watcher)
     watcher.end(result)
     return result

@@ -16,10 +16,12 @@ from mix2fld.config.settings import Config
 from mix2fld.data import device_parts, measured_samples
 from mix2fld.deploy.identity import forget, refuse_run_of_simulator, run_identity
 from mix2fld.deploy.settings import Settings
+from mix2fld.engine.checks import suited
 from mix2fld.protocols.table import single_runs
 from mix2fld.runs.folder import RunFolder
 from mix2fld.runs.layout import RunFiles
 from mix2fld.runs.results import RunResult
+from mix2fld.tasks.table import task_for
 from mix2fld.types import Dataset
 
 RunsOfASeed = Callable[[Path, Sequence[Path], Sequence[Settings]], list[RunResult]]
@@ -49,12 +51,12 @@ def run_trial(
     """
     grid, results = with_absolute_paths(grid).replace(computing_time="measured"), []
     with alone_in(out / name):
-        for single in single_runs(grid):
+        for single in _runs(grid, dataset):
             if trial.overwrite:
                 forget(out / single.run_name)
             claim(out / single.run_name, single)
         for seed in grid.seeds:
-            folder, singles = out / name / f"s{seed}", single_runs(grid.replace(seeds=seed))
+            folder, singles = out / name / f"s{seed}", _runs(grid.replace(seeds=seed), dataset)
             if trial.overwrite:
                 shutil.rmtree(folder, ignore_errors=True)
             files = write_device_files(folder, singles[0], dataset)
@@ -65,6 +67,11 @@ def run_trial(
             for file in files:
                 shutil.rmtree(file.parent)
     return results
+
+
+def _runs(grid: Grid, dataset: Dataset) -> list[Config]:
+    """The config of each run, as it is kept."""
+    return [suited(one, task_for(dataset, None, one)) for one in single_runs(grid)]
 
 
 def write_device_files(folder: Path, config: Config, dataset: Dataset) -> list[Path]:
