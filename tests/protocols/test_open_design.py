@@ -1,6 +1,8 @@
 """New kinds of uplink, link and participation touch nothing else: the examples, on toy data."""
 
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,8 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reliability.faults import Quiet
 
+from mix2fld.base.errors import InputError
+from mix2fld.extend import FL, StepInfo, parameter
 from mix2fld.protocols.table import PROTOCOLS
+from mix2fld.runs.link_plan import plan_all
 from mix2fld.runs.simulation import make_simulation, run
+from mix2fld.sweep.jobs import Job
 from mix2fld.types import Dimensions, SampleFormat
 from stored_runs import contents
 from toys import CoinLink, toy_config, toy_dataset
@@ -100,3 +106,33 @@ def test_a_few_of_many_devices() -> None:
     alone = make_simulation(config.replace(participants="all"), toy_dataset()).scenario.link
     shared = alone.radio("uplink", 3).bits_per_slot / alone.radio("uplink", 24).bits_per_slot
     assert shared == pytest.approx(8)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainsAtTheServer(FL):
+    said: int = parameter(50)
+    took: int = parameter(50)
+
+    @property
+    def server_steps(self) -> int:
+        return self.said
+
+    def step(self, server: Any, inbox: Any, round_number: int) -> Any:
+        after, _ = super().step(server, inbox, round_number)
+        return after, StepInfo(self.took)
+
+
+def test_steps_of_a_custom_server_are_planned_as_they_are_charged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(PROTOCOLS, "trains", TrainsAtTheServer())
+    config = toy_config(protocol="trains", server_step_us=1000.0, device_step_us=1000.0)
+    (result,) = run(config, dataset=toy_dataset())
+    (planned,) = plan_all(config.replace(dataset="mnist")).rounds
+    local = config.learning.local_steps
+    assert planned.computing == pytest.approx((local + 50) * 1e-3)
+    charged = result.summary["seconds"]["computing"]
+    assert charged == pytest.approx(config.rounds * planned.computing)
+    assert Job(tmp_path, config, "").round_cost == config.data.devices * local + 50
+    with pytest.raises(InputError, match=r"server_steps = 0: the server took 50 SGD steps"):
+        run(config.replace(protocol="trains:said=0"), dataset=toy_dataset())

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from mix2fld.config.settings import Config
     from mix2fld.engine.scenario import Scenario
     from mix2fld.protocols.base import Protocol
+    from mix2fld.protocols.parts import StepInfo
 
 LARGEST_WEIGHT = 1e6
 """No model that learns has such weights; one that diverges passes them on its way to infinity."""
@@ -114,6 +115,17 @@ def check_kept(protocol: "Protocol", server: ServerState, inbox: Mapping[int, Up
             field="protocols",
             value=protocol.title,
             hint="its step does not keep what devices upload once; it must call take_in_seeds",
+        )
+
+
+def check_steps(config: "Config", protocol: "Protocol", did: "StepInfo") -> None:
+    """Refuse steps of the server that no plan could count on; judging seeds takes some, too."""
+    if did.steps and not protocol.server_steps and config.defence.seed_check == "none":
+        raise InputError(
+            field="server_steps",
+            value=protocol.server_steps,
+            hint=f"the server took {did.steps:,} SGD steps in a step of {protocol.title}; a "
+            "protocol whose server trains must say how many, for plans and the time of a sweep",
         )
 
 

@@ -170,8 +170,7 @@ def plan_round(name: str, transfers: Sequence[PlannedTransfer], config: Config) 
     mine = [plan for plan in transfers if plan.protocol == name and not plan.only_first]
     step_us = device_step_us(config)
     local = step_us * config.learning.local_steps * 1e-6
-    row = get_protocol(name)
-    steps = config.learning.server_steps if row.server_trains else 0
+    steps = get_protocol(name).configured(config).server_steps
     server = steps * config.clock.server_step_us * 1e-6
     communication = sum(plan.round_seconds for plan in mine)
     computing = float(local.max()) + server

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from mix2fld.config.settings import Config
-from mix2fld.engine.checks import check_kept, check_server
+from mix2fld.engine.checks import check_kept, check_server, check_steps
 from mix2fld.engine.clock import computing_seconds
 from mix2fld.engine.scenario import Scenario
 from mix2fld.engine.staleness import mixed
@@ -34,9 +34,10 @@ def server_turn(
     measured = time.perf_counter() - started
     unmixes = seeding is not None and seeding.unmixed
     wire = scenario.wire
-    trains = wire.protocol.server_trains
+    trains = wire.protocol.server_steps > 0
     rate = base_rate(config.learning) if trains else wire.rate_in(round_number)
     check_server(config, after.weights, unmixes, round_number, rate)
+    check_steps(config, wire.protocol, did)
     seconds = computing_seconds(config.clock, config.clock.server_step_us, did.steps, measured)
     return ServerTurn(after, seconds, did)
 

@@ -215,9 +215,9 @@ def check_mixable(protocol: Protocol, samples: SampleFormat) -> None:
 def check_personal(protocol: Protocol, personal: str) -> None:
     """Refuse personal weights where the server trains the whole model, or devices send no part."""
     sends = protocol.upload_kind in ("weights", "update") and protocol.once is None
-    if protocol.upload_kind is None and not protocol.server_trains:
+    if protocol.upload_kind is None and not protocol.server_steps:
         sends = protocol.once is None  # training alone, where all is personal
-    if not sends or protocol.server_trains or protocol.first_model is not None:
+    if not sends or protocol.server_steps or protocol.first_model is not None:
         raise InputError(
             field="personal",
             value=personal,

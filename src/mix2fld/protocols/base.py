@@ -8,7 +8,7 @@ parameter that is a setting too gets its value from the config when the protocol
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, ClassVar, Literal, Self, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +33,9 @@ from mix2fld.tasks.losses import Loss, label_loss
 from mix2fld.tasks.stepper import Start
 from mix2fld.tasks.training import Training
 from mix2fld.types import Dimensions, Local, ServerState, State, Tensors
+
+if TYPE_CHECKING:
+    from mix2fld.config.settings import Config
 
 plain = Training()
 LateUploads = Literal["mixed", "replaced", ""]
@@ -71,8 +74,6 @@ class Protocol(ABC):
     late_uploads: ClassVar[LateUploads] = ""
     """Where the server does not wait: a step's model is mixed with the last one, or an upload
     replaces the last one of its device among all; empty: uploads of a round belong together."""
-    server_trains: ClassVar[bool] = False
-    """Whether the server's step takes the K_s steps."""
     upload_kind: ClassVar[str | None] = None
     """What is compared between devices: weights, update or outputs; None: nothing."""
     needs_labels: ClassVar[bool] = False
@@ -95,12 +96,16 @@ class Protocol(ABC):
 
     def bound(self, sizes: Sizes) -> Self:
         """This protocol in a run, with the parameters that are settings there."""
+        return replace(self.configured(sizes.config), sizes=sizes)
+
+    def configured(self, config: "Config") -> Self:
+        """This protocol with the parameters that are settings as a config has them."""
         given = {
-            each.name: _setting_in(sizes.config, each.metadata["setting"])
+            each.name: _setting_in(config, each.metadata["setting"])
             for each in fields(self)
             if each.metadata.get("setting")
         }
-        return replace(self, sizes=sizes, **given)
+        return replace(self, **given)
 
     @property
     def dims(self) -> Dimensions:
@@ -132,6 +137,11 @@ class Protocol(ABC):
     def takes_bit_budget(self) -> bool:
         """Whether an upload can have more or fewer bits, as the server says."""
         return False
+
+    @property
+    def server_steps(self) -> int:
+        """SGD steps of the server in a step that trains a model; plans count on them."""
+        return 0
 
     @property
     def once(self) -> OneTimeUpload | None:

@@ -127,7 +127,6 @@ class FD(UploadsOutputs):
 class FLD(SeedParameters, UploadsOutputs, DownloadsWeights):
     """Outputs become weights: the server trains a model on seed samples, taught by the outputs."""
 
-    server_trains = True
     title: str = "FLD"
     colour: str = "#009e73"
     line: Line = "--"

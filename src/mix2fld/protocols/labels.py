@@ -37,7 +37,6 @@ replaying = Training(logit_adjustment=1.0, replay=0.3)
 class CFD(SeedParameters, DownloadsWeights):
     """Devices upload what their models say of each seed sample that all devices share."""
 
-    server_trains = True
     needs_labels = True
     needs_replay = True
     title: str = "CFD"

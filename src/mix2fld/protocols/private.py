@@ -164,7 +164,7 @@ class PrivateStatistics(DownloadsWeights):
     @property
     def server_words(self) -> str:
         """It solves for a model, or trains one."""
-        if self.server_trains:
+        if self.server_steps:
             then = "the server draws samples from the statistics and trains a model on these."
         else:
             then = "the server solves for the model."
@@ -249,7 +249,6 @@ class DPStatistics(PrivateStatistics):
 class DPSeeds(PrivateStatistics):
     """Noisy statistics of samples, from which the server draws samples to train a model on."""
 
-    server_trains = True
     features_of = "samples"
     title: str = "DP seeds"
     colour: str = "#6f5f00"

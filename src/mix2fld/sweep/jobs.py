@@ -48,10 +48,9 @@ class Job:
     @property
     def round_cost(self) -> int:
         """SGD steps of a round."""
-        config, row = self.config, get_protocol(self.config.protocol)
-        learning = config.learning
-        trains = learning.server_steps if row.server_trains else 0
-        return config.participants_per_round * learning.local_steps + trains
+        config = self.config
+        of_server = get_protocol(config.protocol).configured(config).server_steps
+        return config.participants_per_round * config.learning.local_steps + of_server
 
     def as_run(self) -> Config:
         """The config that its run keeps: without what has no meaning for the task."""
